@@ -1,0 +1,250 @@
+//! Nodes joined by paths; routes a packet over one or more of them.
+
+use crate::path::{Departure, DropCause, Packet, Path, PathConfig};
+use crate::units::{Bytes, Time};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Index of a node in [`NetworkConfig::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub u16);
+
+/// Index of a path in [`NetworkConfig::paths`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathId(pub u16);
+
+/// Which paths a packet takes from one node to another, in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteConfig {
+    /// Name of the sending node.
+    pub from: String,
+    /// Name of the receiving node.
+    pub to: String,
+    /// Names of the paths; at least one.
+    pub paths: Vec<String>,
+}
+
+/// A small graph. A path may stand in several routes: then they share it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// Names of participants and servers.
+    pub nodes: Vec<String>,
+    /// The paths.
+    pub paths: Vec<PathConfig>,
+    /// The routes; a pair of nodes without one cannot talk.
+    pub routes: Vec<RouteConfig>,
+}
+
+/// Why a network could not be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkError(String);
+
+impl fmt::Display for NetworkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for NetworkError {}
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+struct Hop<P> {
+    route: u16,
+    hop: u8,
+    payload: P,
+}
+
+/// What comes out of the network, with its own logical time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NetworkEvent<P> {
+    /// A packet reached its destination.
+    Delivered {
+        /// When.
+        at: Time,
+        /// Who gets it.
+        to: NodeId,
+        /// What.
+        packet: Packet<P>,
+    },
+    /// A packet was dropped on the way.
+    Dropped {
+        /// When.
+        at: Time,
+        /// Where.
+        path: PathId,
+        /// Why.
+        cause: DropCause,
+        /// What.
+        packet: Packet<P>,
+    },
+}
+
+/// Nodes joined by paths.
+pub struct Network<P> {
+    nodes: Vec<String>,
+    paths: Vec<Path<Hop<P>>>,
+    /// Next event of each path, `Time::MAX` if none.
+    timeouts: Vec<Time>,
+    routes: Vec<(NodeId, Vec<PathId>)>,
+    /// Route index + 1 by `from * nodes + to`; 0 where there is none.
+    route_of: Vec<u16>,
+}
+
+impl<P> Network<P> {
+    /// Builds the network; each path draws from a random stream of its own, derived from `seed`.
+    ///
+    /// # Errors
+    /// A route that names an unknown node or path, or no path at all.
+    pub fn new(config: NetworkConfig, seed: u64) -> Result<Self, NetworkError> {
+        let node = |name: &str| {
+            config.nodes.iter().position(|n| n == name).ok_or_else(|| {
+                NetworkError(format!("route names node `{name}`; known are {:?}", config.nodes))
+            })
+        };
+        let path = |name: &str| {
+            config.paths.iter().position(|p| p.name == name).map(|i| PathId(i as u16)).ok_or_else(
+                || NetworkError(format!("route names path `{name}`, which is not defined")),
+            )
+        };
+        let mut route_of = vec![0; config.nodes.len() * config.nodes.len()];
+        let mut routes = Vec::new();
+        for route in &config.routes {
+            let (from, to) = (node(&route.from)?, node(&route.to)?);
+            let hops = route.paths.iter().map(|p| path(p)).collect::<Result<Vec<_>, _>>()?;
+            if hops.is_empty() {
+                return Err(NetworkError(format!(
+                    "route {} -> {} has no path; expected at least one",
+                    route.from, route.to
+                )));
+            }
+            routes.push((NodeId(to as u16), hops));
+            route_of[from * config.nodes.len() + to] = routes.len() as u16;
+        }
+        let paths: Vec<_> = config
+            .paths
+            .into_iter()
+            .enumerate()
+            .map(|(i, path)| Path::new(path, derive_seed(seed, i as u64)))
+            .collect();
+        Ok(Network {
+            timeouts: vec![Time::MAX; paths.len()],
+            nodes: config.nodes,
+            paths,
+            routes,
+            route_of,
+        })
+    }
+
+    /// Names of the nodes, by [`NodeId`].
+    pub fn nodes(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// The paths, by [`PathId`].
+    pub fn path_config(&self, path: PathId) -> &PathConfig {
+        self.paths[usize::from(path.0)].config()
+    }
+
+    /// Bytes waiting in the queue of a path.
+    pub fn queued(&self, path: PathId) -> Bytes {
+        self.paths[usize::from(path.0)].queued()
+    }
+
+    /// The paths from one node to another, or `None` where there is no route.
+    pub fn route(&self, from: NodeId, to: NodeId) -> Option<&[PathId]> {
+        self.route_index(from, to).map(|route| self.routes[route].1.as_slice())
+    }
+
+    /// Replaces the configuration of a path; see [`Path::set_config`].
+    pub fn set_config(&mut self, now: Time, path: PathId, config: PathConfig) {
+        let index = usize::from(path.0);
+        self.paths[index].set_config(now, config);
+        self.update_timeout(index);
+    }
+
+    /// A packet enters at `from` for `to`; gives it back where there is no route.
+    ///
+    /// # Errors
+    /// No route joins the two nodes.
+    pub fn handle_packet(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        to: NodeId,
+        packet: Packet<P>,
+    ) -> Result<(), Packet<P>> {
+        let Some(route) = self.route_index(from, to) else { return Err(packet) };
+        let payload = Hop { route: route as u16, hop: 0, payload: packet.payload };
+        self.enter(now, self.routes[route].1[0], Packet { size: packet.size, payload });
+        Ok(())
+    }
+
+    /// What has come out by `now`, earliest first.
+    pub fn poll(&mut self, now: Time) -> Option<NetworkEvent<P>> {
+        loop {
+            let (index, at) = self.next()?;
+            if at > now {
+                return None;
+            }
+            let departure = self.paths[index].poll(at);
+            self.update_timeout(index);
+            match departure {
+                None => {}
+                Some(Departure::Dropped { at, cause, packet }) => {
+                    let packet = Packet { size: packet.size, payload: packet.payload.payload };
+                    let path = PathId(index as u16);
+                    return Some(NetworkEvent::Dropped { at, path, cause, packet });
+                }
+                Some(Departure::Delivered { at, mut packet }) => {
+                    packet.payload.hop += 1;
+                    let Hop { route, hop, .. } = packet.payload;
+                    let (to, hops) = &self.routes[usize::from(route)];
+                    match hops.get(usize::from(hop)) {
+                        Some(&path) => self.enter(at, path, packet),
+                        None => {
+                            let packet =
+                                Packet { size: packet.size, payload: packet.payload.payload };
+                            return Some(NetworkEvent::Delivered { at, to: *to, packet });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// When to call [`Network::poll`] again.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.next().map(|(_, at)| at)
+    }
+
+    fn route_index(&self, from: NodeId, to: NodeId) -> Option<usize> {
+        let index = usize::from(from.0) * self.nodes.len() + usize::from(to.0);
+        usize::from(*self.route_of.get(index)?).checked_sub(1)
+    }
+
+    fn next(&self) -> Option<(usize, Time)> {
+        let (index, at) = self.timeouts.iter().enumerate().min_by_key(|(_, at)| **at)?;
+        (*at < Time::MAX).then_some((index, *at))
+    }
+
+    fn enter(&mut self, now: Time, path: PathId, packet: Packet<Hop<P>>) {
+        let index = usize::from(path.0);
+        self.paths[index].handle_packet(now, packet);
+        self.update_timeout(index);
+    }
+
+    fn update_timeout(&mut self, index: usize) {
+        self.timeouts[index] = self.paths[index].poll_timeout().unwrap_or(Time::MAX);
+    }
+}
+
+/// A seed for the `index`-th random stream of a run (SplitMix64, Steele et al. 2014).
+pub fn derive_seed(seed: u64, index: u64) -> u64 {
+    let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

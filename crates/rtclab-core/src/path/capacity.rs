@@ -1,0 +1,218 @@
+//! The serialiser: how long a packet occupies the link.
+
+use crate::units::{Bitrate, Bytes, Time};
+use serde::{Deserialize, Serialize};
+
+/// Rate of a link as a function of time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Capacity {
+    /// The same rate for ever.
+    Constant {
+        /// Rate; zero stops the link.
+        bps: Bitrate,
+    },
+    /// Piecewise constant; before the first step the first rate holds.
+    Steps {
+        /// `(from, rate)`, times strictly increasing.
+        steps: Vec<(Time, Bitrate)>,
+    },
+    /// Opportunities to send, as recorded by Mahimahi: at each time up to `bytes` leave, from the
+    /// packet at the head and those behind it; an opportunity that finds nothing to send is lost.
+    Opportunities {
+        /// Times of one period, non-decreasing, each below or at `period`.
+        times: Vec<Time>,
+        /// The list repeats after this time.
+        period: Time,
+        /// Bytes per opportunity: 1500 for IP packets (Mahimahi's 1504 count its 4-byte TUN header).
+        bytes: Bytes,
+    },
+}
+
+/// Work is counted in bit-nanoseconds per second, so that rate times time needs no rounding.
+const WORK_PER_BIT: u128 = 1_000_000_000;
+
+/// State of the serialiser for the packet in service.
+pub(super) struct Server {
+    capacity: Option<Capacity>,
+    started: Time,
+    size: Bytes,
+    work: u128,
+    finish: Time,
+    opportunity: Opportunity,
+}
+
+/// Where a Mahimahi trace stands: the next unused opportunity, and what is left of the one in use.
+#[derive(Clone, Copy, Default)]
+struct Opportunity {
+    next: u64,
+    at: Time,
+    left: Bytes,
+}
+
+impl Server {
+    pub(super) fn new(capacity: Option<Capacity>) -> Self {
+        Server {
+            capacity,
+            started: Time::ZERO,
+            size: Bytes::ZERO,
+            work: 0,
+            finish: Time::ZERO,
+            opportunity: Opportunity::default(),
+        }
+    }
+
+    /// A packet of `size` begins at `now`.
+    pub(super) fn start(&mut self, now: Time, size: Bytes) {
+        self.started = now;
+        self.size = size;
+        self.work = u128::from(size.bits()) * WORK_PER_BIT;
+        self.finish = self.compute_finish();
+    }
+
+    /// When the packet in service is done; [`Time::MAX`] if the link has stopped.
+    pub(super) fn finish(&self) -> Time {
+        self.finish
+    }
+
+    /// A new capacity from `now` on; the packet in service keeps what has been sent.
+    pub(super) fn replace(&mut self, now: Time, capacity: Option<Capacity>) {
+        self.work = self.work_left(now);
+        self.size = Bytes((self.work / (8 * WORK_PER_BIT)) as u64);
+        self.started = now;
+        self.capacity = capacity;
+        self.opportunity = Opportunity::default();
+        self.finish = self.compute_finish();
+    }
+
+    /// Rate at `now`; zero for a link without capacity, whose packets take no time.
+    pub(super) fn rate(&self, now: Time) -> Bitrate {
+        match &self.capacity {
+            None => Bitrate::ZERO,
+            Some(Capacity::Constant { bps }) => *bps,
+            Some(Capacity::Steps { steps }) => rate_of_step(steps, step_index(steps, now)),
+            Some(Capacity::Opportunities { times, period, bytes }) => mean_rate(times, *period, *bytes),
+        }
+    }
+
+    /// The rate that turns a queue limit in time into bytes: the present one, or while the link has
+    /// stopped the last positive one (an outage does not shrink the buffer).
+    pub(super) fn rate_for_queue(&self, now: Time) -> Bitrate {
+        let Some(Capacity::Steps { steps }) = &self.capacity else { return self.rate(now) };
+        let index = step_index(steps, now);
+        steps[..=index].iter().rev().chain(steps).map(|s| s.1).find(|r| r.0 > 0).unwrap_or_default()
+    }
+
+    fn compute_finish(&mut self) -> Time {
+        match &self.capacity {
+            None => self.started,
+            Some(Capacity::Constant { bps }) => finish_at(self.started, self.work, *bps),
+            Some(Capacity::Steps { steps }) => finish_over_steps(steps, self.started, self.work),
+            Some(Capacity::Opportunities { times, period, bytes }) => {
+                self.opportunity.take(times, *period, *bytes, self.started, self.size)
+            }
+        }
+    }
+
+    fn work_left(&self, now: Time) -> u128 {
+        let elapsed = |from: Time, to: Time, rate: Bitrate| {
+            u128::from(rate.0) * u128::from(to.saturating_sub(from).0)
+        };
+        let done = match &self.capacity {
+            None => self.work,
+            Some(Capacity::Constant { bps }) => elapsed(self.started, now, *bps),
+            Some(Capacity::Steps { steps }) => {
+                let mut done = 0;
+                let mut at = self.started;
+                let mut index = step_index(steps, at);
+                while at < now {
+                    let end = steps.get(index + 1).map_or(now, |s| s.0.min(now));
+                    done += elapsed(at, end, rate_of_step(steps, index));
+                    at = end;
+                    index += 1;
+                }
+                done
+            }
+            // Between opportunities nothing flows; what was sent so far is not kept separately.
+            Some(Capacity::Opportunities { .. }) => 0,
+        };
+        self.work.saturating_sub(done)
+    }
+}
+
+impl Opportunity {
+    /// Uses opportunities from `start` on until `size` bytes have left; returns when they have.
+    fn take(&mut self, times: &[Time], period: Time, bytes: Bytes, start: Time, size: Bytes) -> Time {
+        if times.is_empty() || period == Time::ZERO || bytes == Bytes::ZERO {
+            return Time::MAX;
+        }
+        let time_of = |n: u64| {
+            let count = times.len() as u64;
+            times[(n % count) as usize] + period * (n / count)
+        };
+        let mut need = size.0;
+        if self.at == start {
+            let used = need.min(self.left.0);
+            self.left.0 -= used;
+            need -= used;
+            if need == 0 {
+                return start;
+            }
+        }
+        while time_of(self.next) < start {
+            let behind = (start.0 - time_of(self.next).0) / period.0;
+            self.next += (behind * times.len() as u64).max(1);
+        }
+        loop {
+            self.at = time_of(self.next);
+            self.next += 1;
+            let used = need.min(bytes.0);
+            self.left = Bytes(bytes.0 - used);
+            need -= used;
+            if need == 0 {
+                return self.at;
+            }
+        }
+    }
+}
+
+fn step_index(steps: &[(Time, Bitrate)], now: Time) -> usize {
+    steps.partition_point(|(from, _)| *from <= now).saturating_sub(1)
+}
+
+fn rate_of_step(steps: &[(Time, Bitrate)], index: usize) -> Bitrate {
+    steps.get(index).map_or(Bitrate::ZERO, |s| s.1)
+}
+
+fn mean_rate(times: &[Time], period: Time, bytes: Bytes) -> Bitrate {
+    let bits = u128::from(bytes.bits()) * times.len() as u128 * WORK_PER_BIT;
+    Bitrate((bits / u128::from(period.0.max(1))) as u64)
+}
+
+fn finish_at(start: Time, work: u128, rate: Bitrate) -> Time {
+    if rate == Bitrate::ZERO {
+        return Time::MAX;
+    }
+    let nanos = match u64::try_from(work) {
+        Ok(work) => work.div_ceil(rate.0),
+        Err(_) => work.div_ceil(u128::from(rate.0)).min(u128::from(u64::MAX)) as u64,
+    };
+    start.saturating_add(Time(nanos))
+}
+
+fn finish_over_steps(steps: &[(Time, Bitrate)], start: Time, mut work: u128) -> Time {
+    let mut at = start;
+    let mut index = step_index(steps, at);
+    loop {
+        let rate = rate_of_step(steps, index);
+        let finish = finish_at(at, work, rate);
+        match steps.get(index + 1) {
+            Some((end, _)) if finish > *end => {
+                work -= u128::from(rate.0) * u128::from((*end - at).0);
+                at = *end;
+                index += 1;
+            }
+            _ => return finish,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The wire: propagation delay and jitter.
+
+use crate::units::Time;
+use rand::SeedableRng;
+use rand_distr::{Distribution, StandardNormal};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// One-way propagation delay as a function of time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Delay {
+    /// The same for ever.
+    Constant {
+        /// Delay.
+        ns: Time,
+    },
+    /// Piecewise constant; before the first step the first delay holds.
+    Steps {
+        /// `(from, delay)`, times strictly increasing.
+        steps: Vec<(Time, Time)>,
+    },
+    /// From one delay to another between two moments, constant before and after.
+    Ramp {
+        /// How it gets there.
+        shape: RampShape,
+        /// Begin of the ramp.
+        start_ns: Time,
+        /// End of the ramp.
+        end_ns: Time,
+        /// Delay up to the begin.
+        from_ns: Time,
+        /// Delay after the end.
+        to_ns: Time,
+    },
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        Delay::Constant { ns: Time::ZERO }
+    }
+}
+
+/// Course of a [`Delay::Ramp`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RampShape {
+    /// Equal steps in equal times.
+    Linear,
+    /// Equal factors in equal times; both ends must be above zero.
+    Exponential,
+}
+
+impl Delay {
+    /// The delay of a packet that enters the wire at `now`.
+    pub fn at(&self, now: Time) -> Time {
+        match self {
+            Delay::Constant { ns } => *ns,
+            Delay::Steps { steps } => {
+                let index = steps.partition_point(|(from, _)| *from <= now).saturating_sub(1);
+                steps.get(index).map_or(Time::ZERO, |s| s.1)
+            }
+            Delay::Ramp { shape, start_ns, end_ns, from_ns, to_ns } => {
+                if now <= *start_ns {
+                    return *from_ns;
+                }
+                if now >= *end_ns {
+                    return *to_ns;
+                }
+                let progress = (now - *start_ns).0 as f64 / (*end_ns - *start_ns).0 as f64;
+                let (from, to) = (from_ns.0 as f64, to_ns.0 as f64);
+                let delay = match shape {
+                    RampShape::Linear => from + (to - from) * progress,
+                    RampShape::Exponential => from * (to / from).powf(progress),
+                };
+                Time(delay.round() as u64)
+            }
+        }
+    }
+}
+
+/// Random delay on top of the propagation delay: the absolute value of a normal variable of
+/// standard deviation `sd_ns`, cut at three deviations (RFC 8868, section 4.4). Its mean is
+/// 0.798 sd before the cut.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Jitter {
+    /// Standard deviation of the normal variable.
+    pub sd_ns: Time,
+    /// Whether packets may overtake each other.
+    #[serde(default)]
+    pub reorder: bool,
+}
+
+pub(super) struct JitterSource {
+    jitter: Option<Jitter>,
+    rng: Pcg64Mcg,
+}
+
+impl JitterSource {
+    pub(super) fn new(jitter: Option<Jitter>, seed: u64) -> Self {
+        // A stream of its own, so that adding jitter does not change which packets are lost.
+        JitterSource { jitter, rng: Pcg64Mcg::seed_from_u64(seed ^ 0x6a69_7474_6572) }
+    }
+
+    pub(super) fn set(&mut self, jitter: Option<Jitter>) {
+        self.jitter = jitter;
+    }
+
+    pub(super) fn sample(&mut self) -> Time {
+        let Some(jitter) = self.jitter else { return Time::ZERO };
+        let normal: f64 = StandardNormal.sample(&mut self.rng);
+        Time((normal.abs().min(3.0) * jitter.sd_ns.0 as f64) as u64)
+    }
+}

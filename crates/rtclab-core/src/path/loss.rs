@@ -1,0 +1,81 @@
+//! Random loss: independent, or in bursts after Gilbert and Elliott.
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// A two-state Markov chain, stepped once per packet; states good and bad.
+///
+/// Stationary loss ratio: `r/(p+r) * (1-k) + p/(p+r) * (1-h)`. With `k = 1` and `h = 0` (simple
+/// Gilbert) bursts last `1/r` packets on average. Independent loss of ratio q is
+/// [`Loss::independent`]`(q)`.
+///
+/// Source: Gilbert 1960, Elliott 1963; letters as in Hasslinger and Hohlfeld 2008.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Probability of going from good to bad, per packet.
+    pub p: f64,
+    /// Probability of going from bad to good, per packet.
+    pub r: f64,
+    /// Probability that a packet survives in the bad state.
+    pub h: f64,
+    /// Probability that a packet survives in the good state.
+    pub k: f64,
+}
+
+impl Loss {
+    /// Every packet is lost with probability `ratio`, whatever happened to the others.
+    pub const fn independent(ratio: f64) -> Self {
+        Loss { p: 0.0, r: 1.0, h: 1.0 - ratio, k: 1.0 - ratio }
+    }
+
+    /// The stationary loss ratio.
+    pub fn ratio(&self) -> f64 {
+        let total = self.p + self.r;
+        let bad = if total > 0.0 { self.p / total } else { 0.0 };
+        (1.0 - bad) * (1.0 - self.k) + bad * (1.0 - self.h)
+    }
+}
+
+pub(super) struct LossProcess {
+    loss: Option<Loss>,
+    bad: bool,
+    rng: Pcg64Mcg,
+}
+
+impl LossProcess {
+    pub(super) fn new(loss: Option<Loss>, seed: u64) -> Self {
+        let mut process = LossProcess { loss, bad: false, rng: Pcg64Mcg::seed_from_u64(seed) };
+        process.start_in_equilibrium();
+        process
+    }
+
+    pub(super) fn set(&mut self, loss: Option<Loss>) {
+        if self.loss != loss {
+            self.loss = loss;
+            self.start_in_equilibrium();
+        }
+    }
+
+    /// Whether the next packet is lost.
+    pub(super) fn loses(&mut self) -> bool {
+        let Some(Loss { p, r, h, k }) = self.loss else { return false };
+        let survives = if self.bad { h } else { k };
+        let lost = self.rng.random::<f64>() >= survives;
+        if p > 0.0 {
+            let leave = if self.bad { r } else { p };
+            self.bad ^= self.rng.random::<f64>() < leave;
+        }
+        lost
+    }
+
+    fn start_in_equilibrium(&mut self) {
+        if let Some(loss) = self.loss
+            && loss.p > 0.0
+        {
+            self.bad = self.rng.random::<f64>() < loss.p / (loss.p + loss.r);
+        }
+        // Consumes one number whatever the model, so that seeds stay comparable.
+        let _ = self.rng.next_u32();
+    }
+}

@@ -1,0 +1,188 @@
+//! Quantities that cannot be mixed up: time, bit rates and sizes.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
+
+/// Nanoseconds since the run began, or a length of time in nanoseconds.
+///
+/// There is no `now()`: time is always an argument.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// The beginning of the run.
+    pub const ZERO: Time = Time(0);
+    /// Later than every run.
+    pub const MAX: Time = Time(u64::MAX);
+
+    /// From whole seconds.
+    pub const fn from_secs(s: u64) -> Self {
+        Time(s * 1_000_000_000)
+    }
+    /// From whole milliseconds.
+    pub const fn from_millis(ms: u64) -> Self {
+        Time(ms * 1_000_000)
+    }
+    /// From whole microseconds.
+    pub const fn from_micros(us: u64) -> Self {
+        Time(us * 1_000)
+    }
+    /// From seconds as a float; negative values become zero.
+    pub fn from_secs_f64(s: f64) -> Self {
+        Time((s * 1e9).round().max(0.0) as u64)
+    }
+    /// Nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+    /// Whole microseconds, rounded down.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+    /// Whole milliseconds, rounded down.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+    /// Seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    /// `self - earlier`, or zero when `earlier` is later.
+    pub const fn saturating_sub(self, earlier: Time) -> Time {
+        Time(self.0.saturating_sub(earlier.0))
+    }
+    /// `self + other`, or [`Time::MAX`] on overflow.
+    pub const fn saturating_add(self, other: Time) -> Time {
+        Time(self.0.saturating_add(other.0))
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    fn add(self, other: Time) -> Time {
+        Time(self.0 + other.0)
+    }
+}
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Time) {
+        self.0 += other.0;
+    }
+}
+impl Sub for Time {
+    type Output = Time;
+    fn sub(self, other: Time) -> Time {
+        Time(self.0 - other.0)
+    }
+}
+impl SubAssign for Time {
+    fn sub_assign(&mut self, other: Time) {
+        self.0 -= other.0;
+    }
+}
+impl Mul<u64> for Time {
+    type Output = Time;
+    fn mul(self, factor: u64) -> Time {
+        Time(self.0 * factor)
+    }
+}
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6} s", self.as_secs_f64())
+    }
+}
+
+/// Bits per second; 1 kbit/s = 1000 bit/s.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bitrate(pub u64);
+
+impl Bitrate {
+    /// Nothing at all.
+    pub const ZERO: Bitrate = Bitrate(0);
+
+    /// From kbit/s.
+    pub const fn from_kbps(kbps: u64) -> Self {
+        Bitrate(kbps * 1_000)
+    }
+    /// From Mbit/s.
+    pub const fn from_mbps(mbps: u64) -> Self {
+        Bitrate(mbps * 1_000_000)
+    }
+    /// Bits per second.
+    pub const fn bps(self) -> u64 {
+        self.0
+    }
+    /// How long `size` takes at this rate, rounded up to a nanosecond; `None` at zero rate.
+    pub fn time_for(self, size: Bytes) -> Option<Time> {
+        let nanos = (u128::from(size.bits()) * 1_000_000_000).div_ceil(u128::from(self.0).max(1));
+        (self.0 > 0).then_some(Time(nanos.min(u128::from(u64::MAX)) as u64))
+    }
+    /// How many whole bytes fit into `duration`.
+    pub fn bytes_in(self, duration: Time) -> Bytes {
+        Bytes((u128::from(self.0) * u128::from(duration.0) / 8_000_000_000) as u64)
+    }
+    /// This rate times a factor; negative factors give zero.
+    pub fn scaled(self, factor: f64) -> Bitrate {
+        Bitrate((self.0 as f64 * factor).max(0.0) as u64)
+    }
+}
+
+/// A number of bytes.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// Nothing at all.
+    pub const ZERO: Bytes = Bytes(0);
+
+    /// Eight per byte.
+    pub const fn bits(self) -> u64 {
+        self.0 * 8
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, other: Bytes) -> Bytes {
+        Bytes(self.0 + other.0)
+    }
+}
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Bytes) {
+        self.0 += other.0;
+    }
+}
+impl SubAssign for Bytes {
+    fn sub_assign(&mut self, other: Bytes) {
+        self.0 -= other.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serialisation_of_1250_bytes_at_10_mbps_takes_one_millisecond() {
+        assert_eq!(Bitrate::from_mbps(10).time_for(Bytes(1250)), Some(Time::from_millis(1)));
+    }
+
+    #[test]
+    fn a_rate_of_zero_never_finishes() {
+        assert_eq!(Bitrate::ZERO.time_for(Bytes(1)), None);
+    }
+
+    #[test]
+    fn three_hundred_milliseconds_at_1_mbps_hold_37500_bytes() {
+        assert_eq!(Bitrate::from_mbps(1).bytes_in(Time::from_millis(300)), Bytes(37_500));
+    }
+}

@@ -1,0 +1,1 @@
+//! The network model in real time between network devices.

@@ -1,0 +1,1 @@
+//! Python binding of rtclab: conversions and error mapping, no logic.
