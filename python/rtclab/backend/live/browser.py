@@ -1,0 +1,172 @@
+"""Headless browsers as participants: start, watch, measure, stop. No driver: the page does everything by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+STOP_GRACE_S = 2.0
+STDERR_LINES = 6
+MIN_SHARED_MEMORY_BYTES = 256_000_000
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_FLAGS = (
+    "--headless",
+    "--no-sandbox",  # its own namespaces cannot be nested into ours
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-proxy-server",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--disable-extensions",
+    "--disable-breakpad",
+    "--disable-background-timer-throttling",
+    "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows",
+    "--mute-audio",
+    "--password-store=basic",
+    "--autoplay-policy=no-user-gesture-required",
+    "--use-fake-ui-for-media-stream",
+    "--use-fake-device-for-media-stream",
+    # With it, host candidates are .local names, which need multicast DNS to resolve.
+    "--disable-features=WebRtcHideLocalIpsWithMdns",
+)
+
+Spawn = Callable[..., subprocess.Popen[bytes]]
+"""Starts a command in a participant's namespace; takes what ``subprocess.Popen`` takes."""
+
+
+def find_chromium() -> str | None:
+    """Path of the first Chromium in ``PATH``, None if there is none."""
+    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
+class Browser:
+    """One running Chromium.
+
+    Args:
+        participant: whose browser it is.
+        spawn: starts a command in the participant's namespace.
+        home: an own, empty directory for its profile, which the caller deletes.
+        on_exit: called once with the reason when the browser ends without having been stopped.
+    """
+
+    def __init__(self, participant: str, spawn: Spawn, home: Path, on_exit: Callable[[str], None]) -> None:
+        self.participant = participant
+        self._spawn = spawn
+        self._home = home
+        self._on_exit = on_exit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._exit_descriptor = -1
+        self._stopping = False
+
+    def start(self, executable: str, url: str, clip: Path) -> None:
+        """Starts it; the page is loaded when it reports."""
+        self._home.mkdir(parents=True)
+        command = [
+            executable,
+            *CHROMIUM_FLAGS,
+            f"--user-data-dir={self._home / 'profile'}",
+            f"--use-file-for-fake-video-capture={clip}",
+        ]
+        if shutil.disk_usage("/dev/shm").total < MIN_SHARED_MEMORY_BYTES:
+            command.append("--disable-dev-shm-usage")
+        environment = {
+            "HOME": str(self._home),
+            "TMPDIR": str(self._home),
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            # A session bus of the desktop is none of this browser's business.
+            "DBUS_SESSION_BUS_ADDRESS": "disabled:",
+        }
+        with self._stderr_path.open("wb") as stderr:
+            self._process = self._spawn(
+                [*command, url],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env=environment,
+                cwd=self._home,
+            )
+        self._exit_descriptor = os.pidfd_open(self._process.pid)
+        asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
+
+    async def stop(self) -> None:
+        """Asks it to end, then makes it end."""
+        self._stopping = True
+        if self._process is None or self._process.poll() is not None:
+            return
+        tree = process_tree(self._process.pid)
+        self._process.send_signal(signal.SIGTERM)
+        deadline = asyncio.get_running_loop().time() + STOP_GRACE_S
+        while self._process.poll() is None and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        for process in tree:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self._process.wait()
+
+    def processes(self) -> list[psutil.Process]:
+        """The browser's processes, the first one included."""
+        return process_tree(self._process.pid) if self._process is not None else []
+
+    def _exited(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._exit_descriptor)
+        os.close(self._exit_descriptor)
+        if self._stopping or self._process is None:
+            return
+        status = self._process.wait()
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+        lines = self._stderr_path.read_text(errors="replace").strip().splitlines()[-STDERR_LINES:]
+        said = "".join(f"\n  {line}" for line in lines)
+        self._on_exit(f"the browser of {self.participant} {how}" + (f"; it last said:{said}" if said else ""))
+
+    @property
+    def _stderr_path(self) -> Path:
+        return self._home / "stderr.txt"
+
+
+def process_tree(pid: int) -> list[psutil.Process]:
+    """A process and its descendants; empty if it is gone."""
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+class LoadMeter:
+    """CPU and memory of a browser, summed over its processes, from one reading to the next."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._cpu_s: dict[int, float] = {}
+
+    def read(self, elapsed_s: float) -> tuple[float, int]:
+        """CPU since the last reading in percent of one core, and resident memory in bytes."""
+        cpu_s: dict[int, float] = {}
+        memory_bytes = 0
+        for process in self._browser.processes():
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    memory_bytes += process.memory_info().rss
+                cpu_s[process.pid] = times.user + times.system
+            except psutil.NoSuchProcess:
+                continue
+        used_s = sum(now - self._cpu_s.get(pid, 0.0) for pid, now in cpu_s.items())
+        self._cpu_s = cpu_s
+        return 100 * used_s / elapsed_s, memory_bytes

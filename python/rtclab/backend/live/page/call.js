@@ -1,0 +1,75 @@
+// One participant of a call. The session that serves this page says over the report socket what to send, whom to call
+// and when; the page joins by itself and reports what it sees. Nobody needs to drive the browser.
+import { Connection } from "./connection.js";
+import { report, openReportSocket, reportErrors } from "./report.js";
+
+const STATS_INTERVAL_MS = 1000;
+
+let config;
+let camera;
+let signalling;
+let statsTimer;
+const connections = new Map(); // by the name of the other participant
+
+function show(state) {
+  document.getElementById("state").textContent = state;
+}
+
+// The camera is opened before the run begins: opening it is no part of the set-up time.
+async function prepare(message) {
+  config = message;
+  document.title = config.participant;
+  const { width, height, frameRate } = config.video;
+  camera = await navigator.mediaDevices.getUserMedia({
+    video: { width: { exact: width }, height: { exact: height }, frameRate: { exact: frameRate } },
+    audio: config.audio !== null,
+  });
+  show("ready");
+  report("ready", { userAgent: navigator.userAgent });
+}
+
+function join() {
+  report("event", { event: "joined" });
+  signalling = new WebSocket(config.signalling);
+  signalling.onmessage = (event) => receive(JSON.parse(event.data));
+  signalling.onerror = () => report("event", { event: "failed", detail: `no signalling at ${config.signalling}` });
+  statsTimer = setInterval(reportStats, STATS_INTERVAL_MS);
+  show("joined");
+}
+
+// Who joins calls those who are there; they answer. So two never call each other at once.
+async function receive(message) {
+  if (message.type === "present") {
+    for (const peer of message.participants) {
+      if (config.peers.includes(peer)) await connectionTo(peer).call();
+    }
+  } else {
+    await connectionTo(message.from).receive(message);
+  }
+}
+
+function connectionTo(peer) {
+  if (!connections.has(peer)) {
+    const send = (message) => signalling.send(JSON.stringify({ to: peer, ...message }));
+    connections.set(peer, new Connection(peer, config, camera, send));
+  }
+  return connections.get(peer);
+}
+
+async function reportStats() {
+  await Promise.all([...connections.values()].map((connection) => connection.reportStats()));
+}
+
+async function leave() {
+  clearInterval(statsTimer);
+  await reportStats();
+  report("event", { event: "left" });
+  for (const connection of connections.values()) connection.close();
+  camera.getTracks().forEach((track) => track.stop());
+  signalling?.close();
+  report("bye", {});
+  show("left");
+}
+
+reportErrors();
+openReportSocket({ configure: prepare, join, leave });

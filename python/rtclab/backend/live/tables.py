@@ -1,0 +1,167 @@
+"""From what the emulator and the pages recorded to the tables of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from rtclab.trace import SCHEMAS
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+BINS_PER_MS = 10
+"""The delay histogram has bins of 0.1 ms."""
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+@dataclass
+class Recorder:
+    """Collects what pages report, as rows of the trace's tables, on the clock of the run.
+
+    Args:
+        run_began_ms: wall-clock time at which the run began, in milliseconds since 1970.
+    """
+
+    run_began_ms: float
+    rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
+    payload_kinds: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
+    selected_addresses: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Own and other address of the candidate pair in use, by flow."""
+
+    def at_ns(self, wall_clock_ms: float) -> int:
+        """A page's wall-clock time on the clock of the run."""
+        return round((wall_clock_ms - self.run_began_ms) * NS_PER_MS)
+
+    def add_event(self, at_ns: int, participant: str, event: str, *, flow: str | None = None, detail: str = "") -> None:
+        """Adds a row of ``events``."""
+        self.rows["events"].append(
+            {"at_ns": at_ns, "participant": participant, "flow": flow, "event": event, "detail": detail}
+        )
+
+    def add_load(self, at_ns: int, participant: str, cpu_percent: float, memory_bytes: int) -> None:
+        """Adds a row of ``host``."""
+        self.rows["host"].append(
+            {"at_ns": at_ns, "participant": participant, "cpu_percent": cpu_percent, "memory_bytes": memory_bytes}
+        )
+
+    def add_payload_types(self, participant: str, message: Mapping[str, Any]) -> None:
+        """Learns from a session description what the payload types mean; both directions use the same."""
+        for payload_type, codec in message["codecs"].items():
+            kind = "rtx" if codec.lower() == "rtx" else message["kinds"][payload_type]
+            for flow in (f"{participant}->{message['peer']}", f"{message['peer']}->{participant}"):
+                self.payload_kinds[flow, int(payload_type)] = kind
+
+    def add_stats(self, participant: str, message: Mapping[str, Any]) -> None:
+        """Adds the rows of one ``getStats`` report and of the frames seen since the last one."""
+        outgoing, incoming = f"{participant}->{message['peer']}", f"{message['peer']}->{participant}"
+        common = {"at_ns": self.at_ns(message["at_ms"]), "participant": participant}
+        by_type: dict[str, Rows] = {}
+        for report in filter(None, message["reports"]):
+            by_type.setdefault(report["type"], []).append(report)
+        flows = {"outbound-rtp": outgoing, "inbound-rtp": incoming, "remote-inbound-rtp": outgoing}
+        for kind, flow in {**flows, "candidate-pair": outgoing}.items():
+            table = kind.replace("-", "_")
+            for report in by_type.get(kind, []):
+                self.rows[table].append(pick(table, {**report, **common, "flow": flow}))
+        for pair in by_type.get("candidate-pair", []):
+            self._add_estimate(common, outgoing, pair)
+            addresses = [by_type[f"{side}-candidate"][0].get("address", "") for side in ("local", "remote")]
+            self.selected_addresses[outgoing] = (addresses[0], addresses[1])
+        ssrc = next((report["ssrc"] for report in by_type.get("inbound-rtp", []) if report["kind"] == "video"), None)
+        if ssrc is not None:
+            self._add_frames(incoming, ssrc, message["frames"])
+
+    def _add_estimate(self, common: Row, flow: str, pair: Row) -> None:
+        if "availableOutgoingBitrate" in pair:
+            value = float(pair["availableOutgoingBitrate"])
+            row = {**common, "flow": flow, "name": "available_outgoing_bitrate_bps", "value": value}
+            self.rows["controller"].append(row)
+
+    def _add_frames(self, flow: str, ssrc: int, frames: Iterable[list[Any]]) -> None:
+        for rtp_timestamp, captured_ms, received_ms, rendered_ms, width, height in frames:
+            moments = {"captured_ns": captured_ms, "received_ns": received_ms, "rendered_ns": rendered_ms}
+            row = {name: None if value is None else self.at_ns(value) for name, value in moments.items()}
+            row |= {"flow": flow, "ssrc": ssrc, "rtp_timestamp": rtp_timestamp, "width": width, "height": height}
+            self.rows["frames"].append(pick("frames", row))
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The rows so far of a table, in its schema."""
+        return pl.DataFrame(self.rows[name], schema=SCHEMAS[name], strict=False)
+
+
+def pick(table: str, row: Mapping[str, Any]) -> Row:
+    """The columns of a table out of ``row``; those it lacks are null."""
+    return {column: row.get(column) for column in SCHEMAS[table]}
+
+
+def packets_table(
+    log: pl.DataFrame, flows: Iterable[str], payload_kinds: Mapping[tuple[str, int], str], duration_ns: int
+) -> pl.DataFrame:
+    """The table ``packets``: what the participants sent each other during the run, in sending order.
+
+    Args:
+        log: the emulator's log, with ``from`` and ``to`` in place of ``flow``.
+        payload_kinds: see :class:`Recorder`.
+        duration_ns: packets that entered the network later do not count.
+    """
+    kinds = pl.DataFrame(
+        [(flow, payload_type, kind) for (flow, payload_type), kind in payload_kinds.items()],
+        schema={"flow": pl.String, "payload_type": SCHEMAS["packets"]["payload_type"], "kind": pl.String},
+        orient="row",
+    )
+    return (
+        log.with_columns(flow=pl.format("{}->{}", "from", "to"))
+        .filter(pl.col("flow").is_in(list(flows)) & pl.col("sent_ns").is_between(0, duration_ns, closed="left"))
+        .cast({"payload_type": SCHEMAS["packets"]["payload_type"]})
+        .join(kinds, on=["flow", "payload_type"], how="left", maintain_order="left")
+        .sort("sent_ns", maintain_order=True)
+        .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["packets"].items())
+    )
+
+
+def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns: int) -> pl.DataFrame:
+    """The table ``flow_seconds``: one row per flow and second of the run, also where nothing was sent.
+
+    A packet counts as sent, delivered and dropped each in the second in which that happened; what happened after the
+    end of the run is left out.
+    """
+    seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
+    table = seconds.to_frame().join(pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String}), how="cross")
+    delay_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) / NS_PER_MS
+    counted = {
+        "sent_ns": [pl.len().alias("sent_packets"), pl.col("size_bytes").sum().alias("sent_bytes")],
+        "delivered_ns": [
+            pl.len().alias("delivered_packets"),
+            pl.col("size_bytes").sum().alias("delivered_bytes"),
+            delay_ms.min().alias("one_way_delay_min_ms"),
+            delay_ms.mean().alias("one_way_delay_mean_ms"),
+            delay_ms.max().alias("one_way_delay_max_ms"),
+        ],
+        "dropped_ns": [pl.len().alias("dropped_packets")],
+    }
+    for moment, aggregates in counted.items():
+        at_ns = (pl.col(moment) // NS_PER_S * NS_PER_S).alias("at_ns")
+        grouped = packets.drop_nulls(moment).group_by(at_ns, "flow").agg(aggregates)
+        table = table.join(grouped, on=["at_ns", "flow"], how="left", maintain_order="left")
+    return table.with_columns(pl.col("^.*_(packets|bytes)$").fill_null(0)).select(
+        pl.col(column).cast(dtype) for column, dtype in SCHEMAS["flow_seconds"].items()
+    )
+
+
+def delay_histogram_table(packets: pl.DataFrame) -> pl.DataFrame:
+    """The table ``delay_histogram``: delivered packets per flow and 0.1 ms of one-way delay."""
+    ns_per_bin = NS_PER_MS // BINS_PER_MS
+    edge_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) // ns_per_bin / BINS_PER_MS
+    return (
+        packets.drop_nulls("delivered_ns")
+        .group_by("flow", edge_ms.alias("one_way_delay_ms"))
+        .agg(pl.len().alias("packets"))
+        .sort("flow", "one_way_delay_ms")
+        .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["delay_histogram"].items())
+    )
