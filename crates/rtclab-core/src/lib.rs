@@ -3,6 +3,8 @@
 //! Nothing here reads a clock, opens a socket, starts a thread or touches a file. Every component
 //! that lives in time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
 
+pub mod cc;
+pub mod media;
 pub mod network;
 pub mod path;
 pub mod rtp;

@@ -95,6 +95,10 @@ impl fmt::Display for Time {
     }
 }
 
+/// A moment on the other side's clock; it and a [`Time`] do not subtract.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct RemoteTime(pub Time);
+
 /// Bits per second; 1 kbit/s = 1000 bit/s.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize,

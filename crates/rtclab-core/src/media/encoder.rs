@@ -1,0 +1,291 @@
+//! Synthetic video source after RFC 8593, section 5 (statistical model), that follows a target
+//! rate and adapts resolution and frame rate as libwebrtc does for a camera.
+
+use crate::units::{Bitrate, Bytes, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// RFC 8593, table 1: scale of the Laplace distribution of frame sizes and of frame intervals.
+const LAPLACE_SCALE: f64 = 0.15;
+/// RFC 8593, table 1: frames in a transient, its first one included.
+const TRANSIENT_FRAMES: u32 = 8;
+/// RFC 8593, table 1: first frame of a transient, for 1280x720; scaled here by the pixels.
+const FIRST_FRAME_720P: f64 = 13_500.0;
+/// Below this many bits per pixel the next smaller picture looks better. libwebrtc decides by the
+/// quantiser, which depends on content; with this value 640x480 at 30/s gives way at 276 kbit/s.
+const MIN_BITS_PER_PIXEL: f64 = 0.03;
+/// To grow again, the larger picture must have this much more than the minimum.
+const GROW_MARGIN: f64 = 1.5;
+/// libwebrtc, `quality_scaler.cc`: the quantiser is judged over two seconds.
+const ADAPT_INTERVAL: Time = Time::from_secs(2);
+/// libwebrtc scales by 3/4 and 2/3 in turn; in eighths of the full width.
+const SCALES: [u16; 5] = [8, 6, 4, 3, 2];
+/// libwebrtc does not go below 320x180 pixels.
+const MIN_PIXELS: u32 = 320 * 180;
+/// Slower than this is no video.
+const MIN_FRAME_RATE: f64 = 5.0;
+/// No frame is smaller: headers of the codec.
+const MIN_FRAME: f64 = 50.0;
+
+/// A camera and the bounds of its encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VideoConfig {
+    /// Full width in pixels.
+    pub width: u16,
+    /// Full height in pixels.
+    pub height: u16,
+    /// Frames per second.
+    pub frame_rate: f64,
+    /// The encoder never produces less on average.
+    pub min_bps: Bitrate,
+    /// Nor more.
+    pub max_bps: Bitrate,
+    /// The congestion control starts here.
+    pub start_bps: Bitrate,
+}
+
+/// One encoded picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frame {
+    /// When the camera took it.
+    pub captured: Time,
+    /// Encoded size.
+    pub size: Bytes,
+    /// Decodable without any other.
+    pub key: bool,
+    /// Width and height.
+    pub resolution: (u16, u16),
+}
+
+/// The source.
+pub struct Encoder {
+    config: VideoConfig,
+    rng: Pcg64Mcg,
+    target: Bitrate,
+    scale: usize,
+    frame_rate: f64,
+    next_frame: Time,
+    next_adaptation: Time,
+    key_wanted: bool,
+    transient_left: u32,
+    transient_size: f64,
+    drop_ratio: f64,
+    drop_credit: f64,
+}
+
+impl Encoder {
+    /// Takes its first picture at `start`.
+    pub fn new(config: VideoConfig, start: Time, seed: u64) -> Self {
+        Encoder {
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            target: config.start_bps,
+            scale: 0,
+            frame_rate: config.frame_rate,
+            next_frame: start,
+            next_adaptation: start + ADAPT_INTERVAL,
+            key_wanted: true,
+            transient_left: 0,
+            transient_size: 0.0,
+            drop_ratio: 0.0,
+            drop_credit: 0.0,
+            config,
+        }
+    }
+
+    /// Rate of encoded media, headers not included, from the next frame on.
+    pub fn set_target(&mut self, target: Bitrate) {
+        self.target = target.clamp(self.config.min_bps, self.config.max_bps);
+    }
+
+    /// Share of pictures to drop before encoding (congestion window push-back).
+    pub fn set_drop_ratio(&mut self, ratio: f64) {
+        self.drop_ratio = ratio;
+    }
+
+    /// The next frame shall be a key frame.
+    pub fn request_key_frame(&mut self) {
+        self.key_wanted = true;
+    }
+
+    /// Rate of encoded media in force.
+    pub fn target(&self) -> Bitrate {
+        self.target
+    }
+
+    /// Width and height in force.
+    pub fn resolution(&self) -> (u16, u16) {
+        let eighths = u32::from(SCALES[self.scale]);
+        let scaled = |full: u16| (u32::from(full) * eighths / 8) as u16;
+        (scaled(self.config.width), scaled(self.config.height))
+    }
+
+    /// When the next picture is taken.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        Some(self.next_frame)
+    }
+
+    /// The picture taken by `now`, unless it was dropped.
+    pub fn poll(&mut self, now: Time) -> Option<Frame> {
+        while self.next_frame <= now {
+            let captured = self.next_frame;
+            let interval = 1.0 / self.frame_rate * (1.0 + self.laplace()).max(0.1);
+            self.next_frame = captured + Time::from_secs_f64(interval);
+            if captured >= self.next_adaptation {
+                self.next_adaptation = captured + ADAPT_INTERVAL;
+                self.adapt();
+            }
+            self.drop_credit += self.drop_ratio;
+            if self.drop_credit >= 1.0 {
+                self.drop_credit -= 1.0;
+                continue;
+            }
+            let key = std::mem::take(&mut self.key_wanted);
+            let size = Bytes(self.frame_size(key).max(MIN_FRAME) as u64);
+            return Some(Frame { captured, size, key, resolution: self.resolution() });
+        }
+        None
+    }
+
+    fn frame_size(&mut self, key: bool) -> f64 {
+        let mean = self.target.0 as f64 / 8.0 / self.frame_rate;
+        if key {
+            let (width, height) = self.resolution();
+            let pixels = f64::from(width) * f64::from(height);
+            let first = (FIRST_FRAME_720P * pixels / (1280.0 * 720.0)).max(mean);
+            let rest = f64::from(TRANSIENT_FRAMES - 1);
+            self.transient_left = TRANSIENT_FRAMES - 1;
+            self.transient_size = (f64::from(TRANSIENT_FRAMES) * mean - first) / rest;
+            return first;
+        }
+        if self.transient_left > 0 {
+            self.transient_left -= 1;
+            return self.transient_size;
+        }
+        mean * (1.0 + self.laplace())
+    }
+
+    fn adapt(&mut self) {
+        let before = self.scale;
+        while self.bits_per_pixel(self.scale) < MIN_BITS_PER_PIXEL && self.may_shrink() {
+            self.scale += 1;
+        }
+        let enough = MIN_BITS_PER_PIXEL * GROW_MARGIN;
+        while self.scale > 0 && self.bits_per_pixel(self.scale - 1) > enough {
+            self.scale -= 1;
+        }
+        let affordable = self.bits_per_pixel(self.scale) / MIN_BITS_PER_PIXEL;
+        self.frame_rate =
+            (self.config.frame_rate * affordable.min(1.0)).max(MIN_FRAME_RATE.min(self.config.frame_rate));
+        // VP8 can change its size only in a key frame.
+        self.key_wanted |= self.scale != before;
+    }
+
+    fn pixels(&self, scale: usize) -> u32 {
+        let eighths = u32::from(SCALES[scale]);
+        u32::from(self.config.width) * u32::from(self.config.height) * eighths * eighths / 64
+    }
+
+    fn may_shrink(&self) -> bool {
+        self.scale + 1 < SCALES.len() && self.pixels(self.scale + 1) >= MIN_PIXELS
+    }
+
+    fn bits_per_pixel(&self, scale: usize) -> f64 {
+        self.target.0 as f64 / (f64::from(self.pixels(scale)) * self.config.frame_rate)
+    }
+
+    /// A Laplace variable of mean zero, by inversion.
+    fn laplace(&mut self) -> f64 {
+        let u: f64 = self.rng.random::<f64>() - 0.5;
+        -LAPLACE_SCALE * u.signum() * (1.0 - 2.0 * u.abs()).max(f64::MIN_POSITIVE).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vga() -> VideoConfig {
+        VideoConfig {
+            width: 640,
+            height: 480,
+            frame_rate: 30.0,
+            min_bps: Bitrate::from_kbps(30),
+            max_bps: Bitrate::from_kbps(1700),
+            start_bps: Bitrate::from_kbps(300),
+        }
+    }
+
+    fn frames(encoder: &mut Encoder, until: Time) -> Vec<Frame> {
+        std::iter::from_fn(|| encoder.poll(until)).collect()
+    }
+
+    #[test]
+    fn mean_rate_over_a_minute_is_within_2_percent_of_the_target() {
+        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        encoder.set_target(Bitrate::from_kbps(1000));
+        let bits: u64 = frames(&mut encoder, Time::from_secs(60)).iter().map(|f| f.size.bits()).sum();
+        let kbps = bits as f64 / 60e3;
+        assert!((980.0..1020.0).contains(&kbps), "{kbps}");
+    }
+
+    #[test]
+    fn thirty_frames_a_second_within_2_percent() {
+        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        encoder.set_target(Bitrate::from_kbps(1000));
+        let count = frames(&mut encoder, Time::from_secs(60)).len();
+        assert!((1764..=1836).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn a_target_above_the_maximum_gives_the_maximum() {
+        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        encoder.set_target(Bitrate::from_mbps(50));
+        assert_eq!(encoder.target(), Bitrate::from_kbps(1700));
+    }
+
+    #[test]
+    fn a_key_frame_and_its_transient_keep_the_mean() {
+        // 8 frames at 1 Mbit/s and 30/s: 8 * 4167 B = 33.3 kB, the first 4.5 kB for 640x480
+        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        encoder.set_target(Bitrate::from_kbps(1000));
+        let first: Vec<_> = frames(&mut encoder, Time::from_secs(1)).into_iter().take(8).collect();
+        assert!(first[0].key && !first[1].key);
+        assert_eq!(first[0].size, Bytes(4500));
+        let total: u64 = first.iter().map(|f| f.size.0).sum();
+        assert!((33_300..=33_340).contains(&total), "{total}");
+    }
+
+    #[test]
+    fn resolution_falls_below_276_kbps_and_returns_with_a_key_frame() {
+        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        encoder.set_target(Bitrate::from_kbps(200));
+        frames(&mut encoder, Time::from_secs(5));
+        assert_eq!(encoder.resolution(), (480, 360));
+        encoder.set_target(Bitrate::from_kbps(800));
+        let keys = frames(&mut encoder, Time::from_secs(10)).iter().filter(|f| f.key).count();
+        assert_eq!((encoder.resolution(), keys), ((640, 480), 1));
+    }
+
+    #[test]
+    fn at_the_smallest_picture_the_frame_rate_gives_way_but_not_below_five() {
+        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        encoder.set_target(Bitrate::from_kbps(30));
+        frames(&mut encoder, Time::from_secs(10));
+        let count = frames(&mut encoder, Time::from_secs(20)).len();
+        // 30 kbit/s over 320x240x30 pixels/s is 0.013 bit: 13 frames/s
+        assert!((120..=140).contains(&count), "{count}");
+        assert_eq!(encoder.resolution(), (320, 240));
+    }
+
+    #[test]
+    fn a_drop_ratio_of_one_quarter_drops_every_fourth_picture() {
+        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        encoder.set_target(Bitrate::from_kbps(1000));
+        let all = frames(&mut Encoder::new(vga(), Time::ZERO, 1), Time::from_secs(20)).len();
+        encoder.set_drop_ratio(0.25);
+        let kept = frames(&mut encoder, Time::from_secs(20)).len();
+        assert!((kept as f64 / all as f64 - 0.75).abs() < 0.02, "{kept} of {all}");
+    }
+}

@@ -1,0 +1,57 @@
+//! Media without pixels: encoder model, pacer, loss repair and playout.
+
+pub mod encoder;
+pub mod nack;
+pub mod pacer;
+pub mod playout;
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Encoded video, first transmission.
+    Video,
+    /// Encoded audio.
+    Audio,
+    /// A retransmission (RFC 4588).
+    Rtx,
+    /// Padding, sent on the retransmission stream.
+    Padding,
+}
+
+impl Kind {
+    /// All kinds, in the order of their codes in a trace.
+    pub const ALL: [Kind; 4] = [Kind::Video, Kind::Audio, Kind::Rtx, Kind::Padding];
+
+    /// The name used in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Video => "video",
+            Kind::Audio => "audio",
+            Kind::Rtx => "rtx",
+            Kind::Padding => "padding",
+        }
+    }
+}
+
+/// A packet of media before it gets its transport-wide sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaPacket {
+    /// What it carries.
+    pub kind: Kind,
+    /// RTP sequence number; for a retransmission that of the original.
+    pub seq: u16,
+    /// RTP timestamp.
+    pub timestamp: u32,
+    /// Last packet of its frame.
+    pub marker: bool,
+    /// First packet of its frame.
+    pub first: bool,
+    /// Part of a key frame.
+    pub key: bool,
+    /// Number of the frame, as in the VP8 picture id.
+    pub picture_id: u16,
+    /// Width and height, known to the receiver from key frames only.
+    pub resolution: (u16, u16),
+    /// Bytes of encoded media, without any header.
+    pub payload: u16,
+}

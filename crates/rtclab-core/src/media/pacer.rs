@@ -1,0 +1,355 @@
+//! Leaves with packets at the pacing rate, in priority order, and runs probes.
+//!
+//! After libwebrtc, `modules/pacing/pacing_controller.cc` and `bitrate_prober.cc`.
+
+use super::{Kind, MediaPacket};
+use crate::cc::Probe;
+use crate::units::{Bitrate, Bytes, Time};
+use std::collections::VecDeque;
+
+/// libwebrtc: packets may leave this much ahead of the pacing rate.
+const BURST: Time = Time::from_millis(40);
+/// libwebrtc: debt never grows beyond this.
+const MAX_DEBT: Time = Time::from_millis(500);
+/// libwebrtc: the rate is raised so that the queue empties within this time.
+const QUEUE_LIMIT: Time = Time::from_secs(2);
+/// libwebrtc: a probe that is this late is given up.
+const PROBE_LATE: Time = Time::from_millis(10);
+/// libwebrtc: a probe that has not begun by then is given up.
+const PROBE_TIMEOUT: Time = Time::from_secs(5);
+/// libwebrtc: at most this many probes wait.
+const MAX_PROBES: usize = 5;
+/// libwebrtc: a packet of at least this size may begin a probe.
+const PROBE_START_SIZE: u64 = 200;
+/// libwebrtc: padding aims at this interval.
+const PADDING_INTERVAL: Time = Time::from_millis(5);
+/// Smallest padding packet worth its headers (libwebrtc: 224).
+const MIN_PADDING: u64 = 224;
+/// A padding packet repeats a packet of media, so it is at most as large.
+const MAX_PADDING: u64 = 1_100;
+
+/// What the pacer lets go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Release {
+    /// A packet from the queue.
+    Media(MediaPacket),
+    /// Padding of this many payload bytes.
+    Padding(Bytes),
+}
+
+struct Cluster {
+    probe: Probe,
+    announced: Time,
+    started: Option<Time>,
+    sent_bytes: u64,
+    batches: u32,
+    /// Bytes of the present batch, and the moment at which it began.
+    batch: (u64, Time),
+}
+
+/// Queue of packets in priority order: audio, retransmissions, video.
+pub struct Pacer {
+    rate: Bitrate,
+    padding_rate: Bitrate,
+    queues: [VecDeque<(MediaPacket, Bytes)>; 3],
+    queued: u64,
+    /// When all that was sent would have left at the pacing rate.
+    debt_free: Time,
+    /// The same at the padding rate.
+    padding_due: Time,
+    clusters: VecDeque<Cluster>,
+    media_sent: bool,
+}
+
+impl Pacer {
+    /// An empty queue that lets go at `rate`.
+    pub fn new(rate: Bitrate) -> Self {
+        Pacer {
+            rate,
+            padding_rate: Bitrate::ZERO,
+            queues: Default::default(),
+            queued: 0,
+            debt_free: Time::ZERO,
+            padding_due: Time::ZERO,
+            clusters: VecDeque::new(),
+            media_sent: false,
+        }
+    }
+
+    /// New rates from `now` on; what is owed is kept in bytes.
+    pub fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
+        if rate != self.rate && rate.0 > 0 {
+            let owed = self.debt_free.saturating_sub(now).0 as f64 * self.rate.0 as f64;
+            self.debt_free = now + Time((owed / rate.0 as f64) as u64);
+            self.rate = rate;
+        }
+        if padding_rate.0 > 0 && self.padding_rate.0 == 0 {
+            self.padding_due = now;
+        }
+        self.padding_rate = padding_rate;
+    }
+
+    /// A probe to run as soon as there is something to send.
+    pub fn add_probe(&mut self, now: Time, probe: Probe) {
+        self.clusters.push_back(Cluster {
+            probe,
+            announced: now,
+            started: None,
+            sent_bytes: 0,
+            batches: 0,
+            batch: (0, Time::MAX),
+        });
+        while self.clusters.len() > MAX_PROBES {
+            self.clusters.pop_front();
+        }
+    }
+
+    /// A packet waits to be sent; `size` is its IP total length.
+    pub fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) {
+        let queue = match packet.kind {
+            Kind::Audio => 0,
+            Kind::Rtx | Kind::Padding => 1,
+            Kind::Video => 2,
+        };
+        self.queues[queue].push_back((packet, size));
+        self.queued += size.0;
+        self.media_sent |= packet.kind == Kind::Video;
+        if let Some(cluster) = self.clusters.front_mut()
+            && cluster.started.is_none()
+            && self.media_sent
+            && size.0 >= PROBE_START_SIZE.min(batch_size(&cluster.probe))
+        {
+            cluster.started = Some(now);
+        }
+    }
+
+    /// Bytes waiting.
+    pub fn queued(&self) -> Bytes {
+        Bytes(self.queued)
+    }
+
+    /// When to call [`Pacer::poll`] again.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if !self.queues[0].is_empty() {
+            return Some(Time::ZERO);
+        }
+        let probe = self.clusters.front().and_then(Cluster::next).unwrap_or(Time::MAX);
+        let media = match self.queued {
+            0 => Time::MAX,
+            _ => Time(self.debt_free.0.saturating_sub(BURST.0)),
+        };
+        let padding = match self.padding_rate.0 {
+            0 => Time::MAX,
+            _ => self.padding_due.max(Time(self.debt_free.0.saturating_sub(BURST.0))),
+        };
+        let next = probe.min(media).min(padding);
+        (next < Time::MAX).then_some(next)
+    }
+
+    /// The next packet that may leave by `now`, and the probe it belongs to.
+    pub fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
+        self.drop_stale_probes(now);
+        if let Some((packet, size)) = self.queues[0].pop_front() {
+            // libwebrtc does not hold audio back.
+            self.account(now, size);
+            return Some((Release::Media(packet), None));
+        }
+        let probing = self.clusters.front().and_then(Cluster::next).is_some_and(|at| at <= now);
+        if probing {
+            return Some(self.release_probe(now));
+        }
+        if self.queued > 0 && now + BURST >= self.debt_free {
+            let (packet, size) = self.pop()?;
+            self.account(now, size);
+            return Some((Release::Media(packet), None));
+        }
+        if self.padding_rate.0 > 0 && self.queued == 0 && self.padding_due <= now && self.media_sent {
+            let wanted = self.padding_rate.bytes_in(PADDING_INTERVAL).0;
+            let size = Bytes(wanted.clamp(MIN_PADDING, MAX_PADDING));
+            self.account_sent(now, size);
+            return Some((Release::Padding(size), None));
+        }
+        None
+    }
+
+    fn release_probe(&mut self, now: Time) -> (Release, Option<u32>) {
+        let (id, wanted) = match self.clusters.front() {
+            Some(cluster) => (cluster.probe.id, batch_size(&cluster.probe)),
+            None => (0, 0),
+        };
+        let (release, size) = match self.pop() {
+            Some((packet, size)) => {
+                self.queued -= size.0;
+                (Release::Media(packet), size)
+            }
+            None => {
+                let size = Bytes(wanted.clamp(MIN_PADDING, MAX_PADDING));
+                (Release::Padding(size), size)
+            }
+        };
+        self.account_sent(now, size);
+        if let Some(cluster) = self.clusters.front_mut() {
+            cluster.count(now, size);
+            if cluster.is_done() {
+                self.clusters.pop_front();
+                if let Some(next) = self.clusters.front_mut() {
+                    next.started.get_or_insert(now);
+                }
+            }
+        }
+        (release, Some(id))
+    }
+
+    fn pop(&mut self) -> Option<(MediaPacket, Bytes)> {
+        self.queues.iter_mut().find_map(VecDeque::pop_front)
+    }
+
+    fn account(&mut self, now: Time, size: Bytes) {
+        self.queued -= size.0;
+        self.account_sent(now, size);
+    }
+
+    fn account_sent(&mut self, now: Time, size: Bytes) {
+        let drain = Bitrate(self.queued * 8 * 1_000 / QUEUE_LIMIT.as_millis());
+        let rate = self.rate.max(drain);
+        let occupied = rate.time_for(size).unwrap_or(MAX_DEBT);
+        self.debt_free = (self.debt_free.max(now) + occupied).min(now + MAX_DEBT);
+        if let Some(occupied) = self.padding_rate.time_for(size) {
+            self.padding_due = (self.padding_due.max(now) + occupied).min(now + MAX_DEBT);
+        }
+    }
+
+    fn drop_stale_probes(&mut self, now: Time) {
+        while let Some(cluster) = self.clusters.front() {
+            let stale = match cluster.next() {
+                Some(next) => now > next + PROBE_LATE && cluster.sent_bytes > 0,
+                None => now > cluster.announced + PROBE_TIMEOUT,
+            };
+            if !stale {
+                return;
+            }
+            self.clusters.pop_front();
+        }
+    }
+}
+
+/// Bytes that leave together in a probe.
+fn batch_size(probe: &Probe) -> u64 {
+    probe.rate.bytes_in(probe.min_spacing).0
+}
+
+impl Cluster {
+    /// When the next packet of a running probe is due.
+    fn next(&self) -> Option<Time> {
+        let started = self.started?;
+        if self.batch.0 > 0 && self.batch.0 < batch_size(&self.probe) {
+            return Some(self.batch.1);
+        }
+        Some(started + self.probe.rate.time_for(Bytes(self.sent_bytes)).unwrap_or(Time::ZERO))
+    }
+
+    fn count(&mut self, now: Time, size: Bytes) {
+        if self.batch.1 != now || self.batch.0 >= batch_size(&self.probe) {
+            self.batch = (0, now);
+            self.batches += 1;
+        }
+        self.batch.0 += size.0;
+        self.sent_bytes += size.0;
+    }
+
+    fn is_done(&self) -> bool {
+        self.sent_bytes >= self.probe.min_bytes.0
+            && self.batches >= self.probe.min_packets
+            && self.batch.0 >= batch_size(&self.probe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn video(seq: u16) -> MediaPacket {
+        MediaPacket {
+            kind: Kind::Video,
+            seq,
+            timestamp: 0,
+            marker: false,
+            first: false,
+            key: false,
+            picture_id: 0,
+            resolution: (0, 0),
+            payload: 1000,
+        }
+    }
+
+    fn run(pacer: &mut Pacer, until: Time) -> Vec<(Time, Release, Option<u32>)> {
+        let mut out = Vec::new();
+        let mut now = Time::ZERO;
+        while let Some(at) = pacer.poll_timeout() {
+            now = now.max(at);
+            if now > until {
+                break;
+            }
+            while let Some((release, probe)) = pacer.poll(now) {
+                out.push((now, release, probe));
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn after_a_burst_of_40_ms_packets_leave_at_the_pacing_rate() {
+        // 1250 B at 1 Mbit/s = 10 ms: packets 0..=4 at once (debt 0..40 ms), then one each 10 ms
+        let mut pacer = Pacer::new(Bitrate::from_mbps(1));
+        for seq in 0..10 {
+            pacer.push(Time::ZERO, video(seq), Bytes(1250));
+        }
+        let at: Vec<_> = run(&mut pacer, Time::from_secs(1)).iter().map(|s| s.0.as_millis()).collect();
+        assert_eq!(at, [0, 0, 0, 0, 0, 10, 20, 30, 40, 50]);
+    }
+
+    #[test]
+    fn audio_overtakes_video_and_is_not_held_back() {
+        let mut pacer = Pacer::new(Bitrate::from_kbps(100));
+        for seq in 0..3 {
+            pacer.push(Time::ZERO, video(seq), Bytes(1250));
+        }
+        let audio = MediaPacket { kind: Kind::Audio, ..video(100) };
+        pacer.push(Time::ZERO, audio, Bytes(120));
+        let first = pacer.poll(Time::ZERO).map(|r| r.0);
+        assert_eq!(first, Some(Release::Media(audio)));
+    }
+
+    #[test]
+    fn a_probe_at_900_kbps_sends_five_batches_at_that_rate_and_pads_what_is_missing() {
+        // 15 ms at 900 kbit/s = 1687 B; five batches of at least 225 B (2 ms)
+        let probe = Probe {
+            id: 3,
+            rate: Bitrate::from_kbps(900),
+            min_packets: 5,
+            min_bytes: Bytes(1687),
+            min_spacing: Time::from_millis(2),
+        };
+        let mut pacer = Pacer::new(Bitrate::from_kbps(750));
+        pacer.add_probe(Time::ZERO, probe);
+        pacer.push(Time::ZERO, video(0), Bytes(1125));
+        let out = run(&mut pacer, Time::from_secs(1));
+        // 1125 B of media take 10 ms at 900 kbit/s, then padding of 225 B each 2 ms
+        let at: Vec<_> = out.iter().map(|s| s.0.as_millis()).collect();
+        assert_eq!(at, [0, 10, 12, 14, 16]);
+        assert!(out.iter().all(|s| s.2 == Some(3)));
+        assert_eq!(out.iter().filter(|s| matches!(s.1, Release::Padding(_))).count(), 4);
+    }
+
+    #[test]
+    fn two_seconds_of_queue_raise_the_rate() {
+        // 500 kB at 1 Mbit/s would take 4 s; the queue must be gone in little more than 2 s
+        let mut pacer = Pacer::new(Bitrate::from_mbps(1));
+        for seq in 0..400 {
+            pacer.push(Time::ZERO, video(seq), Bytes(1250));
+        }
+        let last = run(&mut pacer, Time::from_secs(10)).last().map(|s| s.0);
+        let last = last.unwrap_or_default();
+        assert!(Time::from_millis(2000) < last && last < Time::from_millis(3500), "{last}");
+    }
+}

@@ -1,0 +1,357 @@
+//! From packets to pictures on the screen: assembly, continuity, de-jitter, freezes.
+
+use super::MediaPacket;
+use crate::units::{Bytes, Time};
+use std::collections::VecDeque;
+
+/// libwebrtc: a picture is due this long before it is shown (decoding and rendering).
+const RENDER_DELAY: Time = Time::from_millis(10);
+/// libwebrtc, `video_receive_stream2.cc`: waits this long for a decodable picture …
+const MAX_WAIT: Time = Time::from_secs(3);
+/// … and this long while it waits for a key frame.
+const MAX_WAIT_FOR_KEY: Time = Time::from_millis(200);
+/// The de-jitter delay forgets a late picture by half in this time.
+const JITTER_HALF_LIFE_S: f64 = 5.0;
+/// The smallest transit seen is trusted for this long; then a larger one may replace it.
+const BASE_WINDOW: Time = Time::from_secs(10);
+/// webrtc-stats, totalFreezesDuration: a freeze is an interval above
+/// max(3 * average, average + 150 ms).
+const FREEZE_MARGIN_S: f64 = 0.150;
+/// webrtc-stats: the average is taken over this many pictures.
+const FREEZE_WINDOW: usize = 30;
+
+/// A picture shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rendered {
+    /// RTP timestamp, unwrapped.
+    pub timestamp: i64,
+    /// When its last packet arrived.
+    pub received: Time,
+    /// When it was shown.
+    pub rendered: Time,
+    /// Encoded size.
+    pub size: Bytes,
+    /// Width and height.
+    pub resolution: (u16, u16),
+}
+
+/// Totals with the names of W3C webrtc-stats.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PlayoutStats {
+    /// Complete pictures.
+    pub frames_received: u64,
+    /// Pictures decoded and shown.
+    pub frames_decoded: u64,
+    /// Pictures given up.
+    pub frames_dropped: u64,
+    /// Freezes.
+    pub freeze_count: u64,
+    /// Seconds spent in freezes.
+    pub total_freezes_duration: f64,
+    /// Seconds spent in the de-jitter buffer, summed over pictures.
+    pub jitter_buffer_delay: f64,
+}
+
+struct Assembly {
+    frame: i64,
+    timestamp: i64,
+    first_seq: Option<i64>,
+    last_seq: Option<i64>,
+    packets: i64,
+    size: u64,
+    key: bool,
+    resolution: (u16, u16),
+    first_arrival: Time,
+    complete: Option<Time>,
+}
+
+/// Receiving end of one video stream.
+pub struct Playout {
+    clock_rate: f64,
+    frames: VecDeque<Assembly>,
+    last_decoded: Option<i64>,
+    resolution: (u16, u16),
+    /// Smallest transit (arrival minus capture on the sender's clock), and when it was seen, in s.
+    base: Option<(f64, Time)>,
+    jitter_s: f64,
+    last_update: Time,
+    last_rendered: Option<Time>,
+    intervals: VecDeque<f64>,
+    waiting_since: Time,
+    need_key: bool,
+    stats: PlayoutStats,
+}
+
+impl Playout {
+    /// For a stream whose RTP clock has `clock_rate` ticks a second.
+    pub fn new(clock_rate: f64) -> Self {
+        Playout {
+            clock_rate,
+            frames: VecDeque::new(),
+            last_decoded: None,
+            resolution: (0, 0),
+            base: None,
+            jitter_s: 0.0,
+            last_update: Time::ZERO,
+            last_rendered: None,
+            intervals: VecDeque::new(),
+            waiting_since: Time::ZERO,
+            need_key: true,
+            stats: PlayoutStats::default(),
+        }
+    }
+
+    /// Totals so far.
+    pub fn stats(&self) -> &PlayoutStats {
+        &self.stats
+    }
+
+    /// Width and height of the last picture shown.
+    pub fn resolution(&self) -> (u16, u16) {
+        self.resolution
+    }
+
+    /// A packet that had not been received before. `seq`, `frame` and `timestamp` are unwrapped.
+    pub fn on_packet(&mut self, now: Time, packet: &MediaPacket, seq: i64, frame: i64, timestamp: i64) {
+        if self.last_decoded.is_some_and(|last| frame <= last) {
+            return;
+        }
+        if self.waiting_since == Time::ZERO {
+            self.waiting_since = now;
+        }
+        let index = match self.frames.iter().rposition(|f| f.frame <= frame) {
+            Some(i) if self.frames[i].frame == frame => i,
+            before => {
+                let i = before.map_or(0, |i| i + 1);
+                self.frames.insert(i, Assembly::new(now, frame, timestamp));
+                i
+            }
+        };
+        let assembly = &mut self.frames[index];
+        assembly.add(packet, seq);
+        if assembly.complete.is_none() && assembly.is_whole() {
+            assembly.complete = Some(now);
+            let captured_s = timestamp as f64 / self.clock_rate;
+            self.stats.frames_received += 1;
+            self.on_transit(now, now.as_secs_f64() - captured_s);
+        }
+    }
+
+    /// Whether the receiver shall ask for a key frame now.
+    pub fn poll_key_request(&mut self, now: Time) -> bool {
+        let due = self.waiting_since != Time::ZERO && now >= self.key_deadline();
+        if due {
+            self.need_key = true;
+            self.waiting_since = now;
+        }
+        due
+    }
+
+    /// When to call [`Playout::poll`] or [`Playout::poll_key_request`] again.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.waiting_since == Time::ZERO {
+            return None;
+        }
+        let render = self.next_decodable().map(|i| self.render_time(&self.frames[i]));
+        Some(render.unwrap_or(Time::MAX).min(self.key_deadline()))
+    }
+
+    /// The next picture due by `now`.
+    pub fn poll(&mut self, now: Time) -> Option<Rendered> {
+        let index = self.next_decodable()?;
+        let due = self.render_time(&self.frames[index]);
+        if due > now {
+            return None;
+        }
+        self.stats.frames_dropped += index as u64;
+        self.frames.drain(..index);
+        let frame = self.frames.pop_front()?;
+        let received = frame.complete?;
+        self.need_key = false;
+        self.last_decoded = Some(frame.frame);
+        if frame.key {
+            self.resolution = frame.resolution;
+        }
+        self.waiting_since = now;
+        self.stats.frames_decoded += 1;
+        self.stats.jitter_buffer_delay += now.saturating_sub(frame.first_arrival).as_secs_f64();
+        self.count_freeze(now);
+        Some(Rendered {
+            timestamp: frame.timestamp,
+            received,
+            rendered: now,
+            size: Bytes(frame.size),
+            resolution: self.resolution,
+        })
+    }
+
+    fn key_deadline(&self) -> Time {
+        self.waiting_since + if self.need_key { MAX_WAIT_FOR_KEY } else { MAX_WAIT }
+    }
+
+    /// The next frame in order if it is whole, else a whole key frame behind it.
+    fn next_decodable(&self) -> Option<usize> {
+        let head = self.frames.front()?;
+        let continues = !self.need_key && self.last_decoded.is_some_and(|d| d + 1 == head.frame);
+        if head.complete.is_some() && (head.key || continues) {
+            return Some(0);
+        }
+        self.frames.iter().position(|f| f.key && f.complete.is_some())
+    }
+
+    fn render_time(&self, frame: &Assembly) -> Time {
+        let base = self.base.map_or(0.0, |b| b.0);
+        let captured_s = frame.timestamp as f64 / self.clock_rate;
+        let due = Time::from_secs_f64(captured_s + base + self.jitter_s) + RENDER_DELAY;
+        due.max(frame.complete.unwrap_or(Time::MAX))
+    }
+
+    fn on_transit(&mut self, now: Time, transit_s: f64) {
+        let base = match self.base {
+            Some((smallest, seen)) if transit_s > smallest && now < seen + BASE_WINDOW => smallest,
+            // The path has become longer, or a faster picture came: start anew.
+            _ => {
+                self.base = Some((transit_s, now));
+                transit_s
+            }
+        };
+        let elapsed = now.saturating_sub(self.last_update).as_secs_f64();
+        self.last_update = now;
+        self.jitter_s *= (-elapsed / JITTER_HALF_LIFE_S).exp2();
+        self.jitter_s = self.jitter_s.max(transit_s - base);
+    }
+
+    fn count_freeze(&mut self, now: Time) {
+        let Some(last) = self.last_rendered.replace(now) else { return };
+        let interval = now.saturating_sub(last).as_secs_f64();
+        if self.intervals.len() == FREEZE_WINDOW {
+            let average = self.intervals.iter().sum::<f64>() / FREEZE_WINDOW as f64;
+            if interval > (3.0 * average).max(average + FREEZE_MARGIN_S) {
+                self.stats.freeze_count += 1;
+                self.stats.total_freezes_duration += interval;
+            }
+            self.intervals.pop_front();
+        }
+        self.intervals.push_back(interval);
+    }
+}
+
+impl Assembly {
+    fn new(now: Time, frame: i64, timestamp: i64) -> Self {
+        Assembly {
+            frame,
+            timestamp,
+            first_seq: None,
+            last_seq: None,
+            packets: 0,
+            size: 0,
+            key: false,
+            resolution: (0, 0),
+            first_arrival: now,
+            complete: None,
+        }
+    }
+
+    fn add(&mut self, packet: &MediaPacket, seq: i64) {
+        self.packets += 1;
+        self.size += u64::from(packet.payload);
+        if packet.first {
+            self.first_seq = Some(seq);
+            self.key = packet.key;
+            self.resolution = packet.resolution;
+        }
+        if packet.marker {
+            self.last_seq = Some(seq);
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        matches!((self.first_seq, self.last_seq), (Some(f), Some(l)) if l - f + 1 == self.packets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+
+    fn packet(first: bool, marker: bool, key: bool) -> MediaPacket {
+        MediaPacket {
+            kind: Kind::Video,
+            seq: 0,
+            timestamp: 0,
+            marker,
+            first,
+            key,
+            picture_id: 0,
+            resolution: (640, 480),
+            payload: 1000,
+        }
+    }
+
+    /// Frame `n` of one packet, taken at `33 n` ms, arriving at `at` ms.
+    fn arrive(playout: &mut Playout, n: i64, at: u64) {
+        let packet = packet(true, true, n == 0);
+        playout.on_packet(Time::from_millis(at), &packet, n, n, 33 * n * 90);
+    }
+
+    fn show(playout: &mut Playout, until: u64) -> Vec<u64> {
+        let mut out = Vec::new();
+        while let Some(at) = playout.poll_timeout().filter(|at| *at <= Time::from_millis(until)) {
+            playout.poll_key_request(at);
+            match playout.poll(at) {
+                Some(frame) => out.push(frame.rendered.as_millis()),
+                None => break,
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn frames_on_a_steady_path_are_shown_ten_milliseconds_after_they_are_whole() {
+        let mut playout = Playout::new(90_000.0);
+        for n in 0..5 {
+            arrive(&mut playout, n, 50 + 33 * n as u64);
+        }
+        assert_eq!(show(&mut playout, 1000), [60, 93, 126, 159, 192]);
+    }
+
+    #[test]
+    fn a_missing_frame_holds_the_next_until_it_comes() {
+        let mut playout = Playout::new(90_000.0);
+        arrive(&mut playout, 0, 50);
+        assert_eq!(show(&mut playout, 70), [60]);
+        arrive(&mut playout, 2, 116);
+        assert_eq!(show(&mut playout, 200), [0; 0]);
+        arrive(&mut playout, 1, 250); // 167 ms later than its path would need
+        let shown = show(&mut playout, 1000);
+        assert_eq!(shown.len(), 2);
+        assert!(shown[0] >= 250 && shown[1] >= shown[0]);
+    }
+
+    #[test]
+    fn without_a_decodable_frame_for_three_seconds_a_key_frame_is_wanted() {
+        let mut playout = Playout::new(90_000.0);
+        arrive(&mut playout, 0, 50);
+        show(&mut playout, 70);
+        arrive(&mut playout, 2, 116);
+        assert!(!playout.poll_key_request(Time::from_millis(3_059)));
+        assert!(playout.poll_key_request(Time::from_millis(3_061)));
+    }
+
+    #[test]
+    fn a_gap_of_a_second_after_thirty_frames_is_one_freeze_of_that_length() {
+        let mut playout = Playout::new(90_000.0);
+        for n in 0..40 {
+            arrive(&mut playout, n, 50 + 33 * n as u64);
+            show(&mut playout, 50 + 33 * n as u64 + 15);
+        }
+        let packet = packet(true, true, false);
+        let at = Time::from_millis(60 + 33 * 39 + 1000);
+        playout.on_packet(at, &packet, 40, 40, (at.as_millis() as i64 - 60) * 90);
+        show(&mut playout, 10_000);
+        assert_eq!(playout.stats().freeze_count, 1);
+        let duration = playout.stats().total_freezes_duration;
+        assert!((0.99..1.03).contains(&duration), "{duration}");
+    }
+}
