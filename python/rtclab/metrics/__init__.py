@@ -1,0 +1,26 @@
+"""What a trace means: metrics with unit and source, and statistics over repeats.
+
+A new metric is a function with the decorator `metric` in one of the modules below; its docstring is its
+definition.
+"""
+
+# The order of these imports is the order of the rows in every table.
+from rtclab.metrics import rate, delay, loss, media, setup, host, fairness  # isort: skip
+from rtclab.metrics.measure import compare_runs, flows_of, measure_run
+from rtclab.metrics.registry import METRICS, Metric, metric
+
+__all__ = [
+    "METRICS",
+    "Metric",
+    "compare_runs",
+    "delay",
+    "fairness",
+    "flows_of",
+    "host",
+    "loss",
+    "measure_run",
+    "media",
+    "metric",
+    "rate",
+    "setup",
+]

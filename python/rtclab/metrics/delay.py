@@ -1,0 +1,113 @@
+"""Delays: round trip, one way, and the part of it that is waiting in queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from rtclab.metrics.registry import metric
+from rtclab.metrics.series import NS_PER_S, Array, Samples, Window, flow_seconds, gauge, mean, window_ns
+
+if TYPE_CHECKING:
+    from rtclab.trace import Trace
+
+HISTOGRAM_BIN_MS = 0.1
+NS_PER_MS = 1_000_000
+
+
+def rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Round-trip time at every report about the sender's streams, in ms."""
+    return gauge(trace, "remote_inbound_rtp", flow, "roundTripTime", window, scale=1e3)
+
+
+def one_way_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Mean one-way delay of each second in which a packet arrived, in ms."""
+    rows = flow_seconds(trace, flow, window).drop_nulls("one_way_delay_mean_ms")
+    return Samples(rows["at_ns"].to_numpy() / NS_PER_S, rows["one_way_delay_mean_ms"].to_numpy())
+
+
+@metric(
+    unit="ms",
+    better="lower",
+    source="RFC 3550, section 6.4.1; W3C webrtc-stats, roundTripTime",
+    samples=rtt_ms,
+)
+def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Mean round-trip time that the sender computes from receiver reports."""
+    return mean(rtt_ms(trace, flow, window).values)
+
+
+@metric(unit="ms", better="lower", source="RFC 8868, section 3; RFC 7679", samples=one_way_delay_ms)
+def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Mean over the received packets of the time from the sender to the receiver, on one clock."""
+    rows = flow_seconds(trace, flow, window).drop_nulls("one_way_delay_mean_ms")
+    packets = rows["delivered_packets"].to_numpy()
+    if not packets.sum():
+        return float("nan")
+    return float(np.average(rows["one_way_delay_mean_ms"].to_numpy(), weights=packets))
+
+
+@metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")
+def queuing_delay_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Median over the received packets of the one-way delay above the smallest seen on the flow.
+
+    The smallest stands for the propagation delay, so a path whose delay falls during the run reads high.
+    """
+    return _queuing_delay(trace, flow, window, 50)
+
+
+@metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")
+def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """95th percentile over the received packets of the one-way delay above the smallest seen on the flow."""
+    return _queuing_delay(trace, flow, window, 95)
+
+
+def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
+    if window is not None:
+        return _queuing_delay_of_packets(trace, flow, window, percent)
+    lower_ms, packets = _histogram(trace, flow)
+    if not packets.size:
+        return float("nan")
+    reached = np.cumsum(packets)
+    wanted = percent * reached[-1] / 100
+    index = int(np.searchsorted(reached, wanted))
+    into_bin = 1 - (reached[index] - wanted) / packets[index]
+    return float(lower_ms[index] - lower_ms[0] + into_bin * HISTOGRAM_BIN_MS)
+
+
+def _queuing_delay_of_packets(trace: Trace, flow: str, window: Window, percent: float) -> float:
+    """From single packets: the histogram has no time axis. The base is the smallest of the whole flow."""
+    packets = trace.table("packets").filter((pl.col("flow") == flow) & pl.col("delivered_ns").is_not_null())
+    delay_ns = packets.select("sent_ns", delay_ns=pl.col("delivered_ns") - pl.col("sent_ns"))
+    chosen = delay_ns.filter(pl.col("sent_ns").is_between(*window_ns(window), closed="left"))[
+        "delay_ns"
+    ].to_numpy()
+    if not chosen.size:
+        return float("nan")
+    base_ns = float(delay_ns["delay_ns"].to_numpy().min())
+    return float((np.percentile(chosen, percent) - base_ns) / NS_PER_MS)
+
+
+def one_way_delay_cdf(trace: Trace, flow: str) -> tuple[Array, Array]:
+    """Cumulative distribution of the one-way delay of received packets, from the 0.1 ms histogram.
+
+    Returns two arrays of shape (points,): delay in ms and share of packets (0..1) that had at most that
+    delay. Packets are taken as spread evenly over their bin. Both are empty when no packet was received.
+    """
+    lower_ms, packets = _histogram(trace, flow)
+    if not packets.size:
+        return lower_ms, packets
+    reached = np.cumsum(packets) / packets.sum()
+    # Both edges of each occupied bin: between bins the curve is flat.
+    delay_ms = np.column_stack([lower_ms, lower_ms + HISTOGRAM_BIN_MS]).ravel()
+    share = np.column_stack([np.append(0.0, reached[:-1]), reached]).ravel()
+    return delay_ms, share
+
+
+def _histogram(trace: Trace, flow: str) -> tuple[Array, Array]:
+    """Occupied bins in order of delay: their lower edges in ms and their packets, each of shape (bins,)."""
+    bins = trace.table("delay_histogram").filter((pl.col("flow") == flow) & (pl.col("packets") > 0))
+    bins = bins.sort("one_way_delay_ms")
+    return bins["one_way_delay_ms"].to_numpy(), bins["packets"].cast(pl.Float64).to_numpy()

@@ -1,0 +1,24 @@
+"""How evenly the flows of a run share what there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rtclab.metrics.rate import receiving_rate
+from rtclab.metrics.registry import metric
+from rtclab.metrics.series import Window
+
+if TYPE_CHECKING:
+    from rtclab.trace import Trace
+
+
+@metric(unit="", better="higher", scope="trace", source="Jain, Chiu, Hawe 1984, DEC-TR-301")
+def fairness(trace: Trace, window: Window | None = None) -> float:
+    """Jain's index of the flows' receiving rates: 1 when all are equal, 1/n when one of n has all."""
+    rates = np.array([receiving_rate(trace, flow, window) for flow in trace.manifest["flows"]])
+    rates = rates[~np.isnan(rates)]
+    if rates.size < 2 or not rates.any():
+        return float("nan")
+    return float(rates.sum() ** 2 / (rates.size * (rates**2).sum()))

@@ -1,0 +1,149 @@
+"""All metrics of a run as one table, and two runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rtclab.metrics.registry import METRICS, Metric
+from rtclab.metrics.series import Window
+from rtclab.metrics.statistics import Summary, mean_within_sd, summarise, welch
+
+if TYPE_CHECKING:
+    from rtclab.trace import Run
+
+MEASURED = pl.Schema(
+    {
+        "metric": pl.String,
+        "unit": pl.String,
+        "better": pl.String,
+        "flow": pl.String,
+        "mean": pl.Float64,
+        "sd": pl.Float64,
+        "ci95_low": pl.Float64,
+        "ci95_high": pl.Float64,
+        "within_run_sd": pl.Float64,
+        "repeats": pl.Int64,
+        "values": pl.List(pl.Float64),
+    }
+)
+
+COMPARED = pl.Schema(
+    {
+        "metric": pl.String,
+        "unit": pl.String,
+        "better": pl.String,
+        "flow": pl.String,
+        "mean_a": pl.Float64,
+        "ci_a": pl.Float64,
+        "mean_b": pl.Float64,
+        "ci_b": pl.Float64,
+        "difference": pl.Float64,
+        "difference_percent": pl.Float64,
+        "difference_ci95": pl.Float64,
+        "significant": pl.Boolean,
+    }
+)
+
+
+def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:
+    """Every metric of every flow over the finished repeats.
+
+    Returns one row per metric and flow, in the order of the registry; ``flow`` is empty for what describes
+    the whole run. ``mean``, ``sd`` and the 95 % interval (Student t) are over repeats; ``within_run_sd`` is
+    the mean over repeats of the standard deviation of one-second samples, where a metric has such samples.
+    ``values`` holds one value per finished repeat. Null stands for what cannot be measured, and for an
+    interval of fewer than two values.
+    """
+    rows = [row for metric in METRICS.values() for row in _rows(metric, run, window)]
+    return pl.DataFrame(rows, schema=MEASURED, orient="row")
+
+
+def _rows(metric: Metric, run: Run, window: Window | None) -> Iterator[dict[str, object]]:
+    if metric.scope == "run":
+        yield _row(metric, "", [metric.function(run)])
+    elif metric.scope == "trace":
+        yield _row(metric, "", [metric.function(trace, window) for trace in run.traces])
+    else:
+        for flow in flows_of(run):
+            traces = [trace for trace in run.traces if flow in trace.manifest["flows"]]
+            within_run_sd = None
+            if metric.samples:
+                within_run_sd = mean_within_sd(
+                    [metric.samples(trace, flow, window).values for trace in traces]
+                )
+            yield _row(
+                metric, flow, [metric.function(trace, flow, window) for trace in traces], within_run_sd
+            )
+
+
+def flows_of(run: Run) -> list[str]:
+    """Names of the run's flows, in the order of their first appearance."""
+    return list(dict.fromkeys(flow for trace in run.traces for flow in trace.manifest["flows"]))
+
+
+def _row(
+    metric: Metric, flow: str, values: list[float], within_run_sd: float | None = None
+) -> dict[str, object]:
+    summary = summarise(values)
+    return {
+        "metric": metric.name,
+        "unit": metric.unit,
+        "better": metric.better,
+        "flow": flow,
+        "mean": _null(summary.mean),
+        "sd": _null(summary.sd),
+        "ci95_low": _null(summary.mean - summary.ci95),
+        "ci95_high": _null(summary.mean + summary.ci95),
+        "within_run_sd": _null(within_run_sd),
+        "repeats": summary.repeats,
+        "values": [_null(value) for value in values],
+    }
+
+
+def compare_runs(a: Run, b: Run, window: Window | None = None) -> pl.DataFrame:
+    """The metrics of two runs side by side, one row per metric and flow that either run has.
+
+    ``ci_a``, ``ci_b`` and ``difference_ci95`` are half-widths of 95 % intervals (value ± half-width). The
+    difference is b - a with Welch's t interval; ``difference_percent`` is relative to a. ``significant`` is
+    true when the interval excludes 0, null when a side has fewer than two repeats.
+    """
+    sides = [_summaries(measure_run(run, window)) for run in (a, b)]
+    order = {name: index for index, name in enumerate(METRICS)}
+    keys = sorted(dict.fromkeys([*sides[0], *sides[1]]), key=lambda key: order[key[0]])
+    nothing = summarise([])
+    rows = [_compared(*key, sides[0].get(key, nothing), sides[1].get(key, nothing)) for key in keys]
+    return pl.DataFrame(rows, schema=COMPARED, orient="row")
+
+
+def _summaries(measured: pl.DataFrame) -> dict[tuple[str, str], Summary]:
+    return {
+        (name, flow): summarise([value for value in values if value is not None])
+        for name, flow, values in measured.select("metric", "flow", "values").iter_rows()
+    }
+
+
+def _compared(name: str, flow: str, a: Summary, b: Summary) -> dict[str, object]:
+    metric, difference = METRICS[name], welch(a, b)
+    return {
+        "metric": name,
+        "unit": metric.unit,
+        "better": metric.better,
+        "flow": flow,
+        "mean_a": _null(a.mean),
+        "ci_a": _null(a.ci95),
+        "mean_b": _null(b.mean),
+        "ci_b": _null(b.ci95),
+        "difference": _null(difference.value),
+        "difference_percent": _null(100 * difference.value / abs(a.mean)) if a.mean else None,
+        "difference_ci95": _null(difference.ci95),
+        "significant": difference.significant,
+    }
+
+
+def _null(value: float | None) -> float | None:
+    """NaN becomes null, which JSON and polars' aggregations understand."""
+    return None if value is None or isnan(value) else value

@@ -1,0 +1,132 @@
+"""Rates: how much is sent, how much arrives, how much of that is media, and what share of the capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from rtclab.metrics.registry import metric
+from rtclab.metrics.series import (
+    BITS_PER_BYTE,
+    NS_PER_S,
+    SECOND_NS,
+    Array,
+    IntegerArray,
+    Samples,
+    Window,
+    counter,
+    flow_seconds,
+    gauge,
+    increase,
+    mean,
+    mean_slope,
+    per_second,
+    slopes,
+)
+
+if TYPE_CHECKING:
+    from rtclab.trace import Trace
+
+KBIT_PER_BYTE = BITS_PER_BYTE / 1000
+
+
+def sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """IP bytes sent in each second, in kbit/s."""
+    return _rate(trace, flow, window, "sent_bytes")
+
+
+def received_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """IP bytes delivered in each second, in kbit/s."""
+    return _rate(trace, flow, window, "delivered_bytes")
+
+
+def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """The encoder's target at every report, in kbit/s."""
+    return gauge(trace, "outbound_rtp", flow, "targetBitrate", window, scale=1e-3)
+
+
+def goodput_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Media payload received between neighbouring reports, in kbit/s; retransmissions are still in it."""
+    rate = slopes(counter(trace, "inbound_rtp", flow, "bytesReceived"), window)
+    return Samples(rate.at_s, rate.values * KBIT_PER_BYTE)
+
+
+def _rate(trace: Trace, flow: str, window: Window | None, column: str) -> Samples:
+    seconds = per_second(flow_seconds(trace, flow, window), column)
+    return Samples(seconds.at_s, seconds.values * KBIT_PER_BYTE)
+
+
+@metric(unit="kbit/s", source="RFC 8868, section 3", samples=sent_kbps)
+def sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """IP bytes (headers and retransmissions included) that the sender put on the network per second."""
+    return mean(sent_kbps(trace, flow, window).values)
+
+
+@metric(unit="kbit/s", better="higher", source="RFC 8868, section 3", samples=received_kbps)
+def receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """IP bytes (headers and retransmissions included) that reached the receiver per second."""
+    return mean(received_kbps(trace, flow, window).values)
+
+
+@metric(unit="kbit/s", better="higher", source="RFC 8868, section 3; W3C webrtc-stats, bytesReceived")
+def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Media payload received per second, without headers, padding and retransmissions.
+
+    W3C's bytesReceived includes retransmissions; they are taken out by their share of the packets.
+    """
+    bytes_per_s = mean_slope(counter(trace, "inbound_rtp", flow, "bytesReceived"), window)
+    packets = increase(counter(trace, "inbound_rtp", flow, "packetsReceived"), window)
+    repeated = increase(counter(trace, "inbound_rtp", flow, "retransmittedPacketsReceived"), window)
+    original_share = 1 - repeated / packets if packets > 0 and repeated > 0 else 1.0
+    return bytes_per_s * KBIT_PER_BYTE * original_share
+
+
+@metric(unit="kbit/s", source="W3C webrtc-stats, targetBitrate", samples=target_kbps)
+def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Mean rate that the congestion control told the encoder to produce."""
+    return mean(target_kbps(trace, flow, window).values)
+
+
+@metric(unit="%", better="higher", source="RFC 8868, section 3")
+def utilisation(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Bits received as a share of what the narrowest path of the flow's route could carry in the same time.
+
+    NaN where the route is unlimited for any part of that time.
+    """
+    received = per_second(flow_seconds(trace, flow, window), "delivered_bytes")
+    if not received.values.size:
+        return float("nan")
+    begin_ns = round(received.at_s[0] * NS_PER_S)
+    carried_bits = float(received.values.sum()) * BITS_PER_BYTE
+    room_bits = _capacity_bits(trace, flow, begin_ns, begin_ns + received.values.size * SECOND_NS)
+    return 100 * carried_bits / room_bits if room_bits > 0 else float("nan")
+
+
+def _capacity_bits(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> float:
+    """Integral of the route's capacity over time, in bits; NaN where it is unlimited."""
+    at_ns, capacity_bps = route_capacity(trace, flow)
+    held_ns = np.diff(np.clip(np.append(at_ns, end_ns), begin_ns, end_ns))
+    held = held_ns > 0
+    if held_ns.sum() < end_ns - begin_ns:
+        return float("nan")
+    return float((capacity_bps[held] * held_ns[held]).sum() / NS_PER_S)
+
+
+def route_capacity(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:
+    """Capacity of the flow's route: the smallest of its paths at each change.
+
+    Returns two arrays of shape (changes,): the time in ns and the capacity in bit/s from then on, NaN for
+    unlimited.
+    """
+    names = trace.manifest["flows"].get(flow, {}).get("paths", [])
+    rows = trace.table("paths").filter(pl.col("path").is_in(names)).sort("at_ns")
+    changes = rows["at_ns"].unique().sort().to_numpy()
+    smallest = np.full(changes.size, np.inf)
+    for name in rows["path"].unique().sort():
+        path = rows.filter(pl.col("path") == name)
+        index = np.searchsorted(path["at_ns"].to_numpy(), changes, side="right") - 1
+        capacity_bps = path["capacity_bps"].cast(pl.Float64).fill_null(np.inf).to_numpy()
+        smallest = np.minimum(smallest, np.where(index >= 0, capacity_bps[np.maximum(index, 0)], np.inf))
+    return changes, np.where(np.isinf(smallest), np.nan, smallest)

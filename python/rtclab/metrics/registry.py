@@ -1,0 +1,74 @@
+"""The table of metrics: what is measured, in which unit, which way is better and who defined it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import cleandoc
+from typing import Literal, TypeVar
+
+from rtclab.metrics.series import Samples
+
+Better = Literal["lower", "higher", ""]
+Scope = Literal["flow", "trace", "run"]
+Function = TypeVar("Function", bound=Callable[..., float])
+
+ACRONYMS = {"rtt": "RTT", "cpu": "CPU", "ice": "ICE", "dtls": "DTLS", "p50": "p50", "p95": "p95"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One entry of the table.
+
+    ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
+    ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or all repeats together ``(run)``.
+    ``samples``, where there is one, gives the one-second samples behind the value.
+    """
+
+    name: str
+    unit: str
+    better: Better
+    source: str
+    scope: Scope
+    function: Callable[..., float]
+    samples: Callable[..., Samples] | None
+
+    @property
+    def label(self) -> str:
+        """The name as it is read: ``queuing_delay_p95`` is ``Queuing delay p95``."""
+        words = [ACRONYMS.get(word, word) for word in self.name.split("_")]
+        return words[0][0].upper() + words[0][1:] + "".join(f" {word}" for word in words[1:])
+
+    @property
+    def definition(self) -> str:
+        """First paragraph of the function's docstring, on one line."""
+        return " ".join(cleandoc(self.function.__doc__ or "").split("\n\n")[0].split())
+
+
+METRICS: dict[str, Metric] = {}
+
+
+def metric(
+    *,
+    unit: str,
+    source: str,
+    better: Better = "",
+    scope: Scope = "flow",
+    samples: Callable[..., Samples] | None = None,
+) -> Callable[[Function], Function]:
+    """Enter a function into `METRICS` under its own name; its docstring is its definition.
+
+    Raises:
+        ValueError: a metric of that name exists already, or the function has no docstring.
+    """
+
+    def register(function: Function) -> Function:
+        name = function.__name__
+        if name in METRICS:
+            raise ValueError(f"metric `{name}` is defined twice\n  hint: choose another function name")
+        if not function.__doc__:
+            raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
+        METRICS[name] = Metric(name, unit, better, source, scope, function, samples)
+        return function
+
+    return register

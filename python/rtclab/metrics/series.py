@@ -1,0 +1,135 @@
+"""Rows of a trace as series over time; metrics and plots are made from these.
+
+A flow is measured from its first packet on, so the time before a call is set up does not count as a rate of
+zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from rtclab.trace import Trace
+
+Array = NDArray[np.float64]
+IntegerArray = NDArray[np.int64]
+Window = tuple[float, float]
+"""Begin and end of what is measured, in seconds since the run began; the end is not included."""
+
+NS_PER_S = 1_000_000_000
+SECOND_NS = NS_PER_S  # length of one row of `flow_seconds`
+BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Values over time, both of shape (samples,): seconds since the run began, and the metric's unit."""
+
+    at_s: Array
+    values: Array
+
+
+NO_SAMPLES = Samples(np.empty(0), np.empty(0))
+
+
+def mean(values: Array) -> float:
+    """Arithmetic mean, NaN of nothing."""
+    return float(values.mean()) if values.size else float("nan")
+
+
+def rows_of_flow(trace: Trace, table: str, flow: str, window: Window | None = None) -> pl.DataFrame:
+    """Rows of one flow with ``at_ns`` in the window, in order of time."""
+    rows = trace.table(table).filter(pl.col("flow") == flow)
+    return in_window(rows, window).sort("at_ns")
+
+
+def in_window(rows: pl.DataFrame, window: Window | None) -> pl.DataFrame:
+    """Rows with ``at_ns`` in the window, or all rows without one."""
+    if window is None:
+        return rows
+    return rows.filter(pl.col("at_ns").is_between(*window_ns(window), closed="left"))
+
+
+def window_ns(window: Window) -> tuple[int, int]:
+    """The window in nanoseconds."""
+    return round(window[0] * NS_PER_S), round(window[1] * NS_PER_S)
+
+
+def flow_seconds(trace: Trace, flow: str, window: Window | None = None) -> pl.DataFrame:
+    """Rows of ``flow_seconds`` from the flow's first packet to its last row."""
+    rows = rows_of_flow(trace, "flow_seconds", flow)
+    first = rows.filter(pl.col("sent_packets") > 0)["at_ns"].min()
+    return in_window(rows.filter(pl.col("at_ns") >= pl.lit(first, pl.Int64)), window)
+
+
+def per_second(rows: pl.DataFrame, column: str) -> Samples:
+    """A column of ``flow_seconds`` for every second from the first to the last row; 0 without a row."""
+    if rows.is_empty():
+        return NO_SAMPLES
+    index = (rows["at_ns"].to_numpy() - rows["at_ns"][0]) // SECOND_NS
+    values = np.zeros(int(index[-1]) + 1)
+    np.add.at(values, index, rows[column].cast(pl.Float64).to_numpy())
+    return Samples(rows["at_ns"][0] / NS_PER_S + np.arange(values.size), values)
+
+
+def gauge(
+    trace: Trace, table: str, flow: str, column: str, window: Window | None = None, scale: float = 1.0
+) -> Samples:
+    """Every reported value of a column that is not a counter, times ``scale``; nulls are left out."""
+    rows = rows_of_flow(trace, table, flow, window).drop_nulls(column)
+    return Samples(rows["at_ns"].to_numpy() / NS_PER_S, rows[column].cast(pl.Float64).to_numpy() * scale)
+
+
+def counter(trace: Trace, table: str, flow: str, column: str) -> Samples:
+    """A cumulative column at every report, summed over the flow's streams; nulls are left out."""
+    rows = rows_of_flow(trace, table, flow).drop_nulls(column)
+    totals = rows.group_by("at_ns").agg(pl.col(column).cast(pl.Float64).sum()).sort("at_ns")
+    return Samples(totals["at_ns"].to_numpy() / NS_PER_S, totals[column].to_numpy())
+
+
+def slopes(total: Samples, window: Window | None = None) -> Samples:
+    """Increase per second of a counter between neighbouring reports, at the time of the later one.
+
+    An interval counts when the middle of it lies in the window.
+    """
+    if total.at_s.size < 2:
+        return NO_SAMPLES
+    elapsed_s = np.diff(total.at_s)
+    middle_s = total.at_s[1:] - elapsed_s / 2
+    chosen = (
+        np.ones(elapsed_s.size, dtype=bool)
+        if window is None
+        else (middle_s >= window[0]) & (middle_s < window[1])
+    )
+    return Samples(total.at_s[1:][chosen], (np.diff(total.values) / elapsed_s)[chosen])
+
+
+def mean_slope(total: Samples, window: Window | None = None) -> float:
+    """Increase per second of a counter from the first to the last report of the window; NaN without two."""
+    at_s, values = total.at_s, total.values
+    if window is not None:
+        begin = max(int(np.searchsorted(at_s, window[0], side="right")) - 1, 0)
+        end = int(np.searchsorted(at_s, window[1], side="right"))
+        at_s, values = at_s[begin:end], values[begin:end]
+    if at_s.size < 2:
+        return float("nan")
+    return float((values[-1] - values[0]) / (at_s[-1] - at_s[0]))
+
+
+def increase(total: Samples, window: Window | None = None) -> float:
+    """How much a counter grew in the window, or since the stream began; NaN without a report.
+
+    A counter of webrtc-stats is 0 when its stream begins, so a window that opens before the first report
+    starts at 0.
+    """
+    from_s, to_s = window or (-np.inf, np.inf)
+    until = total.values[total.at_s <= to_s]
+    before = total.values[total.at_s <= from_s]
+    if not until.size:
+        return float("nan")
+    return float(until[-1] - (before[-1] if before.size else 0.0))

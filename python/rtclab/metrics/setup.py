@@ -1,0 +1,78 @@
+"""How long a call takes to come up, in parts, and how often it does not.
+
+All from the receiver's events: the call is up for someone when the first frame is seen. ``window`` is
+ignored, since a call is set up once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rtclab.metrics.registry import metric
+from rtclab.metrics.series import Window
+
+if TYPE_CHECKING:
+    from rtclab.trace import Run, Trace
+
+NS_PER_MS = 1_000_000
+
+
+@metric(unit="ms", better="lower", source="events `joined` and `first_frame`")
+def setup_time(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """From the moment both participants have joined to the first frame at the receiver."""
+    return _between(trace, flow, "joined", "first_frame")
+
+
+@metric(unit="ms", better="lower", source="part of setup_time")
+def setup_signalling(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Part of the set-up time: from joining until offer and answer are exchanged."""
+    return _between(trace, flow, "joined", "signalling_done")
+
+
+@metric(unit="ms", better="lower", source="part of setup_time; RFC 8445")
+def setup_ice(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Part of the set-up time: from the exchanged descriptions to a working candidate pair."""
+    return _between(trace, flow, "signalling_done", "ice_connected")
+
+
+@metric(unit="ms", better="lower", source="part of setup_time; RFC 5764")
+def setup_dtls(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Part of the set-up time: from the working candidate pair to the end of the DTLS handshake."""
+    return _between(trace, flow, "ice_connected", "dtls_connected")
+
+
+@metric(unit="ms", better="lower", source="part of setup_time")
+def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Part of the set-up time: from the end of the DTLS handshake to the first frame."""
+    return _between(trace, flow, "dtls_connected", "first_frame")
+
+
+@metric(unit="%", better="lower", scope="run", source="status of each repeat")
+def call_failures(run: Run) -> float:
+    """Repeats that failed (no call, or one that broke) as a share of all repeats."""
+    repeats = run.repeats
+    return (
+        100 * sum(repeat.status == "failed" for repeat in repeats) / len(repeats) if repeats else float("nan")
+    )
+
+
+def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
+    """Time in ms from one of the receiver's events to another; NaN unless both happened in this order."""
+    begin_ns, end_ns = _event_ns(trace, flow, begin), _event_ns(trace, flow, end)
+    if begin_ns is None or end_ns is None or end_ns < begin_ns:
+        return float("nan")
+    return (end_ns - begin_ns) / NS_PER_MS
+
+
+def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
+    """When the event first happened at the flow's receiver; ``joined``: when the later of both ends did."""
+    sender, _, receiver = flow.partition("->")
+    rows = trace.table("events").filter(
+        (pl.col("event") == event) & (pl.col("flow").is_null() | (pl.col("flow") == flow))
+    )
+    firsts = dict(rows.group_by("participant").agg(pl.col("at_ns").min()).iter_rows())
+    if event == "joined":
+        return max(firsts[sender], firsts[receiver]) if sender in firsts and receiver in firsts else None
+    return firsts.get(receiver)

@@ -1,0 +1,229 @@
+"""Metrics against tables whose result can be worked out on paper."""
+
+from __future__ import annotations
+
+from math import isnan, nan
+
+import pytest
+from synthetic_run import NS_PER_S, event, report, second, trace
+
+from rtclab.metrics import METRICS, delay, fairness, host, loss, media, rate, setup
+from rtclab.metrics.registry import metric
+
+FLOW = "alice->bob"
+
+
+def test_125_packets_of_1000_bytes_a_second_are_1000_kbit_per_s() -> None:
+    steady = trace(flow_seconds=[second(at, packets=125) for at in range(10)])
+    assert rate.sending_rate(steady, FLOW) == pytest.approx(1000)
+    assert rate.receiving_rate(steady, FLOW) == pytest.approx(1000)
+
+
+def test_a_second_without_a_row_counts_as_a_rate_of_zero() -> None:
+    gap = trace(flow_seconds=[second(0, packets=125), second(1, packets=125), second(3, packets=125)])
+    assert rate.sending_rate(gap, FLOW) == pytest.approx(750)  # 3000 kbit in 4 s
+
+
+def test_the_time_before_the_first_packet_does_not_lower_the_rate() -> None:
+    late = trace(flow_seconds=[second(0), second(1), second(2, packets=125), second(3, packets=125)])
+    assert rate.receiving_rate(late, FLOW) == pytest.approx(1000)
+
+
+def test_a_window_takes_the_seconds_that_begin_in_it() -> None:
+    rows = [second(at, packets=125 if at < 30 else 250) for at in range(60)]
+    assert rate.receiving_rate(trace(flow_seconds=rows), FLOW, (30, 60)) == pytest.approx(2000)
+    assert rate.receiving_rate(trace(flow_seconds=rows), FLOW, (29, 31)) == pytest.approx(1500)
+
+
+def test_goodput_leaves_out_the_share_of_retransmissions() -> None:
+    # 1,250,000 B of payload in 10 s are 1000 kbit/s; 100 of 1000 packets are retransmissions.
+    inbound = [
+        report(0, bytesReceived=0, packetsReceived=0, retransmittedPacketsReceived=0),
+        report(10, bytesReceived=1_250_000, packetsReceived=1000, retransmittedPacketsReceived=100),
+    ]
+    assert rate.goodput(trace(inbound_rtp=inbound), FLOW) == pytest.approx(900)
+
+
+def test_goodput_adds_the_streams_of_a_flow() -> None:
+    inbound = [
+        report(at, ssrc, bytesReceived=at * 12_500, packetsReceived=at) for at in (1, 2) for ssrc in (1, 2)
+    ]
+    assert rate.goodput(trace(inbound_rtp=inbound), FLOW) == pytest.approx(200)
+
+
+def paths(*rows: tuple[float, str, int | None]) -> list[dict[str, object]]:
+    return [{"at_ns": int(at * NS_PER_S), "path": path, "capacity_bps": bps} for at, path, bps in rows]
+
+
+def test_utilisation_weighs_a_capacity_step_by_its_time() -> None:
+    # 500 kbit/s for 10 s are 5 Mbit; the uplink carries 4 s x 1 Mbit/s + 6 s x 0.5 Mbit/s = 7 Mbit.
+    steps = paths((0, "alice.up", 1_000_000), (4, "alice.up", 500_000), (0, "bob.down", 2_000_000))
+    stepped = trace(flow_seconds=[second(at, packets=62, size_bytes=1000) for at in range(10)], paths=steps)
+    assert rate.utilisation(stepped, FLOW) == pytest.approx(100 * 496 * 10 / 7000)
+    assert rate.utilisation(stepped, FLOW, (4, 10)) == pytest.approx(100 * 496 / 500)
+
+
+def test_utilisation_takes_the_narrowest_path_at_each_time() -> None:
+    # alice.up narrows from 2 to 1 Mbit/s at 5 s, bob.down opens from 1 to 3 Mbit/s then: 1 Mbit/s throughout.
+    crossing = paths(
+        (0, "alice.up", 2_000_000),
+        (5, "alice.up", 1_000_000),
+        (0, "bob.down", 1_000_000),
+        (5, "bob.down", 3_000_000),
+    )
+    crossed = trace(flow_seconds=[second(at, packets=100) for at in range(10)], paths=crossing)
+    assert rate.utilisation(crossed, FLOW) == pytest.approx(80)
+
+
+def test_utilisation_of_an_unlimited_route_is_not_a_number() -> None:
+    rows = [second(at, packets=100) for at in range(10)]
+    assert isnan(rate.utilisation(trace(flow_seconds=rows, paths=paths((0, "alice.up", None))), FLOW))
+    assert isnan(rate.utilisation(trace(flow_seconds=rows), FLOW))
+    opened = paths((0, "alice.up", 1_000_000), (5, "alice.up", None))
+    assert isnan(rate.utilisation(trace(flow_seconds=rows, paths=opened), FLOW))
+    assert rate.utilisation(trace(flow_seconds=rows, paths=opened), FLOW, (0, 5)) == pytest.approx(80)
+
+
+def test_rtt_is_the_mean_of_the_reports_that_carry_one() -> None:
+    reports = [report(1, roundTripTime=0.050), report(2, roundTripTime=None), report(3, roundTripTime=0.070)]
+    assert delay.rtt(trace(remote_inbound_rtp=reports), FLOW) == pytest.approx(60)
+
+
+def test_one_way_delay_weighs_seconds_by_their_packets() -> None:
+    rows = [
+        second(0, packets=300, one_way_delay_mean_ms=30.0),
+        second(1, packets=100, one_way_delay_mean_ms=70.0),
+    ]
+    assert delay.one_way_delay(trace(flow_seconds=rows), FLOW) == pytest.approx(40)
+
+
+def test_queuing_delay_percentiles_come_from_the_histogram() -> None:
+    # 50 packets at 50.0, 45 at 60.0, 5 at 90.0 ms: the median ends the first bin, p95 the second.
+    bins = [{"one_way_delay_ms": low, "packets": count} for low, count in ((50.0, 50), (60.0, 45), (90.0, 5))]
+    counted = trace(delay_histogram=bins)
+    assert delay.queuing_delay_p50(counted, FLOW) == pytest.approx(0.1, abs=0.01)
+    assert delay.queuing_delay_p95(counted, FLOW) == pytest.approx(10.1, abs=0.01)
+
+
+def test_windowed_queuing_delay_is_above_the_smallest_of_the_whole_flow() -> None:
+    delays_ms = [50, 60, 61, 62, 63, 64]  # sent at 0, 1 .. 5 s
+    packets = [
+        {"sent_ns": at * NS_PER_S, "delivered_ns": at * NS_PER_S + owd * 1_000_000}
+        for at, owd in enumerate(delays_ms)
+    ]
+    packets.append({"sent_ns": 2 * NS_PER_S, "delivered_ns": None})
+    assert delay.queuing_delay_p50(trace(packets=packets), FLOW, (1, 6)) == pytest.approx(12)
+    assert isnan(delay.queuing_delay_p50(trace(packets=packets), FLOW, (7, 9)))
+
+
+def test_packet_loss_is_dropped_of_sent() -> None:
+    rows = [second(0, packets=100, dropped_packets=3), second(1, packets=100, dropped_packets=1)]
+    assert loss.packet_loss(trace(flow_seconds=rows), FLOW) == pytest.approx(2)
+
+
+def test_residual_loss_takes_repairs_off_stream_by_stream() -> None:
+    # Video: 980 originals and 15 repairs received, 20 lost: 5 of 1000 missing. Audio: 10 of 100.
+    rows = [
+        report(60, 1, packetsReceived=995, packetsLost=20, retransmittedPacketsReceived=15),
+        report(60, 2, "audio", packetsReceived=90, packetsLost=10),
+    ]
+    assert loss.residual_loss(trace(inbound_rtp=rows), FLOW) == pytest.approx(100 * 15 / 1100)
+
+
+def test_more_repairs_than_losses_leave_no_residual_loss() -> None:
+    rows = [report(60, packetsReceived=1030, packetsLost=20, retransmittedPacketsReceived=50)]
+    assert loss.residual_loss(trace(inbound_rtp=rows), FLOW) == 0
+
+
+def test_residual_loss_in_a_window_counts_what_was_lost_in_it() -> None:
+    rows = [
+        report(at, packetsReceived=at * 90, packetsLost=0 if at <= 30 else (at - 30) * 10)
+        for at in range(1, 61)
+    ]
+    assert loss.residual_loss(trace(inbound_rtp=rows), FLOW, (30, 60)) == pytest.approx(10)
+
+
+def test_frame_rate_is_decoded_frames_over_the_time_between_reports() -> None:
+    rows = [report(at, framesDecoded=int(at * 30)) for at in (1.0, 2.0, 3.5)]
+    assert media.frame_rate(trace(inbound_rtp=rows), FLOW) == pytest.approx(30)
+
+
+def test_resolution_is_the_mean_over_reports_with_a_frame() -> None:
+    rows = [report(1), report(2, frameWidth=640, frameHeight=480), report(3, frameWidth=320, frameHeight=240)]
+    assert media.frame_width(trace(inbound_rtp=rows), FLOW) == 480
+    assert media.frame_height(trace(inbound_rtp=rows), FLOW) == 360
+
+
+def test_freezes_are_counted_from_the_begin_of_the_stream() -> None:
+    rows = [
+        report(at, freezeCount=count, totalFreezesDuration=count * 0.5)
+        for at, count in ((1, 1), (30, 2), (60, 4))
+    ]
+    frozen = trace(inbound_rtp=rows)
+    assert media.freeze_count(frozen, FLOW) == 4
+    assert media.freeze_duration(frozen, FLOW) == 2.0
+    assert media.freeze_count(frozen, FLOW, (30, 60)) == 2
+
+
+def test_the_parts_of_the_set_up_time_add_up_to_it() -> None:
+    names = ["joined", "signalling_done", "ice_connected", "dtls_connected", "first_frame"]
+    receiver = [event(at, "bob", name) for at, name in zip((100, 300, 350, 400, 550), names, strict=True)]
+    set_up = trace(events=[event(150, "alice", "joined"), *receiver])
+    parts = [setup.setup_signalling, setup.setup_ice, setup.setup_dtls, setup.setup_first_frame]
+    assert [part(set_up, FLOW) for part in parts] == [150, 50, 50, 150]  # both have joined at 150 ms
+    assert setup.setup_time(set_up, FLOW) == 400
+
+
+def test_a_first_frame_of_another_flow_does_not_end_the_set_up() -> None:
+    rows = [
+        event(0, "alice", "joined"),
+        event(0, "bob", "joined"),
+        event(90, "bob", "first_frame", "carol->bob"),
+    ]
+    assert isnan(setup.setup_time(trace(events=rows), FLOW))
+
+
+def test_cpu_and_memory_are_those_of_the_sender() -> None:
+    rows = [
+        {"at_ns": 0, "participant": "alice", "cpu_percent": 30.0, "memory_bytes": 200_000_000},
+        {"at_ns": NS_PER_S, "participant": "alice", "cpu_percent": 50.0, "memory_bytes": 300_000_000},
+        {"at_ns": 0, "participant": "bob", "cpu_percent": 90.0, "memory_bytes": 900_000_000},
+    ]
+    assert host.cpu(trace(host=rows), FLOW) == 40
+    assert host.memory(trace(host=rows), FLOW) == 250
+    assert host.cpu(trace(host=rows), FLOW, (1, 2)) == 50
+
+
+def test_jains_index_is_one_for_equal_rates_and_one_half_when_one_of_two_has_all() -> None:
+    flows = {"alice->bob": [], "bob->alice": []}
+    equal = [second(0, packets=100, flow=flow) for flow in flows]
+    assert fairness.fairness(trace(flows, flow_seconds=equal)) == pytest.approx(1)
+    starved = [second(0, packets=100), second(0, packets=100, flow="bob->alice", delivered_bytes=0)]
+    assert fairness.fairness(trace(flows, flow_seconds=starved)) == pytest.approx(0.5)
+    assert isnan(fairness.fairness(trace({FLOW: []}, flow_seconds=equal[:1])))
+
+
+@pytest.mark.parametrize("window", [None, (30.0, 60.0)])
+@pytest.mark.parametrize("name", [name for name, entry in METRICS.items() if entry.scope != "run"])
+def test_no_metric_measures_or_raises_on_empty_tables(name: str, window: tuple[float, float] | None) -> None:
+    entry = METRICS[name]
+    arguments = (trace(), window) if entry.scope == "trace" else (trace(), FLOW, window)
+    assert isnan(entry.function(*arguments))
+    if entry.samples:
+        assert entry.samples(*arguments).values.size == 0
+
+
+def test_a_metric_keeps_its_unit_direction_source_and_definition() -> None:
+    entry = METRICS["queuing_delay_p95"]
+    assert (entry.unit, entry.better, entry.label) == ("ms", "lower", "Queuing delay p95")
+    assert entry.source.startswith("RFC 8868, section 3")
+    assert entry.definition.startswith("95th percentile over the received packets")
+
+
+def test_a_second_metric_of_the_same_name_is_refused() -> None:
+    def rtt(trace: object, flow: str, window: object = None) -> float:
+        """Another one."""
+        return nan
+
+    with pytest.raises(ValueError, match="`rtt` is defined twice"):
+        metric(unit="ms", source="nowhere")(rtt)

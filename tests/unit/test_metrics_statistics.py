@@ -1,0 +1,135 @@
+"""Intervals over repeats and the comparison of two runs, against values from the t tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isnan, nan
+from typing import Any
+
+import pytest
+from synthetic_run import SyntheticTrace, second, trace
+
+from rtclab.metrics import compare_runs, measure_run
+from rtclab.metrics.statistics import mean_within_sd, summarise, welch
+
+T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
+
+
+@dataclass
+class Repeat:
+    status: str = "finished"
+
+
+@dataclass
+class SyntheticRun:
+    traces: list[SyntheticTrace]
+    repeats: list[Repeat] = field(default_factory=list)
+
+
+def run_of_rates(*kbps: float) -> Any:
+    traces = [trace(flow_seconds=[second(at, 1, int(rate * 125)) for at in range(10)]) for rate in kbps]
+    return SyntheticRun(traces, [Repeat() for _ in traces])
+
+
+def test_the_interval_of_1_2_3_is_2_plus_minus_2_484() -> None:
+    summary = summarise([1, 2, 3])
+    assert (summary.repeats, summary.mean, summary.sd) == (3, 2, 1)
+    assert summary.ci95 == pytest.approx(T_975_2 / 3**0.5, abs=1e-5)
+
+
+def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
+    one = summarise([5])
+    assert one.mean == 5
+    assert isnan(one.sd)
+    assert isnan(one.ci95)
+    assert isnan(summarise([nan]).mean)
+
+
+def test_a_repeat_that_cannot_be_measured_is_left_out() -> None:
+    assert summarise([1, nan, 3]).repeats == 2
+    assert summarise([1, nan, 3]).mean == 2
+
+
+def test_welch_of_equal_spreads_has_the_degrees_of_freedom_of_both() -> None:
+    # sd 1, n 3 on both sides: error sqrt(2/3), 4 degrees of freedom, t = 2.776445.
+    close = welch(summarise([1, 2, 3]), summarise([2, 3, 4]))
+    assert close.value == 1
+    assert close.ci95 == pytest.approx(2.776445 * (2 / 3) ** 0.5, abs=1e-5)
+    assert close.significant is False
+    assert welch(summarise([1, 2, 3]), summarise([4, 5, 6])).significant is True
+
+
+def test_welch_against_a_constant_has_the_degrees_of_freedom_of_the_other_side() -> None:
+    difference = welch(summarise([2, 2, 2]), summarise([1, 2, 3]))
+    assert difference.ci95 == pytest.approx(T_975_2 / 3**0.5, abs=1e-5)
+
+
+def test_one_repeat_cannot_be_significant_or_insignificant() -> None:
+    difference = welch(summarise([1]), summarise([2, 3]))
+    assert difference.value == 1.5
+    assert difference.significant is None
+
+
+def test_the_papers_deviation_is_the_mean_of_each_runs_deviation() -> None:
+    assert mean_within_sd([[1, 2, 3], [10, 12, 14], [7]]) == pytest.approx(1.5)  # deviations 1 and 2
+    assert isnan(mean_within_sd([[7], []]))
+
+
+def row(table: Any, metric: str, flow: str = "alice->bob") -> dict[str, Any]:
+    (found,) = table.filter(metric=metric, flow=flow).to_dicts()
+    return found
+
+
+def test_a_run_is_measured_over_its_repeats() -> None:
+    measured = row(measure_run(run_of_rates(800, 1000, 1200)), "receiving_rate")
+    assert measured["values"] == [800, 1000, 1200]
+    assert measured["mean"] == pytest.approx(1000)
+    assert measured["sd"] == pytest.approx(200)
+    assert measured["ci95_high"] - measured["mean"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
+    assert measured["mean"] - measured["ci95_low"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
+    assert measured["within_run_sd"] == pytest.approx(0)  # every second of a repeat is alike
+    assert (measured["unit"], measured["better"], measured["repeats"]) == ("kbit/s", "higher", 3)
+
+
+def test_what_cannot_be_measured_is_null_not_missing() -> None:
+    unmeasured = row(measure_run(run_of_rates(800, 1000)), "rtt")
+    assert unmeasured["mean"] is None
+    assert unmeasured["repeats"] == 0
+    assert unmeasured["values"] == [None, None]
+
+
+def test_failed_repeats_are_a_share_of_all_repeats() -> None:
+    run = run_of_rates(800, 1000, 1200)
+    run.repeats.append(Repeat("failed"))
+    assert row(measure_run(run), "call_failures", flow="")["mean"] == 25
+
+
+def test_a_run_whose_every_repeat_failed_still_has_its_failures() -> None:
+    measured = measure_run(SyntheticRun([], [Repeat("failed")]))  # type: ignore[arg-type]
+    assert row(measured, "call_failures", flow="")["mean"] == 100
+
+
+def test_the_window_reaches_every_metric() -> None:
+    rows = [second(at, 125 if at < 5 else 250) for at in range(10)]
+    run = SyntheticRun([trace(flow_seconds=rows)], [Repeat()])
+    measured = measure_run(run, window=(5, 10))  # type: ignore[arg-type]
+    assert row(measured, "sending_rate")["mean"] == 2000
+    assert row(measured, "receiving_rate")["mean"] == 2000
+
+
+def test_two_runs_are_compared_metric_by_metric() -> None:
+    compared = row(compare_runs(run_of_rates(800, 1000, 1200), run_of_rates(400, 500, 600)), "receiving_rate")
+    assert (compared["mean_a"], compared["mean_b"], compared["difference"]) == (1000, 500, -500)
+    assert compared["difference_percent"] == pytest.approx(-50)
+    assert compared["ci_a"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
+    # error sqrt(200^2/3 + 100^2/3) = 129.1, degrees of freedom 25/(16/2 + 1/2) = 2.941, t = 3.2211.
+    assert compared["difference_ci95"] == pytest.approx(129.0994 * 3.2211, rel=1e-3)
+    assert compared["significant"] is True
+
+
+def test_a_flow_that_only_one_run_has_is_compared_with_nothing() -> None:
+    other = SyntheticRun([trace({"x->y": []}, flow_seconds=[second(0, 125, flow="x->y")])], [Repeat()])
+    compared = compare_runs(run_of_rates(800, 900), other)  # type: ignore[arg-type]
+    assert row(compared, "sending_rate")["mean_b"] is None
+    assert row(compared, "sending_rate", "x->y")["mean_a"] is None
+    assert row(compared, "sending_rate", "x->y")["mean_b"] == 1000
