@@ -1,0 +1,5 @@
+"""``python -m rtclab`` is ``rtclab``."""
+
+from rtclab.cli import main
+
+main()

@@ -1,0 +1,36 @@
+"""What to run: scenarios in TOML, with units, checked before anything starts."""
+
+from rtclab.scenario.load import shipped
+from rtclab.scenario.model import (
+    Audio,
+    Bottleneck,
+    Call,
+    CongestionControl,
+    Link,
+    Participant,
+    Scenario,
+    Video,
+)
+from rtclab.scenario.network import CORE, Flow
+from rtclab.scenario.path import PathSpec
+from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
+
+__all__ = [
+    "CORE",
+    "Audio",
+    "Bitrate",
+    "Bottleneck",
+    "Call",
+    "CongestionControl",
+    "Duration",
+    "Flow",
+    "Link",
+    "Participant",
+    "PathSpec",
+    "Probability",
+    "QueueLimit",
+    "Ratio",
+    "Scenario",
+    "Video",
+    "shipped",
+]

@@ -1,0 +1,314 @@
+"""What to run: who calls whom, what they send, over which network."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from rtclab.errors import FieldError, FieldErrors
+from rtclab.scenario import network
+from rtclab.scenario.path import PathSpec
+from rtclab.scenario.table import Table, closest, tag_of
+from rtclab.scenario.units import Bitrate, Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+
+
+class Video(Table):
+    """One camera stream. The codec's encoder follows a target between the two bitrates."""
+
+    width: Count = 640
+    height: Count = 480
+    frame_rate: Annotated[float, Field(gt=0, le=240)] = 30
+    codec: Literal["vp8"] = "vp8"
+    min_bitrate: Bitrate = Bitrate(30_000)
+    start_bitrate: Bitrate = Bitrate(300_000)
+    max_bitrate: Bitrate = Bitrate(1_700_000)
+
+    @model_validator(mode="after")
+    def _bitrates_in_order(self) -> Self:
+        if not self.min_bitrate <= self.start_bitrate <= self.max_bitrate:
+            raise FieldError(
+                f"`{self.start_bitrate}` is not between min_bitrate = `{self.min_bitrate}` "
+                f"and max_bitrate = `{self.max_bitrate}`",
+                key="start_bitrate",
+            )
+        return self
+
+
+class Audio(Table):
+    """One constant-rate audio stream, one packet per frame, as Opus without DTX."""
+
+    bitrate: Bitrate = Bitrate(32_000)
+    frame: Duration = Duration(20_000_000)
+
+    @model_validator(mode="after")
+    def _not_zero(self) -> Self:
+        if not self.frame.ns:
+            raise FieldError("a frame of no length", key="frame")
+        return self
+
+
+class CongestionControl(Table):
+    """Which algorithm sets the sending rate, and its own options."""
+
+    name: str = "goog-cc"
+    options: dict[str, bool | int | float | str] = {}
+
+
+class Link(Table):
+    """A participant's access: a path up and one down, or one path that both directions share."""
+
+    up: PathSpec = PathSpec()
+    down: PathSpec = PathSpec()
+    both: PathSpec | None = None
+
+    @model_validator(mode="after")
+    def _shared_or_separate(self) -> Self:
+        if self.both is not None and (self.up != PathSpec() or self.down != PathSpec()):
+            raise FieldError("cannot stand beside up or down", key="both", hint="keep one of the two")
+        return self
+
+
+Switchable = Discriminator(lambda value: "<off>" if value is False else "<table>")
+Off = Annotated[Literal[False], Tag("<off>")]
+
+
+class Participant(Table):
+    """Someone in the call; what is left out is taken from the tables of the scenario.
+
+    ``video`` and ``audio`` may be ``false``: this participant does not send it.
+    """
+
+    join: Duration = Duration(0)
+    leave: Duration | None = None
+    video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
+    audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
+    congestion_control: CongestionControl | None = None
+    link: Link | None = None
+
+
+class Call(Table):
+    """Who talks with whom: ``p2p`` joins each pair directly, media in both directions."""
+
+    kind: Literal["p2p"] = "p2p"
+    participants: Annotated[list[str], Field(min_length=2)]
+
+
+class Bottleneck(PathSpec):
+    """A path that several routes share, between the sender's up and the receiver's down path.
+
+    ``routes`` selects them: ``alice->bob``, ``*->bob``, ``*->*``; ``*`` is every node, ``core`` too.
+    """
+
+    routes: Annotated[list[str], Field(min_length=1)]
+
+
+class Scenario(Table):
+    """One experiment, read from TOML; see ``Scenario.load``."""
+
+    name: str
+    title: str = ""
+    source: str = ""
+    duration: Duration
+    repeats: Count = 1
+    seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    record: Literal["packets", "seconds"] = "packets"
+    participants: Annotated[dict[str, Participant], Field(min_length=2)]
+    calls: Annotated[list[Call], Field(min_length=1)]
+    video: Video | None = None
+    audio: Audio | None = None
+    congestion_control: CongestionControl = CongestionControl()
+    link: Link = Link()
+    bottlenecks: dict[str, Bottleneck] = {}
+
+    @classmethod
+    def load(cls, name_or_path: str | Path, overrides: Sequence[str] | dict[str, object] = ()) -> Scenario:
+        """Reads a scenario by the name that ``rtclab list`` shows, or from a TOML file.
+
+        ``overrides`` change fields before validation: ``["link.up.capacity=2 Mbit/s"]`` or a dict.
+
+        Raises:
+            ScenarioError: naming file, field, value and what was expected.
+        """
+        from rtclab.scenario.load import load
+
+        return load(name_or_path, overrides)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: Any) -> Any:
+        """Fills in what a participant or call leaves out, so that errors name the user's own fields."""
+        if not isinstance(data, dict):
+            return data
+        data = {key: value for key, value in data.items() if not (key in _SENDING and value is False)}
+        participants = data.get("participants")
+        if not isinstance(participants, dict):
+            return data
+        data["participants"] = {
+            name: _inherit(participant, data) if isinstance(participant, dict) else participant
+            for name, participant in participants.items()
+        }
+        calls = data.get("calls", [{}])
+        if isinstance(calls, list):
+            data["calls"] = [
+                {"participants": list(participants)} | call if isinstance(call, dict) else call
+                for call in calls
+            ]
+        return data
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        errors = [*self._name_errors(), *self._call_errors(), *self._route_errors()]
+        if not self.duration.ns:
+            errors.append(FieldError("a run of no length", key="duration"))
+        if not any(self.video_of(name) or self.audio_of(name) for name in self.participants):
+            errors.append(
+                FieldError("nobody sends anything", hint="add a table [video] or [audio]", key="participants")
+            )
+        if errors:
+            raise FieldErrors(errors)
+        return self
+
+    def _name_errors(self) -> list[FieldError]:
+        if re.fullmatch(r"[a-z0-9][a-z0-9._-]*", self.name) is None:
+            expected = "expected lower-case letters, digits, `.`, `-` and `_`"
+            return [FieldError(f"`{self.name}` cannot name a run directory; {expected}", key="name")]
+        return [
+            FieldError(
+                f"`{name}` cannot be used as a name; "
+                "expected lower-case letters, digits, `-` and `_`, and not `core`",
+                key=f"{table}.{name}",
+            )
+            for table in ("participants", "bottlenecks")
+            for name in getattr(self, table)
+            if name == network.CORE or _NAME.fullmatch(name) is None
+        ]
+
+    def _call_errors(self) -> list[FieldError]:
+        errors = []
+        seen: set[frozenset[str]] = set()
+        for index, call in enumerate(self.calls):
+            key = f"calls.{index}.participants"
+            unknown = [name for name in call.participants if name not in self.participants]
+            errors += [
+                FieldError(f"unknown participant `{name}`", hint=closest(name, self.participants), key=key)
+                for name in unknown
+            ]
+            for a, b in network.pairs(call.participants):
+                if a == b or frozenset((a, b)) in seen:
+                    errors.append(FieldError(f"{a} and {b} are joined more than once", key=key))
+                elif not unknown and self.together(a, b) is None:
+                    errors.append(
+                        FieldError(
+                            f"{a} and {b} are never there at the same time",
+                            hint=f"check join and leave against duration = `{self.duration}`",
+                            key=key,
+                        )
+                    )
+                seen.add(frozenset((a, b)))
+        return errors
+
+    def _route_errors(self) -> list[FieldError]:
+        nodes = [*self.participants, network.CORE, "*"]
+        errors = []
+        for name, bottleneck in self.bottlenecks.items():
+            for index, route in enumerate(bottleneck.routes):
+                sender, arrow, receiver = route.partition("->")
+                if arrow and sender in nodes and receiver in nodes:
+                    continue
+                errors.append(
+                    FieldError(
+                        f"cannot read `{route}`; expected `A->B` with A and B among {', '.join(nodes)}",
+                        key=f"bottlenecks.{name}.routes.{index}",
+                    )
+                )
+        return errors
+
+    def video_of(self, participant: str) -> Video | None:
+        """What the participant's camera sends; ``None`` if nothing."""
+        own = self.participants[participant].video
+        return self.video if own is None else own or None
+
+    def audio_of(self, participant: str) -> Audio | None:
+        """What the participant's microphone sends; ``None`` if nothing."""
+        own = self.participants[participant].audio
+        return self.audio if own is None else own or None
+
+    def congestion_control_of(self, participant: str) -> CongestionControl:
+        """The congestion control of what the participant sends."""
+        return self.participants[participant].congestion_control or self.congestion_control
+
+    def link_of(self, participant: str) -> Link:
+        """The participant's access link."""
+        return self.participants[participant].link or self.link
+
+    def presence_ns(self, participant: str) -> tuple[int, int]:
+        """When the participant joins and leaves, in ns, within the run."""
+        own = self.participants[participant]
+        leave = self.duration if own.leave is None else min(own.leave, self.duration)
+        return own.join.ns, leave.ns
+
+    def together(self, a: str, b: str) -> tuple[int, int] | None:
+        """From when to when both are there, in ns; ``None`` if never."""
+        (join_a, leave_a), (join_b, leave_b) = self.presence_ns(a), self.presence_ns(b)
+        start, end = max(join_a, join_b), min(leave_a, leave_b)
+        return (start, end) if start < end else None
+
+    def seed_of(self, repeat: int) -> int:
+        """The seed of one repeat: depends on the scenario's seed and the repeat's number alone.
+
+        53 bits, so that every JSON reader keeps it exactly.
+        """
+        digest = hashlib.sha256(f"{self.seed}/{repeat}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") >> 11
+
+    def network(self) -> dict[str, object]:
+        """The network as the native side reads it: nodes, paths and routes (ARCHITECTURE.md)."""
+        return network.native_network(self)
+
+    def flows(self) -> list[network.Flow]:
+        """Every flow: one direction between two participants of a call."""
+        return network.flows(self)
+
+    def paths_table(self) -> pl.DataFrame:
+        """The table ``paths`` of a trace: capacity and delay of every path over time."""
+        return network.paths_table(self)
+
+    def native(self, *, seed: int, repeat: int = 0) -> dict[str, object]:
+        """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""
+        return network.native_scenario(self, seed=seed, repeat=repeat)
+
+
+_SENDING = ("video", "audio")
+
+
+def _inherit(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
+    """A participant's tables laid over those of the scenario, key by key."""
+    result = dict(own)
+    for key in _SENDING:
+        base = scenario.get(key)
+        if isinstance(own.get(key), dict) and isinstance(base, dict):
+            result[key] = base | own[key]
+    base = scenario.get("link")
+    link = own.get("link")
+    if isinstance(link, dict) and isinstance(base, dict):
+        # A shared path replaces two separate ones, and the other way round.
+        replaced = {"up", "down"} if "both" in link else {"both"} if link.keys() & {"up", "down"} else set()
+        merged = {key: value for key, value in base.items() if key not in replaced}
+        for key, value in link.items():
+            below = merged.get(key)
+            merged[key] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
+        result["link"] = merged
+    return result

@@ -1,0 +1,213 @@
+"""From a scenario to nodes, paths and routes, and to the JSON that the native side reads."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING
+
+from rtclab.scenario.path import (
+    BYTES_PER_OPPORTUNITY,
+    CapacitySteps,
+    CapacityTrace,
+    DelayRamp,
+    DelaySteps,
+    PathSpec,
+)
+from rtclab.scenario.units import Bitrate, Duration
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rtclab.scenario.model import Scenario
+
+CORE = "core"
+SECOND_NS = 10**9
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One direction between two participants; ``paths`` are the names of those it crosses, in order."""
+
+    name: str
+    sender: str
+    receiver: str
+    paths: tuple[str, ...]
+    call: int
+
+    def as_dict(self) -> dict[str, object]:
+        """As the manifest of a trace holds it."""
+        return {
+            "name": self.name,
+            "sender": self.sender,
+            "receiver": self.receiver,
+            "paths": list(self.paths),
+            "call": self.call,
+        }
+
+
+def pairs(participants: Sequence[str]) -> list[tuple[str, str]]:
+    """Every pair once."""
+    return list(combinations(participants, 2))
+
+
+def paths(scenario: Scenario) -> dict[str, PathSpec]:
+    """The paths by name: ``alice.up`` and ``alice.down``, or ``alice.both``; then the bottlenecks."""
+    named: dict[str, PathSpec] = {}
+    for participant in scenario.participants:
+        link = scenario.link_of(participant)
+        if link.both is not None:
+            named[f"{participant}.both"] = link.both
+        else:
+            named[f"{participant}.up"] = link.up
+            named[f"{participant}.down"] = link.down
+    return named | scenario.bottlenecks
+
+
+def route(scenario: Scenario, sender: str, receiver: str) -> tuple[str, ...]:
+    """The paths from one node to another: up, the bottlenecks in the order of the file, down."""
+    shared = [
+        name
+        for name, bottleneck in scenario.bottlenecks.items()
+        if any(_selects(pattern, sender, receiver) for pattern in bottleneck.routes)
+    ]
+    return (_access(scenario, sender, "up"), *shared, _access(scenario, receiver, "down"))
+
+
+def flows(scenario: Scenario) -> list[Flow]:
+    """Both directions of every pair of every call."""
+    return [
+        Flow(f"{sender}->{receiver}", sender, receiver, route(scenario, sender, receiver), index)
+        for index, call in enumerate(scenario.calls)
+        for pair in pairs(call.participants)
+        for sender, receiver in (pair, pair[::-1])
+    ]
+
+
+def native_network(scenario: Scenario) -> dict[str, object]:
+    """The serde form of ``NetworkConfig``; ``core`` is joined by paths that cost nothing."""
+    nodes = [*scenario.participants, CORE]
+    ideal = {f"{CORE}.up": PathSpec(), f"{CORE}.down": PathSpec()}
+    return {
+        "nodes": nodes,
+        "paths": [spec.native(name) for name, spec in (paths(scenario) | ideal).items()],
+        "routes": [
+            {"from": sender, "to": receiver, "paths": list(route(scenario, sender, receiver))}
+            for sender, receiver in permutations(nodes, 2)
+        ],
+    }
+
+
+def native_scenario(scenario: Scenario, *, seed: int, repeat: int) -> dict[str, object]:
+    """What ``rtclab._native.simulate`` reads."""
+    connections = []
+    for call in scenario.calls:
+        for a, b in pairs(call.participants):
+            start_ns, end_ns = scenario.together(a, b) or (0, 0)
+            connections.append({"a": a, "b": b, "start_ns": start_ns, "end_ns": end_ns})
+    return {
+        "duration_ns": scenario.duration.ns,
+        "seed": seed,
+        "repeat": repeat,
+        "record": scenario.record,
+        "network": native_network(scenario),
+        "participants": [_native_participant(scenario, name) for name in scenario.participants],
+        "connections": connections,
+    }
+
+
+def paths_table(scenario: Scenario) -> pl.DataFrame:
+    """One row per path at each change of it, and at each second while a ramp or trace changes it."""
+    import polars as pl
+
+    rows = [
+        (at_ns, name, _capacity_bps(spec, at_ns, scenario.duration.ns), _delay_ns(spec, at_ns) / 1e6)
+        for name, spec in paths(scenario).items()
+        for at_ns in _changes_ns(spec, scenario.duration.ns)
+    ]
+    schema = {"at_ns": pl.Int64, "path": pl.String, "capacity_bps": pl.Int64, "one_way_delay_ms": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("at_ns", maintain_order=True)
+
+
+def _access(scenario: Scenario, node: str, direction: str) -> str:
+    shared = node != CORE and scenario.link_of(node).both is not None
+    return f"{node}.both" if shared else f"{node}.{direction}"
+
+
+def _selects(pattern: str, sender: str, receiver: str) -> bool:
+    senders, _, receivers = pattern.partition("->")
+    return senders in ("*", sender) and receivers in ("*", receiver)
+
+
+def _native_participant(scenario: Scenario, name: str) -> dict[str, object]:
+    video, audio = scenario.video_of(name), scenario.audio_of(name)
+    control = scenario.congestion_control_of(name)
+    join_ns, leave_ns = scenario.presence_ns(name)
+    return {
+        "name": name,
+        "join_ns": join_ns,
+        "leave_ns": leave_ns,
+        "video": video
+        and {
+            "width": video.width,
+            "height": video.height,
+            "frame_rate": video.frame_rate,
+            "min_bps": video.min_bitrate.bps,
+            "max_bps": video.max_bitrate.bps,
+            "start_bps": video.start_bitrate.bps,
+        },
+        "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
+        "congestion_control": {"name": control.name, "options": control.options},
+    }
+
+
+def _changes_ns(spec: PathSpec, duration_ns: int) -> list[int]:
+    moments = {0}
+    if isinstance(spec.capacity, CapacitySteps):
+        moments |= {at.ns for at, _ in spec.capacity.steps}
+    if isinstance(spec.capacity, CapacityTrace):
+        moments |= set(range(0, duration_ns, SECOND_NS))
+    if isinstance(spec.delay, DelaySteps):
+        moments |= {at.ns for at, _ in spec.delay.steps}
+    if isinstance(spec.delay, DelayRamp):
+        start_ns, end_ns = spec.delay.start.ns, spec.delay.end.ns
+        moments |= {*range(start_ns, end_ns, SECOND_NS), end_ns}
+    return sorted(at for at in moments if at < duration_ns)
+
+
+def _capacity_bps(spec: PathSpec, at_ns: int, duration_ns: int) -> int | None:
+    match spec.capacity:
+        case None:
+            return None
+        case Bitrate(bps=bps):
+            return bps
+        case CapacitySteps(steps=steps):
+            begun = [rate for at, rate in steps if at.ns <= at_ns]
+            return (begun[-1] if begun else steps[0][1]).bps
+        case CapacityTrace(opportunities_ms=times_ms):
+            # Mean over what remains of this second.
+            end_ns = min(at_ns - at_ns % SECOND_NS + SECOND_NS, duration_ns)
+            count = _opportunities_until(times_ms, end_ns) - _opportunities_until(times_ms, at_ns)
+            return count * BYTES_PER_OPPORTUNITY * 8 * SECOND_NS // (end_ns - at_ns)
+
+
+def _opportunities_until(times_ms: list[int], at_ns: int) -> int:
+    periods, rest_ns = divmod(at_ns, times_ms[-1] * 10**6)
+    return periods * len(times_ms) + bisect_right(times_ms, rest_ns // 10**6)
+
+
+def _delay_ns(spec: PathSpec, at_ns: int) -> float:
+    match spec.delay:
+        case Duration(ns=ns):
+            return ns
+        case DelaySteps(steps=steps):
+            begun = [delay for at, delay in steps if at.ns <= at_ns]
+            return (begun[-1] if begun else steps[0][1]).ns
+        case DelayRamp(from_delay=start, to_delay=end):
+            length_ns = spec.delay.end.ns - spec.delay.start.ns
+            progress = min(max((at_ns - spec.delay.start.ns) / length_ns, 0.0), 1.0)
+            if spec.delay.ramp == "linear":
+                return start.ns + (end.ns - start.ns) * progress
+            return float(start.ns * (end.ns / start.ns) ** progress)

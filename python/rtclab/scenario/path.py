@@ -1,0 +1,274 @@
+"""One direction of a link as a scenario writes it: capacity, queue, delay, jitter, loss."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, ValidationInfo, model_validator
+
+from rtclab.errors import FieldError, Problem, ScenarioError
+from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
+from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
+
+# Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
+BYTES_PER_OPPORTUNITY = 1500
+
+
+class CapacitySteps(Table):
+    """Capacity that changes at given moments; the first rate also holds before its moment."""
+
+    steps: Annotated[list[tuple[Duration, Bitrate]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _check_in_order([at for at, _ in self.steps])
+        return self
+
+
+class CapacityTrace(Table):
+    """Capacity recorded by Mahimahi: one line per opportunity to send 1500 bytes, in ms; it repeats.
+
+    The file is looked for beside the scenario. ``opportunities_ms`` is filled from it, so that a
+    recorded scenario needs no file.
+    """
+
+    trace: str
+    opportunities_ms: list[Annotated[int, Field(strict=True, ge=0)]] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_file(cls, data: Any, info: ValidationInfo) -> Any:
+        if not isinstance(data, dict) or "trace" not in data or "opportunities_ms" in data:
+            return data
+        directory = (info.context or {}).get("directory", Path())
+        return data | {"opportunities_ms": read_mahimahi(directory / str(data["trace"]))}
+
+    @model_validator(mode="after")
+    def _repeats(self) -> Self:
+        times = self.opportunities_ms
+        if not times or times[-1] == 0:
+            raise FieldError("the last opportunity must be later than 0 ms", key="trace")
+        for line, (earlier, later) in enumerate(pairwise(times), start=2):
+            if later < earlier:
+                raise FieldError(
+                    f"line {line} of `{self.trace}`: {later} ms comes after {earlier} ms; "
+                    "expected times that do not fall",
+                    key="trace",
+                )
+        return self
+
+
+class DelaySteps(Table):
+    """One-way delay that changes at given moments."""
+
+    steps: Annotated[list[tuple[Duration, Duration]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _check_in_order([at for at, _ in self.steps])
+        return self
+
+
+class DelayRamp(Table):
+    """One-way delay that goes from one value to another between two moments."""
+
+    ramp: Literal["linear", "exponential"]
+    from_delay: Annotated[Duration, Field(alias="from")]
+    to_delay: Annotated[Duration, Field(alias="to")]
+    start: Duration
+    end: Duration
+
+    @model_validator(mode="after")
+    def _goes_forward(self) -> Self:
+        if self.end <= self.start:
+            raise FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end")
+        if self.ramp == "exponential" and not (self.from_delay.ns and self.to_delay.ns):
+            raise FieldError(
+                "an exponential ramp cannot begin or end at zero delay", hint="use ramp = `linear`"
+            )
+        return self
+
+
+class Jitter(Table):
+    """Random extra delay: |N(0, sd²)|, cut at three sd (RFC 8868, section 4.4)."""
+
+    sd: Duration
+    reorder: bool = False
+
+
+class GilbertElliott(Table):
+    """Loss in bursts: p = P(good → bad), r = P(bad → good), h and k = P(survives | bad, good).
+
+    With the defaults (simple Gilbert) the loss ratio is p / (p + r) and a burst lasts 1 / r packets.
+    """
+
+    p: Probability
+    r: Probability
+    h: Probability = Probability(0.0)
+    k: Probability = Probability(1.0)
+
+
+Capacity = Annotated[
+    Annotated[Bitrate, Tag(CONSTANT)]
+    | Annotated[CapacitySteps, Tag("<steps>")]
+    | Annotated[CapacityTrace, Tag("<trace>")],
+    Discriminator(tag_of({"steps": CapacitySteps, "trace": CapacityTrace})),
+]
+Delay = Annotated[
+    Annotated[Duration, Tag(CONSTANT)]
+    | Annotated[DelaySteps, Tag("<steps>")]
+    | Annotated[DelayRamp, Tag("<ramp>")],
+    Discriminator(tag_of({"steps": DelaySteps, "ramp": DelayRamp})),
+]
+JitterField = Annotated[
+    Annotated[Duration, Tag(CONSTANT)] | Annotated[Jitter, Tag("<sd>")],
+    Discriminator(tag_of({"sd": Jitter})),
+]
+Loss = Annotated[
+    Annotated[Ratio, Tag(CONSTANT)] | Annotated[GilbertElliott, Tag("<p>")],
+    Discriminator(tag_of({"p": GilbertElliott})),
+]
+
+
+class PathSpec(Table):
+    """One direction of a link. Without capacity packets pass at once; without queue none is dropped there."""
+
+    capacity: Capacity | None = None
+    queue: QueueLimit | None = None
+    delay: Delay = Duration(0)
+    jitter: JitterField | None = None
+    loss: Loss | None = None
+
+    @model_validator(mode="after")
+    def _queue_has_capacity(self) -> Self:
+        if self.queue is not None and self.capacity is None:
+            raise FieldError(
+                f"a queue of `{self.queue}` without capacity never fills",
+                hint="add capacity, for example `1 Mbit/s`, or leave the queue out",
+                key="queue",
+            )
+        if isinstance(self.capacity, Bitrate) and self.capacity.bps == 0:
+            raise FieldError("a constant capacity of 0 bit/s lets nothing through", key="capacity")
+        return self
+
+    @classmethod
+    def parse(cls, text: str, *, origin: str = "link") -> Self:
+        """Reads ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %``, as ``rtclab link`` takes it.
+
+        Raises:
+            ScenarioError: beginning with ``origin``.
+        """
+        table: dict[str, str] = {}
+        problems = []
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            key, _, value = part.partition(" ")
+            if key not in cls.keys():
+                expected = f"{', '.join(cls.keys()[:-1])} or {cls.keys()[-1]}"
+                hint = closest(key, cls.keys()) or "for example `capacity 1 Mbit/s, delay 25 ms`"
+                problems.append(Problem(key, f"unknown key; expected {expected}", hint))
+            elif key in table:
+                problems.append(Problem(key, "given twice"))
+            table[key] = value.strip()
+        if problems:
+            raise ScenarioError(origin, problems)
+        return cls.read(table, origin)
+
+    def native(self, name: str) -> dict[str, object]:
+        """As the native network reads it: the serde form of ``PathConfig``."""
+        return {
+            "name": name,
+            "capacity": _native_capacity(self.capacity),
+            "queue": None if self.queue is None else {"kind": self.queue.kind, "limit": self.queue.limit},
+            "delay": _native_delay(self.delay),
+            "jitter": _native_jitter(self.jitter),
+            "loss": _native_loss(self.loss),
+        }
+
+
+def read_mahimahi(file: Path) -> list[int]:
+    """Reads a Mahimahi trace: one whole number of milliseconds per line.
+
+    Raises:
+        FieldError: the file cannot be read, or a line is no number.
+    """
+    try:
+        lines = file.read_text().split()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise FieldError(
+            f"cannot read `{file}`: {reason}",
+            hint="the file is looked for beside the scenario",
+            key="trace",
+        ) from None
+    for number, line in enumerate(lines, start=1):
+        if not line.isdecimal():
+            raise FieldError(
+                f"line {number} of `{file}`: expected a whole number of ms; got `{line}`", key="trace"
+            )
+    return [int(line) for line in lines]
+
+
+def _check_in_order(times: list[Duration]) -> None:
+    for index, (earlier, later) in enumerate(pairwise(times), start=1):
+        if later <= earlier:
+            raise FieldError(
+                f"`{later}` is not after `{earlier}`; expected times that rise", key=f"steps.{index}"
+            )
+
+
+def _native_capacity(capacity: Bitrate | CapacitySteps | CapacityTrace | None) -> object:
+    match capacity:
+        case None:
+            return None
+        case Bitrate(bps=bps):
+            return {"kind": "constant", "bps": bps}
+        case CapacitySteps():
+            return {"kind": "steps", "steps": [[at.ns, rate.bps] for at, rate in capacity.steps]}
+        case CapacityTrace():
+            times = [ms * 10**6 for ms in capacity.opportunities_ms]
+            return {
+                "kind": "opportunities",
+                "times": times,
+                "period": times[-1],
+                "bytes": BYTES_PER_OPPORTUNITY,
+            }
+
+
+def _native_delay(delay: Duration | DelaySteps | DelayRamp) -> object:
+    match delay:
+        case Duration(ns=ns):
+            return {"kind": "constant", "ns": ns}
+        case DelaySteps():
+            return {"kind": "steps", "steps": [[at.ns, value.ns] for at, value in delay.steps]}
+        case DelayRamp():
+            return {
+                "kind": "ramp",
+                "shape": delay.ramp,
+                "start_ns": delay.start.ns,
+                "end_ns": delay.end.ns,
+                "from_ns": delay.from_delay.ns,
+                "to_ns": delay.to_delay.ns,
+            }
+
+
+def _native_jitter(jitter: Duration | Jitter | None) -> object:
+    match jitter:
+        case None:
+            return None
+        case Duration(ns=ns):
+            return {"sd_ns": ns, "reorder": False}
+        case Jitter():
+            return {"sd_ns": jitter.sd.ns, "reorder": jitter.reorder}
+
+
+def _native_loss(loss: Ratio | GilbertElliott | None) -> object:
+    match loss:
+        case None:
+            return None
+        case Ratio(value=ratio):
+            # Independent loss is the chain whose two states are alike.
+            return {"p": 0.0, "r": 1.0, "h": 1.0 - ratio, "k": 1.0 - ratio}
+        case GilbertElliott():
+            return {"p": loss.p.value, "r": loss.r.value, "h": loss.h.value, "k": loss.k.value}

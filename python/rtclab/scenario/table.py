@@ -1,0 +1,117 @@
+"""The base of every table in a scenario, and how its errors become sentences."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from rtclab.errors import FieldError, FieldErrors, Problem, ScenarioError
+
+CONSTANT = "<constant>"
+
+
+class Table(BaseModel):
+    """A TOML table with a fixed set of keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_unknown_keys(cls, data: Any) -> Any:
+        if isinstance(data, cls):
+            return data
+        if not isinstance(data, dict):
+            raise FieldError(f"expected a table; got `{data}`", hint=f"its keys are {cls._keys_text()}")
+        keys = cls.keys()
+        unknown = [
+            FieldError(
+                f"unknown key; expected {_one_of(keys)}",
+                hint=closest(key, keys),
+                key=str(key),
+            )
+            for key in data
+            if key not in keys
+        ]
+        if unknown:
+            raise FieldErrors(unknown)
+        return data
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """The keys as written in TOML, in the order of the class."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
+    @classmethod
+    def _keys_text(cls) -> str:
+        return _one_of(cls.keys())
+
+    @classmethod
+    def read(cls, data: object, origin: str, *, context: dict[str, Any] | None = None) -> Self:
+        """Validates ``data``; ``origin`` is what errors begin with.
+
+        Raises:
+            ScenarioError: with every problem found.
+        """
+        try:
+            return cls.model_validate(data, context=context)
+        except ValidationError as error:
+            problems = [problem for detail in error.errors() for problem in _problems(detail)]
+            raise ScenarioError(origin, problems) from None
+
+
+def tag_of(tables: dict[str, type[Table]]) -> Callable[[Any], str]:
+    """Discriminator of a field that is a plain quantity or one of several tables.
+
+    ``tables`` maps the key that gives a table away to its class. The tags stand in angle brackets,
+    so that they can be left out when an error says where it is.
+    """
+
+    def discriminate(value: Any) -> str:
+        for key, table in tables.items():
+            if isinstance(value, table) or (isinstance(value, dict) and key in value):
+                return f"<{key}>"
+        return CONSTANT
+
+    return discriminate
+
+
+def closest(word: object, known: Iterable[str]) -> str | None:
+    """A hint that names the known word nearest to ``word``, if one is near."""
+    matches = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    return f"did you mean `{matches[0]}`?" if matches else None
+
+
+def _problems(detail: ErrorDetails) -> list[Problem]:
+    location = [str(part) for part in detail["loc"] if not str(part).startswith("<")]
+    error = detail.get("ctx", {}).get("error")
+    errors: list[FieldError]
+    if isinstance(error, FieldErrors):
+        errors = error.errors
+    elif isinstance(error, FieldError):
+        errors = [error]
+    else:
+        errors = [_translated(detail)]
+    return [
+        Problem(".".join([*location, error.key] if error.key else location), error.message, error.hint)
+        for error in errors
+    ]
+
+
+def _translated(detail: ErrorDetails) -> FieldError:
+    value = detail["input"]
+    if detail["type"] == "missing":
+        return FieldError("missing")
+    if detail["type"] == "literal_error":
+        expected = str(detail["ctx"]["expected"]).replace("'", "`")
+        known = expected.replace("`", "").replace(" or ", ", ").split(", ")
+        return FieldError(f"unknown value `{value}`; expected {expected}", hint=closest(value, known))
+    message = detail["msg"].removeprefix("Input ").removeprefix("String ")
+    return FieldError(f"{message}; got `{value}`")
+
+
+def _one_of(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

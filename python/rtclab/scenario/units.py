@@ -1,0 +1,250 @@
+"""Quantities that carry their unit: ``1 Mbit/s``, ``25 ms``, ``2 %``, ``20 packets``; k = 1000."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from rtclab.errors import FieldError
+
+_NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(\D*?)\s*")
+
+_NS_PER: dict[str, Decimal] = {
+    "ns": Decimal(1),
+    "us": Decimal(10**3),
+    "ms": Decimal(10**6),
+    "s": Decimal(10**9),
+    "min": Decimal(60 * 10**9),
+}
+_NS_PER_SUBMINUTE = {unit: size for unit, size in _NS_PER.items() if unit != "min"}
+_BYTES_PER: dict[str, Decimal] = {"B": Decimal(1), "kB": Decimal(10**3), "MB": Decimal(10**6)}
+_TIME_SPELLINGS = {"sec": "s", "second": "s", "seconds": "s", "msec": "ms", "µs": "us", "m": "min"}
+_RATE_SPELLINGS = {
+    short + ending: unit
+    for short, unit in {"": "bit/s", "k": "kbit/s", "m": "Mbit/s", "g": "Gbit/s"}.items()
+    for ending in ("bps", "b/s", "bit", "bits/s", "bit/s")
+}
+_BYTES_SPELLINGS = {"b": "B", "byte": "B", "bytes": "B", "kb": "kB", "kib": "kB", "mb": "MB", "mib": "MB"}
+
+
+class Quantity:
+    """A number with a unit; the field that holds it names the unit (``bps``, ``ns``).
+
+    ``units`` maps each accepted unit to its size, ``spellings`` maps lower-cased mistakes to the
+    unit that was meant, for the hint.
+    """
+
+    noun: ClassVar[str]
+    example: ClassVar[str]
+    units: ClassVar[Mapping[str, Decimal]]
+    spellings: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Reads ``1 Mbit/s``; the space may be missing.
+
+        Raises:
+            FieldError: the unit is missing or unknown, or the value is no quantity.
+        """
+        if isinstance(value, cls):
+            return value
+        number, unit = cls._split(value)
+        return cls._of(number, unit)
+
+    @classmethod
+    def _of(cls, number: Decimal, unit: str) -> Self:
+        raise NotImplementedError
+
+    @classmethod
+    def _split(cls, value: object) -> tuple[Decimal, str]:
+        expected = _any_of(cls.units)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise FieldError(f"expected a {cls.noun} such as `{cls.example}`; got `{value}`")
+        match = _NUMBER_AND_UNIT.fullmatch(str(value))
+        if match is None:
+            raise FieldError(
+                f"cannot read `{value}` as a {cls.noun}; expected a number and a unit ({expected})",
+                hint=f"for example `{cls.example}`",
+            )
+        number, unit = match.groups()
+        if unit in cls.units:
+            return Decimal(number), unit
+        if not unit:
+            raise FieldError(
+                f"no unit in `{value}`; expected {expected}", hint=f"write `{cls._guess(number)}`"
+            )
+        meant = cls.spellings.get(unit.lower()) or next(
+            (known for known in cls.units if known.lower() == unit.lower()), None
+        )
+        raise FieldError(
+            f"unknown {cls.noun} unit in `{value}`; expected {expected}",
+            hint=f"write `{number} {meant}`" if meant else f"for example `{cls.example}`",
+        )
+
+    @classmethod
+    def _guess(cls, number: str) -> str:
+        return f"{number} {cls.example.split()[1]}"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.parse, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        units = "|".join(re.escape(unit) for unit in cls.units)
+        pattern = rf"^\s*([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*({units})\s*$"
+        return {"type": "string", "pattern": pattern, "examples": [cls.example]}
+
+
+@dataclass(frozen=True, order=True)
+class Bitrate(Quantity):
+    """A bit rate, held in bit/s."""
+
+    bps: int
+
+    noun: ClassVar[str] = "rate"
+    example: ClassVar[str] = "1 Mbit/s"
+    units: ClassVar[Mapping[str, Decimal]] = {
+        "bit/s": Decimal(1),
+        "kbit/s": Decimal(10**3),
+        "Mbit/s": Decimal(10**6),
+        "Gbit/s": Decimal(10**9),
+    }
+    spellings: ClassVar[Mapping[str, str]] = _RATE_SPELLINGS
+
+    @classmethod
+    def _of(cls, number: Decimal, unit: str) -> Self:
+        return cls(_whole(number * cls.units[unit], "1 bit/s", f"{number} {unit}"))
+
+    def __str__(self) -> str:
+        return _in_largest_unit(self.bps, self.units)
+
+
+@dataclass(frozen=True, order=True)
+class Duration(Quantity):
+    """A length of time, or a moment since the run began, held in nanoseconds."""
+
+    ns: int
+
+    noun: ClassVar[str] = "time"
+    example: ClassVar[str] = "25 ms"
+    units: ClassVar[Mapping[str, Decimal]] = _NS_PER
+    spellings: ClassVar[Mapping[str, str]] = _TIME_SPELLINGS
+
+    @classmethod
+    def _of(cls, number: Decimal, unit: str) -> Self:
+        return cls(_whole(number * cls.units[unit], "1 ns", f"{number} {unit}"))
+
+    @property
+    def s(self) -> float:
+        """In seconds."""
+        return self.ns / 1e9
+
+    @property
+    def ms(self) -> float:
+        """In milliseconds."""
+        return self.ns / 1e6
+
+    def __str__(self) -> str:
+        return _in_largest_unit(self.ns, _NS_PER_SUBMINUTE) if self.ns else "0 s"
+
+
+@dataclass(frozen=True, order=True)
+class Ratio(Quantity):
+    """A part of the whole, held as a number from 0 to 1."""
+
+    value: float
+
+    noun: ClassVar[str] = "ratio"
+    example: ClassVar[str] = "2 %"
+    units: ClassVar[Mapping[str, Decimal]] = {"%": Decimal("0.01")}
+    spellings: ClassVar[Mapping[str, str]] = {"percent": "%", "pct": "%"}
+
+    @classmethod
+    def _of(cls, number: Decimal, unit: str) -> Self:
+        if number > 100:
+            raise FieldError(f"`{number} %` is more than everything; expected 0 % to 100 %")
+        return cls(float(number * cls.units[unit]))
+
+    @classmethod
+    def _guess(cls, number: str) -> str:
+        return f"{_plain(Decimal(number) * 100)} %" if Decimal(number) < 1 else f"{number} %"
+
+    def __str__(self) -> str:
+        return f"{_plain(Decimal(repr(self.value)) * 100)} %"
+
+
+@dataclass(frozen=True, order=True)
+class Probability(Ratio):
+    """A ratio that may also be written as a number from 0 to 1."""
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Reads ``2 %`` or ``0.02``."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if not 0 <= value <= 1:
+                raise FieldError(f"`{value}` is no probability; expected 0 to 1, or 0 % to 100 %")
+            return cls(float(value))
+        return super().parse(value)
+
+
+@dataclass(frozen=True)
+class QueueLimit(Quantity):
+    """How much may wait in front of a link: packets, bytes, or the bytes that it serves in a time (ns)."""
+
+    kind: Literal["time", "packets", "bytes"]
+    limit: int
+
+    noun: ClassVar[str] = "queue limit"
+    example: ClassVar[str] = "300 ms"
+    units: ClassVar[Mapping[str, Decimal]] = _NS_PER_SUBMINUTE | {"packets": Decimal(1)} | _BYTES_PER
+    spellings: ClassVar[Mapping[str, str]] = (
+        _BYTES_SPELLINGS | _TIME_SPELLINGS | {"packet": "packets", "pkts": "packets"}
+    )
+
+    @classmethod
+    def _of(cls, number: Decimal, unit: str) -> Self:
+        kind: Literal["time", "packets", "bytes"] = "packets"
+        if unit != "packets":
+            kind = "bytes" if unit in _BYTES_PER else "time"
+        smallest = {"time": "1 ns", "packets": "one packet", "bytes": "1 B"}[kind]
+        return cls(kind, _whole(number * cls.units[unit], smallest, f"{number} {unit}"))
+
+    def __str__(self) -> str:
+        if self.kind == "packets":
+            return f"{self.limit} packets"
+        if self.kind == "bytes":
+            return _in_largest_unit(self.limit, _BYTES_PER)
+        return str(Duration(self.limit))
+
+
+def _whole(value: Decimal, smallest: str, text: str) -> int:
+    if value != value.to_integral_value():
+        raise FieldError(f"`{text}` is not a whole multiple of {smallest}")
+    return int(value)
+
+
+def _in_largest_unit(value: int, units: Mapping[str, Decimal]) -> str:
+    fitting = [unit for unit, size in units.items() if value >= size]
+    unit = fitting[-1] if fitting else next(iter(units))
+    return f"{_plain(Decimal(value) / units[unit])} {unit}"
+
+
+def _plain(number: Decimal) -> str:
+    return f"{number.normalize():f}"
+
+
+def _any_of(names: Mapping[str, Decimal]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
