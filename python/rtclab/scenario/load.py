@@ -68,10 +68,7 @@ def _set(data: dict[str, Any], field: str, value: object) -> None:
     *parents, last = field.split(".")
     place: Any = data
     for depth, key in enumerate(parents, start=1):
-        if isinstance(place, list):
-            place = _element(place, key, field)
-        else:
-            place = place.setdefault(key, {})
+        place = _element(place, key, field) if isinstance(place, list) else place.setdefault(key, {})
         if not isinstance(place, dict | list):
             here = ".".join(parents[:depth])
             raise BadInput(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
-from rtclab.scenario import network
+from rtclab.scenario import network as networks
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.table import Table, closest, tag_of
+from rtclab.scenario.table import Table, closest
 from rtclab.scenario.units import Bitrate, Duration
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Scenario(Table):
             )
             for table in ("participants", "bottlenecks")
             for name in getattr(self, table)
-            if name == network.CORE or _NAME.fullmatch(name) is None
+            if name == networks.CORE or _NAME.fullmatch(name) is None
         ]
 
     def _call_errors(self) -> list[FieldError]:
@@ -206,7 +206,7 @@ class Scenario(Table):
                 FieldError(f"unknown participant `{name}`", hint=closest(name, self.participants), key=key)
                 for name in unknown
             ]
-            for a, b in network.pairs(call.participants):
+            for a, b in networks.pairs(call.participants):
                 if a == b or frozenset((a, b)) in seen:
                     errors.append(FieldError(f"{a} and {b} are joined more than once", key=key))
                 elif not unknown and self.together(a, b) is None:
@@ -221,7 +221,7 @@ class Scenario(Table):
         return errors
 
     def _route_errors(self) -> list[FieldError]:
-        nodes = [*self.participants, network.CORE, "*"]
+        nodes = [*self.participants, networks.CORE, "*"]
         errors = []
         for name, bottleneck in self.bottlenecks.items():
             for index, route in enumerate(bottleneck.routes):
@@ -276,19 +276,19 @@ class Scenario(Table):
 
     def network(self) -> dict[str, object]:
         """The network as the native side reads it: nodes, paths and routes (ARCHITECTURE.md)."""
-        return network.native_network(self)
+        return networks.native_network(self)
 
-    def flows(self) -> list[network.Flow]:
+    def flows(self) -> list[networks.Flow]:
         """Every flow: one direction between two participants of a call."""
-        return network.flows(self)
+        return networks.flows(self)
 
     def paths_table(self) -> pl.DataFrame:
         """The table ``paths`` of a trace: capacity and delay of every path over time."""
-        return network.paths_table(self)
+        return networks.paths_table(self)
 
     def native(self, *, seed: int, repeat: int = 0) -> dict[str, object]:
         """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""
-        return network.native_scenario(self, seed=seed, repeat=repeat)
+        return networks.native_scenario(self, seed=seed, repeat=repeat)
 
 
 _SENDING = ("video", "audio")

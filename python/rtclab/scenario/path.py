@@ -164,9 +164,9 @@ class PathSpec(Table):
         problems = []
         for part in filter(None, (part.strip() for part in text.split(","))):
             key, _, value = part.partition(" ")
-            if key not in cls.keys():
-                expected = f"{', '.join(cls.keys()[:-1])} or {cls.keys()[-1]}"
-                hint = closest(key, cls.keys()) or "for example `capacity 1 Mbit/s, delay 25 ms`"
+            if key not in cls.key_names():
+                expected = f"{', '.join(cls.key_names()[:-1])} or {cls.key_names()[-1]}"
+                hint = closest(key, cls.key_names()) or "for example `capacity 1 Mbit/s, delay 25 ms`"
                 problems.append(Problem(key, f"unknown key; expected {expected}", hint))
             elif key in table:
                 problems.append(Problem(key, "given twice"))

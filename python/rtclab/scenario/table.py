@@ -26,7 +26,7 @@ class Table(BaseModel):
             return data
         if not isinstance(data, dict):
             raise FieldError(f"expected a table; got `{data}`", hint=f"its keys are {cls._keys_text()}")
-        keys = cls.keys()
+        keys = cls.key_names()
         unknown = [
             FieldError(
                 f"unknown key; expected {_one_of(keys)}",
@@ -41,13 +41,13 @@ class Table(BaseModel):
         return data
 
     @classmethod
-    def keys(cls) -> list[str]:
+    def key_names(cls) -> list[str]:
         """The keys as written in TOML, in the order of the class."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
     @classmethod
     def _keys_text(cls) -> str:
-        return _one_of(cls.keys())
+        return _one_of(cls.key_names())
 
     @classmethod
     def read(cls, data: object, origin: str, *, context: dict[str, Any] | None = None) -> Self:

@@ -1,0 +1,80 @@
+"""The simulated backend: virtual time, native code, the same tables as a live call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rtclab import _native
+from rtclab.backend import manifest
+from rtclab.errors import UnsupportedScenario
+from rtclab.scenario import Scenario
+from rtclab.trace import NULLABLE, SCHEMAS, Trace
+
+
+class SimBackend:
+    """Runs a scenario in the simulator; the native code lets other threads run."""
+
+    name = "sim"
+    parallel = True
+
+    def check(self, scenario: Scenario) -> None:
+        """Nothing but the congestion control can be unknown to the simulator."""
+        for participant in scenario.participants:
+            control = scenario.congestion_control_of(participant)
+            if control.name not in _native.CONGESTION_CONTROLS:
+                known = ", ".join(f"`{name}`" for name in _native.CONGESTION_CONTROLS)
+                own = scenario.participants[participant].congestion_control is not None
+                raise UnsupportedScenario(
+                    f"participants.{participant}.congestion_control.name"
+                    if own
+                    else "congestion_control.name",
+                    f"the simulator has no `{control.name}`; expected {known}",
+                )
+
+    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+        """Simulates one repeat and writes its trace to ``out``."""
+        columns = _native.simulate(json.dumps(scenario.native(seed=seed, repeat=repeat)))
+        tables = {name: frame(name, values) for name, values in columns.items()}
+        tables["paths"] = scenario.paths_table()
+        return Trace.write(out, tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))
+
+
+def frame(table: str, columns: dict[str, Any]) -> pl.DataFrame:
+    """A table out of native columns.
+
+    Numbers come as arrays in which -1 (integers) and NaN (floats) stand for null in a column that may
+    be null; texts as an array of codes and the list of what they stand for, the highest code for null.
+    """
+    nullable = NULLABLE[table]
+    return pl.DataFrame(
+        [
+            _texts(name, *values)
+            if isinstance(values, tuple)
+            else _numbers(name, values, SCHEMAS[table][name], nullable=name in nullable)
+            for name, values in columns.items()
+        ]
+    )
+
+
+def _numbers(name: str, values: NDArray[Any], dtype: pl.DataType, *, nullable: bool) -> pl.Series:
+    series = pl.Series(name, values)
+    if nullable:
+        absent = np.isnan(values) if values.dtype.kind == "f" else values == -1
+        if absent.any():
+            series = series.set(pl.Series(absent), None)
+    return series.cast(dtype)
+
+
+def _texts(name: str, codes: NDArray[Any], categories: list[str]) -> pl.Series:
+    # The highest code, which stands for null, is beyond the categories.
+    return (
+        pl.Series(categories, dtype=pl.String)
+        .gather(pl.Series(codes).cast(pl.UInt32).replace(np.iinfo(codes.dtype).max, None))
+        .alias(name)
+    )

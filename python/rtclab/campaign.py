@@ -1,0 +1,141 @@
+"""Many runs of a scenario: repeats, in parallel where the backend allows it, resumable."""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, as_completed
+from pathlib import Path
+
+from rtclab.backend import Backend, environment
+from rtclab.errors import BadInput, RtclabError
+from rtclab.scenario import Scenario
+from rtclab.trace import Repeat, Run
+
+Progress = Callable[[Repeat], None]
+
+INTERRUPTED = "interrupted"
+
+
+def run_scenario(
+    scenario: Scenario,
+    backend: Backend,
+    *,
+    out: Path = Path("runs"),
+    repeats: int | None = None,
+    executor: Executor | None = None,
+    resume: Run | None = None,
+    on_progress: Progress | None = None,
+) -> Run:
+    """Runs all repeats of a scenario and returns the run, in which each is finished or failed.
+
+    A repeat that fails is marked with its reason and the others go on. On Ctrl-C finished repeats are
+    kept and the others marked as interrupted; KeyboardInterrupt is raised again.
+
+    Args:
+        out: directory of runs; a new one is made in it unless ``resume`` names one to go on with.
+        repeats: instead of ``scenario.repeats``.
+        executor: runs repeats at the same time; without one they run one after another, here.
+        resume: a run whose finished repeats are kept; it must be of the same scenario and backend.
+        on_progress: called, in this thread, after each repeat.
+
+    Raises:
+        UnsupportedScenario, BackendUnavailable: before anything starts.
+        DiskFull: the outcome itself could not be written.
+    """
+    backend.check(scenario)
+    run = resume or Run.create(
+        out,
+        scenario=scenario.name,
+        backend=backend.name,
+        manifest={"scenario": scenario.model_dump(mode="json"), **environment()},
+    )
+    if resume is not None:
+        _check_same(resume, scenario, backend)
+    finished = {entry.repeat for entry in run.repeats if entry.status == "finished"}
+    todo = [repeat for repeat in range(repeats or scenario.repeats) if repeat not in finished]
+    _run_repeats(scenario, backend, run, todo, executor, on_progress or (lambda outcome: None))
+    return run
+
+
+def _check_same(run: Run, scenario: Scenario, backend: Backend) -> None:
+    """More repeats of the same thing may be added; anything else would mix two experiments."""
+    if run.backend != backend.name:
+        raise BadInput(f"{run.name} was made by backend {run.backend}, not {backend.name}")
+    was, wanted = dict(run.scenario), scenario.model_dump(mode="json")
+    changed = [key for key in wanted if key != "repeats" and was.get(key) != wanted[key]]
+    if changed:
+        raise BadInput(
+            f"{run.name} ran another scenario: {', '.join(changed)} changed",
+            hint="start a new run without --resume",
+        )
+
+
+def _run_repeats(
+    scenario: Scenario,
+    backend: Backend,
+    run: Run,
+    todo: list[int],
+    executor: Executor | None,
+    on_progress: Progress,
+) -> None:
+    open_repeats = set(todo)
+
+    def note(outcome: Repeat) -> None:
+        run.record(outcome)
+        open_repeats.discard(outcome.repeat)
+        on_progress(outcome)
+
+    futures: list[Future[Repeat]] = []
+    try:
+        if executor is None:
+            for repeat in todo:
+                note(_run_one(scenario, backend, run, repeat))
+        else:
+            futures = [executor.submit(_run_one, scenario, backend, run, repeat) for repeat in todo]
+            for future in as_completed(futures):
+                note(future.result())
+    except KeyboardInterrupt:
+        for future in futures:
+            future.cancel()
+        for future in futures:
+            # What is being simulated right now cannot be stopped, but is soon done: keep it.
+            if not future.cancelled() and (outcome := future.result()).repeat in open_repeats:
+                note(outcome)
+        for repeat in sorted(open_repeats):
+            run.record(Repeat(repeat, scenario.seed_of(repeat), "failed", INTERRUPTED))
+        raise
+
+
+def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Repeat:
+    """Runs one repeat in a directory of its own, which gets its name when the repeat is over."""
+    seed = scenario.seed_of(repeat)
+    place = run.repeat_path(repeat)
+    unfinished = run.path / f".{place.name}"
+    try:
+        for left_behind in (unfinished, place):
+            shutil.rmtree(left_behind, ignore_errors=True)
+        unfinished.mkdir()
+        backend.run(scenario, seed=seed, repeat=repeat, out=unfinished)
+        unfinished.rename(place)
+    except Exception as error:
+        _keep_logs(unfinished, place, error)
+        reason = str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
+        return Repeat(repeat, seed, "failed", reason)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return Repeat(repeat, seed, "finished")
+
+
+def _keep_logs(unfinished: Path, place: Path, error: Exception) -> None:
+    """Leaves what a failed repeat wrote, for whoever looks for the cause; nothing if it wrote nothing."""
+    try:
+        if not isinstance(error, RtclabError):
+            (unfinished / "traceback.txt").write_text("".join(traceback.format_exception(error)))
+        if any(unfinished.iterdir()):
+            unfinished.rename(place)
+    except OSError:
+        pass
+    shutil.rmtree(unfinished, ignore_errors=True)
