@@ -1,1 +1,24 @@
-//! The network model in real time between network devices.
+//! The network model in real time between Linux network devices.
+//!
+//! [`Emulator`] runs one loop in a thread: wait for the network's next event or for a frame, read the
+//! clock, drain, write. A packet enters the model at the time at which the kernel received it and
+//! leaves at its logical time; how much later its frame was really written is its lateness, which
+//! never adds up over packets or hops because the model does not see it.
+#![allow(unsafe_code)] // system calls; each block states why it is sound
+
+mod capture;
+mod classify;
+mod config;
+mod device;
+mod emulator;
+mod engine;
+mod frame;
+mod packet_log;
+mod pcapng;
+mod socket;
+
+pub use classify::Protocol;
+pub use config::{EmulatorConfig, MacAddress, PortConfig};
+pub use emulator::{Emulator, EmulatorError, Summary};
+pub use engine::Counters;
+pub use packet_log::{Lateness, PacketLog};

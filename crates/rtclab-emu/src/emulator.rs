@@ -1,0 +1,181 @@
+//! The emulator: a loop over packet sockets in a thread.
+
+use crate::capture::Capture;
+use crate::config::EmulatorConfig;
+use crate::engine::{Command, Counters, Engine, EngineError, Finished};
+use crate::packet_log::{Lateness, PacketLog};
+use crate::socket::{Clock, PacketDevice, Waker, prioritise_this_thread};
+use rtclab_core::network::PathId;
+use rtclab_core::path::PathConfig;
+use rtclab_core::units::Time;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
+
+/// Why the emulator could not start or go on.
+#[derive(Debug)]
+pub enum EmulatorError {
+    /// The network or its ports contradict themselves.
+    Config(String),
+    /// An interface cannot be opened.
+    Port(String, io::Error),
+    /// The capture file cannot be written.
+    Capture(PathBuf, io::Error),
+    /// The devices, or a thread for them, failed.
+    Device(io::Error),
+    /// A thread of the emulator panicked: a defect.
+    Panicked,
+}
+
+impl fmt::Display for EmulatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EmulatorError::Config(text) => f.write_str(text),
+            EmulatorError::Port(interface, error) => {
+                write!(f, "emulator port `{interface}` cannot be opened: {error}")?;
+                match error.kind() {
+                    io::ErrorKind::PermissionDenied => write!(
+                        f,
+                        "\n  hint: raw packet sockets need a user namespace of one's own; `rtclab link` makes one"
+                    ),
+                    _ => Ok(()),
+                }
+            }
+            EmulatorError::Capture(path, error) => {
+                write!(f, "capture file {}: {error}; the emulator has stopped", path.display())
+            }
+            EmulatorError::Device(error) => write!(f, "the emulator has stopped: {error}"),
+            EmulatorError::Panicked => f.write_str("the emulator has stopped: internal error"),
+        }
+    }
+}
+
+impl std::error::Error for EmulatorError {}
+
+/// What a run of the emulator leaves behind.
+#[derive(Debug)]
+pub struct Summary {
+    /// Every packet.
+    pub packets: PacketLog,
+    /// By how much frames were written late.
+    pub lateness: Lateness,
+    /// What is not in the packet table.
+    pub counters: Counters,
+}
+
+/// A running emulator. Dropping it ends it.
+#[derive(Debug)]
+pub struct Emulator {
+    commands: Sender<Command>,
+    waker: Waker,
+    clock: Clock,
+    paths: Vec<String>,
+    threads: Option<Threads>,
+}
+
+#[derive(Debug)]
+struct Threads {
+    engine: JoinHandle<Result<Finished, EngineError>>,
+    capture: Option<(PathBuf, JoinHandle<io::Result<()>>)>,
+}
+
+impl Emulator {
+    /// Opens the ports, in the network namespace of the calling thread, and starts to carry packets.
+    ///
+    /// # Errors
+    /// See [`EmulatorError`].
+    pub fn start(config: EmulatorConfig) -> Result<Self, EmulatorError> {
+        let clock = Clock::start();
+        let waker = Waker::new().map_err(EmulatorError::Device)?;
+        let interfaces: Vec<String> = config.ports.iter().map(|p| p.interface.clone()).collect();
+        let device =
+            PacketDevice::open(interfaces.iter().map(String::as_str), clock, waker.clone())
+                .map_err(|(interface, error)| EmulatorError::Port(interface, error))?;
+        let (capture, writer) = match &config.pcap {
+            None => (None, None),
+            Some(path) => {
+                let since_1970 = clock.epoch.duration_since(SystemTime::UNIX_EPOCH);
+                let epoch_ns = since_1970.unwrap_or_default().as_nanos() as u64;
+                let (capture, writer) = Capture::start(path, &interfaces, config.snaplen, epoch_ns)
+                    .map_err(|error| EmulatorError::Capture(path.clone(), error))?;
+                (Some(capture), Some((path.clone(), writer)))
+            }
+        };
+        let engine = Engine::new(device, config.network(), config.seed, config.ports, capture)
+            .map_err(EmulatorError::Config)?;
+        let (commands, receiver) = channel();
+        let engine = thread::Builder::new()
+            .name("rtclab-emulator".into())
+            .spawn(move || {
+                prioritise_this_thread();
+                engine.run(&receiver)
+            })
+            .map_err(EmulatorError::Device)?;
+        Ok(Emulator {
+            commands,
+            waker,
+            clock,
+            paths: config.paths.into_iter().map(|path| path.name).collect(),
+            threads: Some(Threads { engine, capture: writer }),
+        })
+    }
+
+    /// Time since the emulator started: the clock of its packets and of its paths' schedules.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Replaces the configuration of the path of the same name from now on.
+    ///
+    /// # Errors
+    /// There is no such path.
+    pub fn set_path(&self, config: PathConfig) -> Result<(), EmulatorError> {
+        let index = self.paths.iter().position(|name| *name == config.name).ok_or_else(|| {
+            EmulatorError::Config(format!("no path `{}`; known are {:?}", config.name, self.paths))
+        })?;
+        // A loop that has ended says why when it is stopped.
+        let _ = self.commands.send(Command::SetPath(PathId(index as u16), config));
+        self.waker.wake();
+        Ok(())
+    }
+
+    /// Whether packets are being carried; once false, [`Emulator::stop`] says why.
+    pub fn is_running(&self) -> bool {
+        self.threads.as_ref().is_some_and(|threads| !threads.engine.is_finished())
+    }
+
+    /// Ends the emulator; packets on their way stay undelivered.
+    ///
+    /// # Errors
+    /// It had ended by itself before, or the capture file could not be finished.
+    pub fn stop(mut self) -> Result<Summary, EmulatorError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<Summary, EmulatorError> {
+        let Threads { engine, capture } = self.threads.take().ok_or(EmulatorError::Panicked)?;
+        let _ = self.commands.send(Command::Stop);
+        self.waker.wake();
+        let finished = engine.join().map_err(|_| EmulatorError::Panicked)?;
+        if let Some((path, writer)) = capture {
+            let written = writer.join().map_err(|_| EmulatorError::Panicked)?;
+            written.map_err(|error| EmulatorError::Capture(path, error))?;
+        }
+        let Finished { packets, counters } = finished.map_err(|error| match error {
+            EngineError::Device(error) => EmulatorError::Device(error),
+            EngineError::Capture => EmulatorError::Panicked,
+        })?;
+        Ok(Summary { lateness: packets.lateness(), packets, counters })
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        if self.threads.is_some() {
+            let _ = self.end();
+        }
+    }
+}

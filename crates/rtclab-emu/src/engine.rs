@@ -1,0 +1,263 @@
+//! The loop: one network, driven by a clock.
+
+use crate::capture::Capture;
+use crate::classify::classify;
+use crate::config::PortConfig;
+use crate::device::{Device, PortId};
+use crate::frame::{Received, parse, readdress};
+use crate::packet_log::PacketLog;
+use crate::pcapng::Direction;
+use rtclab_core::network::{Network, NetworkEvent, NodeId, PathId};
+use rtclab_core::path::{Packet, PathConfig};
+use rtclab_core::units::{Bytes, Time};
+use std::collections::HashMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+/// What a running loop can be told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Replace the configuration of a path from now on.
+    SetPath(PathId, PathConfig),
+    /// End.
+    Stop,
+}
+
+/// What the loop saw besides the packets in its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// ARP requests answered.
+    pub arp_answered: u64,
+    /// Frames that were neither IPv4 nor an ARP request: dropped.
+    pub not_ipv4: u64,
+    /// IPv4 packets to an address that no route leads to: dropped.
+    pub no_route: u64,
+    /// Packets delivered by the model whose frame the device did not take.
+    pub write_failed: u64,
+    /// Frames lost because the socket's buffer was full: the machine was too slow.
+    pub receive_overflows: u64,
+    /// Frames missing in the capture file because the disk was too slow.
+    pub capture_dropped: u64,
+}
+
+/// What a loop leaves behind.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) packets: PacketLog,
+    pub(crate) counters: Counters,
+}
+
+/// Why a loop ended by itself.
+#[derive(Debug)]
+pub(crate) enum EngineError {
+    /// The devices failed.
+    Device(io::Error),
+    /// The capture file failed; its writer knows why.
+    Capture,
+}
+
+/// A frame on its way, and its row in the log.
+struct Carried {
+    frame: Vec<u8>,
+    row: usize,
+}
+
+struct Arrival {
+    at: Time,
+    port: PortId,
+    frame: Vec<u8>,
+}
+
+/// A port with its node resolved.
+struct Port {
+    node: NodeId,
+    config: PortConfig,
+}
+
+pub(crate) struct Engine<D> {
+    device: D,
+    network: Network<Carried>,
+    ports: Vec<Port>,
+    port_of_address: HashMap<Ipv4Addr, PortId>,
+    /// The network has been driven up to here; it takes nothing earlier.
+    clock: Time,
+    arrivals: Vec<Arrival>,
+    capture: Option<Capture>,
+    packets: PacketLog,
+    counters: Counters,
+}
+
+impl<D: Device> Engine<D> {
+    /// A loop over `ports`, each with the node that it belongs to.
+    pub(crate) fn new(
+        device: D,
+        network: rtclab_core::network::NetworkConfig,
+        seed: u64,
+        ports: Vec<PortConfig>,
+        capture: Option<Capture>,
+    ) -> Result<Self, String> {
+        let network = Network::new(network, seed).map_err(|error| error.to_string())?;
+        let mut resolved: Vec<Port> = Vec::new();
+        let mut port_of_address = HashMap::new();
+        for (index, config) in ports.into_iter().enumerate() {
+            let known = network.nodes();
+            let node = known.iter().position(|n| *n == config.node).ok_or_else(|| {
+                format!(
+                    "port `{}` belongs to node `{}`; known are {known:?}",
+                    config.interface, config.node
+                )
+            })?;
+            if let Some(PortId(other)) = port_of_address.insert(config.address, PortId(index)) {
+                let other = &resolved[other].config.interface;
+                return Err(format!(
+                    "ports `{other}` and `{}` have the same address {}",
+                    config.interface, config.address
+                ));
+            }
+            resolved.push(Port { node: NodeId(node as u16), config });
+        }
+        Ok(Engine {
+            device,
+            network,
+            ports: resolved,
+            port_of_address,
+            clock: Time::ZERO,
+            arrivals: Vec::new(),
+            capture,
+            packets: PacketLog::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Runs until it is told to stop, or until whoever could tell it is gone.
+    pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Result<Finished, EngineError> {
+        loop {
+            match commands.try_recv() {
+                Ok(Command::SetPath(path, config)) => {
+                    let now = self.device.now().max(self.clock);
+                    self.drain(now)?;
+                    self.network.set_config(now, path, config);
+                }
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) => {
+                    let timeout = self.network.poll_timeout();
+                    self.device.wait(timeout).map_err(EngineError::Device)?;
+                    self.step()?;
+                }
+            }
+        }
+        self.counters.receive_overflows = self.device.overflows();
+        self.counters.capture_dropped = self.capture.as_ref().map_or(0, |capture| capture.dropped);
+        Ok(Finished { packets: self.packets, counters: self.counters })
+    }
+
+    /// One mutation per arrived frame, in the order of their arrival; then drain up to now.
+    fn step(&mut self) -> Result<(), EngineError> {
+        let now = self.device.now();
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        let sink = &mut |at, port, frame: &[u8]| {
+            arrivals.push(Arrival { at, port, frame: frame.to_vec() });
+        };
+        self.device.receive(now, sink).map_err(EngineError::Device)?;
+        arrivals.sort_by_key(|arrival| arrival.at);
+        for arrival in arrivals.drain(..) {
+            self.handle_arrival(arrival)?;
+        }
+        self.arrivals = arrivals;
+        self.drain(now)
+    }
+
+    fn handle_arrival(&mut self, arrival: Arrival) -> Result<(), EngineError> {
+        self.record(arrival.at, arrival.port, Direction::Inbound, &arrival.frame)?;
+        match parse(&arrival.frame) {
+            Received::Other => self.counters.not_ipv4 += 1,
+            Received::ArpRequest { reply } => {
+                self.counters.arp_answered += 1;
+                self.write(arrival.port, &reply)?;
+            }
+            Received::Ipv4 { destination, size } => self.carry(arrival, destination, size)?,
+        }
+        Ok(())
+    }
+
+    fn carry(
+        &mut self,
+        arrival: Arrival,
+        destination: Ipv4Addr,
+        size: Bytes,
+    ) -> Result<(), EngineError> {
+        let from = self.ports[arrival.port.0].node;
+        let Some(PortId(port)) = self.port_of_address.get(&destination) else {
+            self.counters.no_route += 1;
+            return Ok(());
+        };
+        let Port { node: to, config } = &self.ports[*port];
+        let to = *to;
+        if self.network.route(from, to).is_none() {
+            self.counters.no_route += 1;
+            return Ok(());
+        }
+        let Arrival { at, mut frame, .. } = arrival;
+        readdress(&mut frame, config.mac);
+        // The network takes packets in order of time; what is due before this one comes first.
+        let at = at.max(self.clock);
+        self.drain(at)?;
+        let row = self.packets.push(at, (from, to), size, classify(&frame));
+        let packet = Packet { size, payload: Carried { frame, row } };
+        let refused = self.network.handle_packet(at, from, to, packet);
+        debug_assert!(refused.is_ok(), "the route was looked up above");
+        Ok(())
+    }
+
+    /// Brings the network up to `now` and writes what came out.
+    fn drain(&mut self, now: Time) -> Result<(), EngineError> {
+        self.clock = self.clock.max(now);
+        while let Some(event) = self.network.poll(self.clock) {
+            match event {
+                NetworkEvent::Dropped { at, path, cause, packet } => {
+                    self.packets.dropped(packet.payload.row, at, path, cause);
+                }
+                NetworkEvent::Delivered { at, to, packet } => {
+                    let Carried { frame, row } = packet.payload;
+                    let port = self.ports.iter().position(|port| port.node == to).map(PortId);
+                    let written = match port {
+                        Some(port) => self.write(port, &frame)?,
+                        None => None,
+                    };
+                    self.packets.delivered(row, at, written);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when the device had taken the frame, or `None` if it did not.
+    fn write(&mut self, port: PortId, frame: &[u8]) -> Result<Option<Time>, EngineError> {
+        if self.device.send(port, frame).is_err() {
+            self.counters.write_failed += 1;
+            return Ok(None);
+        }
+        let now = self.device.now();
+        self.record(now, port, Direction::Outbound, frame)?;
+        Ok(Some(now))
+    }
+
+    fn record(
+        &mut self,
+        at: Time,
+        port: PortId,
+        direction: Direction,
+        frame: &[u8],
+    ) -> Result<(), EngineError> {
+        match &mut self.capture {
+            Some(capture) => {
+                capture.record(at, port, direction, frame).map_err(|_| EngineError::Capture)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

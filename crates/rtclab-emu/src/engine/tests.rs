@@ -1,0 +1,273 @@
+use super::*;
+use crate::config::MacAddress;
+use rtclab_core::network::NetworkConfig;
+use std::collections::VecDeque;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+const SEED: u64 = 7;
+const ALICE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const BOB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
+const BOB_MAC: MacAddress = MacAddress([2, 0x77, 0, 0, 0, 3]);
+
+/// alice to bob over two paths with capacity, queue, loss and jitter; back over a path without any.
+fn network() -> NetworkConfig {
+    serde_json::from_str(
+        r#"{"nodes": ["alice", "bob", "carol"],
+            "paths": [
+              {"name": "up", "capacity": {"kind": "constant", "bps": 10000000},
+               "queue": {"kind": "packets", "limit": 4},
+               "delay": {"kind": "constant", "ns": 5000000},
+               "loss": {"p": 0.0, "r": 1.0, "h": 0.8, "k": 0.8}},
+              {"name": "down",
+               "capacity": {"kind": "steps", "steps": [[0, 8000000], [20000000, 4000000]]},
+               "delay": {"kind": "constant", "ns": 1000000}},
+              {"name": "back"}],
+            "routes": [{"from": "alice", "to": "bob", "paths": ["up", "down"]},
+                       {"from": "bob", "to": "alice", "paths": ["back"]}]}"#,
+    )
+    .expect("a valid network")
+}
+
+fn ports() -> Vec<PortConfig> {
+    [("alice", ALICE, MacAddress([2, 0x77, 0, 0, 0, 2])), ("bob", BOB, BOB_MAC)]
+        .into_iter()
+        .map(|(node, address, mac)| PortConfig {
+            node: node.into(),
+            interface: format!("to-{node}"),
+            mac,
+            address,
+        })
+        .collect()
+}
+
+/// An Ethernet frame with an IPv4 packet of `size` bytes.
+fn frame(destination: Ipv4Addr, size: u16) -> Vec<u8> {
+    let mut frame = vec![0; 14 + usize::from(size)];
+    frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+    frame[16..18].copy_from_slice(&size.to_be_bytes());
+    frame[30..34].copy_from_slice(&destination.octets());
+    frame
+}
+
+/// A device with a clock of its own that is late at every awakening.
+struct ScriptedDevice {
+    now: Time,
+    script: VecDeque<(Time, PortId, Vec<u8>)>,
+    wakes: u64,
+    sent: Sender<(PortId, Vec<u8>)>,
+    stop: Sender<Command>,
+}
+
+impl Device for ScriptedDevice {
+    fn now(&mut self) -> Time {
+        self.now
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
+        let next = self.script.front().map(|(at, ..)| *at);
+        let Some(wake) = next.into_iter().chain(until).min() else {
+            self.stop.send(Command::Stop).expect("the loop is listening");
+            return Ok(());
+        };
+        self.wakes += 1;
+        let late = Time::from_micros(self.wakes * 700 % 2_900);
+        self.now = self.now.max(wake.saturating_add(late));
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        until: Time,
+        sink: &mut dyn FnMut(Time, PortId, &[u8]),
+    ) -> io::Result<()> {
+        let due = self.script.partition_point(|(at, ..)| *at <= until);
+        for (at, port, frame) in self.script.drain(..due) {
+            sink(at, port, &frame);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()> {
+        self.sent.send((port, frame.to_vec())).map_err(io::Error::other)
+    }
+
+    fn overflows(&mut self) -> u64 {
+        0
+    }
+}
+
+/// Runs a script to its end; returns what the loop left behind and what it wrote.
+fn run(script: Vec<(Time, PortId, Vec<u8>)>) -> (Finished, Vec<(PortId, Vec<u8>)>) {
+    let (stop, commands) = channel();
+    let (sent, written) = channel();
+    let device = ScriptedDevice { now: Time::ZERO, script: script.into(), wakes: 0, sent, stop };
+    let engine = Engine::new(device, network(), SEED, ports(), None).expect("a valid network");
+    let finished = engine.run(&commands).expect("the scripted device never fails");
+    (finished, written.try_iter().collect())
+}
+
+/// Delivery and drop times (-1: not) of packets from alice to bob, in virtual time.
+fn in_virtual_time(packets: &[(Time, u64)]) -> (Vec<i64>, Vec<i64>) {
+    let mut network = Network::new(network(), SEED).expect("a valid network");
+    let (mut delivered, mut dropped) = (vec![-1; packets.len()], vec![-1; packets.len()]);
+    let mut drain = |network: &mut Network<usize>, now| {
+        while let Some(event) = network.poll(now) {
+            match event {
+                NetworkEvent::Delivered { at, packet, .. } => {
+                    delivered[packet.payload] = at.0 as i64
+                }
+                NetworkEvent::Dropped { at, packet, .. } => dropped[packet.payload] = at.0 as i64,
+            }
+        }
+    };
+    for (index, (at, size)) in packets.iter().enumerate() {
+        drain(&mut network, *at);
+        let packet = Packet { size: Bytes(*size), payload: index };
+        network.handle_packet(*at, NodeId(0), NodeId(1), packet).expect("alice reaches bob");
+    }
+    drain(&mut network, Time::from_secs(10));
+    (delivered, dropped)
+}
+
+/// Bursts of different sizes: some packets are queued, some meet a full queue, some are lost.
+fn bursts() -> Vec<(Time, u64)> {
+    (0..60).map(|i| (Time::from_micros(i / 8 * 6_000 + i * 13), 200 + i * 20)).collect()
+}
+
+#[test]
+fn a_late_clock_gives_the_same_logical_times_as_virtual_time() {
+    let packets = bursts();
+    let script =
+        packets.iter().map(|(at, size)| (*at, PortId(0), frame(BOB, *size as u16))).collect();
+    let (finished, written) = run(script);
+    let (delivered, dropped) = in_virtual_time(&packets);
+    assert_eq!(finished.packets.delivered_ns, delivered);
+    assert_eq!(finished.packets.dropped_ns, dropped);
+    assert_eq!(written.len(), delivered.iter().filter(|at| **at >= 0).count());
+    assert!(dropped.iter().filter(|at| **at >= 0).count() > 5, "the test wants drops");
+    // Awakenings are at most 2.9 ms late, and lateness does not add up over two paths.
+    let lateness = finished.packets.lateness();
+    assert!(
+        lateness.max > Time::from_millis(1) && lateness.max < Time::from_millis(6),
+        "{lateness:?}"
+    );
+}
+
+/// In-process channels and the real clock.
+struct ChannelDevice {
+    origin: Instant,
+    input: Receiver<(Time, Vec<u8>)>,
+    pending: Option<(Time, Vec<u8>)>,
+    output: Sender<Vec<u8>>,
+    stop: Sender<Command>,
+}
+
+impl Device for ChannelDevice {
+    fn now(&mut self) -> Time {
+        Time(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
+        let limit = until.map_or(Duration::from_secs(1), |until| {
+            Duration::from_nanos(until.saturating_sub(self.now()).0)
+        });
+        match self.input.recv_timeout(limit) {
+            Ok(frame) => self.pending = Some(frame),
+            Err(RecvTimeoutError::Disconnected) if until.is_none() => {
+                self.stop.send(Command::Stop).expect("the loop is listening");
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        _until: Time,
+        sink: &mut dyn FnMut(Time, PortId, &[u8]),
+    ) -> io::Result<()> {
+        for (at, frame) in self.pending.take().into_iter().chain(self.input.try_iter()) {
+            sink(at, PortId(0), &frame);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, _port: PortId, frame: &[u8]) -> io::Result<()> {
+        self.output.send(frame.to_vec()).map_err(io::Error::other)
+    }
+
+    fn overflows(&mut self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
+    let origin = Instant::now();
+    let (to_device, input) = channel();
+    let (output, written) = channel();
+    let (stop, commands) = channel();
+    let device = ChannelDevice { origin, input, pending: None, output, stop };
+    let engine = Engine::new(device, network(), SEED, ports(), None).expect("a valid network");
+    let thread = std::thread::spawn(move || engine.run(&commands));
+    for (at, size) in bursts() {
+        // Spins, because what is tested is real time: 60 frames in 43 ms.
+        while origin.elapsed() < Duration::from_nanos(at.0) {
+            std::hint::spin_loop();
+        }
+        let now = Time(origin.elapsed().as_nanos() as u64);
+        to_device.send((now, frame(BOB, size as u16))).expect("the device is listening");
+    }
+    drop(to_device);
+    let finished = thread.join().expect("no panic").expect("the device never fails");
+    let log = finished.packets;
+    let packets: Vec<_> = (log.sent_ns.iter().map(|at| Time(*at as u64)))
+        .zip(log.size_bytes.iter().map(|s| u64::from(*s)))
+        .collect();
+    let (delivered, dropped) = in_virtual_time(&packets);
+    assert_eq!(packets.len(), 60);
+    assert_eq!(log.delivered_ns, delivered);
+    assert_eq!(log.dropped_ns, dropped);
+    assert_eq!(written.try_iter().count(), delivered.iter().filter(|at| **at >= 0).count());
+    assert!(log.written_ns.iter().zip(&log.delivered_ns).all(|(written, at)| written >= at));
+}
+
+#[test]
+fn a_delivered_frame_is_addressed_to_its_node_and_otherwise_unchanged() {
+    let sent = frame(BOB, 1200);
+    let (finished, written) = run(vec![(Time::ZERO, PortId(0), sent.clone())]);
+    let [(port, received)] = written.as_slice() else { panic!("{} frames", written.len()) };
+    assert_eq!(*port, PortId(1));
+    assert_eq!(received[..6], BOB_MAC.0);
+    assert_eq!(received[12..], sent[12..]);
+    assert_eq!(finished.packets.size_bytes, [1200]);
+    assert_eq!((finished.packets.from[0], finished.packets.to[0]), (0, 1));
+}
+
+#[test]
+fn frames_that_lead_nowhere_are_counted_and_not_written() {
+    let mut ipv6 = frame(BOB, 100);
+    ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
+    let multicast = frame(Ipv4Addr::new(224, 0, 0, 251), 100);
+    let script = vec![(Time::ZERO, PortId(0), ipv6), (Time::ZERO, PortId(1), multicast)];
+    let (finished, written) = run(script);
+    let expected = Counters { not_ipv4: 1, no_route: 1, ..Counters::default() };
+    assert_eq!(finished.counters, expected);
+    assert_eq!(written, []);
+    assert_eq!(finished.packets, PacketLog::default());
+}
+
+#[test]
+fn a_port_of_an_unknown_node_is_refused() {
+    let (sent, _written) = channel();
+    let (stop, _commands) = channel();
+    let device = ScriptedDevice { now: Time::ZERO, script: VecDeque::new(), wakes: 0, sent, stop };
+    let mut ports = ports();
+    ports[1].node = "dave".into();
+    let error = Engine::new(device, network(), SEED, ports, None).err().expect("an error");
+    assert_eq!(
+        error,
+        r#"port `to-bob` belongs to node `dave`; known are ["alice", "bob", "carol"]"#
+    );
+}

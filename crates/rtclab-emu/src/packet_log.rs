@@ -1,0 +1,144 @@
+//! What happened to every packet, in columns.
+
+use crate::classify::{Protocol, RtpHeader};
+use rtclab_core::network::{NodeId, PathId};
+use rtclab_core::path::DropCause;
+use rtclab_core::units::{Bytes, Time};
+
+/// One row per carried packet, in the order of entry; -1 where a column has no value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PacketLog {
+    /// When the packet entered the network.
+    pub sent_ns: Vec<i64>,
+    /// Its logical departure time; -1 if it was dropped or still on its way at the end.
+    pub delivered_ns: Vec<i64>,
+    /// When it was dropped.
+    pub dropped_ns: Vec<i64>,
+    /// When its frame had really been written.
+    pub written_ns: Vec<i64>,
+    /// Index in [`DropCause::ALL`].
+    pub drop_cause: Vec<i8>,
+    /// Index of the path that dropped it.
+    pub drop_path: Vec<i32>,
+    /// Index of the sending node.
+    pub from: Vec<u16>,
+    /// Index of the receiving node.
+    pub to: Vec<u16>,
+    /// IP total length.
+    pub size_bytes: Vec<u32>,
+    /// Index in [`Protocol::ALL`].
+    pub protocol: Vec<u8>,
+    /// RTP only.
+    pub ssrc: Vec<i64>,
+    /// RTP only.
+    pub payload_type: Vec<i16>,
+    /// RTP only.
+    pub seq: Vec<i32>,
+    /// RTP only.
+    pub rtp_timestamp: Vec<i64>,
+    /// RTP only: 0 or 1.
+    pub marker: Vec<i8>,
+}
+
+/// Real minus logical departure times of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Packets delivered.
+    pub count: usize,
+    /// Median.
+    pub p50: Time,
+    /// 99th percentile.
+    pub p99: Time,
+    /// The worst.
+    pub max: Time,
+    /// Packets above [`Lateness::BOUND`].
+    pub over_bound: usize,
+}
+
+impl Lateness {
+    /// More than this disturbs a call visibly: a sixth of a frame at 30 frames per second.
+    pub const BOUND: Time = Time::from_millis(5);
+}
+
+impl PacketLog {
+    pub(crate) fn push(
+        &mut self,
+        sent: Time,
+        (from, to): (NodeId, NodeId),
+        size: Bytes,
+        (protocol, rtp): (Protocol, Option<RtpHeader>),
+    ) -> usize {
+        self.sent_ns.push(sent.0 as i64);
+        for unknown in [&mut self.delivered_ns, &mut self.dropped_ns, &mut self.written_ns] {
+            unknown.push(-1);
+        }
+        self.drop_cause.push(-1);
+        self.drop_path.push(-1);
+        self.from.push(from.0);
+        self.to.push(to.0);
+        self.size_bytes.push(size.0 as u32);
+        self.protocol.push(protocol as u8);
+        self.ssrc.push(rtp.map_or(-1, |r| r.ssrc.into()));
+        self.payload_type.push(rtp.map_or(-1, |r| r.payload_type.into()));
+        self.seq.push(rtp.map_or(-1, |r| r.seq.into()));
+        self.rtp_timestamp.push(rtp.map_or(-1, |r| r.timestamp.into()));
+        self.marker.push(rtp.map_or(-1, |r| r.marker.into()));
+        self.sent_ns.len() - 1
+    }
+
+    pub(crate) fn delivered(&mut self, row: usize, at: Time, written: Option<Time>) {
+        self.delivered_ns[row] = at.0 as i64;
+        self.written_ns[row] = written.map_or(-1, |at| at.0 as i64);
+    }
+
+    pub(crate) fn dropped(&mut self, row: usize, at: Time, path: PathId, cause: DropCause) {
+        self.dropped_ns[row] = at.0 as i64;
+        self.drop_path[row] = path.0.into();
+        self.drop_cause[row] =
+            DropCause::ALL.iter().position(|c| *c == cause).map_or(-1, |i| i as i8);
+    }
+
+    /// By how much frames were written late.
+    pub fn lateness(&self) -> Lateness {
+        let mut late: Vec<u64> = (self.written_ns.iter().zip(&self.delivered_ns))
+            .filter(|(written, _)| **written >= 0)
+            .map(|(written, delivered)| (written - delivered).max(0) as u64)
+            .collect();
+        late.sort_unstable();
+        // The smallest value that at least this part of the packets does not exceed.
+        let quantile = |percent: usize| {
+            Time(late.get((late.len() * percent).div_ceil(100).max(1) - 1).copied().unwrap_or(0))
+        };
+        Lateness {
+            count: late.len(),
+            p50: quantile(50),
+            p99: quantile(99),
+            max: quantile(100),
+            over_bound: late.len() - late.partition_point(|nanos| *nanos <= Lateness::BOUND.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_of_one_to_two_hundred_milliseconds_has_its_percentiles_there() {
+        let mut log = PacketLog::default();
+        for i in 1..=200 {
+            let nodes = (NodeId(0), NodeId(1));
+            let row = log.push(Time::ZERO, nodes, Bytes(100), (Protocol::Other, None));
+            log.delivered(row, Time::from_secs(1), Some(Time::from_millis(1000 + i)));
+        }
+        let expected = Lateness {
+            count: 200,
+            p50: Time::from_millis(100),
+            p99: Time::from_millis(198),
+            max: Time::from_millis(200),
+            over_bound: 195,
+        };
+        assert_eq!(log.lateness(), expected);
+        assert_eq!(PacketLog::default().lateness(), Lateness::default());
+    }
+}

@@ -1,0 +1,287 @@
+//! Raw packet sockets, the clock and the thread's priority: everything asked of Linux.
+
+use crate::device::{Device, PortId};
+use rtclab_core::units::Time;
+use std::ffi::{CString, c_int, c_void};
+use std::io;
+use std::mem::{MaybeUninit, size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Room for bursts while the thread does not run: 100 Mbit/s for 300 ms. The kernel doubles it and
+/// limits it to `net.core.rmem_max`.
+const SOCKET_BUFFER: c_int = 4 << 20;
+const MAX_FRAME: usize = 65_536;
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Time since the run began, on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    origin: Instant,
+    /// The same moment on the clock of the wall.
+    pub(crate) epoch: SystemTime,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Clock { origin: Instant::now(), epoch: SystemTime::now() }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    /// When something happened that carries a wall-clock stamp; at most a second ago, so that a
+    /// wall clock which is being set cannot do harm.
+    fn time_of(&self, stamp: Option<SystemTime>) -> Time {
+        let age = stamp
+            .and_then(|stamp| SystemTime::now().duration_since(stamp).ok())
+            .filter(|age| *age < Duration::from_secs(1))
+            .unwrap_or_default();
+        self.now().saturating_sub(Time(age.as_nanos() as u64))
+    }
+}
+
+/// Wakes a loop that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: eventfd takes no pointers; a result that is not negative is a new descriptor that
+        // nobody else owns.
+        let fd = unsafe {
+            OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))?)
+        };
+        Ok(Waker(Arc::new(fd)))
+    }
+
+    pub(crate) fn wake(&self) {
+        let one = 1u64;
+        // SAFETY: the pointer is to eight readable bytes. It fails only when the counter is full,
+        // and then the loop is being woken already.
+        unsafe { libc::write(self.0.as_raw_fd(), ptr::from_ref(&one).cast(), 8) };
+    }
+
+    fn reset(&self) {
+        let mut count = 0u64;
+        // SAFETY: the pointer is to eight writable bytes; the descriptor does not block.
+        unsafe { libc::read(self.0.as_raw_fd(), ptr::from_mut(&mut count).cast(), 8) };
+    }
+}
+
+/// A raw packet socket bound to one interface of the calling thread's network namespace.
+struct PacketSocket(OwnedFd);
+
+impl PacketSocket {
+    fn open(interface: &str) -> io::Result<Self> {
+        let name = CString::new(interface).map_err(io::Error::other)?;
+        // SAFETY: `name` is a terminated string that outlives the call.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // Protocol 0: nothing is received before the socket is bound to its interface.
+        // SAFETY: socket takes no pointers; a result that is not negative is a new descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?) };
+        let socket = PacketSocket(fd);
+        socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_BUFFER)?;
+        socket.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER)?;
+        socket.bind(index)?;
+        Ok(socket)
+    }
+
+    fn set_option(&self, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+        let (pointer, length) = (ptr::from_ref(&value).cast::<c_void>(), size_of::<c_int>());
+        // SAFETY: the pointer is to `length` readable bytes.
+        let result =
+            unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, pointer, length as u32) };
+        check(result).map(drop)
+    }
+
+    fn bind(&self, interface: u32) -> io::Result<()> {
+        // SAFETY: all-zero bytes are a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = interface as i32;
+        let (pointer, length) = (ptr::from_ref(&address).cast(), size_of::<libc::sockaddr_ll>());
+        // SAFETY: the pointer is to a socket address of `length` bytes.
+        check(unsafe { libc::bind(self.0.as_raw_fd(), pointer, length as u32) }).map(drop)
+    }
+
+    /// One frame and the wall-clock time at which the kernel received it; `None` if there is none.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<SystemTime>)>> {
+        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // u64 for the alignment that cmsghdr asks for.
+        let mut control = [0u64; 16];
+        // SAFETY: all-zero bytes are a valid msghdr.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        // SAFETY: the message points to `buffer` and `control`, both writable in the lengths stated.
+        let length = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) };
+        if length < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+        }
+        // SAFETY: recvmsg has just filled the message in.
+        Ok(Some((length as usize, unsafe { timestamp(&message) })))
+    }
+
+    fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the pointer is to as many readable bytes as stated.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Frames dropped since the last call for want of room.
+    fn take_drops(&self) -> u64 {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = size_of::<libc::tpacket_stats>() as u32;
+        // SAFETY: the pointer is to `length` writable bytes of a plain structure.
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                ptr::from_mut(&mut statistics).cast(),
+                &raw mut length,
+            )
+        };
+        if result == 0 { statistics.tp_drops.into() } else { 0 }
+    }
+}
+
+/// The kernel's receive time.
+///
+/// # Safety
+/// `message` must have been filled in by recvmsg, its control buffer still alive.
+unsafe fn timestamp(message: &libc::msghdr) -> Option<SystemTime> {
+    // SAFETY: the caller vouches for the message; the macros walk within its control buffer, and the
+    // data of a SCM_TIMESTAMPNS header is a timespec, read without regard to alignment.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while let Some(found) = header.as_ref() {
+            if found.cmsg_level == libc::SOL_SOCKET && found.cmsg_type == libc::SCM_TIMESTAMPNS {
+                let stamp = libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
+                return Some(
+                    SystemTime::UNIX_EPOCH
+                        + Duration::new(stamp.tv_sec as u64, stamp.tv_nsec as u32),
+                );
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+    None
+}
+
+/// Packet sockets on real interfaces, and the real clock.
+pub(crate) struct PacketDevice {
+    sockets: Vec<PacketSocket>,
+    waker: Waker,
+    clock: Clock,
+    poll: Vec<libc::pollfd>,
+    buffer: Vec<u8>,
+    overflows: u64,
+}
+
+impl PacketDevice {
+    /// Opens every interface; the error comes with the interface's name.
+    pub(crate) fn open<'a>(
+        interfaces: impl IntoIterator<Item = &'a str>,
+        clock: Clock,
+        waker: Waker,
+    ) -> Result<Self, (String, io::Error)> {
+        let sockets = interfaces
+            .into_iter()
+            .map(|name| PacketSocket::open(name).map_err(|error| (name.to_owned(), error)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let poll = std::iter::once(waker.0.as_raw_fd())
+            .chain(sockets.iter().map(|socket| socket.0.as_raw_fd()))
+            .map(entry)
+            .collect();
+        Ok(PacketDevice { sockets, waker, clock, poll, buffer: vec![0; MAX_FRAME], overflows: 0 })
+    }
+}
+
+impl Device for PacketDevice {
+    fn now(&mut self) -> Time {
+        self.clock.now()
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
+        let timeout = until.map(|until| {
+            let nanos = until.saturating_sub(self.clock.now()).0;
+            libc::timespec {
+                tv_sec: (nanos / 1_000_000_000) as libc::time_t,
+                tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+            }
+        });
+        let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let count = self.poll.len() as libc::nfds_t;
+        // SAFETY: `poll` holds `count` entries; the timeout is null or lives until the call returns.
+        let result = unsafe { libc::ppoll(self.poll.as_mut_ptr(), count, timeout, ptr::null()) };
+        match check(result) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        if self.poll[0].revents != 0 {
+            self.waker.reset();
+        }
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        until: Time,
+        sink: &mut dyn FnMut(Time, PortId, &[u8]),
+    ) -> io::Result<()> {
+        for (index, socket) in self.sockets.iter().enumerate() {
+            while let Some((length, stamp)) = socket.receive(&mut self.buffer)? {
+                let at = self.clock.time_of(stamp);
+                sink(at, PortId(index), &self.buffer[..length]);
+                if at > until {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()> {
+        self.sockets[port.0].send(frame)
+    }
+
+    fn overflows(&mut self) -> u64 {
+        self.overflows += self.sockets.iter().map(PacketSocket::take_drops).sum::<u64>();
+        self.overflows
+    }
+}
+
+/// Asks for exact timers and, where this is allowed, for precedence over ordinary threads.
+pub(crate) fn prioritise_this_thread() {
+    const REALTIME_PRIORITY: c_int = 1;
+    const NICE: c_int = -15;
+    // SAFETY: sched_param is a plain structure, its pointer lives through the call, the other calls
+    // take no pointers. All of them may fail; the emulator then runs like any other thread.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        let mut parameters: libc::sched_param = MaybeUninit::zeroed().assume_init();
+        parameters.sched_priority = REALTIME_PRIORITY;
+        if libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) != 0 {
+            libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+        }
+    }
+}
