@@ -1,1 +1,12 @@
 //! Python binding of rtclab: conversions and error mapping, no logic.
+
+use pyo3::prelude::*;
+
+mod emulator;
+
+/// Simulator and emulator.
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<emulator::Emulator>()?;
+    Ok(())
+}

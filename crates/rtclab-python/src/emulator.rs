@@ -1,0 +1,147 @@
+//! The emulator for Python.
+
+use numpy::{Element, PyArray1};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use rtclab_core::path::{DropCause, PathConfig};
+use rtclab_emu::{Counters, EmulatorConfig, EmulatorError, Lateness, PacketLog, Protocol, Summary};
+use serde::de::DeserializeOwned;
+
+/// A network in real time between interfaces of this network namespace.
+#[pyclass(module = "rtclab._native")]
+pub(crate) struct Emulator {
+    config: EmulatorConfig,
+    running: Option<rtclab_emu::Emulator>,
+}
+
+#[pymethods]
+impl Emulator {
+    #[new]
+    fn new(config_json: &str) -> PyResult<Self> {
+        Ok(Emulator { config: from_json(config_json, "emulator")?, running: None })
+    }
+
+    /// Opens the ports and starts to carry packets. Time zero of the run is now.
+    fn start(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.running.is_some() {
+            return Err(PyRuntimeError::new_err("the emulator is already running"));
+        }
+        let config = self.config.clone();
+        let emulator = py.detach(|| rtclab_emu::Emulator::start(config)).map_err(to_python)?;
+        self.running = Some(emulator);
+        Ok(())
+    }
+
+    /// Nanoseconds since the start.
+    fn now_ns(&self) -> PyResult<u64> {
+        Ok(self.emulator()?.now().as_nanos())
+    }
+
+    /// Replaces the path of the same name from now on.
+    fn set_path(&self, path_json: &str) -> PyResult<()> {
+        let path: PathConfig = from_json(path_json, "path")?;
+        self.emulator()?.set_path(path).map_err(to_python)
+    }
+
+    /// Whether packets are being carried; once False, `stop` raises the reason.
+    fn is_running(&self) -> bool {
+        self.running.as_ref().is_some_and(rtclab_emu::Emulator::is_running)
+    }
+
+    /// Ends the emulator and returns its packet log, lateness and counters.
+    fn stop<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.emulator()?;
+        let running = self.running.take();
+        let summary = py.detach(|| running.map(rtclab_emu::Emulator::stop).transpose());
+        let Some(Summary { packets, lateness, counters }) = summary.map_err(to_python)? else {
+            return Err(not_running());
+        };
+        let result = PyDict::new(py);
+        result.set_item("packets", columns(py, packets)?)?;
+        result.set_item("names", self.names(py)?)?;
+        result.set_item("lateness", lateness_dict(py, lateness)?)?;
+        result.set_item("counters", counters_dict(py, counters)?)?;
+        Ok(result)
+    }
+}
+
+impl Emulator {
+    fn emulator(&self) -> PyResult<&rtclab_emu::Emulator> {
+        self.running.as_ref().ok_or_else(not_running)
+    }
+
+    /// What the codes in the columns stand for.
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let names = PyDict::new(py);
+        names.set_item("nodes", &self.config.nodes)?;
+        names.set_item("paths", self.config.paths.iter().map(|p| &p.name).collect::<Vec<_>>())?;
+        names.set_item("protocols", Protocol::ALL.map(Protocol::name))?;
+        names.set_item("drop_causes", DropCause::ALL.map(DropCause::name))?;
+        Ok(names)
+    }
+}
+
+fn columns(py: Python<'_>, packets: PacketLog) -> PyResult<Bound<'_, PyDict>> {
+    fn set<T: Element>(table: &Bound<'_, PyDict>, name: &str, column: Vec<T>) -> PyResult<()> {
+        table.set_item(name, PyArray1::from_vec(table.py(), column))
+    }
+    let table = PyDict::new(py);
+    set(&table, "sent_ns", packets.sent_ns)?;
+    set(&table, "delivered_ns", packets.delivered_ns)?;
+    set(&table, "dropped_ns", packets.dropped_ns)?;
+    set(&table, "written_ns", packets.written_ns)?;
+    set(&table, "drop_cause", packets.drop_cause)?;
+    set(&table, "drop_path", packets.drop_path)?;
+    set(&table, "from", packets.from)?;
+    set(&table, "to", packets.to)?;
+    set(&table, "size_bytes", packets.size_bytes)?;
+    set(&table, "protocol", packets.protocol)?;
+    set(&table, "ssrc", packets.ssrc)?;
+    set(&table, "payload_type", packets.payload_type)?;
+    set(&table, "seq", packets.seq)?;
+    set(&table, "rtp_timestamp", packets.rtp_timestamp)?;
+    set(&table, "marker", packets.marker)?;
+    Ok(table)
+}
+
+fn lateness_dict(py: Python<'_>, lateness: Lateness) -> PyResult<Bound<'_, PyDict>> {
+    let values = PyDict::new(py);
+    values.set_item("count", lateness.count)?;
+    values.set_item("p50_ns", lateness.p50.as_nanos())?;
+    values.set_item("p99_ns", lateness.p99.as_nanos())?;
+    values.set_item("max_ns", lateness.max.as_nanos())?;
+    values.set_item("bound_ns", Lateness::BOUND.as_nanos())?;
+    values.set_item("over_bound", lateness.over_bound)?;
+    Ok(values)
+}
+
+fn counters_dict(py: Python<'_>, counters: Counters) -> PyResult<Bound<'_, PyDict>> {
+    let values = PyDict::new(py);
+    values.set_item("arp_answered", counters.arp_answered)?;
+    values.set_item("not_ipv4", counters.not_ipv4)?;
+    values.set_item("no_route", counters.no_route)?;
+    values.set_item("write_failed", counters.write_failed)?;
+    values.set_item("receive_overflows", counters.receive_overflows)?;
+    values.set_item("capture_dropped", counters.capture_dropped)?;
+    Ok(values)
+}
+
+fn from_json<T: DeserializeOwned>(json: &str, what: &str) -> PyResult<T> {
+    serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
+}
+
+fn not_running() -> PyErr {
+    PyRuntimeError::new_err("the emulator is not running; expected start() before")
+}
+
+fn to_python(error: EmulatorError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        EmulatorError::Config(_) => PyValueError::new_err(text),
+        EmulatorError::Port(_, cause)
+        | EmulatorError::Capture(_, cause)
+        | EmulatorError::Device(cause) => PyOSError::new_err((cause.raw_os_error(), text)),
+        EmulatorError::Panicked => PyRuntimeError::new_err(text),
+    }
+}
