@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,6 @@ STOP_GRACE_S = 2.0
 STDERR_LINES = 6
 MIN_SHARED_MEMORY_BYTES = 256_000_000
 
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_FLAGS = (
     "--headless",
     "--no-sandbox",  # its own namespaces cannot be nested into ours
@@ -47,11 +47,6 @@ Spawn = Callable[..., subprocess.Popen[bytes]]
 """Starts a command in a participant's namespace; takes what ``subprocess.Popen`` takes."""
 
 
-def find_chromium() -> str | None:
-    """Path of the first Chromium in ``PATH``, None if there is none."""
-    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
-
-
 class Browser:
     """One running Chromium.
 
@@ -71,15 +66,12 @@ class Browser:
         self._exit_descriptor = -1
         self._stopping = False
 
-    def start(self, executable: str, url: str, clip: Path) -> None:
-        """Starts it; the page is loaded when it reports."""
+    def start(self, executable: str, url: str, clip: str | None) -> None:
+        """Starts it, with a clip for its camera unless it needs none; the page is loaded when it reports."""
         self._home.mkdir(parents=True)
-        command = [
-            executable,
-            *CHROMIUM_FLAGS,
-            f"--user-data-dir={self._home / 'profile'}",
-            f"--use-file-for-fake-video-capture={clip}",
-        ]
+        command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self._home / 'profile'}"]
+        if clip is not None:
+            command.append(f"--use-file-for-fake-video-capture={clip}")
         if shutil.disk_usage("/dev/shm").total < MIN_SHARED_MEMORY_BYTES:
             command.append("--disable-dev-shm-usage")
         environment = {
@@ -130,9 +122,12 @@ class Browser:
             return
         status = self._process.wait()
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+        self._on_exit(f"the browser of {self.participant} {how}{self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of what the browser wrote to its standard error, to stand behind a reason."""
         lines = self._stderr_path.read_text(errors="replace").strip().splitlines()[-STDERR_LINES:]
-        said = "".join(f"\n  {line}" for line in lines)
-        self._on_exit(f"the browser of {self.participant} {how}" + (f"; it last said:{said}" if said else ""))
+        return "; it last said:" + "".join(f"\n  {line}" for line in lines) if lines else ""
 
     @property
     def _stderr_path(self) -> Path:
@@ -153,20 +148,24 @@ class LoadMeter:
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
+        self._read_at_s: float | None = None
         self._cpu_s: dict[int, float] = {}
 
-    def read(self, elapsed_s: float) -> tuple[float, int]:
-        """CPU since the last reading in percent of one core, and resident memory in bytes."""
+    def read(self) -> tuple[float, int] | None:
+        """CPU since the last reading in percent of one core, and resident memory in bytes; None the first time."""
         cpu_s: dict[int, float] = {}
         memory_bytes = 0
+        now_s, before_s, before_cpu_s = time.monotonic(), self._read_at_s, self._cpu_s
         for process in self._browser.processes():
             try:
                 with process.oneshot():
                     times = process.cpu_times()
                     memory_bytes += process.memory_info().rss
-                cpu_s[process.pid] = times.user + times.system
-            except psutil.NoSuchProcess:
-                continue
-        used_s = sum(now - self._cpu_s.get(pid, 0.0) for pid, now in cpu_s.items())
-        self._cpu_s = cpu_s
-        return 100 * used_s / elapsed_s, memory_bytes
+            except psutil.Error:
+                continue  # it ended meanwhile
+            cpu_s[process.pid] = times.user + times.system
+        self._read_at_s, self._cpu_s = now_s, cpu_s
+        if before_s is None:
+            return None
+        used_s = sum(used - before_cpu_s.get(pid, 0.0) for pid, used in cpu_s.items())
+        return 100 * used_s / (now_s - before_s), memory_bytes

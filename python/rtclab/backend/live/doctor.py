@@ -10,12 +10,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import rtclab.backend.live.browser as browser
 from rtclab.backend.live.clip import clip_path
 
 SETUP = "make setup-live"
 PYTHON_PACKAGES = {"aiohttp": "aiohttp", "av": "av", "psutil": "psutil", "pyroute2": "pyroute2", "skvideo": "scikit-video"}
 APPARMOR_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MIN_MEMORY_BYTES = 2_000_000_000
 PROBE_TIMEOUT_S = 20
 
@@ -40,7 +40,7 @@ def doctor() -> list[Check]:
         check_command("nsenter", "util-linux"),
         check_user_namespaces(),
         check_packet_sockets(),
-        check_browser("chromium", browser.find_chromium(), required=True),
+        check_browser("chromium", find_chromium(), required=True),
         check_browser("firefox", shutil.which("firefox-esr") or shutil.which("firefox"), required=False),
         check_command("iperf3", "iperf3", required=False),
         check_command("tshark", "tshark", required=False),
@@ -50,6 +50,23 @@ def doctor() -> list[Check]:
         check_cores(),
         check_memory(),
     ]
+
+
+def what_is_missing() -> list[Check]:
+    """The failed ones among the checks without which no live call can run; quicker than :func:`doctor`."""
+    checks = [
+        check_python_packages(),
+        check_command("unshare", "util-linux"),
+        check_command("nsenter", "util-linux"),
+        check_user_namespaces(),
+        check_browser("chromium", find_chromium(), required=True),
+    ]
+    return [check for check in checks if not check.ok]
+
+
+def find_chromium() -> str | None:
+    """Path of the first Chromium in ``PATH``, None if there is none."""
+    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
 
 
 def check_command(command: str, package: str, *, required: bool = True) -> Check:

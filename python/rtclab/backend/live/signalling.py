@@ -46,11 +46,13 @@ class SignallingServer:
                     await self._pass_on(participant, json.loads(message.data))
         finally:
             del self._present[participant]
+            for other in [other for other in self._present.values() if not other.closed]:
+                await other.send_json({"type": "gone", "from": participant})
         return connection
 
     async def _pass_on(self, sender: str, message: Message) -> None:
         receiver = self._present.get(message["to"])
-        if receiver is not None:  # it may have left meanwhile
+        if receiver is not None and not receiver.closed:  # it may have left meanwhile
             await receiver.send_json({**message, "from": sender})
 
 

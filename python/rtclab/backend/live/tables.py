@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from rtclab.trace import SCHEMAS
+from rtclab.trace import NULLABLE, SCHEMAS, Trace
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -90,14 +91,69 @@ class Recorder:
             row |= {"flow": flow, "ssrc": ssrc, "rtp_timestamp": rtp_timestamp, "width": width, "height": height}
             self.rows["frames"].append(pick("frames", row))
 
+    def last_event(self, participant: str) -> str:
+        """Name of the participant's latest event, or ``none``."""
+        events = [row["event"] for row in self.rows["events"] if row["participant"] == participant]
+        return events[-1] if events else "none"
+
     def table(self, name: str) -> pl.DataFrame:
-        """The rows so far of a table, in its schema."""
-        return pl.DataFrame(self.rows[name], schema=SCHEMAS[name], strict=False)
+        """The rows so far of a table, in its schema; without those of streams that are not known yet."""
+        required = [column for column in SCHEMAS[name] if column not in NULLABLE[name]]
+        return pl.DataFrame(self.rows[name], schema=SCHEMAS[name], strict=False).drop_nulls(required)
 
 
 def pick(table: str, row: Mapping[str, Any]) -> Row:
     """The columns of a table out of ``row``; those it lacks are null."""
     return {column: row.get(column) for column in SCHEMAS[table]}
+
+
+def write_trace(out: Path, argument: Mapping[str, Any], recorder: Recorder, summary: Mapping[str, Any],
+                failure: str | None) -> Trace:
+    """Writes the trace of a call that has ended.
+
+    Args:
+        argument: see :func:`rtclab.backend.live.session.run_session`.
+        summary: what the emulator's ``stop`` returned.
+        failure: why the call failed, None if it did not.
+    """
+    call, manifest = argument["call"], argument["manifest"]
+    flows, duration_ns = list(manifest["flows"]), call["duration_ns"]
+    packets = packets_table(packet_log(summary), flows, recorder.payload_kinds, duration_ns)
+    tables = {name: recorder.table(name) for name in recorder.rows}
+    tables["flow_seconds"] = flow_seconds_table(packets, flows, duration_ns)
+    tables["delay_histogram"] = delay_histogram_table(packets)
+    tables["paths"] = pl.DataFrame(argument["paths"], schema=SCHEMAS["paths"])
+    if call["record"] == "packets":
+        tables["packets"] = packets
+    return Trace.write(out, tables, {**manifest, **lateness_of(summary), "failure": failure})
+
+
+def lateness_of(summary: Mapping[str, Any]) -> Row:
+    """What the manifest says about how well the emulator kept time."""
+    lateness = summary["lateness"]
+    return {
+        "lateness": {
+            **{f"{name}_ms": lateness[f"{name}_ns"] / NS_PER_MS for name in ("p50", "p99", "max", "bound")},
+            "over_bound_ratio": lateness["over_bound"] / max(1, lateness["count"]),
+        },
+        "late": lateness["p99_ns"] > lateness["bound_ns"],
+        "emulator": dict(summary["counters"]),
+    }
+
+
+def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
+    """The emulator's packet log with names in place of codes and nulls in place of -1."""
+    names = {
+        "from": summary["names"]["nodes"],
+        "to": summary["names"]["nodes"],
+        "protocol": summary["names"]["protocols"],
+        "drop_path": summary["names"]["paths"],
+        "drop_cause": summary["names"]["drop_causes"],
+    }
+    codes = pl.DataFrame(summary["packets"]).with_columns(pl.all().cast(pl.Int64).replace(-1, None))
+    return codes.with_columns(
+        pl.Series(values, dtype=pl.String).gather(codes[column]).alias(column) for column, values in names.items()
+    ).with_columns(pl.col("marker").cast(pl.Boolean))
 
 
 def packets_table(

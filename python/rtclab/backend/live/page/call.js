@@ -19,13 +19,18 @@ function show(state) {
 async function prepare(message) {
   config = message;
   document.title = config.participant;
-  const { width, height, frameRate } = config.video;
-  camera = await navigator.mediaDevices.getUserMedia({
-    video: { width: { exact: width }, height: { exact: height }, frameRate: { exact: frameRate } },
-    audio: config.audio !== null,
-  });
+  camera = config.video || config.audio ? await openCamera(config) : new MediaStream();
   show("ready");
   report("ready", { userAgent: navigator.userAgent });
+}
+
+function openCamera({ video, audio }) {
+  const exactly = video && {
+    width: { exact: video.width },
+    height: { exact: video.height },
+    frameRate: { exact: video.frameRate },
+  };
+  return navigator.mediaDevices.getUserMedia({ video: exactly ?? false, audio: audio !== null });
 }
 
 function join() {
@@ -41,8 +46,12 @@ function join() {
 async function receive(message) {
   if (message.type === "present") {
     for (const peer of message.participants) {
-      if (config.peers.includes(peer)) await connectionTo(peer).call();
+      if (peer in config.peers) await connectionTo(peer).call();
     }
+  } else if (message.type === "gone") {
+    await connections.get(message.from)?.reportStats();
+    connections.get(message.from)?.close();
+    connections.delete(message.from);
   } else {
     await connectionTo(message.from).receive(message);
   }

@@ -32,7 +32,12 @@ export class Connection {
   }
 
   async call() {
-    await this.addTracks();
+    this.addTracks();
+    for (const kind of ["audio", "video"]) {
+      // Who sends nothing of a kind that the other one sends asks to receive it.
+      if (!this.config[kind] && this.config.peers[this.peer][kind]) this.pc.addTransceiver(kind, { direction: "recvonly" });
+    }
+    this.preferCodec();
     await this.pc.setLocalDescription();
     this.send({ description: this.pc.localDescription });
   }
@@ -44,37 +49,41 @@ export class Connection {
       return;
     }
     if (description.type === "answer") this.once("signalling_done");
-    await this.pc.setRemoteDescription(description);
+    await this.pc.setRemoteDescription({ type: description.type, sdp: withFormats(description.sdp, this.config.formats) });
     if (description.type === "offer") {
-      await this.addTracks();
+      this.addTracks();
+      this.preferCodec();
       await this.pc.setLocalDescription();
       this.send({ description: this.pc.localDescription });
       this.once("signalling_done");
     }
     for (const early of this.candidates.splice(0)) await this.pc.addIceCandidate(early);
-    await this.limitBitrates();
+    await this.limitVideo();
     this.reportPayloadTypes();
   }
 
-  async addTracks() {
+  addTracks() {
     for (const track of this.camera.getTracks()) this.pc.addTrack(track, this.camera);
+  }
+
+  // Without red and ulpfec: a scenario has no forward error correction.
+  preferCodec() {
+    const wanted = [`video/${this.config.codec}`, "video/rtx"];
+    const codecs = RTCRtpReceiver.getCapabilities("video").codecs.filter((codec) =>
+      wanted.includes(codec.mimeType.toLowerCase()),
+    );
     for (const transceiver of this.pc.getTransceivers()) {
-      if (transceiver.sender.track?.kind !== "video") continue;
-      // Without red and ulpfec: the scenario has no forward error correction.
-      const wanted = [`video/${this.config.video.codec}`, "video/rtx"].map((name) => name.toLowerCase());
-      const { codecs } = RTCRtpReceiver.getCapabilities("video");
-      transceiver.setCodecPreferences(codecs.filter((codec) => wanted.includes(codec.mimeType.toLowerCase())));
+      if (transceiver.receiver.track.kind === "video") transceiver.setCodecPreferences(codecs);
     }
   }
 
-  async limitBitrates() {
-    for (const sender of this.pc.getSenders()) {
-      const maxBitrate = this.config[sender.track?.kind]?.maxBitrate;
-      if (!maxBitrate) continue; // the browser's own default
-      const parameters = sender.getParameters();
-      for (const encoding of parameters.encodings) encoding.maxBitrate = maxBitrate;
-      await sender.setParameters(parameters);
-    }
+  async limitVideo() {
+    const maxBitrate = this.config.video?.maxBitrate;
+    const sender = this.pc.getSenders().find(({ track }) => track?.kind === "video");
+    if (!maxBitrate || !sender) return; // the browser's own default
+    const parameters = sender.getParameters();
+    for (const encoding of parameters.encodings) encoding.maxBitrate = maxBitrate;
+    await sender.setParameters(parameters);
   }
 
   // Retransmissions have a payload type of their own, which getStats does not tell.
@@ -125,4 +134,17 @@ export class Connection {
   close() {
     this.pc.close();
   }
+}
+
+// Adds parameters to the formats of a remote description, by codec: {"opus": "cbr=1"}. What is written there, this
+// side's encoder obeys.
+function withFormats(sdp, formats) {
+  for (const [codec, parameters] of Object.entries(formats)) {
+    const [, payloadType] = new RegExp(`^a=rtpmap:(\\d+) ${codec}/`, "im").exec(sdp) ?? [];
+    const line = new RegExp(`^a=fmtp:${payloadType} .*$`, "m");
+    if (payloadType === undefined) continue;
+    if (line.test(sdp)) sdp = sdp.replace(line, (found) => `${found.trimEnd()};${parameters}`);
+    else sdp = sdp.replace(new RegExp(`^a=rtpmap:${payloadType} .*$`, "m"), (found) => `${found}\r\na=fmtp:${payloadType} ${parameters}`);
+  }
+  return sdp;
 }

@@ -1,0 +1,129 @@
+"""The live backend: real browsers in network namespaces, joined by the emulator, without root."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from rtclab.backend import manifest
+from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, RtclabError, UnsupportedScenario
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace
+
+SESSION = "rtclab.backend.live.session:run_session"
+OPUS_FRAME_MS = 20
+"""Browsers send Opus in frames of 20 ms, whatever they are asked for."""
+
+
+class LiveBackend:
+    """Runs a scenario in real time, one Chromium per participant."""
+
+    name = "live"
+    parallel = False
+
+    def check(self, scenario: Scenario) -> None:
+        """Looks whether browsers can do what the scenario asks for, and whether this machine has what they need.
+
+        Raises:
+            UnsupportedScenario: naming the field.
+            BackendUnavailable: naming what is missing and how to get it.
+        """
+        from rtclab.backend.live.doctor import what_is_missing
+
+        for participant in scenario.participants:
+            check_participant(scenario, participant)
+        missing = what_is_missing()
+        if missing:
+            raise BackendUnavailable(
+                "live calls cannot run here: " + "; ".join(f"{check.name}: {check.detail}" for check in missing),
+                hint="; ".join(dict.fromkeys(check.hint for check in missing)),
+            )
+
+    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+        """Runs one call in real time and writes its trace, with a capture of every packet, into ``out``.
+
+        Raises:
+            CallFailed: a browser died, a page failed, or two participants did not connect.
+            BackendUnavailable: the lab could not be started.
+            DiskFull: nothing is left behind then.
+        """
+        from rtclab.backend.live.clip import prepare_clip
+        from rtclab.backend.live.doctor import find_chromium
+        from rtclab.backend.live.namespaces import LabError, run_in_lab
+        from rtclab.backend.live.pages import pages
+
+        executable = find_chromium()
+        if executable is None:
+            raise BackendUnavailable("no Chromium found in PATH", hint="make setup-live")
+        videos = {name: scenario.video_of(name) for name in scenario.participants}
+        clips = {
+            name: str(prepare_clip(video.width, video.height, video.frame_rate))
+            for name, video in videos.items()
+            if video is not None
+        }
+        argument = {
+            "call": scenario.native(seed=seed, repeat=repeat),
+            "pages": pages(scenario),
+            "executable": executable,
+            "clips": clips,
+            "out": str(out.resolve()),
+            "paths": scenario.paths_table().to_dict(as_series=False),
+            "manifest": manifest(
+                scenario, backend=self.name, seed=seed, repeat=repeat, browser=version_of(executable)
+            ),
+        }
+        try:
+            run_in_lab(SESSION, argument)
+        except LabError as error:
+            raise as_our_error(error, out) from error
+        return Trace(out)
+
+
+def check_participant(scenario: Scenario, participant: str) -> None:
+    """Raises UnsupportedScenario for what no browser can be told to do."""
+    own = scenario.participants[participant]
+
+    def field(table: str, key: str) -> str:
+        is_own = getattr(own, table) is not None
+        return f"participants.{participant}.{table}.{key}" if is_own else f"{table}.{key}"
+
+    control = scenario.congestion_control_of(participant)
+    if control.name != "goog-cc":
+        raise UnsupportedScenario(
+            field("congestion_control", "name"),
+            f"a browser has its own congestion control, not `{control.name}`; expected `goog-cc`",
+            hint="run it simulated: --backend sim",
+        )
+    if control.options:
+        raise UnsupportedScenario(
+            field("congestion_control", "options"),
+            f"a browser's congestion control takes no options; got `{', '.join(control.options)}`",
+        )
+    audio = scenario.audio_of(participant)
+    if audio is not None and audio.frame.ns != OPUS_FRAME_MS * 10**6:
+        raise UnsupportedScenario(
+            field("audio", "frame"), f"browsers send audio in frames of {OPUS_FRAME_MS} ms; got `{audio.frame}`"
+        )
+    video = scenario.video_of(participant)
+    if video is not None and (video.width % 2 or video.height % 2):
+        raise UnsupportedScenario(
+            field("video", "width" if video.width % 2 else "height"),
+            f"a camera clip has an even width and height; got `{video.width}x{video.height}`",
+        )
+
+
+def version_of(executable: str) -> str:
+    """What a browser says about itself, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
+    return subprocess.run([executable, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def as_our_error(error: Any, out: Path) -> RtclabError:
+    """What went wrong inside the lab, as the error that the same would be outside."""
+    text, _, hint = str(error).partition("\n  hint: ")
+    if error.kind == "DiskFull" or f"(os error {errno.ENOSPC})" in text:
+        return DiskFull(out)
+    if error.kind in ("CallFailed", "TraceError"):
+        return CallFailed(text, hint=hint or None)
+    return BackendUnavailable(text, hint=hint or None)

@@ -1,0 +1,64 @@
+"""What each participant's page is told to send and whom to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rtclab.scenario import Scenario, Video
+
+BROWSER_MIN_BPS = 30_000
+BROWSER_START_BPS = 300_000
+BROWSER_MAX_BPS = ((320 * 240, 600_000), (640 * 480, 1_700_000), (960 * 540, 2_000_000))
+"""libwebrtc's default maximum bitrate of one camera stream, by number of pixels up to which it holds."""
+BROWSER_MAX_LARGE_BPS = 2_500_000
+
+
+def pages(scenario: Scenario) -> dict[str, Any]:
+    """The configuration of every page, by participant; the session adds where the signalling server is."""
+    peers: dict[str, dict[str, Any]] = {name: {} for name in scenario.participants}
+    for flow in scenario.flows():
+        sends = {
+            "video": scenario.video_of(flow.sender) is not None,
+            "audio": scenario.audio_of(flow.sender) is not None,
+        }
+        peers[flow.receiver][flow.sender] = sends
+    return {name: _page(scenario, name) | {"peers": peers[name]} for name in scenario.participants}
+
+
+def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
+    video, audio = scenario.video_of(participant), scenario.audio_of(participant)
+    formats = {}
+    if video is not None and (parameters := _video_format(video)):
+        formats[video.codec] = parameters
+    if audio is not None:
+        formats["opus"] = f"maxaveragebitrate={audio.bitrate.bps};cbr=1"
+    return {
+        "participant": participant,
+        "codec": video.codec if video is not None else "vp8",
+        "video": None
+        if video is None
+        else {
+            "width": video.width,
+            "height": video.height,
+            "frameRate": video.frame_rate,
+            "maxBitrate": None if video.max_bitrate.bps == browser_max_bps(video) else video.max_bitrate.bps,
+        },
+        "audio": None if audio is None else {},
+        "formats": formats,
+    }
+
+
+def browser_max_bps(video: Video) -> int:
+    """What a browser would send at most if it were told nothing."""
+    pixels = video.width * video.height
+    return next((bps for limit, bps in BROWSER_MAX_BPS if pixels <= limit), BROWSER_MAX_LARGE_BPS)
+
+
+def _video_format(video: Video) -> str:
+    """Chromium's own format parameters, in kbit/s, for what differs from its defaults."""
+    parameters = []
+    if video.min_bitrate.bps != BROWSER_MIN_BPS:
+        parameters.append(f"x-google-min-bitrate={video.min_bitrate.bps // 1000}")
+    if video.start_bitrate.bps != BROWSER_START_BPS:
+        parameters.append(f"x-google-start-bitrate={video.start_bitrate.bps // 1000}")
+    return ";".join(parameters)

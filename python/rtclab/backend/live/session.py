@@ -1,0 +1,252 @@
+"""One repeat of a live call, from inside its lab: nodes, emulator, servers and browsers, from start to trace.
+
+:func:`run_session` is what the lab's own process runs. When it ends, however it ends, the kernel ends the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+from aiohttp import web
+
+from rtclab import _native
+from rtclab.backend.live.browser import Browser, LoadMeter
+from rtclab.backend.live.namespaces import Emit, Json, create_nodes, listen_in_node, node_command
+from rtclab.backend.live.signalling import Message, PageServer, SignallingServer, serve
+from rtclab.backend.live.tables import NS_PER_S, Recorder, write_trace
+from rtclab.errors import CallFailed
+
+CORE = "core"
+LOOPBACK = "127.0.0.1"
+SUBNET = "10.77.0"
+HOMES = Path("/run/homes")
+"""Profiles of the browsers: in the lab's own memory file system, gone when the lab is."""
+
+READY_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 30.0
+LEAVE_TIMEOUT_S = 2.0
+CLOSED_GRACE_S = 0.5
+"""A page closes before the end of its browser is seen, and the latter says more."""
+
+
+def run_session(argument: Json, emit: Emit) -> Json:
+    """Runs one call and writes its trace, also that of a call that failed after it had begun.
+
+    Args:
+        argument: ``call`` as in ``Scenario.native``; ``pages``, what each participant's page is told; ``executable``,
+            the Chromium; ``clips`` of the cameras, by participant; ``out``, the directory; ``manifest`` and the table
+            ``paths`` of the trace.
+        emit: called with ``{"at_ns": …}`` once a second.
+
+    Raises:
+        CallFailed: a browser died, a page failed, or two participants did not connect.
+    """
+    return asyncio.run(_run_and_write(argument, emit))
+
+
+async def _run_and_write(argument: Json, emit: Emit) -> Json:
+    session = Session(argument, emit)
+    failure: CallFailed | None = None
+    summary: Json | None = None
+    try:
+        await session.run()
+    except CallFailed as error:
+        failure = error
+    finally:
+        summary = await session.stop()
+    if summary is not None:
+        write_trace(Path(argument["out"]), argument, session.recorder, summary, failure and str(failure))
+    if failure is not None:
+        raise failure
+    return {}
+
+
+@dataclass
+class Seat:
+    """What belongs to one participant."""
+
+    name: str
+    join_ns: int
+    leave_ns: int
+    server: PageServer
+    browser: Browser
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Session:
+    """One call; takes what :func:`run_session` takes."""
+
+    def __init__(self, argument: Json, emit: Emit) -> None:
+        self.recorder = Recorder(run_began_ms=time.time() * 1000)
+        self._argument = argument
+        self._call: Json = argument["call"]
+        self._emit = emit
+        self._seats: dict[str, Seat] = {}
+        self._ports: list[Json] = []
+        self._runners: list[web.AppRunner] = []
+        self._emulator: _native.Emulator | None = None
+        self._connected: set[frozenset[str]] = set()
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Runs the call to its end.
+
+        Raises:
+            CallFailed: see :meth:`fail`.
+        """
+        work = asyncio.ensure_future(self._work())
+        done, _ = await asyncio.wait({work, self._failure}, return_when=asyncio.FIRST_COMPLETED)
+        if work not in done:
+            work.cancel()
+        await done.pop()
+
+    def fail(self, reason: str) -> None:
+        """Ends the run as failed; the first reason counts."""
+        if not self._failure.done():
+            self.recorder.add_event(self._now_ns(), "", "failed", detail=reason)
+            self._failure.set_exception(CallFailed(reason))
+
+    async def stop(self) -> Json | None:
+        """Stops everything; returns what the emulator recorded, None if the call had not begun."""
+        self._failure.cancel()
+        summary = self._emulator.stop() if self._emulator is not None else None
+        await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
+        await asyncio.gather(*(runner.cleanup() for runner in self._runners))
+        return summary
+
+    async def _work(self) -> None:
+        await self._prepare()
+        self._begin()
+        watch = asyncio.ensure_future(self._watch())
+        try:
+            await asyncio.gather(*(self._attend(seat) for seat in self._seats.values()))
+        finally:
+            watch.cancel()
+        self._check_connections(at_end=True)
+        if self._failure.done():
+            await self._failure
+
+    async def _prepare(self) -> None:
+        participants = [participant["name"] for participant in self._call["participants"]]
+        names = [CORE, *participants]
+        nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
+        self._ports = [node.port() for node in nodes]
+        listening = listen_in_node(CORE, nodes[0].address)
+        self._runners.append(await serve(SignallingServer().application(), listening))
+        host, port = listening.getsockname()
+        for participant in self._call["participants"]:
+            await self._seat(participant, f"ws://{host}:{port}/signalling?participant={participant['name']}")
+        await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
+
+    async def _seat(self, participant: Json, signalling: str) -> None:
+        name = participant["name"]
+
+        def spawn(command: list[str], **options: Any) -> Popen[bytes]:
+            return Popen(node_command(name, command), **options)
+
+        server = PageServer(partial(self._receive, name), partial(self._page_closed, name))
+        server.configure({**self._argument["pages"][name], "signalling": signalling})
+        browser = Browser(name, spawn, HOMES / name, self.fail)
+        self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], server, browser)
+        listening = listen_in_node(name, LOOPBACK)
+        self._runners.append(await serve(server.application(), listening))
+        url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
+        browser.start(self._argument["executable"], url, self._argument["clips"].get(name))
+
+    async def _wait_until_ready(self, seat: Seat) -> None:
+        try:
+            await asyncio.wait_for(seat.ready.wait(), READY_TIMEOUT_S)
+        except TimeoutError:
+            self.fail(
+                f"the page of {seat.name} was not ready within {READY_TIMEOUT_S:g} s; "
+                f"expected it to load and to open its camera{seat.browser.last_words()}"
+            )
+            await self._failure
+
+    def _begin(self) -> None:
+        """The run begins: the emulator's clock starts, and from now on is the clock of everything."""
+        config = {
+            **self._call["network"],
+            "seed": self._call["seed"],
+            "ports": self._ports,
+            "pcap": str(Path(self._argument["out"]) / "capture.pcapng"),
+        }
+        emulator = _native.Emulator(json.dumps(config))
+        emulator.start()
+        self._emulator = emulator
+        self.recorder.run_began_ms = time.time() * 1e3 - emulator.now_ns() / 1e6
+
+    def _now_ns(self) -> int:
+        return self._emulator.now_ns() if self._emulator is not None else 0
+
+    async def _sleep_until(self, at_ns: int) -> None:
+        await asyncio.sleep(max(0, at_ns - self._now_ns()) / NS_PER_S)
+
+    async def _attend(self, seat: Seat) -> None:
+        await self._sleep_until(seat.join_ns)
+        await seat.server.send("join")
+        await self._sleep_until(seat.leave_ns)
+        await seat.server.send("leave")
+        try:
+            await asyncio.wait_for(seat.left.wait(), LEAVE_TIMEOUT_S)
+        except TimeoutError:
+            self.fail(f"the page of {seat.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
+
+    async def _watch(self) -> None:
+        """Once a second: load of the browsers, connections, the emulator itself, progress."""
+        meters = {name: LoadMeter(seat.browser) for name, seat in self._seats.items()}
+        for second in range(self._call["duration_ns"] // NS_PER_S + 1):
+            await self._sleep_until(second * NS_PER_S)
+            at_ns = self._now_ns()
+            for name, meter in meters.items():
+                reading = meter.read()
+                if reading is not None:
+                    self.recorder.add_load(at_ns, name, *reading)
+            self._check_connections()
+            if self._emulator is not None and not self._emulator.is_running():
+                self.fail("the emulator ended during the call")
+            self._emit({"at_ns": at_ns})
+
+    def _check_connections(self, *, at_end: bool = False) -> None:
+        for connection in self._call["connections"]:
+            pair = connection["a"], connection["b"]
+            together_s = (min(self._now_ns(), connection["end_ns"]) - connection["start_ns"]) / NS_PER_S
+            if frozenset(pair) not in self._connected and (at_end or together_s > CONNECT_TIMEOUT_S):
+                steps = " and ".join(f"{name}'s is `{self.recorder.last_event(name)}`" for name in pair)
+                self.fail(f"{' and '.join(pair)} did not connect within {together_s:.0f} s; last event: {steps}")
+
+    def _page_closed(self, name: str) -> None:
+        reason = f"the page of {name} closed its connection to the session; expected it to stay until it leaves"
+        if not self._seats[name].left.is_set():
+            asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
+
+    def _receive(self, name: str, message: Message) -> None:
+        """Takes in a report of a page."""
+        match message["type"]:
+            case "ready":
+                self._seats[name].ready.set()
+            case "event":
+                self._receive_event(name, message)
+            case "stats":
+                self.recorder.add_stats(name, message)
+            case "payload_types":
+                self.recorder.add_payload_types(name, message)
+            case "bye":
+                self._seats[name].left.set()
+
+    def _receive_event(self, name: str, message: Message) -> None:
+        event, peer, detail = message["event"], message.get("peer"), message.get("detail", "")
+        flow = None if peer is None else f"{peer}->{name}" if event == "first_frame" else f"{name}->{peer}"
+        self.recorder.add_event(self.recorder.at_ns(message["at_ms"]), name, event, flow=flow, detail=detail)
+        if event == "dtls_connected":
+            self._connected.add(frozenset((name, str(peer))))
+        if event == "page_error":
+            self.fail(f"the page of {name} reported an error: {detail}")
