@@ -1,0 +1,246 @@
+//! RTP header extensions, in the one-byte and the two-byte form.
+//!
+//! Source: RFC 8285, section 4.
+
+use crate::units::Time;
+
+/// Profile number of the one-byte form.
+pub const ONE_BYTE_PROFILE: u16 = 0xBEDE;
+/// Profile number of the two-byte form; its low 4 bits are free.
+pub const TWO_BYTE_PROFILE: u16 = 0x1000;
+
+/// The number of an extension, agreed in signalling (`a=extmap`): 1 to 14.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExtensionId(u8);
+
+impl ExtensionId {
+    /// `None` outside 1 to 14, which the one-byte form cannot carry.
+    pub const fn new(id: u8) -> Option<Self> {
+        if id >= 1 && id <= 14 { Some(ExtensionId(id)) } else { None }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// Which number stands for which extension; `None` is not negotiated, neither written nor parsed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtensionIds {
+    /// `http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time`
+    pub abs_send_time: Option<ExtensionId>,
+    /// `draft-holmer-rmcat-transport-wide-cc-extensions-01`
+    pub transport_sequence: Option<ExtensionId>,
+    /// `urn:ietf:params:rtp-hdrext:ssrc-audio-level`
+    pub audio_level: Option<ExtensionId>,
+}
+
+impl ExtensionIds {
+    /// The numbers that Chromium offers.
+    pub const CHROMIUM: ExtensionIds = ExtensionIds {
+        audio_level: ExtensionId::new(1),
+        abs_send_time: ExtensionId::new(2),
+        transport_sequence: ExtensionId::new(3),
+    };
+}
+
+/// The extensions of one packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extensions {
+    /// When the packet left the sender.
+    pub abs_send_time: Option<AbsSendTime>,
+    /// The packet's number over all streams of the transport; transport-wide feedback refers to it.
+    pub transport_sequence: Option<u16>,
+    /// How loud the packet's audio is.
+    pub audio_level: Option<AudioLevel>,
+}
+
+/// Extension block with every extension: 4 bytes of header, elements of 4, 3 and 2 bytes, padding.
+pub(super) const MAX_BLOCK_BYTES: usize = 16;
+
+impl Extensions {
+    /// Writes the block in the one-byte form; returns its size, 0 when there is nothing to write.
+    pub(super) fn write(&self, ids: &ExtensionIds, block: &mut [u8; MAX_BLOCK_BYTES]) -> usize {
+        let mut len = 4;
+        let mut put = |id: ExtensionId, data: &[u8]| {
+            block[len] = id.0 << 4 | (data.len() - 1) as u8;
+            block[len + 1..][..data.len()].copy_from_slice(data);
+            len += 1 + data.len();
+        };
+        if let (Some(id), Some(AbsSendTime(value))) = (ids.abs_send_time, self.abs_send_time) {
+            put(id, &value.to_be_bytes()[1..]);
+        }
+        if let (Some(id), Some(seq)) = (ids.transport_sequence, self.transport_sequence) {
+            put(id, &seq.to_be_bytes());
+        }
+        if let (Some(id), Some(level)) = (ids.audio_level, self.audio_level) {
+            put(id, &[u8::from(level.voice) << 7 | level.minus_dbov.min(127)]);
+        }
+        if len == 4 {
+            return 0;
+        }
+        let len = len.next_multiple_of(4);
+        block[..2].copy_from_slice(&ONE_BYTE_PROFILE.to_be_bytes());
+        block[2..4].copy_from_slice(&((len / 4 - 1) as u16).to_be_bytes());
+        len
+    }
+
+    /// Picks the known extensions; of an id that comes twice, the last. Wrong sizes are ignored.
+    pub(super) fn from_elements(elements: Elements<'_>, ids: &ExtensionIds) -> Self {
+        let mut extensions = Extensions::default();
+        for (id, data) in elements {
+            let is = |known: Option<ExtensionId>| known.is_some_and(|known| known.0 == id);
+            match *data {
+                [a, b, c] if is(ids.abs_send_time) => {
+                    extensions.abs_send_time = Some(AbsSendTime(u32::from_be_bytes([0, a, b, c])));
+                }
+                [a, b] if is(ids.transport_sequence) => {
+                    extensions.transport_sequence = Some(u16::from_be_bytes([a, b]));
+                }
+                [byte] if is(ids.audio_level) => {
+                    extensions.audio_level =
+                        Some(AudioLevel { voice: byte & 0x80 != 0, minus_dbov: byte & 0x7F });
+                }
+                _ => {}
+            }
+        }
+        extensions
+    }
+}
+
+/// Departure time modulo 64 s, in 2^-18 s (3.8 us): 24 bits as 6.18 fixed point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AbsSendTime(u32);
+
+impl AbsSendTime {
+    /// From the 24 bits on the wire; higher bits are ignored.
+    pub const fn from_bits(bits: u32) -> Self {
+        AbsSendTime(bits & 0xFF_FFFF)
+    }
+
+    /// Rounded to the nearest unit, as libwebrtc does.
+    pub const fn from_time(time: Time) -> Self {
+        let (s, ns) = (time.as_nanos() / 1_000_000_000, time.as_nanos() % 1_000_000_000);
+        let fraction = ((ns << 18) + 500_000_000) / 1_000_000_000;
+        Self::from_bits((((s & 63) << 18) + fraction) as u32)
+    }
+
+    /// The 24 bits on the wire. [`Unwrapper<24>`](super::Unwrapper) makes them whole.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// Loudness of a packet of audio.
+///
+/// Source: RFC 6464, section 3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AudioLevel {
+    /// The sender believes that someone speaks.
+    pub voice: bool,
+    /// 0 (loudest) to 127 (silence), in -dBov; more is written as 127.
+    pub minus_dbov: u8,
+}
+
+/// The elements of an extension block as (id, data), in order.
+///
+/// Ends at the stop id 15 of the one-byte form and at an element that is longer than what is left,
+/// as libwebrtc does: one bad element does not make the packet unusable.
+#[derive(Clone, Debug, Default)]
+pub struct Elements<'a> {
+    data: &'a [u8],
+    two_byte: bool,
+}
+
+impl<'a> Elements<'a> {
+    /// `data` is what follows the profile and length. A profile of neither form has no elements.
+    pub fn new(profile: u16, data: &'a [u8]) -> Self {
+        let two_byte = profile & 0xFFF0 == TWO_BYTE_PROFILE;
+        let data = if two_byte || profile == ONE_BYTE_PROFILE { data } else { &[] };
+        Elements { data, two_byte }
+    }
+
+    fn split(&self) -> Option<(u8, usize, &'a [u8])> {
+        match (self.two_byte, self.data) {
+            (true, &[id, len, ref rest @ ..]) => Some((id, usize::from(len), rest)),
+            (false, &[byte, ref rest @ ..]) if byte >> 4 != 15 => {
+                Some((byte >> 4, usize::from(byte & 15) + 1, rest))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // A byte of zero is padding in both forms.
+        while let [0, rest @ ..] = self.data {
+            self.data = rest;
+        }
+        let element = self.split().and_then(|(id, len, rest)| {
+            let (data, rest) = rest.split_at_checked(len)?;
+            self.data = rest;
+            Some((id, data))
+        });
+        if element.is_none() {
+            self.data = &[];
+        }
+        element
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elements(profile: u16, data: &[u8]) -> Vec<(u8, &[u8])> {
+        Elements::new(profile, data).collect()
+    }
+
+    #[test]
+    fn one_byte_elements_are_split_padding_is_skipped_and_id_15_stops() {
+        let data = [0x12, 1, 2, 3, 0, 0x30, 9, 0xF0, 0x20, 7];
+        assert_eq!(elements(0xBEDE, &data), [(1, &[1, 2, 3][..]), (3, &[9])]);
+    }
+
+    #[test]
+    fn two_byte_elements_may_be_empty_and_have_ids_above_14() {
+        let data = [200, 0, 0, 7, 2, 0xAB, 0xCD];
+        assert_eq!(elements(0x1005, &data), [(200, &[][..]), (7, &[0xAB, 0xCD])]);
+    }
+
+    #[test]
+    fn an_element_longer_than_the_block_ends_it() {
+        assert_eq!(elements(0xBEDE, &[0x10, 1, 0x22, 1, 2]), [(1, &[1][..])]);
+        assert_eq!(elements(0x1000, &[1, 1, 5, 2, 9, 0]), [(1, &[5][..])]);
+        assert_eq!(elements(0x1000, &[1]), []);
+    }
+
+    #[test]
+    fn a_profile_of_neither_form_has_no_elements() {
+        assert_eq!(elements(0x1010, &[0x10, 1]), []);
+        assert_eq!(elements(0xBEDF, &[0x10, 1]), []);
+    }
+
+    #[test]
+    fn abs_send_time_is_6_18_fixed_point_that_wraps_after_64_seconds() {
+        let bits = |time| AbsSendTime::from_time(time).bits();
+        assert_eq!(bits(Time::from_secs(1)), 1 << 18);
+        assert_eq!(bits(Time::from_millis(63_500)), 63 << 18 | 1 << 17);
+        assert_eq!(bits(Time::from_secs(64)), 0);
+        // 1907 ns are just below half of 3814.7 ns, 1908 just above.
+        assert_eq!((bits(Time(1_907)), bits(Time(1_908))), (0, 1));
+        // Rounding up across the wrap.
+        assert_eq!(bits(Time(63_999_999_999)), 0);
+    }
+
+    #[test]
+    fn ids_are_1_to_14() {
+        assert_eq!((ExtensionId::new(0), ExtensionId::new(15)), (None, None));
+        assert_eq!(ExtensionId::new(1).map(ExtensionId::get), Some(1));
+        assert_eq!(ExtensionId::new(14).map(ExtensionId::get), Some(14));
+    }
+}

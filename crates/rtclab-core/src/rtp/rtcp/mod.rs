@@ -1,0 +1,279 @@
+//! RTCP: reports and feedback, alone or several in one datagram.
+//!
+//! Source: RFC 3550, section 6; RFC 4585, section 6; each packet names its own.
+
+mod ccfb;
+mod feedback;
+mod goodbye;
+mod nack;
+mod remb;
+mod report;
+mod sdes;
+mod twcc;
+mod twcc_chunk;
+
+pub use ccfb::{Arrival, ArrivalOffset, CongestionFeedback, Ecn, StreamArrivals};
+pub use feedback::{FullIntraRequest, PictureLossIndication};
+pub use goodbye::Goodbye;
+pub use nack::Nack;
+pub use remb::Remb;
+pub use report::{NtpTime, ReceiverReport, ReportBlock, SenderReport};
+pub use sdes::{SdesChunk, SourceDescription};
+pub use twcc::TransportFeedback;
+
+use super::cursor::Cursor;
+use super::{ParseError, WriteError};
+
+/// Bytes of the header common to all packets.
+pub const HEADER_BYTES: usize = 4;
+
+/// The count field has 5 bits.
+const MAX_COUNT: usize = 31;
+
+const SENDER_REPORT: u8 = 200;
+const RECEIVER_REPORT: u8 = 201;
+const SOURCE_DESCRIPTION: u8 = 202;
+const GOODBYE: u8 = 203;
+const TRANSPORT_FEEDBACK: u8 = 205;
+const PAYLOAD_FEEDBACK: u8 = 206;
+
+// Kinds of transport feedback: the count field of type 205.
+const NACK: u8 = 1;
+const CONGESTION_CONTROL: u8 = 11;
+const TRANSPORT_WIDE: u8 = 15;
+
+// Kinds of payload-specific feedback: the count field of type 206.
+const PICTURE_LOSS: u8 = 1;
+const FULL_INTRA: u8 = 4;
+const APPLICATION_LAYER: u8 = 15;
+
+/// One RTCP packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RtcpPacket {
+    /// What a sender has sent, and how it receives.
+    SenderReport(SenderReport),
+    /// How a participant that sends nothing receives.
+    ReceiverReport(ReceiverReport),
+    /// Names of sources.
+    SourceDescription(SourceDescription),
+    /// Sources leave.
+    Goodbye(Goodbye),
+    /// Packets are asked for again.
+    Nack(Nack),
+    /// A picture was lost; a key frame is needed.
+    PictureLossIndication(PictureLossIndication),
+    /// A key frame is demanded.
+    FullIntraRequest(FullIntraRequest),
+    /// The receiver's estimate of the available bit rate.
+    Remb(Remb),
+    /// Arrival of each packet of the transport.
+    TransportFeedback(TransportFeedback),
+    /// Arrival of each packet, per stream.
+    CongestionFeedback(CongestionFeedback),
+    /// Any other; kept as it is, without padding.
+    Unknown {
+        /// 192 to 223.
+        packet_type: u8,
+        /// 5 bits: number of items, or kind of feedback.
+        count: u8,
+        /// What follows the common header.
+        body: Vec<u8>,
+    },
+}
+
+/// The header common to all RTCP packets; that of the first is in clear even in SRTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtcpHeader {
+    /// Padding stands at the end.
+    pub padding: bool,
+    /// 5 bits: number of items, or kind of feedback.
+    pub count: u8,
+    /// 192 to 223; others are not refused here.
+    pub packet_type: u8,
+    /// Bytes of the whole packet, this header included.
+    pub packet_bytes: usize,
+}
+
+impl RtcpHeader {
+    /// Reads the first 4 bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseError`] when there are fewer, or the version is not 2.
+    pub fn parse(bytes: &[u8]) -> Result<RtcpHeader, ParseError> {
+        Self::read(&mut Cursor::new(bytes))
+    }
+
+    fn read(cursor: &mut Cursor<'_>) -> Result<RtcpHeader, ParseError> {
+        let offset = cursor.offset();
+        let [first, packet_type, length @ ..] = cursor.array::<HEADER_BYTES>("RTCP header")?;
+        if first >> 6 != 2 {
+            let got = u64::from(first >> 6);
+            return Err(ParseError::Invalid { field: "RTCP version", offset, expected: "2", got });
+        }
+        Ok(RtcpHeader {
+            padding: first & 0x20 != 0,
+            count: first & 0x1F,
+            packet_type,
+            packet_bytes: (usize::from(u16::from_be_bytes(length)) + 1) * 4,
+        })
+    }
+}
+
+/// The packets of a datagram, in order.
+///
+/// A packet whose content is malformed gives an error and the next one follows; after a broken header nothing
+/// does. Reduced-size RTCP (RFC 5506) is accepted: no order is required.
+pub fn parse_compound(datagram: &[u8]) -> Compound<'_> {
+    Compound { cursor: Some(Cursor::new(datagram)) }
+}
+
+/// Iterator over the packets of a datagram; see [`parse_compound`].
+#[derive(Clone)]
+pub struct Compound<'a> {
+    cursor: Option<Cursor<'a>>,
+}
+
+impl Iterator for Compound<'_> {
+    type Item = Result<RtcpPacket, ParseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let cursor = self.cursor.as_mut().filter(|cursor| !cursor.is_empty())?;
+        match split_packet(cursor) {
+            Ok((header, body)) => Some(RtcpPacket::parse_body(header, body)),
+            Err(error) => {
+                self.cursor = None;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+/// The next packet's header, and its body with the padding still on.
+fn split_packet<'a>(cursor: &mut Cursor<'a>) -> Result<(RtcpHeader, Cursor<'a>), ParseError> {
+    let header = RtcpHeader::read(cursor)?;
+    let body = cursor.sub(header.packet_bytes - HEADER_BYTES, "RTCP packet body")?;
+    Ok((header, body))
+}
+
+fn without_padding<'a>(mut body: Cursor<'a>) -> Result<Cursor<'a>, ParseError> {
+    let count = body.rest().last().copied().unwrap_or(0);
+    match body.rest().len().checked_sub(usize::from(count)) {
+        Some(len) if count > 0 => body.sub(len, "RTCP packet body"),
+        _ => Err(ParseError::Invalid {
+            field: "RTCP padding length",
+            offset: body.offset() + body.rest().len().saturating_sub(1),
+            expected: "1 to the bytes of the packet's body",
+            got: count.into(),
+        }),
+    }
+}
+
+impl RtcpPacket {
+    fn parse_body(header: RtcpHeader, body: Cursor<'_>) -> Result<RtcpPacket, ParseError> {
+        let body = if header.padding { without_padding(body)? } else { body };
+        Ok(match (header.packet_type, header.count) {
+            (SENDER_REPORT, count) => Self::SenderReport(SenderReport::parse(count, body)?),
+            (RECEIVER_REPORT, count) => Self::ReceiverReport(ReceiverReport::parse(count, body)?),
+            (SOURCE_DESCRIPTION, count) => {
+                Self::SourceDescription(SourceDescription::parse(count, body)?)
+            }
+            (GOODBYE, count) => Self::Goodbye(Goodbye::parse(count, body)?),
+            (TRANSPORT_FEEDBACK, NACK) => Self::Nack(Nack::parse(body)?),
+            (TRANSPORT_FEEDBACK, TRANSPORT_WIDE) => {
+                Self::TransportFeedback(TransportFeedback::parse(body)?)
+            }
+            (TRANSPORT_FEEDBACK, CONGESTION_CONTROL) => {
+                Self::CongestionFeedback(CongestionFeedback::parse(body)?)
+            }
+            (PAYLOAD_FEEDBACK, PICTURE_LOSS) => {
+                Self::PictureLossIndication(PictureLossIndication::parse(body)?)
+            }
+            (PAYLOAD_FEEDBACK, FULL_INTRA) => {
+                Self::FullIntraRequest(FullIntraRequest::parse(body)?)
+            }
+            (PAYLOAD_FEEDBACK, APPLICATION_LAYER) if Remb::is_remb(body) => {
+                Self::Remb(Remb::parse(body)?)
+            }
+            (packet_type, count) => {
+                Self::Unknown { packet_type, count, body: body.rest().to_vec() }
+            }
+        })
+    }
+
+    /// Appends the packet; several in a row make a compound.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] when the packet has more of something than its format can carry; `out` is then as it was.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
+        let begin = out.len();
+        out.extend_from_slice(&[0; HEADER_BYTES]);
+        let written = self.write_body(out).and_then(|()| pad(begin, out));
+        match written {
+            Ok((padding, words)) => {
+                let (packet_type, count) = self.type_and_count();
+                out[begin] = 2 << 6 | u8::from(padding) << 5 | count & 0x1F;
+                out[begin + 1] = packet_type;
+                out[begin + 2..begin + 4].copy_from_slice(&words.to_be_bytes());
+                Ok(())
+            }
+            Err(error) => {
+                out.truncate(begin);
+                Err(error)
+            }
+        }
+    }
+
+    fn write_body(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
+        match self {
+            Self::SenderReport(packet) => packet.write(out),
+            Self::ReceiverReport(packet) => packet.write(out),
+            Self::SourceDescription(packet) => packet.write(out),
+            Self::Goodbye(packet) => packet.write(out),
+            Self::Nack(packet) => packet.write(out),
+            Self::PictureLossIndication(packet) => packet.write(out),
+            Self::FullIntraRequest(packet) => packet.write(out),
+            Self::Remb(packet) => packet.write(out),
+            Self::TransportFeedback(packet) => packet.write(out),
+            Self::CongestionFeedback(packet) => packet.write(out),
+            Self::Unknown { body, .. } => {
+                out.extend_from_slice(body);
+                Ok(())
+            }
+        }
+    }
+
+    /// The count has been checked against 31 by `write_body` where it counts items.
+    fn type_and_count(&self) -> (u8, u8) {
+        match self {
+            Self::SenderReport(packet) => (SENDER_REPORT, packet.blocks.len() as u8),
+            Self::ReceiverReport(packet) => (RECEIVER_REPORT, packet.blocks.len() as u8),
+            Self::SourceDescription(packet) => (SOURCE_DESCRIPTION, packet.chunks.len() as u8),
+            Self::Goodbye(packet) => (GOODBYE, packet.ssrcs.len() as u8),
+            Self::Nack(_) => (TRANSPORT_FEEDBACK, NACK),
+            Self::PictureLossIndication(_) => (PAYLOAD_FEEDBACK, PICTURE_LOSS),
+            Self::FullIntraRequest(_) => (PAYLOAD_FEEDBACK, FULL_INTRA),
+            Self::Remb(_) => (PAYLOAD_FEEDBACK, APPLICATION_LAYER),
+            Self::TransportFeedback(_) => (TRANSPORT_FEEDBACK, TRANSPORT_WIDE),
+            Self::CongestionFeedback(_) => (TRANSPORT_FEEDBACK, CONGESTION_CONTROL),
+            Self::Unknown { packet_type, count, .. } => (*packet_type, *count),
+        }
+    }
+}
+
+/// Pads the packet to whole words; says whether it had to, and the length field's value.
+fn pad(begin: usize, out: &mut Vec<u8>) -> Result<(bool, u16), WriteError> {
+    let len = out.len() - begin;
+    let padding = len.next_multiple_of(4) - len;
+    if padding > 0 {
+        out.resize(out.len() + padding - 1, 0);
+        out.push(padding as u8);
+    }
+    let words = (out.len() - begin) / 4 - 1;
+    WriteError::check("words of an RTCP packet", words, usize::from(u16::MAX))?;
+    Ok((padding > 0, words as u16))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Generic negative acknowledgement.
+//!
+//! Source: RFC 4585, section 6.2.1.
+
+use crate::rtp::cursor::Cursor;
+use crate::rtp::{ParseError, WriteError};
+
+/// Packets are asked for again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nack {
+    /// Who asks.
+    pub sender_ssrc: u32,
+    /// The stream with the losses.
+    pub media_ssrc: u32,
+    /// Sequence numbers; ascending (across a wrap too) they take the least space.
+    pub lost: Vec<u16>,
+}
+
+impl Nack {
+    pub(super) fn parse(mut body: Cursor<'_>) -> Result<Self, ParseError> {
+        let sender_ssrc = body.u32("NACK sender SSRC")?;
+        let media_ssrc = body.u32("NACK media SSRC")?;
+        let mut lost = Vec::new();
+        while !body.is_empty() {
+            let (first, following) = (body.u16("NACK packet id")?, body.u16("NACK bitmask")?);
+            lost.push(first);
+            let bits = (0..16u16).filter(|bit| following >> bit & 1 == 1);
+            lost.extend(bits.map(|bit| first.wrapping_add(bit + 1)));
+        }
+        Ok(Nack { sender_ssrc, media_ssrc, lost })
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
+        out.extend_from_slice(&self.sender_ssrc.to_be_bytes());
+        out.extend_from_slice(&self.media_ssrc.to_be_bytes());
+        let mut lost = self.lost.iter().copied().peekable();
+        while let Some(first) = lost.next() {
+            let mut following = 0u16;
+            while let Some(seq) = lost.next_if(|seq| (1..=16).contains(&seq.wrapping_sub(first))) {
+                following |= 1 << (seq.wrapping_sub(first) - 1);
+            }
+            out.extend_from_slice(&first.to_be_bytes());
+            out.extend_from_slice(&following.to_be_bytes());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Source descriptions, of which only the canonical name is kept.
+//!
+//! Source: RFC 3550, section 6.5.
+
+use super::MAX_COUNT;
+use crate::rtp::cursor::Cursor;
+use crate::rtp::{ParseError, WriteError};
+
+const END: u8 = 0;
+const CNAME: u8 = 1;
+
+/// Names of sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceDescription {
+    /// At most 31.
+    pub chunks: Vec<SdesChunk>,
+}
+
+/// The name of one source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SdesChunk {
+    /// The source.
+    pub ssrc: u32,
+    /// The same for all streams of a participant; at most 255 bytes. Empty when the chunk has none;
+    /// bytes that are no UTF-8 are replaced.
+    pub cname: String,
+}
+
+impl SourceDescription {
+    pub(super) fn parse(count: u8, mut body: Cursor<'_>) -> Result<Self, ParseError> {
+        let chunks = (0..count).map(|_| SdesChunk::parse(&mut body)).collect::<Result<_, _>>()?;
+        Ok(SourceDescription { chunks })
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
+        WriteError::check("SDES chunks", self.chunks.len(), MAX_COUNT)?;
+        self.chunks.iter().try_for_each(|chunk| chunk.write(out))
+    }
+}
+
+impl SdesChunk {
+    fn parse(body: &mut Cursor<'_>) -> Result<Self, ParseError> {
+        let begin = body.offset();
+        let mut chunk = SdesChunk { ssrc: body.u32("SDES chunk SSRC")?, ..SdesChunk::default() };
+        loop {
+            let item = body.u8("SDES item type")?;
+            if item == END {
+                break;
+            }
+            let len = body.u8("SDES item length")?;
+            let text = body.take(usize::from(len), "SDES item text")?;
+            if item == CNAME {
+                chunk.cname = String::from_utf8_lossy(text).into_owned();
+            }
+        }
+        let len = body.offset() - begin;
+        body.take(len.next_multiple_of(4) - len, "SDES chunk padding")?;
+        Ok(chunk)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
+        WriteError::check("bytes of CNAME", self.cname.len(), usize::from(u8::MAX))?;
+        let begin = out.len();
+        out.extend_from_slice(&self.ssrc.to_be_bytes());
+        out.extend_from_slice(&[CNAME, self.cname.len() as u8]);
+        out.extend_from_slice(self.cname.as_bytes());
+        // One to four zeros: the first ends the list.
+        let len = out.len() - begin + 1;
+        out.resize(begin + len.next_multiple_of(4), END);
+        Ok(())
+    }
+}

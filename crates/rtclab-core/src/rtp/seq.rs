@@ -1,0 +1,107 @@
+//! Numbers that wrap on the wire, made whole again.
+
+/// Turns a counter of `BITS` bits into one that never wraps.
+///
+/// A value is taken to be at the smallest distance from the newest one seen: ahead of it when less
+/// than half the range ahead (or exactly half), else behind it. A late packet is thus given its own
+/// number, before a wrap too, and does not move the reference. The first value is itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unwrapper<const BITS: u32> {
+    newest: Option<i64>,
+}
+
+/// For RTP and transport-wide sequence numbers.
+pub type SeqUnwrapper = Unwrapper<16>;
+/// For RTP timestamps and extended sequence numbers.
+pub type TimestampUnwrapper = Unwrapper<32>;
+
+impl<const BITS: u32> Unwrapper<BITS> {
+    const RANGE: i64 = {
+        assert!(BITS >= 1 && BITS <= 32);
+        1 << BITS
+    };
+
+    /// The whole number of `value`; bits above `BITS` are ignored. Negative for a value from before
+    /// the first one, when that was close to zero.
+    pub fn unwrap(&mut self, value: impl Into<u32>) -> i64 {
+        let whole = self.peek(value);
+        self.newest = Some(self.newest.map_or(whole, |newest| newest.max(whole)));
+        whole
+    }
+
+    /// What [`unwrap`](Self::unwrap) would give, without remembering `value`.
+    pub fn peek(&self, value: impl Into<u32>) -> i64 {
+        let value = i64::from(value.into()) & (Self::RANGE - 1);
+        let Some(newest) = self.newest else { return value };
+        let ahead = (value - newest) & (Self::RANGE - 1);
+        if ahead <= Self::RANGE / 2 { newest + ahead } else { newest + ahead - Self::RANGE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn unwrap_all(values: &[u16]) -> Vec<i64> {
+        let mut unwrapper = SeqUnwrapper::default();
+        values.iter().map(|&value| unwrapper.unwrap(value)).collect()
+    }
+
+    #[test]
+    fn a_wrap_goes_on_counting() {
+        assert_eq!(unwrap_all(&[65_534, 65_535, 0, 1]), [65_534, 65_535, 65_536, 65_537]);
+    }
+
+    #[test]
+    fn a_late_packet_from_before_the_wrap_gets_its_own_number() {
+        assert_eq!(unwrap_all(&[65_534, 0, 65_535, 1]), [65_534, 65_536, 65_535, 65_537]);
+    }
+
+    #[test]
+    fn a_packet_from_before_the_first_is_negative_when_the_first_was_near_zero() {
+        assert_eq!(unwrap_all(&[1, 65_535]), [1, -1]);
+    }
+
+    #[test]
+    fn half_the_range_is_ahead_and_one_more_is_behind() {
+        assert_eq!(unwrap_all(&[0, 32_768]), [0, 32_768]);
+        assert_eq!(unwrap_all(&[0, 32_769]), [0, -32_767]);
+    }
+
+    #[test]
+    fn a_late_packet_does_not_move_the_reference() {
+        // From 20000 (late), 60000 would be behind; from 40000 (newest) it is ahead.
+        assert_eq!(unwrap_all(&[40_000, 20_000, 60_000]), [40_000, 20_000, 60_000]);
+    }
+
+    #[test]
+    fn timestamps_wrap_at_32_bits() {
+        let mut unwrapper = TimestampUnwrapper::default();
+        assert_eq!(unwrapper.unwrap(u32::MAX - 2999), 4_294_964_296);
+        assert_eq!(unwrapper.unwrap(0u32), 4_294_967_296);
+    }
+
+    #[test]
+    fn peeking_remembers_nothing() {
+        let mut unwrapper = SeqUnwrapper::default();
+        unwrapper.unwrap(10u16);
+        assert_eq!(unwrapper.peek(20_000u16), 20_000);
+        assert_eq!(unwrapper.peek(40_000u16), 40_000 - 65_536);
+    }
+
+    proptest! {
+        #[test]
+        fn any_walk_with_steps_below_half_the_range_is_followed(
+            start in 0i64..65_536, steps in proptest::collection::vec(0i64..=32_768, 0..200),
+        ) {
+            let mut unwrapper = SeqUnwrapper::default();
+            let mut whole = start;
+            prop_assert_eq!(unwrapper.unwrap(whole as u16), whole);
+            for step in steps {
+                whole += step;
+                prop_assert_eq!(unwrapper.unwrap(whole as u16), whole);
+            }
+        }
+    }
+}
