@@ -18,6 +18,14 @@ Progress = Callable[[Repeat], None]
 INTERRUPTED = "interrupted"
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a campaign; ``run`` holds what was finished until then."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"interrupted; finished repeats are kept in {run.path}")
+        self.run = run
+
+
 def run_scenario(
     scenario: Scenario,
     backend: Backend,
@@ -31,7 +39,7 @@ def run_scenario(
     """Runs all repeats of a scenario and returns the run, in which each is finished or failed.
 
     A repeat that fails is marked with its reason and the others go on. On Ctrl-C finished repeats are
-    kept and the others marked as interrupted; KeyboardInterrupt is raised again.
+    kept and the others marked as interrupted.
 
     Args:
         out: directory of runs; a new one is made in it unless ``resume`` names one to go on with.
@@ -43,6 +51,7 @@ def run_scenario(
     Raises:
         UnsupportedScenario, BackendUnavailable: before anything starts.
         DiskFull: the outcome itself could not be written.
+        Interrupted: by Ctrl-C; a KeyboardInterrupt.
     """
     backend.check(scenario)
     run = resume or Run.create(
@@ -105,7 +114,7 @@ def _run_repeats(
                 note(outcome)
         for repeat in sorted(open_repeats):
             run.record(Repeat(repeat, scenario.seed_of(repeat), "failed", INTERRUPTED))
-        raise
+        raise Interrupted(run) from None
 
 
 def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Repeat:

@@ -11,7 +11,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario import network as networks
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.table import Table, closest
+from rtclab.scenario.table import SchemaWithUnits, Table, closest
 from rtclab.scenario.units import Bitrate, Duration
 
 if TYPE_CHECKING:
@@ -145,6 +145,11 @@ class Scenario(Table):
         from rtclab.scenario.load import load
 
         return load(name_or_path, overrides)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The JSON Schema of scenarios as they are written in TOML."""
+        return cls.model_json_schema(schema_generator=SchemaWithUnits)
 
     @model_validator(mode="before")
     @classmethod

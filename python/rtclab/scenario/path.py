@@ -255,7 +255,7 @@ def _native_delay(delay: Duration | DelaySteps | DelayRamp) -> object:
 
 def _native_jitter(jitter: Duration | Jitter | None) -> object:
     match jitter:
-        case None:
+        case None | Duration(ns=0):
             return None
         case Duration(ns=ns):
             return {"sd_ns": ns, "reorder": False}
@@ -265,7 +265,7 @@ def _native_jitter(jitter: Duration | Jitter | None) -> object:
 
 def _native_loss(loss: Ratio | GilbertElliott | None) -> object:
     match loss:
-        case None:
+        case None | Ratio(value=0.0):
             return None
         case Ratio(value=ratio):
             # Independent loss is the chain whose two states are alike.

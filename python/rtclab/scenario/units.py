@@ -146,6 +146,10 @@ class Duration(Quantity):
     def _of(cls, number: Decimal, unit: str) -> Self:
         return cls(_whole(number * cls.units[unit], "1 ns", f"{number} {unit}"))
 
+    @classmethod
+    def _guess(cls, number: str) -> str:
+        return f"{number} ms` or `{number} s"
+
     @property
     def s(self) -> float:
         """In seconds."""

@@ -1,0 +1,31 @@
+"""The command ``rtclab``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from rtclab.cli.app import app
+from rtclab.errors import RtclabError, is_disk_full
+
+NOTHING_TO_SAY_TO = 141  # 128 + SIGPIPE, as a shell reports a reader that went away
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs a command line and exits: 0 done, 1 a run failed, 2 bad input, 130 Ctrl-C."""
+    try:
+        app(arguments)
+    except RtclabError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        # Nobody reads the output any more; keep Python from complaining when it flushes at exit.
+        sys.stdout = None
+        sys.exit(NOTHING_TO_SAY_TO)
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        print(f"{error.filename or 'output'}: no space left on the disk", file=sys.stderr)
+        sys.exit(1)
+    sys.exit(0)

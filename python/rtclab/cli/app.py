@@ -1,0 +1,260 @@
+"""The commands. What they need is imported when they run, so that ``rtclab --help`` is quick."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rtclab.backend.live.doctor import Check
+
+app = typer.Typer(
+    name="rtclab",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="A laboratory for real-time calls: one scenario, simulated or live, one trace.",
+    epilog="Example: rtclab run first-call",
+)
+
+ScenarioName = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file.")
+]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A name below --out (first-call-sim-1), a path, or `latest`.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field: 'link.up.capacity=2 Mbit/s'."),
+]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs are kept.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+RUNS = Path("runs")
+
+
+def version(wanted: bool) -> None:
+    """Prints the version and ends."""
+    if wanted:
+        import rtclab
+
+        print(rtclab.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A laboratory for real-time calls: one scenario, simulated or live, one trace."""
+
+
+@app.command("list", epilog="Example: rtclab list --json")
+def list_scenarios(as_json: AsJson = False) -> None:
+    """List the scenarios that come with rtclab."""
+    from rtclab.cli import tables
+    from rtclab.scenario import Scenario, shipped
+
+    scenarios = {name: Scenario.load(name) for name in shipped()}
+    if as_json:
+        print_json(
+            [
+                {"name": name, "title": scenario.title, "source": scenario.source}
+                for name, scenario in scenarios.items()
+            ]
+        )
+    else:
+        tables.show_scenarios(scenarios)
+
+
+@app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
+def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -> None:
+    """Show a scenario with everything filled in: participants, paths and flows."""
+    from rtclab.cli import tables
+    from rtclab.scenario import Scenario
+
+    loaded = Scenario.load(scenario, changes or [])
+    if as_json:
+        flows = [flow.as_dict() for flow in loaded.flows()]
+        print_json(loaded.model_dump(mode="json") | {"flows": flows, "network": loaded.network()})
+    else:
+        tables.show_scenario(loaded)
+
+
+@app.command(epilog="Example: rtclab run first-call --backend live --duration 20s --repeats 1")
+def run(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file."),
+    ] = None,
+    backend: Annotated[str, typer.Option(help="sim (virtual time) or live (real browsers).")] = "sim",
+    changes: Set = None,
+    duration: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the call: 20s.")] = None,
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", "--repeat", min=1, help="How many times to run it.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed that all repeats derive theirs from.")] = None,
+    record: Annotated[
+        str | None, typer.Option(metavar="packets|seconds", help="Keep every packet, or sums per second.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Repeats at the same time; as many as cores unless given.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Go on with a run: only what is not finished.")
+    ] = None,
+    out: Out = RUNS,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the HTML report out.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario, print its metrics and write its report.
+
+    Ends with 1 if a repeat failed; what finished is kept.
+    """
+    from rtclab.cli.running import Request, run_and_report
+
+    shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
+    given = {field: value for field, value in shorthands.items() if value is not None}
+    overrides = [*(changes or []), *(f"{field}={value}" for field, value in given.items())]
+    request = Request(scenario, backend, overrides, jobs, resume, out, not no_report, as_json)
+    raise typer.Exit(run_and_report(request))
+
+
+@app.command(epilog="Example: rtclab measure latest --json")
+def measure(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
+    """Measure a run again from its traces: mean, deviation and 95 % interval of every metric."""
+    from rtclab.cli import tables
+    from rtclab.cli.running import measure_and_keep
+    from rtclab.trace import Run
+
+    measured = measure_and_keep(Run.open(name, out=out))
+    if as_json:
+        print_json(measured.to_dicts())
+    else:
+        tables.show_metrics(measured)
+
+
+@app.command(epilog="Example: rtclab report first-call-sim-1")
+def report(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
+    """Write the report of a run: one HTML file and its plots."""
+    from rtclab.cli.tables import busy
+    from rtclab.report import write_report
+    from rtclab.trace import Run
+
+    opened = Run.open(name, out=out)
+    with busy("drawing the report"):
+        written = write_report(opened)
+    if as_json:
+        print_json({"report": str(written)})
+    else:
+        print(written)
+
+
+@app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-live-1")
+def compare(
+    a: RunName,
+    b: RunName,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the page.")] = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Put the metrics of two runs side by side, with differences and confidence intervals."""
+    from rtclab.cli import tables
+    from rtclab.metrics import compare_runs
+    from rtclab.report import write_comparison
+    from rtclab.trace import Run
+
+    runs = Run.open(a, out=out), Run.open(b, out=out)
+    with tables.busy("comparing"):
+        compared = compare_runs(*runs)
+        page = write_comparison(*runs, html or out / f"{runs[0].name}-and-{runs[1].name}.html")
+    if as_json:
+        print_json(compared.to_dicts())
+    else:
+        tables.show_comparison(compared, runs[0].name, runs[1].name)
+        print(f"page: {page}")
+
+
+@app.command(
+    epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
+    "--down 'capacity 5 Mbit/s, delay 25 ms' -- ping -c 3 10.0.0.2",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def link(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND …", help="What to run behind it.")],
+    up: Annotated[str, typer.Option(metavar="PATH", help="From the command outwards.")] = "",
+    down: Annotated[str, typer.Option(metavar="PATH", help="Towards the command.")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of jitter and loss.")] = 1,
+    pcap: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep every packet as pcapng.")] = None,
+) -> None:
+    """Run a command behind an emulated link; no root needed.
+
+    PATH is a list such as 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms, jitter 2 ms, loss 1 %'.
+    Ends with the status of the command.
+    """
+    from rtclab.backend.live.link import run_link
+    from rtclab.scenario import PathSpec
+
+    paths = PathSpec.parse(up, origin="--up"), PathSpec.parse(down, origin="--down")
+    raise typer.Exit(run_link(*paths, command, seed=seed, pcap=pcap))
+
+
+@app.command(epilog="Example: rtclab doctor --json")
+def doctor(as_json: AsJson = False) -> None:
+    """Say what this machine can do, and what to do about what is missing."""
+    from rtclab.cli import tables
+
+    with tables.busy("looking around"):
+        checks = look_around()
+    if as_json:
+        print_json([vars(check) for check in checks])
+    else:
+        tables.show_checks(checks)
+    raise typer.Exit(0 if all(check.ok or not check.required for check in checks) else 1)
+
+
+@app.command(epilog="Example: rtclab schema > scenario.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of scenarios, for editors that complete and check TOML."""
+    from rtclab.scenario import Scenario
+
+    print_json(Scenario.json_schema())
+
+
+@app.command(epilog="Example: rtclab validate --out docs/sim-vs-live.md")
+def validate(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
+        "docs/sim-vs-live.md"
+    ),
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where runs are kept.")] = RUNS,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each scenario's own.")] = None,
+) -> None:
+    """Run the four comparison scenarios simulated and live, and write how far they are apart."""
+    from rtclab.validate import write_validation
+
+    print(write_validation(out, runs=runs, repeats=repeats, say=typer.echo))
+
+
+def look_around() -> Sequence[Check]:
+    """The simulator first, then everything that live calls need."""
+    from rtclab.backend.live.doctor import Check, doctor
+
+    try:
+        from rtclab import _native  # noqa: F401
+
+        simulator = Check("simulator", True, "built")
+    except ImportError as error:
+        simulator = Check("simulator", False, str(error), "make setup")
+    return [simulator, *doctor()]
+
+
+def print_json(value: Any) -> None:
+    """JSON on standard output, one document."""
+    print(json.dumps(value, indent=1, ensure_ascii=False))

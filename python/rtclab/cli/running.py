@@ -1,0 +1,128 @@
+"""``rtclab run``: from a scenario's name to metrics and a report."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rtclab.backend import Backend
+from rtclab.backend import backend as backend_of
+from rtclab.campaign import Interrupted, run_scenario
+from rtclab.cli import tables
+from rtclab.errors import BadInput
+from rtclab.metrics import measure_run
+from rtclab.scenario import Scenario
+from rtclab.trace import Repeat, Run, write_json
+
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for; see the options of ``rtclab run``."""
+
+    scenario: str | None
+    backend: str
+    overrides: list[str]
+    jobs: int | None
+    resume: str | None
+    out: Path
+    report: bool
+    as_json: bool
+
+
+def run_and_report(request: Request) -> int:
+    """Runs, measures, reports; returns the exit status."""
+    scenario, backend, resumed = _prepared(request)
+    interrupted = False
+    try:
+        run = _run(scenario, backend, request, resumed)
+    except Interrupted as stopped:
+        run, interrupted = stopped.run, True
+    failed = [entry for entry in run.repeats if entry.status == "failed"]
+    measured = page = None
+    if run.traces:
+        measured = measure_and_keep(run)
+        page = _report(run) if request.report and not interrupted else None
+    if request.as_json:
+        answer = {
+            "run": str(run.path),
+            "repeats": [asdict(entry) for entry in run.repeats],
+            "metrics": [] if measured is None else measured.to_dicts(),
+            "report": page and str(page),
+        }
+        print(json.dumps(answer, indent=1, ensure_ascii=False))
+    else:
+        _tell(run, measured, page)
+    for entry in failed:
+        print(f"repeat {entry.repeat} failed: {entry.reason}", file=sys.stderr)
+    if failed:
+        print(f"  hint: continue with `rtclab run --resume {run.path}`", file=sys.stderr)
+    return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failed else 0
+
+
+def measure_and_keep(run: Run) -> pl.DataFrame:
+    """Measures a run and keeps the result as ``metrics.json`` in it."""
+    with tables.busy("measuring"):
+        measured = measure_run(run)
+        write_json(run.path / "metrics.json", measured.to_dicts())
+    return measured
+
+
+def _prepared(request: Request) -> tuple[Scenario, Backend, Run | None]:
+    if request.resume is None:
+        if request.scenario is None:
+            raise BadInput("which scenario?", hint="`rtclab list` shows them; `rtclab run first-call`")
+        scenario = Scenario.load(request.scenario, request.overrides)
+        return scenario, backend_of(request.backend), None
+    if request.scenario is not None or request.overrides:
+        raise BadInput(
+            "--resume goes on with the scenario as it was", hint="leave SCENARIO and changes to it out"
+        )
+    run = Run.open(request.resume, out=request.out)
+    return Scenario.read(run.scenario, run.name), backend_of(run.backend), run
+
+
+def _run(scenario: Scenario, backend: Backend, request: Request, resumed: Run | None) -> Run:
+    jobs = request.jobs or (len(os.sched_getaffinity(0)) if backend.parallel else 1)
+    if jobs > 1 and not backend.parallel:
+        raise BadInput(f"--jobs: the {backend.name} backend runs one repeat at a time")
+    executor = ThreadPoolExecutor(jobs) if jobs > 1 and scenario.repeats > 1 else None
+    title = f"{scenario.name} on {backend.name}"
+    with executor or nullcontext(), tables.progress(title, scenario.repeats) as advance:
+
+        def on_progress(outcome: Repeat) -> None:
+            advance()
+
+        return run_scenario(
+            scenario,
+            backend,
+            out=request.out,
+            executor=executor,
+            resume=resumed,
+            on_progress=on_progress,
+        )
+
+
+def _report(run: Run) -> Path:
+    from rtclab.report import write_report
+
+    with tables.busy("drawing the report"):
+        return write_report(run)
+
+
+def _tell(run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
+    if measured is not None:
+        tables.show_metrics(measured)
+    finished = len(run.traces)
+    print(f"run: {run.path} ({finished} of {len(run.repeats)} repeats finished)")
+    if page is not None:
+        print(f"report: {page}")

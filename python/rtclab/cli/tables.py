@@ -1,0 +1,196 @@
+"""What the command line prints: tables on standard output, progress on standard error if it is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rtclab.backend.live.doctor import Check
+    from rtclab.scenario import PathSpec, Scenario
+
+_stderr = Console(stderr=True)
+
+# A file or pipe has no width: every row gets one line.
+_WIDTH_WITHOUT_TERMINAL = 10_000
+
+
+@contextmanager
+def progress(title: str, repeats: int) -> Iterator[Callable[[], None]]:
+    """A bar that counts repeats; yields what to call after each."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("repeats"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=_stderr, transient=True, disable=not _stderr.is_terminal) as bar:
+        task = bar.add_task(title, total=repeats)
+        yield lambda: bar.advance(task)
+
+
+@contextmanager
+def busy(doing: str) -> Iterator[None]:
+    """A spinner while something takes its time."""
+    if not _stderr.is_terminal:
+        yield
+        return
+    with _stderr.status(doing):
+        yield
+
+
+def show_scenarios(scenarios: Mapping[str, Scenario]) -> None:
+    """Name, title and source of each."""
+    table = _table("scenario", "title", "source")
+    for name, scenario in scenarios.items():
+        table.add_row(name, scenario.title, scenario.source)
+    _print(table)
+
+
+def show_scenario(scenario: Scenario) -> None:
+    """Everything about one scenario."""
+    from rtclab.scenario.network import paths
+
+    print(f"{scenario.name}: {scenario.title}")
+    if scenario.source:
+        print(f"source: {scenario.source}")
+    print(f"{scenario.duration}, {scenario.repeats} repeats, seed {scenario.seed}, records {scenario.record}")
+    participants = _table("participant", "there", "video", "audio", "congestion control")
+    for name in scenario.participants:
+        join_ns, leave_ns = scenario.presence_ns(name)
+        video, audio = scenario.video_of(name), scenario.audio_of(name)
+        participants.add_row(
+            name,
+            f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s",
+            f"{video.width}x{video.height} {video.frame_rate:g} frame/s, at most {video.max_bitrate}"
+            if video
+            else "none",
+            str(audio.bitrate) if audio else "none",
+            scenario.congestion_control_of(name).name,
+        )
+    _print(participants)
+    network = _table("path", "what it does")
+    for name, spec in paths(scenario).items():
+        network.add_row(name, describe(spec))
+    _print(network)
+    flows = _table("flow", "crosses")
+    for flow in scenario.flows():
+        flows.add_row(flow.name, ", ".join(flow.paths))
+    _print(flows)
+
+
+def describe(spec: PathSpec) -> str:
+    """A path in one line, in the words of ``rtclab link``; a function of time by what it is."""
+    parts = []
+    for key, value in spec.model_dump(mode="json", exclude_none=True).items():
+        if isinstance(value, dict):
+            inner = {name: inner for name, inner in value.items() if name != "opportunities_ms"}
+            value = "{" + ", ".join(f"{name} {_in_words(inner)}" for name, inner in inner.items()) + "}"
+        if key != "routes":
+            parts.append(f"{key} {value}")
+    return ", ".join(parts)
+
+
+def show_metrics(measured: pl.DataFrame) -> None:
+    """One row per metric and flow that could be measured."""
+    table = _table("metric", "flow", *_right("mean", "sd", "95 % interval"), "unit")
+    previous = ""
+    for row in measured.iter_rows(named=True):
+        if row["mean"] is None:
+            continue
+        interval = (
+            "" if row["ci95_low"] is None else f"{number(row['ci95_low'])} … {number(row['ci95_high'])}"
+        )
+        name = "" if row["metric"] == previous else row["metric"]
+        previous = row["metric"]
+        table.add_row(name, row["flow"], number(row["mean"]), number(row["sd"]), interval, row["unit"])
+    _print(table)
+
+
+def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
+    """Two runs side by side; a star where the 95 % interval of the difference leaves out zero."""
+    table = _table("metric", "flow", *_right(a, b, "difference", "%"), "", "unit")
+    previous = ""
+    for row in compared.iter_rows(named=True):
+        if row["mean_a"] is None and row["mean_b"] is None:
+            continue
+        name = "" if row["metric"] == previous else row["metric"]
+        previous = row["metric"]
+        table.add_row(
+            name,
+            row["flow"],
+            _with_interval(row["mean_a"], row["ci_a"]),
+            _with_interval(row["mean_b"], row["ci_b"]),
+            _with_interval(row["difference"], row["difference_ci95"]),
+            "" if row["difference_percent"] is None else f"{row['difference_percent']:+.1f}",
+            "*" if row["significant"] else "",
+            row["unit"],
+        )
+    _print(table)
+
+
+def show_checks(checks: Sequence[Check]) -> None:
+    """What is there, what is not, and what to do."""
+    table = _table("", "part", "found")
+    for check in checks:
+        mark = "ok" if check.ok else "MISSING" if check.required else "optional"
+        table.add_row(mark, check.name, check.detail if check.ok else f"{check.detail}\nhint: {check.hint}")
+    _print(table)
+
+
+def number(value: float | None) -> str:
+    """Four digits or so, without exponents."""
+    if value is None:
+        return ""
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 3
+    return f"{value:.{digits}f}" if value else "0"
+
+
+def _with_interval(value: float | None, half_width: float | None) -> str:
+    return number(value) if half_width is None else f"{number(value)} ± {number(half_width)}"
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, list):
+        return "; ".join(" ".join(map(str, item)) if isinstance(item, list) else str(item) for item in value)
+    return str(value)
+
+
+def _right(*headings: str) -> list[tuple[str, str]]:
+    return [(heading, "right") for heading in headings]
+
+
+def _table(*columns: str | tuple[str, str]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        if isinstance(column, str):
+            table.add_column(column)
+        else:
+            table.add_column(column[0], justify="right", no_wrap=True)
+    return table
+
+
+def _print(table: Table) -> None:
+    # Made anew each time, because standard output may have been redirected in between.
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console = Console(markup=False, highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
+    console.print(table)
+    console.print()

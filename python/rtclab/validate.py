@@ -1,0 +1,137 @@
+"""Simulated against live: the same scenarios on both backends, and how far apart their figures are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rtclab.backend import backend
+from rtclab.campaign import run_scenario
+from rtclab.metrics import compare_runs
+from rtclab.scenario import Scenario, shipped
+from rtclab.trace import Run
+
+FOLDER = "sim-vs-live/"
+
+BOUNDS_PERCENT = {"receiving_rate": 15.0, "rtt": 25.0}
+"""How far the simulated mean may be from the live one."""
+
+SHOWN_TOO = ("queuing_delay_p50", "queuing_delay_p95", "packet_loss", "frame_rate", "frame_height")
+"""Metrics without a bound that help to see why."""
+
+NOTES = "<!-- Everything below this line is kept when the page is made anew. -->"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One scenario, run on both backends; ``compared`` is live (a) against simulated (b)."""
+
+    scenario: Scenario
+    live: Run
+    sim: Run
+    compared: pl.DataFrame
+
+
+def write_validation(out: Path, *, runs: Path, repeats: int | None, say: Callable[[str], None]) -> Path:
+    """Runs every scenario of ``sim-vs-live`` on both backends and writes the page; returns its path.
+
+    Rates and round trip times are means over the second half of each run, when the start is over.
+    """
+    pairs = []
+    for name in shipped():
+        if name.startswith(FOLDER):
+            say(f"{name}: simulated, then live")
+            pairs.append(_run_pair(Scenario.load(name), runs, repeats))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(pairs) + notes_of(out))
+    return out
+
+
+def page(pairs: list[Pair]) -> str:
+    """The part of the page that is made of figures."""
+    return "\n".join(_page(pairs)) + "\n"
+
+
+def notes_of(file: Path) -> str:
+    """What somebody wrote below the line of an earlier page, or the bare line."""
+    text = file.read_text() if file.is_file() else ""
+    return NOTES + (text.partition(NOTES)[2] or "\n")
+
+
+def _run_pair(scenario: Scenario, runs: Path, repeats: int | None) -> Pair:
+    sim, live = (run_scenario(scenario, backend(name), out=runs, repeats=repeats) for name in ("sim", "live"))
+    window = (scenario.duration.s / 2, scenario.duration.s)
+    return Pair(scenario, live, sim, compare_runs(live, sim, window))
+
+
+def _page(pairs: list[Pair]) -> Iterator[str]:
+    yield "# Simulated against live"
+    yield ""
+    yield "Made by `rtclab validate`: the scenarios of `sim-vs-live/` in the simulator and with two real"
+    yield "Chromiums through the emulator. Means over repeats, each over the second half of the call; `±` is"
+    yield "the half-width of the 95 % interval, the difference is simulated minus live in per cent of live."
+    yield ""
+    rate, rtt = (f"{BOUNDS_PERCENT[name]:g} %" for name in ("receiving_rate", "rtt"))
+    yield f"Wanted: rate within {rate}, round trip time within {rtt}."
+    for pair in pairs:
+        yield ""
+        yield f"## {pair.scenario.title.removeprefix('Simulated against live: ')}"
+        yield ""
+        yield f"`{pair.scenario.name}`, {pair.scenario.duration}; {_finished(pair)}."
+        yield ""
+        yield "| metric | flow | live | simulated | difference | within bound |"
+        yield "|---|---|---:|---:|---:|---|"
+        for name in (*BOUNDS_PERCENT, *SHOWN_TOO):
+            for row in pair.compared.filter(pl.col("metric") == name).iter_rows(named=True):
+                yield _line(row)
+    if pairs:
+        yield ""
+        yield _machine(pairs[0].live)
+    yield ""
+
+
+def _line(row: dict[str, object]) -> str:
+    bound = BOUNDS_PERCENT.get(str(row["metric"]))
+    percent = row["difference_percent"]
+    within = ""
+    if bound is not None:
+        within = "not measured" if not isinstance(percent, float) else _verdict(percent, bound)
+    cells = [
+        f"{row['metric']} ({row['unit']})" if row["unit"] else row["metric"],
+        row["flow"],
+        _figure(row["mean_a"], row["ci_a"]),
+        _figure(row["mean_b"], row["ci_b"]),
+        f"{percent:+.1f} %" if isinstance(percent, float) else "",
+        within,
+    ]
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _verdict(percent: float, bound: float) -> str:
+    return "yes" if abs(percent) <= bound else f"**no** ({bound:g} %)"
+
+
+def _figure(mean: object, half_width: object) -> str:
+    if not isinstance(mean, float):
+        return ""
+    return f"{mean:.4g} ± {half_width:.2g}" if isinstance(half_width, float) else f"{mean:.4g}"
+
+
+def _finished(pair: Pair) -> str:
+    return ", ".join(
+        f"{len(run.traces)} of {len(run.repeats)} repeats finished {how}"
+        for run, how in ((pair.live, "live"), (pair.sim, "simulated"))
+    )
+
+
+def _machine(run: Run) -> str:
+    machine, versions = run.manifest["machine"], dict(run.manifest["versions"])
+    browser = run.traces[0].manifest.get("browser") if run.traces else None
+    if browser:
+        versions["browser"] = browser
+    programs = ", ".join(f"{name} {version}" for name, version in versions.items())
+    hardware = f"{machine['cores']} cores, {machine['processor']}, {machine['system']} {machine['kernel']}"
+    return f"Machine: {hardware}; {programs}."
