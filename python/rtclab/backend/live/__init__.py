@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from rtclab.backend import manifest
-from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, RtclabError, UnsupportedScenario
+from rtclab.backend.live.namespaces import LabError, run_in_lab
+from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
@@ -24,7 +24,7 @@ class LiveBackend:
     parallel = False
 
     def check(self, scenario: Scenario) -> None:
-        """Looks whether browsers can do what the scenario asks for, and whether this machine has what they need.
+        """Looks whether browsers can do what is asked for, and whether this machine has what they need.
 
         Raises:
             UnsupportedScenario: naming the field.
@@ -37,7 +37,8 @@ class LiveBackend:
         missing = what_is_missing()
         if missing:
             raise BackendUnavailable(
-                "live calls cannot run here: " + "; ".join(f"{check.name}: {check.detail}" for check in missing),
+                "live calls cannot run here: "
+                + "; ".join(f"{check.name}: {check.detail}" for check in missing),
                 hint="; ".join(dict.fromkeys(check.hint for check in missing)),
             )
 
@@ -45,13 +46,11 @@ class LiveBackend:
         """Runs one call in real time and writes its trace, with a capture of every packet, into ``out``.
 
         Raises:
-            CallFailed: a browser died, a page failed, or two participants did not connect.
-            BackendUnavailable: the lab could not be started.
+            CallFailed: a browser died, a page failed, two participants did not connect, or the lab ended.
             DiskFull: nothing is left behind then.
         """
         from rtclab.backend.live.clip import prepare_clip
         from rtclab.backend.live.doctor import find_chromium
-        from rtclab.backend.live.namespaces import LabError, run_in_lab
         from rtclab.backend.live.pages import pages
 
         executable = find_chromium()
@@ -77,7 +76,7 @@ class LiveBackend:
         try:
             run_in_lab(SESSION, argument)
         except LabError as error:
-            raise as_our_error(error, out) from error
+            raise as_raised(error, out) from error
         return Trace(out)
 
 
@@ -104,7 +103,8 @@ def check_participant(scenario: Scenario, participant: str) -> None:
     audio = scenario.audio_of(participant)
     if audio is not None and audio.frame.ns != OPUS_FRAME_MS * 10**6:
         raise UnsupportedScenario(
-            field("audio", "frame"), f"browsers send audio in frames of {OPUS_FRAME_MS} ms; got `{audio.frame}`"
+            field("audio", "frame"),
+            f"browsers send audio in frames of {OPUS_FRAME_MS} ms; got `{audio.frame}`",
         )
     video = scenario.video_of(participant)
     if video is not None and (video.width % 2 or video.height % 2):
@@ -116,14 +116,16 @@ def check_participant(scenario: Scenario, participant: str) -> None:
 
 def version_of(executable: str) -> str:
     """What a browser says about itself, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
-    return subprocess.run([executable, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(
+        [executable, "--version"], capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
-def as_our_error(error: Any, out: Path) -> RtclabError:
-    """What went wrong inside the lab, as the error that the same would be outside."""
+def as_raised(error: LabError, out: Path) -> Exception:
+    """What went wrong inside the lab, as the error that it would be outside; a defect stays what it is."""
     text, _, hint = str(error).partition("\n  hint: ")
     if error.kind == "DiskFull" or f"(os error {errno.ENOSPC})" in text:
         return DiskFull(out)
-    if error.kind in ("CallFailed", "TraceError"):
+    if error.kind in ("CallFailed", "LabError"):
         return CallFailed(text, hint=hint or None)
-    return BackendUnavailable(text, hint=hint or None)
+    return error

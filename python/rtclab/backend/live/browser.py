@@ -1,4 +1,4 @@
-"""Headless browsers as participants: start, watch, measure, stop. No driver: the page does everything by itself."""
+"""Headless browsers as participants: start, watch, measure, stop. No driver: the page does everything."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ CHROMIUM_FLAGS = (
     "--autoplay-policy=no-user-gesture-required",
     "--use-fake-ui-for-media-stream",
     "--use-fake-device-for-media-stream",
-    # With it, host candidates are .local names, which need multicast DNS to resolve.
-    "--disable-features=WebRtcHideLocalIpsWithMdns",
+    # With the first, host candidates are .local names, which need multicast DNS; with the other, there is
+    # a renderer process for nothing.
+    "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess",
 )
 
 Spawn = Callable[..., subprocess.Popen[bytes]]
@@ -121,7 +122,11 @@ class Browser:
         if self._stopping or self._process is None:
             return
         status = self._process.wait()
-        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+        how = (
+            f"was killed by {signal.Signals(-status).name}"
+            if status < 0
+            else f"ended with exit status {status}"
+        )
         self._on_exit(f"the browser of {self.participant} {how}{self.last_words()}")
 
     def last_words(self) -> str:
@@ -152,7 +157,10 @@ class LoadMeter:
         self._cpu_s: dict[int, float] = {}
 
     def read(self) -> tuple[float, int] | None:
-        """CPU since the last reading in percent of one core, and resident memory in bytes; None the first time."""
+        """CPU since the last reading in percent of one core, and memory in bytes; None the first time.
+
+        A page of memory that several processes share counts once, in parts (proportional set size).
+        """
         cpu_s: dict[int, float] = {}
         memory_bytes = 0
         now_s, before_s, before_cpu_s = time.monotonic(), self._read_at_s, self._cpu_s
@@ -160,7 +168,7 @@ class LoadMeter:
             try:
                 with process.oneshot():
                     times = process.cpu_times()
-                    memory_bytes += process.memory_info().rss
+                    memory_bytes += process.memory_full_info().pss
             except psutil.Error:
                 continue  # it ended meanwhile
             cpu_s[process.pid] = times.user + times.system

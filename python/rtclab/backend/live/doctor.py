@@ -13,7 +13,13 @@ from pathlib import Path
 from rtclab.backend.live.clip import clip_path
 
 SETUP = "make setup-live"
-PYTHON_PACKAGES = {"aiohttp": "aiohttp", "av": "av", "psutil": "psutil", "pyroute2": "pyroute2", "skvideo": "scikit-video"}
+PYTHON_PACKAGES = {
+    "aiohttp": "aiohttp",
+    "av": "av",
+    "psutil": "psutil",
+    "pyroute2": "pyroute2",
+    "skvideo": "scikit-video",
+}
 APPARMOR_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MIN_MEMORY_BYTES = 2_000_000_000
@@ -125,13 +131,20 @@ def check_clip() -> Check:
 def check_cores() -> Check:
     """Whether two encoding browsers and the emulator have a core each to themselves, roughly."""
     cores = len(os.sched_getaffinity(0))
-    return Check("cores", cores >= 2, str(cores), "two cores for two participants, about half a core for each further one")
+    return Check(
+        "cores",
+        cores >= 2,
+        str(cores),
+        "two cores for two participants, then half a core for each further one",
+    )
 
 
 def check_memory() -> Check:
     """Whether two browsers fit into memory."""
     size_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Check("memory", size_bytes >= MIN_MEMORY_BYTES, f"{size_bytes / 1e9:.1f} GB", "2 GB for two participants")
+    return Check(
+        "memory", size_bytes >= MIN_MEMORY_BYTES, f"{size_bytes / 1e9:.1f} GB", "2 GB for two participants"
+    )
 
 
 def probe(command: list[str]) -> tuple[bool, str]:

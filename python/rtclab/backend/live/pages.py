@@ -27,7 +27,7 @@ def pages(scenario: Scenario) -> dict[str, Any]:
 
 def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
     video, audio = scenario.video_of(participant), scenario.audio_of(participant)
-    formats = {}
+    formats: dict[str, str] = {}
     if video is not None and (parameters := _video_format(video)):
         formats[video.codec] = parameters
     if audio is not None:

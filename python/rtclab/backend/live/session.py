@@ -1,6 +1,7 @@
-"""One repeat of a live call, from inside its lab: nodes, emulator, servers and browsers, from start to trace.
+"""One repeat of a live call, from inside its lab: nodes, emulator, servers and browsers.
 
-:func:`run_session` is what the lab's own process runs. When it ends, however it ends, the kernel ends the rest.
+:func:`run_session` is what the lab's own process runs. When it ends, however it ends, the kernel ends the
+rest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend.live.browser import Browser, LoadMeter
-from rtclab.backend.live.namespaces import Emit, Json, create_nodes, listen_in_node, node_command
+from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
 from rtclab.backend.live.signalling import Message, PageServer, SignallingServer, serve
 from rtclab.backend.live.tables import NS_PER_S, Recorder, write_trace
 from rtclab.errors import CallFailed
@@ -40,19 +41,21 @@ def run_session(argument: Json, emit: Emit) -> Json:
     """Runs one call and writes its trace, also that of a call that failed after it had begun.
 
     Args:
-        argument: ``call`` as in ``Scenario.native``; ``pages``, what each participant's page is told; ``executable``,
-            the Chromium; ``clips`` of the cameras, by participant; ``out``, the directory; ``manifest`` and the table
-            ``paths`` of the trace.
+        argument: ``call`` as in ``Scenario.native``; ``pages``, what each participant's page is told;
+            ``executable``, the Chromium; ``clips`` of the cameras, by participant; ``out``, the directory;
+            ``manifest`` and the table ``paths`` of the trace.
         emit: called with ``{"at_ns": …}`` once a second.
 
     Raises:
         CallFailed: a browser died, a page failed, or two participants did not connect.
     """
-    return asyncio.run(_run_and_write(argument, emit))
+    names = [CORE, *(participant["name"] for participant in argument["call"]["participants"])]
+    nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
+    return asyncio.run(_run_and_write(argument, nodes, emit))
 
 
-async def _run_and_write(argument: Json, emit: Emit) -> Json:
-    session = Session(argument, emit)
+async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit) -> Json:
+    session = Session(argument, nodes, emit)
     failure: CallFailed | None = None
     summary: Json | None = None
     try:
@@ -62,7 +65,9 @@ async def _run_and_write(argument: Json, emit: Emit) -> Json:
     finally:
         summary = await session.stop()
     if summary is not None:
-        write_trace(Path(argument["out"]), argument, session.recorder, summary, failure and str(failure))
+        write_trace(
+            Path(argument["out"]), argument, session.recorder, summary, str(failure) if failure else None
+        )
     if failure is not None:
         raise failure
     return {}
@@ -82,15 +87,15 @@ class Seat:
 
 
 class Session:
-    """One call; takes what :func:`run_session` takes."""
+    """One call; takes what :func:`run_session` takes, and the nodes, of which the first is the core."""
 
-    def __init__(self, argument: Json, emit: Emit) -> None:
+    def __init__(self, argument: Json, nodes: list[Node], emit: Emit) -> None:
         self.recorder = Recorder(run_began_ms=time.time() * 1000)
         self._argument = argument
         self._call: Json = argument["call"]
         self._emit = emit
         self._seats: dict[str, Seat] = {}
-        self._ports: list[Json] = []
+        self._nodes = nodes
         self._runners: list[web.AppRunner] = []
         self._emulator: _native.Emulator | None = None
         self._connected: set[frozenset[str]] = set()
@@ -135,11 +140,7 @@ class Session:
             await self._failure
 
     async def _prepare(self) -> None:
-        participants = [participant["name"] for participant in self._call["participants"]]
-        names = [CORE, *participants]
-        nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
-        self._ports = [node.port() for node in nodes]
-        listening = listen_in_node(CORE, nodes[0].address)
+        listening = listen_in_node(CORE, self._nodes[0].address)
         self._runners.append(await serve(SignallingServer().application(), listening))
         host, port = listening.getsockname()
         for participant in self._call["participants"]:
@@ -176,7 +177,7 @@ class Session:
         config = {
             **self._call["network"],
             "seed": self._call["seed"],
-            "ports": self._ports,
+            "ports": [node.port() for node in self._nodes],
             "pcap": str(Path(self._argument["out"]) / "capture.pcapng"),
         }
         emulator = _native.Emulator(json.dumps(config))
@@ -221,10 +222,11 @@ class Session:
             together_s = (min(self._now_ns(), connection["end_ns"]) - connection["start_ns"]) / NS_PER_S
             if frozenset(pair) not in self._connected and (at_end or together_s > CONNECT_TIMEOUT_S):
                 steps = " and ".join(f"{name}'s is `{self.recorder.last_event(name)}`" for name in pair)
-                self.fail(f"{' and '.join(pair)} did not connect within {together_s:.0f} s; last event: {steps}")
+                who = " and ".join(pair)
+                self.fail(f"{who} did not connect within {together_s:.0f} s; last event: {steps}")
 
     def _page_closed(self, name: str) -> None:
-        reason = f"the page of {name} closed its connection to the session; expected it to stay until it leaves"
+        reason = f"the page of {name} closed its report socket; expected it to stay open until it leaves"
         if not self._seats[name].left.is_set():
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 

@@ -1,8 +1,8 @@
 """The servers that the pages of a live call talk to.
 
-Two kinds of connection leave a page. Its *report* socket ends on the loopback address of its own namespace and never
-crosses the emulated network: statistics do not compete with the call. Its *signalling* socket ends in the ``core``
-node, across the emulated network, so that the set-up time contains real round trips.
+Two kinds of connection leave a page. Its *report* socket ends on the loopback address of its own namespace
+and never crosses the emulated network: statistics do not compete with the call. Its *signalling* socket
+ends in the ``core`` node, across the emulated network, so that the set-up time contains real round trips.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +47,18 @@ class SignallingServer:
                     await self._pass_on(participant, json.loads(message.data))
         finally:
             del self._present[participant]
-            for other in [other for other in self._present.values() if not other.closed]:
-                await other.send_json({"type": "gone", "from": participant})
+            for other in list(self._present):
+                await self._send(other, {"type": "gone", "from": participant})
         return connection
 
     async def _pass_on(self, sender: str, message: Message) -> None:
-        receiver = self._present.get(message["to"])
-        if receiver is not None and not receiver.closed:  # it may have left meanwhile
-            await receiver.send_json({**message, "from": sender})
+        await self._send(message["to"], {**message, "from": sender})
+
+    async def _send(self, receiver: str, message: Message) -> None:
+        connection = self._present.get(receiver)
+        if connection is not None:
+            with suppress(ConnectionError):  # it is leaving
+                await connection.send_json(message)
 
 
 class PageServer:
@@ -84,8 +89,9 @@ class PageServer:
 
     async def send(self, kind: str) -> None:
         """Sends an order (``join``, ``leave``) to the page, if it is still there."""
-        if self._connection is not None and not self._connection.closed:
-            await self._connection.send_json({"type": kind})
+        if self._connection is not None:
+            with suppress(ConnectionError):
+                await self._connection.send_json({"type": kind})
 
     async def _index(self, _request: web.Request) -> web.FileResponse:
         return web.FileResponse(PAGE / "index.html")

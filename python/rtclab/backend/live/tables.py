@@ -39,7 +39,9 @@ class Recorder:
         """A page's wall-clock time on the clock of the run."""
         return round((wall_clock_ms - self.run_began_ms) * NS_PER_MS)
 
-    def add_event(self, at_ns: int, participant: str, event: str, *, flow: str | None = None, detail: str = "") -> None:
+    def add_event(
+        self, at_ns: int, participant: str, event: str, *, flow: str | None = None, detail: str = ""
+    ) -> None:
         """Adds a row of ``events``."""
         self.rows["events"].append(
             {"at_ns": at_ns, "participant": participant, "flow": flow, "event": event, "detail": detail}
@@ -48,7 +50,12 @@ class Recorder:
     def add_load(self, at_ns: int, participant: str, cpu_percent: float, memory_bytes: int) -> None:
         """Adds a row of ``host``."""
         self.rows["host"].append(
-            {"at_ns": at_ns, "participant": participant, "cpu_percent": cpu_percent, "memory_bytes": memory_bytes}
+            {
+                "at_ns": at_ns,
+                "participant": participant,
+                "cpu_percent": cpu_percent,
+                "memory_bytes": memory_bytes,
+            }
         )
 
     def add_payload_types(self, participant: str, message: Mapping[str, Any]) -> None:
@@ -74,9 +81,9 @@ class Recorder:
             self._add_estimate(common, outgoing, pair)
             addresses = [by_type[f"{side}-candidate"][0].get("address", "") for side in ("local", "remote")]
             self.selected_addresses[outgoing] = (addresses[0], addresses[1])
-        ssrc = next((report["ssrc"] for report in by_type.get("inbound-rtp", []) if report["kind"] == "video"), None)
-        if ssrc is not None:
-            self._add_frames(incoming, ssrc, message["frames"])
+        for stream in by_type.get("inbound-rtp", []):
+            if stream["kind"] == "video":
+                self._add_frames(incoming, stream["ssrc"], message["frames"])
 
     def _add_estimate(self, common: Row, flow: str, pair: Row) -> None:
         if "availableOutgoingBitrate" in pair:
@@ -87,9 +94,9 @@ class Recorder:
     def _add_frames(self, flow: str, ssrc: int, frames: Iterable[list[Any]]) -> None:
         for rtp_timestamp, captured_ms, received_ms, rendered_ms, width, height in frames:
             moments = {"captured_ns": captured_ms, "received_ns": received_ms, "rendered_ns": rendered_ms}
-            row = {name: None if value is None else self.at_ns(value) for name, value in moments.items()}
-            row |= {"flow": flow, "ssrc": ssrc, "rtp_timestamp": rtp_timestamp, "width": width, "height": height}
-            self.rows["frames"].append(pick("frames", row))
+            row: Row = {"flow": flow, "ssrc": ssrc, "rtp_timestamp": rtp_timestamp}
+            row |= {name: None if at_ms is None else self.at_ns(at_ms) for name, at_ms in moments.items()}
+            self.rows["frames"].append(pick("frames", row | {"width": width, "height": height}))
 
     def last_event(self, participant: str) -> str:
         """Name of the participant's latest event, or ``none``."""
@@ -107,8 +114,13 @@ def pick(table: str, row: Mapping[str, Any]) -> Row:
     return {column: row.get(column) for column in SCHEMAS[table]}
 
 
-def write_trace(out: Path, argument: Mapping[str, Any], recorder: Recorder, summary: Mapping[str, Any],
-                failure: str | None) -> Trace:
+def write_trace(
+    out: Path,
+    argument: Mapping[str, Any],
+    recorder: Recorder,
+    summary: Mapping[str, Any],
+    failure: str | None,
+) -> Trace:
     """Writes the trace of a call that has ended.
 
     Args:
@@ -152,7 +164,8 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     }
     codes = pl.DataFrame(summary["packets"]).with_columns(pl.all().cast(pl.Int64).replace(-1, None))
     return codes.with_columns(
-        pl.Series(values, dtype=pl.String).gather(codes[column]).alias(column) for column, values in names.items()
+        pl.Series(values, dtype=pl.String).gather(codes[column]).alias(column)
+        for column, values in names.items()
     ).with_columns(pl.col("marker").cast(pl.Boolean))
 
 
@@ -173,7 +186,9 @@ def packets_table(
     )
     return (
         log.with_columns(flow=pl.format("{}->{}", "from", "to"))
-        .filter(pl.col("flow").is_in(list(flows)) & pl.col("sent_ns").is_between(0, duration_ns, closed="left"))
+        .filter(
+            pl.col("flow").is_in(list(flows)) & pl.col("sent_ns").is_between(0, duration_ns, closed="left")
+        )
         .cast({"payload_type": SCHEMAS["packets"]["payload_type"]})
         .join(kinds, on=["flow", "payload_type"], how="left", maintain_order="left")
         .sort("sent_ns", maintain_order=True)
@@ -184,11 +199,12 @@ def packets_table(
 def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns: int) -> pl.DataFrame:
     """The table ``flow_seconds``: one row per flow and second of the run, also where nothing was sent.
 
-    A packet counts as sent, delivered and dropped each in the second in which that happened; what happened after the
-    end of the run is left out.
+    A packet counts as sent, delivered and dropped each in the second in which that happened; what happened
+    after the end of the run is left out.
     """
     seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
-    table = seconds.to_frame().join(pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String}), how="cross")
+    of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
+    table = seconds.to_frame().join(of_flows, how="cross")
     delay_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) / NS_PER_MS
     counted = {
         "sent_ns": [pl.len().alias("sent_packets"), pl.col("size_bytes").sum().alias("sent_bytes")],

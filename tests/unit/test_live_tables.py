@@ -1,0 +1,168 @@
+"""What the live backend makes of the emulator's log and of what pages report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rtclab.backend.live.tables import (
+    Recorder,
+    delay_histogram_table,
+    flow_seconds_table,
+    lateness_of,
+    packet_log,
+    packets_table,
+)
+from rtclab.trace import SCHEMAS
+
+MS = 10**6
+SECOND = 10**9
+FLOWS = ["alice->bob", "bob->alice"]
+
+
+def summary(**columns: list[int]) -> dict[str, Any]:
+    """What the emulator leaves: the given columns, -1 in the others."""
+    names = ["sent_ns", "delivered_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path", "from", "to"]
+    names += ["size_bytes", "protocol", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker"]
+    rows = len(columns["sent_ns"])
+    return {
+        "packets": {name: np.array(columns.get(name, [-1] * rows)) for name in names},
+        "names": {
+            "nodes": ["alice", "bob", "core"],
+            "paths": ["alice.up", "bob.up"],
+            "protocols": ["rtp", "rtcp", "stun", "dtls", "other"],
+            "drop_causes": ["queue", "loss"],
+        },
+        "lateness": {"count": 4, "p50_ns": 0, "p99_ns": 0, "max_ns": 0, "bound_ns": 5 * MS, "over_bound": 1},
+        "counters": {"no_route": 0},
+    }
+
+
+def packets(*rows: tuple[int, int | None, int | None]) -> pl.DataFrame:
+    """Packets of 1000 bytes from alice to bob: sent, delivered, dropped, in ms."""
+    columns = ["sent_ns", "delivered_ns", "dropped_ns"]
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.Int64), orient="row")
+    return frame.with_columns(pl.col(columns) * MS, flow=pl.lit("alice->bob"), size_bytes=pl.lit(1000))
+
+
+def test_codes_of_the_emulator_become_names_and_minus_one_becomes_null() -> None:
+    log = packet_log(
+        summary(
+            **{"from": [0, 1], "to": [1, 0]},
+            sent_ns=[5, 6],
+            delivered_ns=[7, -1],
+            dropped_ns=[-1, 8],
+            drop_cause=[-1, 1],
+            drop_path=[-1, 1],
+            size_bytes=[100, 200],
+            protocol=[0, 2],
+            marker=[1, -1],
+        )
+    )
+    assert log.select(
+        "from", "to", "protocol", "drop_cause", "drop_path", "delivered_ns", "marker"
+    ).rows() == [
+        ("alice", "bob", "rtp", None, None, 7, True),
+        ("bob", "alice", "stun", "loss", "bob.up", None, None),
+    ]
+
+
+def test_packets_are_those_between_participants_that_were_sent_during_the_run() -> None:
+    log = packet_log(
+        summary(
+            **{"from": [0, 0, 2, 1, 0], "to": [1, 2, 0, 0, 1]},
+            sent_ns=[0, 1, 2, SECOND - 1, SECOND],
+            size_bytes=[10, 11, 12, 13, 14],
+            protocol=[0] * 5,
+        )
+    )
+    table = packets_table(log, FLOWS, {}, SECOND)
+    assert table.schema == SCHEMAS["packets"]
+    assert table.select("flow", "size_bytes").rows() == [("alice->bob", 10), ("bob->alice", 13)]
+
+
+def test_the_kind_of_a_packet_comes_from_the_session_description_of_its_own_connection() -> None:
+    recorder = Recorder(0)
+    codecs, kinds = {"96": "VP8", "97": "rtx", "111": "opus"}, {"96": "video", "97": "video", "111": "audio"}
+    recorder.add_payload_types("alice", {"peer": "bob", "codecs": codecs, "kinds": kinds})
+    log = packet_log(
+        summary(
+            **{"from": [0, 0, 1, 1], "to": [1, 1, 0, 0]},
+            sent_ns=[0, 1, 2, 3],
+            size_bytes=[10] * 4,
+            protocol=[0, 0, 0, 1],
+            payload_type=[96, 97, 111, -1],
+        )
+    )
+    kinds_found = packets_table(log, FLOWS, recorder.payload_kinds, SECOND)["kind"].to_list()
+    assert kinds_found == ["video", "rtx", "audio", None]
+
+
+def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_dropped() -> None:
+    table = flow_seconds_table(
+        packets((900, 950, None), (990, 1090, None), (1500, None, 1500), (1900, 2100, None)),
+        FLOWS,
+        2 * SECOND,
+    )
+    assert table.schema == SCHEMAS["flow_seconds"]
+    assert table.filter(flow="alice->bob").drop("flow").rows() == [
+        (0, 2, 2000, 1, 1000, 0, 50.0, 50.0, 50.0),
+        (SECOND, 2, 2000, 1, 1000, 1, 100.0, 100.0, 100.0),
+    ]
+
+
+def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
+    table = flow_seconds_table(packets((0, 25, None)), FLOWS, 2 * SECOND)
+    assert table.filter(flow="bob->alice").drop("flow").rows() == [
+        (0, 0, 0, 0, 0, 0, None, None, None),
+        (SECOND, 0, 0, 0, 0, 0, None, None, None),
+    ]
+
+
+def test_the_delay_histogram_counts_delivered_packets_by_the_lower_edge_of_their_bin() -> None:
+    frame = packets((0, None, 0), (0, 25, None)).vstack(
+        # 25.04 ms and 25.1 ms: one below and one on the next edge.
+        packets((0, 0, None), (0, 0, None)).with_columns(delivered_ns=pl.Series([25_040_000, 25_100_000]))
+    )
+    table = delay_histogram_table(frame)
+    assert table.schema == SCHEMAS["delay_histogram"]
+    assert table.rows() == [("alice->bob", 25.0, 2), ("alice->bob", 25.1, 1)]
+
+
+def test_what_a_page_receives_belongs_to_the_flow_from_its_peer_and_what_it_sends_to_the_flow_to_it() -> None:
+    recorder = Recorder(run_began_ms=1_000_000)
+    pair = {"bytesSent": 1, "bytesReceived": 2, "packetsSent": 3, "packetsReceived": 4}
+    reports = [
+        {"type": "inbound-rtp", "kind": "video", "ssrc": 7, "packetsReceived": 5, "packetsLost": 0}
+        | {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002},
+        {"type": "candidate-pair", "availableOutgoingBitrate": 5e5, **pair},
+        {"type": "local-candidate", "address": "10.77.0.2"},
+        {"type": "remote-candidate", "address": "10.77.0.3"},
+        {"type": "remote-inbound-rtp", "kind": "video", "ssrc": 8, "packetsLost": 0, "jitter": 0.0},
+    ]
+    frames = [[90_000, None, 1_000_010, 1_000_030, 640, 480]]
+    recorder.add_stats("alice", {"peer": "bob", "at_ms": 1_002_000.5, "reports": reports, "frames": frames})
+    assert recorder.table("inbound_rtp").select("at_ns", "participant", "flow", "ssrc").rows() == [
+        (2_000_500_000, "alice", "bob->alice", 7)
+    ]
+    assert recorder.table("remote_inbound_rtp")["flow"].to_list() == ["alice->bob"]
+    assert recorder.table("candidate_pair")["flow"].to_list() == ["alice->bob"]
+    assert recorder.table("controller").select("name", "value").rows() == [
+        ("available_outgoing_bitrate_bps", 500_000.0)
+    ]
+    assert recorder.table("frames").rows() == [
+        ("bob->alice", 7, 90_000, None, 10 * MS, 30 * MS, 640, 480, None)
+    ]
+    assert recorder.selected_addresses == {"alice->bob": ("10.77.0.2", "10.77.0.3")}
+
+
+@pytest.mark.parametrize(("p99_ns", "late"), [(5 * MS, False), (5 * MS + 1, True)])
+def test_a_run_is_late_when_one_packet_in_a_hundred_exceeds_the_bound(p99_ns: int, late: bool) -> None:
+    recorded = summary(sent_ns=[])
+    recorded["lateness"]["p99_ns"] = p99_ns
+    manifest = lateness_of(recorded)
+    assert manifest["late"] is late
+    assert manifest["lateness"]["over_bound_ratio"] == 0.25
