@@ -163,6 +163,7 @@ class Trace:
         """
         self.path = path
         self.manifest: dict[str, Any] = _read_json(path / MANIFEST, "trace")
+        self._read: dict[str, pl.DataFrame] = {}
 
     def __repr__(self) -> str:
         return f"Trace({str(self.path)!r})"
@@ -175,6 +176,8 @@ class Trace:
     def table(self, name: str) -> pl.DataFrame:
         """A table, with the columns and types of ``SCHEMAS[name]``.
 
+        Every metric asks again, so tables stay in memory once read; not ``packets``, which is large.
+
         Raises:
             TraceError: there is no such table, or it was not recorded.
         """
@@ -184,7 +187,12 @@ class Trace:
         if not file.is_file():
             hint = 'record it with record = "packets"' if name in OPTIONAL_TABLES else None
             raise TraceError(f"{self.path}: table `{name}` was not recorded", hint=hint)
-        return pl.read_parquet(file)
+        frame = self._read.get(name)
+        if frame is None:
+            frame = pl.read_parquet(file)
+            if name not in OPTIONAL_TABLES:
+                self._read[name] = frame
+        return frame
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}.parquet"
