@@ -1,89 +1,55 @@
-"""A run made by hand: tables with the columns of the trace contract and numbers that tests can derive."""
+"""Traces and runs made by hand: numbers that tests can derive, and a two-way call that looks like one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, Trace
+
 NS_PER_S = 1_000_000_000
-RTP_COLUMNS = {
-    "at_ns": pl.Int64,
-    "participant": pl.String,
-    "flow": pl.String,
-    "ssrc": pl.Int64,
-    "kind": pl.String,
-}
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "packets": {"sent_ns": pl.Int64, "delivered_ns": pl.Int64, "flow": pl.String, "size_bytes": pl.Int64},
-    "flow_seconds": {
-        "at_ns": pl.Int64,
-        "flow": pl.String,
-        "sent_packets": pl.Int64,
-        "sent_bytes": pl.Int64,
-        "delivered_packets": pl.Int64,
-        "delivered_bytes": pl.Int64,
-        "dropped_packets": pl.Int64,
-        "one_way_delay_min_ms": pl.Float64,
-        "one_way_delay_mean_ms": pl.Float64,
-        "one_way_delay_max_ms": pl.Float64,
-    },
-    "delay_histogram": {"flow": pl.String, "one_way_delay_ms": pl.Float64, "packets": pl.Int64},
-    "outbound_rtp": RTP_COLUMNS | {"targetBitrate": pl.Float64},
-    "inbound_rtp": RTP_COLUMNS
-    | {
-        "packetsReceived": pl.Int64,
-        "packetsLost": pl.Int64,
-        "bytesReceived": pl.Int64,
-        "retransmittedPacketsReceived": pl.Int64,
-        "framesDecoded": pl.Int64,
-        "frameWidth": pl.Int64,
-        "frameHeight": pl.Int64,
-        "framesPerSecond": pl.Float64,
-        "freezeCount": pl.Int64,
-        "totalFreezesDuration": pl.Float64,
-    },
-    "remote_inbound_rtp": RTP_COLUMNS | {"roundTripTime": pl.Float64},
-    "host": {
-        "at_ns": pl.Int64,
-        "participant": pl.String,
-        "cpu_percent": pl.Float64,
-        "memory_bytes": pl.Int64,
-    },
-    "events": {
-        "at_ns": pl.Int64,
-        "participant": pl.String,
-        "flow": pl.String,
-        "event": pl.String,
-        "detail": pl.String,
-    },
-    "paths": {"at_ns": pl.Int64, "path": pl.String, "capacity_bps": pl.Int64, "one_way_delay_ms": pl.Float64},
-}
+PACKET_BYTES = 1000
+ALICE_TO_BOB = {"alice->bob": ["alice.up", "bob.down"]}
+TWO_WAY = ALICE_TO_BOB | {"bob->alice": ["bob.up", "alice.down"]}
+_EMPTY_VALUES = {pl.String(): "", pl.Int64(): 0, pl.Float64(): 0.0}
 
 
-@dataclass
-class SyntheticTrace:
-    """A trace in memory; a table that was not given is empty."""
+class MemoryTrace(Trace):
+    """A trace without files; a table that was not given is empty."""
 
-    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
-    manifest: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, given: dict[str, pl.DataFrame], manifest: dict[str, Any]) -> None:
+        self.given = given
+        self.manifest = manifest
+
+    @property
+    def tables(self) -> list[str]:
+        return [name for name in SCHEMAS if name != "packets" or name in self.given]
 
     def table(self, name: str) -> pl.DataFrame:
-        return self.tables.get(name, pl.DataFrame(schema=SCHEMAS[name]))
+        return self.given.get(name, SCHEMAS[name].to_frame())
 
 
-def trace(flows: dict[str, list[str]] | None = None, **tables: list[dict[str, Any]]) -> SyntheticTrace:
-    """A trace from rows; columns that a row leaves out are null, ``flow`` is ``alice->bob`` unless given."""
-    flows = flows if flows is not None else {"alice->bob": ["alice.up", "bob.down"]}
-    frames = {}
-    for name, rows in tables.items():
-        defaults = {"flow": "alice->bob"} if "flow" in SCHEMAS[name] and name != "events" else {}
-        frames[name] = pl.DataFrame([defaults | row for row in rows], schema=SCHEMAS[name], orient="row")
-    return SyntheticTrace(frames, {"flows": {flow: {"paths": paths} for flow, paths in flows.items()}})
+def trace(flows: dict[str, list[str]] = ALICE_TO_BOB, **tables: list[dict[str, Any]]) -> MemoryTrace:
+    """A trace from rows, of the flow ``alice->bob`` unless they say otherwise."""
+    manifest = {"flows": {flow: {"paths": paths} for flow, paths in flows.items()}}
+    return MemoryTrace({name: frame(name, rows) for name, rows in tables.items()}, manifest)
 
 
-def second(at_s: float, packets: int = 0, size_bytes: int = 1000, **columns: Any) -> dict[str, Any]:
+def frame(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """A table from rows; what they leave out is null where it may be, else 0 or empty."""
+    empty = {
+        column: None if column in NULLABLE[name] else _EMPTY_VALUES[dtype]
+        for column, dtype in SCHEMAS[name].items()
+    }
+    if "flow" in empty and name != "events":
+        empty["flow"] = "alice->bob"
+    return pl.DataFrame([empty | row for row in rows], schema=SCHEMAS[name], orient="row")
+
+
+def second(at_s: float, packets: int = 0, size_bytes: int = PACKET_BYTES, **columns: Any) -> dict[str, Any]:
     """A row of ``flow_seconds`` in which every packet arrived, unless ``columns`` says otherwise."""
     return {
         "at_ns": int(at_s * NS_PER_S),
@@ -91,7 +57,6 @@ def second(at_s: float, packets: int = 0, size_bytes: int = 1000, **columns: Any
         "sent_bytes": packets * size_bytes,
         "delivered_packets": packets,
         "delivered_bytes": packets * size_bytes,
-        "dropped_packets": 0,
     } | columns
 
 
@@ -103,3 +68,120 @@ def report(at_s: float, ssrc: int = 1, kind: str = "video", **columns: Any) -> d
 def event(at_ms: int, participant: str, name: str, flow: str | None = None) -> dict[str, Any]:
     """A row of ``events``."""
     return {"at_ns": at_ms * 1_000_000, "participant": participant, "event": name, "flow": flow}
+
+
+def write_run(
+    out: Path,
+    tables_of_repeats: list[dict[str, pl.DataFrame]],
+    *,
+    flows: dict[str, list[str]] = TWO_WAY,
+    failed: dict[int, str] | None = None,
+    **manifest: Any,
+) -> Run:
+    """A run on disk, one repeat per dict of tables; ``failed`` gives the reason of those that failed."""
+    link = {"capacity": "1 Mbit/s", "delay": "25 ms", "queue": "300 ms", "jitter": None, "loss": None}
+    scenario = {
+        "name": "first-call",
+        "title": "Two participants, two-way video over 1 Mbit/s and 25 ms access links",
+        "duration": "60 s",
+        "seed": 1,
+        "participants": {"alice": {"link": None}, "bob": {"link": None}},
+        "congestion_control": {"name": "goog-cc"},
+        "link": {"up": link, "down": link, "both": None},
+    }
+    environment = {
+        "versions": {"rtclab": "0.1.0", "python": "3.11.2"},
+        "machine": {"system": "Linux", "kernel": "6.1", "processor": "Testium 3", "cores": 2},
+    }
+    run = Run.create(
+        out, scenario="first-call", backend="sim", manifest={"scenario": scenario, **environment}
+    )
+    failed = failed or {}
+    for repeat, tables in enumerate(tables_of_repeats):
+        outcome = Repeat(repeat, seed=repeat, status="finished")
+        if repeat in failed:
+            outcome = Repeat(repeat, seed=repeat, status="failed", reason=failed[repeat])
+        else:
+            about_flows = {flow: {"paths": paths} for flow, paths in flows.items()}
+            Trace.write(run.repeat_path(repeat), tables, {"flows": about_flows, **manifest})
+        run.record(outcome)
+    return run
+
+
+def call_tables(seed: int, duration_s: int = 60, capacity_kbps: int = 1000) -> dict[str, pl.DataFrame]:
+    """A two-way video call that fills its link in some seconds, halves its rate once, and has one freeze."""
+    random = np.random.default_rng(seed)
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
+    for flow in TWO_WAY:
+        sender, _, receiver = flow.partition("->")
+        at_s = np.arange(duration_s)
+        rate_kbps = np.minimum(300 + 90.0 * at_s, 0.92 * capacity_kbps) + random.normal(0, 25, duration_s)
+        rate_kbps[(at_s > 35) & (at_s < 42)] *= 0.55
+        queue_ms = np.clip(random.gamma(2, 8, duration_s) + 60 * (np.abs(at_s - 34) < 2), 0.5, 290)
+        _add_network(rows, flow, rate_kbps, queue_ms, random)
+        _add_media(rows, flow, rate_kbps, random)
+        steps = {"joined": 100, "signalling_done": 180, "ice_connected": 320, "dtls_connected": 470}
+        for name, at_ms in (steps | {"first_frame": 700 + seed * 10}).items():
+            rows["events"].append(event(at_ms, receiver, name))
+        rows["host"] += [
+            {
+                "at_ns": at * NS_PER_S,
+                "participant": sender,
+                "cpu_percent": 40.0 + seed,
+                "memory_bytes": 2 * 10**8,
+            }
+            for at in range(duration_s)
+        ]
+    rows["paths"] = [
+        {"at_ns": at_ns, "path": path, "capacity_bps": bps, "one_way_delay_ms": 25.0}
+        for path in ("alice.up", "alice.down", "bob.up", "bob.down")
+        for at_ns, bps in ((0, capacity_kbps * 1000), (duration_s // 2 * NS_PER_S, capacity_kbps * 900))
+    ]
+    return {name: frame(name, given) for name, given in rows.items() if name != "packets"}
+
+
+def _add_network(
+    rows: dict[str, list[dict[str, Any]]],
+    flow: str,
+    rate_kbps: np.ndarray,
+    queue_ms: np.ndarray,
+    random: np.random.Generator,
+) -> None:
+    for at, (rate, queue) in enumerate(zip(rate_kbps, queue_ms, strict=True)):
+        packets = int(rate * 125 / PACKET_BYTES)
+        delays = {"min": 50 + 0.2 * queue, "mean": 50 + queue, "max": 50 + 1.8 * queue}
+        delays_ms = {f"one_way_delay_{name}_ms": value for name, value in delays.items()}
+        lost = int(random.random() < 0.1)
+        row = second(at, packets, flow=flow, dropped_packets=lost, **delays_ms)
+        rows["flow_seconds"].append(row | {"sent_packets": packets + lost})
+    bins, counts = np.unique((50 + random.gamma(2, 10, 4000)).round(1), return_counts=True)
+    rows["delay_histogram"] += [
+        {"flow": flow, "one_way_delay_ms": float(low), "packets": int(count)}
+        for low, count in zip(bins, counts, strict=True)
+    ]
+
+
+def _add_media(
+    rows: dict[str, list[dict[str, Any]]], flow: str, rate_kbps: np.ndarray, random: np.random.Generator
+) -> None:
+    frames = np.cumsum(
+        np.where(np.abs(np.arange(rate_kbps.size) - 38) < 2, 17, 30) + random.integers(-1, 2, 60)
+    )
+    received = np.cumsum(rate_kbps * 125)
+    for at, rate in enumerate(rate_kbps):
+        rows["outbound_rtp"].append(report(at + 1, flow=flow, targetBitrate=950.0 * rate))
+        rows["remote_inbound_rtp"].append(report(at + 1, flow=flow, roundTripTime=0.12))
+        inbound = report(
+            at + 1,
+            flow=flow,
+            packetsReceived=int(received[at] / PACKET_BYTES),
+            packetsLost=at // 10,
+            retransmittedPacketsReceived=at // 12,
+            bytesReceived=int(received[at] * 0.95),
+            framesDecoded=int(frames[at]),
+            frameWidth=640,
+            frameHeight=480,
+            freezeCount=int(at > 38),
+            totalFreezesDuration=0.8 * (at > 38),
+        )
+        rows["inbound_rtp"].append(inbound)

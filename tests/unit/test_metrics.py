@@ -107,7 +107,7 @@ def test_queuing_delay_percentiles_come_from_the_histogram() -> None:
 
 def test_windowed_queuing_delay_is_above_the_smallest_of_the_whole_flow() -> None:
     delays_ms = [50, 60, 61, 62, 63, 64]  # sent at 0, 1 .. 5 s
-    packets = [
+    packets: list[dict[str, int | None]] = [
         {"sent_ns": at * NS_PER_S, "delivered_ns": at * NS_PER_S + owd * 1_000_000}
         for at, owd in enumerate(delays_ms)
     ]
@@ -195,7 +195,7 @@ def test_cpu_and_memory_are_those_of_the_sender() -> None:
 
 
 def test_jains_index_is_one_for_equal_rates_and_one_half_when_one_of_two_has_all() -> None:
-    flows = {"alice->bob": [], "bob->alice": []}
+    flows: dict[str, list[str]] = {"alice->bob": [], "bob->alice": []}
     equal = [second(0, packets=100, flow=flow) for flow in flows]
     assert fairness.fairness(trace(flows, flow_seconds=equal)) == pytest.approx(1)
     starved = [second(0, packets=100), second(0, packets=100, flow="bob->alice", delivered_bytes=0)]

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from math import isnan, nan
 from typing import Any
 
 import pytest
-from synthetic_run import SyntheticTrace, second, trace
+from synthetic_run import MemoryTrace, second, trace
 
 from rtclab.metrics import compare_runs, measure_run
 from rtclab.metrics.statistics import mean_within_sd, summarise, welch
+from rtclab.trace import Repeat, Run, Trace
 
 T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
 
 
-@dataclass
-class Repeat:
-    status: str = "finished"
+class MemoryRun(Run):
+    """A run without files: some traces, and after them some repeats that failed."""
+
+    def __init__(self, traces: list[MemoryTrace], failed: int = 0) -> None:
+        self.traces = list[Trace](traces)
+        finished = [Repeat(index, seed=0, status="finished") for index in range(len(traces))]
+        entries = finished + [Repeat(len(traces) + index, seed=0, status="failed") for index in range(failed)]
+        self.manifest = {"repeats": [asdict(entry) for entry in entries]}
 
 
-@dataclass
-class SyntheticRun:
-    traces: list[SyntheticTrace]
-    repeats: list[Repeat] = field(default_factory=list)
-
-
-def run_of_rates(*kbps: float) -> Any:
-    traces = [trace(flow_seconds=[second(at, 1, int(rate * 125)) for at in range(10)]) for rate in kbps]
-    return SyntheticRun(traces, [Repeat() for _ in traces])
+def run_of_rates(*kbps: float, failed: int = 0) -> Run:
+    seconds = [[second(at, 1, int(rate * 125)) for at in range(10)] for rate in kbps]
+    return MemoryRun([trace(flow_seconds=rows) for rows in seconds], failed)
 
 
 def test_the_interval_of_1_2_3_is_2_plus_minus_2_484() -> None:
@@ -76,7 +76,8 @@ def test_the_papers_deviation_is_the_mean_of_each_runs_deviation() -> None:
 
 
 def row(table: Any, metric: str, flow: str = "alice->bob") -> dict[str, Any]:
-    (found,) = table.filter(metric=metric, flow=flow).to_dicts()
+    rows: list[dict[str, Any]] = table.filter(metric=metric, flow=flow).to_dicts()
+    (found,) = rows
     return found
 
 
@@ -99,20 +100,18 @@ def test_what_cannot_be_measured_is_null_not_missing() -> None:
 
 
 def test_failed_repeats_are_a_share_of_all_repeats() -> None:
-    run = run_of_rates(800, 1000, 1200)
-    run.repeats.append(Repeat("failed"))
+    run = run_of_rates(800, 1000, 1200, failed=1)
     assert row(measure_run(run), "call_failures", flow="")["mean"] == 25
 
 
 def test_a_run_whose_every_repeat_failed_still_has_its_failures() -> None:
-    measured = measure_run(SyntheticRun([], [Repeat("failed")]))  # type: ignore[arg-type]
+    measured = measure_run(MemoryRun([], failed=1))
     assert row(measured, "call_failures", flow="")["mean"] == 100
 
 
 def test_the_window_reaches_every_metric() -> None:
     rows = [second(at, 125 if at < 5 else 250) for at in range(10)]
-    run = SyntheticRun([trace(flow_seconds=rows)], [Repeat()])
-    measured = measure_run(run, window=(5, 10))  # type: ignore[arg-type]
+    measured = measure_run(MemoryRun([trace(flow_seconds=rows)]), window=(5, 10))
     assert row(measured, "sending_rate")["mean"] == 2000
     assert row(measured, "receiving_rate")["mean"] == 2000
 
@@ -128,8 +127,8 @@ def test_two_runs_are_compared_metric_by_metric() -> None:
 
 
 def test_a_flow_that_only_one_run_has_is_compared_with_nothing() -> None:
-    other = SyntheticRun([trace({"x->y": []}, flow_seconds=[second(0, 125, flow="x->y")])], [Repeat()])
-    compared = compare_runs(run_of_rates(800, 900), other)  # type: ignore[arg-type]
+    other = MemoryRun([trace({"x->y": []}, flow_seconds=[second(0, 125, flow="x->y")])])
+    compared = compare_runs(run_of_rates(800, 900), other)
     assert row(compared, "sending_rate")["mean_b"] is None
     assert row(compared, "sending_rate", "x->y")["mean_a"] is None
     assert row(compared, "sending_rate", "x->y")["mean_b"] == 1000

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import NS_PER_S, Array, Samples, Window, flow_seconds, gauge, mean, window_ns
-
-if TYPE_CHECKING:
-    from rtclab.trace import Trace
+from rtclab.trace import Trace
 
 HISTOGRAM_BIN_MS = 0.1
 NS_PER_MS = 1_000_000
@@ -67,7 +65,7 @@ def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> 
 def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
     if window is not None:
         return _queuing_delay_of_packets(trace, flow, window, percent)
-    lower_ms, packets = _histogram(trace, flow)
+    lower_ms, packets = _histogram([trace], flow)
     if not packets.size:
         return float("nan")
     reached = np.cumsum(packets)
@@ -78,7 +76,9 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
 
 
 def _queuing_delay_of_packets(trace: Trace, flow: str, window: Window, percent: float) -> float:
-    """From single packets: the histogram has no time axis. The base is the smallest of the whole flow."""
+    """From single packets, if recorded: the histogram knows no time. The base is the smallest of the flow."""
+    if "packets" not in trace.tables:
+        return float("nan")
     packets = trace.table("packets").filter((pl.col("flow") == flow) & pl.col("delivered_ns").is_not_null())
     delay_ns = packets.select("sent_ns", delay_ns=pl.col("delivered_ns") - pl.col("sent_ns"))
     chosen = delay_ns.filter(pl.col("sent_ns").is_between(*window_ns(window), closed="left"))[
@@ -90,13 +90,14 @@ def _queuing_delay_of_packets(trace: Trace, flow: str, window: Window, percent: 
     return float((np.percentile(chosen, percent) - base_ns) / NS_PER_MS)
 
 
-def one_way_delay_cdf(trace: Trace, flow: str) -> tuple[Array, Array]:
-    """Cumulative distribution of the one-way delay of received packets, from the 0.1 ms histogram.
+def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
+    """Cumulative distribution of the one-way delay of all received packets of some repeats together.
 
     Returns two arrays of shape (points,): delay in ms and share of packets (0..1) that had at most that
-    delay. Packets are taken as spread evenly over their bin. Both are empty when no packet was received.
+    delay. From the 0.1 ms histogram; packets are taken as spread evenly over their bin. Both are empty when
+    no packet was received.
     """
-    lower_ms, packets = _histogram(trace, flow)
+    lower_ms, packets = _histogram(traces, flow)
     if not packets.size:
         return lower_ms, packets
     reached = np.cumsum(packets) / packets.sum()
@@ -106,8 +107,9 @@ def one_way_delay_cdf(trace: Trace, flow: str) -> tuple[Array, Array]:
     return delay_ms, share
 
 
-def _histogram(trace: Trace, flow: str) -> tuple[Array, Array]:
+def _histogram(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
     """Occupied bins in order of delay: their lower edges in ms and their packets, each of shape (bins,)."""
-    bins = trace.table("delay_histogram").filter((pl.col("flow") == flow) & (pl.col("packets") > 0))
-    bins = bins.sort("one_way_delay_ms")
+    tables = [trace.table("delay_histogram").filter(pl.col("flow") == flow) for trace in traces]
+    bins = pl.concat(tables).group_by("one_way_delay_ms").agg(pl.col("packets").sum())
+    bins = bins.filter(pl.col("packets") > 0).sort("one_way_delay_ms")
     return bins["one_way_delay_ms"].to_numpy(), bins["packets"].cast(pl.Float64).to_numpy()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from rtclab.metrics.rate import receiving_rate
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import Window
-
-if TYPE_CHECKING:
-    from rtclab.trace import Trace
+from rtclab.trace import Trace
 
 
 @metric(unit="", better="higher", scope="trace", source="Jain, Chiu, Hawe 1984, DEC-TR-301")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import NS_PER_S, Samples, Window, in_window, mean
-
-if TYPE_CHECKING:
-    from rtclab.trace import Trace
+from rtclab.trace import Trace
 
 
 def cpu_percent(trace: Trace, flow: str, window: Window | None = None) -> Samples:

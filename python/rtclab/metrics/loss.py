@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import NS_PER_S, Samples, Window, flow_seconds, increase, rows_of_flow
-
-if TYPE_CHECKING:
-    from rtclab.trace import Trace
+from rtclab.trace import Trace
 
 
 @metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680")

@@ -4,49 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isnan
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rtclab.metrics.registry import METRICS, Metric
 from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import Summary, mean_within_sd, summarise, welch
+from rtclab.trace import Run
 
-if TYPE_CHECKING:
-    from rtclab.trace import Run
+MEASURED: dict[str, pl.DataType] = {
+    "metric": pl.String(),
+    "unit": pl.String(),
+    "better": pl.String(),
+    "flow": pl.String(),
+    "mean": pl.Float64(),
+    "sd": pl.Float64(),
+    "ci95_low": pl.Float64(),
+    "ci95_high": pl.Float64(),
+    "within_run_sd": pl.Float64(),
+    "repeats": pl.Int64(),
+    "values": pl.List(pl.Float64),
+}
 
-MEASURED = pl.Schema(
-    {
-        "metric": pl.String,
-        "unit": pl.String,
-        "better": pl.String,
-        "flow": pl.String,
-        "mean": pl.Float64,
-        "sd": pl.Float64,
-        "ci95_low": pl.Float64,
-        "ci95_high": pl.Float64,
-        "within_run_sd": pl.Float64,
-        "repeats": pl.Int64,
-        "values": pl.List(pl.Float64),
-    }
-)
-
-COMPARED = pl.Schema(
-    {
-        "metric": pl.String,
-        "unit": pl.String,
-        "better": pl.String,
-        "flow": pl.String,
-        "mean_a": pl.Float64,
-        "ci_a": pl.Float64,
-        "mean_b": pl.Float64,
-        "ci_b": pl.Float64,
-        "difference": pl.Float64,
-        "difference_percent": pl.Float64,
-        "difference_ci95": pl.Float64,
-        "significant": pl.Boolean,
-    }
-)
+COMPARED: dict[str, pl.DataType] = {
+    "metric": pl.String(),
+    "unit": pl.String(),
+    "better": pl.String(),
+    "flow": pl.String(),
+    "mean_a": pl.Float64(),
+    "ci_a": pl.Float64(),
+    "mean_b": pl.Float64(),
+    "ci_b": pl.Float64(),
+    "difference": pl.Float64(),
+    "difference_percent": pl.Float64(),
+    "difference_ci95": pl.Float64(),
+    "significant": pl.Boolean(),
+}
 
 
 def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:

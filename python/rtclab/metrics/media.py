@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import Samples, Window, counter, gauge, increase, mean, mean_slope, slopes
-
-if TYPE_CHECKING:
-    from rtclab.trace import Trace
+from rtclab.trace import Trace
 
 
 def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Samples:

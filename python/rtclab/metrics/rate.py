@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
@@ -25,9 +23,7 @@ from rtclab.metrics.series import (
     per_second,
     slopes,
 )
-
-if TYPE_CHECKING:
-    from rtclab.trace import Trace
+from rtclab.trace import Trace
 
 KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 

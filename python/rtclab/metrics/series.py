@@ -7,14 +7,12 @@ zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from rtclab.trace import Trace
+from rtclab.trace import Trace
 
 Array = NDArray[np.float64]
 IntegerArray = NDArray[np.int64]
@@ -93,9 +91,9 @@ def counter(trace: Trace, table: str, flow: str, column: str) -> Samples:
 
 
 def slopes(total: Samples, window: Window | None = None) -> Samples:
-    """Increase per second of a counter between neighbouring reports, at the time of the later one.
+    """Increase per second of a counter between neighbouring reports, at the middle of the time between them.
 
-    An interval counts when the middle of it lies in the window.
+    An interval counts when its middle lies in the window.
     """
     if total.at_s.size < 2:
         return NO_SAMPLES
@@ -106,7 +104,7 @@ def slopes(total: Samples, window: Window | None = None) -> Samples:
         if window is None
         else (middle_s >= window[0]) & (middle_s < window[1])
     )
-    return Samples(total.at_s[1:][chosen], (np.diff(total.values) / elapsed_s)[chosen])
+    return Samples(middle_s[chosen], (np.diff(total.values) / elapsed_s)[chosen])
 
 
 def mean_slope(total: Samples, window: Window | None = None) -> float:

@@ -6,15 +6,11 @@ ignored, since a call is set up once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import Window
-
-if TYPE_CHECKING:
-    from rtclab.trace import Run, Trace
+from rtclab.trace import Run, Trace
 
 NS_PER_MS = 1_000_000
 

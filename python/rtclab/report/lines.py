@@ -1,0 +1,83 @@
+"""From the flows of runs to what is drawn of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rtclab.metrics import delay, rate
+from rtclab.metrics.series import NS_PER_S, Samples, flow_seconds
+from rtclab.metrics.statistics import summarise
+from rtclab.report.bands import Band, band, points_per_line, thinned
+from rtclab.report.draw import Curve, Distribution, Look, Points, Steps
+from rtclab.trace import Run, Trace
+
+Series = Callable[[Trace, str], Samples]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One flow of one run, how it is drawn, and how many points it may have."""
+
+    run: Run
+    flow: str
+    look: Look
+    points: int
+
+
+def lines_of(pairs: Sequence[tuple[Run, str, Look]]) -> list[Line]:
+    """The lines of one plot, which share the points that a plot may have."""
+    points = points_per_line(len(pairs))
+    return [Line(run, flow, look, points) for run, flow, look in pairs]
+
+
+def spoken(flow: str) -> str:
+    """The flow's name as it is read."""
+    return flow.replace("->", " → ")
+
+
+def curve(line: Line, series: Series, *, filled: bool) -> Curve:
+    """A series over time, with its range over repeats if there is more than one."""
+    return Curve(line.look, band_of(line, series), filled and len(line.run.traces) > 1)
+
+
+def band_of(line: Line, series: Series) -> Band:
+    """A series over all repeats."""
+    return band([series(trace, line.flow) for trace in line.run.traces], line.points)
+
+
+def delay_curve(line: Line, *, filled: bool) -> Curve:
+    """One-way delay over time, with the range over packets."""
+    mean, low, high = (
+        [_delay_ms(trace, line.flow, f"one_way_delay_{name}_ms") for trace in line.run.traces]
+        for name in ("mean", "min", "max")
+    )
+    return Curve(line.look, band(mean, line.points, low, high), filled)
+
+
+def _delay_ms(trace: Trace, flow: str, column: str) -> Samples:
+    rows = flow_seconds(trace, flow).drop_nulls(column)
+    return Samples(rows["at_ns"].to_numpy() / NS_PER_S, rows[column].to_numpy())
+
+
+def delay_distribution(line: Line) -> Distribution:
+    """Distribution of the one-way delay over the packets of all repeats."""
+    delay_ms, share = delay.one_way_delay_cdf(line.run.traces, line.flow)
+    return Distribution(line.look, thinned(delay_ms, line.points), thinned(share, line.points))
+
+
+def capacity(line: Line) -> Steps:
+    """Capacity of the flow's route, which is the same in every repeat."""
+    at_ns, capacity_bps = rate.route_capacity(line.run.traces[0], line.flow)
+    return Steps("capacity", at_ns / NS_PER_S, capacity_bps / 1000)
+
+
+def rate_per_repeat(line: Line) -> Points:
+    """Receiving rate of each repeat with the deviation of its seconds."""
+    samples = [rate.received_kbps(trace, line.flow).values for trace in line.run.traces]
+    means = [float(values.mean()) if values.size else np.nan for values in samples]
+    deviations = [float(values.std(ddof=1)) if values.size > 1 else 0.0 for values in samples]
+    summary = summarise(means)
+    return Points(line.look, means, deviations, summary.mean, summary.ci95)

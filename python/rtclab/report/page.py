@@ -1,0 +1,115 @@
+"""The pages: one HTML file each, with everything in it, and the plots beside it as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from rtclab.metrics import METRICS, Metric, compare_runs, flows_of, measure_run
+from rtclab.report import words
+from rtclab.report.figure import Drawing, Plot, render
+from rtclab.report.lines import spoken
+from rtclab.report.plots import comparison_plots, run_plots
+from rtclab.trace import Run
+
+TEMPLATES = Path(__file__).parent / "templates"
+WHOLE_RUN = "whole run"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric: its label and unit, and per column the row of the measured table, if it has one."""
+
+    metric: Metric
+    cells: Sequence[dict[str, Any] | None]
+
+
+def write_report(run: Run) -> Path:
+    """Writes ``report.html`` and ``plots/`` into the run's directory; returns the page's path.
+
+    A run without a finished repeat has a page too, which says why.
+    """
+    measured = measure_run(run)
+    flows = flows_of(run)
+    text = _template("report.html").render(
+        run=run,
+        title=run.scenario.get("title") or run.scenario.get("name") or run.name,
+        facts=_facts(run),
+        network=words.network(run.scenario),
+        failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
+        columns=[spoken(flow) for flow in flows],
+        rows=_rows(measured, flows, "mean"),
+        whole=_rows(measured, [""], "mean"),
+        metrics=METRICS.values(),
+        drawings=_render(run_plots(run), run.path / "plots"),
+    )
+    page = run.path / "report.html"
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def write_comparison(a: Run, b: Run, out: Path) -> Path:
+    """Writes the page ``out`` with two runs side by side, and ``<out>-plots/`` beside it; returns ``out``."""
+    compared = compare_runs(a, b)
+    flows = list(dict.fromkeys([*flows_of(a), *flows_of(b)]))
+    text = _template("comparison.html").render(
+        runs=[(a, _facts(a), words.network(a.scenario)), (b, _facts(b), words.network(b.scenario))],
+        groups=[
+            (spoken(flow) or WHOLE_RUN, _rows(compared, [flow], "mean_a", "mean_b")) for flow in [*flows, ""]
+        ],
+        metrics=METRICS.values(),
+        drawings=_render(comparison_plots(a, b), out.with_name(f"{out.stem}-plots")),
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    return out
+
+
+def _render(plots: Sequence[Plot], directory: Path) -> list[Drawing]:
+    directory.mkdir(parents=True, exist_ok=True)
+    return [render(plot, directory) for plot in plots]
+
+
+def _rows(table: pl.DataFrame, flows: Sequence[str], *values: str) -> list[Row]:
+    """A row for each metric that any of the flows has a value of, in the order of the registry."""
+    known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
+    rows = []
+    for metric in METRICS.values():
+        cells = [known.get((metric.name, flow)) for flow in flows]
+        if any(cell is not None and cell[value] is not None for cell in cells for value in values):
+            rows.append(Row(metric, cells))
+    return rows
+
+
+def _facts(run: Run) -> list[tuple[str, str]]:
+    """What a reader must know of a run before believing it, as pairs of word and value."""
+    scenario, repeats = run.scenario, run.repeats
+    finished = sum(repeat.status == "finished" for repeat in repeats)
+    backends = {"sim": "simulated (virtual time)", "live": "live (real browsers, emulated network)"}
+    facts = [
+        ("Scenario", str(scenario.get("name", ""))),
+        ("Source", str(scenario.get("source") or "")),
+        ("Backend", backends.get(run.backend, run.backend)),
+        ("Repeats", f"{finished} of {len(repeats)} finished"),
+        ("Duration", str(scenario.get("duration", ""))),
+        ("Seed", str(scenario.get("seed", ""))),
+        ("Congestion control", str(scenario.get("congestion_control", {}).get("name", ""))),
+        ("Emulator lateness", words.lateness(run.traces)),
+        ("Versions", words.versions(run)),
+        ("Machine", words.machine(run.manifest)),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _template(name: str) -> Any:
+    loader = FileSystemLoader(TEMPLATES)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["number"] = words.number
+    return environment.get_template(f"{name}.j2")

@@ -1,0 +1,97 @@
+"""Numbers, networks and machines in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isnan
+from typing import Any
+
+from rtclab.trace import Run, Trace
+
+
+def number(value: float | None) -> str:
+    """Three or four digits, without exponent; a dash for what could not be measured."""
+    if value is None or isnan(value):
+        return "–"
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 3
+    text = f"{value:.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text and float(text) == int(float(text)) else text) or "0"
+
+
+def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The paths of a scenario (JSON values) as pairs of names and words; equal paths share a line."""
+    alike: dict[str, list[str]] = {}
+    for name, path in _paths(scenario):
+        alike.setdefault(_path_in_words(path), []).append(name)
+    return [(", ".join(names), words) for words, names in alike.items()]
+
+
+def _paths(scenario: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    paths = []
+    for name, participant in scenario.get("participants", {}).items():
+        link = participant.get("link") or scenario.get("link") or {}
+        sides = ["both"] if link.get("both") else ["up", "down"]
+        paths += [(f"{name}.{side}", link.get(side) or {}) for side in sides]
+    return paths + list(scenario.get("bottlenecks", {}).items())
+
+
+def _path_in_words(path: Mapping[str, Any]) -> str:
+    """A path as ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
+    order = ["capacity", "delay", "queue", "jitter", "loss"]
+    keys = [key for key in [*order, *(key for key in path if key not in order)] if path.get(key) is not None]
+    if "capacity" not in keys:
+        return ", ".join(["unlimited", *(f"{key} {_in_words(path[key])}" for key in keys)])
+    return ", ".join(f"{key} {_in_words(path[key])}" for key in keys)
+
+
+def _in_words(value: object) -> str:
+    match value:
+        case {"steps": list(steps)}:
+            return "; ".join(f"{amount} from {at}" for at, amount in steps)
+        case {"trace": file}:
+            return f"as recorded in {file}"
+        case {"ramp": shape, "from": before, "to": after, "start": start, "end": end}:
+            return f"{before} to {after} ({shape}, {start} to {end})"
+        case Mapping():
+            return " ".join(f"{key} = {_in_words(inner)}" for key, inner in value.items())
+        case list():
+            return " ".join(map(str, value))
+        case bool():
+            return "yes" if value else "no"
+    return str(value)
+
+
+def machine(manifest: Mapping[str, Any]) -> str:
+    """Processor, cores, memory and system of the machine that made the run."""
+    known = manifest.get("machine", {})
+    memory_bytes = known.get("memory_bytes")
+    parts = [
+        str(known.get("processor", "")),
+        f"{known['cores']} cores" if known.get("cores") else "",
+        f"{memory_bytes / 1e9:.1f} GB" if memory_bytes else "",
+        f"{known.get('system', '')} {known.get('kernel', '')}".strip(),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def versions(run: Run) -> str:
+    """What made the run, with versions; the browser's too if there was one."""
+    known = dict(run.manifest.get("versions", {}))
+    browser = next((trace.manifest["browser"] for trace in run.traces if trace.manifest.get("browser")), None)
+    names = [f"{name} {version}" for name, version in known.items()]
+    return ", ".join([*names, str(browser)] if browser else names)
+
+
+def lateness(traces: list[Trace]) -> str:
+    """How late the emulator was in the worst of the repeats; empty for a run in virtual time."""
+    known = [trace.manifest["lateness"] for trace in traces if trace.manifest.get("lateness")]
+    if not known:
+        return ""
+    worst = max(known, key=lambda entry: entry["p99_ms"])
+    late = sum(bool(trace.manifest.get("late")) for trace in traces)
+    verdict = f"{late} of {len(traces)} repeats are marked late" if late else "no repeat is marked late"
+    largest_ms = max(entry["max_ms"] for entry in known)
+    return (
+        f"99th percentile {number(worst['p99_ms'])} ms, largest {number(largest_ms)} ms "
+        f"(bound {number(worst['bound_ms'])} ms); {verdict}"
+    )
