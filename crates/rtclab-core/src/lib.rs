@@ -4,8 +4,11 @@
 //! that lives in time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
 
 pub mod cc;
+pub mod endpoint;
 pub mod media;
 pub mod network;
 pub mod path;
+pub mod record;
 pub mod rtp;
+pub mod sim;
 pub mod units;

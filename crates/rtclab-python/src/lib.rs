@@ -3,10 +3,12 @@
 use pyo3::prelude::*;
 
 mod emulator;
+mod sim;
 
 /// Simulator and emulator.
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
     m.add_class::<emulator::Emulator>()?;
     Ok(())
 }

@@ -176,8 +176,8 @@ impl Encoder {
             self.scale -= 1;
         }
         let affordable = self.bits_per_pixel(self.scale) / MIN_BITS_PER_PIXEL;
-        self.frame_rate =
-            (self.config.frame_rate * affordable.min(1.0)).max(MIN_FRAME_RATE.min(self.config.frame_rate));
+        self.frame_rate = (self.config.frame_rate * affordable.min(1.0))
+            .max(MIN_FRAME_RATE.min(self.config.frame_rate));
         // VP8 can change its size only in a key frame.
         self.key_wanted |= self.scale != before;
     }
@@ -225,7 +225,8 @@ mod tests {
     fn mean_rate_over_a_minute_is_within_2_percent_of_the_target() {
         let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
-        let bits: u64 = frames(&mut encoder, Time::from_secs(60)).iter().map(|f| f.size.bits()).sum();
+        let bits: u64 =
+            frames(&mut encoder, Time::from_secs(60)).iter().map(|f| f.size.bits()).sum();
         let kbps = bits as f64 / 60e3;
         assert!((980.0..1020.0).contains(&kbps), "{kbps}");
     }

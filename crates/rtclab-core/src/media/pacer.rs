@@ -23,18 +23,21 @@ const MAX_PROBES: usize = 5;
 const PROBE_START_SIZE: u64 = 200;
 /// libwebrtc: padding aims at this interval.
 const PADDING_INTERVAL: Time = Time::from_millis(5);
-/// Smallest padding packet worth its headers (libwebrtc: 224).
-const MIN_PADDING: u64 = 224;
-/// A padding packet repeats a packet of media, so it is at most as large.
-const MAX_PADDING: u64 = 1_100;
+/// libwebrtc: a packet of pure padding carries this many bytes.
+pub const PADDING_PAYLOAD: Bytes = Bytes(224);
+/// libwebrtc, `rtp_packet_history.cc`: padding repeats a packet of media that is at most this many
+/// times as large as what is wanted; otherwise it is pure.
+const MAX_PADDING_FACTOR: u64 = 3;
 
 /// What the pacer lets go.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Release {
     /// A packet from the queue.
     Media(MediaPacket),
-    /// Padding of this many payload bytes.
-    Padding(Bytes),
+    /// The last packet of video once more, as padding.
+    Repeat,
+    /// [`PADDING_PAYLOAD`] bytes of nothing.
+    Padding,
 }
 
 struct Cluster {
@@ -58,21 +61,24 @@ pub struct Pacer {
     /// The same at the padding rate.
     padding_due: Time,
     clusters: VecDeque<Cluster>,
-    media_sent: bool,
+    /// IP total length of the last packet of video, zero before the first.
+    last_video: Bytes,
+    padding_size: Bytes,
 }
 
 impl Pacer {
-    /// An empty queue that lets go at `rate`.
-    pub fn new(rate: Bitrate) -> Self {
+    /// An empty queue that lets go at `rate`; a packet of pure padding is `padding_size` long in IP.
+    pub fn new(rate: Bitrate, padding_size: Bytes) -> Self {
         Pacer {
             rate,
+            padding_size,
             padding_rate: Bitrate::ZERO,
             queues: Default::default(),
             queued: 0,
             debt_free: Time::ZERO,
             padding_due: Time::ZERO,
             clusters: VecDeque::new(),
-            media_sent: false,
+            last_video: Bytes::ZERO,
         }
     }
 
@@ -113,11 +119,13 @@ impl Pacer {
         };
         self.queues[queue].push_back((packet, size));
         self.queued += size.0;
-        self.media_sent |= packet.kind == Kind::Video;
+        if packet.kind == Kind::Video {
+            self.last_video = size;
+        }
         if let Some(cluster) = self.clusters.front_mut()
             && cluster.started.is_none()
-            && self.media_sent
-            && size.0 >= PROBE_START_SIZE.min(batch_size(&cluster.probe))
+            && self.last_video > Bytes::ZERO
+            && size.0 >= PROBE_START_SIZE.min(batch_size(&cluster.probe).0)
         {
             cluster.started = Some(now);
         }
@@ -163,29 +171,37 @@ impl Pacer {
             self.account(now, size);
             return Some((Release::Media(packet), None));
         }
-        if self.padding_rate.0 > 0 && self.queued == 0 && self.padding_due <= now && self.media_sent {
-            let wanted = self.padding_rate.bytes_in(PADDING_INTERVAL).0;
-            let size = Bytes(wanted.clamp(MIN_PADDING, MAX_PADDING));
+        if self.padding_rate.0 > 0
+            && self.queued == 0
+            && self.padding_due <= now
+            && self.last_video.0 > 0
+        {
+            let (release, size) = self.padding(self.padding_rate.bytes_in(PADDING_INTERVAL));
             self.account_sent(now, size);
-            return Some((Release::Padding(size), None));
+            return Some((release, None));
         }
         None
+    }
+
+    fn padding(&self, wanted: Bytes) -> (Release, Bytes) {
+        if self.last_video.0 <= MAX_PADDING_FACTOR * wanted.0 {
+            (Release::Repeat, self.last_video)
+        } else {
+            (Release::Padding, self.padding_size)
+        }
     }
 
     fn release_probe(&mut self, now: Time) -> (Release, Option<u32>) {
         let (id, wanted) = match self.clusters.front() {
             Some(cluster) => (cluster.probe.id, batch_size(&cluster.probe)),
-            None => (0, 0),
+            None => (0, Bytes::ZERO),
         };
         let (release, size) = match self.pop() {
             Some((packet, size)) => {
                 self.queued -= size.0;
                 (Release::Media(packet), size)
             }
-            None => {
-                let size = Bytes(wanted.clamp(MIN_PADDING, MAX_PADDING));
-                (Release::Padding(size), size)
-            }
+            None => self.padding(wanted),
         };
         self.account_sent(now, size);
         if let Some(cluster) = self.clusters.front_mut() {
@@ -234,22 +250,22 @@ impl Pacer {
 }
 
 /// Bytes that leave together in a probe.
-fn batch_size(probe: &Probe) -> u64 {
-    probe.rate.bytes_in(probe.min_spacing).0
+fn batch_size(probe: &Probe) -> Bytes {
+    probe.rate.bytes_in(probe.min_spacing)
 }
 
 impl Cluster {
     /// When the next packet of a running probe is due.
     fn next(&self) -> Option<Time> {
         let started = self.started?;
-        if self.batch.0 > 0 && self.batch.0 < batch_size(&self.probe) {
+        if self.batch.0 > 0 && self.batch.0 < batch_size(&self.probe).0 {
             return Some(self.batch.1);
         }
         Some(started + self.probe.rate.time_for(Bytes(self.sent_bytes)).unwrap_or(Time::ZERO))
     }
 
     fn count(&mut self, now: Time, size: Bytes) {
-        if self.batch.1 != now || self.batch.0 >= batch_size(&self.probe) {
+        if self.batch.1 != now || self.batch.0 >= batch_size(&self.probe).0 {
             self.batch = (0, now);
             self.batches += 1;
         }
@@ -260,7 +276,7 @@ impl Cluster {
     fn is_done(&self) -> bool {
         self.sent_bytes >= self.probe.min_bytes.0
             && self.batches >= self.probe.min_packets
-            && self.batch.0 >= batch_size(&self.probe)
+            && self.batch.0 >= batch_size(&self.probe).0
     }
 }
 
@@ -300,17 +316,18 @@ mod tests {
     #[test]
     fn after_a_burst_of_40_ms_packets_leave_at_the_pacing_rate() {
         // 1250 B at 1 Mbit/s = 10 ms: packets 0..=4 at once (debt 0..40 ms), then one each 10 ms
-        let mut pacer = Pacer::new(Bitrate::from_mbps(1));
+        let mut pacer = Pacer::new(Bitrate::from_mbps(1), Bytes(225));
         for seq in 0..10 {
             pacer.push(Time::ZERO, video(seq), Bytes(1250));
         }
-        let at: Vec<_> = run(&mut pacer, Time::from_secs(1)).iter().map(|s| s.0.as_millis()).collect();
+        let at: Vec<_> =
+            run(&mut pacer, Time::from_secs(1)).iter().map(|s| s.0.as_millis()).collect();
         assert_eq!(at, [0, 0, 0, 0, 0, 10, 20, 30, 40, 50]);
     }
 
     #[test]
     fn audio_overtakes_video_and_is_not_held_back() {
-        let mut pacer = Pacer::new(Bitrate::from_kbps(100));
+        let mut pacer = Pacer::new(Bitrate::from_kbps(100), Bytes(225));
         for seq in 0..3 {
             pacer.push(Time::ZERO, video(seq), Bytes(1250));
         }
@@ -330,7 +347,7 @@ mod tests {
             min_bytes: Bytes(1687),
             min_spacing: Time::from_millis(2),
         };
-        let mut pacer = Pacer::new(Bitrate::from_kbps(750));
+        let mut pacer = Pacer::new(Bitrate::from_kbps(750), Bytes(225));
         pacer.add_probe(Time::ZERO, probe);
         pacer.push(Time::ZERO, video(0), Bytes(1125));
         let out = run(&mut pacer, Time::from_secs(1));
@@ -338,13 +355,13 @@ mod tests {
         let at: Vec<_> = out.iter().map(|s| s.0.as_millis()).collect();
         assert_eq!(at, [0, 10, 12, 14, 16]);
         assert!(out.iter().all(|s| s.2 == Some(3)));
-        assert_eq!(out.iter().filter(|s| matches!(s.1, Release::Padding(_))).count(), 4);
+        assert_eq!(out.iter().filter(|s| s.1 == Release::Padding).count(), 4);
     }
 
     #[test]
     fn two_seconds_of_queue_raise_the_rate() {
         // 500 kB at 1 Mbit/s would take 4 s; the queue must be gone in little more than 2 s
-        let mut pacer = Pacer::new(Bitrate::from_mbps(1));
+        let mut pacer = Pacer::new(Bitrate::from_mbps(1), Bytes(225));
         for seq in 0..400 {
             pacer.push(Time::ZERO, video(seq), Bytes(1250));
         }

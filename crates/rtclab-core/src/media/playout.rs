@@ -112,7 +112,14 @@ impl Playout {
     }
 
     /// A packet that had not been received before. `seq`, `frame` and `timestamp` are unwrapped.
-    pub fn on_packet(&mut self, now: Time, packet: &MediaPacket, seq: i64, frame: i64, timestamp: i64) {
+    pub fn on_packet(
+        &mut self,
+        now: Time,
+        packet: &MediaPacket,
+        seq: i64,
+        frame: i64,
+        timestamp: i64,
+    ) {
         if self.last_decoded.is_some_and(|last| frame <= last) {
             return;
         }

@@ -1,0 +1,62 @@
+//! Rates of the path model, of the wire formats and of the simulator.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rtclab_core::path::{Capacity, Delay, Loss, Packet, Path, PathConfig, QueueLimit};
+use rtclab_core::record::Detail;
+use rtclab_core::sim::simulate;
+use rtclab_core::units::{Bitrate, Bytes, Time};
+use std::hint::black_box;
+
+/// Packets through one path with capacity, delay and bursty loss, a little below its capacity.
+fn path(c: &mut Criterion) {
+    const PACKETS: u64 = 100_000;
+    let config = PathConfig {
+        name: "bench".into(),
+        capacity: Some(Capacity::Constant { bps: Bitrate::from_mbps(100) }),
+        queue: Some(QueueLimit::Time(Time::from_millis(300))),
+        delay: Delay::Constant { ns: Time::from_millis(25) },
+        jitter: None,
+        loss: Some(Loss { p: 0.01, r: 0.3, h: 0.2, k: 1.0 }),
+    };
+    let mut group = c.benchmark_group("path");
+    group.throughput(Throughput::Elements(PACKETS));
+    group.bench_function("capacity, delay, Gilbert-Elliott: packets/s", |b| {
+        b.iter(|| {
+            let mut path = Path::new(config.clone(), 1);
+            let mut out = 0u64;
+            for id in 0..PACKETS {
+                // 1200 B at 100 Mbit/s take 96 us
+                let now = Time::from_micros(97 * id);
+                path.handle_packet(now, Packet { size: Bytes(1200), payload: id as u32 });
+                while let Some(departure) = path.poll(now) {
+                    black_box(&departure);
+                    out += 1;
+                }
+            }
+            out
+        });
+    });
+    group.finish();
+}
+
+/// The scenario `first-call`, simulated seconds per second.
+fn simulator(c: &mut Criterion) {
+    const SECONDS: u64 = 60;
+    let mut group = c.benchmark_group("first-call");
+    group.throughput(Throughput::Elements(SECONDS));
+    group.sample_size(20);
+    for (name, detail) in [("seconds", Detail::Seconds), ("packets", Detail::Packets)] {
+        let mut config = support::call(support::LINK, SECONDS, 1);
+        config.record = detail;
+        group.bench_function(format!("record = {name}: simulated s/s"), |b| {
+            b.iter(|| simulate(black_box(&config)).map(|r| r.tables.len()));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, path, simulator);
+criterion_main!(benches);

@@ -1,0 +1,333 @@
+//! A participant's end of a connection: set-up, media, congestion control and RTCP.
+
+mod history;
+mod receiver;
+mod sender;
+mod setup;
+mod stats;
+mod wire;
+
+use crate::cc::{Feedback, PacketReport, UnknownAlgorithm};
+use crate::media::encoder::VideoConfig;
+use crate::network::NodeId;
+use crate::record::Detail;
+use crate::rtp::rtcp::{NtpTime, ReceiverReport, SdesChunk, SenderReport, SourceDescription};
+use crate::rtp::{Protocol, RtcpPacket, classify, rtcp};
+use crate::units::{Bitrate, Bytes, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use receiver::Receiver;
+use sender::Sender;
+use serde::{Deserialize, Serialize};
+use setup::{Setup, Step};
+use std::collections::BTreeMap;
+
+pub use setup::{signalling_source, signalling_target};
+pub use wire::{Arrival, Port, Ssrcs, Wire};
+
+/// libwebrtc, `rtcp_sender.cc`: interval of reports for video, drawn from half to one and a half of it.
+const REPORT_INTERVAL: Time = Time::from_millis(1_000);
+/// libwebrtc: above 360 kbit/s the interval is 360 / rate in kbit/s, in seconds.
+const REPORT_BITS: u64 = 360_000;
+/// The rate of frames that the overhead of headers is computed for at least.
+const FRAMES_PER_SECOND_FLOOR: f64 = 30.0;
+
+/// A constant-rate audio stream, as Opus without silence suppression would be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AudioConfig {
+    /// Rate of the codec.
+    pub bitrate_bps: Bitrate,
+    /// Length of sound in a packet.
+    pub frame_ns: Time,
+}
+
+impl AudioConfig {
+    fn payload(&self) -> Bytes {
+        self.bitrate_bps.bytes_in(self.frame_ns)
+    }
+
+    /// Rate on the wire, headers included.
+    fn wire_rate(&self) -> Bitrate {
+        let size = wire::packet_size(crate::media::Kind::Audio, self.payload().0);
+        Bitrate(
+            (u128::from(size.bits()) * 1_000_000_000 / u128::from(self.frame_ns.0.max(1))) as u64,
+        )
+    }
+}
+
+/// What one side of a connection sends, and how.
+#[derive(Clone, Debug)]
+pub struct PeerConfig {
+    /// Video that it sends.
+    pub video: Option<VideoConfig>,
+    /// Audio that it sends.
+    pub audio: Option<AudioConfig>,
+    /// Name of its congestion control.
+    pub congestion_control: String,
+    /// Code of its participant's name in the record.
+    pub participant: u16,
+    /// Where servers live.
+    pub core: NodeId,
+    /// Whether it sends the offer.
+    pub offerer: bool,
+    /// When the connection begins.
+    pub start: Time,
+    /// When it ends.
+    pub end: Time,
+    /// Random stream of this side.
+    pub seed: u64,
+}
+
+/// One side of a connection.
+pub struct Peer {
+    config: PeerConfig,
+    port: Port,
+    back: Port,
+    ssrcs: Ssrcs,
+    setup: Setup,
+    announced: Step,
+    joined: bool,
+    sender: Sender,
+    receiver: Receiver,
+    rng: Pcg64Mcg,
+    next_report: Option<Time>,
+    first_frame: bool,
+    stats: stats::Counters,
+    names: BTreeMap<&'static str, u16>,
+    reports: Vec<PacketReport>,
+    sender_times: TimestampBase,
+}
+
+/// What maps RTP timestamps of the other side back to capture times, for the trace.
+#[derive(Clone, Copy, Debug)]
+pub struct TimestampBase(pub u32);
+
+impl Peer {
+    /// One side; `port` leads to the other, `back` from it. `remote_seed` is the other side's seed.
+    ///
+    /// # Errors
+    /// No congestion control of that name.
+    pub fn new(
+        config: PeerConfig,
+        port: Port,
+        back: Port,
+        (ssrcs, remote): (Ssrcs, Ssrcs),
+        remote_seed: u64,
+    ) -> Result<Self, UnknownAlgorithm> {
+        let (controller, _estimator) = sender::controller(&config)?;
+        Ok(Peer {
+            setup: Setup::new(port, config.core, config.offerer, config.start),
+            announced: Step::New,
+            joined: false,
+            sender: Sender::new(&config, port, ssrcs, controller),
+            receiver: Receiver::new(port, ssrcs.video, remote),
+            rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
+            next_report: None,
+            first_frame: false,
+            stats: stats::Counters::default(),
+            names: BTreeMap::new(),
+            reports: Vec::new(),
+            sender_times: TimestampBase(remote_seed as u32),
+            config,
+            port,
+            back,
+            ssrcs,
+        })
+    }
+
+    /// The node at this end.
+    pub fn node(&self) -> NodeId {
+        self.port.from
+    }
+
+    /// The node at the other end.
+    pub fn remote(&self) -> NodeId {
+        self.port.to
+    }
+
+    /// When to call [`Peer::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if !self.joined {
+            return Some(self.config.start);
+        }
+        let timers = [
+            self.sender.poll_timeout(),
+            self.receiver.poll_timeout(),
+            self.setup.poll_timeout(),
+            self.next_report,
+        ];
+        timers.into_iter().flatten().min().filter(|at| *at < self.config.end)
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time, wire: &mut Wire) {
+        if now >= self.config.end {
+            return;
+        }
+        if !self.joined {
+            self.joined = true;
+            self.event(now, Step::New.event(), wire);
+        }
+        if self.setup.poll_timeout().is_some_and(|at| at <= now) {
+            self.setup.on_timeout(now, wire);
+            self.after_setup(now, wire);
+        }
+        self.sender.on_timeout(now, wire);
+        if self.receiver.poll_timeout().is_some_and(|at| at <= now) {
+            let target = self.sender.target();
+            self.receiver.on_timeout(now, target, self.sender.rtt, wire);
+            self.show_frames(now, wire);
+        }
+        if self.next_report.is_some_and(|at| at <= now) {
+            self.send_report(now, wire);
+        }
+    }
+
+    /// A datagram arrived.
+    pub fn handle_datagram(&mut self, now: Time, bytes: &[u8], size: Bytes, wire: &mut Wire) {
+        if now >= self.config.end {
+            return;
+        }
+        self.stats.received(size);
+        match classify(bytes) {
+            Protocol::Rtp => {
+                self.receiver.on_rtp(now, bytes, size, self.sender.rtt, wire);
+                self.show_frames(now, wire);
+            }
+            Protocol::Rtcp => self.on_rtcp(now, bytes, wire),
+            Protocol::Stun => self.setup.on_stun(now, bytes, wire),
+            Protocol::Dtls => self.setup.on_dtls(now, bytes, wire),
+            Protocol::TurnChannel => {}
+            Protocol::Other => self.setup.on_signalling(now, bytes, wire),
+        }
+        self.after_setup(now, wire);
+    }
+
+    /// Writes the statistics of the second that ends now.
+    pub fn write_stats(&mut self, now: Time, wire: &mut Wire) {
+        if self.setup.step == Step::DtlsConnected && now < self.config.end {
+            self.write_stat_rows(now, wire);
+            if wire.recorder.detail() == Detail::Seconds {
+                self.observe(now, wire);
+            }
+        }
+    }
+
+    fn after_setup(&mut self, now: Time, wire: &mut Wire) {
+        while self.announced < self.setup.step {
+            self.announced = match self.announced {
+                Step::New => Step::Signalled,
+                Step::Signalled => Step::IceConnected,
+                Step::IceConnected | Step::DtlsConnected => Step::DtlsConnected,
+            };
+            self.event(now, self.announced.event(), wire);
+            if self.announced == Step::DtlsConnected {
+                self.sender.start(now, &self.config);
+                self.schedule_report(now);
+            }
+        }
+    }
+
+    fn on_rtcp(&mut self, now: Time, bytes: &[u8], wire: &mut Wire) {
+        for packet in rtcp::parse_compound(bytes).flatten() {
+            match packet {
+                RtcpPacket::SenderReport(report) => {
+                    self.receiver.on_sender_report(now, report.ntp.middle());
+                    self.on_report_blocks(now, &report.blocks);
+                }
+                RtcpPacket::ReceiverReport(report) => self.on_report_blocks(now, &report.blocks),
+                RtcpPacket::TransportFeedback(feedback) => {
+                    self.sender.on_transport_feedback(now, &feedback, &mut self.reports);
+                    if wire.recorder.detail() == Detail::Packets {
+                        self.observe(now, wire);
+                    }
+                }
+                RtcpPacket::Nack(nack) => self.sender.on_nack(now, nack.lost.iter().copied()),
+                RtcpPacket::PictureLossIndication(_) | RtcpPacket::FullIntraRequest(_) => {
+                    self.sender.on_key_request();
+                }
+                RtcpPacket::Remb(remb) => {
+                    self.sender.on_feedback(now, Feedback::Remb(remb.bitrate))
+                }
+                RtcpPacket::SourceDescription(_)
+                | RtcpPacket::Goodbye(_)
+                | RtcpPacket::CongestionFeedback(_)
+                | RtcpPacket::Unknown { .. } => {}
+            }
+        }
+    }
+
+    fn on_report_blocks(&mut self, now: Time, blocks: &[rtcp::ReportBlock]) {
+        for block in blocks {
+            let rtt = block.round_trip(NtpTime::from_time(now));
+            self.sender.rtt = rtt.or(self.sender.rtt);
+            let Some((lost, expected)) = self.stats.on_report_block(self.ssrcs, block, rtt) else {
+                continue;
+            };
+            self.sender.on_feedback(now, Feedback::ReceiverReport { lost, expected, rtt });
+        }
+    }
+
+    fn show_frames(&mut self, now: Time, wire: &mut Wire) {
+        while let Some(frame) = self.receiver.poll_frame(now) {
+            if !self.first_frame {
+                self.first_frame = true;
+                self.event(now, "first_frame", wire);
+            }
+            let offset = i64::from(self.sender_times.0);
+            let ticks = (frame.timestamp - offset).rem_euclid(1 << 32);
+            // The timestamp wraps after 13 hours of media; the capture time is then counted anew.
+            let captured = Time((ticks as u64) * 100_000 / 9);
+            wire.recorder.frame(self.back.flow, self.receiver_ssrc(), captured, &frame);
+        }
+    }
+
+    fn send_report(&mut self, now: Time, wire: &mut Wire) {
+        let blocks = self.receiver.report_blocks(now);
+        let ssrc = self.ssrcs.video;
+        let video = self.sender.totals[crate::media::Kind::Video as usize];
+        let report = if self.config.video.is_some() {
+            RtcpPacket::SenderReport(SenderReport {
+                ssrc,
+                ntp: NtpTime::from_time(now),
+                rtp_timestamp: self.sender.rtp_timestamp(now, sender::VIDEO_CLOCK),
+                packet_count: video.packets as u32,
+                octet_count: video.payload_bytes as u32,
+                blocks,
+            })
+        } else {
+            RtcpPacket::ReceiverReport(ReceiverReport { ssrc, blocks })
+        };
+        let cname = format!("rtclab-{}", self.port.from.0);
+        let chunks = vec![SdesChunk { ssrc, cname }];
+        let description = RtcpPacket::SourceDescription(SourceDescription { chunks });
+        let mut bytes = wire.buffer();
+        // A report on two streams and a name of a few bytes always fit.
+        if report.write(&mut bytes).is_ok() && description.write(&mut bytes).is_ok() {
+            wire.send_rtcp(now, self.port, bytes);
+        }
+        self.schedule_report(now);
+    }
+
+    fn schedule_report(&mut self, now: Time) {
+        let bits = Bytes(REPORT_BITS / 8);
+        let interval = self.sender.target().time_for(bits).unwrap_or(REPORT_INTERVAL);
+        let factor = 0.5 + self.rng.random::<f64>();
+        let interval = interval.min(REPORT_INTERVAL).as_secs_f64() * factor;
+        self.next_report = Some(now + Time::from_secs_f64(interval));
+    }
+
+    fn observe(&mut self, now: Time, wire: &mut Wire) {
+        let (participant, flow) = (self.config.participant, self.port.flow);
+        let names = &mut self.names;
+        self.sender.controller.observe(&mut |name, value| {
+            let code = *names.entry(name).or_insert_with(|| wire.recorder.text(name));
+            wire.recorder.controller(now, participant, flow, code, value);
+        });
+    }
+
+    fn event(&self, now: Time, event: &str, wire: &mut Wire) {
+        wire.recorder.event(now, self.config.participant, Some(self.port.flow), event);
+    }
+}

@@ -1,0 +1,322 @@
+//! Receiving half of a peer: statistics, loss repair, playout, and the feedback for the other side.
+
+use super::sender::{AUDIO_CLOCK, VIDEO_CLOCK};
+use super::wire::{Port, Ssrcs, Wire, payload_size, read_vp8};
+use crate::media::nack::{Arrival, Nack};
+use crate::media::playout::{Playout, Rendered};
+use crate::rtp::rtcp::{PictureLossIndication, ReportBlock, TransportFeedback};
+use crate::rtp::{
+    ExtensionIds, RtcpPacket, RtpHeader, SeqUnwrapper, TimestampUnwrapper, Unwrapper, rtx,
+};
+use crate::units::{Bitrate, Bytes, Time};
+
+/// libwebrtc, `transport_sequence_number_feedback_generator.cc`: first interval between reports …
+const FEEDBACK_START: Time = Time::from_millis(100);
+/// … later intervals lie between these …
+const FEEDBACK_MIN: Time = Time::from_millis(50);
+const FEEDBACK_MAX: Time = Time::from_millis(250);
+/// … such that reports of this size (20 IPv4, 8 UDP, 10 SRTP, 30 report) …
+const FEEDBACK_SIZE: Bytes = Bytes(68);
+/// … take this share of the rate.
+const FEEDBACK_SHARE: f64 = 0.05;
+/// A report covers at most this many packets, so that it fits into a datagram.
+const FEEDBACK_PACKETS: i64 = 500;
+/// libwebrtc: round trip assumed before one is known.
+const DEFAULT_RTT: Time = Time::from_millis(100);
+
+/// Reception of one stream, as RFC 3550, appendix A, counts it.
+#[derive(Default)]
+pub(super) struct Reception {
+    unwrapper: SeqUnwrapper,
+    first: Option<i64>,
+    highest: i64,
+    pub(super) packets: u64,
+    pub(super) payload_bytes: u64,
+    pub(super) header_bytes: u64,
+    jitter: f64,
+    last_transit: Option<f64>,
+    reported: (i64, u64),
+}
+
+impl Reception {
+    /// Counts a packet; returns its unwrapped sequence number.
+    fn count(
+        &mut self,
+        now: Time,
+        header: &RtpHeader,
+        payload: u64,
+        bytes: usize,
+        clock: u64,
+    ) -> i64 {
+        let seq = self.unwrapper.unwrap(header.seq);
+        self.first.get_or_insert(seq);
+        self.highest = self.highest.max(seq);
+        self.packets += 1;
+        self.payload_bytes += payload;
+        self.header_bytes += bytes as u64;
+        // RFC 3550, section 6.4.1; the difference of transits makes the offset of the clocks vanish.
+        let transit = now.as_secs_f64() * clock as f64 - f64::from(header.timestamp);
+        if let Some(last) = self.last_transit {
+            let difference = (transit - last).abs();
+            // A wrap of the timestamp is no jitter.
+            if difference < f64::from(u32::MAX / 2) {
+                self.jitter += (difference - self.jitter) / 16.0;
+            }
+        }
+        self.last_transit = Some(transit);
+        seq
+    }
+
+    fn expected(&self) -> i64 {
+        self.first.map_or(0, |first| self.highest - first + 1)
+    }
+
+    pub(super) fn lost(&self) -> i64 {
+        self.expected() - self.packets as i64
+    }
+
+    pub(super) fn jitter_s(&self, clock: u64) -> f64 {
+        self.jitter / clock as f64
+    }
+
+    /// A report block, and a new interval for the next one.
+    fn report(&mut self, ssrc: u32) -> ReportBlock {
+        let (expected, received) =
+            (self.expected() - self.reported.0, self.packets - self.reported.1);
+        self.reported = (self.expected(), self.packets);
+        let lost = (expected - received as i64).max(0);
+        let fraction_lost = if expected > 0 { (lost * 256 / expected).min(255) } else { 0 };
+        ReportBlock {
+            ssrc,
+            fraction_lost: fraction_lost as u8,
+            cumulative_lost: self.lost() as i32,
+            highest_seq: self.highest as u32,
+            jitter: self.jitter as u32,
+            ..ReportBlock::default()
+        }
+    }
+}
+
+/// Arrivals not yet reported by transport-wide feedback.
+#[derive(Default)]
+struct Arrivals {
+    unwrapper: SeqUnwrapper,
+    /// First sequence number of the next report.
+    base: Option<i64>,
+    seen: Vec<(i64, Time)>,
+    next_report: Option<Time>,
+    count: u8,
+}
+
+pub(super) struct Receiver {
+    port: Port,
+    local_ssrc: u32,
+    remote: Ssrcs,
+    arrivals: Arrivals,
+    pub(super) video: Reception,
+    pub(super) audio: Reception,
+    timestamps: TimestampUnwrapper,
+    pictures: Unwrapper<15>,
+    nack: Nack,
+    pub(super) playout: Playout,
+    pub(super) retransmitted: u64,
+    pub(super) nack_count: u64,
+    pub(super) pli_count: u64,
+    /// Middle bits of the NTP time of the last sender report, and when it came.
+    last_sender_report: Option<(u32, Time)>,
+}
+
+impl Receiver {
+    pub(super) fn new(port: Port, local_ssrc: u32, remote: Ssrcs) -> Self {
+        Receiver {
+            port,
+            local_ssrc,
+            remote,
+            arrivals: Arrivals::default(),
+            video: Reception::default(),
+            audio: Reception::default(),
+            timestamps: TimestampUnwrapper::default(),
+            pictures: Unwrapper::default(),
+            nack: Nack::default(),
+            playout: Playout::new(VIDEO_CLOCK as f64),
+            retransmitted: 0,
+            nack_count: 0,
+            pli_count: 0,
+            last_sender_report: None,
+        }
+    }
+
+    pub(super) fn remote_video(&self) -> u32 {
+        self.remote.video
+    }
+
+    pub(super) fn remote_audio(&self) -> u32 {
+        self.remote.audio
+    }
+
+    pub(super) fn on_rtp(
+        &mut self,
+        now: Time,
+        bytes: &[u8],
+        size: Bytes,
+        rtt: Option<Time>,
+        wire: &mut Wire,
+    ) {
+        let Ok((header, len)) = RtpHeader::parse(bytes, &ExtensionIds::CHROMIUM) else { return };
+        if let Some(seq) = header.extensions.transport_sequence {
+            self.arrivals.note(now, seq);
+        }
+        let payload = payload_size(size, len);
+        if header.ssrc == self.remote.audio {
+            self.audio.count(now, &header, payload, len, AUDIO_CLOCK);
+        } else if header.ssrc == self.remote.video {
+            let media = read_vp8(&header, header.seq, &bytes[len..], payload);
+            let bytes = media.map_or(0, |media| u64::from(media.payload));
+            let seq = self.video.count(now, &header, bytes, len, VIDEO_CLOCK);
+            if let Some(media) = media {
+                self.on_video(now, &media, seq);
+            }
+        } else if header.ssrc == self.remote.rtx && !header.padding {
+            let Ok((original, rest)) = rtx::parse(&bytes[len..]) else { return };
+            let size = payload.saturating_sub(rtx::OSN_BYTES as u64);
+            if let Some(media) = read_vp8(&header, original, rest, size) {
+                self.retransmitted += 1;
+                let seq = self.video.unwrapper.peek(original);
+                self.on_video(now, &media, seq);
+            }
+        }
+        self.send_nack(now, rtt, wire);
+    }
+
+    pub(super) fn on_sender_report(&mut self, now: Time, middle: u32) {
+        self.last_sender_report = Some((middle, now));
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        let timers =
+            [self.arrivals.next_report, self.nack.poll_timeout(), self.playout.poll_timeout()];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Sends what is due; `target` is the rate of which feedback may take its share.
+    pub(super) fn on_timeout(
+        &mut self,
+        now: Time,
+        target: Bitrate,
+        rtt: Option<Time>,
+        wire: &mut Wire,
+    ) {
+        if self.arrivals.next_report.is_some_and(|at| at <= now) {
+            self.send_transport_feedback(now, target, wire);
+        }
+        self.send_nack(now, rtt, wire);
+        if self.playout.poll_key_request(now) {
+            self.send_key_request(now, wire);
+        }
+    }
+
+    /// The next picture due.
+    pub(super) fn poll_frame(&mut self, now: Time) -> Option<Rendered> {
+        self.playout.poll(now)
+    }
+
+    /// Report blocks for the streams received, for the next sender or receiver report.
+    pub(super) fn report_blocks(&mut self, now: Time) -> Vec<ReportBlock> {
+        let (last_sender_report, delay) = match self.last_sender_report {
+            Some((middle, at)) => (middle, now.saturating_sub(at).0 * 65_536 / 1_000_000_000),
+            None => (0, 0),
+        };
+        let streams = [(&mut self.video, self.remote.video), (&mut self.audio, self.remote.audio)];
+        let received = streams.into_iter().filter(|(stream, _)| stream.packets > 0);
+        received
+            .map(|(stream, ssrc)| ReportBlock {
+                last_sender_report,
+                delay_since_last_sender_report: delay as u32,
+                ..stream.report(ssrc)
+            })
+            .collect()
+    }
+
+    fn on_video(&mut self, now: Time, media: &crate::media::MediaPacket, seq: i64) {
+        if self.nack.on_packet(now, seq) == Arrival::Duplicate {
+            return;
+        }
+        let frame = self.pictures.unwrap(media.picture_id);
+        let timestamp = self.timestamps.unwrap(media.timestamp);
+        self.playout.on_packet(now, media, seq, frame, timestamp);
+    }
+
+    fn send_nack(&mut self, now: Time, rtt: Option<Time>, wire: &mut Wire) {
+        if self.nack.take_overflow() {
+            self.send_key_request(now, wire);
+        }
+        if self.nack.poll_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut missing = Vec::new();
+        self.nack.poll(now, rtt.unwrap_or(DEFAULT_RTT), &mut missing);
+        if missing.is_empty() {
+            return;
+        }
+        self.nack_count += 1;
+        let lost = missing.iter().map(|seq| *seq as u16).collect();
+        let media_ssrc = self.remote.video;
+        let nack = crate::rtp::rtcp::Nack { sender_ssrc: self.local_ssrc, media_ssrc, lost };
+        self.send(now, &RtcpPacket::Nack(nack), wire);
+    }
+
+    fn send_key_request(&mut self, now: Time, wire: &mut Wire) {
+        self.pli_count += 1;
+        let pli =
+            PictureLossIndication { sender_ssrc: self.local_ssrc, media_ssrc: self.remote.video };
+        self.send(now, &RtcpPacket::PictureLossIndication(pli), wire);
+    }
+
+    fn send_transport_feedback(&mut self, now: Time, target: Bitrate, wire: &mut Wire) {
+        let interval = target.scaled(FEEDBACK_SHARE).time_for(FEEDBACK_SIZE);
+        let interval = interval.map_or(FEEDBACK_MAX, |at| at.clamp(FEEDBACK_MIN, FEEDBACK_MAX));
+        self.arrivals.next_report = Some(now + interval);
+        let ssrcs = (self.local_ssrc, self.remote.video);
+        while let Some(report) = self.arrivals.take(ssrcs) {
+            self.send(now, &RtcpPacket::TransportFeedback(report), wire);
+        }
+    }
+
+    fn send(&self, now: Time, packet: &RtcpPacket, wire: &mut Wire) {
+        let mut bytes = wire.buffer();
+        if packet.write(&mut bytes).is_ok() {
+            wire.send_rtcp(now, self.port, bytes);
+        }
+    }
+}
+
+impl Arrivals {
+    fn note(&mut self, now: Time, seq: u16) {
+        let seq = self.unwrapper.unwrap(seq);
+        let base = *self.base.get_or_insert(seq);
+        self.next_report.get_or_insert(now + FEEDBACK_START);
+        // libwebrtc reports again from a late packet on.
+        self.base = Some(base.min(seq));
+        self.seen.push((seq, now));
+    }
+
+    /// The next report, from the base to the highest sequence number seen.
+    fn take(&mut self, ssrcs: (u32, u32)) -> Option<TransportFeedback> {
+        let base = self.base?;
+        let highest = self.seen.iter().map(|(seq, _)| *seq).max()?;
+        let last = highest.min(base + FEEDBACK_PACKETS - 1);
+        let mut arrivals = vec![None; (last - base + 1) as usize];
+        for (seq, at) in &self.seen {
+            if let Some(slot) = usize::try_from(seq - base).ok().and_then(|i| arrivals.get_mut(i)) {
+                slot.get_or_insert(*at);
+            }
+        }
+        let (report, covered) =
+            TransportFeedback::from_arrivals(ssrcs, self.count, base as u16, &arrivals);
+        self.count = self.count.wrapping_add(1);
+        let next = base + covered.max(1) as i64;
+        self.base = Some(next);
+        self.seen.retain(|(seq, _)| *seq >= next);
+        Some(report)
+    }
+}

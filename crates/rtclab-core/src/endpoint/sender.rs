@@ -1,0 +1,317 @@
+//! Sending half of a peer: encoder, packetiser, pacer, history, congestion control.
+
+use super::history::SendHistory;
+use super::wire::{MAX_VIDEO_PAYLOAD, Port, RTP_HEADER_BYTES, Ssrcs, Wire, packet_size};
+use super::{AudioConfig, PeerConfig};
+use crate::cc::{Controller, Feedback, PacketReport, RateBounds, UnknownAlgorithm};
+use crate::media::encoder::{Encoder, Frame};
+use crate::media::pacer::{PADDING_PAYLOAD, Pacer, Release};
+use crate::media::{Kind, MediaPacket};
+use crate::rtp::rtcp::TransportFeedback;
+use crate::units::{Bitrate, Bytes, Time};
+
+/// Ticks of the RTP clock of video.
+pub(super) const VIDEO_CLOCK: u64 = 90_000;
+/// Ticks of the RTP clock of Opus.
+pub(super) const AUDIO_CLOCK: u64 = 48_000;
+/// libwebrtc: the share of the rate that repair has taken in this time is taken from the encoder.
+const REPAIR_WINDOW: Time = Time::from_secs(1);
+/// libwebrtc, `fec_controller_default.cc`: repair takes at most this share.
+const MAX_REPAIR_SHARE: f64 = 0.5;
+
+/// Totals of one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StreamTotals {
+    pub(super) packets: u64,
+    pub(super) payload_bytes: u64,
+    pub(super) header_bytes: u64,
+    pub(super) frames: u64,
+    pub(super) key_frames: u64,
+}
+
+struct Audio {
+    config: AudioConfig,
+    next: Time,
+}
+
+/// Bytes of media and of repair since the beginning of the present window.
+#[derive(Default)]
+struct RepairShare {
+    since: Time,
+    total: u64,
+    repair: u64,
+    share: f64,
+}
+
+pub(super) struct Sender {
+    port: Port,
+    ssrcs: Ssrcs,
+    pub(super) encoder: Option<Encoder>,
+    audio: Option<Audio>,
+    pub(super) controller: Box<dyn Controller>,
+    pacer: Pacer,
+    pub(super) history: SendHistory,
+    repair: RepairShare,
+    next_seq: [u16; 4],
+    next_picture: u16,
+    timestamp_offset: u32,
+    pub(super) totals: [StreamTotals; 4],
+    pub(super) nack_count: u64,
+    pub(super) pli_count: u64,
+    pub(super) rtt: Option<Time>,
+    started: bool,
+}
+
+impl Sender {
+    pub(super) fn new(
+        config: &PeerConfig,
+        port: Port,
+        ssrcs: Ssrcs,
+        controller: Box<dyn Controller>,
+    ) -> Self {
+        let padding = packet_size(Kind::Padding, PADDING_PAYLOAD.0);
+        let decision = controller.decision();
+        Sender {
+            port,
+            ssrcs,
+            encoder: None,
+            audio: None,
+            pacer: Pacer::new(decision.pacing_rate, padding),
+            controller,
+            history: SendHistory::default(),
+            repair: RepairShare::default(),
+            next_seq: [1; 4],
+            next_picture: 0,
+            timestamp_offset: config.seed as u32,
+            totals: Default::default(),
+            nack_count: 0,
+            pli_count: 0,
+            rtt: None,
+            started: false,
+        }
+    }
+
+    /// The connection stands: media begin.
+    pub(super) fn start(&mut self, now: Time, config: &PeerConfig) {
+        self.started = true;
+        self.repair.since = now;
+        self.encoder = config.video.map(|video| Encoder::new(video, now, config.seed));
+        self.audio = config.audio.map(|audio| Audio { config: audio, next: now });
+        self.controller.on_timeout(now);
+        self.apply_decision(now);
+    }
+
+    pub(super) fn rtp_timestamp(&self, at: Time, clock: u64) -> u32 {
+        let ticks = u128::from(at.0) * u128::from(clock) / 1_000_000_000;
+        (ticks as u32).wrapping_add(self.timestamp_offset)
+    }
+
+    /// When the picture or sample with this timestamp was taken, given one that is not older.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        if !self.started {
+            return None;
+        }
+        let encoder = self.encoder.as_ref().and_then(Encoder::poll_timeout);
+        let audio = self.audio.as_ref().map(|audio| audio.next);
+        let timers = [encoder, audio, self.pacer.poll_timeout(), self.controller.poll_timeout()];
+        timers.into_iter().flatten().min()
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Time, wire: &mut Wire) {
+        if !self.started {
+            return;
+        }
+        if self.controller.poll_timeout().is_some_and(|at| at <= now) {
+            self.controller.on_timeout(now);
+            self.apply_decision(now);
+        }
+        while let Some(frame) = self.encoder.as_mut().and_then(|encoder| encoder.poll(now)) {
+            self.packetise(now, &frame);
+        }
+        self.sample_audio(now);
+        while let Some((release, probe)) = self.pacer.poll(now) {
+            self.release(now, release, probe, wire);
+        }
+    }
+
+    pub(super) fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) {
+        self.controller.on_feedback(now, feedback);
+        self.apply_decision(now);
+    }
+
+    pub(super) fn on_transport_feedback(
+        &mut self,
+        now: Time,
+        feedback: &TransportFeedback,
+        reports: &mut Vec<PacketReport>,
+    ) {
+        reports.clear();
+        self.history.acknowledge(feedback, reports);
+        if !reports.is_empty() {
+            let in_flight = self.history.in_flight();
+            self.on_feedback(now, Feedback::Packets { reports, in_flight });
+        }
+    }
+
+    pub(super) fn on_nack(&mut self, now: Time, seqs: impl Iterator<Item = u16>) {
+        self.nack_count += 1;
+        for seq in seqs {
+            if let Some(packet) = self.history.retransmit(now, seq, self.rtt) {
+                let size = packet_size(Kind::Rtx, u64::from(packet.payload));
+                self.pacer.push(now, packet, size);
+            }
+        }
+    }
+
+    pub(super) fn on_key_request(&mut self) {
+        self.pli_count += 1;
+        if let Some(encoder) = &mut self.encoder {
+            encoder.request_key_frame();
+        }
+    }
+
+    /// Rate of everything that the sender may send.
+    pub(super) fn target(&self) -> Bitrate {
+        self.controller.decision().target
+    }
+
+    fn apply_decision(&mut self, now: Time) {
+        let decision = self.controller.decision();
+        self.pacer.set_rates(now, decision.pacing_rate, decision.padding_rate);
+        while let Some(probe) = self.controller.poll_probe() {
+            self.pacer.add_probe(now, probe);
+        }
+        let audio = self.audio.as_ref().map_or(0, |audio| audio.config.wire_rate().0);
+        let video = Bitrate(decision.target.0.saturating_sub(audio));
+        let Some(encoder) = &mut self.encoder else { return };
+        // What headers take: at least one packet per frame, else full packets.
+        let full = packet_size(Kind::Video, MAX_VIDEO_PAYLOAD);
+        let headers = (full.0 - MAX_VIDEO_PAYLOAD) * 8;
+        let packets = (video.0 as f64 / full.bits() as f64).max(super::FRAMES_PER_SECOND_FLOOR);
+        let media = video.0.saturating_sub((headers as f64 * packets) as u64);
+        encoder.set_target(Bitrate(media).scaled(1.0 - self.repair.share));
+        encoder.set_drop_ratio(decision.drop_ratio);
+    }
+
+    fn packetise(&mut self, now: Time, frame: &Frame) {
+        let count = frame.size.0.div_ceil(MAX_VIDEO_PAYLOAD).max(1);
+        let timestamp = self.rtp_timestamp(frame.captured, VIDEO_CLOCK);
+        let totals = &mut self.totals[Kind::Video as usize];
+        totals.frames += 1;
+        totals.key_frames += u64::from(frame.key);
+        for i in 0..count {
+            // Packets of one frame differ by at most one byte, as libwebrtc cuts them.
+            let payload = frame.size.0 * (i + 1) / count - frame.size.0 * i / count;
+            let packet = MediaPacket {
+                kind: Kind::Video,
+                seq: self.take_seq(Kind::Video),
+                timestamp,
+                marker: i + 1 == count,
+                first: i == 0,
+                key: frame.key,
+                picture_id: self.next_picture,
+                resolution: frame.resolution,
+                payload: payload as u16,
+            };
+            self.history.store(packet);
+            self.pacer.push(now, packet, packet_size(Kind::Video, payload));
+        }
+        self.next_picture = (self.next_picture + 1) & 0x7fff;
+    }
+
+    fn sample_audio(&mut self, now: Time) {
+        while let Some(at) = self.audio.as_ref().map(|audio| audio.next).filter(|at| *at <= now) {
+            let timestamp = self.rtp_timestamp(at, AUDIO_CLOCK);
+            let seq = self.take_seq(Kind::Audio);
+            let Some(audio) = &mut self.audio else { return };
+            audio.next = at + audio.config.frame_ns;
+            let payload = audio.config.payload();
+            let packet = MediaPacket {
+                kind: Kind::Audio,
+                seq,
+                timestamp,
+                marker: false,
+                first: true,
+                key: false,
+                picture_id: 0,
+                resolution: (0, 0),
+                payload: payload.0 as u16,
+            };
+            self.pacer.push(now, packet, packet_size(Kind::Audio, payload.0));
+        }
+    }
+
+    fn release(&mut self, now: Time, release: Release, probe: Option<u32>, wire: &mut Wire) {
+        let packet = match release {
+            Release::Media(packet) => packet,
+            Release::Repeat => match self.history.last() {
+                Some(packet) => MediaPacket { kind: Kind::Rtx, ..packet },
+                None => return,
+            },
+            Release::Padding => MediaPacket {
+                kind: Kind::Padding,
+                seq: 0,
+                timestamp: self.rtp_timestamp(now, VIDEO_CLOCK),
+                marker: false,
+                first: false,
+                key: false,
+                picture_id: 0,
+                resolution: (0, 0),
+                payload: PADDING_PAYLOAD.0 as u16,
+            },
+        };
+        let seq = match packet.kind {
+            Kind::Video | Kind::Audio => packet.seq,
+            Kind::Rtx | Kind::Padding => self.take_seq(Kind::Rtx),
+        };
+        let transport_seq = self.history.next_transport_seq();
+        let size = wire.send_media(now, self.port, &self.ssrcs, seq, transport_seq as u16, &packet);
+        let sent = self.history.sent(now, size, packet.kind, packet.seq, probe);
+        self.controller.on_sent(&sent);
+        self.count(now, &packet, size);
+    }
+
+    fn count(&mut self, now: Time, packet: &MediaPacket, size: Bytes) {
+        let totals = &mut self.totals[packet.kind as usize];
+        totals.packets += 1;
+        totals.header_bytes += RTP_HEADER_BYTES;
+        if packet.kind != Kind::Padding {
+            totals.payload_bytes += u64::from(packet.payload);
+        }
+        let repair = &mut self.repair;
+        repair.total += size.0;
+        repair.repair += if packet.kind == Kind::Rtx { size.0 } else { 0 };
+        if now >= repair.since + REPAIR_WINDOW {
+            let share = repair.repair as f64 / repair.total.max(1) as f64;
+            *repair = RepairShare {
+                since: now,
+                share: share.min(MAX_REPAIR_SHARE),
+                ..Default::default()
+            };
+        }
+    }
+
+    fn take_seq(&mut self, kind: Kind) -> u16 {
+        let seq = self.next_seq[kind as usize];
+        self.next_seq[kind as usize] = seq.wrapping_add(1);
+        seq
+    }
+}
+
+/// The controller that a scenario names, with the bounds that its media give.
+///
+/// # Errors
+/// No algorithm of that name.
+pub(super) fn controller(config: &PeerConfig) -> Result<crate::cc::Halves, UnknownAlgorithm> {
+    let audio = config.audio.map_or(Bitrate::ZERO, |audio| audio.wire_rate());
+    let with_audio = |rate: Bitrate| Bitrate(rate.0 + audio.0);
+    let bounds = match config.video {
+        Some(video) => RateBounds {
+            start: with_audio(video.start_bps),
+            min: with_audio(video.min_bps),
+            max: with_audio(video.max_bps),
+        },
+        None => RateBounds { start: audio, min: audio, max: audio },
+    };
+    crate::cc::create(&config.congestion_control, bounds)
+}

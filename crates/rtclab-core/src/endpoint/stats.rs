@@ -1,0 +1,206 @@
+//! The rows of getStats, once a second, with the names of W3C webrtc-stats.
+
+use super::sender::{AUDIO_CLOCK, VIDEO_CLOCK};
+use super::wire::{Ssrcs, Wire};
+use super::{Peer, Port};
+use crate::media::Kind;
+use crate::record::{Cell, NO_INT, Stats};
+use crate::rtp::rtcp::ReportBlock;
+use crate::units::{Bytes, Time};
+
+/// What the other side last said of one stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Remote {
+    block: Option<ReportBlock>,
+    rtt: Option<Time>,
+}
+
+/// Totals that belong to the connection and not to a half.
+#[derive(Default)]
+pub(super) struct Counters {
+    received: (u64, u64),
+    video: Remote,
+    audio: Remote,
+    frames: (u64, u64),
+}
+
+impl Counters {
+    pub(super) fn received(&mut self, size: Bytes) {
+        self.received.0 += 1;
+        self.received.1 += size.0;
+    }
+
+    /// Keeps the block; returns packets lost and expected since the one before.
+    pub(super) fn on_report_block(
+        &mut self,
+        ssrcs: Ssrcs,
+        block: &ReportBlock,
+        rtt: Option<Time>,
+    ) -> Option<(u64, u64)> {
+        let remote = match block.ssrc {
+            ssrc if ssrc == ssrcs.video => &mut self.video,
+            ssrc if ssrc == ssrcs.audio => &mut self.audio,
+            _ => return None,
+        };
+        let before = remote.block.replace(*block);
+        remote.rtt = rtt.or(remote.rtt);
+        let before = before?;
+        let expected = block.highest_seq.wrapping_sub(before.highest_seq);
+        let lost = (block.cumulative_lost - before.cumulative_lost).max(0);
+        Some((lost as u64, u64::from(expected)))
+    }
+}
+
+fn int(value: u64) -> Cell {
+    Cell::Int(value as i64)
+}
+
+fn seconds(time: Option<Time>) -> Cell {
+    Cell::Float(time.map_or(f64::NAN, Time::as_secs_f64))
+}
+
+impl Peer {
+    pub(super) fn receiver_ssrc(&self) -> u32 {
+        self.receiver.remote_video()
+    }
+
+    pub(super) fn write_stat_rows(&mut self, now: Time, wire: &mut Wire) {
+        if self.config.video.is_some() {
+            self.write_outbound(now, Kind::Video, wire);
+        }
+        if self.config.audio.is_some() {
+            self.write_outbound(now, Kind::Audio, wire);
+        }
+        for kind in [Kind::Video, Kind::Audio] {
+            self.write_inbound(now, kind, wire);
+            self.write_remote_inbound(now, kind, wire);
+        }
+        let sent = &self.sender.totals;
+        let packets = sent.iter().map(|t| t.packets).sum();
+        let bytes = sent.iter().map(|t| t.payload_bytes + t.header_bytes).sum();
+        let row = [
+            int(now.0),
+            Cell::Text(self.config.participant),
+            Cell::Text(wire.recorder.flow_text(self.port.flow)),
+            seconds(self.setup.check_rtt),
+            Cell::Float(self.sender.target().0 as f64),
+            int(bytes),
+            int(self.stats.received.1),
+            int(packets),
+            int(self.stats.received.0),
+        ];
+        wire.recorder.stats(Stats::CandidatePair, &row);
+    }
+
+    fn head(&self, now: Time, port: Port, ssrc: u32, kind: Kind, wire: &Wire) -> [Cell; 5] {
+        [
+            int(now.0),
+            Cell::Text(self.config.participant),
+            Cell::Text(wire.recorder.flow_text(port.flow)),
+            Cell::Int(i64::from(ssrc)),
+            Cell::Text(wire.recorder.kind_text(kind)),
+        ]
+    }
+
+    fn write_outbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
+        let totals = self.sender.totals[kind as usize];
+        let rtx = self.sender.totals[Kind::Rtx as usize];
+        let mut row = self.head(now, self.port, self.ssrcs.get(kind), kind, wire).to_vec();
+        let video = self.sender.encoder.as_ref().filter(|_| kind == Kind::Video);
+        let repeated = |value| int(if video.is_some() { value } else { 0 });
+        row.extend([
+            int(totals.packets),
+            int(totals.payload_bytes),
+            int(totals.header_bytes),
+            repeated(rtx.packets),
+            repeated(rtx.payload_bytes),
+        ]);
+        match video {
+            Some(encoder) => {
+                let (width, height) = encoder.resolution();
+                let rate = totals.frames - self.stats.frames.0;
+                self.stats.frames.0 = totals.frames;
+                row.extend([
+                    Cell::Float(encoder.target().0 as f64),
+                    int(totals.frames),
+                    int(totals.key_frames),
+                    int(totals.frames),
+                    int(u64::from(width)),
+                    int(u64::from(height)),
+                    Cell::Float(rate as f64),
+                    int(self.sender.nack_count),
+                    int(self.sender.pli_count),
+                ]);
+            }
+            None => {
+                row.push(Cell::Float(f64::NAN));
+                row.extend([Cell::Int(NO_INT); 5]);
+                row.push(Cell::Float(f64::NAN));
+                row.extend([Cell::Int(NO_INT); 2]);
+            }
+        }
+        wire.recorder.stats(Stats::Outbound, &row);
+    }
+
+    fn write_inbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
+        let receiver = &self.receiver;
+        let (stream, clock, ssrc) = match kind {
+            Kind::Audio => (&receiver.audio, AUDIO_CLOCK, receiver.remote_audio()),
+            _ => (&receiver.video, VIDEO_CLOCK, receiver.remote_video()),
+        };
+        if stream.packets == 0 {
+            return;
+        }
+        let mut row = self.head(now, self.back, ssrc, kind, wire).to_vec();
+        row.extend([
+            int(stream.packets),
+            Cell::Int(stream.lost()),
+            int(stream.payload_bytes),
+            int(stream.header_bytes),
+            Cell::Float(stream.jitter_s(clock)),
+        ]);
+        if kind == Kind::Video {
+            let playout = receiver.playout.stats();
+            let (width, height) = receiver.playout.resolution();
+            let rate = playout.frames_decoded - self.stats.frames.1;
+            self.stats.frames.1 = playout.frames_decoded;
+            row.extend([
+                int(playout.frames_received),
+                int(playout.frames_decoded),
+                int(playout.frames_dropped),
+                int(u64::from(width)),
+                int(u64::from(height)),
+                Cell::Float(rate as f64),
+                int(playout.freeze_count),
+                Cell::Float(playout.total_freezes_duration),
+                int(receiver.nack_count),
+                int(receiver.pli_count),
+                Cell::Float(playout.jitter_buffer_delay),
+                int(playout.frames_decoded),
+                int(receiver.retransmitted),
+            ]);
+        } else {
+            row.extend([Cell::Int(NO_INT); 5]);
+            row.extend([Cell::Float(f64::NAN), Cell::Int(NO_INT), Cell::Float(f64::NAN)]);
+            row.extend([Cell::Int(NO_INT); 2]);
+            row.extend([Cell::Float(f64::NAN), Cell::Int(NO_INT), Cell::Int(NO_INT)]);
+        }
+        wire.recorder.stats(Stats::Inbound, &row);
+    }
+
+    fn write_remote_inbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
+        let (remote, clock) = match kind {
+            Kind::Audio => (self.stats.audio, AUDIO_CLOCK),
+            _ => (self.stats.video, VIDEO_CLOCK),
+        };
+        let Some(block) = remote.block else { return };
+        let mut row = self.head(now, self.port, block.ssrc, kind, wire).to_vec();
+        row.extend([
+            seconds(remote.rtt),
+            Cell::Float(f64::from(block.fraction_lost) / 256.0),
+            Cell::Int(i64::from(block.cumulative_lost)),
+            Cell::Float(f64::from(block.jitter) / clock as f64),
+        ]);
+        wire.recorder.stats(Stats::RemoteInbound, &row);
+    }
+}

@@ -1,0 +1,572 @@
+//! What a run leaves behind: columns, in the shape of the trace tables.
+//!
+//! The layout of each table is that of ARCHITECTURE.md. Null is -1 in integer columns, NaN in
+//! float columns and [`NO_TEXT`] in text columns.
+
+use crate::media::Kind;
+use crate::media::playout::Rendered;
+use crate::network::PathId;
+use crate::path::DropCause;
+use crate::rtp::Protocol;
+use crate::units::{Bytes, Time};
+
+/// Null in a text column.
+pub const NO_TEXT: u16 = u16::MAX;
+/// Null in an integer column.
+pub const NO_INT: i64 = -1;
+/// Names of [`Protocol`] in a trace, in the order of its variants.
+const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
+/// Width of a bin of the delay histogram.
+const DELAY_BIN: Time = Time::from_micros(100);
+/// Delays above this share the last bin.
+const MAX_DELAY_BINS: usize = 600_000;
+
+/// One column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Integers and booleans.
+    Int(Vec<i64>),
+    /// Floats.
+    Float(Vec<f64>),
+    /// Indices into the run's list of texts ([`Recorder::texts`]).
+    Text(Vec<u16>),
+}
+
+/// A table of the trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Names and values of its columns, all of one length.
+    pub columns: Vec<(&'static str, Column)>,
+}
+
+/// One cell.
+#[derive(Clone, Copy, Debug)]
+pub enum Cell {
+    /// Of an integer column.
+    Int(i64),
+    /// Of a float column.
+    Float(f64),
+    /// Of a text column.
+    Text(u16),
+}
+
+impl Table {
+    fn new(name: &'static str, columns: &[(&'static str, Column)]) -> Self {
+        Table { name, columns: columns.to_vec() }
+    }
+
+    /// Adds a row; cells come in the order of the columns.
+    fn push(&mut self, row: &[Cell]) {
+        debug_assert_eq!(row.len(), self.columns.len(), "{}", self.name);
+        for ((_, column), cell) in self.columns.iter_mut().zip(row) {
+            match (column, cell) {
+                (Column::Int(values), Cell::Int(value)) => values.push(*value),
+                (Column::Float(values), Cell::Float(value)) => values.push(*value),
+                (Column::Text(values), Cell::Text(value)) => values.push(*value),
+                (column, cell) => debug_assert!(false, "{}: {cell:?} in {column:?}", self.name),
+            }
+        }
+    }
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Detail {
+    /// Statistics of each second, frames and events.
+    Seconds,
+    /// Every packet and every decision too.
+    Packets,
+}
+
+/// What is known of a packet when it is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Label {
+    /// Which flow it belongs to.
+    pub flow: FlowId,
+    /// IP total length.
+    pub size: Bytes,
+    /// What the first bytes say.
+    pub protocol: Protocol,
+    /// What it carries, if it is RTP.
+    pub rtp: Option<RtpLabel>,
+}
+
+/// The RTP header of a packet, for the trace.
+#[derive(Clone, Copy, Debug)]
+pub struct RtpLabel {
+    /// Carried media.
+    pub kind: Kind,
+    /// SSRC.
+    pub ssrc: u32,
+    /// Payload type.
+    pub payload_type: u8,
+    /// Sequence number.
+    pub seq: u16,
+    /// Timestamp.
+    pub timestamp: u32,
+    /// Marker bit.
+    pub marker: bool,
+}
+
+/// Index of a flow in the trace: one direction between two participants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowId(pub u16);
+
+/// Handle of a packet between being sent and being delivered or dropped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PacketRecord {
+    row: u32,
+    flow: u16,
+    sent: Time,
+}
+
+#[derive(Clone, Default)]
+struct Second {
+    sent: (u64, u64),
+    delivered: (u64, u64),
+    dropped: u64,
+    delay: Option<(Time, Time, u64)>,
+}
+
+struct Flow {
+    text: u16,
+    seconds: Vec<Second>,
+    delays: Vec<u32>,
+}
+
+/// Collects everything that is observed.
+pub struct Recorder {
+    detail: Detail,
+    texts: Vec<String>,
+    flows: Vec<Flow>,
+    path_texts: Vec<u16>,
+    cause_texts: Vec<u16>,
+    protocol_texts: Vec<u16>,
+    kind_texts: Vec<u16>,
+    packets: Packets,
+    tables: Tables,
+}
+
+#[derive(Default)]
+struct Packets {
+    sent: Vec<i64>,
+    delivered: Vec<i64>,
+    dropped: Vec<i64>,
+    cause: Vec<u16>,
+    path: Vec<u16>,
+    flow: Vec<u16>,
+    size: Vec<i64>,
+    protocol: Vec<u16>,
+    kind: Vec<u16>,
+    ssrc: Vec<i64>,
+    payload_type: Vec<i64>,
+    seq: Vec<i64>,
+    timestamp: Vec<i64>,
+    marker: Vec<i64>,
+}
+
+/// The tables that are filled row by row.
+struct Tables {
+    outbound_rtp: Table,
+    inbound_rtp: Table,
+    remote_inbound_rtp: Table,
+    candidate_pair: Table,
+    frames: Table,
+    controller: Table,
+    events: Table,
+}
+
+fn int() -> Column {
+    Column::Int(Vec::new())
+}
+fn float() -> Column {
+    Column::Float(Vec::new())
+}
+fn text() -> Column {
+    Column::Text(Vec::new())
+}
+
+/// Which of the row-by-row tables a row belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stats {
+    /// `outbound_rtp`
+    Outbound,
+    /// `inbound_rtp`
+    Inbound,
+    /// `remote_inbound_rtp`
+    RemoteInbound,
+    /// `candidate_pair`
+    CandidatePair,
+}
+
+impl Tables {
+    fn new() -> Self {
+        let stream = |name, rest: &[(&'static str, Column)]| {
+            let mut columns = vec![
+                ("at_ns", int()),
+                ("participant", text()),
+                ("flow", text()),
+                ("ssrc", int()),
+                ("kind", text()),
+            ];
+            columns.extend_from_slice(rest);
+            Table::new(name, &columns)
+        };
+        let outbound = [
+            ("packetsSent", int()),
+            ("bytesSent", int()),
+            ("headerBytesSent", int()),
+            ("retransmittedPacketsSent", int()),
+            ("retransmittedBytesSent", int()),
+            ("targetBitrate", float()),
+            ("framesEncoded", int()),
+            ("keyFramesEncoded", int()),
+            ("framesSent", int()),
+            ("frameWidth", int()),
+            ("frameHeight", int()),
+            ("framesPerSecond", float()),
+            ("nackCount", int()),
+            ("pliCount", int()),
+        ];
+        let inbound = [
+            ("packetsReceived", int()),
+            ("packetsLost", int()),
+            ("bytesReceived", int()),
+            ("headerBytesReceived", int()),
+            ("jitter", float()),
+            ("framesReceived", int()),
+            ("framesDecoded", int()),
+            ("framesDropped", int()),
+            ("frameWidth", int()),
+            ("frameHeight", int()),
+            ("framesPerSecond", float()),
+            ("freezeCount", int()),
+            ("totalFreezesDuration", float()),
+            ("nackCount", int()),
+            ("pliCount", int()),
+            ("jitterBufferDelay", float()),
+            ("jitterBufferEmittedCount", int()),
+            ("retransmittedPacketsReceived", int()),
+        ];
+        let remote = [
+            ("roundTripTime", float()),
+            ("fractionLost", float()),
+            ("packetsLost", int()),
+            ("jitter", float()),
+        ];
+        let pair = [
+            ("at_ns", int()),
+            ("participant", text()),
+            ("flow", text()),
+            ("currentRoundTripTime", float()),
+            ("availableOutgoingBitrate", float()),
+            ("bytesSent", int()),
+            ("bytesReceived", int()),
+            ("packetsSent", int()),
+            ("packetsReceived", int()),
+        ];
+        let frames = [
+            ("flow", text()),
+            ("ssrc", int()),
+            ("rtp_timestamp", int()),
+            ("captured_ns", int()),
+            ("received_ns", int()),
+            ("rendered_ns", int()),
+            ("width", int()),
+            ("height", int()),
+            ("size_bytes", int()),
+        ];
+        let controller = [
+            ("at_ns", int()),
+            ("participant", text()),
+            ("flow", text()),
+            ("name", text()),
+            ("value", float()),
+        ];
+        let events = [
+            ("at_ns", int()),
+            ("participant", text()),
+            ("flow", text()),
+            ("event", text()),
+            ("detail", text()),
+        ];
+        Tables {
+            outbound_rtp: stream("outbound_rtp", &outbound),
+            inbound_rtp: stream("inbound_rtp", &inbound),
+            remote_inbound_rtp: stream("remote_inbound_rtp", &remote),
+            candidate_pair: Table::new("candidate_pair", &pair),
+            frames: Table::new("frames", &frames),
+            controller: Table::new("controller", &controller),
+            events: Table::new("events", &events),
+        }
+    }
+}
+
+impl Recorder {
+    /// An empty record of a run over the given flows and paths.
+    pub fn new(detail: Detail, flows: &[String], paths: &[String]) -> Self {
+        let mut recorder = Recorder {
+            detail,
+            texts: Vec::new(),
+            flows: Vec::new(),
+            path_texts: Vec::new(),
+            cause_texts: Vec::new(),
+            protocol_texts: Vec::new(),
+            kind_texts: Vec::new(),
+            packets: Packets::default(),
+            tables: Tables::new(),
+        };
+        for name in flows {
+            let text = recorder.text(name);
+            recorder.flows.push(Flow { text, seconds: Vec::new(), delays: Vec::new() });
+        }
+        recorder.path_texts = paths.iter().map(|name| recorder.text(name)).collect();
+        recorder.cause_texts = DropCause::ALL.iter().map(|c| recorder.text(c.name())).collect();
+        recorder.protocol_texts = PROTOCOLS.iter().map(|name| recorder.text(name)).collect();
+        recorder.kind_texts = Kind::ALL.iter().map(|k| recorder.text(k.name())).collect();
+        recorder
+    }
+
+    /// How much is kept.
+    pub fn detail(&self) -> Detail {
+        self.detail
+    }
+
+    /// The code of a text, new or known.
+    pub fn text(&mut self, text: &str) -> u16 {
+        let known = self.texts.iter().position(|t| t == text);
+        known.unwrap_or_else(|| {
+            self.texts.push(text.to_owned());
+            self.texts.len() - 1
+        }) as u16
+    }
+
+    /// The code of a kind of media.
+    pub fn kind_text(&self, kind: Kind) -> u16 {
+        self.kind_texts[kind as usize]
+    }
+
+    /// The code of a flow's name.
+    pub fn flow_text(&self, flow: FlowId) -> u16 {
+        self.flows[usize::from(flow.0)].text
+    }
+
+    /// A packet enters the network.
+    pub fn sent(&mut self, at: Time, label: &Label) -> PacketRecord {
+        let flow = &mut self.flows[usize::from(label.flow.0)];
+        let second = flow.second(at);
+        second.sent.0 += 1;
+        second.sent.1 += label.size.0;
+        let mut record = PacketRecord { row: 0, flow: label.flow.0, sent: at };
+        if self.detail == Detail::Packets {
+            record.row = self.packets.sent.len() as u32;
+            let text = flow.text;
+            let protocol = self.protocol_texts[label.protocol as usize];
+            let kind = label.rtp.map_or(NO_TEXT, |rtp| self.kind_texts[rtp.kind as usize]);
+            self.packets.push(at, label, text, protocol, kind);
+        }
+        record
+    }
+
+    /// A packet reached the other end.
+    pub fn delivered(&mut self, at: Time, record: PacketRecord, size: Bytes) {
+        let delay = at.saturating_sub(record.sent);
+        let flow = &mut self.flows[usize::from(record.flow)];
+        let bin = ((delay.0 / DELAY_BIN.0) as usize).min(MAX_DELAY_BINS - 1);
+        if flow.delays.len() <= bin {
+            flow.delays.resize(bin + 1, 0);
+        }
+        flow.delays[bin] += 1;
+        let second = flow.second(at);
+        second.delivered.0 += 1;
+        second.delivered.1 += size.0;
+        let (min, max, sum) = second.delay.unwrap_or((Time::MAX, Time::ZERO, 0));
+        second.delay = Some((min.min(delay), max.max(delay), sum + delay.0));
+        if self.detail == Detail::Packets {
+            self.packets.delivered[record.row as usize] = at.0 as i64;
+        }
+    }
+
+    /// A packet was dropped on the way.
+    pub fn dropped(&mut self, at: Time, record: PacketRecord, path: PathId, cause: DropCause) {
+        self.flows[usize::from(record.flow)].second(at).dropped += 1;
+        if self.detail == Detail::Packets {
+            let row = record.row as usize;
+            self.packets.dropped[row] = at.0 as i64;
+            self.packets.cause[row] = self.cause_texts[cause as usize];
+            self.packets.path[row] = self.path_texts[usize::from(path.0)];
+        }
+    }
+
+    /// A row of statistics, in the order of the columns of the table.
+    pub fn stats(&mut self, which: Stats, row: &[Cell]) {
+        match which {
+            Stats::Outbound => self.tables.outbound_rtp.push(row),
+            Stats::Inbound => self.tables.inbound_rtp.push(row),
+            Stats::RemoteInbound => self.tables.remote_inbound_rtp.push(row),
+            Stats::CandidatePair => self.tables.candidate_pair.push(row),
+        }
+    }
+
+    /// A picture was shown.
+    pub fn frame(&mut self, flow: FlowId, ssrc: u32, captured: Time, frame: &Rendered) {
+        let (width, height) = frame.resolution;
+        self.tables.frames.push(&[
+            Cell::Text(self.flows[usize::from(flow.0)].text),
+            Cell::Int(i64::from(ssrc)),
+            Cell::Int(frame.timestamp & 0xffff_ffff),
+            Cell::Int(captured.0 as i64),
+            Cell::Int(frame.received.0 as i64),
+            Cell::Int(frame.rendered.0 as i64),
+            Cell::Int(i64::from(width)),
+            Cell::Int(i64::from(height)),
+            Cell::Int(frame.size.0 as i64),
+        ]);
+    }
+
+    /// An internal value of a congestion control.
+    pub fn controller(&mut self, at: Time, participant: u16, flow: FlowId, name: u16, value: f64) {
+        let flow = Cell::Text(self.flow_text(flow));
+        let (at, name) = (Cell::Int(at.0 as i64), Cell::Text(name));
+        self.tables.controller.push(&[at, Cell::Text(participant), flow, name, Cell::Float(value)]);
+    }
+
+    /// Something happened to a participant.
+    pub fn event(&mut self, at: Time, participant: u16, flow: Option<FlowId>, event: &str) {
+        let flow = flow.map_or(NO_TEXT, |flow| self.flow_text(flow));
+        let (event, detail) = (self.text(event), self.text(""));
+        self.tables.events.push(&[
+            Cell::Int(at.0 as i64),
+            Cell::Text(participant),
+            Cell::Text(flow),
+            Cell::Text(event),
+            Cell::Text(detail),
+        ]);
+    }
+
+    /// All texts and all tables; seconds from 0 to `end` are all there, empty ones included.
+    pub fn finish(mut self, end: Time) -> (Vec<String>, Vec<Table>) {
+        let last = Time(end.0.saturating_sub(1));
+        for flow in &mut self.flows {
+            flow.second(last);
+        }
+        let mut tables = vec![self.flow_seconds(), self.delay_histogram()];
+        if self.detail == Detail::Packets {
+            tables.push(self.packets.into_table());
+        }
+        let t = self.tables;
+        tables.extend([t.outbound_rtp, t.inbound_rtp, t.remote_inbound_rtp, t.candidate_pair]);
+        tables.extend([t.frames, t.controller, t.events]);
+        (self.texts, tables)
+    }
+
+    fn flow_seconds(&self) -> Table {
+        let mut table = Table::new(
+            "flow_seconds",
+            &[
+                ("at_ns", int()),
+                ("flow", text()),
+                ("sent_packets", int()),
+                ("sent_bytes", int()),
+                ("delivered_packets", int()),
+                ("delivered_bytes", int()),
+                ("dropped_packets", int()),
+                ("one_way_delay_min_ms", float()),
+                ("one_way_delay_mean_ms", float()),
+                ("one_way_delay_max_ms", float()),
+            ],
+        );
+        for flow in &self.flows {
+            for (i, second) in flow.seconds.iter().enumerate() {
+                let ms = |ns: f64| Cell::Float(ns / 1e6);
+                let (min, mean, max) = match second.delay {
+                    Some((min, max, sum)) => {
+                        let mean = sum as f64 / second.delivered.0 as f64;
+                        (ms(min.0 as f64), ms(mean), ms(max.0 as f64))
+                    }
+                    None => (ms(f64::NAN), ms(f64::NAN), ms(f64::NAN)),
+                };
+                table.push(&[
+                    Cell::Int(i as i64 * 1_000_000_000),
+                    Cell::Text(flow.text),
+                    Cell::Int(second.sent.0 as i64),
+                    Cell::Int(second.sent.1 as i64),
+                    Cell::Int(second.delivered.0 as i64),
+                    Cell::Int(second.delivered.1 as i64),
+                    Cell::Int(second.dropped as i64),
+                    min,
+                    mean,
+                    max,
+                ]);
+            }
+        }
+        table
+    }
+
+    fn delay_histogram(&self) -> Table {
+        let columns = [("flow", text()), ("one_way_delay_ms", float()), ("packets", int())];
+        let mut table = Table::new("delay_histogram", &columns);
+        for flow in &self.flows {
+            for (bin, &packets) in flow.delays.iter().enumerate().filter(|(_, n)| **n > 0) {
+                let lower = bin as f64 / 10.0;
+                table.push(&[Cell::Text(flow.text), Cell::Float(lower), Cell::Int(packets.into())]);
+            }
+        }
+        table
+    }
+}
+
+impl Flow {
+    fn second(&mut self, at: Time) -> &mut Second {
+        let index = (at.0 / 1_000_000_000) as usize;
+        if self.seconds.len() <= index {
+            self.seconds.resize(index + 1, Second::default());
+        }
+        &mut self.seconds[index]
+    }
+}
+
+impl Packets {
+    fn push(&mut self, at: Time, label: &Label, flow: u16, protocol: u16, kind: u16) {
+        self.sent.push(at.0 as i64);
+        self.delivered.push(NO_INT);
+        self.dropped.push(NO_INT);
+        self.cause.push(NO_TEXT);
+        self.path.push(NO_TEXT);
+        self.flow.push(flow);
+        self.size.push(label.size.0 as i64);
+        self.protocol.push(protocol);
+        self.kind.push(kind);
+        let rtp = |value: fn(&RtpLabel) -> i64| label.rtp.as_ref().map_or(NO_INT, value);
+        self.ssrc.push(rtp(|r| i64::from(r.ssrc)));
+        self.payload_type.push(rtp(|r| i64::from(r.payload_type)));
+        self.seq.push(rtp(|r| i64::from(r.seq)));
+        self.timestamp.push(rtp(|r| i64::from(r.timestamp)));
+        self.marker.push(rtp(|r| i64::from(r.marker)));
+    }
+
+    fn into_table(self) -> Table {
+        Table {
+            name: "packets",
+            columns: vec![
+                ("sent_ns", Column::Int(self.sent)),
+                ("delivered_ns", Column::Int(self.delivered)),
+                ("dropped_ns", Column::Int(self.dropped)),
+                ("drop_cause", Column::Text(self.cause)),
+                ("drop_path", Column::Text(self.path)),
+                ("flow", Column::Text(self.flow)),
+                ("size_bytes", Column::Int(self.size)),
+                ("protocol", Column::Text(self.protocol)),
+                ("kind", Column::Text(self.kind)),
+                ("ssrc", Column::Int(self.ssrc)),
+                ("payload_type", Column::Int(self.payload_type)),
+                ("seq", Column::Int(self.seq)),
+                ("rtp_timestamp", Column::Int(self.timestamp)),
+                ("marker", Column::Int(self.marker)),
+            ],
+        }
+    }
+}

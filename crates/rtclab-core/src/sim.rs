@@ -1,0 +1,253 @@
+//! The event loop in virtual time.
+
+use crate::cc::UnknownAlgorithm;
+use crate::endpoint::{
+    Arrival, AudioConfig, Peer, PeerConfig, Port, Ssrcs, Wire, signalling_source, signalling_target,
+};
+use crate::media::encoder::VideoConfig;
+use crate::network::{Network, NetworkConfig, NetworkError, NodeId, derive_seed};
+use crate::record::{Detail, FlowId, Recorder, Table};
+use crate::units::Time;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Statistics are written at this interval.
+const STATS_INTERVAL: Time = Time::from_secs(1);
+/// Name of the node where servers live.
+const CORE: &str = "core";
+
+/// Which congestion control a participant uses.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CongestionControlConfig {
+    /// A name of [`crate::cc::NAMES`].
+    pub name: String,
+    /// Options of the algorithm.
+    #[serde(default)]
+    pub options: std::collections::BTreeMap<String, f64>,
+}
+
+/// Someone who takes part.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParticipantConfig {
+    /// Name, also of its node.
+    pub name: String,
+    /// When it joins.
+    pub join_ns: Time,
+    /// When it leaves.
+    pub leave_ns: Time,
+    /// Video that it sends.
+    pub video: Option<VideoConfig>,
+    /// Audio that it sends.
+    pub audio: Option<AudioConfig>,
+    /// How it controls its rate.
+    pub congestion_control: CongestionControlConfig,
+}
+
+/// A connection between two participants, media in both directions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionConfig {
+    /// Sends the offer.
+    pub a: String,
+    /// Answers.
+    pub b: String,
+    /// When it begins.
+    pub start_ns: Time,
+    /// When it ends.
+    pub end_ns: Time,
+}
+
+/// A run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimConfig {
+    /// How long.
+    pub duration_ns: Time,
+    /// All randomness comes from it.
+    pub seed: u64,
+    /// How much is kept.
+    pub record: Detail,
+    /// The network.
+    pub network: NetworkConfig,
+    /// Who takes part.
+    pub participants: Vec<ParticipantConfig>,
+    /// Who talks with whom.
+    pub connections: Vec<ConnectionConfig>,
+}
+
+/// Why a run could not begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimError {
+    /// The network is wrong.
+    Network(NetworkError),
+    /// The algorithm is unknown.
+    CongestionControl(UnknownAlgorithm),
+    /// A connection names someone who does not take part, or a node without a place in the network.
+    Unknown(String),
+}
+
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimError::Network(error) => error.fmt(f),
+            SimError::CongestionControl(error) => error.fmt(f),
+            SimError::Unknown(what) => f.write_str(what),
+        }
+    }
+}
+impl std::error::Error for SimError {}
+
+/// What a run leaves.
+pub struct SimResult {
+    /// Texts that the text columns refer to.
+    pub texts: Vec<String>,
+    /// The tables.
+    pub tables: Vec<Table>,
+}
+
+/// Runs a scenario in virtual time. Same configuration, same result, byte for byte.
+///
+/// # Errors
+/// See [`SimError`]; nothing fails once the run has begun.
+pub fn simulate(config: &SimConfig) -> Result<SimResult, SimError> {
+    let mut sim = Simulation::new(config)?;
+    sim.run(config.duration_ns);
+    let (texts, tables) = sim.wire.recorder.finish(config.duration_ns);
+    Ok(SimResult { texts, tables })
+}
+
+struct Simulation {
+    wire: Wire,
+    peers: Vec<Peer>,
+    timeouts: Vec<Time>,
+    /// Peer by `node * nodes + remote node`, plus one; 0 for none.
+    peer_of: Vec<u16>,
+    nodes: usize,
+    core: NodeId,
+}
+
+impl Simulation {
+    fn new(config: &SimConfig) -> Result<Self, SimError> {
+        let network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
+            .map_err(SimError::Network)?;
+        let nodes = network.nodes().len();
+        let node = |name: &str| {
+            let index = network.nodes().iter().position(|n| n == name);
+            index.map(|i| NodeId(i as u16)).ok_or_else(|| {
+                SimError::Unknown(format!(
+                    "`{name}` is no node of the network; known: {:?}",
+                    network.nodes()
+                ))
+            })
+        };
+        let core = node(CORE)?;
+        let mut flows = Vec::new();
+        for connection in &config.connections {
+            flows.push(format!("{}->{}", connection.a, connection.b));
+            flows.push(format!("{}->{}", connection.b, connection.a));
+        }
+        let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
+        let mut recorder = Recorder::new(config.record, &flows, &paths);
+        let mut peers = Vec::new();
+        let mut peer_of = vec![0; nodes * nodes];
+        for (i, connection) in config.connections.iter().enumerate() {
+            let ports = [(0, &connection.a, &connection.b), (1, &connection.b, &connection.a)];
+            for (side, from, to) in ports {
+                let index = 2 * i + side;
+                let port = Port { from: node(from)?, to: node(to)?, flow: FlowId(index as u16) };
+                let back = Port { from: port.to, to: port.from, flow: FlowId((index ^ 1) as u16) };
+                let local = participant(config, from)?;
+                let remote = participant(config, to)?;
+                let seed = |index: usize| derive_seed(config.seed, 1 + index as u64);
+                let peer = PeerConfig {
+                    video: local.video,
+                    audio: local.audio,
+                    congestion_control: local.congestion_control.name.clone(),
+                    participant: recorder.text(from),
+                    core,
+                    offerer: side == 0,
+                    start: connection.start_ns.max(local.join_ns).max(remote.join_ns),
+                    end: connection.end_ns.min(local.leave_ns).min(remote.leave_ns),
+                    seed: seed(index),
+                };
+                let ssrcs = (Ssrcs::of(index), Ssrcs::of(index ^ 1));
+                let peer = Peer::new(peer, port, back, ssrcs, seed(index ^ 1))
+                    .map_err(SimError::CongestionControl)?;
+                peers.push(peer);
+                peer_of[usize::from(port.from.0) * nodes + usize::from(port.to.0)] =
+                    index as u16 + 1;
+            }
+        }
+        let timeouts = peers.iter().map(|peer| peer.poll_timeout().unwrap_or(Time::MAX)).collect();
+        Ok(Simulation { wire: Wire::new(network, recorder), peers, timeouts, peer_of, nodes, core })
+    }
+
+    fn run(&mut self, duration: Time) {
+        let mut next_stats = STATS_INTERVAL;
+        let mut last = Time::ZERO;
+        loop {
+            let wire = self.wire.poll_timeout().unwrap_or(Time::MAX);
+            let (peer, timeout) = earliest(&self.timeouts);
+            let next = wire.min(timeout).min(next_stats);
+            // Something handed over just now may have been due before.
+            let now = next.max(last);
+            if now > duration {
+                return;
+            }
+            last = now;
+            if next == wire {
+                while let Some(arrival) = self.wire.poll(now) {
+                    self.deliver(arrival);
+                }
+            } else if next == timeout {
+                self.peers[peer].handle_timeout(now, &mut self.wire);
+                self.update_timeout(peer);
+            } else {
+                for peer in &mut self.peers {
+                    peer.write_stats(now, &mut self.wire);
+                }
+                next_stats += STATS_INTERVAL;
+            }
+        }
+    }
+
+    fn deliver(&mut self, arrival: Arrival) {
+        let Arrival { at, from, to, bytes, size } = arrival;
+        if to == self.core {
+            if let (Some(source), Some(target)) =
+                (signalling_source(&bytes), signalling_target(&bytes))
+                && source == from
+            {
+                self.wire.send_signalling(at, self.core, target, bytes, size);
+            }
+            return;
+        }
+        let remote = if from == self.core { signalling_source(&bytes) } else { Some(from) };
+        let peer = remote.and_then(|remote| {
+            let slot = usize::from(to.0) * self.nodes + usize::from(remote.0);
+            usize::from(*self.peer_of.get(slot)?).checked_sub(1)
+        });
+        if let Some(peer) = peer {
+            self.peers[peer].handle_datagram(at, &bytes, size, &mut self.wire);
+            self.update_timeout(peer);
+        }
+        self.wire.recycle(bytes);
+    }
+
+    fn update_timeout(&mut self, peer: usize) {
+        self.timeouts[peer] = self.peers[peer].poll_timeout().unwrap_or(Time::MAX);
+    }
+}
+
+fn earliest(timeouts: &[Time]) -> (usize, Time) {
+    let found = timeouts.iter().copied().enumerate().min_by_key(|(_, at)| *at);
+    found.unwrap_or((0, Time::MAX))
+}
+
+fn participant<'a>(config: &'a SimConfig, name: &str) -> Result<&'a ParticipantConfig, SimError> {
+    config.participants.iter().find(|p| p.name == name).ok_or_else(|| {
+        SimError::Unknown(format!("connection names `{name}`, who is no participant"))
+    })
+}

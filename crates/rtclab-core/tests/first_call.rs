@@ -1,0 +1,98 @@
+//! Two participants over one link each: the whole simulator, from bytes to pictures.
+
+use rtclab_core::record::{Column, Table};
+use rtclab_core::sim::{SimResult, simulate};
+use support::{LINK, call};
+
+mod support;
+
+fn table<'a>(result: &'a SimResult, name: &str) -> &'a Table {
+    result.tables.iter().find(|t| t.name == name).expect("the table")
+}
+
+fn ints<'a>(table: &'a Table, name: &str) -> &'a [i64] {
+    match &table.columns.iter().find(|c| c.0 == name).expect("the column").1 {
+        Column::Int(values) => values,
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+fn texts<'a>(result: &'a SimResult, table: &'a Table, name: &str) -> Vec<&'a str> {
+    match &table.columns.iter().find(|c| c.0 == name).expect("the column").1 {
+        Column::Text(codes) => codes
+            .iter()
+            .map(|code| result.texts.get(usize::from(*code)).map_or("", String::as_str))
+            .collect(),
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+/// Delivered rate of a flow in kbit/s over the last 30 of 60 seconds.
+fn rate_kbps(result: &SimResult, flow: &str) -> f64 {
+    let table = table(result, "flow_seconds");
+    let flows = texts(result, table, "flow");
+    let (at, bytes) = (ints(table, "at_ns"), ints(table, "delivered_bytes"));
+    let sum: i64 = (0..flows.len())
+        .filter(|&i| flows[i] == flow && at[i] >= 30_000_000_000)
+        .map(|i| bytes[i])
+        .sum();
+    sum as f64 * 8.0 / 30e3
+}
+
+#[test]
+fn each_direction_uses_70_to_100_percent_of_a_1_mbps_link() {
+    let result = simulate(&call(LINK, 60, 1)).expect("a run");
+    for flow in ["alice->bob", "bob->alice"] {
+        let rate = rate_kbps(&result, flow);
+        assert!((700.0..1000.0).contains(&rate), "{flow}: {rate} kbit/s");
+    }
+}
+
+#[test]
+fn an_unlimited_link_gives_the_encoder_its_maximum() {
+    // 1700 kbit/s of media; headers of 64 bytes on 1.17 kB packets add 5 to 8 %
+    let free = r#""delay": {"kind": "constant", "ns": 25000000}"#;
+    let result = simulate(&call(free, 60, 1)).expect("a run");
+    let rate = rate_kbps(&result, "alice->bob");
+    assert!((1700.0..1860.0).contains(&rate), "{rate} kbit/s");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_tables_and_another_seed_gives_others() {
+    let run = |seed| simulate(&call(LINK, 10, seed)).expect("a run").tables;
+    // Floats may be NaN, which differs from itself: compare what is printed.
+    let print = |seed| format!("{:?}", run(seed));
+    assert_eq!(print(1), print(1));
+    assert_ne!(print(1), print(2));
+}
+
+#[test]
+fn every_packet_is_delivered_dropped_or_still_on_its_way() {
+    let lossy = format!(r#"{LINK}, "loss": {{"p": 0.0, "r": 1.0, "h": 0.95, "k": 0.95}}"#);
+    let result = simulate(&call(&lossy, 30, 3)).expect("a run");
+    let packets = table(&result, "packets");
+    let (delivered, dropped) = (ints(packets, "delivered_ns"), ints(packets, "dropped_ns"));
+    let sent = ints(packets, "sent_ns");
+    for i in 0..sent.len() {
+        assert!(delivered[i] < 0 || dropped[i] < 0, "packet {i} was delivered and dropped");
+        let left = delivered[i].max(dropped[i]);
+        // 25 ms of delay, at most 300 ms of queue and one packet in service
+        assert!(left >= sent[i] || (left < 0 && sent[i] > 29_500_000_000), "packet {i}");
+    }
+    let lost = dropped.iter().filter(|at| **at >= 0).count() as f64 / sent.len() as f64;
+    assert!((0.04..0.06).contains(&lost), "{lost}");
+}
+
+#[test]
+fn pictures_are_shown_thirty_times_a_second_and_the_call_is_set_up_within_a_second() {
+    let result = simulate(&call(LINK, 60, 1)).expect("a run");
+    let frames = table(&result, "frames");
+    let count = ints(frames, "rendered_ns").len() as f64 / 2.0 / 60.0;
+    assert!((28.0..31.0).contains(&count), "{count} frames/s");
+    let events = table(&result, "events");
+    let names = texts(&result, events, "event");
+    let first = names.iter().position(|n| *n == "first_frame").expect("a first frame");
+    let at = ints(events, "at_ns")[first];
+    // offer, answer, check, two round trips of DTLS, a frame: at least six times 25 ms
+    assert!((150_000_000..1_000_000_000).contains(&at), "{at} ns");
+}

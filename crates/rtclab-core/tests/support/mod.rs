@@ -1,0 +1,49 @@
+//! A scenario for tests and benches.
+
+use rtclab_core::sim::SimConfig;
+
+/// A two-way call of 640x480 at 30/s over access links with the given up paths.
+pub fn call(up: &str, seconds: u64, seed: u64) -> SimConfig {
+    let paths: Vec<String> = ["alice", "bob"]
+        .iter()
+        .flat_map(|name| {
+            [format!(r#"{{"name": "{name}.up", {up}}}"#), format!(r#"{{"name": "{name}.down"}}"#)]
+        })
+        .collect();
+    let mut routes = Vec::new();
+    for from in ["alice", "bob", "core"] {
+        for to in ["alice", "bob", "core"] {
+            if from != to {
+                let up = (from != "core").then(|| format!(r#""{from}.up""#));
+                let down = (to != "core").then(|| format!(r#""{to}.down""#));
+                let hops: Vec<String> = up.into_iter().chain(down).collect();
+                let hops = hops.join(", ");
+                routes.push(format!(r#"{{"from": "{from}", "to": "{to}", "paths": [{hops}]}}"#));
+            }
+        }
+    }
+    let end = seconds * 1_000_000_000;
+    let video = r#"{"width": 640, "height": 480, "frame_rate": 30.0, "min_bps": 30000, "max_bps": 1700000, "start_bps": 300000}"#;
+    let participants: Vec<String> = ["alice", "bob"]
+        .iter()
+        .map(|name| {
+            format!(
+                r#"{{"name": "{name}", "join_ns": 0, "leave_ns": {end}, "video": {video}, "audio": null, "congestion_control": {{"name": "goog-cc"}}}}"#
+            )
+        })
+        .collect();
+    let json = format!(
+        r#"{{"duration_ns": {end}, "seed": {seed}, "record": "packets",
+            "network": {{"nodes": ["alice", "bob", "core"], "paths": [{}], "routes": [{}]}},
+            "participants": [{}],
+            "connections": [{{"a": "alice", "b": "bob", "start_ns": 0, "end_ns": {end}}}]}}"#,
+        paths.join(", "),
+        routes.join(", "),
+        participants.join(", ")
+    );
+    serde_json::from_str(&json).expect("a valid configuration")
+}
+
+/// 1 Mbit/s, 25 ms and a queue of 300 ms on each uplink; downlinks without limit.
+pub const LINK: &str = r#""capacity": {"kind": "constant", "bps": 1000000},
+    "queue": {"kind": "time", "limit": 300000000}, "delay": {"kind": "constant", "ns": 25000000}"#;

@@ -1,0 +1,38 @@
+//! `simulate`: configuration in as JSON, tables out as arrays.
+
+use numpy::IntoPyArray;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use rtclab_core::record::Column;
+use rtclab_core::sim::{SimConfig, SimResult};
+
+/// Runs a scenario in virtual time; releases the GIL while it runs.
+///
+/// Returns a dictionary from table to a dictionary from column to values: int64 and float64 arrays,
+/// or for text columns a pair of uint16 codes (65535 for null) and the list of texts.
+///
+/// Raises ValueError when the configuration cannot be run; the message names the field.
+#[pyfunction]
+pub(crate) fn simulate<'py>(py: Python<'py>, config: &str) -> PyResult<Bound<'py, PyDict>> {
+    let result = py
+        .detach(|| {
+            let config: SimConfig = serde_json::from_str(config).map_err(|e| e.to_string())?;
+            rtclab_core::sim::simulate(&config).map_err(|e| e.to_string())
+        })
+        .map_err(PyValueError::new_err)?;
+    let SimResult { texts, tables } = result;
+    let out = PyDict::new(py);
+    for table in tables {
+        let columns = PyDict::new(py);
+        for (name, column) in table.columns {
+            match column {
+                Column::Int(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::Float(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::Text(codes) => columns.set_item(name, (codes.into_pyarray(py), &texts))?,
+            }
+        }
+        out.set_item(table.name, columns)?;
+    }
+    Ok(out)
+}
