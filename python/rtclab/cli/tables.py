@@ -170,7 +170,7 @@ def _with_interval(value: float | None, half_width: float | None) -> str:
 def _in_words(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(" ".join(map(str, item)) if isinstance(item, list) else str(item) for item in value)
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _right(*headings: str) -> list[tuple[str, str]]:

@@ -100,10 +100,13 @@ class Participant(Table):
 
 
 class Call(Table):
-    """Who talks with whom: ``p2p`` joins each pair directly, media in both directions."""
+    """Who talks with whom: ``p2p`` joins each pair directly, media in both directions.
+
+    Left out, ``participants`` is everybody.
+    """
 
     kind: Literal["p2p"] = "p2p"
-    participants: Annotated[list[str], Field(min_length=2)]
+    participants: Annotated[list[str], Field(min_length=2)] = []
 
 
 class Bottleneck(PathSpec):
@@ -116,7 +119,10 @@ class Bottleneck(PathSpec):
 
 
 class Scenario(Table):
-    """One experiment, read from TOML; see ``Scenario.load``."""
+    """One experiment, read from TOML; see ``Scenario.load``.
+
+    Without ``calls`` there is one call of all participants. Without ``video`` or ``audio`` nobody sends it.
+    """
 
     name: str
     title: str = ""
@@ -126,7 +132,7 @@ class Scenario(Table):
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     record: Literal["packets", "seconds"] = "packets"
     participants: Annotated[dict[str, Participant], Field(min_length=2)]
-    calls: Annotated[list[Call], Field(min_length=1)]
+    calls: Annotated[list[Call], Field(min_length=1)] = []
     video: Video | None = None
     audio: Audio | None = None
     congestion_control: CongestionControl = CongestionControl()
@@ -175,9 +181,9 @@ class Scenario(Table):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        errors = [*self._name_errors(), *self._call_errors(), *self._route_errors()]
         if not self.duration.ns:
-            errors.append(FieldError("a run of no length", key="duration"))
+            raise FieldError("a run of no length", key="duration")
+        errors = [*self._name_errors(), *self._call_errors(), *self._route_errors()]
         if not any(self.video_of(name) or self.audio_of(name) for name in self.participants):
             errors.append(
                 FieldError("nobody sends anything", hint="add a table [video] or [audio]", key="participants")

@@ -1,0 +1,30 @@
+"""Scenarios from text, and the errors that they give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rtclab.errors import BadInput
+from rtclab.scenario import Scenario
+
+TWO_PEOPLE = """
+name = "two"
+duration = "60 s"
+[participants.alice]
+[participants.bob]
+[video]
+"""
+
+
+def scenario(tmp_path: Path, text: str = "", *changes: str, base: str = TWO_PEOPLE) -> Scenario:
+    (tmp_path / "my.toml").write_text(base + text)
+    return Scenario.load(tmp_path / "my.toml", changes)
+
+
+def error(tmp_path: Path, text: str = "", *changes: str, base: str = TWO_PEOPLE) -> str:
+    """What the user reads, with the directory of the test left out."""
+    with pytest.raises(BadInput) as caught:
+        scenario(tmp_path, text, *changes, base=base)
+    return str(caught.value).replace(f"{tmp_path}/", "")

@@ -1,0 +1,58 @@
+"""A backend that needs neither simulator nor browser: it leaves a trace with one packet per second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from rtclab.backend import manifest
+from rtclab.errors import CallFailed, UnsupportedScenario
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace
+
+
+class StubBackend:
+    """Fails, or is interrupted, in the repeats that the test names; ``ran`` lists what was asked of it."""
+
+    name = "stub"
+    parallel = True
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[int, int]] = []
+        self.failing: set[int] = set()
+        self.crashing: set[int] = set()
+        self.interrupted_in: int | None = None
+
+    def check(self, scenario: Scenario) -> None:
+        if scenario.audio is not None:
+            raise UnsupportedScenario("audio", "the stub has no microphone")
+
+    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+        self.ran.append((repeat, seed))
+        if repeat == self.interrupted_in:
+            (out / "browser.log").write_text("half a line")
+            raise KeyboardInterrupt
+        if repeat in self.failing:
+            (out / "browser.log").write_text("no camera")
+            raise CallFailed("alice: the page reported `no camera`", hint="plug one in")
+        if repeat in self.crashing:
+            raise ZeroDivisionError("division by zero")
+        seconds = range(int(scenario.duration.s))
+        flow_seconds = pl.DataFrame(
+            [
+                {
+                    "at_ns": second * 10**9,
+                    "flow": flow.name,
+                    "sent_packets": 100,
+                    "sent_bytes": 100_000,
+                    "delivered_packets": 100,
+                    "delivered_bytes": 100_000,
+                    "dropped_packets": 0,
+                }
+                for second in seconds
+                for flow in scenario.flows()
+            ]
+        )
+        tables = {"flow_seconds": flow_seconds, "paths": scenario.paths_table()}
+        return Trace.write(out, tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))

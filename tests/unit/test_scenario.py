@@ -1,0 +1,285 @@
+"""Scenarios: units, errors as sentences, and changes from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenario_text import TWO_PEOPLE, error, scenario
+
+from rtclab.errors import BadInput, FieldError, ScenarioError
+from rtclab.scenario import Bitrate, Duration, PathSpec, Probability, QueueLimit, Ratio, Scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "bps"),
+    [
+        ("1 bit/s", 1),
+        ("300 kbit/s", 300_000),
+        ("2.5 Mbit/s", 2_500_000),
+        ("1Gbit/s", 10**9),
+        (" 0 bit/s ", 0),
+    ],
+)
+def test_rates_count_in_thousands(text: str, bps: int) -> None:
+    assert Bitrate.parse(text).bps == bps
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [("7 ns", 7), ("1.5 us", 1500), ("25 ms", 25_000_000), ("0.1 s", 10**8), ("2 min", 120 * 10**9)],
+)
+def test_times_are_held_in_nanoseconds(text: str, ns: int) -> None:
+    assert Duration.parse(text).ns == ns
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "limit"),
+    [
+        ("300 ms", "time", 300_000_000),
+        ("20 packets", "packets", 20),
+        ("30000 B", "bytes", 30_000),
+        ("30 kB", "bytes", 30_000),
+    ],
+)
+def test_a_queue_limit_is_a_time_or_packets_or_bytes(text: str, kind: str, limit: int) -> None:
+    assert QueueLimit.parse(text) == QueueLimit(kind, limit)
+
+
+def test_a_ratio_is_written_in_per_cent_and_a_probability_also_as_a_number() -> None:
+    assert Ratio.parse("2 %").value == 0.02
+    assert Probability.parse("2 %").value == Probability.parse(0.02).value == 0.02
+
+
+@pytest.mark.parametrize(
+    "quantity",
+    [
+        Bitrate(1_700_000),
+        Bitrate(1),
+        Duration(0),
+        Duration(90 * 10**9),
+        Duration(1),
+        Ratio(0.02),
+        QueueLimit("bytes", 1500),
+        QueueLimit("packets", 20),
+        QueueLimit("time", 500_000),
+        QueueLimit("time", 0),
+    ],
+)
+def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
+    assert type(quantity).parse(str(quantity)) == quantity
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message", "hint"),
+    [
+        (
+            Bitrate,
+            "2.5 Mbps",
+            "unknown rate unit in `2.5 Mbps`; expected bit/s, kbit/s, Mbit/s or Gbit/s",
+            "write `2.5 Mbit/s`",
+        ),
+        (
+            Bitrate,
+            "1 furlong",
+            "unknown rate unit in `1 furlong`; expected bit/s, kbit/s, Mbit/s or Gbit/s",
+            "for example `1 Mbit/s`",
+        ),
+        (Duration, 25, "no unit in `25`; expected ns, us, ms, s or min", "write `25 ms` or `25 s`"),
+        (Duration, "25 sec", "unknown time unit in `25 sec`; expected ns, us, ms, s or min", "write `25 s`"),
+        (
+            Duration,
+            "-1 s",
+            "cannot read `-1 s` as a time; expected a number and a unit (ns, us, ms, s or min)",
+            "for example `25 ms`",
+        ),
+        (Duration, "0.5 ns", "`0.5 ns` is not a whole multiple of 1 ns", None),
+        (Ratio, 0.02, "no unit in `0.02`; expected %", "write `2 %`"),
+        (Ratio, "101 %", "`101 %` is more than everything; expected 0 % to 100 %", None),
+        (Probability, 1.5, "`1.5` is no probability; expected 0 to 1, or 0 % to 100 %", None),
+        (
+            QueueLimit,
+            "20 pkts",
+            "unknown queue limit unit in `20 pkts`; expected ns, us, ms, s, packets, B, kB or MB",
+            "write `20 packets`",
+        ),
+        (QueueLimit, "1.5 packets", "`1.5 packets` is not a whole multiple of one packet", None),
+        (Bitrate, True, "expected a rate such as `1 Mbit/s`; got `True`", None),
+    ],
+)
+def test_a_wrong_quantity_says_what_was_expected(
+    kind: Any, text: object, message: str, hint: str | None
+) -> None:
+    with pytest.raises(FieldError) as caught:
+        kind.parse(text)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_an_error_names_file_field_and_value_and_its_hint_stands_on_a_line_of_its_own(tmp_path: Path) -> None:
+    assert error(tmp_path, '[link]\nup = { capacity = "2.5 Mbps" }') == (
+        "my.toml: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
+        "expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
+        "  hint: write `2.5 Mbit/s`"
+    )
+
+
+def test_an_unknown_key_names_the_closest_known_one(tmp_path: Path) -> None:
+    assert error(tmp_path, '[link]\nup = { capcity = "1 Mbit/s" }') == (
+        "my.toml: link.up.capcity: unknown key; expected capacity, queue, delay, jitter or loss\n"
+        "  hint: did you mean `capacity`?"
+    )
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    text = '[link]\nup = { capacity = "1", delay = 3 }\n[audio]\nframe = "x"'
+    fields = [line.split(": ")[1] for line in error(tmp_path, text).splitlines() if "hint" not in line]
+    assert sorted(fields) == ["audio.frame", "link.up.capacity", "link.up.delay"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('record = "packet"', "record: unknown value `packet`; expected `packets` or `seconds`"),
+        ("repeats = 0", "repeats: should be greater than or equal to 1; got `0`"),
+        ('repeats = "3"', "repeats: should be a valid integer; got `3`"),
+        ('duration = "0 s"', "duration: a run of no length"),
+        ('name = "My Call"', "name: `My Call` cannot name a run directory"),
+        ("link = 3", "link: expected a table; got `3`"),
+        ("[participants.core]", "participants.core: `core` cannot be used as a name"),
+        ("[participants.Carol]", "participants.Carol: `Carol` cannot be used as a name"),
+        (
+            '[participants.carol]\njoin = "60 s"',
+            "calls.0.participants: alice and carol are never there at the same time",
+        ),
+        (
+            '[[calls]]\nparticipants = ["alice", "bobby"]',
+            "calls.0.participants: unknown participant `bobby`\n  hint: did you mean `bob`?",
+        ),
+        ("[[calls]]\n[[calls]]", "calls.1.participants: alice and bob are joined more than once"),
+        ('[[calls]]\nkind = "sfu"', "calls.0.kind: unknown value `sfu`; expected `p2p`"),
+        (
+            '[link]\nup = { delay = "1 ms" }\nboth = { delay = "1 ms" }',
+            "link.both: cannot stand beside up or down",
+        ),
+        ('[link]\nup = { queue = "1 s" }', "link.up.queue: a queue of `1 s` without capacity never fills"),
+        (
+            '[link]\nup = { capacity = "0 bit/s" }',
+            "link.up.capacity: a constant capacity of 0 bit/s lets nothing through",
+        ),
+        (
+            '[link]\nup = { capacity = { steps = [["0 s", "1 Mbit/s"], ["0 s", "2 Mbit/s"]] } }',
+            "link.up.capacity.steps.1: `0 s` is not after `0 s`; expected times that rise",
+        ),
+        (
+            "[link.up.delay]\nramp = 'linear'\nfrom = '1 ms'\nto = '2 ms'\nstart = '3 s'\nend = '3 s'",
+            "link.up.delay.end: `3 s` is not after start = `3 s`",
+        ),
+        ('[link]\nup = { delay = { ramp = "linear" } }', "link.up.delay.from: missing"),
+        ("[link]\nup = { loss = { p = 0.1 } }", "link.up.loss.r: missing"),
+        ('[link]\nup = { capacity = { trace = "a.txt" } }', "link.up.capacity.trace: cannot read `a.txt`"),
+        (
+            '[bottlenecks.hall]\nroutes = ["alice->eve"]',
+            "bottlenecks.hall.routes.0: cannot read `alice->eve`",
+        ),
+        (
+            "[participants.alice.video]\nmin_bitrate = '1 Mbit/s'",
+            "participants.alice.video.start_bitrate: `300 kbit/s` is not between",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str, message: str) -> None:
+    key = text.split(" =")[0]
+    base = "\n".join(line for line in TWO_PEOPLE.splitlines() if not line.startswith(f"{key} ="))
+    if text.startswith("["):
+        text, base = base + "\n" + text, ""
+    assert error(tmp_path, base, base=text + "\n").startswith(f"my.toml: {message}")
+
+
+def test_a_call_in_which_nobody_sends_is_refused(tmp_path: Path) -> None:
+    assert error(tmp_path, "", "video=false").startswith("my.toml: participants: nobody sends anything")
+
+
+def test_broken_toml_is_reported_with_its_line(tmp_path: Path) -> None:
+    message = error(tmp_path, base="name = \n")
+    assert message.startswith("my.toml: not TOML: ")
+    assert "line 1" in message
+
+
+def test_an_unknown_scenario_names_the_closest_one() -> None:
+    with pytest.raises(BadInput, match=r"no scenario `firs-call`.*\n  hint: did you mean `first-call`\?"):
+        Scenario.load("firs-call")
+
+
+def test_changes_reach_any_field_and_need_no_quotes(tmp_path: Path) -> None:
+    changed = scenario(
+        tmp_path,
+        "",
+        "duration=20s",
+        "repeats=3",
+        "link.up.capacity=2 Mbit/s",
+        "participants.bob.video.max_bitrate=1 Mbit/s",
+        "calls=[{}]",
+        "calls.0.kind=p2p",
+        "record='seconds'",
+    )
+    assert (changed.duration, changed.repeats, changed.record) == (Duration(20 * 10**9), 3, "seconds")
+    assert changed.link.up.capacity == Bitrate(2_000_000)
+    bob, alice = changed.video_of("bob"), changed.video_of("alice")
+    assert bob is not None
+    assert alice is not None
+    assert (bob.max_bitrate.bps, alice.max_bitrate.bps) == (1_000_000, 1_700_000)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("duration", "--set: cannot read `duration`; expected path.to.field=value"),
+        ("=3", "--set: cannot read `=3`; expected path.to.field=value"),
+        ("duration.x=3", "--set: duration.x: duration is `60 s`, not a table"),
+        ("calls.1.kind=p2p", "--set: calls.1.kind: `1` is no element; expected 0 to 0"),
+        ("calls.one=p2p", "--set: calls.one: `one` is no element; expected 0 to 0"),
+        ("linkk.up.delay=1 ms", "my.toml: linkk: unknown key; expected name, title"),
+    ],
+)
+def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, change: str, message: str) -> None:
+    assert error(tmp_path, "[[calls]]", change).startswith(message)
+
+
+def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:
+    assert PathSpec.parse("capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %") == PathSpec(
+        capacity=Bitrate(10**6),
+        delay=Duration(25 * 10**6),
+        queue=QueueLimit("time", 3 * 10**8),
+        loss=Ratio(0.02),
+    )
+    assert PathSpec.parse("") == PathSpec()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "capcity 1 Mbit/s",
+            "--up: capcity: unknown key; expected capacity, queue, delay, jitter or loss\n"
+            "  hint: did you mean `capacity`?",
+        ),
+        (
+            "delay 25",
+            "--up: delay: no unit in `25`; expected ns, us, ms, s or min\n  hint: write `25 ms` or `25 s`",
+        ),
+        ("delay 1 ms, delay 2 ms", "--up: delay: given twice"),
+    ],
+)
+def test_a_wrong_path_on_the_command_line_names_its_option(text: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        PathSpec.parse(text, origin="--up")
+    assert str(caught.value) == message
+
+
+def test_the_schema_shows_quantities_as_texts_with_their_units() -> None:
+    schema: Any = Scenario.json_schema()
+    video = schema["$defs"]["Video"]["properties"]["max_bitrate"]
+    assert (video["type"], video["default"]) == ("string", "1.7 Mbit/s")
+    assert schema["required"] == ["name", "duration", "participants"]
+    assert schema["additionalProperties"] is False

@@ -1,0 +1,248 @@
+"""The network, flows and seeds that a scenario describes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenario_text import error, scenario
+
+from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
+
+
+def test_a_participants_tables_are_laid_over_those_of_the_scenario(tmp_path: Path) -> None:
+    changed = scenario(
+        tmp_path,
+        """
+        [link]
+        up = { capacity = "1 Mbit/s", delay = "25 ms" }
+        [participants.carol]
+        video = false
+        link = { up = { delay = "1 ms" } }
+        [participants.dave]
+        link = { both = { delay = "7 ms" } }
+        """,
+    )
+    assert changed.video_of("carol") is None
+    assert changed.link_of("carol").up == PathSpec(capacity=Bitrate(10**6), delay=Duration(10**6))
+    assert changed.link_of("dave").up == PathSpec()
+    assert changed.link_of("dave").both == PathSpec(delay=Duration(7 * 10**6))
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_scenario_loads_and_survives_being_written_as_json(name: str) -> None:
+    loaded = Scenario.load(name)
+    assert loaded.name == name.replace("/", "-")
+    assert loaded.title
+    assert Scenario.model_validate_json(loaded.model_dump_json()) == loaded
+
+
+def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_nothing() -> None:
+    network: Any = Scenario.load("first-call").network()
+    access = {
+        "capacity": {"kind": "constant", "bps": 1_000_000},
+        "queue": {"kind": "time", "limit": 300_000_000},
+        "delay": {"kind": "constant", "ns": 25_000_000},
+        "jitter": None,
+        "loss": None,
+    }
+    ideal = {
+        "capacity": None,
+        "queue": None,
+        "delay": {"kind": "constant", "ns": 0},
+        "jitter": None,
+        "loss": None,
+    }
+    assert network["nodes"] == ["alice", "bob", "core"]
+    assert network["paths"] == [
+        {"name": "alice.up", **access},
+        {"name": "alice.down", **access},
+        {"name": "bob.up", **access},
+        {"name": "bob.down", **access},
+        {"name": "core.up", **ideal},
+        {"name": "core.down", **ideal},
+    ]
+    assert network["routes"] == [
+        {"from": "alice", "to": "bob", "paths": ["alice.up", "bob.down"]},
+        {"from": "alice", "to": "core", "paths": ["alice.up", "core.down"]},
+        {"from": "bob", "to": "alice", "paths": ["bob.up", "alice.down"]},
+        {"from": "bob", "to": "core", "paths": ["bob.up", "core.down"]},
+        {"from": "core", "to": "alice", "paths": ["core.up", "alice.down"]},
+        {"from": "core", "to": "bob", "paths": ["core.up", "bob.down"]},
+    ]
+
+
+def test_the_comparison_scenarios_put_their_whole_limit_on_the_uplink() -> None:
+    for name in ("1mbit", "500kbit", "100mbit", "loss"):
+        link = Scenario.load(f"sim-vs-live/{name}").link
+        assert link.down == PathSpec()
+        assert link.up.capacity is not None
+
+
+def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
+    (tmp_path / "two.mahimahi").write_text("5\n10\n")
+    loaded = scenario(
+        tmp_path,
+        """
+        [link.up]
+        capacity = { steps = [["0 s", "1 Mbit/s"], ["40 s", "2.5 Mbit/s"]] }
+        queue = "20 packets"
+        delay = { steps = [["0 s", "1 ms"], ["2 s", "3 ms"]] }
+        jitter = "5 ms"
+        loss = "2 %"
+        [link.down]
+        capacity = { trace = "two.mahimahi" }
+        queue = "30 kB"
+        delay = { ramp = "exponential", from = "1 ms", to = "8 ms", start = "0 s", end = "3 s" }
+        jitter = { sd = "5 ms", reorder = true }
+        loss = { p = "1 %", r = 0.25 }
+        """,
+    )
+    assert loaded.link.up.native("up") == {
+        "name": "up",
+        "capacity": {"kind": "steps", "steps": [[0, 1_000_000], [40 * 10**9, 2_500_000]]},
+        "queue": {"kind": "packets", "limit": 20},
+        "delay": {"kind": "steps", "steps": [[0, 10**6], [2 * 10**9, 3 * 10**6]]},
+        "jitter": {"sd_ns": 5 * 10**6, "reorder": False},
+        "loss": {"p": 0.0, "r": 1.0, "h": 0.98, "k": 0.98},
+    }
+    assert loaded.link.down.native("down") == {
+        "name": "down",
+        "capacity": {
+            "kind": "opportunities",
+            "times": [5 * 10**6, 10**7],
+            "period": 10**7,
+            "bytes": 1500,
+        },
+        "queue": {"kind": "bytes", "limit": 30_000},
+        "delay": {
+            "kind": "ramp",
+            "shape": "exponential",
+            "start_ns": 0,
+            "end_ns": 3 * 10**9,
+            "from_ns": 10**6,
+            "to_ns": 8 * 10**6,
+        },
+        "jitter": {"sd_ns": 5 * 10**6, "reorder": True},
+        "loss": {"p": 0.01, "r": 0.25, "h": 0.0, "k": 1.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("", "the last opportunity must be later than 0 ms"),
+        ("0\n0\n", "the last opportunity must be later than 0 ms"),
+        ("5\n4\n", "line 2 of `a.txt`: 4 ms comes after 5 ms; expected times that do not fall"),
+        ("5\n1.5\n", "line 2 of `a.txt`: expected a whole number of ms; got `1.5`"),
+        ("-5\n", "line 1 of `a.txt`: expected a whole number of ms; got `-5`"),
+    ],
+)
+def test_a_broken_mahimahi_trace_is_refused_with_its_line(tmp_path: Path, lines: str, message: str) -> None:
+    (tmp_path / "a.txt").write_text(lines)
+    told = error(tmp_path, '[link]\nup = { capacity = { trace = "a.txt" } }')
+    assert told == f"my.toml: link.up.capacity.trace: {message}"
+
+
+def test_a_bottleneck_is_crossed_by_the_routes_that_it_selects_between_up_and_down(tmp_path: Path) -> None:
+    loaded = scenario(
+        tmp_path,
+        """
+        [bottlenecks.all]
+        routes = ["*->*"]
+        [bottlenecks.forward]
+        routes = ["alice->*"]
+        [participants.bob.link]
+        both = { delay = "1 ms" }
+        """,
+    )
+    crossed = {flow.name: flow.paths for flow in loaded.flows()}
+    assert crossed == {
+        "alice->bob": ("alice.up", "all", "forward", "bob.both"),
+        "bob->alice": ("bob.both", "all", "alice.down"),
+    }
+
+
+def test_three_people_in_one_call_make_six_flows(tmp_path: Path) -> None:
+    names = [flow.name for flow in scenario(tmp_path, "[participants.carol]").flows()]
+    assert names == ["alice->bob", "bob->alice", "alice->carol", "carol->alice", "bob->carol", "carol->bob"]
+
+
+def test_a_connection_lasts_while_both_are_there(tmp_path: Path) -> None:
+    native: Any = scenario(
+        tmp_path, '[participants.carol]\njoin = "10 s"\nleave = "90 s"', "participants.bob.leave=50 s"
+    ).native(seed=7)
+    times_s = {(c["a"], c["b"]): (c["start_ns"] / 1e9, c["end_ns"] / 1e9) for c in native["connections"]}
+    assert times_s == {("alice", "bob"): (0, 50), ("alice", "carol"): (10, 60), ("bob", "carol"): (10, 50)}
+
+
+def test_the_native_scenario_holds_media_in_bits_and_nanoseconds(tmp_path: Path) -> None:
+    native: Any = scenario(tmp_path, "[audio]", "participants.bob.audio=false").native(seed=7, repeat=2)
+    video = {
+        "width": 640,
+        "height": 480,
+        "frame_rate": 30.0,
+        "min_bps": 30_000,
+        "max_bps": 1_700_000,
+        "start_bps": 300_000,
+    }
+    rest = {
+        "join_ns": 0,
+        "leave_ns": 60 * 10**9,
+        "video": video,
+        "congestion_control": {"name": "goog-cc", "options": {}},
+    }
+    audio = {"bitrate_bps": 32_000, "frame_ns": 20_000_000}
+    assert native["participants"] == [
+        {"name": "alice", **rest, "audio": audio},
+        {"name": "bob", **rest, "audio": None},
+    ]
+    assert (native["seed"], native["repeat"], native["duration_ns"]) == (7, 2, 60 * 10**9)
+    assert json.loads(json.dumps(native)) == native
+
+
+def test_the_seed_of_a_repeat_depends_on_scenario_seed_and_number_alone(tmp_path: Path) -> None:
+    few, many = scenario(tmp_path, "", "repeats=2"), scenario(tmp_path, "", "repeats=9")
+    assert [few.seed_of(i) for i in range(9)] == [many.seed_of(i) for i in range(9)]
+    seeds = {scenario(tmp_path, "", f"seed={seed}").seed_of(i) for seed in (1, 2) for i in range(9)}
+    assert len(seeds) == 18
+    assert all(0 <= seed < 2**53 for seed in seeds)
+
+
+def test_the_table_of_paths_has_a_row_at_each_change_and_each_second_of_a_ramp(tmp_path: Path) -> None:
+    loaded = scenario(
+        tmp_path,
+        """
+        [participants.bob.link]
+        up = { capacity = { steps = [["0 s", "1 Mbit/s"], ["4 s", "3 Mbit/s"]] } }
+        down = { delay = { ramp = "linear", from = "10 ms", to = "40 ms", start = "1 s", end = "4 s" } }
+        """,
+        "duration=5 s",
+    )
+    rows = [row for row in loaded.paths_table().iter_rows() if row[1].startswith("bob")]
+    assert rows == [
+        (0, "bob.up", 1_000_000, 0.0),
+        (0, "bob.down", None, 10.0),
+        (10**9, "bob.down", None, 10.0),
+        (2 * 10**9, "bob.down", None, 20.0),
+        (3 * 10**9, "bob.down", None, 30.0),
+        (4 * 10**9, "bob.up", 3_000_000, 0.0),
+        (4 * 10**9, "bob.down", None, 40.0),
+    ]
+
+
+def test_the_capacity_of_a_mahimahi_trace_is_its_mean_over_each_second(tmp_path: Path) -> None:
+    # 100 lines in the first second and 50 in the second: 100 * 1500 * 8 = 1.2 Mbit/s, then 0.6 Mbit/s.
+    lines = [*range(10, 1001, 10), *range(1020, 2001, 20)]
+    (tmp_path / "a.txt").write_text("\n".join(map(str, lines)))
+    text = '[participants.bob.link]\nup = { capacity = { trace = "a.txt" } }'
+    table = scenario(tmp_path, text, "duration=4500 ms").paths_table()
+    assert [row[2] for row in table.iter_rows() if row[1] == "bob.up"] == [
+        1_200_000,
+        600_000,
+        1_200_000,
+        600_000,
+        1_200_000,
+    ]
