@@ -149,9 +149,7 @@ impl GoogCc {
         let mut feedbacks = std::mem::take(&mut self.held);
         feedbacks.extend(reports.iter().map(|report| PacketResult {
             sent_packet: self.sent_packet(&report.sent),
-            receive_time: report
-                .received
-                .map_or(Timestamp::plus_infinity(), |at| timestamp(at.0)),
+            receive_time: report.received.map_or(Timestamp::plus_infinity(), |at| timestamp(at.0)),
             ..PacketResult::default()
         }));
         if !feedbacks.iter().any(PacketResult::is_received) {
@@ -264,20 +262,32 @@ mod tests {
             let size = Bytes(1200);
             free = free.max(now) + capacity.time_for(size).unwrap_or_default();
             let probe = cc.poll_probe().map(|p| p.id);
-            let packet =
-                SentPacket { transport_seq: seq, at: now, size, audio: false, probe, in_flight: size };
+            let packet = SentPacket {
+                transport_seq: seq,
+                at: now,
+                size,
+                audio: false,
+                probe,
+                in_flight: size,
+            };
             seq += 1;
             cc.on_sent(&packet);
             waiting.push_back((packet, free + Time::from_millis(25)));
             if now >= next_feedback {
                 next_feedback = now + Time::from_millis(50);
                 let mut reports = Vec::new();
-                while waiting.front().is_some_and(|(_, arrival)| *arrival + Time::from_millis(25) <= now) {
+                while waiting
+                    .front()
+                    .is_some_and(|(_, arrival)| *arrival + Time::from_millis(25) <= now)
+                {
                     if let Some((sent, arrival)) = waiting.pop_front() {
                         reports.push(PacketReport { sent, received: Some(RemoteTime(arrival)) });
                     }
                 }
-                cc.on_feedback(now, Feedback::Packets { reports: &reports, in_flight: Bytes::ZERO });
+                cc.on_feedback(
+                    now,
+                    Feedback::Packets { reports: &reports, in_flight: Bytes::ZERO },
+                );
             }
             now += cc.decision().target.time_for(size).unwrap_or(Time::from_millis(1));
         }

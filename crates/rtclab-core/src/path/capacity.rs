@@ -91,7 +91,9 @@ impl Server {
             None => Bitrate::ZERO,
             Some(Capacity::Constant { bps }) => *bps,
             Some(Capacity::Steps { steps }) => rate_of_step(steps, step_index(steps, now)),
-            Some(Capacity::Opportunities { times, period, bytes }) => mean_rate(times, *period, *bytes),
+            Some(Capacity::Opportunities { times, period, bytes }) => {
+                mean_rate(times, *period, *bytes)
+            }
         }
     }
 
@@ -142,7 +144,14 @@ impl Server {
 
 impl Opportunity {
     /// Uses opportunities from `start` on until `size` bytes have left; returns when they have.
-    fn take(&mut self, times: &[Time], period: Time, bytes: Bytes, start: Time, size: Bytes) -> Time {
+    fn take(
+        &mut self,
+        times: &[Time],
+        period: Time,
+        bytes: Bytes,
+        start: Time,
+        size: Bytes,
+    ) -> Time {
         if times.is_empty() || period == Time::ZERO || bytes == Bytes::ZERO {
             return Time::MAX;
         }

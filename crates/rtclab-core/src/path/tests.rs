@@ -53,7 +53,8 @@ fn a_queue_of_two_packets_takes_three_of_five_sent_at_once() {
         path.handle_packet(Time::ZERO, packet(id));
     }
     let out = drain(&mut path);
-    let dropped: Vec<_> = out.iter().filter(|d| d.2 == Some(DropCause::Queue)).map(|d| d.1).collect();
+    let dropped: Vec<_> =
+        out.iter().filter(|d| d.2 == Some(DropCause::Queue)).map(|d| d.1).collect();
     assert_eq!(dropped, [3, 4]);
     assert_eq!(out.iter().filter(|d| d.2.is_none()).map(|d| d.1).collect::<Vec<_>>(), [0, 1, 2]);
 }
@@ -100,11 +101,10 @@ fn a_change_of_capacity_keeps_the_fraction_already_sent() {
 
 #[test]
 fn steps_and_a_change_by_hand_give_the_same_time() {
-    let steps = vec![
-        (Time::ZERO, Bitrate::from_mbps(1)),
-        (Time::from_millis(5), Bitrate::from_mbps(2)),
-    ];
-    let mut path = path(PathConfig { capacity: Some(Capacity::Steps { steps }), ..PathConfig::default() });
+    let steps =
+        vec![(Time::ZERO, Bitrate::from_mbps(1)), (Time::from_millis(5), Bitrate::from_mbps(2))];
+    let mut path =
+        path(PathConfig { capacity: Some(Capacity::Steps { steps }), ..PathConfig::default() });
     path.handle_packet(Time::ZERO, packet(0));
     assert_eq!(drain(&mut path)[0].0, Time::from_micros(7_500));
 }
@@ -117,7 +117,8 @@ fn an_outage_holds_packets_until_it_ends() {
         (Time::from_millis(5), Bitrate::ZERO),
         (Time::from_millis(105), Bitrate::from_mbps(1)),
     ];
-    let mut path = path(PathConfig { capacity: Some(Capacity::Steps { steps }), ..PathConfig::default() });
+    let mut path =
+        path(PathConfig { capacity: Some(Capacity::Steps { steps }), ..PathConfig::default() });
     path.handle_packet(Time::ZERO, packet(0));
     assert_eq!(drain(&mut path)[0].0, Time::from_millis(110));
 }
@@ -189,7 +190,8 @@ fn observe(loss: Loss, count: u32) -> (f64, f64) {
     let (mut lost, mut bursts, mut before) = (0u32, 0u32, false);
     for id in 0..count {
         path.handle_packet(Time(u64::from(id) * 1000), packet(id));
-        let is_lost = matches!(path.poll(Time(u64::from(id) * 1000)), Some(Departure::Dropped { .. }));
+        let is_lost =
+            matches!(path.poll(Time(u64::from(id) * 1000)), Some(Departure::Dropped { .. }));
         lost += u32::from(is_lost);
         bursts += u32::from(is_lost && !before);
         before = is_lost;
