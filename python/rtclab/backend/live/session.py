@@ -130,9 +130,10 @@ class Session:
     async def _work(self) -> None:
         await self._prepare()
         self._begin()
+        attending = [asyncio.ensure_future(self._attend(seat)) for seat in self._seats.values()]
         watch = asyncio.ensure_future(self._watch())
         try:
-            await asyncio.gather(*(self._attend(seat) for seat in self._seats.values()))
+            await asyncio.gather(*attending)
         finally:
             watch.cancel()
         self._check_connections(at_end=True)

@@ -1,0 +1,167 @@
+"""Real calls between two browsers through the emulator, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+
+from rtclab.backend.live import LiveBackend
+from rtclab.errors import CallFailed
+from rtclab.scenario import Scenario
+from rtclab.trace import SCHEMAS, Trace
+
+pytestmark = pytest.mark.live
+
+SECOND = 10**9
+FLOWS = ["alice->bob", "bob->alice"]
+RUN = """
+import sys
+from pathlib import Path
+from rtclab.backend.live import LiveBackend
+from rtclab.scenario import Scenario
+LiveBackend().run(Scenario.load("first-call"), seed=1, repeat=0, out=Path(sys.argv[1]))
+"""
+
+
+def call(out: Path, *changes: str, scenario: str = "first-call") -> Trace:
+    """Runs a scenario with changes."""
+    loaded = Scenario.load(scenario, list(changes))
+    backend = LiveBackend()
+    backend.check(loaded)
+    return backend.run(loaded, seed=1, repeat=0, out=out)
+
+
+def wait_for(condition: Callable[[], object], timeout_s: float) -> bool:
+    """Whether the condition became true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def browsers_below(process: psutil.Process) -> dict[str, psutil.Process]:
+    """First process of each participant's browser."""
+    found = {}
+    for child in process.children(recursive=True):
+        try:
+            line = child.cmdline()
+        except psutil.Error:
+            continue
+        homes = [word for word in line if word.startswith("--user-data-dir=")]
+        if homes and not any(word.startswith("--type=") for word in line):
+            found[Path(homes[0].partition("=")[2]).parent.name] = child
+    return found
+
+
+@pytest.fixture(scope="module")
+def one_megabit(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """15 s at 1 Mbit/s; 50 ms one way, as ``first-call``."""
+    return call(tmp_path_factory.mktemp("call"), "duration=15 s")
+
+
+def test_both_participants_go_through_every_step_of_the_set_up_in_order(one_megabit: Trace) -> None:
+    steps = ["joined", "signalling_done", "ice_connected", "dtls_connected"]
+    events = one_megabit.table("events").sort("at_ns")
+    for participant in ("alice", "bob"):
+        own = events.filter(pl.col("participant") == participant, pl.col("event").is_in(steps))
+        assert own["event"].to_list() == steps
+        assert own.filter(pl.col("event") != "joined")["flow"].unique().to_list() == [
+            f"{participant}->{'bob' if participant == 'alice' else 'alice'}"
+        ]
+    first_frames = events.filter(event="first_frame").sort("flow")
+    assert first_frames["flow"].to_list() == FLOWS
+    # 100 ms of round trip: TCP, WebSocket, offer and answer, ICE and DTLS take at least five of them.
+    assert (first_frames["at_ns"] > 500_000_000).all()
+    assert (first_frames["at_ns"] < 8 * SECOND).all()
+
+
+def test_a_trace_of_a_live_call_has_rows_in_every_table_for_both_flows(one_megabit: Trace) -> None:
+    assert one_megabit.tables == list(SCHEMAS)
+    for name in one_megabit.tables:
+        table = one_megabit.table(name)
+        assert table.schema == SCHEMAS[name]
+        if "flow" in table.columns:
+            assert sorted(table["flow"].drop_nulls().unique()) == FLOWS, name
+    seconds = one_megabit.table("flow_seconds").group_by("flow").len()
+    assert seconds["len"].to_list() == [15, 15]
+
+
+def test_the_emulator_saw_every_byte_that_the_browsers_received(one_megabit: Trace) -> None:
+    packets = one_megabit.table("packets").filter(protocol="rtp")
+    for flow in FLOWS:
+        reports = one_megabit.table("inbound_rtp").filter(flow=flow, kind="video").sort("at_ns")
+        until = reports.row(-1, named=True)
+        delivered = packets.filter(pl.col("flow") == flow, pl.col("delivered_ns") <= until["at_ns"])
+        # IPv4 20 B, UDP 8 B and the SRTP tag of AEAD_AES_128_GCM 16 B are no part of what getStats counts.
+        seen_bytes = (delivered["size_bytes"] - 44).sum()
+        received_bytes = until["bytesReceived"] + until["headerBytesReceived"]
+        assert received_bytes == pytest.approx(seen_bytes, rel=0.03)
+        assert until["packetsReceived"] == pytest.approx(delivered.height, rel=0.03)
+
+
+def test_the_round_trip_time_is_that_of_the_paths_and_of_a_bounded_queue(one_megabit: Trace) -> None:
+    rtt_s = one_megabit.table("remote_inbound_rtp")["roundTripTime"].drop_nulls()
+    assert rtt_s.len() > 10
+    assert rtt_s.min() > 0.1  # four times 25 ms
+    assert rtt_s.median() < 0.35
+
+
+def test_no_packet_is_delivered_sooner_than_the_paths_allow(one_megabit: Trace) -> None:
+    delay_ms = one_megabit.table("delay_histogram")["one_way_delay_ms"]
+    assert delay_ms.min() == pytest.approx(50.5, abs=0.5)  # and two times up to 0.5 ms for 60 bytes
+    assert one_megabit.manifest["emulator"]["no_route"] == 0
+
+
+def test_at_500_kbits_the_browsers_settle_between_300_and_500_kbits(tmp_path: Path) -> None:
+    trace = call(tmp_path, "duration=20 s", scenario="sim-vs-live/500kbit")
+    last_seconds = trace.table("flow_seconds").filter(pl.col("at_ns") >= 10 * SECOND)
+    for flow in FLOWS:
+        rates_bps = last_seconds.filter(flow=flow)["delivered_bytes"] * 8
+        assert rates_bps.len() == 10
+        assert 300_000 < rates_bps.mean() < 500_000
+
+
+def test_a_browser_that_dies_fails_the_call_and_is_named_with_its_signal(tmp_path: Path) -> None:
+    def kill_bob() -> None:
+        # The capture appears when the call begins.
+        wait_for((tmp_path / "capture.pcapng").exists, 30)
+        browsers_below(psutil.Process())["bob"].kill()
+
+    killer = threading.Thread(target=kill_bob)
+    killer.start()
+    with pytest.raises(CallFailed, match="the browser of bob was killed by SIGKILL"):
+        call(tmp_path)
+    killer.join()
+    failed = Trace(tmp_path).table("events").filter(event="failed")
+    assert failed.height == 1
+    assert browsers_below(psutil.Process()) == {}
+
+
+def test_participants_who_never_connect_fail_the_call_and_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CallFailed, match="alice and bob did not connect within 4 s"):
+        call(tmp_path, "duration=4 s", "link.up.loss=100 %")
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2], ids=["the run", "unshare", "the lab"])
+def test_nothing_remains_when_a_process_of_ours_is_killed(tmp_path: Path, depth: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], stderr=subprocess.DEVNULL) as run:
+        ours = [psutil.Process(run.pid)]
+        assert wait_for((tmp_path / "capture.pcapng").exists, 30)
+        descendants = ours[0].children(recursive=True)
+        for _ in range(depth):
+            ours += ours[-1].children()
+        assert len(browsers_below(ours[0])) == 2
+        ours[-1].kill()
+    assert len(descendants) > 10
+    _, alive = psutil.wait_procs(descendants, timeout=5)
+    assert alive == []
