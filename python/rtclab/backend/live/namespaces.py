@@ -1,11 +1,11 @@
-"""A laboratory without root: one user namespace that holds the emulator and a network namespace per node.
+"""A laboratory without root: one user namespace with the emulator and a network namespace per node.
 
-Outside, :func:`run_in_lab` starts a fresh *lab* and calls a function in it. The lab is the first process of a new
-user, network, mount and process namespace, so an ordinary user is root in there, and the kernel ends everything in
-it when that process ends. It ends by itself when the caller goes away, however the caller goes.
+Outside, :func:`run_in_lab` starts a fresh *lab* and calls a function in it. The lab is the first process of
+a new user, network, mount and process namespace, so an ordinary user is root in there, and the kernel ends
+everything in it when that process ends. It ends by itself when the caller goes away, however the caller goes.
 
-Inside, :func:`create_node` makes a network namespace joined to the lab by a veth pair, :func:`node_command` says how
-to start a process in it and :func:`listen_in_node` opens a server socket in it for the lab's own process.
+Inside, :func:`create_nodes` makes network namespaces joined to the lab by veth pairs, :func:`node_command`
+says how to start a process in one and :func:`listen_in_node` opens a server socket in one for the lab itself.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rtclab.errors import BackendUnavailable, RtclabError
+
 Json = dict[str, Any]
 Emit = Callable[[Json], None]
 Result = TypeVar("Result")
@@ -38,43 +40,40 @@ NODE_INTERFACE = "eth0"
 NAMESPACES = Path("/run/netns")
 
 UNSHARE = [
-    "unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--",
+    "unshare", "--user", "--map-root-user", "--net", "--mount", "--pid",
+    "--fork", "--kill-child", "--mount-proc", "--",
 ]  # fmt: skip
 # `-c` and not `-m`: the module must not exist twice, once as __main__.
 SERVE = "import sys; from rtclab.backend.live.namespaces import serve; serve(int(sys.argv[1]))"
 STOP_TIMEOUT_S = 5.0
 
 
-class LabError(Exception):
-    """Something failed inside the lab, or it could not be started.
+class LabError(RtclabError):
+    """What a function raised inside the lab, with the class name as ``kind``; or that the lab died."""
 
-    Attributes:
-        kind: class name of the error that was raised inside, or ``"LabError"``.
-    """
-
-    def __init__(self, text: str, kind: str = "LabError") -> None:
-        super().__init__(text)
+    def __init__(self, message: str, kind: str = "LabError") -> None:
+        super().__init__(message)
         self.kind = kind
 
 
-# --- outside ---------------------------------------------------------------------------------------------------------
+# --- outside --------------------------------------------------------------------------------------
 
 
 def check_lab() -> None:
     """Make an empty lab and end it.
 
     Raises:
-        LabError: this machine lets an ordinary user make no such namespaces; with a hint.
+        BackendUnavailable: this machine lets an ordinary user make no such namespaces.
     """
     try:
         done = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise LabError("`unshare` is not installed\n  hint: apt-get install util-linux") from None
+        raise BackendUnavailable("`unshare` is not installed", hint="apt-get install util-linux") from None
     if done.returncode != 0:
-        raise LabError(
-            f"this machine lets an ordinary user make no namespaces: {done.stderr.strip()}\n"
-            "  hint: set user.max_user_namespaces above 0 and, where they exist, kernel.unprivileged_userns_clone=1 "
-            "and kernel.apparmor_restrict_unprivileged_userns=0 (sysctl)"
+        raise BackendUnavailable(
+            f"this machine lets an ordinary user make no namespaces: {done.stderr.strip()}",
+            hint="with sysctl set user.max_user_namespaces above 0 and, where they exist, "
+            "kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0",
         )
 
 
@@ -84,16 +83,17 @@ def run_in_lab(
     """Call ``target`` in a fresh lab and return what it returns.
 
     Args:
-        target: ``"package.module:function"``; called as ``function(argument, emit)``, where ``emit(event)`` hands a
-            JSON object to ``on_event`` while the function runs, from any thread.
+        target: ``"package.module:function"``; called as ``function(argument, emit)``, where ``emit(event)``
+            hands a JSON object to ``on_event`` while the function runs, from any thread.
         argument: JSON object. Large results are better left in files: the lab sees the same file system,
             except for an empty ``/run``.
         on_event: called in this thread with each emitted object. An exception of it ends the lab.
-        foreground: the lab keeps the terminal: standard input and Ctrl-C reach the processes in it. Otherwise it
-            has neither, and its standard output goes to standard error.
+        foreground: the lab keeps the terminal: standard input and Ctrl-C reach the processes in it.
+            Otherwise it has neither, and its standard output goes to standard error.
 
     Raises:
-        LabError: ``target`` raised (text of its error; the traceback is a note), the lab died, or it could not start.
+        LabError: ``target`` raised (text of its error; the traceback is a note), or the lab died.
+        BackendUnavailable: this machine lets an ordinary user make no such namespaces.
     """
     ours, theirs = socket.socketpair()
     with ours, theirs, ours.makefile("rw", encoding="utf-8") as stream:
@@ -137,10 +137,10 @@ def _converse(stream: Any, request: Json, on_event: Emit | None, process: subpro
     if not started:
         check_lab()
     status = process.wait()
-    raise LabError(f"the lab ended without a result (exit status {status}); expected it to run `{request['target']}`")
+    raise LabError(f"the lab ended with exit status {status} before `{request['target']}` had returned")
 
 
-# --- the lab's own process -------------------------------------------------------------------------------------------
+# --- the lab's own process ------------------------------------------------------------------------
 
 
 def serve(file_descriptor: int) -> None:
@@ -193,7 +193,7 @@ def _prepare_lab() -> None:
     _bring_up("lo")
 
 
-# --- nodes, from inside the lab --------------------------------------------------------------------------------------
+# --- nodes, from inside the lab -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -216,9 +216,9 @@ class Node:
 def create_nodes(addresses: dict[str, str]) -> list[Node]:
     """Make one node per ``{name: IPv4 address}``; all in one /24, e.g. 10.77.0.0/24.
 
-    Each node has ``lo`` and ``eth0`` up, MTU 1500, no IPv6, no offloads (frames leave with finished checksums and
-    within the MTU), ping allowed, and no route to anything but the other nodes. Frames go nowhere until an emulator
-    runs on the ports.
+    Each node has ``lo`` and ``eth0`` up, MTU 1500, no IPv6, no offloads (frames leave with finished checksums
+    and within the MTU), ping allowed, and no route to anything but the other nodes. Frames go nowhere until
+    an emulator runs on the ports.
     """
     return [_create_node(index, name, address) for index, (name, address) in enumerate(addresses.items())]
 
@@ -242,7 +242,8 @@ def _create_node(index: int, name: str, address: str) -> Node:
             "add", index=inside.link_lookup(ifname=NODE_INTERFACE)[0], address=address, prefixlen=PREFIX_BITS
         )
     call_in_node(name, lambda: _turn_offloads_off(NODE_INTERFACE))
-    call_in_node(name, lambda: [_bring_up(interface) for interface in ("lo", NODE_INTERFACE)])
+    call_in_node(name, lambda: _bring_up("lo"))
+    call_in_node(name, lambda: _bring_up(NODE_INTERFACE))
     return node
 
 
@@ -282,7 +283,7 @@ def listen_in_node(name: str, address: str, port: int = 0) -> socket.socket:
     return call_in_node(name, lambda: socket.create_server((address, port)))
 
 
-# --- what the kernel wants -------------------------------------------------------------------------------------------
+# --- what the kernel wants ------------------------------------------------------------------------
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 SIOCETHTOOL = 0x8946  # linux/sockios.h

@@ -1,0 +1,300 @@
+"""Any command behind an emulated link, and the emulator's own benchmark.
+
+The command runs in the node ``client``, servers in the node ``core``; ``up`` is the path from the command to
+the servers, ``down`` the way back.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from rtclab._native import Emulator
+from rtclab.backend.live.namespaces import (
+    NODE_INTERFACE,
+    Emit,
+    Json,
+    LabError,
+    call_in_node,
+    create_nodes,
+    node_command,
+    run_in_lab,
+)
+from rtclab.errors import BadInput, RtclabError
+
+CLIENT, CORE = "client", "core"
+ADDRESSES = {CORE: "10.77.0.1", CLIENT: "10.77.0.2"}
+DIRECTIONS = {"up": (CLIENT, CORE), "down": (CORE, CLIENT)}
+
+SERVER_START_S = 2.0
+"""A server that listens nowhere by then may be one that never listens; the command begins anyway."""
+CHECK_INTERVAL_S = 0.2
+INTERRUPTED_STATUS = 130
+"""What shells report for a command ended by Ctrl-C: 128 + SIGINT."""
+
+
+class CommandNotFound(BadInput):
+    """The command, or the server, does not exist."""
+
+    exit_status = 127
+
+
+def run_link(
+    up: Json,
+    down: Json,
+    command: list[str],
+    server: str | None = None,
+    pcap: Path | None = None,
+    seed: int = 1,
+) -> int:
+    """Run a command behind a link; print a summary to standard error; return the command's exit status.
+
+    The command keeps the terminal. It finds the addresses of the two ends in ``RTCLAB_CLIENT`` and
+    ``RTCLAB_SERVER``.
+
+    Args:
+        up: path from the command to ``core``, as the native network reads it.
+        down: path from ``core`` to the command.
+        command: program and arguments.
+        server: command line started in ``core`` before the command and ended after it.
+        pcap: where to write what both ends saw, as pcapng.
+        seed: of losses and jitter.
+
+    Raises:
+        CommandNotFound: there is no such command or server.
+        RtclabError: the lab or the emulator failed.
+    """
+    for words in filter(None, (command, shlex.split(server or ""))):
+        if shutil.which(words[0]) is None:
+            raise CommandNotFound(f"command `{words[0]}` was not found", hint="is it installed and in PATH?")
+    argument = {
+        "network": link_network(up, down, seed, None if pcap is None else str(pcap.absolute())),
+        "command": command,
+        "server": server,
+    }
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    # Ctrl-C reaches the whole foreground group; it is for the command, whose end ends the rest.
+    before = signal.signal(signal.SIGINT, lambda *_: None) if in_main_thread else None
+    try:
+        result = run_in_lab("rtclab.backend.live.link:link_session", argument, foreground=True)
+    except LabError as error:
+        if error.kind == KeyboardInterrupt.__name__:  # before the command had begun
+            return INTERRUPTED_STATUS
+        raise
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGINT, before)
+    print(summary_text(result), file=sys.stderr)
+    return int(result["status"])
+
+
+def link_network(up: Json, down: Json, seed: int, pcap: str | None = None) -> Json:
+    """The emulator's configuration, but for its ports."""
+    return {
+        "nodes": list(ADDRESSES),
+        "paths": [{**up, "name": "up"}, {**down, "name": "down"}],
+        "routes": [{"from": a, "to": b, "paths": [name]} for name, (a, b) in DIRECTIONS.items()],
+        "seed": seed,
+        "pcap": pcap,
+    }
+
+
+def summary_text(result: Json) -> str:
+    """Two lines: packets and drops per direction; how late the emulator was."""
+    parts = [
+        f"{name} {d['packets']} packets, {d['queue']} dropped in the queue, {d['loss']} lost"
+        for name, d in result["directions"].items()
+    ]
+    late = result["lateness"]
+    return (
+        f"rtclab link: {'; '.join(parts)}\n"
+        f"rtclab link: emulator late by {late['p99_ns'] / 1e6:.2f} ms (99th percentile), "
+        f"at most {late['max_ns'] / 1e6:.2f} ms"
+    )
+
+
+# --- inside the lab ----------------------------------------------------------------------------------
+
+
+def link_session(argument: Json, _emit: Emit) -> Json:
+    """Runs the command; returns its status and the summary. What :func:`run_link` runs in the lab."""
+    signal.signal(signal.SIGINT, lambda *_: None)
+    emulator = _start_emulator(argument["network"])
+    environment = ["env", f"RTCLAB_CLIENT={ADDRESSES[CLIENT]}", f"RTCLAB_SERVER={ADDRESSES[CORE]}"]
+    server = None
+    if argument["server"]:
+        words = node_command(CORE, [*environment, *shlex.split(argument["server"])])
+        # A session of its own: Ctrl-C is for the command. Standard output belongs to the command too.
+        server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
+        _wait_until_listening(server, argument["server"])
+    process = subprocess.Popen(node_command(CLIENT, [*environment, *argument["command"]]))
+    status = None
+    while status is None and emulator.is_running():
+        try:
+            status = process.wait(CHECK_INTERVAL_S)
+        except subprocess.TimeoutExpired:
+            continue
+    if server is not None:
+        server.terminate()
+    try:
+        summary = emulator.stop()
+    except OSError as error:  # it ended before the command did
+        raise RtclabError(error.strerror) from error
+    assert status is not None
+    return {
+        "status": status if status >= 0 else 128 - status,
+        "directions": {name: _count(summary, name) for name in DIRECTIONS},
+        "lateness": summary["lateness"],
+        "counters": summary["counters"],
+    }
+
+
+def _start_emulator(network: Json) -> Emulator:
+    ports = [node.port() for node in create_nodes(ADDRESSES)]
+    emulator = Emulator(json.dumps({**network, "ports": ports}))
+    emulator.start()
+    return emulator
+
+
+def _wait_until_listening(server: subprocess.Popen[bytes], text: str) -> None:
+    deadline = time.monotonic() + SERVER_START_S
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise RtclabError(
+                f"server `{text}` ended with exit status {server.returncode} before it listened"
+            )
+        if call_in_node(CORE, _something_listens):
+            return
+        time.sleep(0.01)
+
+
+def _something_listens() -> bool:
+    # The fourth column is the state: 0A is a listening TCP socket, 07 an unconnected UDP socket.
+    states = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
+    return any(
+        line.split()[3] == state
+        for protocol, state in states.items()
+        if (table := Path(f"/proc/thread-self/net/{protocol}")).exists()
+        for line in table.read_text().splitlines()[1:]
+    )
+
+
+def _count(summary: Json, path: str) -> Json:
+    packets, names = summary["packets"], summary["names"]
+    sender = names["nodes"].index(DIRECTIONS[path][0])
+    mine = packets["from"] == sender
+    drops = {
+        cause: int(np.sum(mine & (packets["drop_cause"] == code)))
+        for code, cause in enumerate(names["drop_causes"])
+    }
+    return {
+        "packets": int(np.sum(mine)),
+        "delivered": int(np.sum(mine & (packets["delivered_ns"] >= 0))),
+        **drops,
+    }
+
+
+# --- benchmark ---------------------------------------------------------------------------------------
+
+BENCH_CAPACITY_BPS = 100_000_000
+BENCH_OFFERED_BPS = 110_000_000
+BENCH_PACKET_BYTES = 1200
+IP_AND_UDP_HEADER_BYTES = 28
+WARM_UP_S = 1.0
+BLAST_PORT = 9  # discard, RFC 863
+# Sends what is due and sleeps a millisecond: bursts of 11 packets, which the link spreads again.
+BLAST = """
+import socket, sys, time
+address, (port, payload_bytes), (packets_per_s, duration_s) = (
+    sys.argv[1], map(int, sys.argv[2:4]), map(float, sys.argv[4:6])
+)
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.connect((address, port))
+payload = bytes(payload_bytes)
+begin, sent = time.monotonic(), 0
+while (elapsed := time.monotonic() - begin) < duration_s:
+    for _ in range(int(elapsed * packets_per_s) - sent):
+        sender.send(payload)
+        sent += 1
+    time.sleep(0.001)
+print(sent)
+"""
+
+
+def bench_emulator(duration_s: float = 10.0) -> dict[str, float]:
+    """Offer 110 Mbit/s of 1200-byte packets to a link of 100 Mbit/s and 25 ms; what it made of them.
+
+    ``delivered_rate_error`` is relative to the configured capacity, over frames really written after the
+    first second; ``added_delay_*`` is real minus logical departure time.
+    """
+    return run_in_lab("rtclab.backend.live.link:bench_session", {"duration_s": duration_s})
+
+
+def bench_session(argument: Json, _emit: Emit) -> Json:
+    """What :func:`bench_emulator` runs in the lab."""
+    path = {
+        "capacity": {"kind": "constant", "bps": BENCH_CAPACITY_BPS},
+        "queue": {"kind": "time", "limit": 100_000_000},
+        "delay": {"kind": "constant", "ns": 25_000_000},
+    }
+    emulator = _start_emulator(link_network(path, path, seed=1))
+    packets_per_s = BENCH_OFFERED_BPS / 8 / BENCH_PACKET_BYTES
+    payload_bytes = BENCH_PACKET_BYTES - IP_AND_UDP_HEADER_BYTES
+    numbers = [BLAST_PORT, payload_bytes, packets_per_s, argument["duration_s"]]
+    blast = [sys.executable, "-c", BLAST, ADDRESSES[CORE], *map(str, numbers)]
+    # A sink: without it the node would answer every packet with an ICMP error.
+    sink = call_in_node(CORE, _udp_sink)
+    sent = subprocess.run(node_command(CLIENT, blast), capture_output=True, text=True, check=True)
+    time.sleep(0.2)  # queue and delay: what is under way arrives
+    summary = emulator.stop()
+    sink.close()
+    return _bench_figures(summary) | {
+        "sent_packets": int(sent.stdout),
+        "kernel_received_packets": call_in_node(CORE, _received_frames),
+    }
+
+
+def _udp_sink() -> socket.socket:
+    sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sink.bind((ADDRESSES[CORE], BLAST_PORT))
+    return sink
+
+
+def _received_frames() -> int:
+    for line in Path("/proc/thread-self/net/dev").read_text().splitlines():
+        name, _, values = line.partition(":")
+        if name.strip() == NODE_INTERFACE:
+            return int(values.split()[1])
+    raise LookupError(f"no interface {NODE_INTERFACE}")
+
+
+def _bench_figures(summary: Json) -> Json:
+    packets, late = summary["packets"], summary["lateness"]
+    mine = packets["from"] == summary["names"]["nodes"].index(CLIENT)
+    written_ns = packets["written_ns"][mine & (packets["written_ns"] >= 0)]
+    last_sent_ns = packets["sent_ns"][mine].max()
+    warm_ns = packets["sent_ns"][mine].min() + WARM_UP_S * 1e9
+    steady = written_ns[(written_ns > warm_ns) & (written_ns < last_sent_ns)]
+    rate_bps = (len(steady) - 1) * BENCH_PACKET_BYTES * 8 / ((steady[-1] - steady[0]) / 1e9)
+    return {
+        "capacity_bps": BENCH_CAPACITY_BPS,
+        "delivered_bps": rate_bps,
+        "delivered_rate_error": rate_bps / BENCH_CAPACITY_BPS - 1,
+        "added_delay_p50_ms": late["p50_ns"] / 1e6,
+        "added_delay_p99_ms": late["p99_ns"] / 1e6,
+        "added_delay_max_ms": late["max_ns"] / 1e6,
+        "packets": int(np.sum(mine)),
+        "delivered_packets": len(written_ns),
+        "dropped_packets": int(np.sum(mine & (packets["dropped_ns"] >= 0))),
+        "receive_overflows": summary["counters"]["receive_overflows"],
+    }
