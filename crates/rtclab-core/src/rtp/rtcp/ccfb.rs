@@ -101,7 +101,16 @@ impl StreamArrivals {
     fn parse(body: &mut Cursor<'_>) -> Result<Self, ParseError> {
         let ssrc = body.u32("CCFB stream SSRC")?;
         let begin_seq = body.u16("CCFB begin sequence number")?;
+        let offset = body.offset();
         let count = usize::from(body.u16("CCFB number of reports")?);
+        if count > MAX_ARRIVALS {
+            return Err(ParseError::Invalid {
+                field: "CCFB number of reports",
+                offset,
+                expected: "at most 16384",
+                got: count as u64,
+            });
+        }
         let blocks = body.take(count.next_multiple_of(2) * 2, "CCFB metric blocks")?;
         let blocks = blocks.chunks_exact(2).take(count);
         let arrivals =

@@ -11,7 +11,7 @@ use crate::rtp::{ParseError, WriteError};
 pub struct Goodbye {
     /// Who; at most 31.
     pub ssrcs: Vec<u32>,
-    /// Why; at most 255 bytes. Bytes that are no UTF-8 are replaced.
+    /// Why; at most 255 bytes. Bytes that are no UTF-8 become `?`.
     pub reason: Option<String>,
 }
 
@@ -22,7 +22,7 @@ impl Goodbye {
         if !body.is_empty() {
             let len = body.u8("BYE reason length")?;
             let text = body.take(usize::from(len), "BYE reason")?;
-            reason = Some(String::from_utf8_lossy(text).into_owned());
+            reason = Some(super::text(text));
         }
         Ok(Goodbye { ssrcs, reason })
     }

@@ -12,7 +12,7 @@ pub struct Nack {
     pub sender_ssrc: u32,
     /// The stream with the losses.
     pub media_ssrc: u32,
-    /// Sequence numbers; ascending (across a wrap too) they take the least space.
+    /// Sequence numbers, in any order; ascending (across a wrap too) they take the least space.
     pub lost: Vec<u16>,
 }
 
@@ -36,8 +36,13 @@ impl Nack {
         let mut lost = self.lost.iter().copied().peekable();
         while let Some(first) = lost.next() {
             let mut following = 0u16;
-            while let Some(seq) = lost.next_if(|seq| (1..=16).contains(&seq.wrapping_sub(first))) {
-                following |= 1 << (seq.wrapping_sub(first) - 1);
+            // Ascending, so that the list is parsed in the order it was written in.
+            let mut previous = 0;
+            while let Some(seq) =
+                lost.next_if(|seq| (previous + 1..=16).contains(&seq.wrapping_sub(first)))
+            {
+                previous = seq.wrapping_sub(first);
+                following |= 1 << (previous - 1);
             }
             out.extend_from_slice(&first.to_be_bytes());
             out.extend_from_slice(&following.to_be_bytes());

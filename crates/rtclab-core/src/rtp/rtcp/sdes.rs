@@ -22,7 +22,7 @@ pub struct SdesChunk {
     /// The source.
     pub ssrc: u32,
     /// The same for all streams of a participant; at most 255 bytes. Empty when the chunk has none;
-    /// bytes that are no UTF-8 are replaced.
+    /// bytes that are no UTF-8 become `?`.
     pub cname: String,
 }
 
@@ -50,7 +50,7 @@ impl SdesChunk {
             let len = body.u8("SDES item length")?;
             let text = body.take(usize::from(len), "SDES item text")?;
             if item == CNAME {
-                chunk.cname = String::from_utf8_lossy(text).into_owned();
+                chunk.cname = super::text(text);
             }
         }
         let len = body.offset() - begin;

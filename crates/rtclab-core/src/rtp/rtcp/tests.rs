@@ -107,6 +107,14 @@ fn other_items_of_a_source_description_are_skipped() {
 }
 
 #[test]
+fn a_name_that_is_no_utf_8_keeps_its_length() {
+    let bytes = [0x81, 202, 0, 3, 0, 0, 0, 7, 1, 5, b'a', 0xFF, 0xC3, b'b', 0xFE, 0];
+    let chunks = vec![SdesChunk { ssrc: 7, cname: "a??b?".to_string() }];
+    let expected = RtcpPacket::SourceDescription(SourceDescription { chunks });
+    assert_eq!(parse_compound(&bytes).collect::<Vec<_>>(), [Ok(expected)]);
+}
+
+#[test]
 fn a_goodbye_may_give_a_reason() {
     let without = Goodbye { ssrcs: vec![7, 8], reason: None };
     assert_bytes(RtcpPacket::Goodbye(without), &[0x82, 203, 0, 2, 0, 0, 0, 7, 0, 0, 0, 8]);
@@ -127,6 +135,13 @@ fn a_nack_packs_the_sixteen_that_follow_into_bits() {
     // Across the wrap: 0 is bit 0 after 65535, 3 is bit 3.
     let bytes = [&head(3)[..], &[0xFF, 0xFF, 0, 0b1001]].concat();
     assert_bytes(with_lost(&[65_535, 0, 3]), &bytes);
+}
+
+#[test]
+fn a_nack_in_any_order_keeps_it() {
+    let nack = Nack { sender_ssrc: 1, media_ssrc: 2, lost: vec![5, 15, 10, 10] };
+    let bytes = [0x81, 205, 0, 5, 0, 0, 0, 1, 0, 0, 0, 2, 0, 5, 0b10, 0, 0, 10, 0, 0, 0, 10, 0, 0];
+    assert_bytes(RtcpPacket::Nack(nack), &bytes);
 }
 
 #[test]
@@ -194,6 +209,25 @@ fn congestion_feedback_pads_an_odd_number_of_blocks() {
         0, 1, 2, 3, 4,
     ];
     assert_bytes(RtcpPacket::CongestionFeedback(packet), &bytes);
+}
+
+#[test]
+fn congestion_feedback_has_at_most_16384_blocks_of_a_stream() {
+    let with_blocks = |count: u16| {
+        let arrivals = vec![None; usize::from(count)];
+        let streams = vec![StreamArrivals { ssrc: 2, begin_seq: 0, arrivals }];
+        let packet = CongestionFeedback { sender_ssrc: 1, streams, report_timestamp: 0 };
+        let mut out = Vec::new();
+        RtcpPacket::CongestionFeedback(packet).write(&mut out).map(|()| out)
+    };
+    let mut bytes = with_blocks(16_384).unwrap();
+    assert!(matches!(parse_compound(&bytes).next(), Some(Ok(_))));
+    assert!(with_blocks(16_385).is_err());
+    bytes[14..16].copy_from_slice(&16_385u16.to_be_bytes());
+    assert!(matches!(
+        parse_compound(&bytes).next(),
+        Some(Err(ParseError::Invalid { offset: 14, got: 16_385, .. }))
+    ));
 }
 
 #[test]
