@@ -90,6 +90,9 @@ impl GoogCc {
     }
 
     fn apply(&mut self, update: NetworkControlUpdate) {
+        if !update.has_updates() {
+            return;
+        }
         if let Some(target) = update.target_rate {
             self.decision.target = bitrate(target.target_rate);
             self.decision.drop_ratio = target.cwnd_reduce_ratio.clamp(0.0, 1.0);

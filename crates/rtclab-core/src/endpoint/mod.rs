@@ -90,6 +90,7 @@ pub struct Peer {
     joined: bool,
     sender: Sender,
     receiver: Receiver,
+    timers: Timers,
     rng: Pcg64Mcg,
     next_report: Option<Time>,
     first_frame: bool,
@@ -97,6 +98,13 @@ pub struct Peer {
     names: BTreeMap<&'static str, u16>,
     reports: Vec<PacketReport>,
     sender_times: TimestampBase,
+}
+
+/// Timeouts of the halves, kept because most events touch only one of them.
+#[derive(Default)]
+struct Timers {
+    sender: Option<Time>,
+    receiver: Option<Time>,
 }
 
 /// What maps RTP timestamps of the other side back to capture times, for the trace.
@@ -122,6 +130,7 @@ impl Peer {
             joined: false,
             sender: Sender::new(&config, port, ssrcs, controller),
             receiver: Receiver::new(port, ssrcs.video, remote),
+            timers: Timers::default(),
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
             next_report: None,
             first_frame: false,
@@ -151,12 +160,8 @@ impl Peer {
         if !self.joined {
             return Some(self.config.start);
         }
-        let timers = [
-            self.sender.poll_timeout(),
-            self.receiver.poll_timeout(),
-            self.setup.poll_timeout(),
-            self.next_report,
-        ];
+        let timers =
+            [self.timers.sender, self.timers.receiver, self.setup.poll_timeout(), self.next_report];
         timers.into_iter().flatten().min().filter(|at| *at < self.config.end)
     }
 
@@ -173,11 +178,15 @@ impl Peer {
             self.setup.on_timeout(now, wire);
             self.after_setup(now, wire);
         }
-        self.sender.on_timeout(now, wire);
-        if self.receiver.poll_timeout().is_some_and(|at| at <= now) {
+        if self.timers.sender.is_some_and(|at| at <= now) {
+            self.sender.on_timeout(now, wire);
+            self.timers.sender = self.sender.poll_timeout();
+        }
+        if self.timers.receiver.is_some_and(|at| at <= now) {
             let target = self.sender.target();
             self.receiver.on_timeout(now, target, self.sender.rtt, wire);
             self.show_frames(now, wire);
+            self.timers.receiver = self.receiver.poll_timeout();
         }
         if self.next_report.is_some_and(|at| at <= now) {
             self.send_report(now, wire);
@@ -193,7 +202,8 @@ impl Peer {
         match classify(bytes) {
             Protocol::Rtp => {
                 self.receiver.on_rtp(now, bytes, size, self.sender.rtt, wire);
-                self.show_frames(now, wire);
+                self.timers.receiver = self.receiver.poll_timeout();
+                return;
             }
             Protocol::Rtcp => self.on_rtcp(now, bytes, wire),
             Protocol::Stun => self.setup.on_stun(now, bytes, wire),
@@ -202,6 +212,7 @@ impl Peer {
             Protocol::Other => self.setup.on_signalling(now, bytes, wire),
         }
         self.after_setup(now, wire);
+        self.timers.sender = self.sender.poll_timeout();
     }
 
     /// Writes the statistics of the second that ends now.
@@ -224,6 +235,7 @@ impl Peer {
             self.event(now, self.announced.event(), wire);
             if self.announced == Step::DtlsConnected {
                 self.sender.start(now, &self.config);
+                self.timers.sender = self.sender.poll_timeout();
                 self.schedule_report(now);
             }
         }

@@ -3,7 +3,7 @@
 use super::history::SendHistory;
 use super::wire::{MAX_VIDEO_PAYLOAD, Port, RTP_HEADER_BYTES, Ssrcs, Wire, packet_size};
 use super::{AudioConfig, PeerConfig};
-use crate::cc::{Controller, Feedback, PacketReport, RateBounds, UnknownAlgorithm};
+use crate::cc::{Controller, Decision, Feedback, PacketReport, RateBounds, UnknownAlgorithm};
 use crate::media::encoder::{Encoder, Frame};
 use crate::media::pacer::{PADDING_PAYLOAD, Pacer, Release};
 use crate::media::{Kind, MediaPacket};
@@ -52,6 +52,8 @@ pub(super) struct Sender {
     pacer: Pacer,
     pub(super) history: SendHistory,
     repair: RepairShare,
+    /// Decision and repair share that pacer and encoder follow.
+    applied: Option<(Decision, f64)>,
     next_seq: [u16; 4],
     next_picture: u16,
     timestamp_offset: u32,
@@ -80,6 +82,7 @@ impl Sender {
             controller,
             history: SendHistory::default(),
             repair: RepairShare::default(),
+            applied: None,
             next_seq: [1; 4],
             next_picture: 0,
             timestamp_offset: config.seed as u32,
@@ -176,11 +179,16 @@ impl Sender {
     }
 
     fn apply_decision(&mut self, now: Time) {
-        let decision = self.controller.decision();
-        self.pacer.set_rates(now, decision.pacing_rate, decision.padding_rate);
         while let Some(probe) = self.controller.poll_probe() {
             self.pacer.add_probe(now, probe);
         }
+        let decision = self.controller.decision();
+        let applied = Some((decision, self.repair.share));
+        if self.applied == applied {
+            return;
+        }
+        self.applied = applied;
+        self.pacer.set_rates(now, decision.pacing_rate, decision.padding_rate);
         let audio = self.audio.as_ref().map_or(0, |audio| audio.config.wire_rate().0);
         let video = Bitrate(decision.target.0.saturating_sub(audio));
         let Some(encoder) = &mut self.encoder else { return };

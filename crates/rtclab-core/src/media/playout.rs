@@ -79,6 +79,8 @@ pub struct Playout {
     intervals: VecDeque<f64>,
     waiting_since: Time,
     need_key: bool,
+    /// The next frame to show, its index and when; kept as most packets do not change it.
+    next: Option<(usize, Time)>,
     stats: PlayoutStats,
 }
 
@@ -97,6 +99,7 @@ impl Playout {
             intervals: VecDeque::new(),
             waiting_since: Time::ZERO,
             need_key: true,
+            next: None,
             stats: PlayoutStats::default(),
         }
     }
@@ -131,6 +134,8 @@ impl Playout {
             before => {
                 let i = before.map_or(0, |i| i + 1);
                 self.frames.insert(i, Assembly::new(now, frame, timestamp));
+                // An older frame moves the ones behind it.
+                self.find_next();
                 i
             }
         };
@@ -141,6 +146,7 @@ impl Playout {
             let captured_s = timestamp as f64 / self.clock_rate;
             self.stats.frames_received += 1;
             self.on_transit(now, now.as_secs_f64() - captured_s);
+            self.find_next();
         }
     }
 
@@ -150,6 +156,7 @@ impl Playout {
         if due {
             self.need_key = true;
             self.waiting_since = now;
+            self.find_next();
         }
         due
     }
@@ -159,17 +166,12 @@ impl Playout {
         if self.waiting_since == Time::ZERO {
             return None;
         }
-        let render = self.next_decodable().map(|i| self.render_time(&self.frames[i]));
-        Some(render.unwrap_or(Time::MAX).min(self.key_deadline()))
+        Some(self.next.map_or(Time::MAX, |next| next.1).min(self.key_deadline()))
     }
 
     /// The next picture due by `now`.
     pub fn poll(&mut self, now: Time) -> Option<Rendered> {
-        let index = self.next_decodable()?;
-        let due = self.render_time(&self.frames[index]);
-        if due > now {
-            return None;
-        }
+        let (index, _) = self.next.filter(|(_, due)| *due <= now)?;
         self.stats.frames_dropped += index as u64;
         self.frames.drain(..index);
         let frame = self.frames.pop_front()?;
@@ -183,6 +185,7 @@ impl Playout {
         self.stats.frames_decoded += 1;
         self.stats.jitter_buffer_delay += now.saturating_sub(frame.first_arrival).as_secs_f64();
         self.count_freeze(now);
+        self.find_next();
         Some(Rendered {
             timestamp: frame.timestamp,
             received,
@@ -194,6 +197,10 @@ impl Playout {
 
     fn key_deadline(&self) -> Time {
         self.waiting_since + if self.need_key { MAX_WAIT_FOR_KEY } else { MAX_WAIT }
+    }
+
+    fn find_next(&mut self) {
+        self.next = self.next_decodable().map(|i| (i, self.render_time(&self.frames[i])));
     }
 
     /// The next frame in order if it is whole, else a whole key frame behind it.
