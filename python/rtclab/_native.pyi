@@ -5,11 +5,11 @@ from typing import Any
 CONGESTION_CONTROLS: list[str]
 """Names that ``congestion_control.name`` may have in the simulator."""
 
-def simulate(scenario_json: str) -> dict[str, dict[str, Any]]:
+def simulate(config: str) -> dict[str, dict[str, Any]]:
     """Runs one repeat in virtual time, without the GIL.
 
-    Takes what ``Scenario.native`` returns, as JSON. Returns table -> column -> array, or for texts
-    (array of codes, list of texts).
+    Takes what ``Scenario.native`` returns, as JSON. Returns table -> column -> array of int64 or
+    float64, or for texts (array of uint16 codes, list of texts), 65535 for null.
 
     Raises:
         ValueError: the JSON does not describe a scenario.

@@ -111,7 +111,8 @@ def _run_repeats(
         for future in futures:
             # What is being simulated right now cannot be stopped, but is soon done: keep it.
             if not future.cancelled() and (outcome := future.result()).repeat in open_repeats:
-                note(outcome)
+                run.record(outcome)
+                open_repeats.discard(outcome.repeat)
         for repeat in sorted(open_repeats):
             run.record(Repeat(repeat, scenario.seed_of(repeat), "failed", INTERRUPTED))
         raise Interrupted(run) from None

@@ -39,7 +39,7 @@ class SimBackend:
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
         """Simulates one repeat and writes its trace to ``out``."""
-        columns = _native.simulate(json.dumps(scenario.native(seed=seed, repeat=repeat)))
+        columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
         tables = {name: frame(name, values) for name, values in columns.items()}
         tables["paths"] = scenario.paths_table()
         return Trace.write(out, tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))

@@ -184,26 +184,34 @@ def compare(
 
 @app.command(
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
-    "--down 'capacity 5 Mbit/s, delay 25 ms' -- ping -c 3 10.0.0.2",
+    "--server 'iperf3 -s' -- sh -c 'iperf3 -c $RTCLAB_SERVER'",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def link(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND …", help="What to run behind it.")],
-    up: Annotated[str, typer.Option(metavar="PATH", help="From the command outwards.")] = "",
-    down: Annotated[str, typer.Option(metavar="PATH", help="Towards the command.")] = "",
+    up: Annotated[str, typer.Option(metavar="PATH", help="From the command to the server's side.")] = "",
+    down: Annotated[str, typer.Option(metavar="PATH", help="Back to the command.")] = "",
+    server: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Runs on the other side meanwhile.")
+    ] = None,
+    pcap: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep every packet of both sides, as pcapng.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of jitter and loss.")] = 1,
-    pcap: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep every packet as pcapng.")] = None,
 ) -> None:
     """Run a command behind an emulated link; no root needed.
 
     PATH is a list such as 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms, jitter 2 ms, loss 1 %'.
+    The command finds the addresses of the two sides in RTCLAB_CLIENT (its own) and RTCLAB_SERVER.
     Ends with the status of the command.
     """
-    from rtclab.backend.live.link import run_link
     from rtclab.scenario import PathSpec
 
     paths = PathSpec.parse(up, origin="--up"), PathSpec.parse(down, origin="--down")
-    raise typer.Exit(run_link(*paths, command, seed=seed, pcap=pcap))
+    from rtclab.backend.live.link import run_link
+
+    native = (spec.native(name) for name, spec in zip(("up", "down"), paths, strict=True))
+    raise typer.Exit(run_link(*native, command, server=server, pcap=pcap, seed=seed))
 
 
 @app.command(epilog="Example: rtclab doctor --json")

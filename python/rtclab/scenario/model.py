@@ -297,9 +297,9 @@ class Scenario(Table):
         """The table ``paths`` of a trace: capacity and delay of every path over time."""
         return networks.paths_table(self)
 
-    def native(self, *, seed: int, repeat: int = 0) -> dict[str, object]:
+    def native(self, *, seed: int) -> dict[str, object]:
         """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""
-        return networks.native_scenario(self, seed=seed, repeat=repeat)
+        return networks.native_scenario(self, seed=seed)
 
 
 _SENDING = ("video", "audio")

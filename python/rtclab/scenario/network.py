@@ -100,7 +100,7 @@ def native_network(scenario: Scenario) -> dict[str, object]:
     }
 
 
-def native_scenario(scenario: Scenario, *, seed: int, repeat: int) -> dict[str, object]:
+def native_scenario(scenario: Scenario, *, seed: int) -> dict[str, object]:
     """What ``rtclab._native.simulate`` reads."""
     connections = []
     for call in scenario.calls:
@@ -110,7 +110,6 @@ def native_scenario(scenario: Scenario, *, seed: int, repeat: int) -> dict[str, 
     return {
         "duration_ns": scenario.duration.ns,
         "seed": seed,
-        "repeat": repeat,
         "record": scenario.record,
         "network": native_network(scenario),
         "participants": [_native_participant(scenario, name) for name in scenario.participants],

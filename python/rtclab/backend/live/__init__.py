@@ -63,7 +63,7 @@ class LiveBackend:
             if video is not None
         }
         argument = {
-            "call": scenario.native(seed=seed, repeat=repeat),
+            "call": scenario.native(seed=seed),
             "pages": pages(scenario),
             "executable": executable,
             "clips": clips,

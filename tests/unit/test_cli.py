@@ -1,0 +1,215 @@
+"""The command line: what it prints, where, and what it ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import stub_backend
+from stub_backend import StubBackend
+
+from rtclab import backend as backends
+from rtclab.cli import main
+from rtclab.cli.tables import number
+from rtclab.trace import Run, Trace
+
+
+class Result(NamedTuple):
+    """What a command left."""
+
+    status: object
+    out: str
+    err: str
+
+
+Rtclab = Callable[..., Result]
+STUB_RUN = ("run", "first-call", "--backend", "stub", "--duration", "3s", "--repeats", "2", "--no-report")
+
+
+@pytest.fixture
+def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Rtclab:
+    """Runs a command line in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return Result(ended.value.code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
+    """A backend by the name of ``stub``."""
+    backend = StubBackend()
+    monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
+    monkeypatch.setitem(backends._HOME, "stub", ("stub_backend", "TheStub"))
+    return backend
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["list", "show", "run", "measure", "report", "compare", "link", "doctor", "schema", "validate"],
+)
+def test_every_command_explains_itself_with_an_example(rtclab: Rtclab, command: str) -> None:
+    result = rtclab(command, "--help")
+    assert result.status == 0
+    assert f"Example: rtclab {command}" in result.out
+
+
+def test_list_names_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> None:
+    result = rtclab("list")
+    assert "first-call" in result.out
+    assert "Two participants, two-way video over 1 Mbit/s and 25 ms access links" in result.out
+    names = [entry["name"] for entry in json.loads(rtclab("list", "--json").out)]
+    assert names[0] == "first-call"
+    assert "sim-vs-live/500kbit" in names
+
+
+def test_show_tells_paths_and_flows_with_changes_applied(rtclab: Rtclab) -> None:
+    result = rtclab("show", "first-call", "--set", "link.up.capacity=2 Mbit/s")
+    assert "capacity 2 Mbit/s, queue 300 ms, delay 25 ms" in result.out
+    assert "alice.up, bob.down" in result.out
+    shown = json.loads(rtclab("show", "first-call", "--json").out)
+    assert shown["flows"][0]["paths"] == ["alice.up", "bob.down"]
+    assert shown["network"]["nodes"] == ["alice", "bob", "core"]
+
+
+def test_schema_is_json(rtclab: Rtclab) -> None:
+    assert json.loads(rtclab("schema").out)["title"] == "Scenario"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "which scenario?\n  hint: "),
+        (["run", "firs-call"], "no scenario `firs-call`: neither shipped nor a file\n  hint: did you mean"),
+        (["run", "first-call", "--backend", "simm"], "no backend `simm`; expected sim or live"),
+        (
+            ["run", "first-call", "--duration", "20"],
+            "first-call.toml: duration: no unit in `20`; expected ns, us, ms, s or min\n  hint: write",
+        ),
+        (
+            ["run", "first-call", "--set", "link.up.capacity=2.5 Mbps"],
+            "first-call.toml: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
+            "expected bit/s, kbit/s, Mbit/s or Gbit/s\n  hint: write `2.5 Mbit/s`\n",
+        ),
+        (["run", "first-call", "--resume", "x"], "--resume goes on with the scenario as it was"),
+        (["run", "--resume", "x"], "no run `x`"),
+        (["measure", "latest"], "no run `latest`"),
+        (["link", "--up", "delay 3", "--", "true"], "--up: delay: no unit in `3`"),
+    ],
+)
+def test_bad_input_ends_with_2_and_a_sentence_on_standard_error(
+    rtclab: Rtclab, arguments: Sequence[str], message: str
+) -> None:
+    result = rtclab(*arguments)
+    assert result.status == 2
+    assert result.err.startswith(message)
+    assert result.out == ""
+    assert not Path("runs").exists()
+
+
+def test_run_prints_metrics_and_where_the_run_lies(rtclab: Rtclab, stub: StubBackend) -> None:
+    result = rtclab(*STUB_RUN)
+    assert result.status == 0
+    # 100 packets of 1000 bytes a second are 800 kbit/s.
+    line = next(line for line in result.out.splitlines() if line.startswith("sending_rate"))
+    assert line.split()[:4] == ["sending_rate", "alice->bob", "800.0", "0"]
+    assert "run: runs/first-call-stub-1 (2 of 2 repeats finished)" in result.out
+    assert result.err == ""
+    kept = json.loads(Path("runs/first-call-stub-1/metrics.json").read_text())
+    assert kept[0]["metric"] == "sending_rate"
+
+
+def test_run_as_json_is_one_document(rtclab: Rtclab, stub: StubBackend) -> None:
+    answer = json.loads(rtclab(*STUB_RUN, "--json").out)
+    assert answer["run"] == "runs/first-call-stub-1"
+    assert [repeat["status"] for repeat in answer["repeats"]] == ["finished", "finished"]
+    rates = {row["flow"]: row["mean"] for row in answer["metrics"] if row["metric"] == "sending_rate"}
+    assert rates == {"alice->bob": 800.0, "bob->alice": 800.0}
+    assert answer["report"] is None
+
+
+def test_a_failed_repeat_ends_with_1_after_the_metrics_of_the_others(
+    rtclab: Rtclab, stub: StubBackend
+) -> None:
+    stub.failing = {1}
+    result = rtclab(*STUB_RUN)
+    assert result.status == 1
+    assert "sending_rate" in result.out
+    assert result.err.startswith(
+        "repeat 1 failed: alice: the page reported `no camera`\n  hint: plug one in\n"
+    )
+
+
+def test_resume_finishes_a_run_and_measures_all_of_it(rtclab: Rtclab, stub: StubBackend) -> None:
+    stub.failing = {0}
+    assert rtclab(*STUB_RUN).status == 1
+    stub.failing = set()
+    result = rtclab("run", "--resume", "latest", "--no-report")
+    assert result.status == 0
+    assert "run: runs/first-call-stub-1 (2 of 2 repeats finished)" in result.out
+
+
+def test_ctrl_c_ends_with_130_and_tells_how_to_go_on(rtclab: Rtclab, stub: StubBackend) -> None:
+    stub.interrupted_in = 1
+    result = rtclab(*STUB_RUN, "--jobs", "1")
+    assert result.status == 128 + signal.SIGINT
+    assert "(1 of 2 repeats finished)" in result.out
+    assert "repeat 1 failed: interrupted" in result.err
+    assert "hint: continue with `rtclab run --resume runs/first-call-stub-1`" in result.err
+
+
+def test_a_scenario_that_the_backend_cannot_run_ends_with_2(rtclab: Rtclab, stub: StubBackend) -> None:
+    result = rtclab(*STUB_RUN, "--set", "audio={}")
+    assert (result.status, result.err) == (2, "audio: the stub has no microphone\n")
+
+
+def test_a_full_disk_is_reported_with_the_path(rtclab: Rtclab, stub: StubBackend) -> None:
+    # /dev/full refuses every byte; the metrics of the run are the first file that goes there.
+    assert rtclab(*STUB_RUN).status == 0
+    run = Run.open("latest")
+    (run.path / "metrics.json").unlink()
+    (run.path / f".metrics.json-{os.getpid()}").symlink_to("/dev/full")
+    result = rtclab("measure", "latest")
+    assert result.status == 1
+    assert result.err.startswith("runs/first-call-stub-1/.metrics.json-")
+    assert "no space left on the disk" in result.err
+
+
+def test_measure_and_compare_work_on_what_run_left(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    rtclab(*STUB_RUN, "--set", "participants.bob.link.up.delay=5 ms")
+    measured: list[dict[str, Any]] = json.loads(rtclab("measure", "first-call-stub-1", "--json").out)
+    assert measured[0]["metric"] == "sending_rate"
+    assert measured[0]["mean"] == 800.0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, ""), (0.0, "0"), (0.12345, "0.123"), (1.005, "1.00"), (52.66, "52.66"), (800.04, "800.0")],
+)
+def test_numbers_are_printed_with_about_four_digits(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_the_simulator_runs_first_call_twice_alike(rtclab: Rtclab) -> None:
+    command = ("run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report", "--json")
+    first, second = (json.loads(rtclab(*command).out) for _ in range(2))
+    assert [repeat["status"] for repeat in first["repeats"]] == ["finished", "finished"]
+    assert first["metrics"] == second["metrics"]
+    for repeat in range(2):
+        one, other = (Trace(Path(answer["run"]) / f"repeat-{repeat}") for answer in (first, second))
+        assert one.tables == other.tables
+        for name in one.tables:
+            assert (one.path / f"{name}.parquet").read_bytes() == (
+                other.path / f"{name}.parquet"
+            ).read_bytes()

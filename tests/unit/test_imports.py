@@ -1,0 +1,92 @@
+"""Arrows point one way: scenario -> backend -> trace -> metrics -> report, and the command line above all."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "__init__": set(),
+    "errors": set(),
+    "scenario": {"errors"},
+    "trace": {"errors"},
+    "backend": {"errors", "scenario", "trace", "_native"},
+    "campaign": {"errors", "scenario", "trace", "backend"},
+    "metrics": {"errors", "scenario", "trace"},
+    "report": {"errors", "scenario", "trace", "metrics"},
+    "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics"},
+    "bench": {"errors", "scenario", "trace", "backend", "campaign", "metrics", "report", "_native"},
+    "cli": {
+        "errors",
+        "scenario",
+        "trace",
+        "backend",
+        "campaign",
+        "metrics",
+        "report",
+        "validate",
+        "_native",
+    },
+    "__main__": {"cli"},
+}
+"""For each part of the package, the other parts that it may import."""
+
+EXCEPTIONS = {
+    # Names for users; imported when first used.
+    ("__init__", "campaign"),
+    ("__init__", "scenario"),
+    ("__init__", "trace"),
+}
+
+SLOW_TO_IMPORT = {"matplotlib", "numpy", "polars", "pydantic", "scipy"}
+
+
+def imports_of(file: Path) -> set[str]:
+    """The parts of rtclab that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports within rtclab are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("rtclab.")}
+    return found - {"__version__"}
+
+
+def part_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("part", sorted({part_of(file) for file in PACKAGE.rglob("*.py")}))
+def test_a_part_imports_only_what_stands_before_it(part: str) -> None:
+    for file in (file for file in PACKAGE.rglob("*.py") if part_of(file) == part):
+        upwards = {
+            other for other in imports_of(file) - {part} - MAY_IMPORT[part] if (part, other) not in EXCEPTIONS
+        }
+        assert not upwards, f"{file.relative_to(PACKAGE)} imports {', '.join(sorted(upwards))}"
+
+
+def test_the_table_of_imports_has_no_way_round() -> None:
+    reached: dict[str, set[str]] = {}
+    for part in MAY_IMPORT:  # in order: everything that a part may import comes before it
+        assert MAY_IMPORT[part] - {"_native"} <= reached.keys(), part
+        reached[part] = MAY_IMPORT[part]
+
+
+def test_metrics_know_nothing_of_backends() -> None:
+    assert "backend" not in MAY_IMPORT["metrics"] | MAY_IMPORT["report"]
+
+
+def test_help_needs_nothing_that_is_slow_to_import() -> None:
+    code = "import sys, rtclab.cli; print(*(name for name in sys.modules if '.' not in name))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not SLOW_TO_IMPORT & set(loaded.stdout.split())

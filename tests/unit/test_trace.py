@@ -1,0 +1,178 @@
+"""Traces and runs on disk: round trip, the contract, and that nothing half-written is left."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rtclab import trace as trace_module
+from rtclab.errors import DiskFull, TraceError
+from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, Trace
+
+ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+
+HOST = pl.DataFrame(
+    {
+        "at_ns": [0, 10**9],
+        "participant": ["alice", "bob"],
+        "cpu_percent": [12.5, 200.0],
+        "memory_bytes": [1, 2],
+    }
+)
+
+
+def test_tables_and_columns_are_those_of_the_architecture_page() -> None:
+    documented = {}
+    for name, columns in re.findall(r"^\| `(\w+)` \| (.*) \|$", ARCHITECTURE.read_text(), re.MULTILINE):
+        outside_parentheses = re.sub(r"\([^)]*\)", "", columns)
+        documented[name] = re.findall(r"`(\w+)`(\??)", outside_parentheses)
+    assert documented == {
+        name: [(column, "?" * (column in NULLABLE[name])) for column in schema]
+        for name, schema in SCHEMAS.items()
+    }
+
+
+def test_a_table_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    trace = Trace.write(tmp_path / "t", {"host": HOST}, {"seed": 7})
+    assert trace.table("host").equals(HOST)
+    assert Trace(tmp_path / "t").manifest == {"seed": 7}
+
+
+def test_columns_are_put_in_order_cast_and_filled_with_null(tmp_path: Path) -> None:
+    packets = pl.DataFrame(
+        {"flow": ["alice->bob"], "protocol": ["rtp"], "size_bytes": [1200], "sent_ns": [5]},
+        schema_overrides={"sent_ns": pl.UInt32},
+    )
+    table = Trace.write(tmp_path / "t", {"packets": packets}, {}).table("packets")
+    assert table.schema == SCHEMAS["packets"]
+    assert table.row(0, named=True)["sent_ns"] == 5
+    assert table["delivered_ns"].null_count() == 1
+
+
+def test_tables_not_given_are_empty_and_packets_are_absent(tmp_path: Path) -> None:
+    trace = Trace.write(tmp_path / "t", {}, {})
+    assert trace.tables == [name for name in SCHEMAS if name != "packets"]
+    assert all(trace.table(name).is_empty() for name in trace.tables)
+    with pytest.raises(
+        TraceError, match=r'`packets` was not recorded\n  hint: record it with record = "packets"'
+    ):
+        trace.table("packets")
+
+
+@pytest.mark.parametrize(
+    ("table", "frame", "message"),
+    [
+        ("hosts", HOST, "no table `hosts`; expected packets, flow_seconds"),
+        ("host", HOST.drop("memory_bytes"), "table `host`: column `memory_bytes` is missing"),
+        ("host", HOST.with_columns(gpu=1), "table `host`: unknown column `gpu`; expected at_ns, "),
+        ("host", HOST.with_columns(at_ns=None), "table `host`: column `at_ns` has nulls, which it may not"),
+        ("host", HOST.with_columns(at_ns=pl.lit("soon")), "table `host`: "),
+    ],
+)
+def test_a_table_that_breaks_the_contract_is_refused(
+    tmp_path: Path, table: str, frame: pl.DataFrame, message: str
+) -> None:
+    with pytest.raises(TraceError, match=f"^{re.escape(message)}"):
+        Trace.write(tmp_path / "t", {table: frame}, {})
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_disk_that_fills_up_leaves_only_what_was_there_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "browser.log").write_text("kept")
+    write_bytes, written = Path.write_bytes, []
+
+    def write_three(path: Path, data: bytes) -> int:
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+        return write_bytes(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", write_three)
+    with pytest.raises(DiskFull, match="no space left on the disk"):
+        Trace.write(tmp_path / "t", {"host": HOST}, {})
+    assert [path.name for path in (tmp_path / "t").iterdir()] == ["browser.log"]
+
+
+def test_a_directory_without_manifest_is_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"is no trace: it has no manifest\.json"):
+        Trace(tmp_path)
+
+
+def run(out: Path, name: str = "first-call") -> Run:
+    return Run.create(out, scenario=name, backend="sim", manifest={"scenario": {"name": name}})
+
+
+def test_runs_are_numbered_per_scenario_and_backend(tmp_path: Path) -> None:
+    names = [run(tmp_path).name, run(tmp_path).name, run(tmp_path, "other").name]
+    assert names == ["first-call-sim-1", "first-call-sim-2", "other-sim-1"]
+
+
+def test_a_number_is_not_given_again_when_an_earlier_run_is_gone(tmp_path: Path) -> None:
+    first = run(tmp_path)
+    run(tmp_path)
+    (first.path / "run.json").unlink()
+    first.path.rmdir()
+    assert run(tmp_path).name == "first-call-sim-3"
+
+
+def test_a_run_opens_by_path_by_name_and_as_the_latest(tmp_path: Path) -> None:
+    first, second = run(tmp_path), run(tmp_path)
+    assert Run.open(first.path).name == "first-call-sim-1"
+    assert Run.open("first-call-sim-1", out=tmp_path).path == first.path
+    first.record(Repeat(0, 7, "failed", "touched last"))
+    assert Run.open("latest", out=tmp_path).path == first.path
+    second.record(Repeat(0, 7, "failed", "touched later"))
+    assert Run.open("latest", out=tmp_path).path == second.path
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("first-call-sim-2", "did you mean `first-call-sim-1`?"), ("x", "make one with")]
+)
+def test_an_unknown_run_is_refused_with_a_hint(tmp_path: Path, name: str, hint: str) -> None:
+    run(tmp_path)
+    with pytest.raises(TraceError, match=re.escape(f"no run `{name}`")) as caught:
+        Run.open(name, out=tmp_path)
+    assert f"\n  hint: {hint}" in str(caught.value)
+
+
+def test_a_run_tells_what_became_of_each_repeat_in_order(tmp_path: Path) -> None:
+    made = run(tmp_path)
+    Trace.write(made.repeat_path(0), {}, {"repeat": 0})
+    made.record(Repeat(1, 8, "failed", "no camera\n"))
+    made.record(Repeat(0, 7, "failed", "first try"))
+    made.record(Repeat(0, 7, "finished"))
+    opened = Run(made.path)
+    assert opened.repeats == [Repeat(0, 7, "finished"), Repeat(1, 8, "failed", "no camera")]
+    assert [trace.manifest["repeat"] for trace in opened.traces] == [0]
+
+
+def test_run_json_is_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = run(tmp_path)
+    before = (made.path / "run.json").read_bytes()
+
+    def half(path: Path, data: bytes) -> None:
+        path.write_bytes(data[:10])
+        raise DiskFull(path)
+
+    monkeypatch.setattr(trace_module, "_write", half)
+    with pytest.raises(DiskFull):
+        made.record(Repeat(0, 7, "finished"))
+    assert (made.path / "run.json").read_bytes() == before
+    assert [path.name for path in made.path.iterdir()] == ["run.json"]
+
+
+def test_a_broken_run_json_is_reported_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(TraceError, match=re.escape(f"{tmp_path}/run.json: cannot be read")):
+        Run(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps([]))
+    with pytest.raises(TraceError, match="expected a JSON object"):
+        Run(tmp_path)
