@@ -248,7 +248,11 @@ impl Device for PacketDevice {
         until: Time,
         sink: &mut dyn FnMut(Time, PortId, &[u8]),
     ) -> io::Result<()> {
-        for (index, socket) in self.sockets.iter().enumerate() {
+        // The first entry is the waker's. What arrives after `wait` is for the next round.
+        let readable = self.poll[1..].iter().map(|entry| entry.revents != 0);
+        for ((index, socket), _) in
+            self.sockets.iter().enumerate().zip(readable).filter(|(_, r)| *r)
+        {
             while let Some((length, stamp)) = socket.receive(&mut self.buffer)? {
                 let at = self.clock.time_of(stamp);
                 sink(at, PortId(index), &self.buffer[..length]);

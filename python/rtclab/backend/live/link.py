@@ -149,7 +149,7 @@ def link_session(argument: Json, _emit: Emit) -> Json:
     try:
         summary = emulator.stop()
     except OSError as error:  # it ended before the command did
-        raise RtclabError(error.strerror) from error
+        raise RtclabError(error.strerror or str(error)) from error
     assert status is not None
     return {
         "status": status if status >= 0 else 128 - status,
@@ -254,7 +254,10 @@ def bench_session(argument: Json, _emit: Emit) -> Json:
     blast = [sys.executable, "-c", BLAST, ADDRESSES[CORE], *map(str, numbers)]
     # A sink: without it the node would answer every packet with an ICMP error.
     sink = call_in_node(CORE, _udp_sink)
-    sent = subprocess.run(node_command(CLIENT, blast), capture_output=True, text=True, check=True)
+    # A session of its own is scheduled apart from the emulator's (autogroups), as a browser's is.
+    sent = subprocess.run(
+        node_command(CLIENT, blast), capture_output=True, text=True, check=True, start_new_session=True
+    )
     time.sleep(0.2)  # queue and delay: what is under way arrives
     summary = emulator.stop()
     sink.close()

@@ -1,0 +1,50 @@
+"""What every live test needs: namespaces, and a way to be an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from rtclab.backend.live.namespaces import check_lab
+from rtclab.errors import BackendUnavailable
+
+ORDINARY_USER = 65534
+# The interpreter may lie below a directory that only root can enter (a version manager's, in /root): show
+# that one directory, and nothing else of the closed one, in a mount namespace of its own.
+BECOME_ORDINARY = """
+set -e
+closed=$1 interpreter=$2 user=$3; shift 3
+if [ -n "$closed" ]; then
+    mount -t tmpfs -o mode=755 tmpfs /mnt
+    mkdir /mnt/interpreter
+    mount --bind "$interpreter" /mnt/interpreter
+    mount -t tmpfs -o mode=755 tmpfs "$closed"
+    mkdir -p "$interpreter"
+    mount --bind /mnt/interpreter "$interpreter"
+fi
+exec setpriv --reuid="$user" --regid="$user" --clear-groups --inh-caps=-all -- "$@"
+"""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _namespaces() -> None:
+    """Skips where an ordinary user may make no namespaces; fails there when CI is set."""
+    try:
+        check_lab()
+    except BackendUnavailable as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+def as_ordinary_user(command: list[str]) -> list[str]:
+    """The command line that runs ``command`` without any right; itself if we have none."""
+    if os.geteuid() != 0:
+        return command
+    interpreter = Path(sys.base_prefix).resolve()
+    closed = [path for path in reversed(interpreter.parents) if not path.stat().st_mode & 0o001]
+    arguments = [str(closed[0]) if closed else "", str(interpreter), str(ORDINARY_USER)]
+    return ["unshare", "--mount", "sh", "-c", BECOME_ORDINARY, "sh", *arguments, *command]

@@ -1,0 +1,153 @@
+"""`rtclab link`: what the command sees, and that nothing remains."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from conftest import as_ordinary_user
+
+from rtclab.backend.live.link import CommandNotFound, run_link
+from rtclab.backend.live.namespaces import LabError, run_in_lab
+
+pytestmark = pytest.mark.live
+
+PATH = {"name": "", "delay": {"kind": "constant", "ns": 25_000_000}}
+RUN_LINK = """
+import json, pathlib, sys
+from rtclab.backend.live.link import run_link
+options = json.loads(sys.argv[1])
+if "pcap" in options:
+    options["pcap"] = pathlib.Path(options["pcap"])
+sys.exit(run_link(options["path"], options.pop("path"), sys.argv[2:], **options))
+"""
+
+
+def link(*command: str, **options: object) -> list[str]:
+    return [sys.executable, "-c", RUN_LINK, json.dumps({"path": PATH, **options}), *command]
+
+
+def finish(command: list[str], **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **more)
+
+
+def processes_with(marker: str) -> dict[int, str]:
+    """Command lines, by process id, that hold a text; not the test's own."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if marker in line and int(entry.name) != os.getpid():
+            found[int(entry.name)] = line
+    return found
+
+
+def wait_for(condition, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s"
+        time.sleep(0.02)
+
+
+def test_an_ordinary_user_pings_through_the_link() -> None:
+    done = finish(as_ordinary_user(link("sh", "-c", "ping -c 3 -i 0.1 $RTCLAB_SERVER")), cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert "3 received, 0% packet loss" in done.stdout
+    assert "rtclab link: up 3 packets, 0 dropped in the queue, 0 lost; down 3 packets" in done.stderr
+
+
+def test_the_status_of_the_command_is_passed_on() -> None:
+    assert finish(link("sh", "-c", "exit 7")).returncode == 7
+    assert finish(link("sh", "-c", "kill -TERM $$")).returncode == 128 + signal.SIGTERM
+
+
+def test_standard_input_and_output_pass_through() -> None:
+    done = finish(link("cat"), input="a line\n")
+    assert done.stdout == "a line\n"
+    assert done.stderr.count("\n") == 2
+
+
+def test_a_missing_command_ends_with_status_127() -> None:
+    with pytest.raises(CommandNotFound, match="`no-such-program` was not found") as caught:
+        run_link(PATH, PATH, ["no-such-program"])
+    assert caught.value.exit_status == 127
+    with pytest.raises(CommandNotFound, match="`no-such-server` was not found"):
+        run_link(PATH, PATH, ["true"], server="no-such-server -s")
+
+
+def test_a_server_is_reached_through_the_link() -> None:
+    server = f"{sys.executable} -m http.server --bind 10.77.0.1 8000 --directory {Path(__file__).parent}"
+    fetch = "import urllib.request as r; print(r.urlopen('http://10.77.0.1:8000/').read().decode())"
+    done = finish(link(sys.executable, "-c", fetch, server=server))
+    assert Path(__file__).name in done.stdout
+
+
+def test_a_server_that_ends_at_once_is_an_error() -> None:
+    done = finish(link("true", server="false"))
+    assert done.returncode == 1
+    assert "server `false` ended with exit status 1 before it listened" in done.stderr
+
+
+def test_ctrl_c_goes_to_the_command() -> None:
+    program = "trap 'exit 9' INT; echo ready; while true; do sleep 0.05; done"
+    with subprocess.Popen(
+        link("sh", "-c", program), stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(10) == 9
+
+
+def test_a_full_disk_ends_the_link_and_names_the_file() -> None:
+    # A capture of some hundred packets fills the writer's buffer.
+    done = finish(link("ping", "-c", "2000", "-i", "0.002", "10.77.0.1", pcap="/dev/full"))
+    assert done.returncode == 1
+    assert "capture file /dev/full: No space left on device" in done.stderr
+
+
+def test_the_capture_holds_both_ends(tmp_path: Path) -> None:
+    file = tmp_path / "link.pcapng"
+    finish(link("ping", "-c", "3", "-i", "0.1", "10.77.0.1", pcap=str(file)))
+    fields = ["-T", "fields", "-e", "frame.interface_name", "-e", "icmp.type"]
+    done = finish(["tshark", "-r", str(file), "-Y", "icmp", *fields])
+    lines = sorted(done.stdout.splitlines())
+    # Requests (8) enter at the client's port and leave at the core's; replies (0) go back.
+    assert lines == sorted(["port1\t8", "port0\t8", "port0\t0", "port1\t0"] * 3)
+
+
+@pytest.mark.parametrize("victim", ["link itself", "unshare", "first process of the lab"])
+def test_nothing_remains_after_kill_9_of(victim: str) -> None:
+    marker = f"marker-{uuid4()}"
+    # Shells that carry the marker; one of their children has left for a session of its own.
+    server = f"sh -c 'sleep 3000; exit' {marker}"
+    command = link("sh", "-c", "setsid sleep 1000 & echo; wait", marker, server=server)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        lab = f"rtclab-lab-of-{process.pid}"
+        wait_for(lambda: len(processes_with(lab)) >= 2 and len(processes_with(marker)) >= 3, 10)
+        targets = {"link itself": process.pid}
+        for pid, line in processes_with(lab).items():
+            targets["unshare" if line.startswith("unshare") else "first process of the lab"] = pid
+        os.kill(targets[victim], signal.SIGKILL)
+        wait_for(lambda: not processes_with(lab) and set(processes_with(marker)) <= {process.pid}, 2)
+        process.kill()
+    assert not processes_with(marker)
+
+
+def test_errors_and_events_come_out_of_the_lab() -> None:
+    events: list[dict[str, object]] = []
+    with pytest.raises(LabError, match="No module named 'no_such_module'") as caught:
+        run_in_lab("no_such_module:function", {}, on_event=events.append)
+    assert caught.value.kind == "ModuleNotFoundError"
+    assert "Traceback" in caught.value.__notes__[0]
