@@ -1,0 +1,67 @@
+# What a person or CI calls. The first `make run` needs Python 3.11 with venv, Rust and a C compiler.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release
+NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+LIVE_PACKAGES := chromium iperf3 tshark iputils-ping iproute2 util-linux
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+FUZZ_SECONDS ?= 60
+
+.PHONY: run setup setup-live setup-dev test check bench fuzz docs clean
+
+run: $(VENV)/built                ## build what changed, run first-call, say where its report lies
+	$(BIN)/rtclab run first-call
+
+setup: $(VENV)/built              ## .venv with the native module
+
+setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Python packages, the video clip
+	$(SUDO) apt-get update
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(LIVE_PACKAGES)
+	$(BIN)/python -m rtclab.backend.live.clip
+
+setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check need
+
+test: $(VENV)/built-dev           ## all tests; with CI set live tests fail where they would be skipped
+	cargo test --workspace --exclude rtclab-python
+	$(BIN)/pytest
+
+check: $(VENV)/built-dev          ## formatting, lints and types
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(VENV)/built-dev          ## figures, not verdicts
+	cargo bench --workspace --exclude rtclab-python
+	$(if $(wildcard python/rtclab/bench.py),$(BIN)/python -m rtclab.bench)
+
+fuzz:                             ## every parser for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain
+	for target in $$(cargo +nightly fuzz list); do \
+	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+docs:                             ## the Rust documentation, and the JSON Schema of scenarios
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	$(MAKE) setup && $(BIN)/rtclab schema > target/doc/scenario.schema.json
+
+clean:                            ## everything that make made, but not runs
+	rm -rf $(VENV) target fuzz/target python/rtclab/_native*.so
+
+$(BIN)/maturin:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+
+$(VENV)/built: $(BIN)/maturin $(NATIVE)
+	$(MATURIN)
+	touch $@
+
+$(VENV)/built-live: $(BIN)/maturin $(NATIVE)
+	$(MATURIN) --extras live
+	touch $(VENV)/built $@
+
+$(VENV)/built-dev: $(BIN)/maturin $(NATIVE)
+	$(MATURIN) --extras dev,live
+	touch $(VENV)/built $(VENV)/built-live $@
