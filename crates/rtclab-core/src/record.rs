@@ -434,7 +434,7 @@ impl Recorder {
         self.tables.controller.push(&[at, Cell::Text(participant), flow, name, Cell::Float(value)]);
     }
 
-    /// Something happened to a participant.
+    /// Something happened to a participant; `flow` is what it receives over the connection in question.
     pub fn event(&mut self, at: Time, participant: u16, flow: Option<FlowId>, event: &str) {
         let flow = flow.map_or(NO_TEXT, |flow| self.flow_text(flow));
         let (event, detail) = (self.text(event), self.text(""));

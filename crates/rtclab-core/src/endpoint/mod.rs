@@ -88,6 +88,7 @@ pub struct Peer {
     setup: Setup,
     announced: Step,
     joined: bool,
+    left: bool,
     sender: Sender,
     receiver: Receiver,
     timers: Timers,
@@ -128,6 +129,7 @@ impl Peer {
             setup: Setup::new(port, config.core, config.offerer, config.start),
             announced: Step::New,
             joined: false,
+            left: false,
             sender: Sender::new(&config, port, ssrcs, controller),
             receiver: Receiver::new(port, ssrcs.video, remote),
             timers: Timers::default(),
@@ -162,17 +164,20 @@ impl Peer {
         }
         let timers =
             [self.timers.sender, self.timers.receiver, self.setup.poll_timeout(), self.next_report];
-        timers.into_iter().flatten().min().filter(|at| *at < self.config.end)
+        let next = timers.into_iter().flatten().min().unwrap_or(Time::MAX);
+        (!self.left).then_some(next.min(self.config.end))
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time, wire: &mut Wire) {
         if now >= self.config.end {
+            self.left = true;
+            wire.recorder.event(now, self.config.participant, None, "left");
             return;
         }
         if !self.joined {
             self.joined = true;
-            self.event(now, Step::New.event(), wire);
+            wire.recorder.event(now, self.config.participant, None, Step::New.event());
         }
         if self.setup.poll_timeout().is_some_and(|at| at <= now) {
             self.setup.on_timeout(now, wire);
@@ -340,6 +345,6 @@ impl Peer {
     }
 
     fn event(&self, now: Time, event: &str, wire: &mut Wire) {
-        wire.recorder.event(now, self.config.participant, Some(self.port.flow), event);
+        wire.recorder.event(now, self.config.participant, Some(self.back.flow), event);
     }
 }
