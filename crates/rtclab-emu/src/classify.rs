@@ -1,6 +1,9 @@
 //! What a packet carries, as far as its first bytes tell.
 
 use crate::frame::udp_payload;
+use rtclab_core::rtp::header::parse_raw;
+use rtclab_core::rtp::stun::ChannelData;
+use rtclab_core::rtp::{self, RtpHeader};
 
 /// What the payload of a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,37 +37,23 @@ impl Protocol {
     }
 }
 
-/// Fixed header of an RTP packet, RFC 3550, section 5.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RtpHeader {
-    pub(crate) ssrc: u32,
-    pub(crate) payload_type: u8,
-    pub(crate) seq: u16,
-    pub(crate) timestamp: u32,
-    pub(crate) marker: bool,
-}
-
-/// Classifies the packet in an Ethernet frame by the rules of RFC 7983 and RFC 5761, section 4.
+/// Classifies the packet in an Ethernet frame; what a TURN channel carries counts as what it is.
 ///
-/// STUN must show its magic cookie as well: other protocols begin with small bytes too.
+/// RTP whose header does not parse is [`Protocol::Other`].
 pub(crate) fn classify(frame: &[u8]) -> (Protocol, Option<RtpHeader>) {
-    const STUN_COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
-    let Some(payload) = udp_payload(frame) else { return (Protocol::Other, None) };
-    match payload {
-        [0..=3, _, _, _, cookie @ ..] if cookie.starts_with(&STUN_COOKIE) => (Protocol::Stun, None),
-        [20..=63, 0xfe, ..] => (Protocol::Dtls, None),
-        [128..=191, 192..=223, ..] if payload.len() >= 8 => (Protocol::Rtcp, None),
-        [128..=191, second, a, b, c, d, e, f, g, h, i, j, ..] => {
-            let header = RtpHeader {
-                ssrc: u32::from_be_bytes([*g, *h, *i, *j]),
-                payload_type: second & 0x7f,
-                seq: u16::from_be_bytes([*a, *b]),
-                timestamp: u32::from_be_bytes([*c, *d, *e, *f]),
-                marker: second & 0x80 != 0,
-            };
-            (Protocol::Rtp, Some(header))
-        }
-        _ => (Protocol::Other, None),
+    let Some(mut datagram) = udp_payload(frame) else { return (Protocol::Other, None) };
+    if let Ok(channel) = ChannelData::parse(datagram) {
+        datagram = channel.data;
+    }
+    match rtp::classify(datagram) {
+        rtp::Protocol::Rtp => match parse_raw(datagram) {
+            Ok((header, ..)) => (Protocol::Rtp, Some(header)),
+            Err(_) => (Protocol::Other, None),
+        },
+        rtp::Protocol::Rtcp => (Protocol::Rtcp, None),
+        rtp::Protocol::Stun => (Protocol::Stun, None),
+        rtp::Protocol::Dtls => (Protocol::Dtls, None),
+        rtp::Protocol::TurnChannel | rtp::Protocol::Other => (Protocol::Other, None),
     }
 }
 
@@ -82,36 +71,41 @@ mod tests {
         frame
     }
 
+    const RTP: [u8; 13] = [0x80, 0xe0, 0x12, 0x34, 1, 2, 3, 4, 0xa, 0xb, 0xc, 0xd, 99];
+
+    fn assert_is_rtp(payload: &[u8]) {
+        let (protocol, header) = classify(&frame(payload));
+        let header = header.expect("an RTP header");
+        assert_eq!(protocol, Protocol::Rtp);
+        assert_eq!((header.payload_type, header.seq, header.marker), (96, 0x1234, true));
+        assert_eq!((header.timestamp, header.ssrc), (0x0102_0304, 0x0a0b_0c0d));
+    }
+
     #[test]
-    fn the_fields_of_an_rtp_header_are_read_where_rfc_3550_puts_them() {
-        let payload = [0x90, 0xe0, 0x12, 0x34, 1, 2, 3, 4, 0xa, 0xb, 0xc, 0xd, 99];
-        let header = RtpHeader {
-            ssrc: 0x0a0b_0c0d,
-            payload_type: 96,
-            seq: 0x1234,
-            timestamp: 0x0102_0304,
-            marker: true,
-        };
-        assert_eq!(classify(&frame(&payload)), (Protocol::Rtp, Some(header)));
+    fn rtp_is_found_in_udp_and_in_a_turn_channel() {
+        assert_is_rtp(&RTP);
+        assert_is_rtp(&[&[0x40, 0, 0, 13], RTP.as_slice()].concat());
     }
 
     #[test]
     fn first_bytes_tell_protocols_apart() {
         let protocol = |payload: &[u8]| classify(&frame(payload)).0;
+        let stun = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42], [0; 12].as_slice()].concat();
+        let dtls = [&[22, 0xfe, 0xfd], [0; 20].as_slice()].concat();
         assert_eq!(protocol(&[0x80, 200, 0, 1, 0, 0, 0, 1]), Protocol::Rtcp);
-        assert_eq!(protocol(&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 0, 0]), Protocol::Stun);
-        assert_eq!(protocol(&[22, 0xfe, 0xfd, 0, 0]), Protocol::Dtls);
+        assert_eq!(protocol(&stun), Protocol::Stun);
+        assert_eq!(protocol(&dtls), Protocol::Dtls);
         assert_eq!(protocol(&[0, 0, 0, 1, 0, 0, 0, 0]), Protocol::Other);
         assert_eq!(protocol(&[0x80, 96]), Protocol::Other);
+        assert_eq!(protocol(&[0x8f, 96, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]), Protocol::Other);
         assert_eq!(protocol(&[]), Protocol::Other);
     }
 
     #[test]
     fn tcp_and_later_fragments_are_other() {
-        let rtp = [0x80, 96, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
-        let mut tcp = frame(&rtp);
+        let mut tcp = frame(&RTP);
         tcp[23] = 6;
-        let mut fragment = frame(&rtp);
+        let mut fragment = frame(&RTP);
         fragment[21] = 185; // offset 1480 in units of 8 bytes
         assert_eq!(classify(&tcp).0, Protocol::Other);
         assert_eq!(classify(&fragment).0, Protocol::Other);

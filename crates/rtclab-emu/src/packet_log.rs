@@ -1,8 +1,9 @@
 //! What happened to every packet, in columns.
 
-use crate::classify::{Protocol, RtpHeader};
+use crate::classify::Protocol;
 use rtclab_core::network::{NodeId, PathId};
 use rtclab_core::path::DropCause;
+use rtclab_core::rtp::RtpHeader;
 use rtclab_core::units::{Bytes, Time};
 
 /// One row per carried packet, in the order of entry; -1 where a column has no value.
