@@ -222,7 +222,7 @@ impl Peer {
 
     /// Writes the statistics of the second that ends now.
     pub fn write_stats(&mut self, now: Time, wire: &mut Wire) {
-        if self.setup.step == Step::DtlsConnected && now < self.config.end {
+        if self.setup.step == Step::DtlsConnected && now <= self.config.end {
             self.write_stat_rows(now, wire);
             if wire.recorder.detail() == Detail::Seconds {
                 self.observe(now, wire);

@@ -4,7 +4,7 @@
 
 use super::ParseError;
 use super::cursor::Cursor;
-use super::extension::{Elements, ExtensionIds, Extensions, MAX_BLOCK_BYTES};
+use super::extension::{Elements, ExtensionIds, Extensions};
 
 /// Bytes of a header without contributing sources and extensions.
 pub const FIXED_BYTES: usize = 12;
@@ -31,16 +31,18 @@ pub struct RtpHeader {
 impl RtpHeader {
     /// Appends the header; extensions in the one-byte form. Does not allocate while `out` has room.
     pub fn write(&self, ids: &ExtensionIds, out: &mut Vec<u8>) {
-        let mut block = [0; MAX_BLOCK_BYTES];
-        let block_len = self.extensions.write(ids, &mut block);
-        let mut bytes = [0; FIXED_BYTES + MAX_BLOCK_BYTES];
-        bytes[0] = 2 << 6 | u8::from(self.padding) << 5 | u8::from(block_len > 0) << 4;
-        bytes[1] = u8::from(self.marker) << 7 | self.payload_type & 0x7F;
-        bytes[2..4].copy_from_slice(&self.seq.to_be_bytes());
+        let (block, block_bytes) = self.extensions.block(ids);
+        let flags = 2 << 6 | u32::from(self.padding) << 5 | u32::from(block_bytes > 0) << 4;
+        let second = u32::from(self.marker) << 7 | u32::from(self.payload_type & 0x7F);
+        let begin = out.len();
+        let mut bytes = [0; FIXED_BYTES + 16];
+        let first_word = flags << 24 | second << 16 | u32::from(self.seq);
+        bytes[0..4].copy_from_slice(&first_word.to_be_bytes());
         bytes[4..8].copy_from_slice(&self.timestamp.to_be_bytes());
         bytes[8..12].copy_from_slice(&self.ssrc.to_be_bytes());
         bytes[12..].copy_from_slice(&block);
-        out.extend_from_slice(&bytes[..FIXED_BYTES + block_len]);
+        out.extend_from_slice(&bytes);
+        out.truncate(begin + FIXED_BYTES + block_bytes);
     }
 
     /// The header and its length in bytes; works on SRTP too, where the header is in clear.

@@ -3,7 +3,7 @@
 use rtclab_core::sim::SimConfig;
 
 /// A two-way call of 640x480 at 30/s over access links with the given up paths.
-pub fn call(up: &str, seconds: u64, seed: u64) -> SimConfig {
+pub(crate) fn call(up: &str, seconds: u64, seed: u64) -> SimConfig {
     let paths: Vec<String> = ["alice", "bob"]
         .iter()
         .flat_map(|name| {
@@ -45,5 +45,5 @@ pub fn call(up: &str, seconds: u64, seed: u64) -> SimConfig {
 }
 
 /// 1 Mbit/s, 25 ms and a queue of 300 ms on each uplink; downlinks without limit.
-pub const LINK: &str = r#""capacity": {"kind": "constant", "bps": 1000000},
+pub(crate) const LINK: &str = r#""capacity": {"kind": "constant", "bps": 1000000},
     "queue": {"kind": "time", "limit": 300000000}, "delay": {"kind": "constant", "ns": 25000000}"#;

@@ -1,0 +1,179 @@
+//! Laws of a path, for any configuration and any arrivals.
+
+use proptest::prelude::*;
+use rtclab_core::path::{
+    Capacity, Delay, Departure, Jitter, Loss, Packet, Path, PathConfig, QueueLimit,
+};
+use rtclab_core::units::{Bitrate, Bytes, Time};
+
+fn capacity() -> impl Strategy<Value = Option<Capacity>> {
+    let rate = (10u64..200_000).prop_map(Bitrate::from_kbps);
+    let steps =
+        prop::collection::vec((1u64..500, prop_oneof![Just(Bitrate::ZERO), rate.clone()]), 1..5);
+    prop_oneof![
+        Just(None),
+        rate.clone().prop_map(|bps| Some(Capacity::Constant { bps })),
+        // The last step is positive, so that every packet leaves in the end.
+        (steps, rate).prop_map(|(gaps, last)| {
+            let mut at = Time::ZERO;
+            let mut steps: Vec<_> = gaps
+                .into_iter()
+                .map(|(gap, rate)| {
+                    let step = (at, rate);
+                    at += Time::from_millis(gap);
+                    step
+                })
+                .collect();
+            steps.push((at, last));
+            Some(Capacity::Steps { steps })
+        }),
+        prop::collection::vec(1u64..100, 1..20).prop_map(|mut times| {
+            times.sort_unstable();
+            let times = times.into_iter().map(Time::from_millis).collect();
+            Some(Capacity::Opportunities {
+                times,
+                period: Time::from_millis(100),
+                bytes: Bytes(1500),
+            })
+        }),
+    ]
+}
+
+fn queue() -> impl Strategy<Value = Option<QueueLimit>> {
+    prop_oneof![
+        Just(None),
+        (0u64..40).prop_map(|n| Some(QueueLimit::Packets(n))),
+        (0u64..60_000).prop_map(|n| Some(QueueLimit::Bytes(Bytes(n)))),
+        (0u64..500).prop_map(|ms| Some(QueueLimit::Time(Time::from_millis(ms)))),
+    ]
+}
+
+fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
+    let jitter = prop::option::of(
+        (0u64..20).prop_map(move |ms| Jitter { sd_ns: Time::from_millis(ms), reorder }),
+    );
+    let loss = prop::option::of((0.0..1.0f64, 0.01..1.0f64, 0.0..1.0f64, 0.0..1.0f64))
+        .prop_map(|loss| loss.map(|(p, r, h, k)| Loss { p, r, h, k }));
+    let delays = prop::collection::vec((1u64..300, 0u64..200), 1..4).prop_map(|steps| {
+        let mut at = Time::ZERO;
+        let steps = steps
+            .into_iter()
+            .map(|(gap, delay)| {
+                at += Time::from_millis(gap);
+                (at, Time::from_millis(delay))
+            })
+            .collect();
+        Delay::Steps { steps }
+    });
+    (capacity(), queue(), delays, jitter, loss).prop_map(
+        |(capacity, queue, delay, jitter, loss)| PathConfig {
+            name: "path".into(),
+            capacity,
+            queue,
+            delay,
+            jitter,
+            loss,
+        },
+    )
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<(Time, Bytes)>> {
+    prop::collection::vec((0u64..20_000, 20u64..1500), 1..200).prop_map(|gaps| {
+        let mut at = Time::ZERO;
+        gaps.into_iter()
+            .map(|(gap, size)| {
+                at += Time::from_micros(gap);
+                (at, Bytes(size))
+            })
+            .collect()
+    })
+}
+
+/// Sends everything, polling at each timeout; returns what came out, in order.
+fn run(config: PathConfig, arrivals: &[(Time, Bytes)]) -> Vec<(Time, usize, Bytes, bool)> {
+    let mut path = Path::new(config, 1);
+    let mut out = Vec::new();
+    let mut drain = |path: &mut Path<usize>, until: Time| {
+        while let Some(at) = path.poll_timeout().filter(|at| *at <= until) {
+            while let Some(departure) = path.poll(at) {
+                out.push(match departure {
+                    Departure::Delivered { at, packet } => (at, packet.payload, packet.size, true),
+                    Departure::Dropped { at, packet, .. } => {
+                        (at, packet.payload, packet.size, false)
+                    }
+                });
+            }
+        }
+    };
+    for (id, (at, size)) in arrivals.iter().enumerate() {
+        drain(&mut path, *at);
+        path.handle_packet(*at, Packet { size: *size, payload: id });
+    }
+    drain(&mut path, Time::MAX);
+    assert_eq!(path.pending(), 0);
+    out
+}
+
+proptest! {
+    #[test]
+    fn nothing_leaves_before_it_entered_and_departures_come_in_order_of_time(
+        config in config(true), arrivals in arrivals()
+    ) {
+        let out = run(config, &arrivals);
+        prop_assert!(out.iter().all(|(at, id, ..)| *at >= arrivals[*id].0));
+        prop_assert!(out.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    }
+
+    #[test]
+    fn bytes_in_are_bytes_delivered_plus_bytes_dropped(config in config(true), arrivals in arrivals()) {
+        let out = run(config, &arrivals);
+        let mut ids: Vec<_> = out.iter().map(|o| o.1).collect();
+        ids.sort_unstable();
+        prop_assert_eq!(ids, (0..arrivals.len()).collect::<Vec<_>>());
+        let entered: u64 = arrivals.iter().map(|a| a.1.0).sum();
+        prop_assert_eq!(entered, out.iter().map(|o| o.2.0).sum::<u64>());
+    }
+
+    #[test]
+    fn without_reordering_packets_are_delivered_in_the_order_they_entered(
+        config in config(false), arrivals in arrivals()
+    ) {
+        let delivered: Vec<_> = run(config, &arrivals).into_iter().filter(|o| o.3).map(|o| o.1).collect();
+        prop_assert!(delivered.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn polling_late_changes_neither_what_comes_out_nor_its_logical_time(
+        config in config(false), arrivals in arrivals()
+    ) {
+        let in_time = run(config.clone(), &arrivals);
+        let mut path = Path::new(config, 1);
+        for (id, (at, size)) in arrivals.iter().enumerate() {
+            path.handle_packet(*at, Packet { size: *size, payload: id });
+        }
+        let mut late = Vec::new();
+        while let Some(departure) = path.poll(Time(u64::MAX / 2)) {
+            late.push(match departure {
+                Departure::Delivered { at, packet } => (at, packet.payload, packet.size, true),
+                Departure::Dropped { at, packet, .. } => (at, packet.payload, packet.size, false),
+            });
+        }
+        let mut expected = in_time;
+        expected.sort_by_key(|o| (o.1, o.0));
+        late.sort_by_key(|o| (o.1, o.0));
+        prop_assert_eq!(expected, late);
+    }
+
+    #[test]
+    fn no_more_leaves_in_a_busy_time_than_the_capacity_carries(
+        kbps in 10u64..100_000, count in 2usize..100, size in 40u64..1500
+    ) {
+        let bps = Bitrate::from_kbps(kbps);
+        let config = PathConfig { capacity: Some(Capacity::Constant { bps }), ..PathConfig::default() };
+        let out = run(config, &vec![(Time::ZERO, Bytes(size)); count]);
+        let last = out[count - 1].0;
+        // count packets take count serialisation times, each rounded up to a nanosecond
+        let exact = (size * 8 * count as u64) as f64 / bps.0 as f64;
+        prop_assert!((last.as_secs_f64() - exact).abs() <= count as f64 * 1e-9 + 1e-12);
+    }
+}
