@@ -164,9 +164,8 @@ def _add_network(
 def _add_media(
     rows: dict[str, list[dict[str, Any]]], flow: str, rate_kbps: np.ndarray, random: np.random.Generator
 ) -> None:
-    frames = np.cumsum(
-        np.where(np.abs(np.arange(rate_kbps.size) - 38) < 2, 17, 30) + random.integers(-1, 2, 60)
-    )
+    at_s = np.arange(rate_kbps.size)
+    frames = np.cumsum(np.where(np.abs(at_s - 38) < 2, 17, 30) + random.integers(-1, 2, at_s.size))
     received = np.cumsum(rate_kbps * 125)
     for at, rate in enumerate(rate_kbps):
         rows["outbound_rtp"].append(report(at + 1, flow=flow, targetBitrate=950.0 * rate))

@@ -22,8 +22,22 @@ def rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
 
 def one_way_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Mean one-way delay of each second in which a packet arrived, in ms."""
-    rows = flow_seconds(trace, flow, window).drop_nulls("one_way_delay_mean_ms")
-    return Samples(rows["at_ns"].to_numpy() / NS_PER_S, rows["one_way_delay_mean_ms"].to_numpy())
+    return _delay_of_seconds(trace, flow, window, "one_way_delay_mean_ms")
+
+
+def smallest_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Smallest one-way delay of each second, in ms."""
+    return _delay_of_seconds(trace, flow, window, "one_way_delay_min_ms")
+
+
+def largest_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Largest one-way delay of each second, in ms."""
+    return _delay_of_seconds(trace, flow, window, "one_way_delay_max_ms")
+
+
+def _delay_of_seconds(trace: Trace, flow: str, window: Window | None, column: str) -> Samples:
+    rows = flow_seconds(trace, flow, window).drop_nulls(column)
+    return Samples(rows["at_ns"].to_numpy() / NS_PER_S + 0.5, rows[column].to_numpy())
 
 
 @metric(

@@ -91,12 +91,11 @@ def utilisation(trace: Trace, flow: str, window: Window | None = None) -> float:
 
     NaN where the route is unlimited for any part of that time.
     """
-    received = per_second(flow_seconds(trace, flow, window), "delivered_bytes")
-    if not received.values.size:
+    rows = flow_seconds(trace, flow, window)
+    if rows.is_empty():
         return float("nan")
-    begin_ns = round(received.at_s[0] * NS_PER_S)
-    carried_bits = float(received.values.sum()) * BITS_PER_BYTE
-    room_bits = _capacity_bits(trace, flow, begin_ns, begin_ns + received.values.size * SECOND_NS)
+    carried_bits = int(rows["delivered_bytes"].sum()) * BITS_PER_BYTE
+    room_bits = _capacity_bits(trace, flow, rows["at_ns"][0], rows["at_ns"][-1] + SECOND_NS)
     return 100 * carried_bits / room_bits if room_bits > 0 else float("nan")
 
 

@@ -36,7 +36,7 @@ class Metric:
     @property
     def label(self) -> str:
         """The name as it is read: ``queuing_delay_p95`` is ``Queuing delay p95``."""
-        words = [ACRONYMS.get(word, word) for word in self.name.split("_")]
+        words = [ACRONYMS.get(word, word) for word in self.name.replace("one_way", "one-way").split("_")]
         return words[0][0].upper() + words[0][1:] + "".join(f" {word}" for word in words[1:])
 
     @property

@@ -66,13 +66,16 @@ def flow_seconds(trace: Trace, flow: str, window: Window | None = None) -> pl.Da
 
 
 def per_second(rows: pl.DataFrame, column: str) -> Samples:
-    """A column of ``flow_seconds`` for every second from the first to the last row; 0 without a row."""
+    """A column of ``flow_seconds``, at the middle of every second from the first to the last row.
+
+    A second without a row has a 0.
+    """
     if rows.is_empty():
         return NO_SAMPLES
     index = (rows["at_ns"].to_numpy() - rows["at_ns"][0]) // SECOND_NS
     values = np.zeros(int(index[-1]) + 1)
     np.add.at(values, index, rows[column].cast(pl.Float64).to_numpy())
-    return Samples(rows["at_ns"][0] / NS_PER_S + np.arange(values.size), values)
+    return Samples(rows["at_ns"][0] / NS_PER_S + np.arange(values.size) + 0.5, values)
 
 
 def gauge(

@@ -34,6 +34,9 @@ def summarise(values: Sequence[float]) -> Summary:
         return Summary(0, nan, nan, nan)
     if count == 1:
         return Summary(1, float(measured[0]), nan, nan)
+    if np.ptp(measured) == 0:
+        # Rounding would give equal values a deviation of 1e-16, and then any difference is significant.
+        return Summary(count, float(measured[0]), 0.0, 0.0)
     sd = float(measured.std(ddof=1))
     return Summary(count, float(measured.mean()), sd, _t_quantile(count - 1) * sd / sqrt(count))
 

@@ -17,7 +17,7 @@ MOST_POINTS_OF_A_PLOT = 2400
 
 @dataclass(frozen=True)
 class Band:
-    """Mean, smallest and largest over repeats, each of shape (points,), at the middle of its step."""
+    """Mean, smallest and largest over repeats, each of shape (points,) like the mean time ``at_s``."""
 
     at_s: Array
     mean: Array
@@ -38,10 +38,13 @@ def band(
     pooled = _pooled(repeats)
     end_s = float(pooled.at_s[-1]) + 1 if pooled.at_s.size else 0.0
     step_s = max(1.0, np.ceil(end_s / points))
-    steps, mean = _reduced(pooled, step_s, _mean)
-    _, low = _reduced(_pooled(lows) if lows else pooled, step_s, np.minimum.reduceat)
-    _, high = _reduced(_pooled(highs) if highs else pooled, step_s, np.maximum.reduceat)
-    return Band((steps + 0.5) * step_s, mean, low, high)
+    lowest, highest = _pooled(lows) if lows else pooled, _pooled(highs) if highs else pooled
+    return Band(
+        _per_step(pooled.at_s, pooled.at_s, step_s, _mean),
+        _per_step(pooled.at_s, pooled.values, step_s, _mean),
+        _per_step(lowest.at_s, lowest.values, step_s, np.minimum.reduceat),
+        _per_step(highest.at_s, highest.values, step_s, np.maximum.reduceat),
+    )
 
 
 def points_per_line(lines: int) -> int:
@@ -64,12 +67,11 @@ def _pooled(repeats: Sequence[Samples]) -> Samples:
     return Samples(at_s[order], np.concatenate([samples.values for samples in repeats])[order])
 
 
-def _reduced(
-    samples: Samples, step_s: float, reduce: Callable[[Array, IntegerArray], Array]
-) -> tuple[Array, Array]:
-    steps, first = np.unique(samples.at_s // step_s, return_index=True)
-    begins = first.astype(np.int64)
-    return steps, reduce(samples.values, begins) if begins.size else samples.values
+def _per_step(
+    at_s: Array, values: Array, step_s: float, reduce: Callable[[Array, IntegerArray], Array]
+) -> Array:
+    begins = np.unique(at_s // step_s, return_index=True)[1].astype(np.int64)
+    return reduce(values, begins) if begins.size else values
 
 
 def _mean(values: Array, begins: IntegerArray) -> Array:

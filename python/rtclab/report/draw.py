@@ -75,10 +75,11 @@ def draw_panels(panels: Sequence[Panel], unit: str, range_label: str, axes: Sequ
         if any(curve.filled for curve in panel.curves):
             axis.fill_between([], [], color=QUIET, alpha=BAND_OPACITY, linewidth=0, label=range_label)
         axis.set_title(panel.title)
-        axis.set_ylim(bottom=0)
         axis.set_xlabel("Time (s)")
         axis.set_ylabel(unit)
     ends_s = [band.at_s[-1] for panel in panels for band in _bands(panel) if band.at_s.size]
+    # The panels share their axes, so limits are set once, when everything is drawn.
+    axes[0].set_ylim(bottom=0)
     if ends_s:
         axes[0].set_xlim(0, float(max(ends_s)) + 0.5)
 
@@ -100,7 +101,8 @@ def _draw_limit(axis: Axes, limit: Steps, curves: Sequence[Curve]) -> None:
     if not known.size:
         return
     if highest and known.min() > OFF_SCALE * highest:
-        note = f"{limit.label} from {known.min():,.0f} up: off the scale".replace(",", " ")
+        span = " to ".join(f"{value:,.0f}" for value in dict.fromkeys((known.min(), known.max())))
+        note = f"{limit.label} {span}: off the scale".replace(",", " ")
         axis.annotate(note, (1, 1), xycoords="axes fraction", ha="right", va="top", color=QUIET)
         return
     end_s = max((float(curve.band.at_s[-1]) for curve in curves if curve.band.at_s.size), default=0.0) + 0.5
@@ -129,13 +131,14 @@ def draw_distributions(
 ) -> None:
     """Cumulative distributions, one panel (title and curves) per axes."""
     for axis, (title, distributions) in zip(axes, panels, strict=True):
-        for one in distributions:
+        for index, one in enumerate(distributions):
             look: dict[str, Any] = {
                 "color": one.look.colour,
                 "linestyle": one.look.style,
                 "marker": one.look.marker,
             }
-            every = max(one.share.size // MARKS_OF_A_CURVE, 1)
+            apart = max(one.share.size // MARKS_OF_A_CURVE, 1)
+            every = (index * apart // len(distributions), apart)
             axis.plot(
                 one.values, 100 * one.share, label=one.look.label, markersize=4, markevery=every, **look
             )

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -52,16 +54,23 @@ STYLE: Any = {
 class Size:
     """Width of a drawing, height of one row of panels, how many panels stand in a row, and the font."""
 
-    name: str
     width_in: float
     row_in: float
     columns: int
     font_pt: float
 
 
-WIDE = Size("wide", 9.0, 2.6, 2, 9.0)
-NARROW = Size("narrow", 4.2, 2.1, 1, 9.5)
-LEGEND_IN = 0.6  # room above the panels
+WIDE = Size(width_in=9.0, row_in=2.5, columns=2, font_pt=9.0)
+NARROW = Size(width_in=4.2, row_in=2.0, columns=1, font_pt=9.5)
+
+# Margins are fixed, so that the panels of all plots of a page stand exactly above each other.
+LEFT_IN, RIGHT_IN, BOTTOM_IN, TOP_IN = 0.8, 0.15, 0.5, 0.08
+BETWEEN_COLUMNS_IN, BETWEEN_ROWS_IN = 0.2, 0.4
+TITLE_IN = 0.2
+LEGEND_ROW_IN = 0.21
+LEGEND_HANDLE_PT = 50  # line, gap to the text, gap to the next column
+CHARACTER_EM = 0.56  # mean width of a letter of DejaVu Sans
+POINTS_PER_INCH = 72
 
 
 @dataclass(frozen=True)
@@ -102,32 +111,66 @@ def _draw(plot: Plot, size: Size) -> Figure:
     columns = min(size.columns, plot.panels)
     rows = -(-plot.panels // columns)
     with matplotlib.rc_context({"font.size": size.font_pt, "axes.titlesize": size.font_pt}):
-        figure = Figure(figsize=(size.width_in, rows * size.row_in + LEGEND_IN), layout="constrained")
+        figure = Figure(figsize=(size.width_in, rows * size.row_in))
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        panels = list(grid.flat)
-        plot.draw(panels[: plot.panels])
-        for unused in panels[plot.panels :]:
-            unused.set_visible(False)
-        for panel in panels[: plot.panels]:
-            panel.label_outer()
-        _legend(figure, panels[: plot.panels], size)
+        panels, unused = list(grid.flat)[: plot.panels], list(grid.flat)[plot.panels :]
+        plot.draw(panels)
+        for panel in unused:
+            panel.remove()
+        for index, panel in enumerate(panels):
+            _label_outside(panel, left=index % columns == 0, bottom=index + columns >= plot.panels)
+        title_in = TITLE_IN if any(panel.get_title(loc="left") for panel in panels) else 0.0
+        _place(figure, rows, columns, _legend(figure, panels, size) + title_in)
     return figure
 
 
-def _legend(figure: Figure, panels: list[Axes], size: Size) -> None:
-    """Every label once, above the panels, where it cannot cover data."""
+def _label_outside(panel: Axes, *, left: bool, bottom: bool) -> None:
+    """Labels only where no other panel comes between them and the axis."""
+    panel.tick_params(labelleft=left, labelbottom=bottom)
+    panel.yaxis.get_label().set_visible(left)
+    panel.xaxis.get_label().set_visible(bottom)
+
+
+def _legend(figure: Figure, panels: list[Axes], size: Size) -> float:
+    """Every label once, above the panels, where it cannot cover data; returns the height in inches."""
     handles: dict[str, Artist] = {}
-    for panel in panels:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(str(label), handle)
-    if handles:
-        figure.legend(
-            list(handles.values()),
-            list(handles),
-            loc="outside upper left",
-            ncols=2 * size.columns,
-            borderaxespad=0.2,
-        )
+    of_panels = [zip(*panel.get_legend_handles_labels(), strict=True) for panel in panels]
+    # First the first entry of every panel, so that flows come before what their panels have in common.
+    for handle, label in filter(None, chain.from_iterable(zip_longest(*of_panels))):
+        handles.setdefault(str(label), handle)
+    columns = _legend_columns([len(label) for label in handles], size)
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.01, 1.0)}
+    figure.legend(
+        list(handles.values()), list(handles), ncols=columns, borderaxespad=0, borderpad=0.2, **place
+    )
+    return -(-len(handles) // columns) * LEGEND_ROW_IN
+
+
+def _legend_columns(lengths: list[int], size: Size) -> int:
+    """As many columns as fit, filled from top to bottom, one after the other."""
+    for columns in range(len(lengths), 1, -1):
+        longest = [int(column.max()) for column in np.array_split(lengths, columns)]
+        width_pt = columns * LEGEND_HANDLE_PT + sum(longest) * CHARACTER_EM * size.font_pt
+        if width_pt < size.width_in * POINTS_PER_INCH:
+            return columns
+    return 1
+
+
+def _place(figure: Figure, rows: int, columns: int, above_in: float) -> None:
+    """Puts the panels where the margins leave room; the figure grows by what stands above them."""
+    width_in, panels_in = figure.get_size_inches()
+    height_in = panels_in + above_in + TOP_IN
+    figure.set_size_inches(width_in, height_in)
+    panel_width_in = (width_in - LEFT_IN - RIGHT_IN - (columns - 1) * BETWEEN_COLUMNS_IN) / columns
+    panel_height_in = (panels_in - BOTTOM_IN - (rows - 1) * BETWEEN_ROWS_IN) / rows
+    figure.subplots_adjust(
+        left=LEFT_IN / width_in,
+        right=1 - RIGHT_IN / width_in,
+        bottom=BOTTOM_IN / height_in,
+        top=1 - (above_in + TOP_IN) / height_in,
+        wspace=BETWEEN_COLUMNS_IN / panel_width_in,
+        hspace=BETWEEN_ROWS_IN / panel_height_in,
+    )
 
 
 def _svg(figure: Figure) -> str:

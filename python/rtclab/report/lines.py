@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtclab.metrics import delay, rate
-from rtclab.metrics.series import NS_PER_S, Samples, flow_seconds
+from rtclab.metrics.series import NS_PER_S, Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.draw import Curve, Distribution, Look, Points, Steps
@@ -51,15 +51,10 @@ def band_of(line: Line, series: Series) -> Band:
 def delay_curve(line: Line, *, filled: bool) -> Curve:
     """One-way delay over time, with the range over packets."""
     mean, low, high = (
-        [_delay_ms(trace, line.flow, f"one_way_delay_{name}_ms") for trace in line.run.traces]
-        for name in ("mean", "min", "max")
+        [series(trace, line.flow) for trace in line.run.traces]
+        for series in (delay.one_way_delay_ms, delay.smallest_delay_ms, delay.largest_delay_ms)
     )
     return Curve(line.look, band(mean, line.points, low, high), filled)
-
-
-def _delay_ms(trace: Trace, flow: str, column: str) -> Samples:
-    rows = flow_seconds(trace, flow).drop_nulls(column)
-    return Samples(rows["at_ns"].to_numpy() / NS_PER_S, rows[column].to_numpy())
 
 
 def delay_distribution(line: Line) -> Distribution:

@@ -5,11 +5,12 @@ The same for one run, with a colour per flow, and for two runs side by side, wit
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from rtclab.metrics import flows_of, media, rate
 from rtclab.report.draw import Look, Panel, draw_distributions, draw_panels, draw_repeats
-from rtclab.report.figure import Plot
+from rtclab.report.figure import COLOURS, Plot
 from rtclab.report.lines import (
     Line,
     Series,
@@ -26,7 +27,7 @@ from rtclab.trace import Run
 
 MOST_PANELS = 6
 """With more flows than this, all share one panel, without ranges."""
-COMPARISON_LOOKS = (2, 3)
+COMPARISON_COLOURS = (2, 3)
 """Not those of the first flows, so that a colour does not change its meaning between two pages."""
 
 OVER_REPEATS = "smallest to largest repeat"
@@ -55,7 +56,10 @@ def comparison_plots(a: Run, b: Run) -> list[Plot]:
     flows = [flow for flow in flows_of(a) if flow in flows_of(b)][:MOST_PANELS]
     if not flows:
         return []
-    look_a, look_b = (Look.numbered(i, run.name) for i, run in zip(COMPARISON_LOOKS, (a, b), strict=True))
+    look_a, look_b = (
+        replace(Look.numbered(index, run.name), colour=COLOURS[colour])
+        for index, (run, colour) in enumerate(zip((a, b), COMPARISON_COLOURS, strict=True))
+    )
     lines = lines_of([pair for flow in flows for pair in ((a, flow, look_a), (b, flow, look_b))])
     panels = [lines[index : index + 2] for index in range(0, len(lines), 2)]
     return [_rate(panels), _delay(panels), _distribution(panels), _frame_rate(panels)]

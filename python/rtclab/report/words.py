@@ -8,14 +8,22 @@ from typing import Any
 
 from rtclab.trace import Run, Trace
 
+MISSING = "–"
 
-def number(value: float | None) -> str:
-    """Three or four digits, without exponent; a dash for what could not be measured."""
+
+def number(value: float | None, like: float | None = None) -> str:
+    """Three or four digits, without exponent; with the decimals that ``like`` would have, if given.
+
+    Whole numbers have none. A dash stands for what could not be measured.
+    """
     if value is None or isnan(value):
-        return "–"
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 3
-    text = f"{value:.{digits}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text and float(text) == int(float(text)) else text) or "0"
+        return MISSING
+    size = abs(value if like is None else like)
+    decimals = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
+    if value == 0 or (like is None and value == int(value)):
+        decimals = 0
+    text = f"{value:.{decimals}f}"
+    return text.replace("-", "" if float(text) == 0 else "−")
 
 
 def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,0 +1,150 @@
+"""The parts of a report: repeats as one series, curves against a limit, numbers and networks in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from rtclab.metrics.series import Array, Samples
+from rtclab.report import words
+from rtclab.report.bands import Band, band, points_per_line, thinned
+from rtclab.report.draw import Curve, Look, Panel, Steps, draw_panels
+
+
+def seconds(count: int) -> Array:
+    """The middles of so many seconds."""
+    return np.arange(count, dtype=np.float64) + 0.5
+
+
+def samples(*values: float) -> Samples:
+    return Samples(seconds(len(values)), np.array(values, dtype=np.float64))
+
+
+def test_a_band_is_mean_smallest_and_largest_of_each_second() -> None:
+    drawn = band([samples(1, 10), samples(3, 20), samples(8)], points=100)
+    assert drawn.at_s.tolist() == [0.5, 1.5]
+    assert drawn.mean.tolist() == [4, 15]
+    assert drawn.low.tolist() == [1, 10]
+    assert drawn.high.tolist() == [8, 20]
+
+
+def test_a_band_can_have_other_bounds_than_its_own() -> None:
+    drawn = band([samples(5, 6)], points=100, lows=[samples(1, 2)], highs=[samples(9, 8)])
+    assert (drawn.mean.tolist(), drawn.low.tolist(), drawn.high.tolist()) == ([5, 6], [1, 2], [9, 8])
+
+
+def test_a_band_of_an_hour_is_shortened_without_losing_its_peak() -> None:
+    values = np.ones(3600)
+    values[1234] = 100
+    drawn = band([Samples(seconds(3600), values)], points=600)
+    assert 300 <= drawn.mean.size <= 600
+    assert (drawn.low.min(), drawn.high.max()) == (1, 100)
+    assert drawn.mean.mean() == pytest.approx(values.mean(), rel=0.01)
+
+
+def test_a_band_of_nothing_is_empty() -> None:
+    assert band([samples(), samples()], points=600).mean.size == 0
+
+
+def test_many_lines_share_the_points_of_a_plot() -> None:
+    assert [points_per_line(lines) for lines in (1, 4, 8, 1000)] == [600, 600, 300, 100]
+
+
+def test_thinned_values_keep_both_ends() -> None:
+    kept = thinned(seconds(10_000), 600)
+    assert (kept.size, kept[0], kept[-1]) == (600, 0.5, 9999.5)
+    assert thinned(seconds(3), 600).tolist() == [0.5, 1.5, 2.5]
+
+
+def labels_with_capacity(kbps: float) -> tuple[list[str], list[str]]:
+    """Legend labels and notes of a panel whose curve peaks at 1000 kbit/s."""
+    rate = np.array([500.0, 1000.0])
+    curve = Curve(Look.numbered(0, "alice → bob"), Band(np.array([0.5, 1.5]), rate, rate, rate), filled=False)
+    limit = Steps("capacity", np.array([0.0]), np.array([kbps]))
+    axis = Figure().subplots()
+    draw_panels([Panel("", [curve], limit)], "Rate (kbit/s)", "", [axis])
+    return [str(label) for label in axis.get_legend_handles_labels()[1]], [
+        text.get_text() for text in axis.texts
+    ]
+
+
+def test_a_capacity_near_the_rate_is_a_curve_of_its_own() -> None:
+    assert labels_with_capacity(2000) == (["alice → bob", "capacity"], [])
+
+
+def test_a_capacity_far_above_the_rate_is_written_instead_of_drawn() -> None:
+    assert labels_with_capacity(100_000) == (["alice → bob"], ["capacity 100 000: off the scale"])
+
+
+def test_an_unlimited_capacity_is_not_drawn() -> None:
+    assert labels_with_capacity(np.nan) == (["alice → bob"], [])
+
+
+def test_a_step_of_the_capacity_stands_at_its_time() -> None:
+    rate = np.full(10, 400.0)
+    curve = Curve(Look.numbered(0, "a"), Band(seconds(10), rate, rate, rate), filled=False)
+    limit = Steps("capacity", np.array([0.0, 4.0]), np.array([1000.0, 500.0]))
+    axis = Figure().subplots()
+    draw_panels([Panel("", [curve], limit)], "Rate (kbit/s)", "", [axis])
+    drawn = axis.lines[-1]
+    assert np.asarray(drawn.get_xdata()).tolist() == [0, 4, 10]
+    assert np.asarray(drawn.get_ydata()).tolist() == [1000, 500, 500]
+    assert drawn.get_drawstyle() == "steps-post"
+
+
+def test_flows_differ_in_colour_and_in_line_style() -> None:
+    looks = [Look.numbered(index, "") for index in range(4)]
+    assert len({look.colour for look in looks}) == len({str(look.style) for look in looks}) == 4
+    assert len({look.marker for look in looks}) == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1234.5, "1234"), (834.76, "834.8"), (87.873, "87.87"), (0.0904, "0.090"), (640.0, "640"), (0.0, "0")],
+)
+def test_a_number_has_three_or_four_digits(value: float, text: str) -> None:
+    assert words.number(value) == text
+
+
+def test_a_deviation_has_the_decimals_of_its_mean() -> None:
+    assert words.number(1.2345, like=834.76) == "1.2"
+    assert words.number(0.0, like=834.76) == "0"
+
+
+def test_a_negative_number_has_a_minus_sign_and_zero_has_none() -> None:
+    assert words.number(-2.5) == "−2.50"
+    assert words.number(-0.0001) == "0.000"
+
+
+def test_what_could_not_be_measured_is_a_dash() -> None:
+    assert words.number(None) == words.number(float("nan")) == "–"
+
+
+def test_a_network_in_words_names_equal_paths_once_and_own_links_apart() -> None:
+    link = {"up": {"capacity": "1 Mbit/s", "delay": "25 ms", "loss": "2 %"}, "down": {"delay": "25 ms"}}
+    steps = {"steps": [["0 s", "1 Mbit/s"], ["30 s", "500 kbit/s"]]}
+    gilbert = {"p": "1 %", "r": "30 %"}
+    scenario = {
+        "participants": {
+            "alice": {"link": None},
+            "bob": {},
+            "carol": {"link": {"both": {"capacity": steps}}},
+        },
+        "link": link,
+        "bottlenecks": {"shared": {"capacity": "2 Mbit/s", "loss": gilbert, "routes": ["*->bob"]}},
+    }
+    assert words.network(scenario) == [
+        ("alice.up, bob.up", "capacity 1 Mbit/s, delay 25 ms, loss 2 %"),
+        ("alice.down, bob.down", "unlimited, delay 25 ms"),
+        ("carol.both", "capacity 1 Mbit/s from 0 s; 500 kbit/s from 30 s"),
+        ("shared", "capacity 2 Mbit/s, loss p = 1 % r = 30 %, routes *->bob"),
+    ]
+
+
+def test_a_ramp_and_a_recorded_capacity_are_said_in_words() -> None:
+    ramp = {"ramp": "linear", "from": "10 ms", "to": "20 ms", "start": "0 s", "end": "5 s"}
+    up = {"capacity": {"trace": "mobile.mahimahi", "opportunities_ms": [1, 2]}, "delay": ramp}
+    scenario = {"participants": {"alice": {"link": {"both": up}}}}
+    expected = "capacity as recorded in mobile.mahimahi, delay 10 ms to 20 ms (linear, 0 s to 5 s)"
+    assert words.network(scenario) == [("alice.both", expected)]
