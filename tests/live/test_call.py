@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -75,9 +76,8 @@ def test_both_participants_go_through_every_step_of_the_set_up_in_order(one_mega
     for participant in ("alice", "bob"):
         own = events.filter(pl.col("participant") == participant, pl.col("event").is_in(steps))
         assert own["event"].to_list() == steps
-        assert own.filter(pl.col("event") != "joined")["flow"].unique().to_list() == [
-            f"{participant}->{'bob' if participant == 'alice' else 'alice'}"
-        ]
+        received = "bob->alice" if participant == "alice" else "alice->bob"
+        assert own["flow"].to_list() == [None, received, received, received]
     first_frames = events.filter(event="first_frame").sort("flow")
     assert first_frames["flow"].to_list() == FLOWS
     # 100 ms of round trip: TCP, WebSocket, offer and answer, ICE and DTLS take at least five of them.
@@ -163,5 +163,16 @@ def test_nothing_remains_when_a_process_of_ours_is_killed(tmp_path: Path, depth:
         assert len(browsers_below(ours[0])) == 2
         ours[-1].kill()
     assert len(descendants) > 10
+    _, alive = psutil.wait_procs(descendants, timeout=5)
+    assert alive == []
+
+
+def test_control_c_ends_a_call_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], stderr=subprocess.PIPE) as run:
+        assert wait_for((tmp_path / "capture.pcapng").exists, 30)
+        descendants = psutil.Process(run.pid).children(recursive=True)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=5)
+    assert said.rstrip().endswith(b"KeyboardInterrupt")
     _, alive = psutil.wait_procs(descendants, timeout=5)
     assert alive == []

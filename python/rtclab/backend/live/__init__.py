@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import subprocess
 from pathlib import Path
 
@@ -73,6 +74,8 @@ class LiveBackend:
                 scenario, backend=self.name, seed=seed, repeat=repeat, browser=version_of(executable)
             ),
         }
+        # Polars makes system calls go on after Ctrl-C; waiting for the lab must end then.
+        signal.siginterrupt(signal.SIGINT, True)
         try:
             run_in_lab(SESSION, argument)
         except LabError as error:
@@ -122,10 +125,11 @@ def version_of(executable: str) -> str:
 
 
 def as_raised(error: LabError, out: Path) -> Exception:
-    """What went wrong inside the lab, as the error that it would be outside; a defect stays what it is."""
-    text, _, hint = str(error).partition("\n  hint: ")
+    """What went wrong inside the lab, as the error that it would be outside."""
+    text, _, hint = error.message.partition("\n  hint: ")
     if error.kind == "DiskFull" or f"(os error {errno.ENOSPC})" in text:
         return DiskFull(out)
     if error.kind in ("CallFailed", "LabError"):
         return CallFailed(text, hint=hint or None)
-    return error
+    # A defect of ours: its traceback is a note of the error, which becomes the cause.
+    return RuntimeError(f"{error.kind} in the session: {text}")

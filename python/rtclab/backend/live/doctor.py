@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from rtclab.backend.live.clip import clip_path
+from rtclab.backend.live.namespaces import check_lab
+from rtclab.errors import BackendUnavailable
 
 SETUP = "make setup-live"
 PYTHON_PACKAGES = {
@@ -20,7 +21,6 @@ PYTHON_PACKAGES = {
     "pyroute2": "pyroute2",
     "skvideo": "scikit-video",
 }
-APPARMOR_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MIN_MEMORY_BYTES = 2_000_000_000
 PROBE_TIMEOUT_S = 20
@@ -84,12 +84,11 @@ def check_command(command: str, package: str, *, required: bool = True) -> Check
 
 def check_user_namespaces() -> Check:
     """Whether an ordinary user may make namespaces here."""
-    ok, said = probe(["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "true"])
-    if APPARMOR_SWITCH.exists() and APPARMOR_SWITCH.read_text().strip() == "1":
-        hint = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    else:
-        hint = "sudo sysctl user.max_user_namespaces=15000; in a container, allow unshare (--privileged)"
-    return Check("user namespaces", ok, "usable" if ok else said, hint)
+    try:
+        check_lab()
+    except BackendUnavailable as error:
+        return Check("user namespaces", False, error.message, error.hint or "")
+    return Check("user namespaces", True, "usable")
 
 
 def check_packet_sockets() -> Check:

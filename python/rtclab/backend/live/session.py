@@ -30,6 +30,9 @@ SUBNET = "10.77.0"
 HOMES = Path("/run/homes")
 """Profiles of the browsers: in the lab's own memory file system, gone when the lab is."""
 
+BROWSER_NICENESS = 10
+"""Browsers take what time the emulator leaves; an ordinary user cannot raise the emulator instead."""
+
 READY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 2.0
@@ -37,25 +40,24 @@ CLOSED_GRACE_S = 0.5
 """A page closes before the end of its browser is seen, and the latter says more."""
 
 
-def run_session(argument: Json, emit: Emit) -> Json:
+def run_session(argument: Json, _emit: Emit) -> Json:
     """Runs one call and writes its trace, also that of a call that failed after it had begun.
 
     Args:
         argument: ``call`` as in ``Scenario.native``; ``pages``, what each participant's page is told;
             ``executable``, the Chromium; ``clips`` of the cameras, by participant; ``out``, the directory;
             ``manifest`` and the table ``paths`` of the trace.
-        emit: called with ``{"at_ns": …}`` once a second.
 
     Raises:
         CallFailed: a browser died, a page failed, or two participants did not connect.
     """
     names = [CORE, *(participant["name"] for participant in argument["call"]["participants"])]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
-    return asyncio.run(_run_and_write(argument, nodes, emit))
+    return asyncio.run(_run_and_write(argument, nodes))
 
 
-async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit) -> Json:
-    session = Session(argument, nodes, emit)
+async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
+    session = Session(argument, nodes)
     failure: CallFailed | None = None
     summary: Json | None = None
     try:
@@ -89,11 +91,10 @@ class Seat:
 class Session:
     """One call; takes what :func:`run_session` takes, and the nodes, of which the first is the core."""
 
-    def __init__(self, argument: Json, nodes: list[Node], emit: Emit) -> None:
+    def __init__(self, argument: Json, nodes: list[Node]) -> None:
         self.recorder = Recorder(run_began_ms=time.time() * 1000)
         self._argument = argument
         self._call: Json = argument["call"]
-        self._emit = emit
         self._seats: dict[str, Seat] = {}
         self._nodes = nodes
         self._runners: list[web.AppRunner] = []
@@ -130,12 +131,7 @@ class Session:
     async def _work(self) -> None:
         await self._prepare()
         self._begin()
-        attending = [asyncio.ensure_future(self._attend(seat)) for seat in self._seats.values()]
-        watch = asyncio.ensure_future(self._watch())
-        try:
-            await asyncio.gather(*attending)
-        finally:
-            watch.cancel()
+        await asyncio.gather(*(self._attend(seat) for seat in self._seats.values()), self._watch())
         self._check_connections(at_end=True)
         if self._failure.done():
             await self._failure
@@ -152,7 +148,7 @@ class Session:
         name = participant["name"]
 
         def spawn(command: list[str], **options: Any) -> Popen[bytes]:
-            return Popen(node_command(name, command), **options)
+            return Popen(node_command(name, ["nice", "-n", str(BROWSER_NICENESS), *command]), **options)
 
         server = PageServer(partial(self._receive, name), partial(self._page_closed, name))
         server.configure({**self._argument["pages"][name], "signalling": signalling})
@@ -203,19 +199,17 @@ class Session:
             self.fail(f"the page of {seat.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
 
     async def _watch(self) -> None:
-        """Once a second: load of the browsers, connections, the emulator itself, progress."""
+        """Once a second: load of the browsers, connections, the emulator itself."""
         meters = {name: LoadMeter(seat.browser) for name, seat in self._seats.items()}
         for second in range(self._call["duration_ns"] // NS_PER_S + 1):
             await self._sleep_until(second * NS_PER_S)
-            at_ns = self._now_ns()
             for name, meter in meters.items():
-                reading = meter.read()
+                reading = await asyncio.to_thread(meter.read)
                 if reading is not None:
-                    self.recorder.add_load(at_ns, name, *reading)
+                    self.recorder.add_load(self._now_ns(), name, *reading)
             self._check_connections()
             if self._emulator is not None and not self._emulator.is_running():
                 self.fail("the emulator ended during the call")
-            self._emit({"at_ns": at_ns})
 
     def _check_connections(self, *, at_end: bool = False) -> None:
         for connection in self._call["connections"]:
@@ -247,7 +241,7 @@ class Session:
 
     def _receive_event(self, name: str, message: Message) -> None:
         event, peer, detail = message["event"], message.get("peer"), message.get("detail", "")
-        flow = None if peer is None else f"{peer}->{name}" if event == "first_frame" else f"{name}->{peer}"
+        flow = None if peer is None else f"{peer}->{name}"
         self.recorder.add_event(self.recorder.at_ns(message["at_ms"]), name, event, flow=flow, detail=detail)
         if event == "dtls_connected":
             self._connected.add(frozenset((name, str(peer))))
