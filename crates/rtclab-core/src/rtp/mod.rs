@@ -59,10 +59,10 @@ pub fn classify(datagram: &[u8]) -> Protocol {
     }
 }
 
-/// The shortest DTLS record: a DTLS 1.3 unified header of 2 bytes and its 16 bytes of ciphertext.
+/// The shortest DTLS record: a ChangeCipherSpec, 1 byte after a header of 13.
 ///
-/// Source: RFC 9147, section 4.
-const DTLS_MIN_BYTES: usize = 18;
+/// Source: RFC 6347, section 4.1.
+const DTLS_MIN_BYTES: usize = 14;
 
 #[cfg(test)]
 mod tests {
@@ -101,7 +101,8 @@ mod tests {
         assert_eq!(classify(&[0x80]), Protocol::Other);
         assert_eq!(classify(&[0x80, 96, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Protocol::Other);
         assert_eq!(classify(&[0x80, 200, 0]), Protocol::Other);
-        assert_eq!(classify(&[22; 17]), Protocol::Other);
+        assert_eq!(classify(&[22; 13]), Protocol::Other);
+        assert_eq!(classify(&[22; 14]), Protocol::Dtls);
         assert_eq!(classify(&[0x40, 0, 0, 1]), Protocol::Other);
     }
 

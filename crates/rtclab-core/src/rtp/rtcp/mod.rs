@@ -265,7 +265,7 @@ impl RtcpPacket {
 /// Text of at most as many bytes: what is neither UTF-8 nor ASCII becomes `?`.
 fn text(bytes: &[u8]) -> String {
     let ascii = |byte: &u8| if byte.is_ascii() { char::from(*byte) } else { '?' };
-    str::from_utf8(bytes).map_or_else(|_| bytes.iter().map(ascii).collect(), str::to_owned)
+    std::str::from_utf8(bytes).map_or_else(|_| bytes.iter().map(ascii).collect(), str::to_owned)
 }
 
 /// Pads the packet to whole words; says whether it had to, and the length field's value.
