@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rtclab.errors import BackendUnavailable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -144,13 +146,10 @@ def measure(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: rtclab report first-call-sim-1")
 def report(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
     """Write the report of a run: one HTML file and its plots."""
-    from rtclab.cli.tables import busy
-    from rtclab.report import write_report
+    from rtclab.cli.running import draw
     from rtclab.trace import Run
 
-    opened = Run.open(name, out=out)
-    with busy("drawing the report"):
-        written = write_report(opened)
+    written = draw(Run.open(name, out=out))
     if as_json:
         print_json({"report": str(written)})
     else:
@@ -207,11 +206,18 @@ def link(
     """
     from rtclab.scenario import PathSpec
 
-    paths = PathSpec.parse(up, origin="--up"), PathSpec.parse(down, origin="--down")
+    outwards, back = PathSpec.parse(up, origin="--up"), PathSpec.parse(down, origin="--down")
+    from rtclab.backend.live.doctor import missing_python_packages
     from rtclab.backend.live.link import run_link
 
-    native = (spec.native(name) for name, spec in zip(("up", "down"), paths, strict=True))
-    raise typer.Exit(run_link(*native, command, server=server, pcap=pcap, seed=seed))
+    if "pyroute2" in missing_python_packages():
+        raise BackendUnavailable(
+            "an emulated link needs the Python module `pyroute2`", hint="`make setup-live` installs it"
+        )
+    status = run_link(
+        outwards.native("up"), back.native("down"), command, server=server, pcap=pcap, seed=seed
+    )
+    raise typer.Exit(status)
 
 
 @app.command(epilog="Example: rtclab doctor --json")

@@ -16,7 +16,7 @@ from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.campaign import Interrupted, run_scenario
 from rtclab.cli import tables
-from rtclab.errors import BadInput
+from rtclab.errors import BadInput, DiskFull, is_disk_full
 from rtclab.metrics import measure_run
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, write_json
@@ -48,24 +48,15 @@ def run_and_report(request: Request) -> int:
     except Interrupted as stopped:
         run, interrupted = stopped.run, True
     failed = [entry for entry in run.repeats if entry.status == "failed"]
-    measured = page = None
-    if run.traces:
-        measured = measure_and_keep(run)
-        page = _report(run) if request.report and not interrupted else None
-    if request.as_json:
-        answer = {
-            "run": str(run.path),
-            "repeats": [asdict(entry) for entry in run.repeats],
-            "metrics": [] if measured is None else measured.to_dicts(),
-            "report": page and str(page),
-        }
-        print(json.dumps(answer, indent=1, ensure_ascii=False))
-    else:
-        _tell(run, measured, page)
-    for entry in failed:
-        print(f"repeat {entry.repeat} failed: {entry.reason}", file=sys.stderr)
-    if failed:
-        print(f"  hint: continue with `rtclab run --resume {run.path}`", file=sys.stderr)
+    try:
+        measured = measure_and_keep(run) if run.traces else None
+        page = draw(run) if run.traces and request.report and not interrupted else None
+        _tell(request, run, measured, page)
+    finally:
+        for entry in failed:
+            print(f"repeat {entry.repeat} failed: {entry.reason}", file=sys.stderr)
+        if failed:
+            print(f"  hint: continue with `rtclab run --resume {run.path}`", file=sys.stderr)
     return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failed else 0
 
 
@@ -75,6 +66,23 @@ def measure_and_keep(run: Run) -> pl.DataFrame:
         measured = measure_run(run)
         write_json(run.path / "metrics.json", measured.to_dicts())
     return measured
+
+
+def draw(run: Run) -> Path:
+    """Writes the report of a run; returns its page.
+
+    Raises:
+        DiskFull: what was drawn until then may be left, and is replaced next time.
+    """
+    from rtclab.report import write_report
+
+    try:
+        with tables.busy("drawing the report"):
+            return write_report(run)
+    except OSError as error:
+        if is_disk_full(error):
+            raise DiskFull(Path(error.filename or run.path)) from error
+        raise
 
 
 def _prepared(request: Request) -> tuple[Scenario, Backend, Run | None]:
@@ -112,17 +120,18 @@ def _run(scenario: Scenario, backend: Backend, request: Request, resumed: Run | 
         )
 
 
-def _report(run: Run) -> Path:
-    from rtclab.report import write_report
-
-    with tables.busy("drawing the report"):
-        return write_report(run)
-
-
-def _tell(run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
+def _tell(request: Request, run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
+    if request.as_json:
+        answer = {
+            "run": str(run.path),
+            "repeats": [asdict(entry) for entry in run.repeats],
+            "metrics": [] if measured is None else measured.to_dicts(),
+            "report": page and str(page),
+        }
+        print(json.dumps(answer, indent=1, ensure_ascii=False))
+        return
     if measured is not None:
         tables.show_metrics(measured)
-    finished = len(run.traces)
-    print(f"run: {run.path} ({finished} of {len(run.repeats)} repeats finished)")
+    print(f"run: {run.path} ({len(run.traces)} of {len(run.repeats)} repeats finished)")
     if page is not None:
         print(f"report: {page}")
