@@ -1,0 +1,58 @@
+"""The page that puts simulated and live figures side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+from stub_backend import StubBackend
+
+from rtclab.campaign import run_scenario
+from rtclab.scenario import Scenario
+from rtclab.validate import NOTES, Pair, notes_of, page
+
+
+def compared(metric: str, live: float | None, sim: float | None) -> dict[str, object]:
+    percent = None if live is None or sim is None else 100 * (sim - live) / live
+    return {
+        "metric": metric,
+        "unit": "kbit/s",
+        "flow": "alice->bob",
+        "mean_a": live,
+        "ci_a": 1.5,
+        "mean_b": sim,
+        "ci_b": None,
+        "difference_percent": percent,
+    }
+
+
+def page_of(tmp_path: Path, *rows: dict[str, object]) -> list[str]:
+    scenario = Scenario.load("sim-vs-live/1mbit", ["duration=2 s"])
+    run = run_scenario(scenario, StubBackend(), out=tmp_path)
+    return page([Pair(scenario, run, run, pl.DataFrame(rows))]).splitlines()
+
+
+def test_a_rate_is_within_bounds_up_to_15_per_cent_and_not_beyond(tmp_path: Path) -> None:
+    lines = page_of(
+        tmp_path, compared("receiving_rate", 800.0, 920.0), compared("receiving_rate", 800.0, 679.0)
+    )
+    assert "| receiving_rate (kbit/s) | alice->bob | 800 ± 1.5 | 920 | +15.0 % | yes |" in lines
+    assert "| receiving_rate (kbit/s) | alice->bob | 800 ± 1.5 | 679 | -15.1 % | **no** (15 %) |" in lines
+
+
+def test_what_could_not_be_measured_is_not_called_within_bounds(tmp_path: Path) -> None:
+    lines = page_of(tmp_path, compared("rtt", None, 100.0))
+    assert "| rtt (kbit/s) | alice->bob |  | 100 |  | not measured |" in lines
+
+
+def test_a_page_says_how_many_repeats_finished(tmp_path: Path) -> None:
+    lines = page_of(tmp_path, compared("rtt", 1.0, 1.0))
+    told = "3 of 3 repeats finished live, 3 of 3 repeats finished simulated"
+    assert f"`sim-vs-live-1mbit`, 2 s; {told}." in lines
+
+
+def test_notes_below_the_line_outlive_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    assert notes_of(file) == NOTES + "\n"
+    file.write_text(f"old figures\n{NOTES}\n\n## Why\n\nBecause.\n")
+    assert notes_of(file) == f"{NOTES}\n\n## Why\n\nBecause.\n"
