@@ -196,11 +196,17 @@ def test_cpu_and_memory_are_those_of_the_sender() -> None:
 
 def test_jains_index_is_one_for_equal_rates_and_one_half_when_one_of_two_has_all() -> None:
     flows: dict[str, list[str]] = {"alice->bob": [], "bob->alice": []}
+    sent = [report(1, flow=flow) for flow in flows]
     equal = [second(0, packets=100, flow=flow) for flow in flows]
-    assert fairness.fairness(trace(flows, flow_seconds=equal)) == pytest.approx(1)
+    assert fairness.fairness(trace(flows, flow_seconds=equal, outbound_rtp=sent)) == pytest.approx(1)
     starved = [second(0, packets=100), second(0, packets=100, flow="bob->alice", delivered_bytes=0)]
-    assert fairness.fairness(trace(flows, flow_seconds=starved)) == pytest.approx(0.5)
-    assert isnan(fairness.fairness(trace({FLOW: []}, flow_seconds=equal[:1])))
+    assert fairness.fairness(trace(flows, flow_seconds=starved, outbound_rtp=sent)) == pytest.approx(0.5)
+
+
+def test_fairness_leaves_out_a_flow_that_carries_only_feedback() -> None:
+    flows: dict[str, list[str]] = {"alice->bob": [], "bob->alice": []}
+    rows = [second(0, packets=100), second(0, packets=1, flow="bob->alice")]
+    assert isnan(fairness.fairness(trace(flows, flow_seconds=rows, outbound_rtp=[report(1)])))
 
 
 @pytest.mark.parametrize("window", [None, (30.0, 60.0)])

@@ -202,5 +202,18 @@ def test_a_comparison_shows_both_runs_and_marks_only_significant_differences(tmp
     marked = re.findall(r'<span class="significant">\s*(\S+)', text.partition("leaves out zero")[2])
     assert marked == ["−15.00"]
     assert "(−50 %)" in parser.text
+    rate_svg = (tmp_path / "pages" / "a-and-b-plots" / "rate.svg").read_text(encoding="utf-8")
+    assert "capacity" not in rate_svg  # no path of these runs has one
     plots = sorted(file.stem for file in (tmp_path / "pages" / "a-and-b-plots").glob("*.svg"))
     assert plots == ["delay", "delay-distribution", "frame-rate", "rate"]
+
+
+@pytest.mark.parametrize(("other_kbps", "drawn"), [(1000, True), (500, False)])
+def test_a_comparison_draws_the_capacity_only_if_both_runs_have_it(
+    tmp_path: Path, other_kbps: int, drawn: bool
+) -> None:
+    a = write_run(tmp_path, [call_tables(1, capacity_kbps=1000)])
+    b = write_run(tmp_path, [call_tables(1, capacity_kbps=other_kbps)])
+    write_comparison(a, b, tmp_path / "page.html")
+    svg = (tmp_path / "page-plots" / "rate.svg").read_text(encoding="utf-8")
+    assert (">capacity<" in svg) == drawn

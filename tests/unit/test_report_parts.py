@@ -57,28 +57,26 @@ def test_thinned_values_keep_both_ends() -> None:
     assert thinned(seconds(3), 600).tolist() == [0.5, 1.5, 2.5]
 
 
-def labels_with_capacity(kbps: float) -> tuple[list[str], list[str]]:
-    """Legend labels and notes of a panel whose curve peaks at 1000 kbit/s."""
+def labels_with_capacity(kbps: float) -> tuple[list[str], str]:
+    """Legend labels and the note of a panel whose curve peaks at 1000 kbit/s."""
     rate = np.array([500.0, 1000.0])
     curve = Curve(Look.numbered(0, "alice → bob"), Band(np.array([0.5, 1.5]), rate, rate, rate), filled=False)
     limit = Steps("capacity", np.array([0.0]), np.array([kbps]))
     axis = Figure().subplots()
     draw_panels([Panel("", [curve], limit)], "Rate (kbit/s)", "", [axis])
-    return [str(label) for label in axis.get_legend_handles_labels()[1]], [
-        text.get_text() for text in axis.texts
-    ]
+    return [str(label) for label in axis.get_legend_handles_labels()[1]], axis.get_title(loc="right")
 
 
 def test_a_capacity_near_the_rate_is_a_curve_of_its_own() -> None:
-    assert labels_with_capacity(2000) == (["alice → bob", "capacity"], [])
+    assert labels_with_capacity(2000) == (["alice → bob", "capacity"], "")
 
 
 def test_a_capacity_far_above_the_rate_is_written_instead_of_drawn() -> None:
-    assert labels_with_capacity(100_000) == (["alice → bob"], ["capacity 100 000: off the scale"])
+    assert labels_with_capacity(100_000) == (["alice → bob"], "capacity 100 000, off the scale")
 
 
 def test_an_unlimited_capacity_is_not_drawn() -> None:
-    assert labels_with_capacity(np.nan) == (["alice → bob"], [])
+    assert labels_with_capacity(np.nan) == (["alice → bob"], "")
 
 
 def test_a_step_of_the_capacity_stands_at_its_time() -> None:

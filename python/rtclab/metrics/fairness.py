@@ -12,8 +12,13 @@ from rtclab.trace import Trace
 
 @metric(unit="", better="higher", scope="trace", source="Jain, Chiu, Hawe 1984, DEC-TR-301")
 def fairness(trace: Trace, window: Window | None = None) -> float:
-    """Jain's index of the flows' receiving rates: 1 when all are equal, 1/n when one of n has all."""
-    rates = np.array([receiving_rate(trace, flow, window) for flow in trace.manifest["flows"]])
+    """Jain's index of the flows' receiving rates: 1 when all are equal, 1/n when one of n has all.
+
+    Of the flows that carry media, whether or not they share a path; NaN for fewer than two.
+    """
+    carrying_media = set(trace.table("outbound_rtp")["flow"])
+    flows = [flow for flow in trace.manifest["flows"] if flow in carrying_media]
+    rates = np.array([receiving_rate(trace, flow, window) for flow in flows])
     rates = rates[~np.isnan(rates)]
     if rates.size < 2 or not rates.any():
         return float("nan")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import cleandoc
 from typing import Literal, TypeVar
 
 from rtclab.metrics.series import Samples
@@ -41,8 +40,8 @@ class Metric:
 
     @property
     def definition(self) -> str:
-        """First paragraph of the function's docstring, on one line."""
-        return " ".join(cleandoc(self.function.__doc__ or "").split("\n\n")[0].split())
+        """The function's docstring on one line."""
+        return " ".join((self.function.__doc__ or "").split())
 
 
 METRICS: dict[str, Metric] = {}

@@ -52,6 +52,12 @@ class Steps:
     at_s: Array
     values: Array
 
+    def same_as(self, other: Steps) -> bool:
+        """Whether both hold the same values at the same times."""
+        return np.array_equal(self.at_s, other.at_s) and np.array_equal(
+            self.values, other.values, equal_nan=True
+        )
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -101,9 +107,9 @@ def _draw_limit(axis: Axes, limit: Steps, curves: Sequence[Curve]) -> None:
     if not known.size:
         return
     if highest and known.min() > OFF_SCALE * highest:
-        span = " to ".join(f"{value:,.0f}" for value in dict.fromkeys((known.min(), known.max())))
-        note = f"{limit.label} {span}: off the scale".replace(",", " ")
-        axis.annotate(note, (1, 1), xycoords="axes fraction", ha="right", va="top", color=QUIET)
+        ends = dict.fromkeys((known.min(), known.max()))
+        span = " to ".join(f"{value:,.0f}".replace(",", " ") for value in ends)
+        axis.set_title(f"{limit.label} {span}, off the scale", loc="right", color=QUIET)
         return
     end_s = max((float(curve.band.at_s[-1]) for curve in curves if curve.band.at_s.size), default=0.0) + 0.5
     at_s = np.append(limit.at_s, max(end_s, limit.at_s[-1]))

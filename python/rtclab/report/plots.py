@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from rtclab.metrics import flows_of, media, rate
-from rtclab.report.draw import Look, Panel, draw_distributions, draw_panels, draw_repeats
+from rtclab.report.draw import Look, Panel, Steps, draw_distributions, draw_panels, draw_repeats
 from rtclab.report.figure import COLOURS, Plot
 from rtclab.report.lines import (
     Line,
@@ -78,16 +78,22 @@ def _over_time(panels: Panels, series: Series) -> list[Panel]:
     ]
 
 
+def _common_capacity(lines: list[Line]) -> Steps | None:
+    """The capacity that all lines of a panel share; nothing where two runs differ in it."""
+    first, *others = (capacity(line) for line in lines)
+    return first if all(first.same_as(other) for other in others) else None
+
+
 def _rate(panels: Panels) -> Plot:
     drawn = [
-        Panel(panel.title, panel.curves, limit=capacity(lines[0]) if panel.title else None)
+        Panel(panel.title, panel.curves, limit=_common_capacity(lines) if panel.title else None)
         for panel, lines in zip(_over_time(panels, rate.received_kbps), panels, strict=True)
     ]
     return Plot(
         "rate",
         "Receiving rate against the capacity",
         "IP bytes delivered in each second, mean over repeats. "
-        "The capacity is that of the narrowest path of the route.",
+        "The capacity is that of the narrowest path of the route; two runs that differ in it show none.",
         len(drawn),
         partial(draw_panels, drawn, "Rate (kbit/s)", OVER_REPEATS),
     )
