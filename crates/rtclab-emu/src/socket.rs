@@ -92,6 +92,8 @@ impl PacketSocket {
         let fd = unsafe { OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?) };
         let socket = PacketSocket(fd);
         socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        // The queueing discipline of a device that has just come up swallows frames without an error.
+        socket.set_option(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
         socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_BUFFER)?;
         socket.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER)?;

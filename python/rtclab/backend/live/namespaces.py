@@ -236,6 +236,8 @@ def _create_node(index: int, name: str, address: str) -> Node:
         peer = {"ifname": NODE_INTERFACE, "address": node.mac, "net_ns_fd": name}
         lab.link("add", ifname=node.port_interface, kind="veth", mtu=MTU_BYTES, peer=peer)
     _turn_offloads_off(node.port_interface)
+    # The end that comes up last can send at once, the other one only when a kernel worker has noticed;
+    # the emulator does not wait for that.
     _bring_up(node.port_interface)
     with IPRoute(netns=name) as inside:
         inside.addr(
