@@ -243,11 +243,12 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     for column in missing:
         if column not in nullable:
             raise TraceError(f"table `{name}`: column `{column}` is missing")
-    frame = frame.with_columns(pl.lit(None, schema[column]).alias(column) for column in missing)
-    try:
-        frame = frame.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
-    except pl.exceptions.PolarsError as error:
-        raise TraceError(f"table `{name}`: {error}") from None
+    if list(frame.schema.items()) != list(schema.items()):
+        frame = frame.with_columns(pl.lit(None, schema[column]).alias(column) for column in missing)
+        try:
+            frame = frame.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
+        except pl.exceptions.PolarsError as error:
+            raise TraceError(f"table `{name}`: {error}") from None
     for column in schema:
         if column not in nullable and frame[column].null_count():
             raise TraceError(f"table `{name}`: column `{column}` has nulls, which it may not")

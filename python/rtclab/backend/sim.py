@@ -72,9 +72,6 @@ def _numbers(name: str, values: NDArray[Any], dtype: pl.DataType, *, nullable: b
 
 
 def _texts(name: str, codes: NDArray[Any], categories: list[str]) -> pl.Series:
-    # The highest code, which stands for null, is beyond the categories.
-    return (
-        pl.Series(categories, dtype=pl.String)
-        .gather(pl.Series(codes).cast(pl.UInt32).replace(np.iinfo(codes.dtype).max, None))
-        .alias(name)
-    )
+    # One more entry, null, for the highest code.
+    index = np.minimum(codes, len(categories))
+    return pl.Series(name, [*categories, None], dtype=pl.String).gather(index)
