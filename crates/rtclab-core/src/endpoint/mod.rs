@@ -93,7 +93,6 @@ pub struct Peer {
     receiver: Receiver,
     timers: Timers,
     rng: Pcg64Mcg,
-    next_report: Option<Time>,
     first_frame: bool,
     stats: stats::Counters,
     names: BTreeMap<&'static str, u16>,
@@ -101,11 +100,22 @@ pub struct Peer {
     sender_times: TimestampBase,
 }
 
-/// Timeouts of the halves, kept because most events touch only one of them.
-#[derive(Default)]
+/// Timeouts of the parts, kept because most events touch only one of them; `Time::MAX` for none.
 struct Timers {
-    sender: Option<Time>,
-    receiver: Option<Time>,
+    setup: Time,
+    sender: Time,
+    receiver: Time,
+    report: Time,
+}
+
+impl Timers {
+    fn next(&self) -> Time {
+        self.setup.min(self.sender).min(self.receiver).min(self.report)
+    }
+}
+
+fn or_never(timeout: Option<Time>) -> Time {
+    timeout.unwrap_or(Time::MAX)
 }
 
 /// What maps RTP timestamps of the other side back to capture times, for the trace.
@@ -132,9 +142,13 @@ impl Peer {
             left: false,
             sender: Sender::new(&config, port, ssrcs, controller),
             receiver: Receiver::new(port, ssrcs.video, remote),
-            timers: Timers::default(),
+            timers: Timers {
+                setup: config.start,
+                sender: Time::MAX,
+                receiver: Time::MAX,
+                report: Time::MAX,
+            },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
-            next_report: None,
             first_frame: false,
             stats: stats::Counters::default(),
             names: BTreeMap::new(),
@@ -162,10 +176,7 @@ impl Peer {
         if !self.joined {
             return Some(self.config.start);
         }
-        let timers =
-            [self.timers.sender, self.timers.receiver, self.setup.poll_timeout(), self.next_report];
-        let next = timers.into_iter().flatten().min().unwrap_or(Time::MAX);
-        (!self.left).then_some(next.min(self.config.end))
+        (!self.left).then_some(self.timers.next().min(self.config.end))
     }
 
     /// Does what is due.
@@ -179,21 +190,21 @@ impl Peer {
             self.joined = true;
             wire.recorder.event(now, self.config.participant, None, Step::New.event());
         }
-        if self.setup.poll_timeout().is_some_and(|at| at <= now) {
+        if self.timers.setup <= now {
             self.setup.on_timeout(now, wire);
             self.after_setup(now, wire);
         }
-        if self.timers.sender.is_some_and(|at| at <= now) {
+        if self.timers.sender <= now {
             self.sender.on_timeout(now, wire);
-            self.timers.sender = self.sender.poll_timeout();
+            self.timers.sender = or_never(self.sender.poll_timeout());
         }
-        if self.timers.receiver.is_some_and(|at| at <= now) {
+        if self.timers.receiver <= now {
             let target = self.sender.target();
             self.receiver.on_timeout(now, target, self.sender.rtt, wire);
             self.show_frames(now, wire);
-            self.timers.receiver = self.receiver.poll_timeout();
+            self.timers.receiver = or_never(self.receiver.poll_timeout());
         }
-        if self.next_report.is_some_and(|at| at <= now) {
+        if self.timers.report <= now {
             self.send_report(now, wire);
         }
     }
@@ -207,7 +218,7 @@ impl Peer {
         match classify(bytes) {
             Protocol::Rtp => {
                 self.receiver.on_rtp(now, bytes, size, self.sender.rtt, wire);
-                self.timers.receiver = self.receiver.poll_timeout();
+                self.timers.receiver = or_never(self.receiver.poll_timeout());
                 return;
             }
             Protocol::Rtcp => self.on_rtcp(now, bytes, wire),
@@ -217,7 +228,7 @@ impl Peer {
             Protocol::Other => self.setup.on_signalling(now, bytes, wire),
         }
         self.after_setup(now, wire);
-        self.timers.sender = self.sender.poll_timeout();
+        self.timers.sender = or_never(self.sender.poll_timeout());
     }
 
     /// Writes the statistics of the second that ends now.
@@ -231,6 +242,7 @@ impl Peer {
     }
 
     fn after_setup(&mut self, now: Time, wire: &mut Wire) {
+        self.timers.setup = or_never(self.setup.poll_timeout());
         while self.announced < self.setup.step {
             self.announced = match self.announced {
                 Step::New => Step::Signalled,
@@ -240,7 +252,7 @@ impl Peer {
             self.event(now, self.announced.event(), wire);
             if self.announced == Step::DtlsConnected {
                 self.sender.start(now, &self.config);
-                self.timers.sender = self.sender.poll_timeout();
+                self.timers.sender = or_never(self.sender.poll_timeout());
                 self.schedule_report(now);
             }
         }
@@ -332,7 +344,7 @@ impl Peer {
         let interval = self.sender.target().time_for(bits).unwrap_or(REPORT_INTERVAL);
         let factor = 0.5 + self.rng.random::<f64>();
         let interval = interval.min(REPORT_INTERVAL).as_secs_f64() * factor;
-        self.next_report = Some(now + Time::from_secs_f64(interval));
+        self.timers.report = now + Time::from_secs_f64(interval);
     }
 
     fn observe(&mut self, now: Time, wire: &mut Wire) {
