@@ -32,8 +32,6 @@ class Recorder:
     rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
     payload_kinds: dict[tuple[str, int], str] = field(default_factory=dict)
     """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
-    selected_addresses: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Own and other address of the candidate pair in use, by flow."""
 
     def at_ns(self, wall_clock_ms: float) -> int:
         """A page's wall-clock time on the clock of the run."""
@@ -70,7 +68,7 @@ class Recorder:
         outgoing, incoming = f"{participant}->{message['peer']}", f"{message['peer']}->{participant}"
         common = {"at_ns": self.at_ns(message["at_ms"]), "participant": participant}
         by_type: dict[str, Rows] = {}
-        for report in filter(None, message["reports"]):
+        for report in message["reports"]:
             by_type.setdefault(report["type"], []).append(report)
         flows = {"outbound-rtp": outgoing, "inbound-rtp": incoming, "remote-inbound-rtp": outgoing}
         for kind, flow in {**flows, "candidate-pair": outgoing}.items():
@@ -79,8 +77,6 @@ class Recorder:
                 self.rows[table].append(pick(table, {**report, **common, "flow": flow}))
         for pair in by_type.get("candidate-pair", []):
             self._add_estimate(common, outgoing, pair)
-            addresses = [by_type[f"{side}-candidate"][0].get("address", "") for side in ("local", "remote")]
-            self.selected_addresses[outgoing] = (addresses[0], addresses[1])
         for stream in by_type.get("inbound-rtp", []):
             if stream["kind"] == "video":
                 self._add_frames(incoming, stream["ssrc"], message["frames"])

@@ -21,7 +21,7 @@ async function prepare(message) {
   document.title = config.participant;
   camera = config.video || config.audio ? await openCamera(config) : new MediaStream();
   show("ready");
-  report("ready", { userAgent: navigator.userAgent });
+  report("ready", {});
 }
 
 function openCamera({ video, audio }) {

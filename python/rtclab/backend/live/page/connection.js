@@ -1,7 +1,7 @@
 // One peer connection: negotiation, timings, statistics and received frames.
 import { report, wallClock } from "./report.js";
 
-const STATS_TYPES = new Set(["outbound-rtp", "inbound-rtp", "remote-inbound-rtp", "codec"]);
+const STATS_TYPES = new Set(["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"]);
 
 export class Connection {
   constructor(peer, config, camera, send) {
@@ -86,7 +86,7 @@ export class Connection {
     await sender.setParameters(parameters);
   }
 
-  // Retransmissions have a payload type of their own, which getStats does not tell.
+  // getStats does not tell the payload type of retransmissions.
   reportPayloadTypes() {
     const codecs = {};
     const kinds = {};
@@ -127,7 +127,7 @@ export class Connection {
     const at_ms = entries[0]?.timestamp ?? wallClock();
     const pair = stats.get(entries.find((entry) => entry.type === "transport")?.selectedCandidatePairId);
     const reports = entries.filter((entry) => STATS_TYPES.has(entry.type));
-    if (pair) reports.push(pair, stats.get(pair.localCandidateId), stats.get(pair.remoteCandidateId));
+    if (pair) reports.push(pair);
     report("stats", { at_ms, peer: this.peer, reports, frames: this.frames.splice(0) });
   }
 

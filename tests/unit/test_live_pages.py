@@ -1,0 +1,74 @@
+"""What pages are told, and what the live backend refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtclab.backend.live import LiveBackend
+from rtclab.backend.live.pages import pages
+from rtclab.errors import UnsupportedScenario
+from rtclab.scenario import Scenario
+
+
+def page_of(participant: str, *changes: str) -> dict[str, object]:
+    """What a participant of ``first-call`` with changes is told."""
+    page: dict[str, object] = pages(Scenario.load("first-call", list(changes)))[participant]
+    return page
+
+
+def test_a_browser_is_told_nothing_that_it_does_by_itself() -> None:
+    assert page_of("alice") == {
+        "participant": "alice",
+        "codec": "vp8",
+        "video": {"width": 640, "height": 480, "frameRate": 30, "maxBitrate": None},
+        "audio": None,
+        "formats": {},
+        "peers": {"bob": {"video": True, "audio": False}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit_bps"),
+    [
+        (["video.max_bitrate=1 Mbit/s"], 1_000_000),
+        (["video.max_bitrate=600 kbit/s", "video.width=320", "video.height=240"], None),
+        (["video.max_bitrate=1700 kbit/s", "video.width=1280", "video.height=720"], 1_700_000),
+        (["video.max_bitrate=2500 kbit/s", "video.width=1280", "video.height=720"], None),
+    ],
+)
+def test_a_limit_is_set_where_it_is_not_the_browsers_own_for_that_size(
+    changes: list[str], limit_bps: int | None
+) -> None:
+    video = page_of("alice", *changes)["video"]
+    assert isinstance(video, dict)
+    assert video["maxBitrate"] == limit_bps
+
+
+def test_other_bitrates_than_the_defaults_go_into_the_session_description_in_kbits() -> None:
+    changes = ["video.min_bitrate=150 kbit/s", "video.start_bitrate=200 kbit/s", "audio.bitrate=20 kbit/s"]
+    assert page_of("alice", *changes)["formats"] == {
+        "vp8": "x-google-min-bitrate=150;x-google-start-bitrate=200",
+        "opus": "maxaveragebitrate=20000;cbr=1",
+    }
+
+
+def test_who_sends_nothing_still_learns_what_the_others_send() -> None:
+    page = page_of("bob", "participants.bob.video=false")
+    assert page["video"] is None
+    assert page["peers"] == {"alice": {"video": True, "audio": False}}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ("congestion_control.name=fixed", "congestion_control.name"),
+        ("participants.bob.congestion_control.name=fixed", "participants.bob.congestion_control.name"),
+        ("congestion_control.options.window=3", "congestion_control.options"),
+        ("audio.frame=60 ms", "audio.frame"),
+        ("video.height=481", "video.height"),
+    ],
+)
+def test_what_no_browser_can_do_is_refused_by_its_field(change: str, field: str) -> None:
+    with pytest.raises(UnsupportedScenario) as refused:
+        LiveBackend().check(Scenario.load("first-call", [change]))
+    assert refused.value.field == field
