@@ -3,12 +3,22 @@
 //! The layout of each table is that of ARCHITECTURE.md. Null is -1 in integer columns, NaN in
 //! float columns and [`NO_TEXT`] in text columns.
 
+mod packets;
+mod rows;
+mod table;
+
 use crate::media::Kind;
 use crate::media::playout::Rendered;
 use crate::network::PathId;
 use crate::path::DropCause;
 use crate::rtp::Protocol;
 use crate::units::{Bytes, Time};
+use packets::Packets;
+use rows::Tables;
+use table::{float, int, text};
+
+pub use rows::Stats;
+pub use table::{Cell, Column, Table};
 
 /// Null in a text column.
 pub const NO_TEXT: u16 = u16::MAX;
@@ -20,56 +30,6 @@ const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
 const DELAY_BIN: Time = Time::from_micros(100);
 /// Delays above this share the last bin.
 const MAX_DELAY_BINS: usize = 600_000;
-
-/// One column of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Column {
-    /// Integers and booleans.
-    Int(Vec<i64>),
-    /// Floats.
-    Float(Vec<f64>),
-    /// Indices into the run's list of texts ([`Recorder::texts`]).
-    Text(Vec<u16>),
-}
-
-/// A table of the trace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Table {
-    /// Its name.
-    pub name: &'static str,
-    /// Names and values of its columns, all of one length.
-    pub columns: Vec<(&'static str, Column)>,
-}
-
-/// One cell.
-#[derive(Clone, Copy, Debug)]
-pub enum Cell {
-    /// Of an integer column.
-    Int(i64),
-    /// Of a float column.
-    Float(f64),
-    /// Of a text column.
-    Text(u16),
-}
-
-impl Table {
-    fn new(name: &'static str, columns: &[(&'static str, Column)]) -> Self {
-        Table { name, columns: columns.to_vec() }
-    }
-
-    /// Adds a row; cells come in the order of the columns.
-    fn push(&mut self, row: &[Cell]) {
-        debug_assert_eq!(row.len(), self.columns.len(), "{}", self.name);
-        for ((_, column), cell) in self.columns.iter_mut().zip(row) {
-            match (column, cell) {
-                (Column::Int(values), Cell::Int(value)) => values.push(*value),
-                (Column::Float(values), Cell::Float(value)) => values.push(*value),
-                (Column::Text(values), Cell::Text(value)) => values.push(*value),
-                (column, cell) => debug_assert!(false, "{}: {cell:?} in {column:?}", self.name),
-            }
-        }
-    }
-}
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -148,161 +108,6 @@ pub struct Recorder {
     kind_texts: Vec<u16>,
     packets: Packets,
     tables: Tables,
-}
-
-#[derive(Default)]
-struct Packets {
-    sent: Vec<i64>,
-    delivered: Vec<i64>,
-    dropped: Vec<i64>,
-    cause: Vec<u16>,
-    path: Vec<u16>,
-    flow: Vec<u16>,
-    size: Vec<i64>,
-    protocol: Vec<u16>,
-    kind: Vec<u16>,
-    ssrc: Vec<i64>,
-    payload_type: Vec<i64>,
-    seq: Vec<i64>,
-    timestamp: Vec<i64>,
-    marker: Vec<i64>,
-}
-
-/// The tables that are filled row by row.
-struct Tables {
-    outbound_rtp: Table,
-    inbound_rtp: Table,
-    remote_inbound_rtp: Table,
-    candidate_pair: Table,
-    frames: Table,
-    controller: Table,
-    events: Table,
-}
-
-fn int() -> Column {
-    Column::Int(Vec::new())
-}
-fn float() -> Column {
-    Column::Float(Vec::new())
-}
-fn text() -> Column {
-    Column::Text(Vec::new())
-}
-
-/// Which of the row-by-row tables a row belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stats {
-    /// `outbound_rtp`
-    Outbound,
-    /// `inbound_rtp`
-    Inbound,
-    /// `remote_inbound_rtp`
-    RemoteInbound,
-    /// `candidate_pair`
-    CandidatePair,
-}
-
-impl Tables {
-    fn new() -> Self {
-        let stream = |name, rest: &[(&'static str, Column)]| {
-            let mut columns = vec![
-                ("at_ns", int()),
-                ("participant", text()),
-                ("flow", text()),
-                ("ssrc", int()),
-                ("kind", text()),
-            ];
-            columns.extend_from_slice(rest);
-            Table::new(name, &columns)
-        };
-        let outbound = [
-            ("packetsSent", int()),
-            ("bytesSent", int()),
-            ("headerBytesSent", int()),
-            ("retransmittedPacketsSent", int()),
-            ("retransmittedBytesSent", int()),
-            ("targetBitrate", float()),
-            ("framesEncoded", int()),
-            ("keyFramesEncoded", int()),
-            ("framesSent", int()),
-            ("frameWidth", int()),
-            ("frameHeight", int()),
-            ("framesPerSecond", float()),
-            ("nackCount", int()),
-            ("pliCount", int()),
-        ];
-        let inbound = [
-            ("packetsReceived", int()),
-            ("packetsLost", int()),
-            ("bytesReceived", int()),
-            ("headerBytesReceived", int()),
-            ("jitter", float()),
-            ("framesReceived", int()),
-            ("framesDecoded", int()),
-            ("framesDropped", int()),
-            ("frameWidth", int()),
-            ("frameHeight", int()),
-            ("framesPerSecond", float()),
-            ("freezeCount", int()),
-            ("totalFreezesDuration", float()),
-            ("nackCount", int()),
-            ("pliCount", int()),
-            ("jitterBufferDelay", float()),
-            ("jitterBufferEmittedCount", int()),
-            ("retransmittedPacketsReceived", int()),
-        ];
-        let remote = [
-            ("roundTripTime", float()),
-            ("fractionLost", float()),
-            ("packetsLost", int()),
-            ("jitter", float()),
-        ];
-        let pair = [
-            ("at_ns", int()),
-            ("participant", text()),
-            ("flow", text()),
-            ("currentRoundTripTime", float()),
-            ("availableOutgoingBitrate", float()),
-            ("bytesSent", int()),
-            ("bytesReceived", int()),
-            ("packetsSent", int()),
-            ("packetsReceived", int()),
-        ];
-        let frames = [
-            ("flow", text()),
-            ("ssrc", int()),
-            ("rtp_timestamp", int()),
-            ("captured_ns", int()),
-            ("received_ns", int()),
-            ("rendered_ns", int()),
-            ("width", int()),
-            ("height", int()),
-            ("size_bytes", int()),
-        ];
-        let controller = [
-            ("at_ns", int()),
-            ("participant", text()),
-            ("flow", text()),
-            ("name", text()),
-            ("value", float()),
-        ];
-        let events = [
-            ("at_ns", int()),
-            ("participant", text()),
-            ("flow", text()),
-            ("event", text()),
-            ("detail", text()),
-        ];
-        Tables {
-            outbound_rtp: stream("outbound_rtp", &outbound),
-            inbound_rtp: stream("inbound_rtp", &inbound),
-            remote_inbound_rtp: stream("remote_inbound_rtp", &remote),
-            candidate_pair: Table::new("candidate_pair", &pair),
-            frames: Table::new("frames", &frames),
-            controller: Table::new("controller", &controller),
-            events: Table::new("events", &events),
-        }
-    }
 }
 
 impl Recorder {
@@ -526,47 +331,5 @@ impl Flow {
             self.seconds.resize(index + 1, Second::default());
         }
         &mut self.seconds[index]
-    }
-}
-
-impl Packets {
-    fn push(&mut self, at: Time, label: &Label, flow: u16, protocol: u16, kind: u16) {
-        self.sent.push(at.0 as i64);
-        self.delivered.push(NO_INT);
-        self.dropped.push(NO_INT);
-        self.cause.push(NO_TEXT);
-        self.path.push(NO_TEXT);
-        self.flow.push(flow);
-        self.size.push(label.size.0 as i64);
-        self.protocol.push(protocol);
-        self.kind.push(kind);
-        let rtp = |value: fn(&RtpLabel) -> i64| label.rtp.as_ref().map_or(NO_INT, value);
-        self.ssrc.push(rtp(|r| i64::from(r.ssrc)));
-        self.payload_type.push(rtp(|r| i64::from(r.payload_type)));
-        self.seq.push(rtp(|r| i64::from(r.seq)));
-        self.timestamp.push(rtp(|r| i64::from(r.timestamp)));
-        self.marker.push(rtp(|r| i64::from(r.marker)));
-    }
-
-    fn into_table(self) -> Table {
-        Table {
-            name: "packets",
-            columns: vec![
-                ("sent_ns", Column::Int(self.sent)),
-                ("delivered_ns", Column::Int(self.delivered)),
-                ("dropped_ns", Column::Int(self.dropped)),
-                ("drop_cause", Column::Text(self.cause)),
-                ("drop_path", Column::Text(self.path)),
-                ("flow", Column::Text(self.flow)),
-                ("size_bytes", Column::Int(self.size)),
-                ("protocol", Column::Text(self.protocol)),
-                ("kind", Column::Text(self.kind)),
-                ("ssrc", Column::Int(self.ssrc)),
-                ("payload_type", Column::Int(self.payload_type)),
-                ("seq", Column::Int(self.seq)),
-                ("rtp_timestamp", Column::Int(self.timestamp)),
-                ("marker", Column::Int(self.marker)),
-            ],
-        }
     }
 }
