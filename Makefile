@@ -9,7 +9,7 @@ LIVE_PACKAGES := chromium iperf3 tshark iputils-ping iproute2 util-linux
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run setup setup-live setup-dev test check bench fuzz docs clean
+.PHONY: run setup setup-live setup-dev test check bench fuzz cargo-fuzz docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, say where its report lies
 	$(BIN)/rtclab run first-call
@@ -38,10 +38,15 @@ bench: $(VENV)/built-dev          ## figures, not verdicts
 	cargo bench --workspace --exclude rtclab-python
 	$(if $(wildcard python/rtclab/bench.py),$(BIN)/python -m rtclab.bench)
 
-fuzz:                             ## every parser for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain
-	for target in $$(cargo +nightly fuzz list); do \
-	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+fuzz: cargo-fuzz                  ## every parser for FUZZ_SECONDS, on the stable toolchain
+	for target in $$(cargo fuzz list); do \
+	  dict=fuzz/$$target.dict; \
+	  cargo fuzz run -s none $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
+	    $$(test -f $$dict && echo -dict=$$dict) || exit 1; \
 	done
+
+cargo-fuzz:
+	command -v cargo-fuzz >/dev/null || cargo install --quiet --locked cargo-fuzz
 
 docs:                             ## the Rust documentation, and the JSON Schema of scenarios
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
