@@ -226,8 +226,13 @@ impl<P> Network<P> {
     }
 
     fn next(&self) -> Option<(usize, Time)> {
-        let (index, at) = self.timeouts.iter().enumerate().min_by_key(|(_, at)| **at)?;
-        (*at < Time::MAX).then_some((index, *at))
+        let mut next = (0, Time::MAX);
+        for (index, &at) in self.timeouts.iter().enumerate() {
+            if at < next.1 {
+                next = (index, at);
+            }
+        }
+        (next.1 < Time::MAX).then_some(next)
     }
 
     fn enter(&mut self, now: Time, path: PathId, packet: Packet<Hop<P>>) {

@@ -52,6 +52,15 @@ pub enum RampShape {
 }
 
 impl Delay {
+    /// A delay that [`Delay::at`] is never below.
+    pub(super) fn smallest(&self) -> Time {
+        match self {
+            Delay::Constant { ns } => *ns,
+            Delay::Steps { .. } => Time::ZERO,
+            Delay::Ramp { from_ns, to_ns, .. } => *from_ns.min(to_ns),
+        }
+    }
+
     /// The delay of a packet that enters the wire at `now`.
     pub fn at(&self, now: Time) -> Time {
         match self {

@@ -208,15 +208,24 @@ impl<P> Path<P> {
         None
     }
 
-    /// When to call [`Path::poll`] again, pending drops included.
+    /// When to call [`Path::poll`] again, pending drops included; nothing comes out before.
     pub fn poll_timeout(&self) -> Option<Time> {
         let next = self
             .wire
             .front()
             .map_or(Time::MAX, |(at, _)| *at)
             .min(self.dropped.front().map_or(Time::MAX, |(at, ..)| *at))
-            .min(self.in_service.as_ref().map_or(Time::MAX, |s| s.finish));
+            .min(self.in_service.as_ref().map_or(Time::MAX, |s| self.earliest_departure(s.finish)));
         (next < Time::MAX).then_some(next)
+    }
+
+    /// Of a packet that leaves the serialiser at `finish`. Without loss it still has to fly, so that
+    /// nobody needs to look at the path when it merely changes from one stage to the next.
+    fn earliest_departure(&self, finish: Time) -> Time {
+        match self.config.loss {
+            Some(_) => finish,
+            None => finish.saturating_add(self.config.delay.smallest()),
+        }
     }
 
     fn fits(&self, now: Time, size: Bytes) -> bool {
@@ -236,9 +245,15 @@ impl<P> Path<P> {
     }
 
     /// Brings the serialiser up to `now`.
+    #[inline]
     fn advance(&mut self, now: Time) {
         while self.in_service.as_ref().is_some_and(|s| s.finish <= now) {
-            let Some(InService { packet, finish }) = self.in_service.take() else { return };
+            self.finish_service();
+        }
+    }
+
+    fn finish_service(&mut self) {
+        if let Some(InService { packet, finish }) = self.in_service.take() {
             self.put_on_wire(finish, packet);
             if let Some(next) = self.queue.pop_front() {
                 self.queued -= next.size;
@@ -265,10 +280,9 @@ impl<P> Path<P> {
         } else {
             Time::ZERO
         };
-        let earliest = if self.last_arrival == Time::ZERO {
-            Time::ZERO
-        } else {
-            self.last_arrival.saturating_add(spacing)
+        let earliest = match self.last_arrival {
+            Time::ZERO => Time::ZERO,
+            last => last.saturating_add(spacing),
         };
         self.last_arrival = due.max(earliest);
         self.wire.push_back((self.last_arrival, packet));
