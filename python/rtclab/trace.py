@@ -1,4 +1,4 @@
-"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk; see ARCHITECTURE.md."""
+"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk; see docs/trace.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_STREAM: dict[str, pl.DataType] = {
     "kind": _TEXT,
 }
 
-# As in ARCHITECTURE.md; a name that ends in `?` may be null.
+# As in docs/trace.md; a name that ends in `?` may be null.
 _COLUMNS: dict[str, dict[str, pl.DataType]] = {
     "packets": {
         "sent_ns": _INTEGER,
@@ -170,7 +170,7 @@ class Trace:
 
     @property
     def tables(self) -> list[str]:
-        """Names of the tables present, in the order of ARCHITECTURE.md."""
+        """Names of the tables present, in the order of docs/trace.md."""
         return [name for name in SCHEMAS if self._file(name).is_file()]
 
     def table(self, name: str) -> pl.DataFrame:

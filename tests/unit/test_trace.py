@@ -14,7 +14,7 @@ from rtclab import trace as trace_module
 from rtclab.errors import DiskFull, TraceError
 from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, Trace
 
-ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+CONTRACT = Path(__file__).parents[2] / "docs/trace.md"
 
 HOST = pl.DataFrame(
     {
@@ -28,7 +28,7 @@ HOST = pl.DataFrame(
 
 def test_tables_and_columns_are_those_of_the_architecture_page() -> None:
     documented = {}
-    for name, columns in re.findall(r"^\| `(\w+)` \| (.*) \|$", ARCHITECTURE.read_text(), re.MULTILINE):
+    for name, columns in re.findall(r"^\| `(\w+)` \| (.*) \|$", CONTRACT.read_text(), re.MULTILINE):
         # What stands in parentheses or after a semicolon explains.
         list_of_columns = re.sub(r"\([^)]*\)", "", columns).partition(";")[0]
         documented[name] = re.findall(r"`(\w+)`(\??)", list_of_columns)

@@ -286,7 +286,7 @@ class Scenario(Table):
         return int.from_bytes(digest[:8], "big") >> 11
 
     def network(self) -> dict[str, object]:
-        """The network as the native side reads it: nodes, paths and routes (ARCHITECTURE.md)."""
+        """The network as the native side reads it: nodes, paths and routes (docs/trace.md)."""
         return networks.native_network(self)
 
     def flows(self) -> list[networks.Flow]:

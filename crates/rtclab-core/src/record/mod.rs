@@ -1,6 +1,6 @@
 //! What a run leaves behind: columns, in the shape of the trace tables.
 //!
-//! The layout of each table is that of ARCHITECTURE.md. Null is -1 in integer columns, NaN in
+//! The layout of each table is that of docs/trace.md. Null is -1 in integer columns, NaN in
 //! float columns and [`NO_TEXT`] in text columns.
 
 mod packets;
