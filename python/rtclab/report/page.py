@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rtclab.metrics import METRICS, Metric, compare_runs, flows_of, measure_run
+from rtclab.metrics.series import mean
+from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.report import words
 from rtclab.report.figure import Drawing, Plot, render
 from rtclab.report.lines import spoken
@@ -46,6 +49,7 @@ def write_report(run: Run) -> Path:
         rows=_rows(measured, flows, "mean"),
         whole=_rows(measured, [""], "mean"),
         metrics=METRICS.values(),
+        streams=_streams(run),
         drawings=_render(run_plots(run), run.path / "plots"),
     )
     page = run.path / "report.html"
@@ -84,6 +88,28 @@ def _rows(table: pl.DataFrame, flows: Sequence[str], *values: str) -> list[Row]:
         if any(cell is not None and cell[value] is not None for cell in cells for value in values):
             rows.append(Row(metric, cells))
     return rows
+
+
+def _streams(run: Run) -> list[tuple[str, StreamRates]]:
+    """Every stream with both its rates, means over the repeats that have it."""
+    found: dict[tuple[str, str], list[StreamRates]] = {}
+    for trace in run.traces:
+        for rates in stream_rates(trace):
+            found.setdefault((rates.flow, rates.kind), []).append(rates)
+    return [
+        (
+            f"{spoken(flow)}, {kind}",
+            StreamRates(
+                flow,
+                kind,
+                *(
+                    mean(np.array([getattr(rates, name) for rates in repeats]))
+                    for name in ("wire", "repair", "stats", "header_bytes")
+                ),
+            ),
+        )
+        for (flow, kind), repeats in found.items()
+    ]
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:

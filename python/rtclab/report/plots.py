@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from rtclab.metrics import flows_of, media, rate
+from rtclab.metrics import flows_of, media, rate, wire
 from rtclab.report.draw import Look, Panel, Steps, draw_distributions, draw_panels, draw_repeats
 from rtclab.report.figure import COLOURS, Plot
 from rtclab.report.lines import (
@@ -44,6 +44,7 @@ def run_plots(run: Run) -> list[Plot]:
     return [
         _rate(panels),
         _target(panels),
+        *_wire_and_stats(lines),
         _delay(panels),
         _distribution([lines]),
         _repeats(run, lines),
@@ -114,6 +115,39 @@ def _target(panels: Panels) -> Plot:
         len(drawn),
         partial(draw_panels, drawn, "Rate (kbit/s)", OVER_REPEATS),
     )
+
+
+def _wire_and_stats(lines: list[Line]) -> list[Plot]:
+    """A panel per stream; no plot where packets were not recorded or there are too many streams to see."""
+    drawn = []
+    for line in lines:
+        traces = line.run.traces
+        kinds = sorted(
+            {kind for trace in traces for flow, kind in wire.streams_of(trace) if flow == line.flow}
+        )
+        for kind in kinds:
+            if any(wire.wire_received_kbps(trace, line.flow, kind=kind).values.size for trace in traces):
+                drawn.append(_stream_panel(line, kind))
+    if not 0 < len(drawn) <= MOST_PANELS:
+        return []
+    return [
+        Plot(
+            "wire-and-stats",
+            "Rate on the wire and in getStats",
+            "Full line: IP bytes of the RTP packets that reached the receiver in each second. Dotted: RTP "
+            "headers and payload that the receiver's getStats counted from one report to the next. The wire "
+            "is higher by IP, UDP and SRTP headers and by retransmissions and padding. Where the curves "
+            "cross, the seconds of the wire and the intervals between reports lie apart.",
+            len(drawn),
+            partial(draw_panels, drawn, "Rate (kbit/s)", OVER_REPEATS),
+        )
+    ]
+
+
+def _stream_panel(line: Line, kind: str) -> Panel:
+    on_wire = curve(line, partial(wire.wire_received_kbps, kind=kind), filled=True)
+    counted = band_of(line, partial(wire.stats_received_kbps, kind=kind))
+    return Panel(f"{spoken(line.flow)}, {kind}", [on_wire], guides=[("getStats", counted)])
 
 
 def _delay(panels: Panels) -> Plot:

@@ -1,0 +1,171 @@
+"""The same media counted twice: on the wire by whoever saw the packets, and by the browser in getStats.
+
+The wire counts IP packets in the second in which they arrive. getStats counts RTP headers and payload, after
+decryption, from one report to the next, and leaves out most of what repairs and probes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from rtclab.metrics.rate import KBIT_PER_BYTE
+from rtclab.metrics.registry import metric
+from rtclab.metrics.series import (
+    NO_SAMPLES,
+    NS_PER_S,
+    SECOND_NS,
+    Samples,
+    Window,
+    in_window,
+    mean_slope,
+    rows_of_flow,
+    slopes,
+)
+from rtclab.trace import Trace
+
+VIDEO = "video"
+REPAIR = ("rtx", "fec", "padding")
+"""What is sent beside a stream's media; only video has any here, so it is added to video."""
+
+_COUNTERS = {
+    "outbound_rtp": ("bytesSent", "headerBytesSent"),
+    "inbound_rtp": ("bytesReceived", "headerBytesReceived"),
+}
+
+
+def stats_sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """RTP headers and payload sent between neighbouring reports, in kbit/s."""
+    return _scaled(slopes(stats_bytes(trace, "outbound_rtp", flow), window))
+
+
+def stats_received_kbps(
+    trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
+) -> Samples:
+    """RTP headers and payload received between neighbouring reports, in kbit/s; of one kind, if given."""
+    return _scaled(slopes(stats_bytes(trace, "inbound_rtp", flow, kind), window))
+
+
+def wire_received_kbps(
+    trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
+) -> Samples:
+    """IP bytes of the RTP packets that arrived in each second, in kbit/s; of one kind, if given."""
+    seconds = rows_of_flow(trace, "flow_seconds", flow)
+    end_ns = 0 if seconds.is_empty() else int(seconds["at_ns"][-1]) + SECOND_NS
+    packets = _arrived(trace, flow, kind).filter(pl.col("delivered_ns") < end_ns)
+    rows = in_window(packets.select(at_ns="delivered_ns", size_bytes="size_bytes"), window)
+    if rows.is_empty():
+        return NO_SAMPLES
+    second = rows["at_ns"].to_numpy() // SECOND_NS
+    first = int(second.min())
+    total_bytes = np.bincount(second - first, weights=rows["size_bytes"].to_numpy())
+    at_s = first + np.arange(total_bytes.size, dtype=np.float64) + 0.5
+    return Samples(at_s, total_bytes.astype(np.float64) * KBIT_PER_BYTE)
+
+
+@metric(
+    unit="kbit/s",
+    source="W3C webrtc-stats, bytesSent and headerBytesSent",
+    samples=stats_sent_kbps,
+)
+def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """RTP headers and payload sent per second as the sender's getStats counts them.
+
+    Mean from the first report to the last. It lacks what the sending rate counts too: IP, UDP and SRTP
+    headers, RTCP, STUN and DTLS, and most retransmissions and padding.
+    """
+    return mean_slope(stats_bytes(trace, "outbound_rtp", flow), window) * KBIT_PER_BYTE
+
+
+@metric(
+    unit="kbit/s",
+    better="higher",
+    source="W3C webrtc-stats, bytesReceived and headerBytesReceived",
+    samples=stats_received_kbps,
+)
+def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """RTP headers and payload received per second as the receiver's getStats counts them.
+
+    Mean from the first report to the last. It lacks what the receiving rate counts too: IP, UDP and SRTP
+    headers, RTCP, STUN and DTLS, and most retransmissions and padding.
+    """
+    return mean_slope(stats_bytes(trace, "inbound_rtp", flow), window) * KBIT_PER_BYTE
+
+
+def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
+    """Header and payload bytes at every report, summed over the flow's streams, or those of one kind."""
+    rows = rows_of_flow(trace, table, flow)
+    if kind is not None:
+        rows = rows.filter(pl.col("kind") == kind)
+    totals = (
+        rows.group_by("at_ns").agg(pl.sum_horizontal(_COUNTERS[table]).sum().alias("bytes")).sort("at_ns")
+    )
+    return Samples(totals["at_ns"].to_numpy() / NS_PER_S, totals["bytes"].cast(pl.Float64).to_numpy())
+
+
+@dataclass(frozen=True)
+class StreamRates:
+    """One kind of media of one flow at its receiver, counted twice over the same time; rates in kbit/s.
+
+    The time is from the receiver's first report on it to its last. ``wire`` is IP bytes of RTP packets;
+    ``repair`` the part of them that are retransmissions, FEC and padding; ``stats`` what getStats counted.
+    ``header_bytes`` is what is left of the difference per media packet.
+    """
+
+    flow: str
+    kind: str
+    wire: float
+    repair: float
+    stats: float
+    header_bytes: float
+
+
+def streams_of(trace: Trace) -> list[tuple[str, str]]:
+    """Flow and kind of all that receivers reported on, in the order of flows."""
+    known = trace.table("inbound_rtp").select("flow", "kind").unique().sort("flow", "kind").rows()
+    return [(flow, kind) for flow in trace.manifest["flows"] for name, kind in known if name == flow]
+
+
+def stream_rates(trace: Trace) -> list[StreamRates]:
+    """Both rates of every stream; empty where packets were not recorded or nobody reported twice."""
+    if "packets" not in trace.tables:
+        return []
+    found = [_rates_of(trace, flow, kind) for flow, kind in streams_of(trace)]
+    return [rates for rates in found if rates is not None]
+
+
+def _rates_of(trace: Trace, flow: str, kind: str) -> StreamRates | None:
+    counted = stats_bytes(trace, "inbound_rtp", flow, kind)
+    if counted.at_s.size < 2:
+        return None
+    begin_s, end_s = counted.at_s[0], counted.at_s[-1]
+    span_ns = round(begin_s * NS_PER_S), round(end_s * NS_PER_S)
+    packets = _arrived(trace, flow, kind).filter(pl.col("delivered_ns").is_between(*span_ns, closed="right"))
+    media = packets.filter(pl.col("kind") == kind)
+    per_s = KBIT_PER_BYTE / (end_s - begin_s)
+    wire_bytes, media_bytes = int(packets["size_bytes"].sum()), int(media["size_bytes"].sum())
+    counted_bytes = counted.values[-1] - counted.values[0]
+    return StreamRates(
+        flow,
+        kind,
+        wire=wire_bytes * per_s,
+        repair=(wire_bytes - media_bytes) * per_s,
+        stats=float(counted_bytes * per_s),
+        header_bytes=float((media_bytes - counted_bytes) / media.height) if media.height else float("nan"),
+    )
+
+
+def _arrived(trace: Trace, flow: str, kind: str | None) -> pl.DataFrame:
+    """RTP packets of a flow that arrived, with what repairs them."""
+    if "packets" not in trace.tables:
+        return pl.DataFrame(schema={"delivered_ns": pl.Int64, "size_bytes": pl.Int64, "kind": pl.String})
+    chosen = (pl.col("flow") == flow) & (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
+    if kind is not None:
+        chosen &= pl.col("kind").is_in([kind, *(REPAIR if kind == VIDEO else ())])
+    return trace.table("packets").filter(chosen).select("delivered_ns", "size_bytes", "kind")
+
+
+def _scaled(rate: Samples) -> Samples:
+    return Samples(rate.at_s, rate.values * KBIT_PER_BYTE)
