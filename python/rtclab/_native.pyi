@@ -1,5 +1,6 @@
 """The native module: conversions only; what they mean is said in the Rust documentation."""
 
+from collections.abc import Callable
 from typing import Any
 
 CONGESTION_CONTROLS: list[str]
@@ -53,3 +54,101 @@ class Emulator:
         Raises:
             OSError: the capture file or a device failed during the run.
         """
+
+def monitor(
+    path: str,
+    *,
+    sdp: str | None = None,
+    packets: bool = False,
+    seconds: bool = False,
+    max_streams: int = 10_000,
+    on_progress: Callable[[int], object] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Watches a capture (pcap or pcapng; ``-`` for standard input), without the GIL.
+
+    ``sdp`` is the text of one or more session descriptions: codecs, repair streams, extension ids.
+    ``on_progress`` hears now and then how many bytes have been read; what it raises ends the reading.
+
+    Returns table -> column -> values as ``simulate`` does; times are ns since 1970. An ``…_origin`` is
+    ``sdp`` (or RFC 3551) or ``inferred``. The same stream at another place of the capture (relay leg,
+    interface) has the number of the one seen first in ``leg_of``.
+
+    - ``streams``: stream, flow, leg_of?, interface, direction? (``inbound``, ``outbound``), source,
+      destination, relay? (``channel 0x4000``, ``indication``), peer?, ssrc, payload_type (the most
+      frequent), payload_types, codec?, kind? (``video``, ``audio``, ``rtx``, ``fec``), kind_origin?,
+      clock_rate?, clock_rate_origin?, first_ns, last_ns, packets, bytes (IP total length), payload_bytes,
+      rate_mean_bps?, rate_sd_bps? (over whole seconds), expected, lost (numbers never seen), duplicates,
+      reordered, restarts, jitter_ms?, jitter_mean_ms?, jitter_max_ms? (RFC 3550), markers, frames (timestamp
+      changes), frames_per_second?, abs_send_time_id?, abs_send_time_origin?, transport_seq_id?,
+      transport_seq_origin?, delay_above_min_mean_ms?, delay_above_min_max_ms? (by abs-send-time, this
+      capture alone)
+    - ``flows``: flow, interface, direction?, transport (``udp``, ``tcp``), source, destination, first_ns,
+      last_ns, packets, bytes, stun, dtls, rtp, rtcp, other, relayed (of these, in TURN framing), fragments,
+      streams, stun_rtt_count, stun_rtt_min_ms?, stun_rtt_mean_ms?, stun_rtt_max_ms?
+    - ``rtcp``: flow, ssrc (sender), type (``SR``, ``TWCC``, …), packets, encrypted, bytes (of datagrams that
+      begin with it), items (report blocks, or packets that feedback speaks of), lost (of these), remb_bps?
+    - ``reports``: flow, reporter_ssrc, ssrc, reports, packets_lost (cumulative, float for its sign),
+      fraction_lost_mean, fraction_lost_max, jitter_ms?, rtt_count, rtt_min_ms?, rtt_mean_ms?, rtt_max_ms?
+      (from the point of capture to the receiver and back)
+    - ``notes``: note, count? (what was skipped, limits reached, faults of the file)
+    - ``seconds`` if asked for: at_ns, stream, packets, bytes, lost (cumulative), jitter_ms?
+    - ``packets`` if asked for (130 bytes of memory each): at_ns, interface, direction?, flow, source,
+      destination, size_bytes (IP total length), protocol (``rtp``, ``rtcp``, ``stun``, ``dtls``, ``other``),
+      relayed (0, 1), stream?, kind?, ssrc?, payload_type?, seq?, seq_extended? (wraps counted from 1),
+      rtp_timestamp?, marker?, transport_seq?, abs_send_time? (24 bits), relative_delay_ms? (against the
+      stream's first)
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no capture.
+    """
+
+def monitor_compare(
+    path_a: str,
+    path_b: str | None = None,
+    *,
+    sdp: str | None = None,
+    packets: bool = False,
+    max_streams: int = 10_000,
+    on_progress: Callable[[int], object] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Follows packets from one point to another, without the GIL; options as for ``monitor``.
+
+    Without ``path_b`` the points are the two directions of one capture that tells them apart (that of the
+    emulator does): A is ``inbound``, B is ``outbound``, and the clock is the same.
+
+    Delays are signed and on the captures' clocks; ``corrected_…`` have the estimate of table ``clock`` taken
+    off.
+
+    - ``streams``: stream, ssrc, payload_type, kind?, kind_origin?, codec?, clock_rate?, source_a,
+      destination_a, source_b, destination_b, direction (``a->b``, ``b->a``), packets_a, packets_b, bytes_a,
+      bytes_b, rate_mean_a_bps?, rate_sd_a_bps?, rate_mean_b_bps?, rate_sd_b_bps?, jitter_a_ms?,
+      jitter_b_ms?, matched, lost (seen before but not after, while both captures ran), added (the other way
+      round: duplicates made between), outside (seen while only one capture ran), first_ns,
+      one_way_delay_{mean,sd,min,p50,p95,p99,max}_ms?,
+      corrected_one_way_delay_{mean,sd,min,p50,p95,p99,max}_ms?
+    - ``delay_histogram``: stream, one_way_delay_ms (lower edge of a bin of 0.1 ms), packets
+    - ``clock``: one row: method (``same clock``, ``both directions``, ``one direction``, ``none``),
+      offset_ms? (of B against A, an estimate), drift_ppm?, at_ns (A's time that the offset holds at),
+      residual_ms?
+    - ``notes``: note, count?
+    - ``packets`` if asked for: stream, kind?, ssrc, payload_type, seq, rtp_timestamp, marker, size_bytes,
+      sent_ns?, delivered_ns? (null where not seen, each on its own clock), one_way_delay_ms?
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: it is no capture.
+    """
+
+class LiveMonitor:
+    """Watches an interface of the calling thread's network namespace; needs the right to open packet sockets.
+
+    Raises:
+        OSError: the interface does not exist, or the right is missing.
+    """
+
+    def __init__(
+        self, interface: str, *, sdp: str | None = None, seconds: bool = False, max_streams: int = 10_000
+    ) -> None: ...
+    def poll(self, timeout_s: float = 1.0) -> dict[str, dict[str, Any]]:
+        """Watches for ``timeout_s`` and returns the tables of ``monitor`` as they are now."""

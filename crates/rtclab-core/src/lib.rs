@@ -6,6 +6,7 @@
 pub mod cc;
 pub mod endpoint;
 pub mod media;
+pub mod monitor;
 pub mod network;
 pub mod path;
 pub mod record;

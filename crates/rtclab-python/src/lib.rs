@@ -3,12 +3,14 @@
 use pyo3::prelude::*;
 
 mod emulator;
+mod monitor;
 mod sim;
 
-/// Simulator and emulator.
+/// Simulator, emulator and monitor.
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
+    m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_class::<emulator::Emulator>()?;
     m.add("CONGESTION_CONTROLS", rtclab_core::cc::NAMES.to_vec())?;
     Ok(())

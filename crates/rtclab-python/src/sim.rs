@@ -4,7 +4,7 @@ use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rtclab_core::record::Column;
+use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{SimConfig, SimResult};
 
 /// Runs a scenario in virtual time; releases the GIL while it runs.
@@ -24,15 +24,24 @@ pub(crate) fn simulate<'py>(py: Python<'py>, config: &str) -> PyResult<Bound<'py
     let SimResult { texts, tables } = result;
     let out = PyDict::new(py);
     for table in tables {
-        let columns = PyDict::new(py);
-        for (name, column) in table.columns {
-            match column {
-                Column::Int(values) => columns.set_item(name, values.into_pyarray(py))?,
-                Column::Float(values) => columns.set_item(name, values.into_pyarray(py))?,
-                Column::Text(codes) => columns.set_item(name, (codes.into_pyarray(py), &texts))?,
-            }
-        }
-        out.set_item(table.name, columns)?;
+        out.set_item(table.name, table_columns(py, table, &texts)?)?;
     }
     Ok(out)
+}
+
+/// A table as a dictionary from column to values.
+pub(crate) fn table_columns<'py>(
+    py: Python<'py>,
+    table: Table,
+    texts: &[String],
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = PyDict::new(py);
+    for (name, column) in table.columns {
+        match column {
+            Column::Int(values) => columns.set_item(name, values.into_pyarray(py))?,
+            Column::Float(values) => columns.set_item(name, values.into_pyarray(py))?,
+            Column::Text(codes) => columns.set_item(name, (codes.into_pyarray(py), texts))?,
+        }
+    }
+    Ok(columns)
 }

@@ -26,12 +26,16 @@ pub mod method {
     pub const SEND: u16 = 0x006;
     /// TURN: media from a peer, in an indication.
     pub const DATA: u16 = 0x007;
+    /// TURN: a channel is to stand for a peer.
+    pub const CHANNEL_BIND: u16 = 0x009;
 }
 
 /// Attribute types.
 pub mod attribute {
     /// In connectivity checks `their-fragment:our-fragment`.
     pub const USERNAME: u16 = 0x0006;
+    /// TURN: 16 bits, then 16 unused.
+    pub const CHANNEL_NUMBER: u16 = 0x000C;
     /// TURN: the peer that data go to or come from.
     pub const XOR_PEER_ADDRESS: u16 = 0x0012;
     /// TURN: the data.
@@ -73,7 +77,7 @@ pub struct Message<'a> {
 }
 
 /// Whether the datagram is as long as a STUN header and has the magic cookie where one has it.
-pub(super) fn has_cookie(datagram: &[u8]) -> bool {
+pub(crate) fn has_cookie(datagram: &[u8]) -> bool {
     datagram.len() >= HEADER_BYTES && datagram[4..8] == MAGIC_COOKIE.to_be_bytes()
 }
 
@@ -182,7 +186,7 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 /// The method's 12 bits lie around the class's 2.
-fn split_type(message_type: u16) -> (Class, u16) {
+pub(crate) fn split_type(message_type: u16) -> (Class, u16) {
     let class = match (message_type >> 8 & 1, message_type >> 4 & 1) {
         (0, 0) => Class::Request,
         (0, _) => Class::Indication,
@@ -203,7 +207,7 @@ fn join_type(class: Class, method: u16) -> u16 {
     class | method & 0x0F | (method & 0x70) << 1 | (method & 0xF80) << 2
 }
 
-fn parse_xor_address(value: &[u8], id: &TransactionId) -> Result<SocketAddr, ParseError> {
+pub(crate) fn parse_xor_address(value: &[u8], id: &TransactionId) -> Result<SocketAddr, ParseError> {
     let mut cursor = Cursor::new(value);
     let [_, family] = cursor.array("address family")?;
     let port = cursor.u16("port")? ^ (MAGIC_COOKIE >> 16) as u16;

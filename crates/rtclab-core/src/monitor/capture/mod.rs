@@ -1,0 +1,211 @@
+//! Capture files: pcap and pcapng, read as a stream in bounded memory.
+//!
+//! Source: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+
+mod buffer;
+mod pcap;
+mod pcapng;
+
+use buffer::Buffer;
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Read};
+
+/// Which way a frame went at the interface it was captured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Into the capturing system.
+    Inbound,
+    /// Out of it.
+    Outbound,
+}
+
+/// Where frames were captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// What its frames begin with: a `LINKTYPE_` number.
+    pub link_type: u16,
+    /// If the file names it.
+    pub name: Option<String>,
+}
+
+/// A captured frame; its bytes may have been cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Nanoseconds since 1970 (for a capture of our own: since any moment), 0 to 2^62.
+    pub at_ns: i64,
+    /// Index in [`CaptureReader::interfaces`].
+    pub interface: u32,
+    /// The interface's.
+    pub link_type: u16,
+    /// If the file tells.
+    pub direction: Option<Direction>,
+    /// Length on the wire.
+    pub wire_bytes: u32,
+    /// What was kept of it.
+    pub bytes: &'a [u8],
+}
+
+/// Why a capture cannot be read.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// Its first bytes are those of no capture file.
+    NotACapture(Vec<u8>),
+    /// Reading failed.
+    Io(io::Error),
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CaptureError::NotACapture(first) if first.is_empty() => {
+                write!(f, "empty; expected a pcap or pcapng capture")
+            }
+            CaptureError::NotACapture(first) => {
+                write!(f, "begins with bytes {first:02x?}; expected a pcap or pcapng capture")
+            }
+            CaptureError::Io(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Error for CaptureError {}
+
+impl From<io::Error> for CaptureError {
+    fn from(error: io::Error) -> Self {
+        CaptureError::Io(error)
+    }
+}
+
+/// What was wrong in a capture that was read nevertheless.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CaptureFaults {
+    /// The file ends within a record.
+    pub cut_short: bool,
+    /// Where, in bytes from the beginning, reading was given up because no record can stand there.
+    pub corrupt_at: Option<u64>,
+    /// Records that contradict themselves, skipped.
+    pub malformed: u64,
+    /// Records above 1 MiB, skipped.
+    pub oversized: u64,
+    /// Packets of interfaces that the file does not describe, or above the limit of interfaces; skipped.
+    pub unknown_interface: u64,
+}
+
+enum Format {
+    Pcap(pcap::Pcap),
+    Pcapng(pcapng::Pcapng),
+}
+
+/// Reads frame after frame; needs about 1 MiB whatever the file says.
+pub struct CaptureReader<R> {
+    buffer: Buffer<R>,
+    format: Format,
+    interfaces: Vec<Interface>,
+    faults: CaptureFaults,
+    /// Length of the record that was given out last; it is still in the buffer.
+    given: usize,
+}
+
+/// A record found complete in the buffer: what is known of its frame, and where its bytes are.
+struct Record {
+    at_ns: i64,
+    interface: u32,
+    direction: Option<Direction>,
+    wire_bytes: u32,
+    data: std::ops::Range<usize>,
+    record_bytes: usize,
+}
+
+impl<R: Read> CaptureReader<R> {
+    /// Reads the file's header.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] when it is neither pcap nor pcapng, or cannot be read.
+    pub fn new(input: R) -> Result<Self, CaptureError> {
+        let mut buffer = Buffer::new(input);
+        let mut interfaces = Vec::new();
+        let format = if let Some(header) = pcap::Pcap::open(&mut buffer, &mut interfaces)? {
+            Format::Pcap(header)
+        } else if buffer.data().starts_with(&pcapng::SECTION_HEADER.to_le_bytes()) {
+            Format::Pcapng(pcapng::Pcapng::default())
+        } else {
+            let first = buffer.data();
+            return Err(CaptureError::NotACapture(first[..first.len().min(8)].to_vec()));
+        };
+        Ok(CaptureReader { buffer, format, interfaces, faults: CaptureFaults::default(), given: 0 })
+    }
+
+    /// The next frame; `None` at the end, and from a corrupt record on (see [`faults`](Self::faults)).
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Io`] when reading fails.
+    #[inline]
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
+        self.buffer.consume(self.given);
+        self.given = 0;
+        if self.faults.corrupt_at.is_some() || self.faults.cut_short {
+            return Ok(None);
+        }
+        let found = match &mut self.format {
+            Format::Pcap(pcap) => pcap.next_record(&mut self.buffer, &mut self.faults)?,
+            Format::Pcapng(pcapng) => {
+                pcapng.next_record(&mut self.buffer, &mut self.interfaces, &mut self.faults)?
+            }
+        };
+        let Some(record) = found else { return Ok(None) };
+        self.given = record.record_bytes;
+        Ok(Some(Frame {
+            at_ns: record.at_ns,
+            interface: record.interface,
+            link_type: self.interfaces[record.interface as usize].link_type,
+            direction: record.direction,
+            wire_bytes: record.wire_bytes,
+            bytes: &self.buffer.data()[record.data],
+        }))
+    }
+
+    /// The interfaces described so far.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// What was wrong so far.
+    pub fn faults(&self) -> CaptureFaults {
+        self.faults
+    }
+
+    /// How far reading has come, in bytes of the file.
+    pub fn bytes_read(&self) -> u64 {
+        self.buffer.consumed()
+    }
+}
+
+/// Brings a time into the range that [`Frame::at_ns`] promises, so that differences cannot overflow.
+fn clamp_time(ns: i128) -> i64 {
+    ns.clamp(0, 1 << 62) as i64
+}
+
+/// Reads integers in the byte order of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ByteOrder {
+    big_endian: bool,
+}
+
+impl ByteOrder {
+    /// The four bytes at `offset`, which must be there.
+    #[inline]
+    fn u32(self, bytes: &[u8], offset: usize) -> u32 {
+        let word = [bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]];
+        if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
+    }
+
+    /// The two bytes at `offset`, which must be there.
+    #[inline]
+    fn u16(self, bytes: &[u8], offset: usize) -> u16 {
+        let word = [bytes[offset], bytes[offset + 1]];
+        if self.big_endian { u16::from_be_bytes(word) } else { u16::from_le_bytes(word) }
+    }
+}

@@ -1,0 +1,226 @@
+//! What a UDP payload is, with TURN framing taken off.
+//!
+//! All of it works on the first bytes of a payload: a capture may have kept no more.
+//!
+//! Source: RFC 7983, section 7; RFC 8656, sections 11 and 12; RFC 5766, section 11 (channel numbers).
+
+use crate::rtp::stun::{self, Class, TransactionId, attribute, method};
+use crate::rtp::{self, Protocol};
+use std::net::SocketAddr;
+
+/// How a TURN server relays a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relay {
+    /// In a channel of this number.
+    Channel(u16),
+    /// In a Send or Data indication to or from this peer.
+    Indication(SocketAddr),
+}
+
+/// A payload without its TURN framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content<'a> {
+    /// What it is; never [`Protocol::TurnChannel`].
+    pub protocol: Protocol,
+    /// The framing that was around it.
+    pub relay: Option<Relay>,
+    /// As much of it as was captured.
+    pub bytes: &'a [u8],
+    /// Its length on the wire.
+    pub wire_bytes: u32,
+}
+
+/// Says what a UDP payload of `wire_bytes` is that begins with `bytes`.
+///
+/// A channel is believed when what it carries is recognised: its first byte alone says too little.
+#[inline]
+pub fn demultiplex(bytes: &[u8], wire_bytes: u32) -> Content<'_> {
+    let plain = |protocol| Content { protocol, relay: None, bytes, wire_bytes };
+    match bytes.first() {
+        Some(64..=127) => channel(bytes, wire_bytes).unwrap_or(plain(Protocol::Other)),
+        Some(0) => indication(bytes).unwrap_or_else(|| plain(protocol(bytes))),
+        _ => plain(protocol(bytes)),
+    }
+}
+
+#[inline]
+fn protocol(bytes: &[u8]) -> Protocol {
+    match rtp::classify(bytes) {
+        Protocol::TurnChannel => Protocol::Other,
+        protocol => protocol,
+    }
+}
+
+/// RFC 5766 allowed channels up to 0x7FFF, RFC 8656 up to 0x4FFF.
+fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
+    let (header, inner) = bytes.split_first_chunk::<4>()?;
+    let number = u16::from_be_bytes([header[0], header[1]]);
+    let len = u32::from(u16::from_be_bytes([header[2], header[3]]));
+    if len + 4 > wire_bytes {
+        return None;
+    }
+    let inner = &inner[..inner.len().min(len as usize)];
+    let protocol = protocol(inner);
+    let relay = Some(Relay::Channel(number));
+    (protocol != Protocol::Other).then_some(Content { protocol, relay, bytes: inner, wire_bytes: len })
+}
+
+/// Send and Data indications; `None` for any other message.
+fn indication(bytes: &[u8]) -> Option<Content<'_>> {
+    if !matches!(bytes.get(1), Some(0x16 | 0x17)) {
+        return None;
+    }
+    let header = StunHeader::parse(bytes)?;
+    if header.class != Class::Indication || !matches!(header.method, method::SEND | method::DATA) {
+        return None;
+    }
+    let peer = attributes(bytes).find(|(kind, ..)| *kind == attribute::XOR_PEER_ADDRESS);
+    let peer = stun::parse_xor_address(peer?.2, &header.transaction_id).ok()?;
+    let (_, len, inner) = attributes(bytes).find(|(kind, ..)| *kind == attribute::DATA)?;
+    let relay = Some(Relay::Indication(peer));
+    Some(Content { protocol: protocol(inner), relay, bytes: inner, wire_bytes: len.into() })
+}
+
+/// The beginning of a STUN message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StunHeader {
+    /// Request, indication or response.
+    pub class: Class,
+    /// See [`method`].
+    pub method: u16,
+    /// The same in request and response.
+    pub transaction_id: TransactionId,
+}
+
+impl StunHeader {
+    /// `None` without the magic cookie.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        if !stun::has_cookie(bytes) {
+            return None;
+        }
+        let (class, method) = stun::split_type(u16::from_be_bytes([bytes[0], bytes[1]]));
+        let transaction_id = bytes[8..].first_chunk().copied()?;
+        Some(StunHeader { class, method, transaction_id })
+    }
+}
+
+/// The attributes of a message as (type, length, value), the last one's value perhaps cut by the capture.
+pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, u16, &[u8])> {
+    let announced = bytes.get(2..4).map_or(0, |b| usize::from(u16::from_be_bytes([b[0], b[1]])));
+    let rest = bytes.get(stun::HEADER_BYTES..).unwrap_or_default();
+    let mut rest = &rest[..rest.len().min(announced)];
+    std::iter::from_fn(move || {
+        let (header, after) = rest.split_first_chunk::<4>()?;
+        let kind = u16::from_be_bytes([header[0], header[1]]);
+        let len = u16::from_be_bytes([header[2], header[3]]);
+        rest = after.get(usize::from(len).next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, len, &after[..after.len().min(len.into())]))
+    })
+}
+
+/// What begins in a TCP segment: frames of RFC 4571, or STUN and ChannelData of TURN over TCP.
+///
+/// Segments are not put together again: what does not begin a frame is [`Protocol::Other`].
+pub fn demultiplex_segment(mut bytes: &[u8], mut wire_bytes: u32, found: &mut dyn FnMut(Content<'_>)) {
+    while !bytes.is_empty() {
+        let Some((content, len)) = tcp_frame(bytes, wire_bytes) else { break };
+        found(content);
+        bytes = bytes.get(len as usize..).unwrap_or_default();
+        wire_bytes = wire_bytes.saturating_sub(len);
+    }
+}
+
+/// The first frame, and its length with framing and padding.
+fn tcp_frame(bytes: &[u8], wire_bytes: u32) -> Option<(Content<'_>, u32)> {
+    let words = bytes.first_chunk::<4>()?;
+    let first = u32::from(u16::from_be_bytes([words[0], words[1]]));
+    let second = u32::from(u16::from_be_bytes([words[2], words[3]]));
+    let turn = demultiplex(bytes, wire_bytes);
+    if turn.protocol == Protocol::Stun || turn.relay.is_some() {
+        // Over TCP ChannelData are padded to words, RFC 8656, section 12.5; STUN always is.
+        let header = if bytes[0] < 64 { stun::HEADER_BYTES as u32 } else { 4 };
+        return Some((turn, header + second.next_multiple_of(4)));
+    }
+    let inner = &bytes[2..];
+    let content = demultiplex(&inner[..inner.len().min(first as usize)], first);
+    let plausible = first + 2 <= wire_bytes && content.protocol != Protocol::Other;
+    plausible.then_some((content, first + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTP: [u8; 14] = [0x80, 96, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 9, 9];
+
+    fn channel_data(number: u16, len: u16, inner: &[u8]) -> Vec<u8> {
+        [&number.to_be_bytes()[..], &len.to_be_bytes(), inner].concat()
+    }
+
+    #[test]
+    fn channels_are_0x4000_to_0x7fff_when_they_carry_something_known() {
+        let relay = |number, inner: &[u8]| {
+            let bytes = channel_data(number, inner.len() as u16, inner);
+            let content = demultiplex(&bytes, bytes.len() as u32);
+            (content.protocol, content.relay)
+        };
+        for number in [0x4000, 0x4001, 0x4FFF, 0x5000, 0x7FFF] {
+            assert_eq!(relay(number, &RTP), (Protocol::Rtp, Some(Relay::Channel(number))));
+        }
+        assert_eq!(relay(0x3FFF, &RTP).1, None);
+        assert_eq!(relay(0x4000, &[0xFF; 14]), (Protocol::Other, None));
+    }
+
+    #[test]
+    fn a_channel_cut_by_the_capture_keeps_its_length_and_one_that_lies_is_other() {
+        let bytes = channel_data(0x4000, 1000, &RTP);
+        let content = demultiplex(&bytes, 1004);
+        assert_eq!((content.protocol, content.wire_bytes, content.bytes), (Protocol::Rtp, 1000, &RTP[..]));
+        assert_eq!(demultiplex(&bytes, 1003).protocol, Protocol::Other);
+    }
+
+    /// Peer 192.0.2.1:32853 as in RFC 5769, then `len` bytes of data.
+    fn indication(kind: u8, len: u8, data: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0, kind, 0, 16 + len.next_multiple_of(4), 0x21, 0x12, 0xA4, 0x42];
+        bytes.extend_from_slice(&[7; 12]);
+        bytes.extend_from_slice(&[0, 0x12, 0, 8, 0, 1, 0xA1, 0x47, 0xE1, 0x12, 0xA6, 0x43]);
+        bytes.extend_from_slice(&[0, 0x13, 0, len]);
+        bytes.extend_from_slice(data);
+        bytes
+    }
+
+    #[test]
+    fn indications_name_the_peer_even_when_cut() {
+        let peer = Some(Relay::Indication("192.0.2.1:32853".parse().unwrap()));
+        for kind in [0x16, 0x17] {
+            let bytes = indication(kind, 200, &RTP);
+            let content = demultiplex(&bytes, 236);
+            assert_eq!((content.protocol, content.relay), (Protocol::Rtp, peer));
+            assert_eq!((content.bytes, content.wire_bytes), (&RTP[..], 200));
+        }
+        let request = indication(0x06, 14, &RTP);
+        assert_eq!(demultiplex(&request, 52).relay, None);
+    }
+
+    fn segment(bytes: &[u8], wire_bytes: u32) -> Vec<(Protocol, Option<Relay>, u32)> {
+        let mut found = Vec::new();
+        demultiplex_segment(bytes, wire_bytes, &mut |c| found.push((c.protocol, c.relay, c.wire_bytes)));
+        found
+    }
+
+    #[test]
+    fn a_segment_may_hold_several_frames_of_rfc_4571() {
+        let frame = [&[0, 14][..], &RTP].concat();
+        let two = [&frame[..], &frame, &[0, 99]].concat();
+        assert_eq!(segment(&two, two.len() as u32), [(Protocol::Rtp, None, 14); 2]);
+        assert_eq!(segment(b"GET / HTTP/1.1\r\n", 16), []);
+    }
+
+    #[test]
+    fn channel_data_over_tcp_are_padded_to_words() {
+        let framed = [&channel_data(0x4000, 14, &RTP)[..], &[0, 0]].concat();
+        let two = [&framed[..], &framed].concat();
+        let expected = (Protocol::Rtp, Some(Relay::Channel(0x4000)), 14);
+        assert_eq!(segment(&two, two.len() as u32), [expected; 2]);
+    }
+}

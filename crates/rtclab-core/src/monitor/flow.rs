@@ -1,0 +1,195 @@
+//! Flows: what goes from one address and port to another, past one interface.
+
+use super::capture::Direction;
+use super::ip::{Datagram, Transport};
+use super::sdp::Sdp;
+use super::stream::extensions::Learner;
+use crate::rtp::Protocol;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// The most flows that are kept; packets of others are counted together.
+pub(crate) const MAX_FLOWS: usize = 10_000;
+/// Timestamps that are remembered to recognise retransmissions: 8 s at 30 frames per second.
+const RECENT_TIMESTAMPS: usize = 256;
+
+/// Where a packet was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Point {
+    pub(crate) interface: u32,
+    /// Of a cooked capture on all devices.
+    pub(crate) device: u32,
+    pub(crate) direction: Option<Direction>,
+}
+
+/// Addresses as numbers: quick to hash. IPv4 is mapped into IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    source: u128,
+    destination: u128,
+    ports: u32,
+    tcp: bool,
+    point: Point,
+}
+
+/// Counts of one flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    pub(crate) point: Point,
+    pub(crate) transport: Transport,
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: SocketAddr,
+    pub(crate) first_ns: i64,
+    pub(crate) last_ns: i64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) stun: u64,
+    pub(crate) dtls: u64,
+    pub(crate) rtp: u64,
+    pub(crate) rtcp: u64,
+    /// Of all those, how many came in TURN framing.
+    pub(crate) relayed: u64,
+    pub(crate) fragments: u64,
+    /// Frames found in TCP segments.
+    pub(crate) frames: u64,
+    pub(crate) stun_rtt: Rtt,
+    pub(crate) extensions: Learner,
+    recent: Option<Box<[(u32, u32); RECENT_TIMESTAMPS]>>,
+}
+
+/// Round-trip times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rtt {
+    pub(crate) count: u64,
+    pub(crate) min_ns: i64,
+    pub(crate) max_ns: i64,
+    pub(crate) sum_ns: i128,
+}
+
+impl Rtt {
+    pub(crate) fn add(&mut self, ns: i64) {
+        self.min_ns = if self.count == 0 { ns } else { self.min_ns.min(ns) };
+        self.max_ns = if self.count == 0 { ns } else { self.max_ns.max(ns) };
+        self.sum_ns += i128::from(ns);
+        self.count += 1;
+    }
+
+    pub(crate) fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+}
+
+impl Flow {
+    /// Counts an RTP packet's timestamp; says whether another stream of the flow had it before.
+    #[inline]
+    pub(crate) fn shares_timestamp(&mut self, ssrc: u32, timestamp: u32) -> bool {
+        let recent = self.recent.get_or_insert_with(|| Box::new([(0, ssrc); RECENT_TIMESTAMPS]));
+        // Timestamps of video are multiples of 3000 or so: spread them.
+        let slot = &mut recent[(timestamp.wrapping_mul(0x9E37_79B9) >> 24) as usize];
+        if slot.0 == timestamp && slot.1 != ssrc {
+            return true;
+        }
+        *slot = (timestamp, ssrc);
+        false
+    }
+
+    pub(crate) fn count(&mut self, protocol: Protocol, relayed: bool) {
+        match protocol {
+            Protocol::Stun => self.stun += 1,
+            Protocol::Dtls => self.dtls += 1,
+            Protocol::Rtp => self.rtp += 1,
+            Protocol::Rtcp => self.rtcp += 1,
+            Protocol::TurnChannel | Protocol::Other => return,
+        }
+        self.relayed += u64::from(relayed);
+    }
+
+    /// Packets that are none of what is counted; for TCP segments, those without a frame's beginning.
+    pub(crate) fn other(&self) -> u64 {
+        match self.transport {
+            Transport::Udp => self.packets.saturating_sub(self.stun + self.dtls + self.rtp + self.rtcp),
+            Transport::Tcp => self.packets.saturating_sub(self.frames),
+        }
+    }
+}
+
+/// All flows seen.
+#[derive(Default)]
+pub(crate) struct Flows {
+    index: HashMap<Key, u32>,
+    pub(crate) list: Vec<Flow>,
+    last: Option<(Key, u32)>,
+    /// Packets of flows above the limit.
+    pub(crate) packets_over_limit: u64,
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => 0xFFFF_0000_0000 | u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+impl Flows {
+    /// Counts a packet; gives its flow's index, `None` above the limit.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        at_ns: i64,
+        point: Point,
+        datagram: &Datagram<'_>,
+        sdp: &Sdp,
+    ) -> Option<u32> {
+        let key = Key {
+            source: number(datagram.source.ip()),
+            destination: number(datagram.destination.ip()),
+            ports: u32::from(datagram.source.port()) << 16 | u32::from(datagram.destination.port()),
+            tcp: datagram.transport == Transport::Tcp,
+            point,
+        };
+        let index = match self.last {
+            Some((last, index)) if last == key => index,
+            _ => self.find(key, at_ns, datagram, sdp)?,
+        };
+        self.last = Some((key, index));
+        let flow = &mut self.list[index as usize];
+        flow.first_ns = flow.first_ns.min(at_ns);
+        flow.last_ns = flow.last_ns.max(at_ns);
+        flow.packets += 1;
+        flow.bytes += u64::from(datagram.ip_bytes);
+        Some(index)
+    }
+
+    fn find(&mut self, key: Key, at_ns: i64, datagram: &Datagram<'_>, sdp: &Sdp) -> Option<u32> {
+        if let Some(index) = self.index.get(&key) {
+            return Some(*index);
+        }
+        if self.list.len() >= MAX_FLOWS {
+            self.packets_over_limit += 1;
+            return None;
+        }
+        let index = self.list.len() as u32;
+        self.index.insert(key, index);
+        self.list.push(Flow {
+            point: key.point,
+            transport: datagram.transport,
+            source: datagram.source,
+            destination: datagram.destination,
+            first_ns: at_ns,
+            last_ns: at_ns,
+            packets: 0,
+            bytes: 0,
+            stun: 0,
+            dtls: 0,
+            rtp: 0,
+            rtcp: 0,
+            relayed: 0,
+            fragments: 0,
+            frames: 0,
+            stun_rtt: Rtt::default(),
+            extensions: Learner::new(sdp),
+            recent: None,
+        });
+        Some(index)
+    }
+}

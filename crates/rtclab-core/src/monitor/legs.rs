@@ -1,0 +1,24 @@
+//! The same stream at several places of a capture: both legs of a relayed call, or two interfaces.
+
+use super::stream::{Anchor, Stream};
+use std::collections::HashMap;
+
+/// For each stream the first one that carries the same packets; `None` for the first itself.
+///
+/// Packets are the same when SSRC, sequence number and timestamp are: headers pass relays unchanged.
+pub(crate) fn first_legs(streams: &[Stream]) -> Vec<Option<u32>> {
+    let mut order: Vec<u32> = (0..streams.len() as u32).collect();
+    order.sort_by_key(|number| streams[*number as usize].first_ns);
+    let mut carriers: HashMap<(u32, Anchor), u32> = HashMap::new();
+    let mut legs = vec![None; streams.len()];
+    for number in order {
+        let stream = &streams[number as usize];
+        let known = stream.anchors().find_map(|anchor| carriers.get(&(stream.ssrc, *anchor)));
+        legs[number as usize] = known.copied();
+        let first = known.copied().unwrap_or(number);
+        for anchor in stream.anchors() {
+            carriers.entry((stream.ssrc, *anchor)).or_insert(first);
+        }
+    }
+    legs
+}

@@ -1,0 +1,52 @@
+//! What a reader of the tables must know: things skipped, limits reached, faults of the file.
+
+use super::capture::CaptureFaults;
+use super::flow::MAX_FLOWS;
+use super::texts::{Columns, Texts};
+use super::{Monitor, Transport};
+use crate::record::Table;
+
+impl Monitor {
+    /// Table `notes`: text and, where it counts something, how often.
+    pub(crate) fn notes(&self, faults: &CaptureFaults, texts: &mut Texts) -> Table {
+        let mut notes: Vec<(String, Option<u64>)> = Vec::new();
+        let mut count = |text: &str, count: u64| {
+            if count > 0 {
+                notes.push((text.to_owned(), Some(count)));
+            }
+        };
+        let counts = self.counts;
+        count("frames", counts.frames);
+        count("frames without IP", counts.not_ip);
+        count("IP packets that are neither UDP nor TCP", counts.other_transport);
+        count("packets whose headers are malformed or cut, skipped", counts.malformed);
+        count("later fragments of IP packets, not reassembled", counts.later_fragments);
+        let tcp = self.flows.list.iter().filter(|flow| flow.transport == Transport::Tcp);
+        count("TCP segments, not reassembled", tcp.map(|flow| flow.packets).sum());
+        count("RTP packets far from their stream's sequence numbers, not counted", counts.stray_packets);
+        count("packets of RTP streams above the limit of streams", counts.streams_over_limit);
+        count("packets of flows above the limit of flows", self.flows.packets_over_limit);
+        count("RTP sources forgotten before a second packet came", self.probation.forgotten);
+        count("STUN requests or channel bindings forgotten for want of room", self.stun.forgotten);
+        count("RTCP packets or report blocks above the limit of rows", self.rtcp.over_limit);
+        count("records of the capture that contradict themselves, skipped", faults.malformed);
+        count("records of the capture above 1 MiB, skipped", faults.oversized);
+        count("packets of interfaces that the capture does not describe", faults.unknown_interface);
+        if counts.streams_over_limit > 0 {
+            notes.push((format!("only the first {} streams are shown", self.config.max_streams), None));
+        }
+        if self.flows.packets_over_limit > 0 {
+            notes.push((format!("only the first {MAX_FLOWS} flows are shown"), None));
+        }
+        if faults.cut_short {
+            notes.push(("the capture ends within a record".to_owned(), None));
+        }
+        if let Some(offset) = faults.corrupt_at {
+            notes.push((format!("the capture is corrupt at byte {offset}; what follows was not read"), None));
+        }
+        Columns::new("notes", &notes)
+            .text("note", texts, |(text, _)| Some(text.clone()))
+            .int("count", |(_, count)| count.map(|count| count as i64))
+            .table()
+    }
+}

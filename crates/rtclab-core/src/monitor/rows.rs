@@ -1,0 +1,75 @@
+//! The table of packets: one row each, as long as somebody wants it.
+
+use super::stream::{Received, RtpSeen};
+use crate::record::NO_INT;
+use crate::rtp::Protocol;
+
+/// Columns that are filled as packets come; what follows from flow and stream is added at the end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PacketRows {
+    /// Rows taken away before the first one here.
+    pub(crate) base: usize,
+    pub(crate) at_ns: Vec<i64>,
+    pub(crate) flow: Vec<i64>,
+    pub(crate) size_bytes: Vec<i64>,
+    pub(crate) protocol: Vec<Protocol>,
+    pub(crate) relayed: Vec<i64>,
+    pub(crate) stream: Vec<i64>,
+    pub(crate) ssrc: Vec<i64>,
+    pub(crate) payload_type: Vec<i64>,
+    pub(crate) seq: Vec<i64>,
+    pub(crate) seq_extended: Vec<i64>,
+    pub(crate) rtp_timestamp: Vec<i64>,
+    pub(crate) marker: Vec<i64>,
+    pub(crate) transport_seq: Vec<i64>,
+    pub(crate) abs_send_time: Vec<i64>,
+    pub(crate) relative_delay_ms: Vec<f64>,
+}
+
+impl PacketRows {
+    /// Adds a packet that is no RTP, or not yet; gives its row.
+    pub(crate) fn push(&mut self, (at_ns, flow): (i64, u32), size: u32, protocol: Protocol, relayed: bool) -> usize {
+        self.at_ns.push(at_ns);
+        self.flow.push(flow.into());
+        self.size_bytes.push(size.into());
+        self.protocol.push(protocol);
+        self.relayed.push(relayed.into());
+        for unknown in [
+            &mut self.stream,
+            &mut self.ssrc,
+            &mut self.payload_type,
+            &mut self.seq,
+            &mut self.seq_extended,
+            &mut self.rtp_timestamp,
+            &mut self.marker,
+            &mut self.transport_seq,
+            &mut self.abs_send_time,
+        ] {
+            unknown.push(NO_INT);
+        }
+        self.relative_delay_ms.push(f64::NAN);
+        self.base + self.at_ns.len() - 1
+    }
+
+    /// Says that a packet belongs to a stream, unless its row is gone.
+    pub(crate) fn set_rtp(&mut self, stream: u32, packet: &RtpSeen, received: &Received) {
+        let Some(row) = packet.row.checked_sub(self.base) else { return };
+        self.protocol[row] = Protocol::Rtp;
+        self.stream[row] = stream.into();
+        self.ssrc[row] = packet.ssrc.into();
+        self.payload_type[row] = packet.payload_type.into();
+        self.seq[row] = packet.seq.into();
+        self.seq_extended[row] = received.extended_seq;
+        self.rtp_timestamp[row] = packet.timestamp.into();
+        self.marker[row] = packet.marker.into();
+        self.transport_seq[row] = packet.extensions.transport_sequence.map_or(NO_INT, i64::from);
+        self.abs_send_time[row] = packet.extensions.abs_send_time.map_or(NO_INT, |t| t.bits().into());
+        self.relative_delay_ms[row] = received.relative_delay_ms.unwrap_or(f64::NAN);
+    }
+
+    /// Takes all rows away; later ones go on counting.
+    pub(crate) fn take(&mut self) -> PacketRows {
+        let base = self.base + self.at_ns.len();
+        std::mem::replace(self, PacketRows { base, ..PacketRows::default() })
+    }
+}

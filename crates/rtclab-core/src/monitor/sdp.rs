@@ -1,0 +1,183 @@
+//! What an SDP says about streams on the wire: codecs, repair, extension ids.
+//!
+//! Source: RFC 8866; RFC 8285, section 5 (`extmap`); RFC 4588, section 8 (`apt`); RFC 5576, section 4.2
+//! (`ssrc-group`).
+
+use std::collections::HashMap;
+
+const ABS_SEND_TIME: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
+const TRANSPORT_SEQUENCE: &str =
+    "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
+/// More groups than this are not kept.
+const MAX_GROUPS: usize = 4096;
+/// Longer names of codecs are cut.
+const MAX_CODEC_BYTES: usize = 32;
+
+/// What a payload type or a stream carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Media.
+    Video,
+    /// Media.
+    Audio,
+    /// Retransmissions in a stream of their own, RFC 4588.
+    Rtx,
+    /// Forward error correction in a stream or payload type of its own.
+    Fec,
+}
+
+impl Kind {
+    /// As tables name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Video => "video",
+            Kind::Audio => "audio",
+            Kind::Rtx => "rtx",
+            Kind::Fec => "fec",
+        }
+    }
+}
+
+/// What `a=rtpmap` says of a payload type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Codec {
+    /// `VP8`, `opus`, `rtx` …
+    pub name: String,
+    /// Units of the RTP timestamp per second; not 0.
+    pub clock_rate: u32,
+    /// By the name, and by the media section for media.
+    pub kind: Kind,
+}
+
+/// The parts of one or more session descriptions that tell about packets; offer and answer may follow each
+/// other in one text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sdp {
+    codecs: HashMap<u8, Codec>,
+    groups: HashMap<u32, Kind>,
+    /// Extension id of abs-send-time.
+    pub abs_send_time: Option<u8>,
+    /// Extension id of the transport-wide sequence number.
+    pub transport_sequence: Option<u8>,
+}
+
+impl Sdp {
+    /// Reads what it knows and ignores the rest.
+    pub fn parse(text: &str) -> Self {
+        let mut sdp = Sdp::default();
+        let mut media = Kind::Video;
+        for line in text.lines().map(str::trim) {
+            if let Some(section) = line.strip_prefix("m=") {
+                media = if section.starts_with("audio") { Kind::Audio } else { Kind::Video };
+            } else if let Some(value) = line.strip_prefix("a=rtpmap:") {
+                sdp.rtpmap(value, media);
+            } else if let Some(value) = line.strip_prefix("a=extmap:") {
+                sdp.extmap(value);
+            } else if let Some(value) = line.strip_prefix("a=ssrc-group:") {
+                sdp.ssrc_group(value);
+            }
+        }
+        sdp
+    }
+
+    /// What a payload type stands for.
+    pub fn codec(&self, payload_type: u8) -> Option<&Codec> {
+        self.codecs.get(&payload_type)
+    }
+
+    /// What a stream is by its `ssrc-group`.
+    pub fn group_kind(&self, ssrc: u32) -> Option<Kind> {
+        self.groups.get(&ssrc).copied()
+    }
+
+    fn rtpmap(&mut self, value: &str, media: Kind) {
+        let Some((payload_type, encoding)) = value.split_once(' ') else { return };
+        let mut parts = encoding.trim().split('/');
+        let (Some(name), Some(clock_rate)) = (parts.next(), parts.next()) else { return };
+        let (Ok(payload_type), Ok(clock_rate)) = (payload_type.parse(), clock_rate.parse()) else {
+            return;
+        };
+        if payload_type > 127 || clock_rate == 0 {
+            return;
+        }
+        let kind = match name.to_ascii_lowercase().as_str() {
+            "rtx" => Kind::Rtx,
+            // RED carries the media itself, and its repair beside it.
+            "ulpfec" | "flexfec" | "flexfec-03" | "parityfec" => Kind::Fec,
+            _ => media,
+        };
+        let name = name.chars().take(MAX_CODEC_BYTES).collect();
+        self.codecs.insert(payload_type, Codec { name, clock_rate, kind });
+    }
+
+    fn extmap(&mut self, value: &str) {
+        let mut words = value.split_whitespace();
+        let (Some(id), Some(uri)) = (words.next(), words.next()) else { return };
+        // The id may be followed by a direction: `3/sendonly`.
+        let id = id.split('/').next().and_then(|id| id.parse().ok()).filter(|id| *id > 0);
+        match uri {
+            ABS_SEND_TIME => self.abs_send_time = id,
+            TRANSPORT_SEQUENCE => self.transport_sequence = id,
+            _ => {}
+        }
+    }
+
+    /// `FID media rtx` and `FEC-FR media fec`: the first is the media.
+    fn ssrc_group(&mut self, value: &str) {
+        let mut words = value.split_whitespace();
+        let kind = match words.next() {
+            Some("FID") => Kind::Rtx,
+            Some("FEC-FR") => Kind::Fec,
+            _ => return,
+        };
+        for ssrc in words.skip(1).filter_map(|word| word.parse().ok()) {
+            if self.groups.len() < MAX_GROUPS {
+                self.groups.insert(ssrc, kind);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "v=0\r\n\
+        m=audio 9 UDP/TLS/RTP/SAVPF 111 63\r\n\
+        a=rtpmap:111 opus/48000/2\r\n\
+        a=rtpmap:63 red/48000/2\r\n\
+        a=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time\r\n\
+        m=video 9 UDP/TLS/RTP/SAVPF 96 97 116\r\n\
+        a=rtpmap:96 VP8/90000\r\n\
+        a=rtpmap:97 rtx/90000\r\n\
+        a=fmtp:97 apt=96\r\n\
+        a=rtpmap:116 red/90000\r\n\
+        a=rtpmap:117 ulpfec/90000\r\n\
+        a=rtpmap:200 VP9/90000\r\n\
+        a=rtpmap:98 VP9/0\r\n\
+        a=extmap:3/sendonly http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01\r\n\
+        a=ssrc-group:FID 1001 1002\r\n\
+        a=ssrc-group:SIM 1001 1003\r\n";
+
+    #[test]
+    fn codecs_repair_and_extension_ids_are_found() {
+        let sdp = Sdp::parse(TEXT);
+        let codec = |pt| sdp.codec(pt).map(|c| (c.name.as_str(), c.clock_rate, c.kind));
+        assert_eq!(codec(111), Some(("opus", 48_000, Kind::Audio)));
+        assert_eq!(codec(63), Some(("red", 48_000, Kind::Audio)));
+        assert_eq!(codec(96), Some(("VP8", 90_000, Kind::Video)));
+        assert_eq!(codec(97), Some(("rtx", 90_000, Kind::Rtx)));
+        assert_eq!(codec(116), Some(("red", 90_000, Kind::Video)));
+        assert_eq!(codec(117), Some(("ulpfec", 90_000, Kind::Fec)));
+        assert_eq!((sdp.abs_send_time, sdp.transport_sequence), (Some(2), Some(3)));
+        assert_eq!(sdp.group_kind(1002), Some(Kind::Rtx));
+        assert_eq!((sdp.group_kind(1001), sdp.group_kind(1003)), (None, None));
+    }
+
+    #[test]
+    fn payload_types_above_127_and_clocks_of_zero_are_ignored() {
+        let sdp = Sdp::parse(TEXT);
+        assert_eq!((sdp.codec(200), sdp.codec(98)), (None, None));
+        assert_eq!(Sdp::parse("a=rtpmap:\na=extmap:\na=ssrc-group:\nm="), Sdp::default());
+    }
+}

@@ -1,0 +1,183 @@
+//! The media clock of a stream, and the jitter that it shows.
+//!
+//! Source: RFC 3550, section 6.4.1 and appendix A.8; static payload types of RFC 3551, section 6.
+
+use crate::rtp::TimestampUnwrapper;
+
+/// What a clock rate may be when nothing tells: Opus, video, narrowband and wideband speech.
+const CANDIDATES: [u32; 4] = [48_000, 90_000, 8_000, 16_000];
+/// The rate is settled after this much ...
+const SETTLED_NS: i64 = 2_000_000_000;
+/// ... and guessed at the end after this much: a tenth of the timing error of 20 ms.
+const GUESSED_NS: i64 = 200_000_000;
+/// How far the measured rate may lie from a candidate: half the way to the next.
+const TOLERANCE: f64 = 1.33;
+
+/// Clock rate that a payload type of RFC 3551 implies.
+pub(crate) fn static_clock_rate(payload_type: u8) -> Option<u32> {
+    match payload_type {
+        0 | 3..=5 | 7..=9 | 12 | 13 | 15 | 18 => Some(8_000),
+        6 => Some(16_000),
+        25 | 26 | 28 | 31..=34 => Some(90_000),
+        _ => None,
+    }
+}
+
+/// Interarrival jitter, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Jitter {
+    now: f64,
+    max: f64,
+    sum: f64,
+}
+
+impl Jitter {
+    #[inline]
+    fn update(&mut self, difference_s: f64) {
+        self.now += (difference_s.abs() - self.now) / 16.0;
+        self.max = self.max.max(self.now);
+        self.sum += self.now;
+    }
+}
+
+/// Follows arrival times and RTP timestamps; the clock rate is known or found.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    known: Option<u32>,
+    first_at_ns: i64,
+    last_at_ns: i64,
+    first_timestamp: i64,
+    last_timestamp: u32,
+    newest_timestamp: i64,
+    timestamps: TimestampUnwrapper,
+    /// One per candidate until the rate is known, then the first only.
+    jitters: [Jitter; CANDIDATES.len()],
+    differences: u64,
+}
+
+/// How a stream's arrivals vary, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct JitterFigures {
+    pub(crate) last_ms: f64,
+    pub(crate) mean_ms: f64,
+    pub(crate) max_ms: f64,
+}
+
+impl Clock {
+    pub(crate) fn starting_at(at_ns: i64, timestamp: u32, known: Option<u32>) -> Self {
+        let mut timestamps = TimestampUnwrapper::default();
+        let first_timestamp = timestamps.unwrap(timestamp);
+        Clock {
+            known,
+            first_at_ns: at_ns,
+            last_at_ns: at_ns,
+            first_timestamp,
+            last_timestamp: timestamp,
+            newest_timestamp: first_timestamp,
+            timestamps,
+            jitters: [Jitter::default(); CANDIDATES.len()],
+            differences: 0,
+        }
+    }
+
+    /// Takes the next packet in order of arrival, late ones and duplicates too.
+    #[inline]
+    pub(crate) fn update(&mut self, at_ns: i64, timestamp: u32) {
+        let arrived_s = (at_ns - self.last_at_ns) as f64 / 1e9;
+        let sampled = f64::from(timestamp.wrapping_sub(self.last_timestamp) as i32);
+        match self.known {
+            Some(rate) => self.jitters[0].update(arrived_s - sampled / f64::from(rate)),
+            None => {
+                for (jitter, rate) in self.jitters.iter_mut().zip(CANDIDATES) {
+                    jitter.update(arrived_s - sampled / f64::from(rate));
+                }
+            }
+        }
+        self.differences += 1;
+        (self.last_at_ns, self.last_timestamp) = (at_ns, timestamp);
+        self.newest_timestamp = self.newest_timestamp.max(self.timestamps.unwrap(timestamp));
+        if self.known.is_none() && at_ns - self.first_at_ns >= SETTLED_NS {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some(index) = self.guess() {
+            self.jitters[0] = self.jitters[index];
+            self.known = Some(CANDIDATES[index]);
+        }
+    }
+
+    /// The candidate nearest to the timestamps' progress.
+    fn guess(&self) -> Option<usize> {
+        let elapsed_ns = self.last_at_ns - self.first_at_ns;
+        if elapsed_ns < GUESSED_NS {
+            return None;
+        }
+        let measured = (self.newest_timestamp - self.first_timestamp) as f64 * 1e9 / elapsed_ns as f64;
+        let distance = |index: &usize| {
+            let ratio = measured / f64::from(CANDIDATES[*index]);
+            ratio.max(1.0 / ratio)
+        };
+        let near = (0..CANDIDATES.len()).filter(|index| distance(index) < TOLERANCE);
+        near.min_by(|a, b| distance(a).total_cmp(&distance(b)))
+    }
+
+    /// The rate that is known or that the packets so far suggest.
+    pub(crate) fn rate(&self) -> Option<u32> {
+        self.known.or_else(|| self.guess().map(|index| CANDIDATES[index]))
+    }
+
+    /// `None` without a clock rate.
+    pub(crate) fn jitter(&self) -> Option<JitterFigures> {
+        let index = if self.known.is_some() { 0 } else { self.guess()? };
+        let jitter = self.jitters[index];
+        let mean = jitter.sum / self.differences.max(1) as f64;
+        Some(JitterFigures { last_ms: jitter.now * 1e3, mean_ms: mean * 1e3, max_ms: jitter.max * 1e3 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet every 20 ms, each `late_ns(index)` late.
+    fn clock(rate: u32, packets: u32, known: Option<u32>, late_ns: impl Fn(u32) -> i64) -> Clock {
+        let begin = 1_700_000_000_000_000_000;
+        let mut clock = Clock::starting_at(begin + late_ns(0), u32::MAX - 1000, known);
+        for index in 1..packets {
+            let at = begin + i64::from(index) * 20_000_000 + late_ns(index);
+            clock.update(at, (u32::MAX - 1000).wrapping_add(index * rate / 50));
+        }
+        clock
+    }
+
+    #[test]
+    fn clock_rates_are_found_from_the_progress_of_timestamps_over_a_wrap() {
+        for rate in CANDIDATES {
+            assert_eq!(clock(rate, 200, None, |_| 0).rate(), Some(rate));
+            assert_eq!(clock(rate, 20, None, |_| 0).rate(), Some(rate));
+        }
+        assert_eq!(clock(90_000, 10, None, |_| 0).rate(), None); // 180 ms
+        assert_eq!(clock(30_000, 200, None, |_| 0).rate(), None); // as far from 16 as from 48 kHz
+    }
+
+    #[test]
+    fn jitter_of_every_other_packet_late_by_1_6_ms_approaches_1_6_ms() {
+        // |D| is 1.6 ms for every packet: J_n = 1.6 ms * (1 - (15/16)^n).
+        let late = |index: u32| i64::from(index % 2) * 1_600_000;
+        let first = clock(48_000, 2, Some(48_000), late).jitter().unwrap();
+        assert!((first.last_ms - 0.1).abs() < 1e-9, "{first:?}");
+        for known in [Some(48_000), None] {
+            let last = clock(48_000, 500, known, late).jitter().unwrap();
+            assert!((last.last_ms - 1.6).abs() < 1e-6, "{last:?}");
+            assert!(last.mean_ms < last.max_ms && last.mean_ms > 1.5, "{last:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_clock_rate_there_is_no_jitter() {
+        assert_eq!(clock(90_000, 5, None, |_| 0).jitter(), None);
+        assert!(clock(90_000, 5, Some(90_000), |_| 0).jitter().is_some());
+    }
+}

@@ -1,0 +1,212 @@
+//! One RTP stream as it passes a point.
+
+pub(crate) mod clock;
+pub(crate) mod extensions;
+pub(crate) mod rate;
+pub(crate) mod send_time;
+pub(crate) mod sequence;
+
+use super::demux::Relay;
+use super::sdp::{Kind, Sdp};
+use clock::{Clock, static_clock_rate};
+use extensions::Values;
+use rate::{Second, SecondRates};
+use send_time::RelativeDelay;
+use sequence::{Order, Sequence};
+
+/// The most payload types that are told apart in one stream.
+const MAX_PAYLOAD_TYPES: usize = 8;
+/// Every so many numbers one packet is remembered, to find the same stream elsewhere.
+const ANCHOR_EVERY: u16 = 64;
+const ANCHORS: usize = 16;
+/// The first packets are remembered all, for streams that are short.
+const FIRST_ANCHORS: usize = 8;
+
+/// The header of an RTP packet and where it was seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RtpSeen {
+    pub(crate) at_ns: i64,
+    pub(crate) ssrc: u32,
+    pub(crate) seq: u16,
+    pub(crate) timestamp: u32,
+    pub(crate) payload_type: u8,
+    pub(crate) marker: bool,
+    /// IP total length.
+    pub(crate) ip_bytes: u32,
+    /// After the RTP header, with the authentication tag of SRTP.
+    pub(crate) payload_bytes: u32,
+    pub(crate) relay: Option<Relay>,
+    pub(crate) extensions: Values,
+    /// Another stream of the flow had this timestamp before.
+    pub(crate) shares_timestamp: bool,
+    /// Row in the table of packets, when there is one.
+    pub(crate) row: usize,
+}
+
+/// Sequence number and timestamp of a packet: the same wherever the packet is seen.
+pub(crate) type Anchor = (u16, u32);
+
+/// Everything known of a stream; of constant size.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub(crate) flow: u32,
+    pub(crate) ssrc: u32,
+    pub(crate) first_ns: i64,
+    pub(crate) last_ns: i64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) payload_bytes: u64,
+    pub(crate) markers: u64,
+    pub(crate) frames: u64,
+    pub(crate) sequence: Sequence,
+    pub(crate) clock: Clock,
+    pub(crate) rates: SecondRates,
+    pub(crate) delay: Option<RelativeDelay>,
+    pub(crate) relay: Option<Relay>,
+    shared_timestamps: u64,
+    last_timestamp: u32,
+    payload_types: [(u8, u64); MAX_PAYLOAD_TYPES],
+    anchors: [Anchor; ANCHORS + FIRST_ANCHORS],
+    anchor_count: usize,
+}
+
+/// What a packet was to its stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    pub(crate) extended_seq: i64,
+    /// Not [`Order::Stray`], then the packet did not count.
+    pub(crate) order: Order,
+    pub(crate) relative_delay_ms: Option<f64>,
+    /// The second that the packet's ended.
+    pub(crate) ended: Option<Second>,
+}
+
+impl Stream {
+    /// Before `first`, which is still to be [received](Self::receive).
+    pub(crate) fn new(flow: u32, first: &RtpSeen, begin_ns: i64, sdp: &Sdp) -> Self {
+        let codec_rate = sdp.codec(first.payload_type).map(|codec| codec.clock_rate);
+        let known = codec_rate.or_else(|| static_clock_rate(first.payload_type));
+        Stream {
+            flow,
+            ssrc: first.ssrc,
+            first_ns: first.at_ns,
+            last_ns: first.at_ns,
+            packets: 0,
+            bytes: 0,
+            payload_bytes: 0,
+            markers: 0,
+            frames: 0,
+            sequence: Sequence::starting_at(first.seq, first.at_ns),
+            clock: Clock::starting_at(first.at_ns, first.timestamp, known),
+            rates: SecondRates::starting_at(second_of(first.at_ns, begin_ns)),
+            delay: None,
+            relay: first.relay,
+            shared_timestamps: 0,
+            last_timestamp: first.timestamp.wrapping_sub(1),
+            payload_types: [(0, 0); MAX_PAYLOAD_TYPES],
+            anchors: [(0, 0); ANCHORS + FIRST_ANCHORS],
+            anchor_count: 0,
+        }
+    }
+
+    /// Takes a packet in; `begin_ns` is when the capture began.
+    #[inline]
+    pub(crate) fn receive(&mut self, packet: &RtpSeen, begin_ns: i64) -> Received {
+        let (extended_seq, order) = self.sequence.receive(packet.seq, packet.at_ns);
+        let mut received = Received { extended_seq, order, relative_delay_ms: None, ended: None };
+        if order == Order::Stray {
+            return received;
+        }
+        if self.packets > 0 {
+            self.clock.update(packet.at_ns, packet.timestamp);
+        }
+        self.first_ns = self.first_ns.min(packet.at_ns);
+        self.last_ns = self.last_ns.max(packet.at_ns);
+        self.packets += 1;
+        self.bytes += u64::from(packet.ip_bytes);
+        self.payload_bytes += u64::from(packet.payload_bytes);
+        self.markers += u64::from(packet.marker);
+        self.shared_timestamps += u64::from(packet.shares_timestamp);
+        self.relay = packet.relay.or(self.relay);
+        if order == Order::Newest && packet.timestamp != self.last_timestamp {
+            self.frames += 1;
+            self.last_timestamp = packet.timestamp;
+        }
+        self.count_payload_type(packet.payload_type);
+        self.remember(packet);
+        received.relative_delay_ms = packet.extensions.abs_send_time.map(|sent| match &mut self.delay {
+            Some(delay) => delay.update(packet.at_ns, sent),
+            none => {
+                *none = Some(RelativeDelay::starting_at(packet.at_ns, sent));
+                0.0
+            }
+        });
+        received.ended = self.rates.add(second_of(packet.at_ns, begin_ns), packet.ip_bytes);
+        received
+    }
+
+    #[inline]
+    fn count_payload_type(&mut self, payload_type: u8) {
+        let slots = &mut self.payload_types;
+        if let Some(slot) = slots.iter_mut().find(|(known, count)| *known == payload_type || *count == 0) {
+            *slot = (payload_type, slot.1 + 1);
+        }
+    }
+
+    #[inline]
+    fn remember(&mut self, packet: &RtpSeen) {
+        let slot = if self.anchor_count < FIRST_ANCHORS {
+            self.anchor_count
+        } else if packet.seq % ANCHOR_EVERY == 0 {
+            FIRST_ANCHORS + usize::from(packet.seq / ANCHOR_EVERY) % ANCHORS
+        } else {
+            return;
+        };
+        self.anchors[slot] = (packet.seq, packet.timestamp);
+        self.anchor_count = (self.anchor_count + 1).max(slot + 1);
+    }
+
+    /// Packets by which the same stream can be recognised.
+    pub(crate) fn anchors(&self) -> impl Iterator<Item = &Anchor> {
+        self.anchors.iter().filter(|anchor| **anchor != (0, 0))
+    }
+
+    /// The payload types and their packets, the most frequent first.
+    pub(crate) fn payload_types(&self) -> Vec<(u8, u64)> {
+        let mut found: Vec<_> = self.payload_types.iter().copied().filter(|(_, count)| *count > 0).collect();
+        found.sort_by_key(|(payload_type, count)| (u64::MAX - count, *payload_type));
+        found
+    }
+
+    /// The most frequent payload type.
+    pub(crate) fn payload_type(&self) -> u8 {
+        self.payload_types().first().map_or(0, |(payload_type, _)| *payload_type)
+    }
+
+    /// What the stream carries, and whether that is inferred rather than said by an SDP.
+    ///
+    /// Inferred: speech codecs have clocks of 8 to 48 kHz, video of 90 kHz; retransmissions repeat the
+    /// timestamps of another stream.
+    pub(crate) fn kind(&self, sdp: &Sdp) -> Option<(Kind, bool)> {
+        let by_sdp = sdp.group_kind(self.ssrc);
+        let by_sdp = by_sdp.or_else(|| sdp.codec(self.payload_type()).map(|codec| codec.kind));
+        let by_rate = |rate| if rate == 90_000 { Kind::Video } else { Kind::Audio };
+        let inferred = || match self.shared_timestamps * 5 >= self.packets * 4 {
+            true => Some(Kind::Rtx),
+            false => self.clock.rate().map(by_rate),
+        };
+        by_sdp.map(|kind| (kind, false)).or_else(|| inferred().map(|kind| (kind, true)))
+    }
+
+    /// Whether the clock rate is inferred rather than known from an SDP or RFC 3551.
+    pub(crate) fn clock_is_inferred(&self, sdp: &Sdp) -> bool {
+        let payload_type = self.payload_type();
+        sdp.codec(payload_type).is_none() && static_clock_rate(payload_type).is_none()
+    }
+}
+
+/// Whole seconds since the capture began; 0 for what is stamped before.
+#[inline]
+pub(crate) fn second_of(at_ns: i64, begin_ns: i64) -> u32 {
+    u32::try_from((at_ns - begin_ns).max(0) / 1_000_000_000).unwrap_or(u32::MAX)
+}

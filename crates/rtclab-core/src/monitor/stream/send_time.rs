@@ -1,0 +1,82 @@
+//! Delay seen at one point, from the sender's time in the packets.
+
+use crate::rtp::AbsSendTime;
+
+/// Units of abs-send-time per second are 2^18.
+const UNIT_BITS: u32 = 18;
+const UNIT_MS: f64 = 1e3 / (1u64 << UNIT_BITS) as f64;
+
+/// Time between sending and capture, relative to that of the first packet: what the clocks' unknown offset
+/// leaves. Follows the wraps of abs-send-time by the time of arrival, over pauses of any length.
+#[derive(Clone, Debug)]
+pub(crate) struct RelativeDelay {
+    first_at_ns: i64,
+    last_units: i64,
+    last_bits: u32,
+    delay_units: i64,
+    min_units: i64,
+    max_units: i64,
+    sum_units: f64,
+    count: u64,
+}
+
+impl RelativeDelay {
+    pub(crate) fn starting_at(at_ns: i64, sent: AbsSendTime) -> Self {
+        RelativeDelay {
+            first_at_ns: at_ns,
+            last_units: 0,
+            last_bits: sent.bits(),
+            delay_units: 0,
+            min_units: 0,
+            max_units: 0,
+            sum_units: 0.0,
+            count: 1,
+        }
+    }
+
+    /// The delay of the next packet against the first's, in ms.
+    pub(crate) fn update(&mut self, at_ns: i64, sent: AbsSendTime) -> f64 {
+        let units = ((i128::from(at_ns - self.first_at_ns) << UNIT_BITS) / 1_000_000_000) as i64;
+        let elapsed = units - self.last_units;
+        // How much later it was sent than at the delay of the packet before, within half the range.
+        let sent_later = i64::from(sent.bits()) - i64::from(self.last_bits) - elapsed;
+        let sent_later = (sent_later << (64 - 24)) >> (64 - 24);
+        self.delay_units = self.delay_units.saturating_sub(sent_later);
+        (self.last_units, self.last_bits) = (units, sent.bits());
+        self.min_units = self.min_units.min(self.delay_units);
+        self.max_units = self.max_units.max(self.delay_units);
+        self.sum_units += self.delay_units as f64;
+        self.count += 1;
+        self.delay_units as f64 * UNIT_MS
+    }
+
+    /// Mean delay above the smallest seen, in ms.
+    pub(crate) fn mean_above_min_ms(&self) -> f64 {
+        (self.sum_units / self.count as f64 - self.min_units as f64) * UNIT_MS
+    }
+
+    /// Largest delay above the smallest seen, in ms.
+    pub(crate) fn max_above_min_ms(&self) -> f64 {
+        (self.max_units - self.min_units) as f64 * UNIT_MS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    #[test]
+    fn delay_above_the_smallest_is_found_over_wraps_and_long_pauses() {
+        // Sent at 60 s, 70 s (wrapped) and 300 s (after several wraps); delayed by 30, 10 and 80 ms.
+        let packets = [(60_000, 30), (70_000, 10), (300_000, 80)];
+        let at = |(sent, delay): (i64, i64)| (sent + delay) * 1_000_000 + 1_700_000_000_000_000_000;
+        let sent = |(sent, _): (i64, i64)| AbsSendTime::from_time(Time::from_millis(sent as u64));
+        let mut delay = RelativeDelay::starting_at(at(packets[0]), sent(packets[0]));
+        let relative: Vec<f64> = packets[1..].iter().map(|p| delay.update(at(*p), sent(*p))).collect();
+        // One unit of rounding is 4 us.
+        assert!((relative[0] + 20.0).abs() < 0.01 && (relative[1] - 50.0).abs() < 0.01, "{relative:?}");
+        assert!((delay.mean_above_min_ms() - 30.0).abs() < 0.01); // (20 + 0 + 70) / 3
+        assert!((delay.max_above_min_ms() - 70.0).abs() < 0.01);
+    }
+}

@@ -1,0 +1,302 @@
+//! Tables out of what the monitor has seen. Times are nanoseconds on the capture's clock.
+
+use super::capture::{CaptureFaults, Direction, Interface};
+use super::demux::Relay;
+use super::flow::{Flow, Point};
+use super::ip::Transport;
+use super::legs::first_legs;
+use super::rtcp_log::{KindCount, KindKey, ReportKey, Reports};
+use super::sdp::Kind;
+use super::stream::Stream;
+use super::stream::clock::JitterFigures;
+use super::stream::extensions::LearnedId;
+use super::texts::{Columns, Texts};
+use super::{Monitor, SecondRow, Tables};
+use crate::record::{Column, NO_TEXT, Table};
+use crate::rtp::Protocol;
+
+/// Names of [`Protocol`], in the order of its variants. TURN framing has been taken off.
+const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
+
+/// A stream with what its row takes from elsewhere.
+struct StreamRow<'a> {
+    number: i64,
+    stream: &'a Stream,
+    flow: &'a Flow,
+    leg_of: Option<u32>,
+    kind: Option<(Kind, bool)>,
+    jitter: Option<JitterFigures>,
+}
+
+fn ms(ns: f64) -> f64 {
+    ns / 1e6
+}
+
+fn interface_name(point: Point, interfaces: &[Interface]) -> String {
+    let name = interfaces.get(point.interface as usize).and_then(|i| i.name.clone());
+    let name = name.unwrap_or_else(|| format!("interface {}", point.interface));
+    if point.device == 0 { name } else { format!("{name} device {}", point.device) }
+}
+
+fn direction_name(direction: Option<Direction>) -> Option<String> {
+    direction.map(|direction| match direction {
+        Direction::Inbound => "inbound".to_owned(),
+        Direction::Outbound => "outbound".to_owned(),
+    })
+}
+
+fn origin(inferred: bool) -> String {
+    if inferred { "inferred".to_owned() } else { "sdp".to_owned() }
+}
+
+fn id_of(learned: Option<LearnedId>) -> Option<i64> {
+    learned.map(|learned| learned.id.into())
+}
+
+fn origin_of(learned: Option<LearnedId>) -> Option<String> {
+    learned.map(|learned| origin(learned.inferred))
+}
+
+impl Monitor {
+    /// The tables `streams`, `flows`, `rtcp`, `reports` and `notes`, and `seconds` and `packets` if they are
+    /// kept; the rows of `packets` are taken away, so that a second call gives those that came since.
+    pub fn tables(&mut self, interfaces: &[Interface], faults: &CaptureFaults) -> Tables {
+        let mut texts = Texts::default();
+        let mut tables = vec![
+            self.stream_table(interfaces, &mut texts),
+            self.flow_table(interfaces, &mut texts),
+            self.rtcp_table(&mut texts),
+            self.report_table(),
+            self.notes(faults, &mut texts),
+        ];
+        if self.config.seconds {
+            tables.push(self.second_table());
+        }
+        if self.config.packets {
+            tables.push(self.packet_table(interfaces, &mut texts));
+        }
+        Tables { texts: texts.list, tables }
+    }
+
+    fn stream_table(&self, interfaces: &[Interface], texts: &mut Texts) -> Table {
+        let legs = first_legs(&self.streams);
+        let rows: Vec<StreamRow<'_>> = (self.streams.iter().enumerate())
+            .map(|(number, stream)| StreamRow {
+                number: number as i64,
+                stream,
+                flow: &self.flows.list[stream.flow as usize],
+                leg_of: legs[number],
+                kind: stream.kind(&self.config.sdp),
+                jitter: stream.clock.jitter(),
+            })
+            .collect();
+        let sdp = &self.config.sdp;
+        Columns::new("streams", &rows)
+            .int("stream", |r| r.number)
+            .int("flow", |r| i64::from(r.stream.flow))
+            .int("leg_of", |r| r.leg_of.map(i64::from))
+            .text("interface", texts, |r| Some(interface_name(r.flow.point, interfaces)))
+            .text("direction", texts, |r| direction_name(r.flow.point.direction))
+            .text("source", texts, |r| Some(r.flow.source.to_string()))
+            .text("destination", texts, |r| Some(r.flow.destination.to_string()))
+            .text("relay", texts, |r| r.stream.relay.map(relay_name))
+            .text("peer", texts, |r| self.peer(r))
+            .int("ssrc", |r| i64::from(r.stream.ssrc))
+            .int("payload_type", |r| i64::from(r.stream.payload_type()))
+            .text("payload_types", texts, |r| Some(payload_types(r.stream)))
+            .text("codec", texts, |r| sdp.codec(r.stream.payload_type()).map(|c| c.name.clone()))
+            .text("kind", texts, |r| r.kind.map(|(kind, _)| kind.name().to_owned()))
+            .text("kind_origin", texts, |r| r.kind.map(|(_, inferred)| origin(inferred)))
+            .int("clock_rate", |r| r.stream.clock.rate().map(i64::from))
+            .text("clock_rate_origin", texts, |r| {
+                r.stream.clock.rate().map(|_| origin(r.stream.clock_is_inferred(sdp)))
+            })
+            .int("first_ns", |r| r.stream.first_ns)
+            .int("last_ns", |r| r.stream.last_ns)
+            .int("packets", |r| r.stream.packets as i64)
+            .int("bytes", |r| r.stream.bytes as i64)
+            .int("payload_bytes", |r| r.stream.payload_bytes as i64)
+            .float("rate_mean_bps", |r| r.stream.rates.mean_bps())
+            .float("rate_sd_bps", |r| r.stream.rates.deviation_bps())
+            .int("expected", |r| r.stream.sequence.expected() as i64)
+            .int("lost", |r| r.stream.sequence.lost() as i64)
+            .int("duplicates", |r| r.stream.sequence.duplicates as i64)
+            .int("reordered", |r| r.stream.sequence.reordered as i64)
+            .int("restarts", |r| r.stream.sequence.restarts as i64)
+            .float("jitter_ms", |r| r.jitter.map(|jitter| jitter.last_ms))
+            .float("jitter_mean_ms", |r| r.jitter.map(|jitter| jitter.mean_ms))
+            .float("jitter_max_ms", |r| r.jitter.map(|jitter| jitter.max_ms))
+            .int("markers", |r| r.stream.markers as i64)
+            .int("frames", |r| r.stream.frames as i64)
+            .float("frames_per_second", |r| frames_per_second(r.stream))
+            .int("abs_send_time_id", |r| id_of(r.flow.extensions.abs_send_time))
+            .text("abs_send_time_origin", texts, |r| origin_of(r.flow.extensions.abs_send_time))
+            .int("transport_seq_id", |r| id_of(r.flow.extensions.transport_sequence))
+            .text("transport_seq_origin", texts, |r| origin_of(r.flow.extensions.transport_sequence))
+            .float("delay_above_min_mean_ms", |r| r.stream.delay.as_ref().map(|d| d.mean_above_min_ms()))
+            .float("delay_above_min_max_ms", |r| r.stream.delay.as_ref().map(|d| d.max_above_min_ms()))
+            .table()
+    }
+
+    fn peer(&self, row: &StreamRow<'_>) -> Option<String> {
+        let peer = match row.stream.relay? {
+            Relay::Indication(peer) => Some(peer),
+            Relay::Channel(number) => {
+                self.stun.peer((row.flow.source, row.flow.destination), number)
+            }
+        };
+        peer.map(|peer| peer.to_string())
+    }
+
+    fn flow_table(&self, interfaces: &[Interface], texts: &mut Texts) -> Table {
+        let rows: Vec<(usize, &Flow)> = self.flows.list.iter().enumerate().collect();
+        let mut streams = vec![0; rows.len()];
+        self.streams.iter().for_each(|stream| streams[stream.flow as usize] += 1);
+        Columns::new("flows", &rows)
+            .int("flow", |(number, _)| *number as i64)
+            .text("interface", texts, |(_, f)| Some(interface_name(f.point, interfaces)))
+            .text("direction", texts, |(_, f)| direction_name(f.point.direction))
+            .text("transport", texts, |(_, f)| {
+                Some(if f.transport == Transport::Udp { "udp" } else { "tcp" }.to_owned())
+            })
+            .text("source", texts, |(_, f)| Some(f.source.to_string()))
+            .text("destination", texts, |(_, f)| Some(f.destination.to_string()))
+            .int("first_ns", |(_, f)| f.first_ns)
+            .int("last_ns", |(_, f)| f.last_ns)
+            .int("packets", |(_, f)| f.packets as i64)
+            .int("bytes", |(_, f)| f.bytes as i64)
+            .int("stun", |(_, f)| f.stun as i64)
+            .int("dtls", |(_, f)| f.dtls as i64)
+            .int("rtp", |(_, f)| f.rtp as i64)
+            .int("rtcp", |(_, f)| f.rtcp as i64)
+            .int("other", |(_, f)| f.other() as i64)
+            .int("relayed", |(_, f)| f.relayed as i64)
+            .int("fragments", |(_, f)| f.fragments as i64)
+            .int("streams", |(number, _)| streams[*number])
+            .int("stun_rtt_count", |(_, f)| f.stun_rtt.count as i64)
+            .float("stun_rtt_min_ms", |(_, f)| (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.min_ns as f64)))
+            .float("stun_rtt_mean_ms", |(_, f)| f.stun_rtt.mean_ns().map(ms))
+            .float("stun_rtt_max_ms", |(_, f)| (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.max_ns as f64)))
+            .table()
+    }
+
+    fn rtcp_table(&self, texts: &mut Texts) -> Table {
+        let mut rows: Vec<(KindKey, KindCount)> = self.rtcp.kinds.iter().map(|(k, c)| (*k, *c)).collect();
+        rows.sort_by_key(|(key, _)| *key);
+        Columns::new("rtcp", &rows)
+            .int("flow", |(key, _)| i64::from(key.flow))
+            .int("ssrc", |(key, _)| i64::from(key.sender))
+            .text("type", texts, |(key, _)| Some(key.kind.to_owned()))
+            .int("packets", |(_, count)| count.packets as i64)
+            .int("encrypted", |(_, count)| count.encrypted as i64)
+            .int("bytes", |(_, count)| count.bytes as i64)
+            .int("items", |(_, count)| count.figures.items as i64)
+            .int("lost", |(_, count)| count.figures.lost as i64)
+            .float("remb_bps", |(_, count)| count.figures.bitrate_bps.map(|bps| bps as f64))
+            .table()
+    }
+
+    fn report_table(&self) -> Table {
+        let mut rows: Vec<(ReportKey, Reports)> = self.rtcp.reports.iter().map(|(k, r)| (*k, *r)).collect();
+        rows.sort_by_key(|(key, _)| *key);
+        let rate = |ssrc| self.streams.iter().find(|s| s.ssrc == ssrc).and_then(|s| s.clock.rate());
+        let rates: std::collections::HashMap<u32, Option<u32>> =
+            rows.iter().take(self.streams.len().max(1)).map(|(k, _)| (k.ssrc, rate(k.ssrc))).collect();
+        let jitter = |key: &ReportKey, units: u32| {
+            let rate = rates.get(&key.ssrc).copied().flatten()?;
+            Some(f64::from(units) * 1e3 / f64::from(rate))
+        };
+        Columns::new("reports", &rows)
+            .int("flow", |(key, _)| i64::from(key.flow))
+            .int("reporter_ssrc", |(key, _)| i64::from(key.reporter))
+            .int("ssrc", |(key, _)| i64::from(key.ssrc))
+            .int("reports", |(_, r)| r.count as i64)
+            .float("packets_lost", |(_, r)| f64::from(r.last.cumulative_lost))
+            .float("fraction_lost_mean", |(_, r)| r.fraction_lost_sum as f64 / r.count as f64 / 256.0)
+            .float("fraction_lost_max", |(_, r)| f64::from(r.fraction_lost_max) / 256.0)
+            .float("jitter_ms", |(key, r)| jitter(key, r.last.jitter))
+            .int("rtt_count", |(_, r)| r.rtt.count as i64)
+            .float("rtt_min_ms", |(_, r)| (r.rtt.count > 0).then(|| ms(r.rtt.min_ns as f64)))
+            .float("rtt_mean_ms", |(_, r)| r.rtt.mean_ns().map(ms))
+            .float("rtt_max_ms", |(_, r)| (r.rtt.count > 0).then(|| ms(r.rtt.max_ns as f64)))
+            .table()
+    }
+
+    fn second_table(&self) -> Table {
+        let begin_ns = self.begin_ns.unwrap_or_default();
+        let current = self.streams.iter().enumerate();
+        let current = current.map(|(n, s)| SecondRow::of(n as u32, s, s.rates.current()));
+        let mut rows: Vec<SecondRow> = self.seconds.iter().copied().chain(current).collect();
+        rows.sort_by_key(|row| (row.second.index, row.stream));
+        Columns::new("seconds", &rows)
+            .int("at_ns", |row| begin_ns + i64::from(row.second.index) * 1_000_000_000)
+            .int("stream", |row| i64::from(row.stream))
+            .int("packets", |row| i64::from(row.second.packets))
+            .int("bytes", |row| row.second.bytes as i64)
+            .int("lost", |row| row.lost as i64)
+            .float("jitter_ms", |row| row.jitter_ms)
+            .table()
+    }
+
+    fn packet_table(&mut self, interfaces: &[Interface], texts: &mut Texts) -> Table {
+        let rows = self.rows.take();
+        let flows = &self.flows.list;
+        let mut of_flow = |name: &dyn Fn(&Flow) -> Option<String>| {
+            let codes: Vec<u16> =
+                flows.iter().map(|flow| name(flow).map_or(NO_TEXT, |text| texts.code(&text))).collect();
+            Column::Text(rows.flow.iter().map(|flow| codes[*flow as usize]).collect())
+        };
+        let interface = of_flow(&|flow| Some(interface_name(flow.point, interfaces)));
+        let direction = of_flow(&|flow| direction_name(flow.point.direction));
+        let source = of_flow(&|flow| Some(flow.source.to_string()));
+        let destination = of_flow(&|flow| Some(flow.destination.to_string()));
+        let kinds: Vec<u16> = (self.streams.iter())
+            .map(|s| s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name())))
+            .collect();
+        let kind = rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();
+        let protocols = PROTOCOLS.map(|name| texts.code(name));
+        let protocol = rows.protocol.iter().map(|p: &Protocol| protocols[*p as usize]).collect();
+        let columns = vec![
+            ("at_ns", Column::Int(rows.at_ns)),
+            ("interface", interface),
+            ("direction", direction),
+            ("flow", Column::Int(rows.flow)),
+            ("source", source),
+            ("destination", destination),
+            ("size_bytes", Column::Int(rows.size_bytes)),
+            ("protocol", Column::Text(protocol)),
+            ("relayed", Column::Int(rows.relayed)),
+            ("stream", Column::Int(rows.stream)),
+            ("kind", Column::Text(kind)),
+            ("ssrc", Column::Int(rows.ssrc)),
+            ("payload_type", Column::Int(rows.payload_type)),
+            ("seq", Column::Int(rows.seq)),
+            ("seq_extended", Column::Int(rows.seq_extended)),
+            ("rtp_timestamp", Column::Int(rows.rtp_timestamp)),
+            ("marker", Column::Int(rows.marker)),
+            ("transport_seq", Column::Int(rows.transport_seq)),
+            ("abs_send_time", Column::Int(rows.abs_send_time)),
+            ("relative_delay_ms", Column::Float(rows.relative_delay_ms)),
+        ];
+        Table { name: "packets", columns }
+    }
+}
+
+fn relay_name(relay: Relay) -> String {
+    match relay {
+        Relay::Channel(number) => format!("channel {number:#06x}"),
+        Relay::Indication(_) => "indication".to_owned(),
+    }
+}
+
+/// `96: 1200, 97: 3`, the most frequent first.
+fn payload_types(stream: &Stream) -> String {
+    let types = stream.payload_types();
+    let texts: Vec<String> = types.iter().map(|(pt, count)| format!("{pt}: {count}")).collect();
+    texts.join(", ")
+}
+
+fn frames_per_second(stream: &Stream) -> Option<f64> {
+    let seconds = (stream.last_ns - stream.first_ns) as f64 / 1e9;
+    (stream.frames > 1 && seconds > 0.0).then(|| (stream.frames - 1) as f64 / seconds)
+}

@@ -1,0 +1,67 @@
+//! Texts and columns of the result tables.
+
+use crate::record::{Column, NO_INT, NO_TEXT, Table};
+use std::collections::HashMap;
+
+/// Texts that columns refer to by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Texts {
+    pub(crate) list: Vec<String>,
+    index: HashMap<String, u16>,
+}
+
+impl Texts {
+    /// The text's number; null when there are too many (65535).
+    pub(crate) fn code(&mut self, text: &str) -> u16 {
+        if let Some(code) = self.index.get(text) {
+            return *code;
+        }
+        let code = self.list.len();
+        if code >= usize::from(NO_TEXT) {
+            return NO_TEXT;
+        }
+        self.list.push(text.to_owned());
+        self.index.insert(text.to_owned(), code as u16);
+        code as u16
+    }
+}
+
+/// Builds a table from rows, a column at a time.
+pub(crate) struct Columns<'a, T> {
+    rows: &'a [T],
+    table: Table,
+}
+
+impl<'a, T> Columns<'a, T> {
+    pub(crate) fn new(name: &'static str, rows: &'a [T]) -> Self {
+        Columns { rows, table: Table { name, columns: Vec::new() } }
+    }
+
+    pub(crate) fn int<I: Into<Option<i64>>>(mut self, name: &'static str, value: impl Fn(&T) -> I) -> Self {
+        let values = self.rows.iter().map(|row| value(row).into().unwrap_or(NO_INT)).collect();
+        self.table.columns.push((name, Column::Int(values)));
+        self
+    }
+
+    pub(crate) fn float<F: Into<Option<f64>>>(mut self, name: &'static str, value: impl Fn(&T) -> F) -> Self {
+        let values = self.rows.iter().map(|row| value(row).into().unwrap_or(f64::NAN)).collect();
+        self.table.columns.push((name, Column::Float(values)));
+        self
+    }
+
+    pub(crate) fn text(
+        mut self,
+        name: &'static str,
+        texts: &mut Texts,
+        value: impl Fn(&T) -> Option<String>,
+    ) -> Self {
+        let code = |row| value(row).map_or(NO_TEXT, |text| texts.code(&text));
+        let values = self.rows.iter().map(code).collect();
+        self.table.columns.push((name, Column::Text(values)));
+        self
+    }
+
+    pub(crate) fn table(self) -> Table {
+        self.table
+    }
+}
