@@ -49,7 +49,8 @@ class Emulator:
 
         Returns ``packets`` (column -> array, -1 for null, one row per packet), ``names`` (what the codes in
         ``from``, ``to``, ``drop_path``, ``protocol`` and ``drop_cause`` stand for: ``nodes``, ``paths``,
-        ``protocols``, ``drop_causes``), ``lateness`` (real minus logical departure) and ``counters``.
+        ``protocols``, ``drop_causes``), ``lateness`` (real minus logical departure), ``counters``,
+        and ``epoch_ns`` (time zero on the clock of the capture file, since 1970).
 
         Raises:
             OSError: the capture file or a device failed during the run.

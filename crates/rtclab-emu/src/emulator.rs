@@ -64,6 +64,8 @@ pub struct Summary {
     pub lateness: Lateness,
     /// What is not in the packet table.
     pub counters: Counters,
+    /// Time zero of the run on the clock of the capture file: nanoseconds since 1970.
+    pub epoch_ns: u64,
 }
 
 /// A running emulator. Dropping it ends it.
@@ -97,8 +99,7 @@ impl Emulator {
         let (capture, writer) = match &config.pcap {
             None => (None, None),
             Some(path) => {
-                let since_1970 = clock.epoch.duration_since(SystemTime::UNIX_EPOCH);
-                let epoch_ns = since_1970.unwrap_or_default().as_nanos() as u64;
+                let epoch_ns = since_1970_ns(clock);
                 let (capture, writer) = Capture::start(path, &interfaces, config.snaplen, epoch_ns)
                     .map_err(|error| EmulatorError::Capture(path.clone(), error))?;
                 (Some(capture), Some((path.clone(), writer)))
@@ -168,8 +169,14 @@ impl Emulator {
             EngineError::Device(error) => EmulatorError::Device(error),
             EngineError::Capture => EmulatorError::Panicked,
         })?;
-        Ok(Summary { lateness: packets.lateness(), packets, counters })
+        let epoch_ns = since_1970_ns(self.clock);
+        Ok(Summary { lateness: packets.lateness(), packets, counters, epoch_ns })
     }
+}
+
+/// The clock's time zero, in nanoseconds since 1970.
+fn since_1970_ns(clock: Clock) -> u64 {
+    clock.epoch.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
 impl Drop for Emulator {

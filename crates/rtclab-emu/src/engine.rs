@@ -168,7 +168,9 @@ impl<D: Device> Engine<D> {
         self.drain(now)
     }
 
-    fn handle_arrival(&mut self, arrival: Arrival) -> Result<(), EngineError> {
+    fn handle_arrival(&mut self, mut arrival: Arrival) -> Result<(), EngineError> {
+        // The network takes packets in order of time; log and capture say when it took this one.
+        arrival.at = arrival.at.max(self.clock);
         self.record(arrival.at, arrival.port, Direction::Inbound, &arrival.frame)?;
         match parse(&arrival.frame) {
             Received::Other => self.counters.not_ipv4 += 1,
@@ -200,8 +202,7 @@ impl<D: Device> Engine<D> {
         }
         let Arrival { at, mut frame, .. } = arrival;
         readdress(&mut frame, config.mac);
-        // The network takes packets in order of time; what is due before this one comes first.
-        let at = at.max(self.clock);
+        // What is due before this one comes first.
         self.drain(at)?;
         let row = self.packets.push(at, (from, to), size, classify(&frame));
         let packet = Packet { size, payload: Carried { frame, row } };

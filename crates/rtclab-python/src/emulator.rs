@@ -54,7 +54,7 @@ impl Emulator {
         self.emulator()?;
         let running = self.running.take();
         let summary = py.detach(|| running.map(rtclab_emu::Emulator::stop).transpose());
-        let Some(Summary { packets, lateness, counters }) = summary.map_err(to_python)? else {
+        let Some(Summary { packets, lateness, counters, epoch_ns }) = summary.map_err(to_python)? else {
             return Err(not_running());
         };
         let result = PyDict::new(py);
@@ -62,6 +62,7 @@ impl Emulator {
         result.set_item("names", self.names(py)?)?;
         result.set_item("lateness", lateness_dict(py, lateness)?)?;
         result.set_item("counters", counters_dict(py, counters)?)?;
+        result.set_item("epoch_ns", epoch_ns)?;
         Ok(result)
     }
 }
