@@ -10,9 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rtclab import trace as trace_module
 from rtclab.errors import DiskFull, TraceError
 from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, Trace
+from rtclab.trace import files as trace_files
 
 CONTRACT = Path(__file__).parents[2] / "docs/trace.md"
 
@@ -163,7 +163,7 @@ def test_run_json_is_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pyt
         path.write_bytes(data[:10])
         raise DiskFull(path)
 
-    monkeypatch.setattr(trace_module, "_write", half)
+    monkeypatch.setattr(trace_files, "write_bytes", half)
     with pytest.raises(DiskFull):
         made.record(Repeat(0, 7, "finished"))
     assert (made.path / "run.json").read_bytes() == before

@@ -1,0 +1,52 @@
+"""Files of traces and runs, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from rtclab.errors import DiskFull, TraceError, is_disk_full
+
+
+def write_json(path: Path, value: object) -> None:
+    """Writes a JSON file so that it is either the old one or the whole new one.
+
+    Raises:
+        DiskFull: the old file is still there then.
+    """
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        write_bytes(temporary, json_bytes(value))
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def json_bytes(value: object) -> bytes:
+    """A JSON file's content."""
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file; raises DiskFull if that is why it cannot."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        if is_disk_full(error):
+            raise DiskFull(path) from error
+        raise
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """A JSON object; raises TraceError saying that the directory is no ``what`` where there is none."""
+    try:
+        value = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise TraceError(f"{path.parent} is no {what}: it has no {path.name}") from None
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise TraceError(f"{path}: expected a JSON object")
+    return value

@@ -1,0 +1,127 @@
+"""All repeats of a scenario on disk."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from rtclab.errors import TraceError
+from rtclab.trace.files import read_json, write_json
+from rtclab.trace.trace import Trace
+
+RUN_FILE = "run.json"
+
+Status = Literal["finished", "failed"]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """What became of one repeat; ``reason`` says why it failed."""
+
+    repeat: int
+    seed: int
+    status: Status
+    reason: str = ""
+
+
+class Run:
+    """All repeats of a scenario on one backend: ``run.json`` and a trace per finished repeat."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens a run.
+
+        Raises:
+            TraceError: ``path`` holds none.
+        """
+        self.path = path
+        self.manifest: dict[str, Any] = read_json(path / RUN_FILE, "run")
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @classmethod
+    def create(cls, out: Path, *, scenario: str, backend: str, manifest: Mapping[str, object]) -> Run:
+        """Makes the directory ``<out>/<scenario>-<backend>-<n>`` with the first free n from 1."""
+        stem = f"{scenario}-{backend}-"
+        number = 1 + max((_number(path.name, stem) for path in _subdirectories(out)), default=0)
+        while True:
+            path = out / f"{stem}{number}"
+            try:
+                path.mkdir(parents=True)
+                break
+            except FileExistsError:
+                # Somebody else took this number in the meantime.
+                number += 1
+        write_json(path / RUN_FILE, {"scenario": {}, **manifest, "backend": backend, "repeats": []})
+        return cls(path)
+
+    @classmethod
+    def open(cls, name_or_path: str | Path, *, out: Path = Path("runs")) -> Run:
+        """Opens a run by its path, its name below ``out`` (``first-call-sim-3``), or ``latest``.
+
+        Raises:
+            TraceError: there is none.
+        """
+        text = str(name_or_path)
+        known = {path.name: path for path in _subdirectories(out) if (path / RUN_FILE).is_file()}
+        if (Path(text) / RUN_FILE).is_file():
+            return cls(Path(text))
+        if text in known:
+            return cls(known[text])
+        if text == "latest" and known:
+            return cls(max(known.values(), key=lambda path: (path / RUN_FILE).stat().st_mtime_ns))
+        near = difflib.get_close_matches(text, known, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`"
+        raise TraceError(f"no run `{text}`: neither a directory with {RUN_FILE} nor below {out}/", hint=hint)
+
+    @property
+    def name(self) -> str:
+        """Name of the directory, e.g. ``first-call-sim-3``."""
+        return self.path.resolve().name
+
+    @property
+    def backend(self) -> str:
+        """``sim`` or ``live``."""
+        return str(self.manifest["backend"])
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The scenario as it ran, with all changes, as JSON values."""
+        scenario: dict[str, Any] = self.manifest["scenario"]
+        return scenario
+
+    @property
+    def repeats(self) -> list[Repeat]:
+        """What became of each repeat, in order."""
+        return [Repeat(**entry) for entry in self.manifest["repeats"]]
+
+    @cached_property
+    def traces(self) -> list[Trace]:
+        """The traces of the finished repeats, in order."""
+        return [Trace(self.repeat_path(entry.repeat)) for entry in self.repeats if entry.status == "finished"]
+
+    def repeat_path(self, repeat: int) -> Path:
+        """Where the trace of a repeat lies."""
+        return self.path / f"repeat-{repeat}"
+
+    def record(self, outcome: Repeat) -> None:
+        """Notes what became of a repeat, replacing what was noted before."""
+        outcome = replace(outcome, reason=outcome.reason.strip())
+        others = [entry for entry in self.manifest["repeats"] if entry["repeat"] != outcome.repeat]
+        repeats = sorted([*others, asdict(outcome)], key=lambda entry: entry["repeat"])
+        self.manifest = {**self.manifest, "repeats": repeats}
+        self.__dict__.pop("traces", None)
+        write_json(self.path / RUN_FILE, self.manifest)
+
+
+def _subdirectories(path: Path) -> list[Path]:
+    return [entry for entry in path.iterdir() if entry.is_dir()] if path.is_dir() else []
+
+
+def _number(name: str, stem: str) -> int:
+    number = name.removeprefix(stem)
+    return int(number) if name.startswith(stem) and number.isdecimal() else 0
