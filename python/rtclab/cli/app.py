@@ -220,6 +220,46 @@ def link(
     raise typer.Exit(status)
 
 
+@app.command(
+    epilog="Example: rtclab monitor runs/first-call-live-1/repeat-0/capture.pcapng --plot streams.html"
+)
+def monitor(
+    captures: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="CAPTURE [CAPTURE]", help="pcap or pcapng; `-` is standard input."),
+    ] = None,
+    live: Annotated[
+        str | None, typer.Option(metavar="INTERFACE", help="Watch an interface instead, until Ctrl-C.")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --live: end after this time: 10s.")
+    ] = None,
+    sdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="SDP that tells codecs and header extensions.")
+    ] = None,
+    max_streams: Annotated[int, typer.Option(min=1, help="Streams that are told apart.")] = 10_000,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw rates (and delays of two): .html or .svg.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep all tables, with every packet and second.")
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the table of streams as CSV.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the streams in a capture: rate, loss, jitter; of two captures the delay between them.
+
+    Two captures are those of the same streams nearer to the sender and nearer to the receiver.
+    """
+    from rtclab.cli.monitor import Request, monitor_captures, monitor_interface
+
+    request = Request(captures or [], sdp, max_streams, as_json, as_csv, parquet, plot)
+    if live is not None:
+        monitor_interface(live, duration, request)
+    else:
+        monitor_captures(request)
+
+
 @app.command(epilog="Example: rtclab doctor --json")
 def doctor(as_json: AsJson = False) -> None:
     """Say what this machine can do, and what to do about what is missing."""

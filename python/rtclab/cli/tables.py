@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -58,10 +59,10 @@ def busy(doing: str) -> Iterator[None]:
 
 def show_scenarios(scenarios: Mapping[str, Scenario]) -> None:
     """Name, title and source of each."""
-    table = _table("scenario", "title", "source")
+    table = new_table("scenario", "title", "source")
     for name, scenario in scenarios.items():
         table.add_row(name, scenario.title, scenario.source)
-    _print(table)
+    print_table(table)
 
 
 def show_scenario(scenario: Scenario) -> None:
@@ -72,7 +73,7 @@ def show_scenario(scenario: Scenario) -> None:
     if scenario.source:
         print(f"source: {scenario.source}")
     print(f"{scenario.duration}, {scenario.repeats} repeats, seed {scenario.seed}, records {scenario.record}")
-    participants = _table("participant", "there", "video", "audio", "congestion control")
+    participants = new_table("participant", "there", "video", "audio", "congestion control")
     for name in scenario.participants:
         join_ns, leave_ns = scenario.presence_ns(name)
         video, audio = scenario.video_of(name), scenario.audio_of(name)
@@ -85,15 +86,15 @@ def show_scenario(scenario: Scenario) -> None:
             str(audio.bitrate) if audio else "none",
             scenario.congestion_control_of(name).name,
         )
-    _print(participants)
-    network = _table("path", "what it does")
+    print_table(participants)
+    network = new_table("path", "what it does")
     for name, spec in paths(scenario).items():
         network.add_row(name, describe(spec))
-    _print(network)
-    flows = _table("flow", "crosses")
+    print_table(network)
+    flows = new_table("flow", "crosses")
     for flow in scenario.flows():
         flows.add_row(flow.name, ", ".join(flow.paths))
-    _print(flows)
+    print_table(flows)
 
 
 def describe(spec: PathSpec) -> str:
@@ -110,7 +111,7 @@ def describe(spec: PathSpec) -> str:
 
 def show_metrics(measured: pl.DataFrame) -> None:
     """One row per metric and flow that could be measured."""
-    table = _table("metric", "flow", *_right("mean", "sd", "95 % interval"), "unit")
+    table = new_table("metric", "flow", *right("mean", "sd", "95 % interval"), "unit")
     previous = ""
     for row in measured.iter_rows(named=True):
         if row["mean"] is None:
@@ -121,12 +122,12 @@ def show_metrics(measured: pl.DataFrame) -> None:
         name = "" if row["metric"] == previous else row["metric"]
         previous = row["metric"]
         table.add_row(name, row["flow"], number(row["mean"]), number(row["sd"]), interval, row["unit"])
-    _print(table)
+    print_table(table)
 
 
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
     """Two runs side by side; a star where the 95 % interval of the difference leaves out zero."""
-    table = _table("metric", "flow", *_right(a, b, "difference", "%"), "", "unit")
+    table = new_table("metric", "flow", *right(a, b, "difference", "%"), "", "unit")
     previous = ""
     for row in compared.iter_rows(named=True):
         if row["mean_a"] is None and row["mean_b"] is None:
@@ -143,16 +144,16 @@ def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
             "*" if row["significant"] else "",
             row["unit"],
         )
-    _print(table)
+    print_table(table)
 
 
 def show_checks(checks: Sequence[Check]) -> None:
     """What is there, what is not, and what to do."""
-    table = _table("", "part", "found")
+    table = new_table("", "part", "found")
     for check in checks:
         mark = "ok" if check.ok else "MISSING" if check.required else "optional"
         table.add_row(mark, check.name, check.detail if check.ok else f"{check.detail}\nhint: {check.hint}")
-    _print(table)
+    print_table(table)
 
 
 def number(value: float | None) -> str:
@@ -167,17 +168,24 @@ def _with_interval(value: float | None, half_width: float | None) -> str:
     return number(value) if half_width is None else f"{number(value)} ± {number(half_width)}"
 
 
+def print_json(value: object) -> None:
+    """JSON on standard output, one document."""
+    print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
 def _in_words(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(" ".join(map(str, item)) if isinstance(item, list) else str(item) for item in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _right(*headings: str) -> list[tuple[str, str]]:
+def right(*headings: str) -> list[tuple[str, str]]:
+    """Headings of columns whose values stand on the right."""
     return [(heading, "right") for heading in headings]
 
 
-def _table(*columns: str | tuple[str, str]) -> Table:
+def new_table(*columns: str | tuple[str, str]) -> Table:
+    """An empty table as all commands print it."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         if isinstance(column, str):
@@ -187,7 +195,8 @@ def _table(*columns: str | tuple[str, str]) -> Table:
     return table
 
 
-def _print(table: Table) -> None:
+def print_table(table: Table) -> None:
+    """A table on standard output and an empty line; without a terminal every row is one line."""
     # Made anew each time, because standard output may have been redirected in between.
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:

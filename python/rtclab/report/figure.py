@@ -100,9 +100,25 @@ def render(plot: Plot, directory: Path) -> Drawing:
         image = BytesIO()
         wide.savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
         wide_svg = _svg(wide)
-        narrow_svg = _svg(_draw(plot, NARROW))
     (directory / f"{plot.name}.svg").write_text(wide_svg, encoding="utf-8")
     (directory / f"{plot.name}.png").write_bytes(image.getvalue())
+    return _both_sizes(plot, wide_svg)
+
+
+def embed(plot: Plot) -> Drawing:
+    """Draws a plot in both sizes for a page, and writes no file."""
+    return _both_sizes(plot, as_svg(plot))
+
+
+def as_svg(plot: Plot) -> str:
+    """The plot (wide) as the text of a stand-alone SVG file."""
+    with matplotlib.rc_context(STYLE):
+        return _svg(_draw(plot, WIDE))
+
+
+def _both_sizes(plot: Plot, wide_svg: str) -> Drawing:
+    with matplotlib.rc_context(STYLE):
+        narrow_svg = _svg(_draw(plot, NARROW))
     return Drawing(plot, _element(wide_svg, f"{plot.name}-wide"), _element(narrow_svg, f"{plot.name}-narrow"))
 
 

@@ -39,7 +39,7 @@ def write_report(run: Run) -> Path:
     """
     measured = measure_run(run)
     flows = flows_of(run)
-    text = _template("report.html").render(
+    text = page_template("report.html").render(
         run=run,
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
         facts=_facts(run),
@@ -61,7 +61,7 @@ def write_comparison(a: Run, b: Run, out: Path) -> Path:
     """Writes the page ``out`` with two runs side by side, and ``<out>-plots/`` beside it; returns ``out``."""
     compared = compare_runs(a, b)
     flows = list(dict.fromkeys([*flows_of(a), *flows_of(b)]))
-    text = _template("comparison.html").render(
+    text = page_template("comparison.html").render(
         runs=[(a, _facts(a), words.network(a.scenario)), (b, _facts(b), words.network(b.scenario))],
         groups=[
             (spoken(flow) or WHOLE_RUN, _rows(compared, [flow], "mean_a", "mean_b")) for flow in [*flows, ""]
@@ -132,7 +132,8 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def _template(name: str) -> Any:
+def page_template(name: str) -> Any:
+    """One of the templates of pages, by its file name without `.j2`."""
     loader = FileSystemLoader(TEMPLATES)
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

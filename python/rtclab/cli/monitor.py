@@ -1,0 +1,185 @@
+"""``rtclab monitor``: captures, or an interface, as tables, files and plots."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rtclab import monitor
+from rtclab.cli import monitor_tables, tables
+from rtclab.errors import BadInput, DiskFull, is_disk_full
+from rtclab.monitor import Tables
+
+PLOTS = {".html", ".svg"}
+REFRESH_S = 0.5
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for; see the options of ``rtclab monitor``."""
+
+    captures: list[Path]
+    sdp: Path | None
+    max_streams: int
+    as_json: bool
+    as_csv: bool
+    parquet: Path | None
+    plot: Path | None
+
+    @property
+    def sdp_text(self) -> str | None:
+        """What the SDP file holds.
+
+        Raises:
+            BadInput: it cannot be read.
+        """
+        if self.sdp is None:
+            return None
+        try:
+            return self.sdp.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise BadInput(f"--sdp: {self.sdp}: {error.strerror}") from None
+
+
+def monitor_captures(request: Request) -> None:
+    """One capture: its streams and flows. Two: the streams at both points and what lies between."""
+    check(request)
+    if len(request.captures) == 2:
+        _compare(request)
+    else:
+        _watch(request)
+
+
+def check(request: Request) -> None:
+    """Raises BadInput for what cannot be asked for, before a large file is read."""
+    if not 1 <= len(request.captures) <= 2:
+        raise BadInput(
+            f"expected one capture, or two of the same streams; got {len(request.captures)}",
+            hint="rtclab monitor call.pcapng",
+        )
+    if [str(capture) for capture in request.captures].count(monitor.STANDARD_INPUT) > 1:
+        raise BadInput("`-`: standard input can be only one of two captures")
+    if request.plot is not None and request.plot.suffix not in PLOTS:
+        raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in .html or .svg")
+    if request.as_json and request.as_csv:
+        raise BadInput("--json and --csv: expected one of them")
+
+
+def _watch(request: Request) -> None:
+    (capture,) = request.captures
+    with tables.busy(f"reading {capture}"):
+        seen = monitor.watch(
+            capture,
+            sdp=request.sdp_text,
+            packets=request.parquet is not None,
+            seconds=request.parquet is not None or request.plot is not None,
+            max_streams=request.max_streams,
+        )
+    keep(request, seen, str(capture))
+    if request.plot is not None:
+        from rtclab.report.captures import write_capture_plots
+
+        write_capture_plots(request.plot, str(capture), seen)
+    show(request, seen)
+
+
+def monitor_interface(interface: str, duration: str | None, request: Request) -> None:
+    """Shows a table that follows what passes an interface; at the end, or at Ctrl-C, the summary."""
+    if request.captures:
+        raise BadInput("--live watches an interface; expected no capture beside it")
+    if request.plot is not None and request.plot.suffix not in PLOTS:
+        raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in .html or .svg")
+    length_s = None if duration is None else _seconds(duration)
+    live = monitor.LiveMonitor(
+        interface, sdp=request.sdp_text, seconds=request.plot is not None, max_streams=request.max_streams
+    )
+    seen = _follow(live, length_s)
+    keep(request, seen, interface)
+    if request.plot is not None:
+        from rtclab.report.captures import write_capture_plots
+
+        write_capture_plots(request.plot, interface, seen)
+    show(request, seen)
+
+
+def _seconds(duration: str) -> float:
+    from rtclab.scenario.units import Duration
+
+    return Duration.parse(duration).s
+
+
+def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
+    """Polls until the time is over or the user has had enough; the table is for a terminal only."""
+    end_s = None if length_s is None else time.monotonic() + length_s
+    seen = live.poll(0.0)
+    with monitor_tables.refreshing() as refresh, suppress(KeyboardInterrupt):
+        while (left_s := REFRESH_S if end_s is None else end_s - time.monotonic()) > 0:
+            seen = live.poll(min(left_s, REFRESH_S))
+            refresh(seen)
+    return seen
+
+
+def show(request: Request, seen: Tables) -> None:
+    """Prints what one point saw, as asked for."""
+    if request.as_json:
+        tables.print_json(_rows(seen))
+    elif request.as_csv:
+        sys.stdout.write(seen["streams"].write_csv())
+    else:
+        monitor_tables.show_capture(seen)
+        _say_what_was_written(request)
+
+
+def _compare(request: Request) -> None:
+    a, b = request.captures
+    with tables.busy(f"comparing {a} and {b}"):
+        compared = monitor.compare(
+            a,
+            b,
+            sdp=request.sdp_text,
+            packets=request.parquet is not None or request.plot is not None,
+            max_streams=request.max_streams,
+        )
+    keep(request, compared, f"{a} and {b}")
+    if request.plot is not None:
+        from rtclab.report.captures import write_comparison_plots
+
+        write_comparison_plots(request.plot, f"{a} and {b}", compared)
+    if request.as_json:
+        tables.print_json(_rows(compared))
+    elif request.as_csv:
+        sys.stdout.write(compared["streams"].write_csv())
+    else:
+        monitor_tables.show_comparison(compared)
+        _say_what_was_written(request)
+
+
+def keep(request: Request, seen: Tables, what: str) -> None:
+    """Writes every table as a Parquet file, if that was asked for."""
+    if request.parquet is None:
+        return
+    try:
+        request.parquet.mkdir(parents=True, exist_ok=True)
+        with tables.busy(f"writing the tables of {what}"):
+            for name, table in seen.items():
+                table.write_parquet(request.parquet / f"{name}.parquet")
+    except OSError as error:
+        if is_disk_full(error):
+            raise DiskFull(request.parquet) from error
+        raise BadInput(f"--parquet: {request.parquet}: {error.strerror or error}") from None
+
+
+def _rows(seen: Tables) -> dict[str, list[dict[str, Any]]]:
+    """Every table but those of packets and seconds, which are files."""
+    return {name: table.to_dicts() for name, table in seen.items() if name not in ("packets", "seconds")}
+
+
+def _say_what_was_written(request: Request) -> None:
+    if request.parquet is not None:
+        print(f"tables: {request.parquet}")
+    if request.plot is not None:
+        print(f"plot: {request.plot}")

@@ -1,0 +1,225 @@
+"""What ``rtclab monitor`` prints: streams, flows, RTCP and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from rtclab.cli.tables import new_table, number, print_table, right
+from rtclab.monitor import Tables
+
+NS_PER_S = 1e9
+INFERRED = "?"
+"""Behind what no SDP said."""
+
+
+def show_capture(seen: Tables) -> None:
+    """One row per stream, one per flow, RTCP, and what a reader must know."""
+    begin_ns = _begin_ns(seen)
+    if seen["streams"].is_empty():
+        print("no RTP stream\n")
+    else:
+        print_table(streams_table(seen["streams"], begin_ns))
+    if not seen["flows"].is_empty():
+        print_table(flows_table(seen["flows"]))
+    if not seen["rtcp"].is_empty():
+        print_table(rtcp_table(seen))
+    if not seen["reports"].is_empty():
+        print_table(reports_table(seen["reports"]))
+    show_notes(seen)
+
+
+@contextmanager
+def refreshing() -> Iterator[Callable[[Tables], None]]:
+    """A table of streams that follows what is seen, on a terminal; yields what to call with news."""
+    console = Console()
+    if not console.is_terminal:
+        yield lambda seen: None
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as display:
+
+        def refresh(seen: Tables) -> None:
+            display.update(streams_table(seen["streams"], _begin_ns(seen)), refresh=True)
+
+        yield refresh
+
+
+def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
+    """The streams, in the order of their first packet; times in seconds since ``begin_ns``."""
+    table = new_table(
+        "stream",
+        "SSRC",
+        "PT",
+        "kind",
+        *right(
+            "packets", "bytes", "kbit/s", "sd", "lost", "%", "dup", "reord", "jitter ms", "from s", "to s"
+        ),
+    )
+    for row in streams.sort("first_ns", "stream").iter_rows(named=True):
+        table.add_row(
+            _way(row),
+            f"{row['ssrc']:#010x}",
+            str(row["payload_type"]),
+            kind(row),
+            str(row["packets"]),
+            str(row["bytes"]),
+            _kbps(row["rate_mean_bps"]),
+            _kbps(row["rate_sd_bps"]),
+            str(row["lost"]),
+            number(100 * row["lost"] / row["expected"]) if row["expected"] else "",
+            str(row["duplicates"]),
+            str(row["reordered"]),
+            number(row["jitter_ms"]),
+            f"{(row['first_ns'] - begin_ns) / NS_PER_S:.3f}",
+            f"{(row['last_ns'] - begin_ns) / NS_PER_S:.3f}",
+        )
+    return table
+
+
+def flows_table(flows: pl.DataFrame) -> Table:
+    """Packets of every flow, by protocol."""
+    names = ("stun", "dtls", "rtp", "rtcp", "other")
+    headings = ("packets", "bytes", "STUN", "DTLS", "RTP", "RTCP", "other", "in TURN", "STUN RTT ms")
+    table = new_table("flow", "", *right(*headings))
+    for row in flows.iter_rows(named=True):
+        counts = (str(row[name]) for name in ("packets", "bytes", *names, "relayed"))
+        table.add_row(_way(row), row["transport"], *counts, number(row["stun_rtt_mean_ms"]))
+    return table
+
+
+def rtcp_table(seen: Tables) -> Table:
+    """RTCP packets of every flow by type."""
+    ways = {row["flow"]: _way(row) for row in seen["flows"].iter_rows(named=True)}
+    table = new_table("RTCP in flow", "sender", "type", *right("packets", "encrypted", "bytes"))
+    for row in seen["rtcp"].iter_rows(named=True):
+        counts = (str(row[name]) for name in ("packets", "encrypted", "bytes"))
+        table.add_row(ways.get(row["flow"], ""), f"{row['ssrc']:#010x}", row["type"], *counts)
+    return table
+
+
+def reports_table(reports: pl.DataFrame) -> Table:
+    """What receivers said of streams, where RTCP is not encrypted."""
+    headings = ("reports", "lost", "loss %", "jitter ms", "RTT ms")
+    table = new_table("reported stream", "by", *right(*headings))
+    for row in reports.iter_rows(named=True):
+        table.add_row(
+            f"{row['ssrc']:#010x}",
+            f"{row['reporter_ssrc']:#010x}",
+            str(row["reports"]),
+            number(row["packets_lost"]),
+            number(100 * row["fraction_lost_mean"]),
+            number(row["jitter_ms"]),
+            number(row["rtt_mean_ms"]),
+        )
+    return table
+
+
+def show_comparison(compared: Tables) -> None:
+    """The streams at both points, what lies between, and what the clocks are thought to do."""
+    if compared["streams"].is_empty():
+        print("no RTP stream was seen at both points\n")
+    else:
+        print_table(compared_table(compared["streams"]))
+        print_table(delays_table(compared["streams"]))
+    for row in compared["clock"].iter_rows(named=True):
+        print(clock_in_words(row))
+    show_notes(compared)
+
+
+def compared_table(streams: pl.DataFrame) -> Table:
+    """Packets and rates at both points, and losses between."""
+    headings = ("packets A", "packets B", "kbit/s A", "sd", "kbit/s B", "sd", "matched", "lost", "added")
+    table = new_table("stream", "", "SSRC", "PT", "kind", *right(*headings, "jitter A ms", "jitter B ms"))
+    for row in streams.iter_rows(named=True):
+        table.add_row(
+            f"{row['source_a']} → {row['destination_b']}",
+            row["direction"],
+            f"{row['ssrc']:#010x}",
+            str(row["payload_type"]),
+            kind(row),
+            str(row["packets_a"]),
+            str(row["packets_b"]),
+            *(_kbps(row[f"rate_{what}_{point}_bps"]) for point in "ab" for what in ("mean", "sd")),
+            *(str(row[name]) for name in ("matched", "lost", "added")),
+            number(row["jitter_a_ms"]),
+            number(row["jitter_b_ms"]),
+        )
+    return table
+
+
+def delays_table(streams: pl.DataFrame) -> Table:
+    """One-way delays as the two clocks have them, and with the estimate of their difference taken off."""
+    names = ("mean", "sd", "min", "p50", "p95", "p99", "max")
+    table = new_table("SSRC", "", "one-way delay, ms", *right(*names))
+    views = {"as captured": "one_way_delay", "clocks corrected": "corrected_one_way_delay"}
+    for row in streams.iter_rows(named=True):
+        for view, prefix in views.items():
+            values = [row[f"{prefix}_{name}_ms"] for name in names]
+            if values[0] is not None:
+                table.add_row(f"{row['ssrc']:#010x}", row["direction"], view, *map(number, values))
+    return table
+
+
+def clock_in_words(row: dict[str, Any]) -> str:
+    """What is thought of the two clocks, as one sentence."""
+    methods = {
+        "same clock": "both points have the same clock",
+        "none": "the clocks cannot be compared: too few packets went from one point to the other",
+    }
+    if row["method"] in methods:
+        return methods[row["method"]]
+    drift = "" if row["drift_ppm"] is None else f", drift {row['drift_ppm']:+.3f} ppm"
+    residual = "" if row["residual_ms"] is None else f", good to {number(row['residual_ms'])} ms or so"
+    ways = {
+        "both directions": "from both directions, whose smallest delays are taken as equal",
+        "one direction": "from one direction, whose smallest delay is taken as 0",
+    }
+    return (
+        f"estimate: B's clock is {row['offset_ms']:+.3f} ms against A's{drift}{residual} "
+        f"({ways.get(row['method'], row['method'])})"
+    )
+
+
+def show_notes(seen: Tables) -> None:
+    """Notes of the monitor, and how the tables are to be read."""
+    for row in seen["notes"].iter_rows(named=True):
+        print(f"{row['note']}: {row['count']}" if row["count"] is not None else row["note"])
+    if (seen["streams"]["kind_origin"] == "inferred").any():
+        print(f"kind{INFERRED} is inferred from the RTP clock and timestamps; --sdp tells it")
+    encrypted = int(seen["rtcp"]["encrypted"].sum()) if "rtcp" in seen else 0
+    print(
+        "of RTP only headers are read"
+        + (f"; {encrypted} SRTCP packets are counted only" if encrypted else "")
+    )
+
+
+def kind(row: dict[str, Any]) -> str:
+    """What a stream carries, with a question mark where that is inferred."""
+    if row["kind"] is None:
+        return INFERRED
+    return str(row["kind"]) + (INFERRED if row["kind_origin"] == "inferred" else "")
+
+
+def _way(row: dict[str, Any]) -> str:
+    """From where to where, and past which interface in which direction if the capture says."""
+    way = f"{row['source']} → {row['destination']}"
+    if row.get("peer"):
+        way += f" (relayed, peer {row['peer']})"
+    if row["direction"]:
+        way += f" {row['direction']} at {row['interface']}"
+    return way
+
+
+def _kbps(bps: float | None) -> str:
+    return "" if bps is None else number(bps / 1000)
+
+
+def _begin_ns(seen: Tables) -> int:
+    first = seen["flows"]["first_ns"].min()
+    return int(first) if isinstance(first, int) else 0

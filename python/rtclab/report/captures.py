@@ -1,0 +1,163 @@
+"""Plots of what a monitor saw: rates of streams, and delays between two points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from rtclab.metrics.series import BITS_PER_BYTE, NO_SAMPLES, SECOND_NS, Array, Samples
+from rtclab.monitor import Tables
+from rtclab.report.bands import band, points_per_line, thinned
+from rtclab.report.draw import Curve, Distribution, Look, Panel, draw_distributions, draw_panels
+from rtclab.report.figure import Plot, as_svg, embed
+from rtclab.report.page import page_template
+
+MOST_PANELS = 6
+MOST_CURVES = 6
+"""Streams of a panel: as many as there are colours. Those with the most packets are drawn."""
+BIN_MS = 0.1
+KBIT_PER_BYTE = BITS_PER_BYTE / 1000
+
+
+def write_capture_plots(out: Path, title: str, seen: Tables) -> None:
+    """Draws the rates of the streams of :func:`rtclab.monitor.watch` (with ``seconds``) into ``out``."""
+    _write(out, title, [rates(seen)] if not seen["streams"].is_empty() else [])
+
+
+def write_comparison_plots(out: Path, title: str, compared: Tables) -> None:
+    """Draws rates and delays of :func:`rtclab.monitor.compare` (with ``packets``) into ``out``.
+
+    An SVG holds one plot: the distribution of delays.
+    """
+    plots = [delays(compared), rates_at_both(compared)] if not compared["streams"].is_empty() else []
+    _write(out, title, plots)
+
+
+def rates(seen: Tables) -> Plot:
+    """Rate of every stream over time, a panel for each way from address to address."""
+    begin_ns = int(seen["seconds"]["at_ns"].min() or 0)  # type: ignore[arg-type]
+    ways = seen["streams"].with_columns(
+        way=pl.format("{} → {}", "source", "destination")
+        + pl.when(pl.col("direction").is_null())
+        .then(pl.lit(""))
+        .otherwise(pl.format(", {} at {}", "direction", "interface"))
+    )
+    panels = []
+    for way, streams in _largest(ways, "way", "packets"):
+        curves = [
+            _curve(index, _name(row), _stream_rate(seen["seconds"], row["stream"], begin_ns), len(streams))
+            for index, row in enumerate(streams)
+        ]
+        panels.append(Panel(way, curves))
+    return Plot(
+        "rates",
+        "Rate of each stream",
+        "IP bytes in each second of the capture. What is drawn are the streams with the most packets.",
+        len(panels),
+        partial(draw_panels, panels, "Rate (kbit/s)", ""),
+    )
+
+
+def rates_at_both(compared: Tables) -> Plot:
+    """Rate of every stream at its sender's and its receiver's point, a panel per stream."""
+    panels = []
+    for row in compared["streams"].sort("packets_a", descending=True).head(MOST_PANELS).iter_rows(named=True):
+        packets = compared["packets"].filter(pl.col("stream") == row["stream"])
+        points = zip(
+            ("at the sender's point", "at the receiver's point"), ("sent_ns", "delivered_ns"), strict=True
+        )
+        curves = [
+            _curve(index, point, _packet_rate(packets, column), 2)
+            for index, (point, column) in enumerate(points)
+        ]
+        panels.append(Panel(_name(row), curves))
+    return Plot(
+        "rates",
+        "Rate of each stream at both points",
+        "IP bytes in each second, each point on its own clock from its first packet on.",
+        len(panels),
+        partial(draw_panels, panels, "Rate (kbit/s)", ""),
+    )
+
+
+def delays(compared: Tables) -> Plot:
+    """Distribution of the one-way delay of every stream, as the clocks have it."""
+    streams = compared["streams"].sort("matched", descending=True).head(MOST_CURVES)
+    distributions = []
+    for index, row in enumerate(streams.iter_rows(named=True)):
+        bins = compared["delay_histogram"].filter(pl.col("stream") == row["stream"]).sort("one_way_delay_ms")
+        if not bins.is_empty():
+            distributions.append(_distribution(Look.numbered(index, _name(row)), bins))
+    return Plot(
+        "delays",
+        "Distribution of the one-way delay",
+        "Share of the packets seen at both points that took at most so long, as the two clocks have it: "
+        "where the clocks differ a delay can be negative.",
+        1,
+        partial(draw_distributions, [("", distributions)], "One-way delay (ms)"),
+    )
+
+
+def _distribution(look: Look, bins: pl.DataFrame) -> Distribution:
+    lower_ms, packets = bins["one_way_delay_ms"].to_numpy(), bins["packets"].cast(pl.Float64).to_numpy()
+    reached = np.cumsum(packets) / packets.sum()
+    delay_ms = np.column_stack([lower_ms, lower_ms + BIN_MS]).ravel()
+    share = np.column_stack([np.append(0.0, reached[:-1]), reached]).ravel()
+    points = points_per_line(MOST_CURVES)
+    return Distribution(look, thinned(delay_ms, points), thinned(share, points))
+
+
+def _largest(streams: pl.DataFrame, way: str, size: str) -> list[tuple[str, list[dict[str, object]]]]:
+    """The ways with the most packets, in the order of their first stream, with their largest streams."""
+    of_way = streams.group_by(way, maintain_order=True).agg(pl.col(size).sum())
+    kept = set(of_way.sort(size, descending=True).head(MOST_PANELS)[way])
+    return [
+        (name, streams.filter(pl.col(way) == name).sort(size, descending=True).head(MOST_CURVES).to_dicts())
+        for name in of_way[way]
+        if name in kept
+    ]
+
+
+def _name(stream: dict[str, object]) -> str:
+    return f"{stream['kind'] or 'unknown'} {stream['ssrc']:#010x}"
+
+
+def _curve(index: int, label: str, rate: Samples, lines: int) -> Curve:
+    return Curve(Look.numbered(index, label), band([rate], points_per_line(lines)), filled=False)
+
+
+def _stream_rate(seconds: pl.DataFrame, stream: object, begin_ns: int) -> Samples:
+    rows = seconds.filter(pl.col("stream") == stream).sort("at_ns")
+    return _rate(rows["at_ns"].to_numpy() - begin_ns, rows["bytes"].to_numpy())
+
+
+def _packet_rate(packets: pl.DataFrame, column: str) -> Samples:
+    seen = packets.drop_nulls(column)
+    if seen.is_empty():
+        return NO_SAMPLES
+    at_ns = seen[column].to_numpy()
+    return _rate(at_ns - at_ns.min(), seen["size_bytes"].to_numpy())
+
+
+def _rate(at_ns: Array, size_bytes: Array) -> Samples:
+    """Bits of each second from the first to the last, those without a packet 0."""
+    if not at_ns.size:
+        return NO_SAMPLES
+    second = at_ns // SECOND_NS
+    first = int(second.min())
+    total_bytes = np.bincount((second - first).astype(np.int64), weights=size_bytes).astype(np.float64)
+    return Samples(first + np.arange(total_bytes.size, dtype=np.float64) + 0.5, total_bytes * KBIT_PER_BYTE)
+
+
+def _write(out: Path, title: str, plots: Sequence[Plot]) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix == ".svg":
+        if plots:
+            out.write_text(as_svg(plots[0]), encoding="utf-8")
+        return
+    text = page_template("capture.html").render(title=title, drawings=[embed(plot) for plot in plots])
+    out.write_text(text, encoding="utf-8")
