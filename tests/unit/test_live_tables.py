@@ -10,13 +10,11 @@ import pytest
 
 from rtclab.backend.live.tables import (
     Recorder,
-    delay_histogram_table,
-    flow_seconds_table,
     lateness_of,
     packet_log,
     packets_table,
 )
-from rtclab.trace import SCHEMAS
+from rtclab.trace import SCHEMAS, delay_histogram_table, flow_seconds_table
 
 MS = 10**6
 SECOND = 10**9

@@ -3,6 +3,7 @@
 from rtclab.trace.files import write_json
 from rtclab.trace.run import RUN_FILE, Repeat, Run, Status
 from rtclab.trace.schema import NULLABLE, OPTIONAL_TABLES, SCHEMAS, conform
+from rtclab.trace.sums import delay_histogram_table, flow_seconds_table
 from rtclab.trace.trace import MANIFEST, Trace
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "Status",
     "Trace",
     "conform",
+    "delay_histogram_table",
+    "flow_seconds_table",
     "write_json",
 ]

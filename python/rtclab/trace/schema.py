@@ -20,6 +20,7 @@ _COLUMNS: dict[str, dict[str, pl.DataType]] = {
     "packets": {
         "sent_ns": _INTEGER,
         "delivered_ns?": _INTEGER,
+        "written_ns?": _INTEGER,
         "dropped_ns?": _INTEGER,
         "drop_cause?": _TEXT,
         "drop_path?": _TEXT,

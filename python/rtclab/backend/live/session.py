@@ -21,7 +21,7 @@ from rtclab import _native
 from rtclab.backend.live.browser import Browser, LoadMeter
 from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
 from rtclab.backend.live.signalling import Message, PageServer, SignallingServer, serve
-from rtclab.backend.live.tables import NS_PER_S, Recorder, write_trace
+from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, write_trace
 from rtclab.errors import CallFailed
 
 CORE = "core"
@@ -67,9 +67,9 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
     finally:
         summary = await session.stop()
     if summary is not None:
-        write_trace(
-            Path(argument["out"]), argument, session.recorder, summary, str(failure) if failure else None
-        )
+        addresses = {node.address: node.name for node in nodes}
+        reason = str(failure) if failure else None
+        write_trace(Path(argument["out"]), argument, session.recorder, summary, addresses, reason)
     if failure is not None:
         raise failure
     return {}
@@ -175,7 +175,7 @@ class Session:
             **self._call["network"],
             "seed": self._call["seed"],
             "ports": [node.port() for node in self._nodes],
-            "pcap": str(Path(self._argument["out"]) / "capture.pcapng"),
+            "pcap": str(Path(self._argument["out"]) / CAPTURE),
         }
         emulator = _native.Emulator(json.dumps(config))
         emulator.start()

@@ -9,12 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.trace import NULLABLE, SCHEMAS, Trace
+from rtclab.backend.live.wire import described, entered
+from rtclab.trace import NULLABLE, SCHEMAS, Trace, delay_histogram_table, flow_seconds_table
+
+CAPTURE = "capture.pcapng"
+"""The emulator's capture, in the directory of the trace."""
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
-BINS_PER_MS = 10
-"""The delay histogram has bins of 0.1 ms."""
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -115,18 +117,22 @@ def write_trace(
     argument: Mapping[str, Any],
     recorder: Recorder,
     summary: Mapping[str, Any],
+    addresses: Mapping[str, str],
     failure: str | None,
 ) -> Trace:
     """Writes the trace of a call that has ended.
 
     Args:
+        out: where to; the emulator's capture lies there already.
         argument: see :func:`rtclab.backend.live.session.run_session`.
         summary: what the emulator's ``stop`` returned.
+        addresses: node by IP address.
         failure: why the call failed, None if it did not.
     """
     call, manifest = argument["call"], argument["manifest"]
     flows, duration_ns = list(manifest["flows"]), call["duration_ns"]
-    packets = packets_table(packet_log(summary), flows, recorder.payload_kinds, duration_ns)
+    log = described(packet_log(summary), entered(out / CAPTURE, addresses, summary["epoch_ns"]))
+    packets = packets_table(log, flows, recorder.payload_kinds, duration_ns)
     tables = {name: recorder.table(name) for name in recorder.rows}
     tables["flow_seconds"] = flow_seconds_table(packets, flows, duration_ns)
     tables["delay_histogram"] = delay_histogram_table(packets)
@@ -150,7 +156,7 @@ def lateness_of(summary: Mapping[str, Any]) -> Row:
 
 
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
-    """The emulator's packet log with names in place of codes and nulls in place of -1."""
+    """The emulator's packet log with names in place of codes and nulls in place of -1; ``kind`` is null."""
     names = {
         "from": summary["names"]["nodes"],
         "to": summary["names"]["nodes"],
@@ -162,7 +168,7 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     return codes.with_columns(
         pl.Series(values, dtype=pl.String).gather(codes[column]).alias(column)
         for column, values in names.items()
-    ).with_columns(pl.col("marker").cast(pl.Boolean))
+    ).with_columns(pl.col("marker").cast(pl.Boolean), kind=pl.lit(None, pl.String))
 
 
 def packets_table(
@@ -171,13 +177,13 @@ def packets_table(
     """The table ``packets``: what the participants sent each other during the run, in sending order.
 
     Args:
-        log: the emulator's log, with ``from`` and ``to`` in place of ``flow``.
-        payload_kinds: see :class:`Recorder`.
+        log: the emulator's log with the monitor's ``kind``; ``from`` and ``to`` stand for ``flow``.
+        payload_kinds: see :class:`Recorder`; what it says goes before what the monitor inferred.
         duration_ns: packets that entered the network later do not count.
     """
     kinds = pl.DataFrame(
         [(flow, payload_type, kind) for (flow, payload_type), kind in payload_kinds.items()],
-        schema={"flow": pl.String, "payload_type": SCHEMAS["packets"]["payload_type"], "kind": pl.String},
+        schema={"flow": pl.String, "payload_type": SCHEMAS["packets"]["payload_type"], "said": pl.String},
         orient="row",
     )
     return (
@@ -187,49 +193,7 @@ def packets_table(
         )
         .cast({"payload_type": SCHEMAS["packets"]["payload_type"]})
         .join(kinds, on=["flow", "payload_type"], how="left", maintain_order="left")
+        .with_columns(pl.coalesce("said", "kind").alias("kind"))
         .sort("sent_ns", maintain_order=True)
         .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["packets"].items())
-    )
-
-
-def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns: int) -> pl.DataFrame:
-    """The table ``flow_seconds``: one row per flow and second of the run, also where nothing was sent.
-
-    A packet counts as sent, delivered and dropped each in the second in which that happened; what happened
-    after the end of the run is left out.
-    """
-    seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
-    of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
-    table = seconds.to_frame().join(of_flows, how="cross")
-    delay_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) / NS_PER_MS
-    counted = {
-        "sent_ns": [pl.len().alias("sent_packets"), pl.col("size_bytes").sum().alias("sent_bytes")],
-        "delivered_ns": [
-            pl.len().alias("delivered_packets"),
-            pl.col("size_bytes").sum().alias("delivered_bytes"),
-            delay_ms.min().alias("one_way_delay_min_ms"),
-            delay_ms.mean().alias("one_way_delay_mean_ms"),
-            delay_ms.max().alias("one_way_delay_max_ms"),
-        ],
-        "dropped_ns": [pl.len().alias("dropped_packets")],
-    }
-    for moment, aggregates in counted.items():
-        at_ns = (pl.col(moment) // NS_PER_S * NS_PER_S).alias("at_ns")
-        grouped = packets.drop_nulls(moment).group_by(at_ns, "flow").agg(aggregates)
-        table = table.join(grouped, on=["at_ns", "flow"], how="left", maintain_order="left")
-    return table.with_columns(pl.col("^.*_(packets|bytes)$").fill_null(0)).select(
-        pl.col(column).cast(dtype) for column, dtype in SCHEMAS["flow_seconds"].items()
-    )
-
-
-def delay_histogram_table(packets: pl.DataFrame) -> pl.DataFrame:
-    """The table ``delay_histogram``: delivered packets per flow and 0.1 ms of one-way delay."""
-    ns_per_bin = NS_PER_MS // BINS_PER_MS
-    edge_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) // ns_per_bin / BINS_PER_MS
-    return (
-        packets.drop_nulls("delivered_ns")
-        .group_by("flow", edge_ms.alias("one_way_delay_ms"))
-        .agg(pl.len().alias("packets"))
-        .sort("flow", "one_way_delay_ms")
-        .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["delay_histogram"].items())
     )

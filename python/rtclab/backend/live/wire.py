@@ -1,0 +1,63 @@
+"""The emulator's capture read by the monitor, beside the emulator's own log.
+
+The capture has what was on the wire: when a packet entered, and which stream it belongs to. The log has what
+only the emulator knows: when a packet was due to leave, and where and why one was dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from rtclab import monitor
+
+OF_PACKET = ["from", "to", "sent_ns", "size_bytes", "nth"]
+"""What a packet has in common in log and capture; ``nth`` of several that are alike."""
+
+SEEN = ["protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker"]
+
+
+def entered(capture: Path, addresses: Mapping[str, str], epoch_ns: int) -> pl.DataFrame:
+    """The packets that entered the emulator, from the monitor.
+
+    Args:
+        addresses: node by IP address.
+        epoch_ns: time zero of the run on the clock of the capture.
+
+    Returns ``from``, ``to``, ``sent_ns``, ``size_bytes`` and what the monitor makes of them.
+    """
+    packets = monitor.watch(capture, packets=True)["packets"].filter(pl.col("direction") == "inbound")
+    return packets.select(
+        _node("source", addresses).alias("from"),
+        _node("destination", addresses).alias("to"),
+        (pl.col("at_ns") - epoch_ns).alias("sent_ns"),
+        "size_bytes",
+        *SEEN,
+    ).with_columns(pl.col("marker").cast(pl.Boolean))
+
+
+def _node(column: str, addresses: Mapping[str, str]) -> pl.Expr:
+    address = pl.col(column).str.extract(r"^\[?(.*?)\]?:\d+$")
+    return address.replace_strict(dict(addresses), default=None, return_dtype=pl.String)
+
+
+def described(log: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
+    """The log with the monitor's description of each packet; its own where the capture lacks one."""
+    joined = _numbered(log).join(
+        _numbered(seen).with_columns(captured=True),
+        on=OF_PACKET,
+        how="left",
+        suffix="_seen",
+        maintain_order="left",
+    )
+    captured = pl.col("captured").is_not_null()
+    return joined.with_columns(
+        pl.when(captured).then(f"{name}_seen").otherwise(name).alias(name) for name in SEEN
+    ).select(log.columns)
+
+
+def _numbered(packets: pl.DataFrame) -> pl.DataFrame:
+    alike = [name for name in OF_PACKET if name != "nth"]
+    return packets.with_columns(pl.int_range(pl.len()).over(alike).alias("nth"))

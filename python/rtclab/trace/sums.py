@@ -1,0 +1,57 @@
+"""Tables that follow from the table ``packets``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from rtclab.trace.schema import SCHEMAS
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+BINS_PER_MS = 10
+"""The delay histogram has bins of 0.1 ms."""
+
+
+def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns: int) -> pl.DataFrame:
+    """The table ``flow_seconds``: one row per flow and second of the run, also where nothing was sent.
+
+    A packet counts as sent, delivered and dropped each in the second in which that happened; what happened
+    after the end of the run is left out.
+    """
+    seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
+    of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
+    table = seconds.to_frame().join(of_flows, how="cross")
+    delay_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) / NS_PER_MS
+    counted = {
+        "sent_ns": [pl.len().alias("sent_packets"), pl.col("size_bytes").sum().alias("sent_bytes")],
+        "delivered_ns": [
+            pl.len().alias("delivered_packets"),
+            pl.col("size_bytes").sum().alias("delivered_bytes"),
+            delay_ms.min().alias("one_way_delay_min_ms"),
+            delay_ms.mean().alias("one_way_delay_mean_ms"),
+            delay_ms.max().alias("one_way_delay_max_ms"),
+        ],
+        "dropped_ns": [pl.len().alias("dropped_packets")],
+    }
+    for moment, aggregates in counted.items():
+        at_ns = (pl.col(moment) // NS_PER_S * NS_PER_S).alias("at_ns")
+        grouped = packets.drop_nulls(moment).group_by(at_ns, "flow").agg(aggregates)
+        table = table.join(grouped, on=["at_ns", "flow"], how="left", maintain_order="left")
+    return table.with_columns(pl.col("^.*_(packets|bytes)$").fill_null(0)).select(
+        pl.col(column).cast(dtype) for column, dtype in SCHEMAS["flow_seconds"].items()
+    )
+
+
+def delay_histogram_table(packets: pl.DataFrame) -> pl.DataFrame:
+    """The table ``delay_histogram``: delivered packets per flow and 0.1 ms of one-way delay."""
+    ns_per_bin = NS_PER_MS // BINS_PER_MS
+    edge_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) // ns_per_bin / BINS_PER_MS
+    return (
+        packets.drop_nulls("delivered_ns")
+        .group_by("flow", edge_ms.alias("one_way_delay_ms"))
+        .agg(pl.len().alias("packets"))
+        .sort("flow", "one_way_delay_ms")
+        .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["delay_histogram"].items())
+    )
