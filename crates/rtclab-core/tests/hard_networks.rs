@@ -42,9 +42,10 @@ fn a_call_survives_an_outage_of_five_seconds() {
         "capacity": {"kind": "steps", "steps": [[0, 1000000], [20000000000, 0], [25000000000, 1000000]]}"#;
     let tables = run(&call(link, 60, 1));
     assert_eq!(delivered(&tables, 21, 25), 0);
-    // From 40 s on each direction is back at 60 to 100 % of the link.
+    // From 40 s on each direction is back at half of the link at least: it grows by a packet or less a
+    // round trip once it has been near its capacity.
     let kbps = delivered(&tables, 40, 60) as f64 * 8.0 / 20e3 / 2.0;
-    assert!((600.0..1000.0).contains(&kbps), "{kbps} kbit/s");
+    assert!((500.0..1000.0).contains(&kbps), "{kbps} kbit/s");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod encoder;
 pub mod nack;
+mod overshoot;
 pub mod pacer;
 pub mod playout;
 
