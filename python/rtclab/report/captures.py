@@ -46,12 +46,14 @@ def rates(seen: Tables) -> Plot:
         .then(pl.lit(""))
         .otherwise(pl.format(", {} at {}", "direction", "interface"))
     )
+    looks: dict[str, Look] = {}  # the same stream looks the same wherever it passes
     panels = []
     for way, streams in _largest(ways, "way", "packets"):
-        curves = [
-            _curve(index, _name(row), _stream_rate(seen["seconds"], row["stream"], begin_ns), len(streams))
-            for index, row in enumerate(streams)
-        ]
+        curves = []
+        for row in streams:
+            look = looks.setdefault(_name(row), Look.numbered(len(looks), _name(row)))
+            rate = _stream_rate(seen["seconds"], row["stream"], begin_ns)
+            curves.append(_curve(look, rate, len(streams)))
         panels.append(Panel(way, curves))
     return Plot(
         "rates",
@@ -71,7 +73,7 @@ def rates_at_both(compared: Tables) -> Plot:
             ("at the sender's point", "at the receiver's point"), ("sent_ns", "delivered_ns"), strict=True
         )
         curves = [
-            _curve(index, point, _packet_rate(packets, column), 2)
+            _curve(Look.numbered(index, point), _packet_rate(packets, column), 2)
             for index, (point, column) in enumerate(points)
         ]
         panels.append(Panel(_name(row), curves))
@@ -126,8 +128,8 @@ def _name(stream: dict[str, object]) -> str:
     return f"{stream['kind'] or 'unknown'} {stream['ssrc']:#010x}"
 
 
-def _curve(index: int, label: str, rate: Samples, lines: int) -> Curve:
-    return Curve(Look.numbered(index, label), band([rate], points_per_line(lines)), filled=False)
+def _curve(look: Look, rate: Samples, lines: int) -> Curve:
+    return Curve(look, band([rate], points_per_line(lines)), filled=False)
 
 
 def _stream_rate(seconds: pl.DataFrame, stream: object, begin_ns: int) -> Samples:

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -30,6 +31,8 @@ class Trace:
         self.path = path
         self.manifest: dict[str, Any] = read_json(path / MANIFEST, "trace")
         self._read: dict[str, pl.DataFrame] = {}
+        # Lives as long as the trace in it.
+        self._temporary: TemporaryDirectory[str] | None = None
 
     def __repr__(self) -> str:
         return f"Trace({str(self.path)!r})"
@@ -91,3 +94,46 @@ class Trace:
         finally:
             shutil.rmtree(writing, ignore_errors=True)
         return cls(path)
+
+    @classmethod
+    def from_pcap(
+        cls,
+        sender: Path | str,
+        receiver: Path | str | None = None,
+        *,
+        out: Path | None = None,
+        names: Mapping[str, str] | None = None,
+        sdp: str | None = None,
+        corrected: bool = False,
+    ) -> Trace:
+        """Makes a trace of captures (pcap, pcapng), on which all metrics of rate, delay and loss work.
+
+        ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled, the other tables empty. With both
+        captures there are RTP packets only. One capture has rates and losses, but no delays, unless it saw
+        packets come in and go out again, as the emulator's does.
+
+        Args:
+            sender: capture nearer to the sender, or the only one.
+            receiver: capture nearer to the receiver.
+            out: directory of the trace; a temporary one, gone with the trace, if not given.
+            names: participants by address (``10.0.0.1``) or address and port (``10.0.0.1:5004``); flows are
+                named after them, else after addresses and ports.
+            sdp: session descriptions that tell codecs.
+            corrected: take the estimated difference of the two clocks off; else delays are as they are.
+
+        Raises:
+            BadInput: a capture cannot be read.
+            TraceError: nothing was captured.
+        """
+        from rtclab.trace.pcap import from_one, from_two
+
+        if receiver is None:
+            captured = from_one(Path(sender), names or {}, sdp)
+        else:
+            captured = from_two(Path(sender), Path(receiver), names or {}, sdp, corrected=corrected)
+        if out is not None:
+            return cls.write(out, captured.tables, captured.manifest)
+        temporary = TemporaryDirectory(prefix="rtclab-trace-")
+        made = cls.write(Path(temporary.name), captured.tables, captured.manifest)
+        made._temporary = temporary
+        return made
