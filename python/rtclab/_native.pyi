@@ -118,20 +118,21 @@ def monitor_compare(
     Without ``path_b`` the points are the two directions of one capture that tells them apart (that of the
     emulator does): A is ``inbound``, B is ``outbound``, and the clock is the same.
 
+    Both captures are read twice, so neither can be standard input; ``on_progress`` counts all that is read.
     Delays are signed and on the captures' clocks; ``corrected_…`` have the estimate of table ``clock`` taken
-    off.
+    off. Sent is where a stream passes first, by its direction.
 
     - ``streams``: stream, ssrc, payload_type, kind?, kind_origin?, codec?, clock_rate?, source_a,
       destination_a, source_b, destination_b, direction (``a->b``, ``b->a``), packets_a, packets_b, bytes_a,
       bytes_b, rate_mean_a_bps?, rate_sd_a_bps?, rate_mean_b_bps?, rate_sd_b_bps?, jitter_a_ms?,
-      jitter_b_ms?, matched, lost (seen before but not after, while both captures ran), added (the other way
-      round: duplicates made between), outside (seen while only one capture ran), first_ns,
+      jitter_b_ms?, matched, lost (sent, not delivered), added (delivered, not sent: duplicates made between),
+      outside (sent while the other capture did not run), first_ns,
       one_way_delay_{mean,sd,min,p50,p95,p99,max}_ms?,
       corrected_one_way_delay_{mean,sd,min,p50,p95,p99,max}_ms?
     - ``delay_histogram``: stream, one_way_delay_ms (lower edge of a bin of 0.1 ms), packets
-    - ``clock``: one row: method (``same clock``, ``both directions``, ``one direction``, ``none``),
-      offset_ms? (of B against A, an estimate), drift_ppm?, at_ns (A's time that the offset holds at),
-      residual_ms?
+    - ``clock``: one row, an estimate: method (``same clock``, ``both directions``, ``one direction``,
+      ``none``), at_ns (A's time), offset_ms? (B's clock less A's at that time), offset_error_ms? (half of the
+      smallest round-trip time: it is not off by more), drift_ppm? (what B's clock gains)
     - ``notes``: note, count?
     - ``packets`` if asked for: stream, kind?, ssrc, payload_type, seq, rtp_timestamp, marker, size_bytes,
       sent_ns?, delivered_ns? (null where not seen, each on its own clock), one_way_delay_ms?

@@ -11,6 +11,7 @@ mod sim;
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
+    m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
     m.add_class::<emulator::Emulator>()?;
     m.add("CONGESTION_CONTROLS", rtclab_core::cc::NAMES.to_vec())?;
     Ok(())

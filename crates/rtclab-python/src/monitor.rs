@@ -1,9 +1,10 @@
-//! `monitor`: a capture in, tables out as arrays.
+//! `monitor` and `monitor_compare`: captures in, tables out as arrays.
 
 use crate::sim::table_columns;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rtclab_core::monitor::compare::{CompareError, Points, Side, compare};
 use rtclab_core::monitor::{CaptureError, CaptureReader, Monitor, MonitorConfig, Sdp, Tables};
 use std::fs::File;
 use std::io::Read;
@@ -22,15 +23,49 @@ pub(crate) fn monitor<'py>(
     max_streams: usize,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let config = MonitorConfig { sdp: sdp.map(Sdp::parse).unwrap_or_default(), packets, seconds, max_streams };
+    let config = MonitorConfig {
+        sdp: sdp.map(Sdp::parse).unwrap_or_default(),
+        packets,
+        seconds,
+        max_streams,
+    };
     let tables = py.detach(|| {
         let mut reader = open(path)?;
         let mut monitor = Monitor::new(config);
         let mut raised = None;
-        let progress = |bytes: u64| report(on_progress.as_ref(), bytes).map_err(|e| raised = Some(e)).is_ok();
+        let progress =
+            |bytes: u64| report(on_progress.as_ref(), bytes).map_err(|e| raised = Some(e)).is_ok();
         monitor.watch(&mut reader, progress).map_err(|error| to_python(path, error))?;
         raised.map_or(Ok(()), Err)?;
         Ok::<_, PyErr>(monitor.tables(reader.interfaces(), &reader.faults()))
+    })?;
+    to_dict(py, tables)
+}
+
+/// Follows packets from one capture to another, or from one direction of a capture to the other.
+#[pyfunction]
+#[pyo3(signature = (path_a, path_b=None, *, sdp=None, packets=false, max_streams=10_000, on_progress=None))]
+pub(crate) fn monitor_compare<'py>(
+    py: Python<'py>,
+    path_a: &str,
+    path_b: Option<&str>,
+    sdp: Option<&str>,
+    packets: bool,
+    max_streams: usize,
+    on_progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let sdp = sdp.map(Sdp::parse).unwrap_or_default();
+    let config = MonitorConfig { sdp, packets, seconds: false, max_streams };
+    let points = if path_b.is_some() { Points::TwoCaptures } else { Points::Directions };
+    let path = |side| if side == Side::A { path_a } else { path_b.unwrap_or(path_a) };
+    let tables = py.detach(|| {
+        let mut open = |side| CaptureReader::new(File::open(path(side))?);
+        let mut raised = None;
+        let mut progress =
+            |bytes| report(on_progress.as_ref(), bytes).map_err(|e| raised = Some(e)).is_ok();
+        let compared = compare(points, &config, &mut open, &mut progress);
+        raised.map_or(Ok(()), Err)?;
+        compared.map_err(|CompareError(side, error)| to_python(path(side), error))
     })?;
     to_dict(py, tables)
 }

@@ -62,7 +62,12 @@ fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
     let inner = &inner[..inner.len().min(len as usize)];
     let protocol = protocol(inner);
     let relay = Some(Relay::Channel(number));
-    (protocol != Protocol::Other).then_some(Content { protocol, relay, bytes: inner, wire_bytes: len })
+    (protocol != Protocol::Other).then_some(Content {
+        protocol,
+        relay,
+        bytes: inner,
+        wire_bytes: len,
+    })
 }
 
 /// Send and Data indications; `None` for any other message.
@@ -121,7 +126,11 @@ pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, u16, &[u8])
 /// What begins in a TCP segment: frames of RFC 4571, or STUN and ChannelData of TURN over TCP.
 ///
 /// Segments are not put together again: what does not begin a frame is [`Protocol::Other`].
-pub fn demultiplex_segment(mut bytes: &[u8], mut wire_bytes: u32, found: &mut dyn FnMut(Content<'_>)) {
+pub fn demultiplex_segment(
+    mut bytes: &[u8],
+    mut wire_bytes: u32,
+    found: &mut dyn FnMut(Content<'_>),
+) {
     while !bytes.is_empty() {
         let Some((content, len)) = tcp_frame(bytes, wire_bytes) else { break };
         found(content);
@@ -175,7 +184,10 @@ mod tests {
     fn a_channel_cut_by_the_capture_keeps_its_length_and_one_that_lies_is_other() {
         let bytes = channel_data(0x4000, 1000, &RTP);
         let content = demultiplex(&bytes, 1004);
-        assert_eq!((content.protocol, content.wire_bytes, content.bytes), (Protocol::Rtp, 1000, &RTP[..]));
+        assert_eq!(
+            (content.protocol, content.wire_bytes, content.bytes),
+            (Protocol::Rtp, 1000, &RTP[..])
+        );
         assert_eq!(demultiplex(&bytes, 1003).protocol, Protocol::Other);
     }
 
@@ -204,7 +216,9 @@ mod tests {
 
     fn segment(bytes: &[u8], wire_bytes: u32) -> Vec<(Protocol, Option<Relay>, u32)> {
         let mut found = Vec::new();
-        demultiplex_segment(bytes, wire_bytes, &mut |c| found.push((c.protocol, c.relay, c.wire_bytes)));
+        demultiplex_segment(bytes, wire_bytes, &mut |c| {
+            found.push((c.protocol, c.relay, c.wire_bytes))
+        });
         found
     }
 

@@ -92,10 +92,14 @@ fn transport_wide(body: &[u8]) -> Figures {
                 let run = u64::from(chunk & 0x1FFF).min(left);
                 (run, if chunk >> 13 & 3 == 0 { run } else { 0 })
             }
-            (_, 0) => (left.min(14), (0..left.min(14)).filter(|i| chunk >> (13 - i) & 1 == 0).count() as u64),
-            (_, _) => {
-                (left.min(7), (0..left.min(7)).filter(|i| chunk >> (12 - 2 * i) & 3 == 0).count() as u64)
-            }
+            (_, 0) => (
+                left.min(14),
+                (0..left.min(14)).filter(|i| chunk >> (13 - i) & 1 == 0).count() as u64,
+            ),
+            (_, _) => (
+                left.min(7),
+                (0..left.min(7)).filter(|i| chunk >> (12 - 2 * i) & 3 == 0).count() as u64,
+            ),
         };
         figures.items += covered;
         figures.lost += lost;
@@ -119,7 +123,9 @@ fn congestion_control(mut body: &[u8]) -> Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtp::rtcp::{Arrival, ArrivalOffset, CongestionFeedback, Ecn, StreamArrivals, TransportFeedback};
+    use crate::rtp::rtcp::{
+        Arrival, ArrivalOffset, CongestionFeedback, Ecn, StreamArrivals, TransportFeedback,
+    };
     use crate::units::Time;
 
     fn figures(kind: &str, packet: &RtcpPacket) -> (u64, u64) {
@@ -146,7 +152,8 @@ mod tests {
     #[test]
     fn a_report_of_65535_lost_packets_in_a_few_bytes_is_counted_and_cut_at_its_chunks() {
         // Base 0, 65535 packets, runs of 8191 "not received": eight cover 65528.
-        let mut packet = vec![0x8F, 205, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0];
+        let mut packet =
+            vec![0x8F, 205, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0];
         (0..8).for_each(|_| packet.extend_from_slice(&[0x1F, 0xFF]));
         let counted = Figures::of("TWCC", &packet);
         assert_eq!((counted.items, counted.lost), (65_528, 65_528));

@@ -107,7 +107,9 @@ impl Flow {
     /// Packets that are none of what is counted; for TCP segments, those without a frame's beginning.
     pub(crate) fn other(&self) -> u64 {
         match self.transport {
-            Transport::Udp => self.packets.saturating_sub(self.stun + self.dtls + self.rtp + self.rtcp),
+            Transport::Udp => {
+                self.packets.saturating_sub(self.stun + self.dtls + self.rtp + self.rtcp)
+            }
             Transport::Tcp => self.packets.saturating_sub(self.frames),
         }
     }
@@ -131,6 +133,21 @@ fn number(address: IpAddr) -> u128 {
 }
 
 impl Flows {
+    fn key(point: Point, datagram: &Datagram<'_>) -> Key {
+        Key {
+            source: number(datagram.source.ip()),
+            destination: number(datagram.destination.ip()),
+            ports: u32::from(datagram.source.port()) << 16 | u32::from(datagram.destination.port()),
+            tcp: datagram.transport == Transport::Tcp,
+            point,
+        }
+    }
+
+    /// The index of a packet's flow, if it has been seen.
+    pub(crate) fn known(&self, point: Point, datagram: &Datagram<'_>) -> Option<u32> {
+        self.index.get(&Self::key(point, datagram)).copied()
+    }
+
     /// Counts a packet; gives its flow's index, `None` above the limit.
     #[inline]
     pub(crate) fn receive(
@@ -140,13 +157,7 @@ impl Flows {
         datagram: &Datagram<'_>,
         sdp: &Sdp,
     ) -> Option<u32> {
-        let key = Key {
-            source: number(datagram.source.ip()),
-            destination: number(datagram.destination.ip()),
-            ports: u32::from(datagram.source.port()) << 16 | u32::from(datagram.destination.port()),
-            tcp: datagram.transport == Transport::Tcp,
-            point,
-        };
+        let key = Self::key(point, datagram);
         let index = match self.last {
             Some((last, index)) if last == key => index,
             _ => self.find(key, at_ns, datagram, sdp)?,

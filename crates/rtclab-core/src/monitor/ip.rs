@@ -134,7 +134,8 @@ mod tests {
     /// With `options` and the flags and offset of fragments.
     fn ipv4(options: &[u8], fragment: [u8; 2], protocol: u8, payload: &[u8]) -> Vec<u8> {
         let header_bytes = 20 + options.len();
-        let mut bytes = vec![0x40 | (header_bytes / 4) as u8, 0, 0, (header_bytes + payload.len()) as u8];
+        let mut bytes =
+            vec![0x40 | (header_bytes / 4) as u8, 0, 0, (header_bytes + payload.len()) as u8];
         bytes.extend_from_slice(&[0, 0, fragment[0], fragment[1], 64, protocol, 0, 0]);
         bytes.extend_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2]);
         bytes.extend_from_slice(options);
@@ -172,11 +173,15 @@ mod tests {
     #[test]
     fn extension_headers_of_ipv6_are_passed() {
         // Hop-by-hop options and destination options of 8 bytes each.
-        let rest = [&[60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0][..], &udp(b"media")].concat();
+        let rest =
+            [&[60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0][..], &udp(b"media")].concat();
         let bytes = ipv6(0, &rest);
         let found = datagram(&bytes);
         assert_eq!(found.source, "[::1]:5000".parse().unwrap());
-        assert_eq!((found.payload, found.payload_bytes, found.ip_bytes), (&b"media"[..], 5, 40 + 16 + 13));
+        assert_eq!(
+            (found.payload, found.payload_bytes, found.ip_bytes),
+            (&b"media"[..], 5, 40 + 16 + 13)
+        );
     }
 
     #[test]
@@ -196,7 +201,10 @@ mod tests {
         assert!(fragment);
         match content {
             IpContent::Datagram(found) => {
-                assert_eq!((found.payload_bytes, found.ip_bytes, found.payload.len()), (192, 44, 16));
+                assert_eq!(
+                    (found.payload_bytes, found.ip_bytes, found.payload.len()),
+                    (192, 44, 16)
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -219,12 +227,16 @@ mod tests {
 
     #[test]
     fn tcp_is_found_and_icmp_is_other() {
-        let mut tcp = vec![0x13, 0x88, 0x13, 0x89, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0];
+        let mut tcp =
+            vec![0x13, 0x88, 0x13, 0x89, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0];
         tcp.extend_from_slice(&[1, 1, 1, 1]); // four options of one byte
         tcp.extend_from_slice(b"framed");
         let bytes = ipv4(&[], [0, 0], 6, &tcp);
         let found = datagram(&bytes);
-        assert_eq!((found.transport, found.payload, found.payload_bytes), (Transport::Tcp, &b"framed"[..], 6));
+        assert_eq!(
+            (found.transport, found.payload, found.payload_bytes),
+            (Transport::Tcp, &b"framed"[..], 6)
+        );
         assert_eq!(parse(&packet(&ipv4(&[], [0, 0], 1, &[0; 8]))), (IpContent::Other, false));
     }
 }

@@ -1,6 +1,7 @@
 //! The same stream at several places of a capture: both legs of a relayed call, or two interfaces.
 
-use super::stream::{Anchor, Stream};
+use super::stream::Stream;
+use super::stream::sketch::PacketName;
 use std::collections::HashMap;
 
 /// For each stream the first one that carries the same packets; `None` for the first itself.
@@ -9,15 +10,16 @@ use std::collections::HashMap;
 pub(crate) fn first_legs(streams: &[Stream]) -> Vec<Option<u32>> {
     let mut order: Vec<u32> = (0..streams.len() as u32).collect();
     order.sort_by_key(|number| streams[*number as usize].first_ns);
-    let mut carriers: HashMap<(u32, Anchor), u32> = HashMap::new();
+    let mut carriers: HashMap<(u32, PacketName), u32> = HashMap::new();
     let mut legs = vec![None; streams.len()];
     for number in order {
         let stream = &streams[number as usize];
-        let known = stream.anchors().find_map(|anchor| carriers.get(&(stream.ssrc, *anchor)));
-        legs[number as usize] = known.copied();
-        let first = known.copied().unwrap_or(number);
-        for anchor in stream.anchors() {
-            carriers.entry((stream.ssrc, *anchor)).or_insert(first);
+        let names = || stream.sketch.packets().map(|(name, _)| (stream.ssrc, name));
+        let known = names().find_map(|name| carriers.get(&name).copied());
+        legs[number as usize] = known;
+        let first = known.unwrap_or(number);
+        for name in names() {
+            carriers.entry(name).or_insert(first);
         }
     }
     legs

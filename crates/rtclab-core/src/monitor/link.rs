@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn cooked_captures_tell_the_direction_and_the_second_version_the_device() {
-        let sll = |kind| found(link_type::LINUX_SLL, &[[0, kind].as_slice(), &[0; 12], &[8, 0]].concat());
+        let sll =
+            |kind| found(link_type::LINUX_SLL, &[[0, kind].as_slice(), &[0; 12], &[8, 0]].concat());
         assert_eq!(sll(0), Some((Some(Direction::Inbound), 0)));
         assert_eq!(sll(4), Some((Some(Direction::Outbound), 0)));
         let head = [0x86, 0xDD, 0, 0, 0, 1, 0, 2, 0, 1, 4, 6];

@@ -35,8 +35,9 @@ pub use capture::{CaptureError, CaptureFaults, CaptureReader, Direction, Frame, 
 pub use sdp::Sdp;
 
 use crate::record::Table;
-use crate::rtp::Protocol;
+use crate::rtp::extension::Elements;
 use crate::rtp::header::{FIXED_BYTES, parse_raw};
+use crate::rtp::{Protocol, RtpHeader};
 use demux::{Content, demultiplex, demultiplex_segment};
 use flow::{Flows, Point};
 use ip::{Datagram, IpContent, Transport};
@@ -47,7 +48,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use stream::rate::Second;
 use stream::sequence::Order;
-use stream::{Received, RtpSeen, Stream};
+use stream::{RtpSeen, Stream};
 use stun_log::StunLog;
 
 /// What to look for and what to keep.
@@ -114,9 +115,6 @@ pub struct Monitor {
     rows: PacketRows,
 }
 
-/// Called for every packet of a believed stream: its number, the packet, what it was to the stream.
-type RtpSink<'a> = &'a mut dyn FnMut(u32, &RtpSeen, &Received);
-
 /// Where a datagram was seen and to which flow it belongs.
 #[derive(Clone, Copy)]
 struct Place {
@@ -158,7 +156,9 @@ impl Monitor {
         const FRAMES_PER_PROGRESS: u64 = 100_000;
         while let Some(frame) = reader.next_frame()? {
             self.handle_frame(&frame);
-            if self.counts.frames.is_multiple_of(FRAMES_PER_PROGRESS) && !progress(reader.bytes_read()) {
+            if self.counts.frames.is_multiple_of(FRAMES_PER_PROGRESS)
+                && !progress(reader.bytes_read())
+            {
                 break;
             }
         }
@@ -168,10 +168,6 @@ impl Monitor {
     /// Takes the next frame. Frames of one interface come in the order of their time.
     #[inline]
     pub fn handle_frame(&mut self, frame: &Frame<'_>) {
-        self.handle(frame, &mut |_, _, _| {});
-    }
-
-    fn handle(&mut self, frame: &Frame<'_>, sink: RtpSink<'_>) {
         self.counts.frames += 1;
         self.begin_ns.get_or_insert(frame.at_ns);
         let Some(packet) = link::ip_packet(frame) else {
@@ -185,8 +181,7 @@ impl Monitor {
             IpContent::Other => return self.counts.other_transport += 1,
             IpContent::Malformed => return self.counts.malformed += 1,
         };
-        let point =
-            Point { interface: frame.interface, device: packet.device, direction: packet.direction };
+        let point = point_of(frame, &packet);
         let found = self.flows.receive(frame.at_ns, point, &datagram, &self.config.sdp);
         let Some(flow) = found else { return };
         self.flows.list[flow as usize].fragments += u64::from(fragment);
@@ -194,19 +189,19 @@ impl Monitor {
         match datagram.transport {
             Transport::Udp => {
                 let content = demultiplex(datagram.payload, datagram.payload_bytes);
-                self.content(place, &datagram, datagram.ip_bytes, &content, sink);
+                self.content(place, &datagram, datagram.ip_bytes, &content);
             }
-            Transport::Tcp => self.segment(place, &datagram, sink),
+            Transport::Tcp => self.segment(place, &datagram),
         }
     }
 
     /// A segment's IP and TCP headers count for its first frame.
-    fn segment(&mut self, place: Place, datagram: &Datagram<'_>, sink: RtpSink<'_>) {
+    fn segment(&mut self, place: Place, datagram: &Datagram<'_>) {
         let mut ip_bytes = datagram.ip_bytes - datagram.payload_bytes.min(datagram.ip_bytes);
         let mut frames = 0;
         demultiplex_segment(datagram.payload, datagram.payload_bytes, &mut |content| {
             frames += 1;
-            self.content(place, datagram, ip_bytes + content.wire_bytes, &content, sink);
+            self.content(place, datagram, ip_bytes + content.wire_bytes, &content);
             ip_bytes = 0;
         });
         if frames > 0 {
@@ -224,10 +219,9 @@ impl Monitor {
         datagram: &Datagram<'_>,
         ip_bytes: u32,
         content: &Content<'_>,
-        sink: RtpSink<'_>,
     ) {
         if content.protocol == Protocol::Rtp {
-            return self.rtp(place, ip_bytes, content, sink);
+            return self.rtp(place, ip_bytes, content);
         }
         let mut protocol = content.protocol;
         match protocol {
@@ -240,7 +234,9 @@ impl Monitor {
             }
             Protocol::Stun => {
                 let ends = (datagram.source, datagram.destination);
-                if let Some((flow, rtt_ns)) = self.stun.receive((place.flow, place.at_ns), ends, content.bytes) {
+                if let Some((flow, rtt_ns)) =
+                    self.stun.receive((place.flow, place.at_ns), ends, content.bytes)
+                {
                     self.flows.list[flow as usize].stun_rtt.add(rtt_ns);
                 }
             }
@@ -254,7 +250,7 @@ impl Monitor {
     }
 
     #[inline]
-    fn rtp(&mut self, place: Place, ip_bytes: u32, content: &Content<'_>, sink: RtpSink<'_>) {
+    fn rtp(&mut self, place: Place, ip_bytes: u32, content: &Content<'_>) {
         let relayed = content.relay.is_some();
         let mut row = 0;
         if self.config.packets {
@@ -263,28 +259,20 @@ impl Monitor {
         let Some(mut packet) = self.rtp_header(place, ip_bytes, content) else { return };
         packet.row = row;
         if let Some(stream) = self.stream_index.get(&(place.flow, packet.ssrc)) {
-            self.receive(*stream, &packet, sink);
+            self.receive(*stream, &packet);
         } else if let Some(packets) = self.probation.receive(place.flow, &packet) {
-            self.admit(place.flow, &packets, sink);
+            self.admit(place.flow, &packets);
         }
     }
 
-    /// The header; its extensions only as far as the capture has kept them.
     #[inline]
-    fn rtp_header(&mut self, place: Place, ip_bytes: u32, content: &Content<'_>) -> Option<RtpSeen> {
-        let bytes = content.bytes;
-        let complete = bytes.len() >= content.wire_bytes as usize;
-        let (header, elements, header_bytes) = match parse_raw(bytes) {
-            Ok(parsed) => parsed,
-            Err(_) if complete => return None,
-            Err(_) => {
-                let mut fixed = *bytes.first_chunk::<FIXED_BYTES>()?;
-                let sources = usize::from(fixed[0] & 15) * 4;
-                fixed[0] &= 0xE0; // neither sources nor extensions
-                let (header, ..) = parse_raw(&fixed).ok()?;
-                (header, Default::default(), FIXED_BYTES + sources)
-            }
-        };
+    fn rtp_header(
+        &mut self,
+        place: Place,
+        ip_bytes: u32,
+        content: &Content<'_>,
+    ) -> Option<RtpSeen> {
+        let (header, elements, header_bytes) = parse_rtp(content)?;
         let flow = &mut self.flows.list[place.flow as usize];
         Some(RtpSeen {
             at_ns: place.at_ns,
@@ -302,7 +290,24 @@ impl Monitor {
         })
     }
 
-    fn admit(&mut self, flow: u32, packets: &[RtpSeen], sink: RtpSink<'_>) {
+    /// The stream that a frame belongs to, among those known by now, and its packet; changes nothing.
+    pub(crate) fn identify(&self, frame: &Frame<'_>) -> Option<(u32, Identified)> {
+        let packet = link::ip_packet(frame)?;
+        let (IpContent::Datagram(datagram), _) = ip::parse(&packet) else { return None };
+        if datagram.transport != Transport::Udp {
+            return None;
+        }
+        let content = demultiplex(datagram.payload, datagram.payload_bytes);
+        if content.protocol != Protocol::Rtp {
+            return None;
+        }
+        let (header, ..) = parse_rtp(&content)?;
+        let flow = self.flows.known(point_of(frame, &packet), &datagram)?;
+        let stream = self.stream_index.get(&(flow, header.ssrc))?;
+        Some((*stream, Identified { at_ns: frame.at_ns, header, ip_bytes: datagram.ip_bytes }))
+    }
+
+    fn admit(&mut self, flow: u32, packets: &[RtpSeen]) {
         if self.streams.len() >= self.config.max_streams {
             self.counts.streams_over_limit += packets.len() as u64;
             return;
@@ -311,11 +316,11 @@ impl Monitor {
         let begin_ns = self.begin_ns.unwrap_or_default();
         self.streams.push(Stream::new(flow, &packets[0], begin_ns, &self.config.sdp));
         self.stream_index.insert((flow, packets[0].ssrc), number);
-        packets.iter().for_each(|packet| self.receive(number, packet, sink));
+        packets.iter().for_each(|packet| self.receive(number, packet));
     }
 
     #[inline]
-    fn receive(&mut self, number: u32, packet: &RtpSeen, sink: RtpSink<'_>) {
+    fn receive(&mut self, number: u32, packet: &RtpSeen) {
         let stream = &mut self.streams[number as usize];
         let received = stream.receive(packet, self.begin_ns.unwrap_or_default());
         if received.order == Order::Stray {
@@ -329,7 +334,35 @@ impl Monitor {
         if self.config.packets {
             self.rows.set_rtp(number, packet, &received);
         }
-        sink(number, packet, &received);
+    }
+}
+
+/// A packet of a stream that is known already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identified {
+    pub(crate) at_ns: i64,
+    pub(crate) header: RtpHeader,
+    pub(crate) ip_bytes: u32,
+}
+
+fn point_of(frame: &Frame<'_>, packet: &link::LinkPacket<'_>) -> Point {
+    Point { interface: frame.interface, device: packet.device, direction: packet.direction }
+}
+
+/// The header, its extensions as far as the capture has kept them, and its length.
+#[inline]
+fn parse_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
+    let bytes = content.bytes;
+    match parse_raw(bytes) {
+        Ok(parsed) => Some(parsed),
+        Err(_) if bytes.len() >= content.wire_bytes as usize => None,
+        Err(_) => {
+            let mut fixed = *bytes.first_chunk::<FIXED_BYTES>()?;
+            let sources = usize::from(fixed[0] & 15) * 4;
+            fixed[0] &= 0xE0; // neither sources nor extensions
+            let (header, ..) = parse_raw(&fixed).ok()?;
+            Some((header, Elements::default(), FIXED_BYTES + sources))
+        }
     }
 }
 

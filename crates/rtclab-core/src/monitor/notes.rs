@@ -23,7 +23,10 @@ impl Monitor {
         count("later fragments of IP packets, not reassembled", counts.later_fragments);
         let tcp = self.flows.list.iter().filter(|flow| flow.transport == Transport::Tcp);
         count("TCP segments, not reassembled", tcp.map(|flow| flow.packets).sum());
-        count("RTP packets far from their stream's sequence numbers, not counted", counts.stray_packets);
+        count(
+            "RTP packets far from their stream's sequence numbers, not counted",
+            counts.stray_packets,
+        );
         count("packets of RTP streams above the limit of streams", counts.streams_over_limit);
         count("packets of flows above the limit of flows", self.flows.packets_over_limit);
         count("RTP sources forgotten before a second packet came", self.probation.forgotten);
@@ -33,7 +36,10 @@ impl Monitor {
         count("records of the capture above 1 MiB, skipped", faults.oversized);
         count("packets of interfaces that the capture does not describe", faults.unknown_interface);
         if counts.streams_over_limit > 0 {
-            notes.push((format!("only the first {} streams are shown", self.config.max_streams), None));
+            notes.push((
+                format!("only the first {} streams are shown", self.config.max_streams),
+                None,
+            ));
         }
         if self.flows.packets_over_limit > 0 {
             notes.push((format!("only the first {MAX_FLOWS} flows are shown"), None));
@@ -42,7 +48,10 @@ impl Monitor {
             notes.push(("the capture ends within a record".to_owned(), None));
         }
         if let Some(offset) = faults.corrupt_at {
-            notes.push((format!("the capture is corrupt at byte {offset}; what follows was not read"), None));
+            notes.push((
+                format!("the capture is corrupt at byte {offset}; what follows was not read"),
+                None,
+            ));
         }
         Columns::new("notes", &notes)
             .text("note", texts, |(text, _)| Some(text.clone()))

@@ -28,7 +28,13 @@ pub(crate) struct PacketRows {
 
 impl PacketRows {
     /// Adds a packet that is no RTP, or not yet; gives its row.
-    pub(crate) fn push(&mut self, (at_ns, flow): (i64, u32), size: u32, protocol: Protocol, relayed: bool) -> usize {
+    pub(crate) fn push(
+        &mut self,
+        (at_ns, flow): (i64, u32),
+        size: u32,
+        protocol: Protocol,
+        relayed: bool,
+    ) -> usize {
         self.at_ns.push(at_ns);
         self.flow.push(flow.into());
         self.size_bytes.push(size.into());
@@ -63,7 +69,8 @@ impl PacketRows {
         self.rtp_timestamp[row] = packet.timestamp.into();
         self.marker[row] = packet.marker.into();
         self.transport_seq[row] = packet.extensions.transport_sequence.map_or(NO_INT, i64::from);
-        self.abs_send_time[row] = packet.extensions.abs_send_time.map_or(NO_INT, |t| t.bits().into());
+        self.abs_send_time[row] =
+            packet.extensions.abs_send_time.map_or(NO_INT, |t| t.bits().into());
         self.relative_delay_ms[row] = received.relative_delay_ms.unwrap_or(f64::NAN);
     }
 

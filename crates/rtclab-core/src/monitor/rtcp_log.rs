@@ -117,7 +117,13 @@ impl RtcpLog {
         }
     }
 
-    fn count(&mut self, seen: Seen, packet: &[u8], kind: &'static str, add: impl FnOnce(&mut KindCount)) {
+    fn count(
+        &mut self,
+        seen: Seen,
+        packet: &[u8],
+        kind: &'static str,
+        add: impl FnOnce(&mut KindCount),
+    ) {
         let sender = packet.get(4..8).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
         let key = KindKey { flow: seen.flow, sender, kind };
         if self.kinds.len() >= MAX_ROWS && !self.kinds.contains_key(&key) {
@@ -240,7 +246,10 @@ mod tests {
         assert!(receive(&mut log, 5_000, &bytes(&[sender_report()])));
         assert!(receive(&mut log, 5_600, &bytes(&[receiver_report(0.5)])));
         let reports = log.reports[&ReportKey { flow: 1, reporter: 9, ssrc: 7 }];
-        assert_eq!((reports.count, reports.last.cumulative_lost, reports.fraction_lost_max), (1, 12, 64));
+        assert_eq!(
+            (reports.count, reports.last.cumulative_lost, reports.fraction_lost_max),
+            (1, 12, 64)
+        );
         assert_eq!(reports.rtt.mean_ns(), Some(100_000_000.0)); // 600 ms less 500 ms
     }
 
@@ -259,7 +268,11 @@ mod tests {
     #[test]
     fn every_packet_of_a_compound_in_clear_is_counted() {
         let mut log = RtcpLog::default();
-        let nack = RtcpPacket::Nack(crate::rtp::rtcp::Nack { sender_ssrc: 7, media_ssrc: 9, lost: vec![1, 2, 40] });
+        let nack = RtcpPacket::Nack(crate::rtp::rtcp::Nack {
+            sender_ssrc: 7,
+            media_ssrc: 9,
+            lost: vec![1, 2, 40],
+        });
         assert!(receive(&mut log, 0, &bytes(&[sender_report(), nack])));
         let count = |kind| log.kinds[&KindKey { flow: 1, sender: 7, kind }];
         assert_eq!((count("SR").packets, count("SR").encrypted), (1, 0));

@@ -71,7 +71,12 @@ impl StunLog {
         self.pending.insert(id, request);
     }
 
-    fn bind(&mut self, (client, server): (SocketAddr, SocketAddr), header: &StunHeader, bytes: &[u8]) {
+    fn bind(
+        &mut self,
+        (client, server): (SocketAddr, SocketAddr),
+        header: &StunHeader,
+        bytes: &[u8],
+    ) {
         let value = |wanted| attributes(bytes).find(|(kind, ..)| *kind == wanted).map(|a| a.2);
         let Some([high, low, ..]) = value(attribute::CHANNEL_NUMBER) else { return };
         let Some(peer) = value(attribute::XOR_PEER_ADDRESS) else { return };
@@ -126,7 +131,10 @@ mod tests {
         for id in 0..=MAX_PENDING as u32 {
             log.receive((0, i64::from(id)), ends(), &message([0, 1], id, &[]));
         }
-        assert_eq!((log.forgotten, log.pending.len(), log.order.len()), (1, MAX_PENDING, MAX_PENDING));
+        assert_eq!(
+            (log.forgotten, log.pending.len(), log.order.len()),
+            (1, MAX_PENDING, MAX_PENDING)
+        );
         assert_eq!(log.receive((1, 5_000), ends(), &message([1, 1], 0, &[])), None);
         assert_eq!(log.receive((1, 5_000), ends(), &message([1, 1], 1, &[])), Some((0, 4_999)));
     }

@@ -132,9 +132,15 @@ impl Monitor {
             .int("abs_send_time_id", |r| id_of(r.flow.extensions.abs_send_time))
             .text("abs_send_time_origin", texts, |r| origin_of(r.flow.extensions.abs_send_time))
             .int("transport_seq_id", |r| id_of(r.flow.extensions.transport_sequence))
-            .text("transport_seq_origin", texts, |r| origin_of(r.flow.extensions.transport_sequence))
-            .float("delay_above_min_mean_ms", |r| r.stream.delay.as_ref().map(|d| d.mean_above_min_ms()))
-            .float("delay_above_min_max_ms", |r| r.stream.delay.as_ref().map(|d| d.max_above_min_ms()))
+            .text("transport_seq_origin", texts, |r| {
+                origin_of(r.flow.extensions.transport_sequence)
+            })
+            .float("delay_above_min_mean_ms", |r| {
+                r.stream.delay.as_ref().map(|d| d.mean_above_min_ms())
+            })
+            .float("delay_above_min_max_ms", |r| {
+                r.stream.delay.as_ref().map(|d| d.max_above_min_ms())
+            })
             .table()
     }
 
@@ -174,14 +180,19 @@ impl Monitor {
             .int("fragments", |(_, f)| f.fragments as i64)
             .int("streams", |(number, _)| streams[*number])
             .int("stun_rtt_count", |(_, f)| f.stun_rtt.count as i64)
-            .float("stun_rtt_min_ms", |(_, f)| (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.min_ns as f64)))
+            .float("stun_rtt_min_ms", |(_, f)| {
+                (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.min_ns as f64))
+            })
             .float("stun_rtt_mean_ms", |(_, f)| f.stun_rtt.mean_ns().map(ms))
-            .float("stun_rtt_max_ms", |(_, f)| (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.max_ns as f64)))
+            .float("stun_rtt_max_ms", |(_, f)| {
+                (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.max_ns as f64))
+            })
             .table()
     }
 
     fn rtcp_table(&self, texts: &mut Texts) -> Table {
-        let mut rows: Vec<(KindKey, KindCount)> = self.rtcp.kinds.iter().map(|(k, c)| (*k, *c)).collect();
+        let mut rows: Vec<(KindKey, KindCount)> =
+            self.rtcp.kinds.iter().map(|(k, c)| (*k, *c)).collect();
         rows.sort_by_key(|(key, _)| *key);
         Columns::new("rtcp", &rows)
             .int("flow", |(key, _)| i64::from(key.flow))
@@ -197,11 +208,15 @@ impl Monitor {
     }
 
     fn report_table(&self) -> Table {
-        let mut rows: Vec<(ReportKey, Reports)> = self.rtcp.reports.iter().map(|(k, r)| (*k, *r)).collect();
+        let mut rows: Vec<(ReportKey, Reports)> =
+            self.rtcp.reports.iter().map(|(k, r)| (*k, *r)).collect();
         rows.sort_by_key(|(key, _)| *key);
         let rate = |ssrc| self.streams.iter().find(|s| s.ssrc == ssrc).and_then(|s| s.clock.rate());
-        let rates: std::collections::HashMap<u32, Option<u32>> =
-            rows.iter().take(self.streams.len().max(1)).map(|(k, _)| (k.ssrc, rate(k.ssrc))).collect();
+        let rates: std::collections::HashMap<u32, Option<u32>> = rows
+            .iter()
+            .take(self.streams.len().max(1))
+            .map(|(k, _)| (k.ssrc, rate(k.ssrc)))
+            .collect();
         let jitter = |key: &ReportKey, units: u32| {
             let rate = rates.get(&key.ssrc).copied().flatten()?;
             Some(f64::from(units) * 1e3 / f64::from(rate))
@@ -212,7 +227,9 @@ impl Monitor {
             .int("ssrc", |(key, _)| i64::from(key.ssrc))
             .int("reports", |(_, r)| r.count as i64)
             .float("packets_lost", |(_, r)| f64::from(r.last.cumulative_lost))
-            .float("fraction_lost_mean", |(_, r)| r.fraction_lost_sum as f64 / r.count as f64 / 256.0)
+            .float("fraction_lost_mean", |(_, r)| {
+                r.fraction_lost_sum as f64 / r.count as f64 / 256.0
+            })
             .float("fraction_lost_max", |(_, r)| f64::from(r.fraction_lost_max) / 256.0)
             .float("jitter_ms", |(key, r)| jitter(key, r.last.jitter))
             .int("rtt_count", |(_, r)| r.rtt.count as i64)
@@ -242,8 +259,10 @@ impl Monitor {
         let rows = self.rows.take();
         let flows = &self.flows.list;
         let mut of_flow = |name: &dyn Fn(&Flow) -> Option<String>| {
-            let codes: Vec<u16> =
-                flows.iter().map(|flow| name(flow).map_or(NO_TEXT, |text| texts.code(&text))).collect();
+            let codes: Vec<u16> = flows
+                .iter()
+                .map(|flow| name(flow).map_or(NO_TEXT, |text| texts.code(&text)))
+                .collect();
             Column::Text(rows.flow.iter().map(|flow| codes[*flow as usize]).collect())
         };
         let interface = of_flow(&|flow| Some(interface_name(flow.point, interfaces)));
@@ -253,7 +272,8 @@ impl Monitor {
         let kinds: Vec<u16> = (self.streams.iter())
             .map(|s| s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name())))
             .collect();
-        let kind = rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();
+        let kind =
+            rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();
         let protocols = PROTOCOLS.map(|name| texts.code(name));
         let protocol = rows.protocol.iter().map(|p: &Protocol| protocols[*p as usize]).collect();
         let columns = vec![

@@ -37,13 +37,21 @@ impl<'a, T> Columns<'a, T> {
         Columns { rows, table: Table { name, columns: Vec::new() } }
     }
 
-    pub(crate) fn int<I: Into<Option<i64>>>(mut self, name: &'static str, value: impl Fn(&T) -> I) -> Self {
+    pub(crate) fn int<I: Into<Option<i64>>>(
+        mut self,
+        name: &'static str,
+        value: impl Fn(&T) -> I,
+    ) -> Self {
         let values = self.rows.iter().map(|row| value(row).into().unwrap_or(NO_INT)).collect();
         self.table.columns.push((name, Column::Int(values)));
         self
     }
 
-    pub(crate) fn float<F: Into<Option<f64>>>(mut self, name: &'static str, value: impl Fn(&T) -> F) -> Self {
+    pub(crate) fn float<F: Into<Option<f64>>>(
+        mut self,
+        name: &'static str,
+        value: impl Fn(&T) -> F,
+    ) -> Self {
         let values = self.rows.iter().map(|row| value(row).into().unwrap_or(f64::NAN)).collect();
         self.table.columns.push((name, Column::Float(values)));
         self

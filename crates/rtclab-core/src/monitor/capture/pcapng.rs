@@ -168,7 +168,8 @@ impl Pcapng {
                 (OPTION_IF_TSRESOL, [value, ..]) => resolution = Resolution::from_option(*value),
                 (OPTION_IF_TSOFFSET, [_, _, _, _, _, _, _, _]) => {
                     let words = (self.order.u32(value, 0), self.order.u32(value, 4));
-                    let (high, low) = if self.order.big_endian { words } else { (words.1, words.0) };
+                    let (high, low) =
+                        if self.order.big_endian { words } else { (words.1, words.0) };
                     let seconds = (u64::from(high) << 32 | u64::from(low)) as i64;
                     offset_ns = i128::from(seconds) * 1_000_000_000;
                 }
@@ -206,13 +207,14 @@ impl Pcapng {
             return Block::Malformed;
         };
         let flags = Options::new(self.order, options).find(|(code, _)| *code == flags_option);
-        let direction = flags.filter(|(_, value)| value.len() == 4).and_then(|(_, value)| {
-            match self.order.u32(value, 0) & 3 {
-                1 => Some(Direction::Inbound),
-                2 => Some(Direction::Outbound),
-                _ => None,
-            }
-        });
+        let direction =
+            flags.filter(|(_, value)| value.len() == 4).and_then(|(_, value)| {
+                match self.order.u32(value, 0) & 3 {
+                    1 => Some(Direction::Inbound),
+                    2 => Some(Direction::Outbound),
+                    _ => None,
+                }
+            });
         Block::Packet(Record {
             at_ns: clamp_time(interface.resolution.nanos(units) + interface.offset_ns),
             interface: interface.global,

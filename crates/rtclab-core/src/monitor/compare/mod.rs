@@ -1,1 +1,293 @@
-//! Two points.
+//! One packet at two points: what is lost between them, and the one-way delay.
+//!
+//! Captures are read twice, side by side: first to find which stream is which and roughly how the clocks differ,
+//! then to match packets. Memory is that of half a minute of packets, and 12 bytes per matched one.
+
+mod clock;
+mod matching;
+mod pairing;
+mod samples;
+mod tables;
+
+use super::{CaptureError, CaptureReader, Direction, Frame, Monitor, MonitorConfig, Tables, link};
+use clock::{ClockEstimate, Envelope};
+use matching::{Fate, Matcher};
+use pairing::Pair;
+use std::io::Read;
+
+/// One of the two points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The first capture, or what comes in.
+    A,
+    /// The second capture, or what goes out.
+    B,
+}
+
+/// Where the two points are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Points {
+    /// In two captures, each with a clock of its own.
+    TwoCaptures,
+    /// In capture [`Side::A`], which tells frames that come in from those that go out: one clock, and every
+    /// packet comes in first.
+    Directions,
+}
+
+/// Why a comparison failed: which capture, and what it is about it.
+#[derive(Debug)]
+pub struct CompareError(pub Side, pub CaptureError);
+
+/// Opens a capture from its beginning; is called twice for each.
+pub type Open<'a, R> = &'a mut dyn FnMut(Side) -> Result<CaptureReader<R>, CaptureError>;
+
+/// Tables `streams`, `delay_histogram`, `clock` and `notes`, and `packets` if the configuration wants packets.
+///
+/// `progress` hears now and then how many bytes have been read of both captures in both passes, and stops the
+/// comparison by returning false: what has been read by then is compared.
+///
+/// # Errors
+///
+/// [`CompareError`] when a capture cannot be read.
+pub fn compare<R: Read>(
+    points: Points,
+    config: &MonitorConfig,
+    open: Open<'_, R>,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Tables, CompareError> {
+    let mut comparison = Comparison::new(points, config);
+    let mut read = 0;
+    let mut goes_on = true;
+    let mut told = |bytes| {
+        goes_on = goes_on && progress(bytes);
+        goes_on
+    };
+    for side in points.captures() {
+        read = comparison
+            .first_pass(*side, open, read, &mut told)
+            .map_err(|e| CompareError(*side, e))?;
+    }
+    comparison.find_pairs();
+    comparison.second_pass(open, read, &mut told)?;
+    Ok(comparison.tables())
+}
+
+/// How often progress is told.
+const FRAMES_PER_PROGRESS: u64 = 100_000;
+
+impl Points {
+    fn captures(self) -> &'static [Side] {
+        match self {
+            Points::TwoCaptures => &[Side::A, Side::B],
+            Points::Directions => &[Side::A],
+        }
+    }
+}
+
+/// One point: what the first pass has found there.
+struct Point {
+    monitor: Monitor,
+    /// Pair of a stream, by the stream's number.
+    pair_of: Vec<Option<u32>>,
+    first_ns: i64,
+    last_ns: i64,
+}
+
+/// Tells who belongs where, then matches.
+struct Comparison {
+    points: Points,
+    config: MonitorConfig,
+    a: Point,
+    b: Point,
+    pairs: Vec<Pair>,
+    /// B's clock less A's, roughly.
+    clock_ns: i64,
+    matcher: Matcher,
+    fates: Vec<Fate>,
+    to_b: Envelope,
+    to_a: Envelope,
+    outside: Vec<u64>,
+    neither_direction: u64,
+    faulty: bool,
+}
+
+impl Point {
+    fn new(config: &MonitorConfig) -> Self {
+        let config = MonitorConfig { packets: false, seconds: false, ..config.clone() };
+        let monitor = Monitor::new(config);
+        Point { monitor, pair_of: Vec::new(), first_ns: i64::MAX, last_ns: i64::MIN }
+    }
+
+    fn watch(&mut self, frame: &Frame<'_>) {
+        self.first_ns = self.first_ns.min(frame.at_ns);
+        self.last_ns = self.last_ns.max(frame.at_ns);
+        self.monitor.handle_frame(frame);
+    }
+}
+
+impl Comparison {
+    fn new(points: Points, config: &MonitorConfig) -> Self {
+        Comparison {
+            points,
+            config: config.clone(),
+            a: Point::new(config),
+            b: Point::new(config),
+            pairs: Vec::new(),
+            clock_ns: 0,
+            matcher: Matcher::default(),
+            fates: Vec::new(),
+            to_b: Envelope::default(),
+            to_a: Envelope::default(),
+            outside: Vec::new(),
+            neither_direction: 0,
+            faulty: false,
+        }
+    }
+
+    /// The point at which a frame was captured.
+    fn side(&self, capture: Side, frame: &Frame<'_>) -> Option<Side> {
+        match self.points {
+            Points::TwoCaptures => Some(capture),
+            Points::Directions => {
+                let cooked = || link::ip_packet(frame).and_then(|packet| packet.direction);
+                match frame.direction.or_else(cooked)? {
+                    Direction::Inbound => Some(Side::A),
+                    Direction::Outbound => Some(Side::B),
+                }
+            }
+        }
+    }
+
+    fn first_pass<R: Read>(
+        &mut self,
+        capture: Side,
+        open: Open<'_, R>,
+        read_before: u64,
+        told: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<u64, CaptureError> {
+        let mut reader = open(capture)?;
+        let mut frames = 0u64;
+        while let Some(frame) = reader.next_frame()? {
+            match self.side(capture, &frame) {
+                Some(Side::A) => self.a.watch(&frame),
+                Some(Side::B) => self.b.watch(&frame),
+                None => self.neither_direction += 1,
+            }
+            frames += 1;
+            if frames.is_multiple_of(FRAMES_PER_PROGRESS)
+                && !told(read_before + reader.bytes_read())
+            {
+                break;
+            }
+        }
+        self.faulty |= reader.faults() != Default::default();
+        Ok(read_before + reader.bytes_read())
+    }
+
+    fn find_pairs(&mut self) {
+        self.pairs = pairing::pairs(&self.a.monitor, &self.b.monitor);
+        if self.points == Points::TwoCaptures {
+            self.clock_ns = pairing::orient(&mut self.pairs);
+        }
+        self.matcher = Matcher::new(self.pairs.len());
+        self.a.pair_of = vec![None; self.a.monitor.streams.len()];
+        self.b.pair_of = vec![None; self.b.monitor.streams.len()];
+        for (number, pair) in self.pairs.iter().enumerate() {
+            self.a.pair_of[pair.a as usize] = Some(number as u32);
+            self.b.pair_of[pair.b as usize] = Some(number as u32);
+        }
+    }
+
+    fn second_pass<R: Read>(
+        &mut self,
+        open: Open<'_, R>,
+        read_before: u64,
+        told: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), CompareError> {
+        let failed = |side| move |error| CompareError(side, error);
+        let mut readers = Vec::new();
+        for side in self.points.captures() {
+            readers.push((*side, open(*side).map_err(failed(*side))?));
+        }
+        // Frames are taken in the order of the common clock: the next one of each capture is looked at first.
+        let mut next: Vec<Option<i64>> = vec![Some(i64::MIN); readers.len()];
+        let mut frames = 0u64;
+        while let Some(index) = earliest(&next) {
+            let (capture, reader) = &mut readers[index];
+            let Some(frame) = reader.next_frame().map_err(failed(*capture))? else {
+                next[index] = None;
+                continue;
+            };
+            next[index] = Some(self.handle(*capture, &frame));
+            frames += 1;
+            let read =
+                || read_before + readers.iter().map(|(_, reader)| reader.bytes_read()).sum::<u64>();
+            if frames.is_multiple_of(FRAMES_PER_PROGRESS) && !told(read()) {
+                break;
+            }
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// Matches the packet in a frame, if it is one of a pair; gives the frame's time on the common clock, A's.
+    fn handle(&mut self, capture: Side, frame: &Frame<'_>) -> i64 {
+        let Some(side) = self.side(capture, frame) else { return frame.at_ns };
+        let (point, common_ns) = match side {
+            Side::A => (&self.a, frame.at_ns),
+            Side::B => (&self.b, frame.at_ns.saturating_sub(self.clock_ns)),
+        };
+        let Some((stream, packet)) = point.monitor.identify(frame) else { return common_ns };
+        let Some(pair) = point.pair_of[stream as usize] else { return common_ns };
+        let reverse = self.pairs[pair as usize].reverse;
+        let second = (side == Side::B) != reverse;
+        let (keep, fates) = (self.config.packets, &mut self.fates);
+        let (to_b, to_a) = (&mut self.to_b, &mut self.to_a);
+        self.matcher.receive((pair, second), common_ns, &packet, &mut |fate| {
+            if let (Some(first_ns), Some(second_ns)) = (fate.first_ns, fate.second_ns) {
+                // Times of A, whichever point is first.
+                if reverse {
+                    to_a.add(second_ns, second_ns - first_ns);
+                } else {
+                    to_b.add(first_ns, second_ns - first_ns);
+                }
+            }
+            if keep {
+                fates.push(fate);
+            }
+        });
+        common_ns
+    }
+
+    fn finish(&mut self) {
+        let (keep, fates) = (self.config.packets, &mut self.fates);
+        self.matcher.finish(&mut |fate| {
+            if keep {
+                fates.push(fate);
+            }
+        });
+        for (pair, counts) in self.pairs.iter().zip(&mut self.matcher.pairs) {
+            let other = if pair.reverse { &self.a } else { &self.b };
+            self.outside.push(counts.settle_margins((other.first_ns, other.last_ns)));
+        }
+    }
+
+    fn clock(&self) -> ClockEstimate {
+        match self.points {
+            Points::TwoCaptures => clock::estimate(&self.to_b, &self.to_a),
+            Points::Directions => ClockEstimate {
+                method: "same clock",
+                offset_ns: Some(0.0),
+                offset_error_ns: Some(0.0),
+                drift: Some(0.0),
+                at_ns: self.a.first_ns.max(0),
+            },
+        }
+    }
+}
+
+/// The capture whose last frame is the earliest: its next one is due.
+fn earliest(next: &[Option<i64>]) -> Option<usize> {
+    let left = next.iter().enumerate().filter_map(|(index, at)| at.map(|at| (at, index)));
+    left.min().map(|(_, index)| index)
+}

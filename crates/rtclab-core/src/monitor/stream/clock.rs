@@ -114,7 +114,8 @@ impl Clock {
         if elapsed_ns < GUESSED_NS {
             return None;
         }
-        let measured = (self.newest_timestamp - self.first_timestamp) as f64 * 1e9 / elapsed_ns as f64;
+        let measured =
+            (self.newest_timestamp - self.first_timestamp) as f64 * 1e9 / elapsed_ns as f64;
         let distance = |index: &usize| {
             let ratio = measured / f64::from(CANDIDATES[*index]);
             ratio.max(1.0 / ratio)
@@ -133,7 +134,11 @@ impl Clock {
         let index = if self.known.is_some() { 0 } else { self.guess()? };
         let jitter = self.jitters[index];
         let mean = jitter.sum / self.differences.max(1) as f64;
-        Some(JitterFigures { last_ms: jitter.now * 1e3, mean_ms: mean * 1e3, max_ms: jitter.max * 1e3 })
+        Some(JitterFigures {
+            last_ms: jitter.now * 1e3,
+            mean_ms: mean * 1e3,
+            max_ms: jitter.max * 1e3,
+        })
     }
 }
 

@@ -144,9 +144,13 @@ mod tests {
         for index in 0..40u16 {
             let time = Time::from_millis(63_800 + 25 * u64::from(index));
             let [_, a, b, c] = AbsSendTime::from_time(time).bits().to_be_bytes();
-            let [high, low] = (65_530 + u32::from(index)).to_be_bytes()[2..] else { unreachable!() };
-            let data = [0x22, a, b, c, 0x31, high, low, 0x42, 0, 1, 2, 0x51, 0, index as u8 / 2 * 2];
-            values = learner.read(1_000_000 * time.as_millis() as i64, Elements::new(ONE_BYTE_PROFILE, &data));
+            let [high, low] = (65_530 + u32::from(index)).to_be_bytes()[2..] else {
+                unreachable!()
+            };
+            let data =
+                [0x22, a, b, c, 0x31, high, low, 0x42, 0, 1, 2, 0x51, 0, index as u8 / 2 * 2];
+            values = learner
+                .read(1_000_000 * time.as_millis() as i64, Elements::new(ONE_BYTE_PROFILE, &data));
         }
         values
     }
@@ -164,7 +168,8 @@ mod tests {
 
     #[test]
     fn ids_of_an_sdp_are_believed_and_not_called_inferred() {
-        let sdp = Sdp { abs_send_time: Some(4), transport_sequence: Some(5), ..Sdp::default() };
+        let mut sdp = Sdp::default();
+        (sdp.abs_send_time, sdp.transport_sequence) = (Some(4), Some(5));
         let mut learner = Learner::new(&sdp);
         let values = learn(&mut learner);
         assert_eq!(values.abs_send_time.map(AbsSendTime::bits), Some(0x00_0102));

@@ -5,6 +5,7 @@ pub(crate) mod extensions;
 pub(crate) mod rate;
 pub(crate) mod send_time;
 pub(crate) mod sequence;
+pub(crate) mod sketch;
 
 use super::demux::Relay;
 use super::sdp::{Kind, Sdp};
@@ -13,15 +14,10 @@ use extensions::Values;
 use rate::{Second, SecondRates};
 use send_time::RelativeDelay;
 use sequence::{Order, Sequence};
+use sketch::{PacketName, Sketch};
 
 /// The most payload types that are told apart in one stream.
 const MAX_PAYLOAD_TYPES: usize = 8;
-/// Every so many numbers one packet is remembered, to find the same stream elsewhere.
-const ANCHOR_EVERY: u16 = 64;
-const ANCHORS: usize = 16;
-/// The first packets are remembered all, for streams that are short.
-const FIRST_ANCHORS: usize = 8;
-
 /// The header of an RTP packet and where it was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RtpSeen {
@@ -43,9 +39,6 @@ pub(crate) struct RtpSeen {
     pub(crate) row: usize,
 }
 
-/// Sequence number and timestamp of a packet: the same wherever the packet is seen.
-pub(crate) type Anchor = (u16, u32);
-
 /// Everything known of a stream; of constant size.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
@@ -66,8 +59,7 @@ pub(crate) struct Stream {
     shared_timestamps: u64,
     last_timestamp: u32,
     payload_types: [(u8, u64); MAX_PAYLOAD_TYPES],
-    anchors: [Anchor; ANCHORS + FIRST_ANCHORS],
-    anchor_count: usize,
+    pub(crate) sketch: Sketch,
 }
 
 /// What a packet was to its stream.
@@ -104,8 +96,7 @@ impl Stream {
             shared_timestamps: 0,
             last_timestamp: first.timestamp.wrapping_sub(1),
             payload_types: [(0, 0); MAX_PAYLOAD_TYPES],
-            anchors: [(0, 0); ANCHORS + FIRST_ANCHORS],
-            anchor_count: 0,
+            sketch: Sketch::default(),
         }
     }
 
@@ -133,14 +124,16 @@ impl Stream {
             self.last_timestamp = packet.timestamp;
         }
         self.count_payload_type(packet.payload_type);
-        self.remember(packet);
-        received.relative_delay_ms = packet.extensions.abs_send_time.map(|sent| match &mut self.delay {
-            Some(delay) => delay.update(packet.at_ns, sent),
-            none => {
-                *none = Some(RelativeDelay::starting_at(packet.at_ns, sent));
-                0.0
-            }
-        });
+        let name = PacketName { seq: packet.seq, timestamp: packet.timestamp };
+        self.sketch.consider(name, packet.at_ns);
+        received.relative_delay_ms =
+            packet.extensions.abs_send_time.map(|sent| match &mut self.delay {
+                Some(delay) => delay.update(packet.at_ns, sent),
+                none => {
+                    *none = Some(RelativeDelay::starting_at(packet.at_ns, sent));
+                    0.0
+                }
+            });
         received.ended = self.rates.add(second_of(packet.at_ns, begin_ns), packet.ip_bytes);
         received
     }
@@ -148,32 +141,17 @@ impl Stream {
     #[inline]
     fn count_payload_type(&mut self, payload_type: u8) {
         let slots = &mut self.payload_types;
-        if let Some(slot) = slots.iter_mut().find(|(known, count)| *known == payload_type || *count == 0) {
+        if let Some(slot) =
+            slots.iter_mut().find(|(known, count)| *known == payload_type || *count == 0)
+        {
             *slot = (payload_type, slot.1 + 1);
         }
     }
 
-    #[inline]
-    fn remember(&mut self, packet: &RtpSeen) {
-        let slot = if self.anchor_count < FIRST_ANCHORS {
-            self.anchor_count
-        } else if packet.seq % ANCHOR_EVERY == 0 {
-            FIRST_ANCHORS + usize::from(packet.seq / ANCHOR_EVERY) % ANCHORS
-        } else {
-            return;
-        };
-        self.anchors[slot] = (packet.seq, packet.timestamp);
-        self.anchor_count = (self.anchor_count + 1).max(slot + 1);
-    }
-
-    /// Packets by which the same stream can be recognised.
-    pub(crate) fn anchors(&self) -> impl Iterator<Item = &Anchor> {
-        self.anchors.iter().filter(|anchor| **anchor != (0, 0))
-    }
-
     /// The payload types and their packets, the most frequent first.
     pub(crate) fn payload_types(&self) -> Vec<(u8, u64)> {
-        let mut found: Vec<_> = self.payload_types.iter().copied().filter(|(_, count)| *count > 0).collect();
+        let mut found: Vec<_> =
+            self.payload_types.iter().copied().filter(|(_, count)| *count > 0).collect();
         found.sort_by_key(|(payload_type, count)| (u64::MAX - count, *payload_type));
         found
     }

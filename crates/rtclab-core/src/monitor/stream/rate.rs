@@ -72,7 +72,9 @@ mod tests {
 
     fn rates(packets: &[(u32, u32)]) -> SecondRates {
         let mut rates = SecondRates::starting_at(packets[0].0);
-        packets.iter().for_each(|(index, bytes)| drop(rates.add(*index, *bytes)));
+        for (index, bytes) in packets {
+            rates.add(*index, *bytes);
+        }
         rates
     }
 

@@ -73,9 +73,13 @@ mod tests {
         let at = |(sent, delay): (i64, i64)| (sent + delay) * 1_000_000 + 1_700_000_000_000_000_000;
         let sent = |(sent, _): (i64, i64)| AbsSendTime::from_time(Time::from_millis(sent as u64));
         let mut delay = RelativeDelay::starting_at(at(packets[0]), sent(packets[0]));
-        let relative: Vec<f64> = packets[1..].iter().map(|p| delay.update(at(*p), sent(*p))).collect();
+        let relative: Vec<f64> =
+            packets[1..].iter().map(|p| delay.update(at(*p), sent(*p))).collect();
         // One unit of rounding is 4 us.
-        assert!((relative[0] + 20.0).abs() < 0.01 && (relative[1] - 50.0).abs() < 0.01, "{relative:?}");
+        assert!(
+            (relative[0] + 20.0).abs() < 0.01 && (relative[1] - 50.0).abs() < 0.01,
+            "{relative:?}"
+        );
         assert!((delay.mean_above_min_ms() - 30.0).abs() < 0.01); // (20 + 0 + 70) / 3
         assert!((delay.max_above_min_ms() - 70.0).abs() < 0.01);
     }

@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn late_is_within_1023_numbers_and_ahead_within_2999() {
-        let order = |distance: u16| after(&[10_000, 10_001]).receive(10_001u16.wrapping_add(distance), 3).1;
+        let order =
+            |distance: u16| after(&[10_000, 10_001]).receive(10_001u16.wrapping_add(distance), 3).1;
         assert_eq!(order(2999), Order::Newest);
         assert_eq!(order(3000), Order::Stray);
         assert_eq!(order(0u16.wrapping_sub(1023)), Order::Late);

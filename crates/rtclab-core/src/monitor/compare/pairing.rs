@@ -1,0 +1,109 @@
+//! Which stream at one point is which at the other, which way it goes, and roughly how the clocks differ.
+
+use crate::monitor::Monitor;
+use crate::monitor::stream::Stream;
+use crate::monitor::stream::sketch::PacketName;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// A stream at both points.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) a: u32,
+    pub(super) b: u32,
+    /// Seen at B first.
+    pub(super) reverse: bool,
+    /// Smallest and largest time at B less time at A, of the packets that both sketches have.
+    least_ns: i64,
+    most_ns: i64,
+    /// Addresses at A.
+    hosts: (IpAddr, IpAddr),
+}
+
+fn streams_by_ssrc(monitor: &Monitor) -> HashMap<u32, Vec<u32>> {
+    let mut found: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (number, stream) in monitor.streams.iter().enumerate() {
+        found.entry(stream.ssrc).or_default().push(number as u32);
+    }
+    found
+}
+
+/// How many packets two streams have in common, and the extremes of B's time less A's.
+fn common(a: &Stream, b: &Stream) -> Option<(usize, i64, i64)> {
+    let times: HashMap<PacketName, i64> = a.sketch.packets().collect();
+    let packets = b.sketch.packets();
+    let mut differences: Vec<i64> =
+        packets.filter_map(|(name, at_ns)| times.get(&name).map(|a_ns| at_ns - a_ns)).collect();
+    differences.sort_unstable();
+    Some((differences.len(), *differences.first()?, *differences.last()?))
+}
+
+/// Every stream is in one pair at most. Those with the same addresses at both points belong together (each hop
+/// of a relayed call to itself), then those with the most packets in common.
+pub(super) fn pairs(a: &Monitor, b: &Monitor) -> Vec<Pair> {
+    /// Streams of one SSRC that are compared each with each.
+    const MAX_SAME_SSRC: usize = 32;
+    let at_b = streams_by_ssrc(b);
+    let mut candidates = Vec::new();
+    for (ssrc, at_a) in streams_by_ssrc(a) {
+        let at_b = at_b.get(&ssrc).map_or(&[][..], Vec::as_slice);
+        for a_number in at_a.iter().take(MAX_SAME_SSRC) {
+            for b_number in at_b.iter().take(MAX_SAME_SSRC) {
+                candidates.extend(candidate((a, *a_number), (b, *b_number)));
+            }
+        }
+    }
+    candidates.sort_by_key(|(rank, pair)| (*rank, pair.a, pair.b));
+    let (mut a_taken, mut b_taken) = (vec![false; a.streams.len()], vec![false; b.streams.len()]);
+    let mut pairs: Vec<Pair> = Vec::new();
+    for (_, pair) in candidates {
+        if !a_taken[pair.a as usize] && !b_taken[pair.b as usize] {
+            (a_taken[pair.a as usize], b_taken[pair.b as usize]) = (true, true);
+            pairs.push(pair);
+        }
+    }
+    pairs.sort_by_key(|pair| pair.a);
+    pairs
+}
+
+/// With its rank: the lower, the better.
+fn candidate(
+    (a, a_number): (&Monitor, u32),
+    (b, b_number): (&Monitor, u32),
+) -> Option<((bool, usize), Pair)> {
+    let (stream_a, stream_b) = (&a.streams[a_number as usize], &b.streams[b_number as usize]);
+    let (count, least_ns, most_ns) = common(stream_a, stream_b)?;
+    let (flow_a, flow_b) =
+        (&a.flows.list[stream_a.flow as usize], &b.flows.list[stream_b.flow as usize]);
+    let same = (flow_a.source, flow_a.destination) == (flow_b.source, flow_b.destination);
+    let hosts = (flow_a.source.ip(), flow_a.destination.ip());
+    let pair = Pair { a: a_number, b: b_number, reverse: false, least_ns, most_ns, hosts };
+    Some(((!same, usize::MAX - count), pair))
+}
+
+/// Says of each pair whether B saw it first, and gives the rough difference of B's clock to A's.
+///
+/// Of two hosts' streams in opposite directions, those with the larger time at B less time at A go from A to B:
+/// the difference between the two is a round-trip time and not negative, whatever the clocks.
+pub(super) fn orient(pairs: &mut [Pair]) -> i64 {
+    let mut groups: HashMap<(IpAddr, IpAddr), [Option<(i64, i64)>; 2]> = HashMap::new();
+    let key = |hosts: (IpAddr, IpAddr)| {
+        if hosts.0 <= hosts.1 { (hosts, 0) } else { ((hosts.1, hosts.0), 1) }
+    };
+    for pair in pairs.iter() {
+        let (hosts, side) = key(pair.hosts);
+        let extremes = &mut groups.entry(hosts).or_default()[side];
+        let (least, most) = extremes.unwrap_or((i64::MAX, i64::MIN));
+        *extremes = Some((least.min(pair.least_ns), most.max(pair.most_ns)));
+    }
+    let mut clock = None;
+    for pair in pairs.iter_mut() {
+        let (hosts, side) = key(pair.hosts);
+        let [Some(low), Some(high)] = groups[&hosts] else { continue };
+        let (to_b, to_a, reverse_side) =
+            if low.0 >= high.0 { (low, high, 1) } else { (high, low, 0) };
+        pair.reverse = side == reverse_side;
+        clock.get_or_insert(to_b.0 / 2 + to_a.1 / 2);
+    }
+    clock.or_else(|| pairs.iter().map(|pair| pair.least_ns).min()).unwrap_or(0)
+}

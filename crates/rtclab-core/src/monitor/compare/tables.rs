@@ -1,0 +1,213 @@
+//! Tables out of a comparison.
+
+use super::clock::ClockEstimate;
+use super::matching::{Fate, PairCounts};
+use super::pairing::Pair;
+use super::samples::{DelayFigures, figures};
+use super::{Comparison, Point};
+use crate::monitor::Tables;
+use crate::monitor::flow::Flow;
+use crate::monitor::stream::Stream;
+use crate::monitor::texts::{Columns, Texts};
+use crate::record::Table;
+
+/// A pair with what its row takes from elsewhere.
+struct Row<'a> {
+    number: i64,
+    pair: &'a Pair,
+    counts: &'a PairCounts,
+    outside: u64,
+    a: &'a Stream,
+    b: &'a Stream,
+    flow_a: &'a Flow,
+    flow_b: &'a Flow,
+    delay: Option<DelayFigures>,
+    corrected: Option<DelayFigures>,
+}
+
+impl Point {
+    fn stream(&self, number: u32) -> (&Stream, &Flow) {
+        let stream = &self.monitor.streams[number as usize];
+        (stream, &self.monitor.flows.list[stream.flow as usize])
+    }
+}
+
+/// Delays without the difference of the clocks; `None` where that is not known.
+fn corrected(pair: &Pair, counts: &PairCounts, clock: &ClockEstimate) -> Option<DelayFigures> {
+    clock.offset_ns?;
+    let sign = if pair.reverse { 1.0 } else { -1.0 };
+    figures(counts.delays.iter().map(|(at_ns, delay_ns)| {
+        let difference = clock.difference_ns(at_ns).unwrap_or(0.0);
+        // A drift out of nonsense times must not overflow.
+        delay_ns.saturating_add((sign * difference).round() as i64).clamp(-(1 << 61), 1 << 61)
+    }))
+}
+
+impl Comparison {
+    pub(super) fn tables(&self) -> Tables {
+        let clock = self.clock();
+        let mut texts = Texts::default();
+        let rows: Vec<Row<'_>> = self
+            .pairs
+            .iter()
+            .enumerate()
+            .map(|(number, pair)| self.row(number, pair, &clock))
+            .collect();
+        let mut tables = vec![
+            self.stream_table(&rows, &mut texts),
+            histogram_table(&rows),
+            clock_table(&clock, &mut texts),
+            self.note_table(&rows, &mut texts),
+        ];
+        if self.config.packets {
+            tables.push(self.packet_table(&mut texts));
+        }
+        Tables { texts: texts.list, tables }
+    }
+
+    fn row<'a>(&'a self, number: usize, pair: &'a Pair, clock: &ClockEstimate) -> Row<'a> {
+        let counts = &self.matcher.pairs[number];
+        let ((a, flow_a), (b, flow_b)) = (self.a.stream(pair.a), self.b.stream(pair.b));
+        Row {
+            number: number as i64,
+            pair,
+            counts,
+            outside: self.outside[number],
+            a,
+            b,
+            flow_a,
+            flow_b,
+            delay: figures(counts.delays.iter().map(|(_, delay_ns)| delay_ns)),
+            corrected: corrected(pair, counts, clock),
+        }
+    }
+
+    fn stream_table(&self, rows: &[Row<'_>], texts: &mut Texts) -> Table {
+        let sdp = &self.config.sdp;
+        let jitter = |stream: &Stream| stream.clock.jitter().map(|jitter| jitter.last_ms);
+        let columns = Columns::new("streams", rows)
+            .int("stream", |r| r.number)
+            .int("ssrc", |r| i64::from(r.a.ssrc))
+            .int("payload_type", |r| i64::from(r.a.payload_type()))
+            .text("codec", texts, |r| sdp.codec(r.a.payload_type()).map(|c| c.name.clone()))
+            .text("kind", texts, |r| r.a.kind(sdp).map(|(kind, _)| kind.name().to_owned()))
+            .text("kind_origin", texts, |r| {
+                r.a.kind(sdp)
+                    .map(|(_, inferred)| if inferred { "inferred" } else { "sdp" }.to_owned())
+            })
+            .int("clock_rate", |r| r.a.clock.rate().map(i64::from))
+            .text("source_a", texts, |r| Some(r.flow_a.source.to_string()))
+            .text("destination_a", texts, |r| Some(r.flow_a.destination.to_string()))
+            .text("source_b", texts, |r| Some(r.flow_b.source.to_string()))
+            .text("destination_b", texts, |r| Some(r.flow_b.destination.to_string()))
+            .text("direction", texts, |r| {
+                Some(if r.pair.reverse { "b->a" } else { "a->b" }.to_owned())
+            })
+            .int("first_ns", |r| if r.pair.reverse { r.b.first_ns } else { r.a.first_ns })
+            .int("packets_a", |r| r.a.packets as i64)
+            .int("packets_b", |r| r.b.packets as i64)
+            .int("bytes_a", |r| r.a.bytes as i64)
+            .int("bytes_b", |r| r.b.bytes as i64)
+            .float("rate_mean_a_bps", |r| r.a.rates.mean_bps())
+            .float("rate_sd_a_bps", |r| r.a.rates.deviation_bps())
+            .float("rate_mean_b_bps", |r| r.b.rates.mean_bps())
+            .float("rate_sd_b_bps", |r| r.b.rates.deviation_bps())
+            .float("jitter_a_ms", |r| jitter(r.a))
+            .float("jitter_b_ms", |r| jitter(r.b))
+            .int("matched", |r| r.counts.matched as i64)
+            .int("lost", |r| r.counts.lost as i64)
+            .int("added", |r| r.counts.added as i64)
+            .int("outside", |r| r.outside as i64);
+        delay_columns(columns).table()
+    }
+
+    fn note_table(&self, rows: &[Row<'_>], texts: &mut Texts) -> Table {
+        let mut notes: Vec<(String, Option<u64>)> = Vec::new();
+        let mut count = |text: &str, count: u64| {
+            if count > 0 {
+                notes.push((text.to_owned(), Some(count)));
+            }
+        };
+        let unpaired = |point: &Point| (point.monitor.streams.len() - rows.len()) as u64;
+        count("streams at A only", unpaired(&self.a));
+        count("streams at B only", unpaired(&self.b));
+        count(
+            "packets given up for want of room before the other point could show them",
+            self.matcher.given_up,
+        );
+        count("frames without a direction, not compared", self.neither_direction);
+        if rows.iter().any(|row| row.delay.is_some_and(|delay| delay.min_ms < 0.0)) {
+            notes.push(("some delays are negative: the clocks differ".to_owned(), None));
+        }
+        if self.faulty {
+            notes.push(("a capture is damaged: watch it alone for details".to_owned(), None));
+        }
+        Columns::new("notes", &notes)
+            .text("note", texts, |(text, _)| Some(text.clone()))
+            .int("count", |(_, count)| count.map(|count| count as i64))
+            .table()
+    }
+
+    fn packet_table(&self, texts: &mut Texts) -> Table {
+        let kinds: Vec<Option<&'static str>> = (self.pairs.iter())
+            .map(|pair| self.a.stream(pair.a).0.kind(&self.config.sdp).map(|(kind, _)| kind.name()))
+            .collect();
+        let delay_ms = |fate: &Fate| Some((fate.second_ns? - fate.first_ns?) as f64 / 1e6);
+        Columns::new("packets", &self.fates)
+            .int("stream", |fate| i64::from(fate.pair))
+            .text("kind", texts, |fate| kinds[fate.pair as usize].map(str::to_owned))
+            .int("ssrc", |fate| i64::from(fate.packet.header.ssrc))
+            .int("payload_type", |fate| i64::from(fate.packet.header.payload_type))
+            .int("seq", |fate| i64::from(fate.packet.header.seq))
+            .int("rtp_timestamp", |fate| i64::from(fate.packet.header.timestamp))
+            .int("marker", |fate| i64::from(fate.packet.header.marker))
+            .int("size_bytes", |fate| i64::from(fate.packet.ip_bytes))
+            .int("sent_ns", |fate| fate.first_ns)
+            .int("delivered_ns", |fate| fate.second_ns)
+            .float("one_way_delay_ms", delay_ms)
+            .table()
+    }
+}
+
+/// Both sets of figures, on the clocks as they are and corrected.
+fn delay_columns<'a, 'b>(columns: Columns<'a, Row<'b>>) -> Columns<'a, Row<'b>> {
+    columns
+        .float("one_way_delay_mean_ms", |r| r.delay.map(|d| d.mean_ms))
+        .float("one_way_delay_sd_ms", |r| r.delay.map(|d| d.deviation_ms))
+        .float("one_way_delay_min_ms", |r| r.delay.map(|d| d.min_ms))
+        .float("one_way_delay_p50_ms", |r| r.delay.map(|d| d.p50_ms))
+        .float("one_way_delay_p95_ms", |r| r.delay.map(|d| d.p95_ms))
+        .float("one_way_delay_p99_ms", |r| r.delay.map(|d| d.p99_ms))
+        .float("one_way_delay_max_ms", |r| r.delay.map(|d| d.max_ms))
+        .float("corrected_one_way_delay_mean_ms", |r| r.corrected.map(|d| d.mean_ms))
+        .float("corrected_one_way_delay_sd_ms", |r| r.corrected.map(|d| d.deviation_ms))
+        .float("corrected_one_way_delay_min_ms", |r| r.corrected.map(|d| d.min_ms))
+        .float("corrected_one_way_delay_p50_ms", |r| r.corrected.map(|d| d.p50_ms))
+        .float("corrected_one_way_delay_p95_ms", |r| r.corrected.map(|d| d.p95_ms))
+        .float("corrected_one_way_delay_p99_ms", |r| r.corrected.map(|d| d.p99_ms))
+        .float("corrected_one_way_delay_max_ms", |r| r.corrected.map(|d| d.max_ms))
+}
+
+fn histogram_table(rows: &[Row<'_>]) -> Table {
+    let bins: Vec<(i64, i64, u64)> = (rows.iter())
+        .flat_map(|row| {
+            row.counts.delays.histogram().into_iter().map(|(bin, count)| (row.number, bin, count))
+        })
+        .collect();
+    Columns::new("delay_histogram", &bins)
+        .int("stream", |(stream, ..)| *stream)
+        .float("one_way_delay_ms", |(_, bin, _)| *bin as f64 / 10.0)
+        .int("packets", |(.., count)| *count as i64)
+        .table()
+}
+
+fn clock_table(clock: &ClockEstimate, texts: &mut Texts) -> Table {
+    let ms = |ns: f64| ns / 1e6;
+    Columns::new("clock", &[*clock])
+        .text("method", texts, |c| Some(c.method.to_owned()))
+        .int("at_ns", |c| c.at_ns)
+        .float("offset_ms", |c| c.offset_ns.map(ms))
+        .float("offset_error_ms", |c| c.offset_error_ns.map(ms))
+        .float("drift_ppm", |c| c.drift.map(|drift| drift * 1e6))
+        .table()
+}
