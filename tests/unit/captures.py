@@ -1,0 +1,63 @@
+"""Captures made by hand: Ethernet, IPv4, UDP and RTP, byte by byte."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+MS = 1_000_000
+BEGIN_NS = 1_700_000_000_000_000_000
+ALICE, BOB = ("10.0.0.1", 5004), ("10.0.0.2", 6006)
+RTP_BYTES = 12
+IP_AND_UDP_BYTES = 28
+
+End = tuple[str, int]
+Frame = tuple[int, bytes]
+"""When, in nanoseconds since ``BEGIN_NS``, and what."""
+
+
+def udp(payload: bytes, source: End = ALICE, destination: End = BOB) -> bytes:
+    """An Ethernet frame; checksums are 0, which says that there are none."""
+
+    def address(text: str) -> bytes:
+        return bytes(map(int, text.split(".")))
+
+    datagram = struct.pack("!HHHH", source[1], destination[1], 8 + len(payload), 0) + payload
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(datagram), 0, 0, 64, 17, 0)
+    return bytes(12) + b"\x08\x00" + header + address(source[0]) + address(destination[0]) + datagram
+
+
+def rtp(
+    seq: int, timestamp: int, *, ssrc: int = 0x1234, payload_type: int = 0, payload_bytes: int = 160
+) -> bytes:
+    """An RTP packet without extensions; payload type 0 is PCMU, 8 kHz."""
+    return struct.pack("!BBHII", 0x80, payload_type, seq % 2**16, timestamp % 2**32, ssrc) + bytes(
+        payload_bytes
+    )
+
+
+def speech(count: int, *, first_seq: int = 100, at_ms: float = 0.0, **options: int) -> list[Frame]:
+    """PCMU packets of 20 ms, on time."""
+    return [
+        (
+            round((at_ms + 20 * index) * MS),
+            udp(rtp(first_seq + index, 160 * index, **options)),
+        )
+        for index in range(count)
+    ]
+
+
+def later(frames: Iterable[Frame], by_ms: float) -> list[Frame]:
+    """The same frames, seen later."""
+    return [(at_ns + round(by_ms * MS), frame) for at_ns, frame in frames]
+
+
+def write_pcap(path: Path, frames: Iterable[Frame]) -> Path:
+    """A pcap file with nanoseconds."""
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
+        for at_ns, frame in frames:
+            seconds, nanoseconds = divmod(BEGIN_NS + at_ns, 10**9)
+            file.write(struct.pack("<IIII", seconds, nanoseconds, len(frame), len(frame)) + frame)
+    return path

@@ -1,0 +1,241 @@
+"""The monitor from Python and from the command line, on captures whose figures can be counted."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from captures import BEGIN_NS, IP_AND_UDP_BYTES, MS, RTP_BYTES, later, speech, udp, write_pcap
+
+from rtclab import monitor
+from rtclab.cli import main
+from rtclab.errors import BadInput
+from rtclab.metrics import delay, loss, rate
+from rtclab.trace import Trace
+
+SPEECH_BYTES = 160 + RTP_BYTES + IP_AND_UDP_BYTES
+ADDRESSES = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
+
+
+def command(*arguments: object) -> int:
+    """Exit status of ``rtclab monitor`` with these arguments."""
+    with pytest.raises(SystemExit) as ended:
+        main(["monitor", *map(str, arguments)])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Path:
+    """Four seconds of speech from alice: 200 packets, of which the 10th is missing and the 20th came twice."""
+    frames = speech(200)
+    frames.insert(20, (frames[19][0] + MS, frames[19][1]))
+    del frames[9]
+    return write_pcap(tmp_path / "call.pcap", frames)
+
+
+def test_a_stream_has_the_counts_of_its_packets(call: Path) -> None:
+    (stream,) = monitor.watch(call)["streams"].to_dicts()
+    assert (stream["source"], stream["destination"]) == ("10.0.0.1:5004", "10.0.0.2:6006")
+    assert (stream["ssrc"], stream["payload_type"], stream["kind"]) == (0x1234, 0, "audio")
+    assert (stream["packets"], stream["bytes"]) == (200, 200 * SPEECH_BYTES)
+    assert (stream["lost"], stream["duplicates"], stream["reordered"]) == (1, 1, 0)
+    assert (stream["first_ns"], stream["last_ns"]) == (BEGIN_NS, BEGIN_NS + 3980 * MS)
+    assert stream["rate_mean_bps"] == 50 * SPEECH_BYTES * 8  # of the second and third second
+
+
+def test_packets_and_seconds_are_kept_only_if_asked_for(call: Path) -> None:
+    assert not {"packets", "seconds"} & monitor.watch(call).keys()
+    seen = monitor.watch(call, packets=True, seconds=True)
+    assert seen["packets"].height == 200
+    assert seen["seconds"]["packets"].to_list() == [50] * 4
+    assert seen["packets"]["at_ns"][1] - seen["packets"]["at_ns"][0] == 20 * MS
+
+
+def test_what_is_no_rtp_makes_no_stream_and_is_counted_in_its_flow(tmp_path: Path) -> None:
+    stun = bytes.fromhex("000100002112a442") + bytes(12)
+    frames = [(0, udp(stun)), (MS, udp(b"\x16\xfe\xfd" + bytes(30))), (2 * MS, udp(b"hello"))]
+    seen = monitor.watch(write_pcap(tmp_path / "a.pcap", frames))
+    assert seen["streams"].is_empty()
+    (flow,) = seen["flows"].to_dicts()
+    assert [flow[name] for name in ("packets", "stun", "dtls", "rtp", "rtcp", "other")] == [3, 1, 1, 0, 0, 1]
+
+
+def test_streams_above_the_limit_are_said_to_be_left_out(tmp_path: Path) -> None:
+    frames = sorted(frame for ssrc in range(1, 6) for frame in speech(10, ssrc=ssrc))
+    seen = monitor.watch(write_pcap(tmp_path / "a.pcap", frames), max_streams=3)
+    assert seen["streams"].height == 3
+    assert "only the first 3 streams are shown" in seen["notes"]["note"].to_list()
+
+
+def test_native_columns_become_series_with_nulls() -> None:
+    native = {
+        "t": {
+            "count": np.array([1, -1]),
+            "mean": np.array([0.5, np.nan]),
+            "name": (np.array([1, 65535], dtype=np.uint16), ["a", "b"]),
+        }
+    }
+    assert monitor.as_tables(native)["t"].rows() == [(1, 0.5, "b"), (None, None, None)]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"GIF89a, certainly no capture"])
+def test_a_file_that_is_no_capture_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "call.pcap"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(BadInput, match=re.escape(str(path)) + r"(.|\n)*hint: expected a pcap"):
+        monitor.watch(path)
+
+
+def test_a_capture_that_was_cut_short_gives_what_it_has_and_says_so(call: Path) -> None:
+    call.write_bytes(call.read_bytes()[:-50])
+    seen = monitor.watch(call)
+    assert seen["streams"]["packets"].to_list() == [199]
+    assert "the capture ends within a record" in seen["notes"]["note"].to_list()
+
+
+# --- command -----------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_row_per_stream_and_flow(call: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(call) == 0
+    out = capsys.readouterr().out
+    (row,) = [line for line in out.splitlines() if "0x00001234" in line]
+    assert re.search(r"10\.0\.0\.1:5004 → 10\.0\.0\.2:6006 +0x00001234 +0 +audio\S* +200 +40000 ", row)
+    assert row.split()[-2:] == ["0.000", "3.980"]
+    assert "of RTP only headers are read" in out
+
+
+def test_json_holds_the_tables(call: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(call, "--json") == 0
+    tables = json.loads(capsys.readouterr().out)
+    assert tables.keys() == {"streams", "flows", "rtcp", "reports", "notes"}
+    assert tables["streams"][0]["lost"] == 1
+
+
+def test_csv_holds_the_streams(call: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(call, "--csv") == 0
+    streams = pl.read_csv(io.StringIO(capsys.readouterr().out))
+    assert streams.select("ssrc", "packets", "lost").rows() == [(0x1234, 200, 1)]
+
+
+def test_parquet_holds_every_packet_and_second(call: Path, tmp_path: Path) -> None:
+    assert command(call, "--parquet", tmp_path / "tables") == 0
+    assert pl.read_parquet(tmp_path / "tables" / "packets.parquet").height == 200
+    assert pl.read_parquet(tmp_path / "tables" / "seconds.parquet").height == 4
+
+
+@pytest.mark.parametrize("name", ["rates.html", "rates.svg"])
+def test_plots_are_a_page_or_a_drawing(call: Path, tmp_path: Path, name: str) -> None:
+    assert command(call, "--plot", tmp_path / name) == 0
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert "audio 0x00001234" in text
+    assert "Rate (kbit/s)" in text
+    assert text.lstrip().lower().startswith("<!doctype html>" if name.endswith("html") else "<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "expected one capture, or two"),
+        (["a", "b", "c"], "got 3"),
+        (["-", "-"], "standard input can be only one"),
+        (["a", "--plot", "rates.png"], "expected a name that ends in .html or .svg"),
+        (["a", "--json", "--csv"], "expected one of them"),
+        (["a", "--sdp", "/none"], "--sdp: /none: No such file"),
+        (["a", "--live", "lo"], "expected no capture beside it"),
+        (["--live", "none0"], "--live none0"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_with_2(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(*arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+# --- traces ------------------------------------------------------------------------------------------
+
+
+def test_a_trace_of_one_capture_has_rates_and_losses_but_no_delays(call: Path) -> None:
+    trace = Trace.from_pcap(call, names=ADDRESSES)
+    assert list(trace.manifest["flows"]) == ["alice->bob"]
+    assert trace.table("packets").height == 200
+    assert rate.receiving_rate(trace, "alice->bob") == pytest.approx(50 * SPEECH_BYTES * 8 / 1000)
+    assert loss.packet_loss(trace, "alice->bob") == pytest.approx(100 * 1 / 201)
+    assert np.isnan(delay.one_way_delay(trace, "alice->bob"))
+    assert trace.table("frames").is_empty()
+
+
+def test_flows_without_names_are_called_after_addresses_and_ports(call: Path) -> None:
+    assert list(Trace.from_pcap(call).manifest["flows"]) == ["10.0.0.1:5004->10.0.0.2:6006"]
+
+
+def test_a_trace_can_be_kept_and_a_temporary_one_goes(call: Path, tmp_path: Path) -> None:
+    kept = Trace.from_pcap(call, out=tmp_path / "kept").path
+    temporary = Trace.from_pcap(call)
+    path = temporary.path
+    assert path.is_dir()
+    del temporary
+    assert (kept.is_dir(), path.is_dir()) == (True, False)
+
+
+def two_points(tmp_path: Path, delay_ms: float, **changes: Any) -> tuple[Path, Path]:
+    """Two seconds of speech at two points; every tenth packet is lost between, but for the first."""
+    sent = speech(100, **changes)
+    arrived = [frame for index, frame in enumerate(later(sent, delay_ms)) if index % 10 or not index]
+    return write_pcap(tmp_path / "a.pcap", sent), write_pcap(tmp_path / "b.pcap", arrived)
+
+
+@pytest.mark.parametrize("first_seq", [100, 65_500])
+def test_a_trace_of_two_captures_has_delay_and_loss(tmp_path: Path, first_seq: int) -> None:
+    trace = Trace.from_pcap(*two_points(tmp_path, 50.0, first_seq=first_seq), names=ADDRESSES)
+    assert delay.one_way_delay(trace, "alice->bob") == pytest.approx(50.0)
+    assert loss.packet_loss(trace, "alice->bob") == pytest.approx(9.0)
+    packets = trace.table("packets")
+    assert (packets["delivered_ns"] - packets["sent_ns"]).drop_nulls().unique().to_list() == [50 * MS]
+    assert packets["dropped_ns"].count() == 9
+
+
+def test_a_negative_delay_stays_negative_unless_corrected(tmp_path: Path) -> None:
+    captures = two_points(tmp_path, -30.0)
+    assert delay.one_way_delay(Trace.from_pcap(*captures, names=ADDRESSES), "alice->bob") == pytest.approx(
+        -30
+    )
+    corrected = Trace.from_pcap(*captures, names=ADDRESSES, corrected=True)
+    # In one direction, the smallest delay is taken as nothing.
+    assert delay.one_way_delay(corrected, "alice->bob") == pytest.approx(0, abs=0.01)
+    assert corrected.manifest["clock"]["offset_ms"] == pytest.approx(-30, abs=0.01)
+
+
+def test_two_captures_are_compared_stream_by_stream(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = two_points(tmp_path, 50.0)
+    assert command(a, b, "--json") == 0
+    compared = json.loads(capsys.readouterr().out)
+    (stream,) = compared["streams"]
+    assert (stream["packets_a"], stream["packets_b"], stream["matched"], stream["lost"]) == (100, 91, 91, 9)
+    assert stream["one_way_delay_mean_ms"] == pytest.approx(50)
+    assert stream["one_way_delay_sd_ms"] == pytest.approx(0, abs=1e-6)
+    assert command(a, b, "--plot", tmp_path / "delays.html") == 0
+    out = capsys.readouterr().out
+    assert "as captured" in out
+    assert "estimate: B's clock is" in out
+    page = (tmp_path / "delays.html").read_text(encoding="utf-8")
+    assert "Distribution of the one-way delay" in page
+    assert "at the receiver" in page
+
+
+def test_the_command_shows_negative_delays_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(*two_points(tmp_path, -30.0)) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "as captured" in line]
+    assert row.split()[-7:] == ["-30.00", "0", *["-30.00"] * 5]
