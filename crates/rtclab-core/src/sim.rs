@@ -1,6 +1,6 @@
 //! The event loop in virtual time.
 
-use crate::cc::UnknownAlgorithm;
+use crate::cc::{ConfigError, CongestionControlConfig};
 use crate::endpoint::{
     Arrival, AudioConfig, Peer, PeerConfig, Port, Ssrcs, Wire, signalling_source, signalling_target,
 };
@@ -15,17 +15,6 @@ use std::fmt;
 const STATS_INTERVAL: Time = Time::from_secs(1);
 /// Name of the node where servers live.
 const CORE: &str = "core";
-
-/// Which congestion control a participant uses.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CongestionControlConfig {
-    /// A name of [`crate::cc::NAMES`].
-    pub name: String,
-    /// Options of the algorithm.
-    #[serde(default)]
-    pub options: std::collections::BTreeMap<String, f64>,
-}
 
 /// Someone who takes part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,12 +67,12 @@ pub struct SimConfig {
 }
 
 /// Why a run could not begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SimError {
     /// The network is wrong.
     Network(NetworkError),
-    /// The algorithm is unknown.
-    CongestionControl(UnknownAlgorithm),
+    /// The algorithm is unknown, or it has no such option.
+    CongestionControl(ConfigError),
     /// A connection names someone who does not take part, or a node without a place in the network.
     Unknown(String),
 }
@@ -164,7 +153,8 @@ impl Simulation {
                 let peer = PeerConfig {
                     video: local.video,
                     audio: local.audio,
-                    congestion_control: local.congestion_control.name.clone(),
+                    congestion_control: local.congestion_control.clone(),
+                    remote_congestion_control: remote.congestion_control.clone(),
                     participant: recorder.text(from),
                     core,
                     offerer: side == 0,

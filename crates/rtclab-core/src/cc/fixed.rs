@@ -1,6 +1,6 @@
 //! No congestion control: always the same rate.
 
-use super::{Controller, Decision, Feedback};
+use super::{Controller, Decision, Feedback, PACING_BURST, RateOf};
 use crate::units::{Bitrate, Time};
 
 /// Sends at one rate whatever comes back; the yardstick for everything else.
@@ -21,6 +21,8 @@ impl Controller for Fixed {
     fn decision(&self) -> Decision {
         Decision {
             target: self.rate,
+            target_of: RateOf::Packets,
+            pacing_burst: PACING_BURST,
             pacing_rate: self.rate.scaled(super::goog_cc::PACING_FACTOR),
             padding_rate: Bitrate::ZERO,
             drop_ratio: 0.0,

@@ -1,7 +1,10 @@
 //! Today's libwebrtc: the send-side algorithm as published in the crate `goog_cc`, a port of
 //! libwebrtc revision da2a3d6c4d (December 2024), behind our [`Controller`].
 
-use super::{Controller, Decision, Feedback, PacketReport, Probe, RateBounds, SentPacket};
+use super::{
+    Controller, Decision, Feedback, PACING_BURST, PacketReport, Probe, RateBounds, RateOf,
+    SentPacket,
+};
 use crate::units::{Bitrate, Bytes, Time};
 use goog_cc::network_control::{NetworkControllerConfig, NetworkControllerInterface};
 use goog_cc::transport::{
@@ -76,6 +79,8 @@ impl GoogCc {
             inner: GoogCcNetworkController::new(config, GoogCcConfig::default()),
             decision: Decision {
                 target: bounds.start,
+                target_of: RateOf::Packets,
+                pacing_burst: PACING_BURST,
                 pacing_rate: bounds.start.scaled(PACING_FACTOR),
                 padding_rate: Bitrate::ZERO,
                 drop_ratio: 0.0,

@@ -1,17 +1,29 @@
 //! Congestion control: the two halves, and the table of what there is.
 //!
 //! A sender half ([`Controller`]) turns feedback into a [`Decision`]; a receiver half
-//! ([`Estimator`]) turns arrivals into a REMB. An algorithm is a name in [`create`] and one file.
+//! ([`Estimator`]) turns arrivals into a REMB. An algorithm is a line in [`ALGORITHMS`] and one file.
 //!
 //! Neither is `Send` (the crate `goog_cc` is not): a run is made and finished on one thread.
 
+mod dynamic_alpha;
 mod fixed;
+mod gcc_2016;
 mod goog_cc;
+mod loss_based;
+mod options;
+mod receive_side;
+mod rrtcc_2013;
+mod table;
+mod tfrc;
 
+use crate::rtp::AbsSendTime;
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
 pub use fixed::Fixed;
 pub use goog_cc::GoogCc;
-use std::fmt;
+pub use options::OptionSpec;
+pub use table::{
+    ALGORITHMS, Algorithm, ConfigError, CongestionControlConfig, NAMES, check, create,
+};
 
 /// A packet that left, as the congestion control sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,13 +89,57 @@ pub struct Probe {
     pub min_spacing: Time,
 }
 
+/// What a rate counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateOf {
+    /// Whole packets, headers included.
+    Packets,
+    /// What the packets carry: until about 2020 headers came on top of what was controlled.
+    Payloads,
+}
+
+/// How packets leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pacing {
+    /// At once: libjingle in 2013.
+    None,
+    /// At 2.5 times the target in ticks of 5 ms: since 2014.
+    Factor,
+}
+
+impl Pacing {
+    fn rate(self, target: Bitrate) -> Bitrate {
+        match self {
+            Pacing::None => UNPACED,
+            Pacing::Factor => target.scaled(goog_cc::PACING_FACTOR),
+        }
+    }
+
+    fn burst(self) -> Time {
+        match self {
+            Pacing::None => PACING_BURST,
+            Pacing::Factor => Time::from_millis(5),
+        }
+    }
+}
+
+/// So fast that nothing waits in the pacer.
+const UNPACED: Bitrate = Bitrate::from_mbps(100_000);
+
+/// libwebrtc: today packets may leave this much ahead of the pacing rate.
+pub const PACING_BURST: Time = Time::from_millis(40);
+
 /// What the sender shall do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
-    /// Rate of everything sent, headers included.
+    /// Rate of everything sent.
     pub target: Bitrate,
+    /// Whether headers are part of the target.
+    pub target_of: RateOf,
     /// Rate at which the pacer may empty its queue.
     pub pacing_rate: Bitrate,
+    /// How far packets may leave ahead of the pacing rate.
+    pub pacing_burst: Time,
     /// Rate up to which padding fills what the media leaves.
     pub padding_rate: Bitrate,
     /// Share of frames that the encoder shall drop, 0 to 1 (congestion window push-back).
@@ -112,18 +168,46 @@ pub trait Controller {
     fn observe(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
 }
 
+/// A packet of video, retransmissions and padding included, that arrived.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReceivedPacket {
+    /// When.
+    pub at: Time,
+    /// RTP payload and padding, without headers.
+    pub payload: Bytes,
+    /// RTP timestamp; of a retransmission that of the original.
+    pub rtp_timestamp: u32,
+    /// When it left, as its header says.
+    pub abs_send_time: Option<AbsSendTime>,
+}
+
+/// When a REMB leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RembTiming {
+    /// With the next regular report: until March 2014.
+    WithReport,
+    /// At once, in a report of its own.
+    AtOnce,
+}
+
 /// Receiver half, for receive-side algorithms: from arrivals to REMB.
 pub trait Estimator {
-    /// A media packet arrived.
-    fn on_packet(&mut self, now: Time, size: Bytes, ssrc: u32, rtp_timestamp: u32);
+    /// A packet arrived.
+    fn on_packet(&mut self, packet: &ReceivedPacket);
+    /// A round trip was measured.
+    fn on_rtt(&mut self, _now: Time, _rtt: Time) {}
     /// The time given by [`Estimator::poll_timeout`] has come.
     fn on_timeout(&mut self, _now: Time) {}
     /// When to call [`Estimator::on_timeout`].
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
-    /// A REMB to send now.
+    /// A REMB to send.
     fn poll_remb(&mut self) -> Option<Bitrate>;
+    /// When REMBs leave.
+    fn remb_timing(&self) -> RembTiming {
+        RembTiming::AtOnce
+    }
     /// Internal values for the trace, named with their unit.
     fn observe(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
 }
@@ -141,34 +225,3 @@ pub struct RateBounds {
 
 /// Both halves of an algorithm; a send-side algorithm has no estimator.
 pub type Halves = (Box<dyn Controller>, Option<Box<dyn Estimator>>);
-
-/// No algorithm of that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownAlgorithm(pub String);
-
-impl fmt::Display for UnknownAlgorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "congestion_control.name: unknown `{}`; expected one of {}",
-            self.0,
-            NAMES.join(", ")
-        )
-    }
-}
-impl std::error::Error for UnknownAlgorithm {}
-
-/// The algorithms that [`create`] knows.
-pub const NAMES: [&str; 2] = ["goog-cc", "fixed"];
-
-/// Makes a congestion control by its name.
-///
-/// # Errors
-/// The name is not in [`NAMES`].
-pub fn create(name: &str, bounds: RateBounds) -> Result<Halves, UnknownAlgorithm> {
-    match name {
-        "goog-cc" => Ok((Box::new(GoogCc::new(bounds)), None)),
-        "fixed" => Ok((Box::new(Fixed::new(bounds.max)), None)),
-        _ => Err(UnknownAlgorithm(name.to_owned())),
-    }
-}

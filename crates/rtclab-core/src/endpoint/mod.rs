@@ -7,7 +7,7 @@ mod setup;
 mod stats;
 mod wire;
 
-use crate::cc::{Feedback, PacketReport, UnknownAlgorithm};
+use crate::cc::{ConfigError, CongestionControlConfig, Feedback, PacketReport};
 use crate::media::encoder::VideoConfig;
 use crate::network::NodeId;
 use crate::record::Detail;
@@ -63,8 +63,10 @@ pub struct PeerConfig {
     pub video: Option<VideoConfig>,
     /// Audio that it sends.
     pub audio: Option<AudioConfig>,
-    /// Name of its congestion control.
-    pub congestion_control: String,
+    /// Congestion control of what it sends.
+    pub congestion_control: CongestionControlConfig,
+    /// Congestion control of what the other side sends; a receiver half of it runs here.
+    pub remote_congestion_control: CongestionControlConfig,
     /// Code of its participant's name in the record.
     pub participant: u16,
     /// Where servers live.
@@ -126,22 +128,23 @@ impl Peer {
     /// One side; `port` leads to the other, `back` from it. `remote_seed` is the other side's seed.
     ///
     /// # Errors
-    /// No congestion control of that name.
+    /// No congestion control of that name, or no such option.
     pub fn new(
         config: PeerConfig,
         port: Port,
         back: Port,
         (ssrcs, remote): (Ssrcs, Ssrcs),
         remote_seed: u64,
-    ) -> Result<Self, UnknownAlgorithm> {
-        let (controller, _estimator) = sender::controller(&config)?;
+    ) -> Result<Self, ConfigError> {
+        let (controller, _) = sender::halves(&config, &config.congestion_control)?;
+        let (_, estimator) = sender::halves(&config, &config.remote_congestion_control)?;
         Ok(Peer {
             setup: Setup::new(port, config.core, config.offerer, config.start),
             announced: Step::New,
             joined: false,
             left: false,
             sender: Sender::new(&config, port, ssrcs, controller),
-            receiver: Receiver::new(port, ssrcs.video, remote),
+            receiver: Receiver::new(port, ssrcs.video, remote, estimator),
             timers: Timers {
                 setup: config.start,
                 sender: Time::MAX,
@@ -203,6 +206,7 @@ impl Peer {
             self.receiver.on_timeout(now, target, self.sender.rtt, wire);
             self.show_frames(now, wire);
             self.timers.receiver = or_never(self.receiver.poll_timeout());
+            self.after_estimator(now, wire);
         }
         if self.timers.report <= now {
             self.send_report(now, wire);
@@ -217,8 +221,12 @@ impl Peer {
         self.stats.received(size);
         match classify(bytes) {
             Protocol::Rtp => {
-                self.receiver.on_rtp(now, bytes, size, self.sender.rtt, wire);
+                let frame_end = self.receiver.on_rtp(now, bytes, size, self.sender.rtt, wire);
+                if frame_end && wire.recorder.detail() == Detail::Packets {
+                    self.observe_estimator(now, wire);
+                }
                 self.timers.receiver = or_never(self.receiver.poll_timeout());
+                self.after_estimator(now, wire);
                 return;
             }
             Protocol::Rtcp => self.on_rtcp(now, bytes, wire),
@@ -237,6 +245,7 @@ impl Peer {
             self.write_stat_rows(now, wire);
             if wire.recorder.detail() == Detail::Seconds {
                 self.observe(now, wire);
+                self.observe_estimator(now, wire);
             }
         }
     }
@@ -263,21 +272,22 @@ impl Peer {
             match packet {
                 RtcpPacket::SenderReport(report) => {
                     self.receiver.on_sender_report(now, report.ntp.middle());
-                    self.on_report_blocks(now, &report.blocks);
+                    self.on_report_blocks(now, &report.blocks, wire);
                 }
-                RtcpPacket::ReceiverReport(report) => self.on_report_blocks(now, &report.blocks),
+                RtcpPacket::ReceiverReport(report) => {
+                    self.on_report_blocks(now, &report.blocks, wire);
+                }
                 RtcpPacket::TransportFeedback(feedback) => {
                     self.sender.on_transport_feedback(now, &feedback, &mut self.reports);
-                    if wire.recorder.detail() == Detail::Packets {
-                        self.observe(now, wire);
-                    }
+                    self.observe_feedback(now, wire);
                 }
                 RtcpPacket::Nack(nack) => self.sender.on_nack(now, nack.lost.iter().copied()),
                 RtcpPacket::PictureLossIndication(_) | RtcpPacket::FullIntraRequest(_) => {
                     self.sender.on_key_request();
                 }
                 RtcpPacket::Remb(remb) => {
-                    self.sender.on_feedback(now, Feedback::Remb(remb.bitrate))
+                    self.sender.on_feedback(now, Feedback::Remb(remb.bitrate));
+                    self.observe_feedback(now, wire);
                 }
                 RtcpPacket::SourceDescription(_)
                 | RtcpPacket::Goodbye(_)
@@ -287,7 +297,7 @@ impl Peer {
         }
     }
 
-    fn on_report_blocks(&mut self, now: Time, blocks: &[rtcp::ReportBlock]) {
+    fn on_report_blocks(&mut self, now: Time, blocks: &[rtcp::ReportBlock], wire: &mut Wire) {
         for block in blocks {
             let rtt = block.round_trip(NtpTime::from_time(now));
             self.sender.rtt = rtt.or(self.sender.rtt);
@@ -295,6 +305,10 @@ impl Peer {
                 continue;
             };
             self.sender.on_feedback(now, Feedback::ReceiverReport { lost, expected, rtt });
+            if let Some(rtt) = rtt {
+                self.receiver.on_rtt(now, rtt);
+            }
+            self.observe_feedback(now, wire);
         }
     }
 
@@ -332,8 +346,10 @@ impl Peer {
         let chunks = vec![SdesChunk { ssrc, cname }];
         let description = RtcpPacket::SourceDescription(SourceDescription { chunks });
         let mut bytes = wire.buffer();
-        // A report on two streams and a name of a few bytes always fit.
-        if report.write(&mut bytes).is_ok() && description.write(&mut bytes).is_ok() {
+        // A report on two streams, a name of a few bytes and a REMB for one stream always fit.
+        let remb = self.receiver.take_remb();
+        let mut packets = [report, description].into_iter().chain(remb);
+        if packets.all(|packet| packet.write(&mut bytes).is_ok()) {
             wire.send_rtcp(now, self.port, bytes);
         }
         self.schedule_report(now);
@@ -347,10 +363,35 @@ impl Peer {
         self.timers.report = now + Time::from_secs_f64(interval);
     }
 
+    /// The receiver half has seen a packet, or its time has come.
+    fn after_estimator(&mut self, now: Time, wire: &mut Wire) {
+        if self.receiver.has_urgent_remb() && self.setup.step == Step::DtlsConnected {
+            self.send_report(now, wire);
+        }
+    }
+
+    /// Where every packet is kept, what each feedback changed is kept too.
+    fn observe_feedback(&mut self, now: Time, wire: &mut Wire) {
+        if wire.recorder.detail() == Detail::Packets {
+            self.observe(now, wire);
+        }
+    }
+
     fn observe(&mut self, now: Time, wire: &mut Wire) {
         let (participant, flow) = (self.config.participant, self.port.flow);
         let names = &mut self.names;
         self.sender.controller.observe(&mut |name, value| {
+            let code = *names.entry(name).or_insert_with(|| wire.recorder.text(name));
+            wire.recorder.controller(now, participant, flow, code, value);
+        });
+    }
+
+    /// Values of the receiver half, which belong to what is received.
+    fn observe_estimator(&mut self, now: Time, wire: &mut Wire) {
+        let Some(estimator) = &self.receiver.estimator else { return };
+        let (participant, flow) = (self.config.participant, self.back.flow);
+        let names = &mut self.names;
+        estimator.observe(&mut |name, value| {
             let code = *names.entry(name).or_insert_with(|| wire.recorder.text(name));
             wire.recorder.controller(now, participant, flow, code, value);
         });

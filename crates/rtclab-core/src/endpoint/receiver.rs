@@ -2,9 +2,10 @@
 
 use super::sender::{AUDIO_CLOCK, VIDEO_CLOCK};
 use super::wire::{Port, Ssrcs, Wire, payload_size, read_vp8};
+use crate::cc::{Estimator, ReceivedPacket, RembTiming};
 use crate::media::nack::{Arrival, Nack};
 use crate::media::playout::{Playout, Rendered};
-use crate::rtp::rtcp::{PictureLossIndication, ReportBlock, TransportFeedback};
+use crate::rtp::rtcp::{PictureLossIndication, Remb, ReportBlock, TransportFeedback};
 use crate::rtp::{
     ExtensionIds, RtcpPacket, RtpHeader, SeqUnwrapper, TimestampUnwrapper, Unwrapper, rtx,
 };
@@ -113,6 +114,10 @@ pub(super) struct Receiver {
     local_ssrc: u32,
     remote: Ssrcs,
     arrivals: Arrivals,
+    /// Receiver half of the congestion control; without one transport-wide feedback is sent.
+    pub(super) estimator: Option<Box<dyn Estimator>>,
+    /// A REMB that has not been sent.
+    remb: Option<Bitrate>,
     pub(super) video: Reception,
     pub(super) audio: Reception,
     timestamps: TimestampUnwrapper,
@@ -127,12 +132,19 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(port: Port, local_ssrc: u32, remote: Ssrcs) -> Self {
+    pub(super) fn new(
+        port: Port,
+        local_ssrc: u32,
+        remote: Ssrcs,
+        estimator: Option<Box<dyn Estimator>>,
+    ) -> Self {
         Receiver {
             port,
             local_ssrc,
             remote,
             arrivals: Arrivals::default(),
+            estimator,
+            remb: None,
             video: Reception::default(),
             audio: Reception::default(),
             timestamps: TimestampUnwrapper::default(),
@@ -154,6 +166,7 @@ impl Receiver {
         self.remote.audio
     }
 
+    /// A packet of media arrived; returns whether it ends a frame.
     pub(super) fn on_rtp(
         &mut self,
         now: Time,
@@ -161,12 +174,28 @@ impl Receiver {
         size: Bytes,
         rtt: Option<Time>,
         wire: &mut Wire,
-    ) {
-        let Ok((header, len)) = RtpHeader::parse(bytes, &ExtensionIds::CHROMIUM) else { return };
-        if let Some(seq) = header.extensions.transport_sequence {
-            self.arrivals.note(now, seq);
-        }
+    ) -> bool {
+        let Ok((header, len)) = RtpHeader::parse(bytes, &ExtensionIds::CHROMIUM) else {
+            return false;
+        };
         let payload = payload_size(size, len);
+        match &mut self.estimator {
+            // Audio had no part in receive-side algorithms.
+            Some(estimator) if header.ssrc != self.remote.audio => {
+                estimator.on_packet(&ReceivedPacket {
+                    at: now,
+                    payload: Bytes(payload),
+                    rtp_timestamp: header.timestamp,
+                    abs_send_time: header.extensions.abs_send_time,
+                });
+            }
+            Some(_) => {}
+            None => {
+                if let Some(seq) = header.extensions.transport_sequence {
+                    self.arrivals.note(now, seq);
+                }
+            }
+        }
         if header.ssrc == self.remote.audio {
             self.audio.count(now, &header, payload, len, AUDIO_CLOCK);
         } else if header.ssrc == self.remote.video {
@@ -177,7 +206,7 @@ impl Receiver {
                 self.on_video(now, &media, seq);
             }
         } else if header.ssrc == self.remote.rtx && !header.padding {
-            let Ok((original, rest)) = rtx::parse(&bytes[len..]) else { return };
+            let Ok((original, rest)) = rtx::parse(&bytes[len..]) else { return false };
             let size = payload.saturating_sub(rtx::OSN_BYTES as u64);
             if let Some(media) = read_vp8(&header, original, rest, size) {
                 self.retransmitted += 1;
@@ -186,6 +215,7 @@ impl Receiver {
             }
         }
         self.send_nack(now, rtt, wire);
+        header.marker
     }
 
     pub(super) fn on_sender_report(&mut self, now: Time, middle: u32) {
@@ -193,8 +223,12 @@ impl Receiver {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        let timers =
-            [self.arrivals.next_report, self.nack.poll_timeout(), self.playout.poll_timeout()];
+        let timers = [
+            self.arrivals.next_report,
+            self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout()),
+            self.nack.poll_timeout(),
+            self.playout.poll_timeout(),
+        ];
         timers.into_iter().flatten().min()
     }
 
@@ -209,10 +243,35 @@ impl Receiver {
         if self.arrivals.next_report.is_some_and(|at| at <= now) {
             self.send_transport_feedback(now, target, wire);
         }
+        if let Some(estimator) = &mut self.estimator
+            && estimator.poll_timeout().is_some_and(|at| at <= now)
+        {
+            estimator.on_timeout(now);
+        }
         self.send_nack(now, rtt, wire);
         if self.playout.poll_key_request(now) {
             self.send_key_request(now, wire);
         }
+    }
+
+    pub(super) fn on_rtt(&mut self, now: Time, rtt: Time) {
+        if let Some(estimator) = &mut self.estimator {
+            estimator.on_rtt(now, rtt);
+        }
+    }
+
+    /// Whether there is a REMB that does not wait for the next report.
+    pub(super) fn has_urgent_remb(&mut self) -> bool {
+        let Some(estimator) = &mut self.estimator else { return false };
+        self.remb = estimator.poll_remb().or(self.remb);
+        self.remb.is_some() && estimator.remb_timing() == RembTiming::AtOnce
+    }
+
+    /// The REMB to send with the report that leaves now.
+    pub(super) fn take_remb(&mut self) -> Option<RtcpPacket> {
+        let bitrate = self.remb.take()?;
+        let ssrcs = vec![self.remote.video];
+        Some(RtcpPacket::Remb(Remb { sender_ssrc: self.local_ssrc, bitrate, ssrcs }))
     }
 
     /// The next picture due.

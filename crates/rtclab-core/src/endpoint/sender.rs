@@ -3,7 +3,10 @@
 use super::history::SendHistory;
 use super::wire::{MAX_VIDEO_PAYLOAD, Port, RTP_HEADER_BYTES, Ssrcs, Wire, packet_size};
 use super::{AudioConfig, PeerConfig};
-use crate::cc::{Controller, Decision, Feedback, PacketReport, RateBounds, UnknownAlgorithm};
+use crate::cc::{
+    ConfigError, CongestionControlConfig, Controller, Decision, Feedback, PacketReport, RateBounds,
+    RateOf,
+};
 use crate::media::encoder::{Encoder, Frame};
 use crate::media::pacer::{PADDING_PAYLOAD, Pacer, Release};
 use crate::media::{Kind, MediaPacket};
@@ -189,15 +192,15 @@ impl Sender {
         }
         self.applied = applied;
         self.pacer.set_rates(now, decision.pacing_rate, decision.padding_rate);
+        self.pacer.set_burst(decision.pacing_burst);
         let audio = self.audio.as_ref().map_or(0, |audio| audio.config.wire_rate().0);
         let video = Bitrate(decision.target.0.saturating_sub(audio));
         let Some(encoder) = &mut self.encoder else { return };
-        // What headers take: at least one packet per frame, else full packets.
-        let full = packet_size(Kind::Video, MAX_VIDEO_PAYLOAD);
-        let headers = (full.0 - MAX_VIDEO_PAYLOAD) * 8;
-        let packets = (video.0 as f64 / full.bits() as f64).max(super::FRAMES_PER_SECOND_FLOOR);
-        let media = video.0.saturating_sub((headers as f64 * packets) as u64);
-        encoder.set_target(Bitrate(media).scaled(1.0 - self.repair.share));
+        let media = match decision.target_of {
+            RateOf::Packets => without_headers(video),
+            RateOf::Payloads => video,
+        };
+        encoder.set_target(media.scaled(1.0 - self.repair.share));
         encoder.set_drop_ratio(decision.drop_ratio);
     }
 
@@ -306,11 +309,22 @@ impl Sender {
     }
 }
 
-/// The controller that a scenario names, with the bounds that its media give.
+/// What a rate of packets leaves to the encoder: at least one packet per frame, else full packets.
+fn without_headers(rate: Bitrate) -> Bitrate {
+    let full = packet_size(Kind::Video, MAX_VIDEO_PAYLOAD);
+    let headers = (full.0 - MAX_VIDEO_PAYLOAD) * 8;
+    let packets = (rate.0 as f64 / full.bits() as f64).max(super::FRAMES_PER_SECOND_FLOOR);
+    Bitrate(rate.0.saturating_sub((headers as f64 * packets) as u64))
+}
+
+/// The halves that a scenario names, with the bounds that the media sent here give.
 ///
 /// # Errors
-/// No algorithm of that name.
-pub(super) fn controller(config: &PeerConfig) -> Result<crate::cc::Halves, UnknownAlgorithm> {
+/// No algorithm of that name, or no such option.
+pub(super) fn halves(
+    config: &PeerConfig,
+    congestion_control: &CongestionControlConfig,
+) -> Result<crate::cc::Halves, ConfigError> {
     let audio = config.audio.map_or(Bitrate::ZERO, |audio| audio.wire_rate());
     let with_audio = |rate: Bitrate| Bitrate(rate.0 + audio.0);
     let bounds = match config.video {
@@ -321,5 +335,5 @@ pub(super) fn controller(config: &PeerConfig) -> Result<crate::cc::Halves, Unkno
         },
         None => RateBounds { start: audio, min: audio, max: audio },
     };
-    crate::cc::create(&config.congestion_control, bounds)
+    crate::cc::create(congestion_control, bounds)
 }

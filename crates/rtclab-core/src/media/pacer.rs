@@ -3,12 +3,10 @@
 //! After libwebrtc, `modules/pacing/pacing_controller.cc` and `bitrate_prober.cc`.
 
 use super::{Kind, MediaPacket};
-use crate::cc::Probe;
+use crate::cc::{PACING_BURST, Probe};
 use crate::units::{Bitrate, Bytes, Time};
 use std::collections::VecDeque;
 
-/// libwebrtc: packets may leave this much ahead of the pacing rate.
-const BURST: Time = Time::from_millis(40);
 /// libwebrtc: debt never grows beyond this.
 const MAX_DEBT: Time = Time::from_millis(500);
 /// libwebrtc: the rate is raised so that the queue empties within this time.
@@ -53,6 +51,8 @@ struct Cluster {
 /// Queue of packets in priority order: audio, retransmissions, video.
 pub struct Pacer {
     rate: Bitrate,
+    /// Packets may leave this much ahead of the pacing rate.
+    burst: Time,
     padding_rate: Bitrate,
     queues: [VecDeque<(MediaPacket, Bytes)>; 3],
     queued: u64,
@@ -71,6 +71,7 @@ impl Pacer {
     pub fn new(rate: Bitrate, padding_size: Bytes) -> Self {
         Pacer {
             rate,
+            burst: PACING_BURST,
             padding_size,
             padding_rate: Bitrate::ZERO,
             queues: Default::default(),
@@ -93,6 +94,11 @@ impl Pacer {
             self.padding_due = now;
         }
         self.padding_rate = padding_rate;
+    }
+
+    /// How far packets may leave ahead of the pacing rate from now on.
+    pub fn set_burst(&mut self, burst: Time) {
+        self.burst = burst;
     }
 
     /// A probe to run as soon as there is something to send.
@@ -144,11 +150,11 @@ impl Pacer {
         let probe = self.clusters.front().and_then(Cluster::next).unwrap_or(Time::MAX);
         let media = match self.queued {
             0 => Time::MAX,
-            _ => Time(self.debt_free.0.saturating_sub(BURST.0)),
+            _ => Time(self.debt_free.0.saturating_sub(self.burst.0)),
         };
         let padding = match self.padding_rate.0 {
             0 => Time::MAX,
-            _ => self.padding_due.max(Time(self.debt_free.0.saturating_sub(BURST.0))),
+            _ => self.padding_due.max(Time(self.debt_free.0.saturating_sub(self.burst.0))),
         };
         let next = probe.min(media).min(padding);
         (next < Time::MAX).then_some(next)
@@ -166,7 +172,7 @@ impl Pacer {
         if probing {
             return Some(self.release_probe(now));
         }
-        if self.queued > 0 && now + BURST >= self.debt_free {
+        if self.queued > 0 && now + self.burst >= self.debt_free {
             let (packet, size) = self.pop()?;
             self.account(now, size);
             return Some((Release::Media(packet), None));

@@ -1,0 +1,90 @@
+//! `gcc-2016`: adaptive threshold, additive and multiplicative increase, start probing.
+//!
+//! Source: libwebrtc 524ecc29dd (25 May 2016, Chrome 52), receive side; with the option `draft` the
+//! filter and detector of draft-ietf-rmcat-gcc-02, sections 5.3 and 5.4.
+
+use super::loss_based::{Growth, LossBased, LossBasedConfig, TfrcRole};
+use super::options::{OptionSpec, Options, switch};
+use super::receive_side::detector::{DetectorConfig, Threshold};
+use super::receive_side::increase::IncreaseLaw;
+use super::receive_side::kalman::KalmanConfig;
+use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig};
+use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
+use super::{Halves, Pacing, RateBounds, RembTiming};
+use crate::units::Time;
+
+const KALMAN_2016: KalmanConfig = KalmanConfig {
+    process_noise: [1e-13, 1e-3],
+    per_period: false,
+    noise_floor: 1.0,
+    signed_outliers: true,
+};
+
+pub(crate) const DETECTOR_2016: DetectorConfig = DetectorConfig {
+    threshold_ms: 12.5,
+    over_use_ms: 10.0,
+    accumulates: true,
+    threshold: Threshold::Adaptive { up: 0.004, down: 0.000_06 },
+};
+
+const DETECTOR_OF_DRAFT: DetectorConfig = DetectorConfig {
+    accumulates: false,
+    threshold: Threshold::Adaptive { up: 0.01, down: 0.000_18 },
+    ..DETECTOR_2016
+};
+
+pub(crate) const RATE_CONTROL_2016: RateControlConfig = RateControlConfig {
+    initialisation: Time::from_secs(5),
+    increase: IncreaseLaw::Aimd { additive: 0.5 },
+    decrease: DecreaseLaw::Fixed(0.85),
+    recovers: false,
+    under_use_factor: None,
+};
+
+const RECEIVER_2016: ReceiveSideConfig = ReceiveSideConfig {
+    clock: Clock::SendTimes,
+    kalman: Some(KALMAN_2016),
+    detector: DETECTOR_2016,
+    rate_control: RATE_CONTROL_2016,
+    window: Time::from_secs(1),
+    updates: Updates::FivePercent,
+    remb: RembTiming::AtOnce,
+};
+
+pub(crate) const SENDER_2016: LossBasedConfig = LossBasedConfig {
+    growth: Growth::FromMinimum,
+    factor: 1.08,
+    tfrc: TfrcRole::None,
+    probes: true,
+    halves_without_feedback: false,
+    pacing: Pacing::Factor,
+};
+
+/// What differs between the draft and the releases.
+pub(crate) const OPTIONS: &[OptionSpec] = &[
+    switch("draft", "scalar filter and threshold on the offset itself, as in the draft"),
+    OptionSpec {
+        name: "k_up",
+        meaning: "gain of the threshold per ms while it is exceeded (from August 2016: 0.0087)",
+        bounds: (0.0, 1.0),
+    },
+    OptionSpec {
+        name: "k_down",
+        meaning: "gain of the threshold per ms while it is not (from August 2016: 0.039)",
+        bounds: (0.0, 1.0),
+    },
+];
+
+/// Both halves.
+pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
+    let (kalman, mut detector) = match options.is_on("draft") {
+        true => (None, DETECTOR_OF_DRAFT),
+        false => (RECEIVER_2016.kalman, DETECTOR_2016),
+    };
+    if let Threshold::Adaptive { up, down } = &mut detector.threshold {
+        *up = options.get("k_up").unwrap_or(*up);
+        *down = options.get("k_down").unwrap_or(*down);
+    }
+    let receiver = ReceiveSideConfig { kalman, detector, ..RECEIVER_2016 };
+    (Box::new(LossBased::new(bounds, SENDER_2016)), Some(Box::new(ReceiveSide::new(receiver))))
+}

@@ -1,0 +1,271 @@
+//! Sender half of the receive-side algorithms: loss rules, bounded by the last REMB.
+
+use super::{Controller, Decision, Feedback, Pacing, Probe, RateBounds, RateOf, tfrc};
+use crate::units::{Bitrate, Bytes, Time};
+use std::collections::VecDeque;
+
+/// Loss is judged once this many packets have been reported on.
+const MIN_PACKETS: u64 = 20;
+/// Loss fractions of reports are in 1/256; up to this (2 %) the rate grows …
+const LOW_LOSS: u64 = 5;
+/// … up to this (10 %) it stays, above it falls.
+const HIGH_LOSS: u64 = 26;
+/// Growth by the factor happens per this time.
+const INCREASE_INTERVAL: Time = Time::from_secs(1);
+/// Added at every growth.
+const INCREASE_STEP: Bitrate = Bitrate(1_000);
+/// The rate falls at most once in this time and a round trip.
+const DECREASE_INTERVAL: Time = Time::from_millis(300);
+/// The rate follows REMB upwards for this long after the first report.
+const START_PHASE: Time = Time::from_secs(2);
+/// draft-alvestrand-rmcat-congestion-02, section 4: feedback is missing after twice its interval of 1 s.
+const FEEDBACK_TIMEOUT: Time = Time::from_secs(2);
+/// Clusters at the start, as multiples of the start rate.
+const PROBES: [u64; 2] = [3, 6];
+/// Packets of a cluster; one more than the gaps that are measured.
+const PROBE_PACKETS: u32 = 6;
+/// Packets of a probe are at least this far apart.
+const PROBE_SPACING: Time = Time::from_millis(1);
+/// Bytes of a packet of a probe, on average.
+const PROBE_PACKET: Bytes = Bytes(500);
+
+/// When the rate grows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Growth {
+    /// From its present value, once a second: 2013.
+    EverySecond,
+    /// From its smallest value of the last second, at every report: since 2014.
+    FromMinimum,
+}
+
+/// What the TFRC equation does to the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TfrcRole {
+    /// Nothing.
+    None,
+    /// A decrease does not go below it: the code until October 2015.
+    FloorOfDecreases,
+    /// The rate is never below it: draft-alvestrand-rmcat-congestion-02.
+    Floor,
+    /// The rate is never above it: the papers' words.
+    Cap,
+}
+
+/// Which form of the sender half.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LossBasedConfig {
+    pub(crate) growth: Growth,
+    /// By which the rate grows at low loss.
+    pub(crate) factor: f64,
+    pub(crate) tfrc: TfrcRole,
+    /// Two clusters of probes at the start, and REMB followed upwards.
+    pub(crate) probes: bool,
+    /// The rate is halved when feedback stays away.
+    pub(crate) halves_without_feedback: bool,
+    pub(crate) pacing: Pacing,
+}
+
+/// The sender half of the algorithms of 2013 to 2016.
+///
+/// Source: libwebrtc 4d06db557a and 524ecc29dd, `send_side_bandwidth_estimation.cc`.
+pub(crate) struct LossBased {
+    config: LossBasedConfig,
+    bounds: RateBounds,
+    rate: Bitrate,
+    /// Rate by the loss rules alone, before REMB.
+    uncapped: Bitrate,
+    remb: Option<Bitrate>,
+    tfrc: Option<Bitrate>,
+    rtt: Time,
+    loss: u64,
+    /// Packets lost and expected, not yet judged.
+    pending: (u64, u64),
+    /// Smallest rates of the last second, oldest and smallest first.
+    minima: VecDeque<(Time, Bitrate)>,
+    last_increase: Option<Time>,
+    last_decrease: Option<Time>,
+    first_report: Option<Time>,
+    feedback_due: Option<Time>,
+    probes: Vec<Probe>,
+}
+
+impl LossBased {
+    pub(crate) fn new(bounds: RateBounds, config: LossBasedConfig) -> Self {
+        let probe = |(id, factor): (usize, &u64)| Probe {
+            id: id as u32,
+            rate: Bitrate(bounds.start.0 * factor),
+            min_packets: PROBE_PACKETS,
+            min_bytes: Bytes(u64::from(PROBE_PACKETS) * PROBE_PACKET.0),
+            min_spacing: PROBE_SPACING,
+        };
+        let probes = if config.probes { &PROBES[..] } else { &[] };
+        LossBased {
+            config,
+            bounds,
+            rate: bounds.start,
+            uncapped: bounds.start,
+            remb: None,
+            tfrc: None,
+            rtt: Time::ZERO,
+            loss: 0,
+            pending: (0, 0),
+            minima: VecDeque::new(),
+            last_increase: None,
+            last_decrease: None,
+            first_report: None,
+            feedback_due: None,
+            // Taken from the back.
+            probes: probes.iter().enumerate().map(probe).rev().collect(),
+        }
+    }
+
+    fn on_report(&mut self, now: Time, lost: u64, expected: u64) {
+        self.first_report.get_or_insert(now);
+        if expected > 0 {
+            self.pending = (self.pending.0 + lost, self.pending.1 + expected);
+            if self.pending.1 < MIN_PACKETS {
+                return;
+            }
+            let (lost, expected) = std::mem::take(&mut self.pending);
+            self.loss = (lost * 256 / expected).min(255);
+        }
+        self.tfrc = tfrc::rate(self.rtt, self.loss as f64 / 255.0);
+        self.judge(now);
+    }
+
+    fn judge(&mut self, now: Time) {
+        if self.follows_remb_upwards(now) {
+            return;
+        }
+        self.forget_minima(now);
+        let mut rate = match self.loss {
+            ..=LOW_LOSS => self.grown(now),
+            ..=HIGH_LOSS => self.rate,
+            _ => self.reduced(now),
+        };
+        match (self.config.tfrc, self.tfrc) {
+            (TfrcRole::Floor, Some(tfrc)) => rate = rate.max(tfrc),
+            (TfrcRole::Cap, Some(tfrc)) => rate = rate.min(tfrc),
+            _ => {}
+        }
+        self.set(rate);
+    }
+
+    fn grown(&mut self, now: Time) -> Bitrate {
+        let from = match self.config.growth {
+            Growth::FromMinimum => self.minima.front().map_or(self.rate, |(_, rate)| *rate),
+            Growth::EverySecond => {
+                if self.last_increase.is_some_and(|last| now < last + INCREASE_INTERVAL) {
+                    return self.rate;
+                }
+                self.last_increase = Some(now);
+                self.rate
+            }
+        };
+        Bitrate((from.0 as f64 * self.config.factor + 0.5) as u64 + INCREASE_STEP.0)
+    }
+
+    fn reduced(&mut self, now: Time) -> Bitrate {
+        let pause = DECREASE_INTERVAL + self.rtt;
+        if self.last_decrease.is_some_and(|last| now < last + pause) {
+            return self.rate;
+        }
+        self.last_decrease = Some(now);
+        let reduced = Bitrate(self.rate.0 * (512 - self.loss) / 512);
+        match self.tfrc.filter(|_| self.config.tfrc == TfrcRole::FloorOfDecreases) {
+            Some(tfrc) => reduced.max(tfrc),
+            None => reduced,
+        }
+    }
+
+    fn follows_remb_upwards(&mut self, now: Time) -> bool {
+        let starting = self.first_report.is_none_or(|first| now < first + START_PHASE);
+        let higher = self.remb.filter(|remb| *remb > self.rate);
+        let (true, true, 0, Some(remb)) = (self.config.probes, starting, self.loss, higher) else {
+            return false;
+        };
+        self.set(remb);
+        self.minima.clear();
+        self.minima.push_back((now, self.rate));
+        true
+    }
+
+    /// Keeps the minima of the last second, the present rate included.
+    fn forget_minima(&mut self, now: Time) {
+        while self.minima.front().is_some_and(|(at, _)| *at + INCREASE_INTERVAL <= now) {
+            self.minima.pop_front();
+        }
+        while self.minima.back().is_some_and(|(_, rate)| *rate >= self.rate) {
+            self.minima.pop_back();
+        }
+        self.minima.push_back((now, self.rate));
+    }
+
+    fn set(&mut self, rate: Bitrate) {
+        self.uncapped = rate;
+        let capped = self.remb.map_or(rate, |remb| rate.min(remb));
+        self.rate = capped.min(self.bounds.max).max(self.bounds.min);
+    }
+}
+
+impl Controller for LossBased {
+    fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) {
+        self.feedback_due = Some(now + FEEDBACK_TIMEOUT);
+        match feedback {
+            Feedback::ReceiverReport { lost, expected, rtt } => {
+                self.rtt = rtt.unwrap_or(self.rtt);
+                self.on_report(now, lost, expected);
+            }
+            Feedback::Remb(remb) => {
+                self.remb = Some(remb);
+                if !self.follows_remb_upwards(now) && self.rate > remb {
+                    self.rate = remb.max(self.bounds.min);
+                }
+            }
+            Feedback::Packets { .. } => {}
+        }
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        if self.config.halves_without_feedback && self.feedback_due.is_some_and(|due| now >= due) {
+            self.feedback_due = Some(now + FEEDBACK_TIMEOUT);
+            self.set(self.rate.scaled(0.5));
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.feedback_due.filter(|_| self.config.halves_without_feedback)
+    }
+
+    fn poll_probe(&mut self) -> Option<Probe> {
+        self.probes.pop()
+    }
+
+    fn decision(&self) -> Decision {
+        Decision {
+            target: self.rate,
+            target_of: RateOf::Payloads,
+            pacing_rate: self.config.pacing.rate(self.rate),
+            pacing_burst: self.config.pacing.burst(),
+            padding_rate: Bitrate::ZERO,
+            drop_ratio: 0.0,
+        }
+    }
+
+    fn observe(&self, out: &mut dyn FnMut(&'static str, f64)) {
+        out("target_bps", self.rate.0 as f64);
+        out("loss_based_rate_bps", self.uncapped.0 as f64);
+        out("loss_ratio", self.loss as f64 / 256.0);
+        out("rtt_ms", self.rtt.as_secs_f64() * 1e3);
+        if let Some(remb) = self.remb {
+            out("remb_bps", remb.0 as f64);
+        }
+        if let Some(tfrc) = self.tfrc {
+            out("tfrc_rate_bps", tfrc.0 as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "loss_based_tests.rs"]
+mod tests;

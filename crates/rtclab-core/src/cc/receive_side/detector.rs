@@ -1,0 +1,244 @@
+//! Whether the path is over-used, from the offset that a filter finds.
+
+use super::rate_control::Region;
+use crate::units::Time;
+
+/// Differences that the offset is multiplied with at most.
+const MAX_FACTOR: u32 = 60;
+/// The offset is too large for at least this many groups in a row before that is over-use.
+const MIN_GROUPS: u32 = 2;
+/// A value further beyond an adaptive threshold does not move it, in ms.
+const MAX_ADAPT_DISTANCE_MS: f64 = 15.0;
+/// Bounds of an adaptive threshold, in ms.
+const ADAPTIVE_BOUNDS_MS: (f64, f64) = (6.0, 600.0);
+/// An adaptive threshold moves for at most this long at once.
+const MAX_ADAPT_STEP: Time = Time::from_millis(100);
+
+/// What the detector says of the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Usage {
+    #[default]
+    Normal,
+    Over,
+    Under,
+}
+
+/// Which form of the detector.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct DetectorConfig {
+    /// Threshold at the beginning, in ms.
+    pub(crate) threshold_ms: f64,
+    /// How long the offset must be too large.
+    pub(crate) over_use_ms: f64,
+    /// Whether the offset is multiplied with the number of differences, at most 60, as all code does.
+    pub(crate) accumulates: bool,
+    /// How the threshold moves.
+    pub(crate) threshold: Threshold,
+}
+
+/// How the threshold moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Threshold {
+    /// Half of it near and above a known maximum.
+    ByRegion,
+    /// Follows the offset with these gains per ms, above and below.
+    Adaptive {
+        /// Gain while the value is above.
+        up: f64,
+        /// Gain while it is below.
+        down: f64,
+    },
+}
+
+/// The over-use detector.
+///
+/// Source: libwebrtc 4d06db557a and 524ecc29dd, `overuse_detector.cc`; draft-ietf-rmcat-gcc-02, 5.4.
+pub(crate) struct Detector {
+    config: DetectorConfig,
+    threshold_ms: f64,
+    usage: Usage,
+    over_time_ms: Option<f64>,
+    over_groups: u32,
+    previous_offset: f64,
+    value_ms: f64,
+    raised: (f64, f64),
+    adapted: Option<Time>,
+}
+
+impl Detector {
+    pub(crate) fn new(config: DetectorConfig) -> Self {
+        Detector {
+            config,
+            threshold_ms: config.threshold_ms,
+            usage: Usage::Normal,
+            over_time_ms: None,
+            over_groups: 0,
+            previous_offset: 0.0,
+            value_ms: 0.0,
+            raised: (0.0, config.threshold_ms),
+            adapted: None,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// In ms; for [`DetectorConfig::accumulates`] it bounds the offset times the count.
+    pub(crate) fn threshold_ms(&self) -> f64 {
+        self.threshold_ms
+    }
+
+    /// What was last compared with the threshold, in ms.
+    pub(crate) fn value_ms(&self) -> f64 {
+        self.value_ms
+    }
+
+    /// Value and threshold, in ms, when over-use was last raised.
+    pub(crate) fn raised_ms(&self) -> (f64, f64) {
+        self.raised
+    }
+
+    /// Whether an offset after `count` differences lies within the threshold.
+    pub(crate) fn is_stable(&self, offset_ms: f64, count: u32) -> bool {
+        self.scaled(offset_ms, count).abs() < self.threshold_ms
+    }
+
+    fn scaled(&self, offset_ms: f64, count: u32) -> f64 {
+        if self.config.accumulates {
+            f64::from(count.min(MAX_FACTOR)) * offset_ms
+        } else {
+            offset_ms
+        }
+    }
+
+    /// The filter has a new offset after `count` differences, the last of which spans `send_ms`.
+    pub(crate) fn detect(&mut self, now: Time, offset_ms: f64, count: u32, send_ms: f64) {
+        let rising = offset_ms >= self.previous_offset;
+        self.previous_offset = offset_ms;
+        if count < 2 {
+            return;
+        }
+        let value = self.scaled(offset_ms, count);
+        self.value_ms = value;
+        if value > self.threshold_ms {
+            let time = self.over_time_ms.map_or(send_ms / 2.0, |time| time + send_ms);
+            self.over_time_ms = Some(time);
+            self.over_groups += 1;
+            if time > self.config.over_use_ms && self.over_groups >= MIN_GROUPS && rising {
+                self.over_time_ms = Some(0.0);
+                self.over_groups = 0;
+                self.usage = Usage::Over;
+                self.raised = (value, self.threshold_ms);
+            }
+        } else {
+            self.over_time_ms = None;
+            self.over_groups = 0;
+            let under = value < -self.threshold_ms;
+            self.usage = if under { Usage::Under } else { Usage::Normal };
+        }
+        if let Threshold::Adaptive { up, down } = self.config.threshold {
+            self.adapt(now, value.abs(), (up, down));
+        }
+    }
+
+    fn adapt(&mut self, now: Time, value: f64, (up, down): (f64, f64)) {
+        let elapsed = now.saturating_sub(self.adapted.replace(now).unwrap_or(now));
+        if value > self.threshold_ms + MAX_ADAPT_DISTANCE_MS {
+            return;
+        }
+        let gain = if value < self.threshold_ms { down } else { up };
+        let step_ms = elapsed.min(MAX_ADAPT_STEP).as_secs_f64() * 1e3;
+        let threshold = self.threshold_ms + gain * (value - self.threshold_ms) * step_ms;
+        self.threshold_ms = threshold.clamp(ADAPTIVE_BOUNDS_MS.0, ADAPTIVE_BOUNDS_MS.1);
+    }
+
+    /// The rate control was in this region.
+    pub(crate) fn set_region(&mut self, region: Region) {
+        if self.config.threshold == Threshold::ByRegion {
+            self.threshold_ms = match region {
+                Region::MaxUnknown => self.config.threshold_ms,
+                Region::AboveMax | Region::NearMax => self.config.threshold_ms / 2.0,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::gcc_2016::DETECTOR_2016;
+    use crate::cc::rrtcc_2013::DETECTOR_2013;
+
+    const FRAME_MS: f64 = 100.0 / 3.0;
+
+    /// Groups with this offset until over-use, if within 100.
+    fn groups_until_over_use(config: DetectorConfig, offset: f64) -> Option<usize> {
+        let mut detector = Detector::new(config);
+        let frames = (1..=100).find(|i| {
+            let now = Time::from_secs_f64(*i as f64 * FRAME_MS / 1e3);
+            detector.detect(now, offset, 60, FRAME_MS);
+            detector.usage() == Usage::Over
+        });
+        frames.map(|i| i as usize)
+    }
+
+    #[test]
+    fn in_2013_over_use_takes_four_frames_above_the_threshold() {
+        // 16.7 + 3 * 33.3 = 116.7 ms > 100 ms
+        assert_eq!(groups_until_over_use(DETECTOR_2013, 0.5), Some(4));
+    }
+
+    #[test]
+    fn in_2016_over_use_takes_two_groups_above_the_threshold() {
+        // 16.7 ms > 10 ms after the first, but one group is not enough
+        assert_eq!(groups_until_over_use(DETECTOR_2016, 0.3), Some(2));
+    }
+
+    #[test]
+    fn with_sixty_differences_the_limit_is_25_sixtieths_of_a_millisecond() {
+        assert_eq!(groups_until_over_use(DETECTOR_2013, 25.0 / 60.0 - 0.001), None);
+        assert_eq!(groups_until_over_use(DETECTOR_2013, 25.0 / 60.0 + 0.001), Some(4));
+    }
+
+    #[test]
+    fn near_a_known_maximum_the_threshold_of_2013_is_half_and_that_of_2016_is_not() {
+        let threshold = |config, region| {
+            let mut detector = Detector::new(config);
+            detector.set_region(region);
+            detector.threshold_ms()
+        };
+        let regions = [Region::MaxUnknown, Region::AboveMax, Region::NearMax];
+        assert_eq!(regions.map(|region| threshold(DETECTOR_2013, region)), [25.0, 12.5, 12.5]);
+        assert_eq!(regions.map(|region| threshold(DETECTOR_2016, region)), [12.5; 3]);
+    }
+
+    #[test]
+    fn an_offset_that_shrinks_is_no_over_use() {
+        let mut detector = Detector::new(DETECTOR_2013);
+        for i in 0..50 {
+            detector.detect(Time::from_millis(33 * i), 5.0 - i as f64 * 0.05, 60, FRAME_MS);
+        }
+        assert_eq!(detector.usage(), Usage::Normal);
+    }
+
+    #[test]
+    fn the_threshold_rises_by_0_4_of_the_distance_in_100_ms_and_falls_by_0_006_of_it() {
+        // k_up 0.004 per ms, k_down 0.00006 per ms
+        let mut detector = Detector::new(DETECTOR_2016);
+        let at = Time::from_millis;
+        detector.detect(at(0), 22.5 / 60.0, 60, 100.0);
+        detector.detect(at(100), 22.5 / 60.0, 60, 100.0);
+        assert!((detector.threshold_ms() - (12.5 + 0.4 * 10.0)).abs() < 1e-9);
+        detector.detect(at(200), 0.0, 60, 100.0);
+        assert!((detector.threshold_ms() - 16.5 * (1.0 - 0.006)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_spike_of_more_than_15_ms_beyond_does_not_move_the_threshold() {
+        let mut detector = Detector::new(DETECTOR_2016);
+        detector.detect(Time::ZERO, 0.0, 60, 100.0);
+        detector.detect(Time::from_millis(100), 27.6 / 60.0, 60, 100.0);
+        assert_eq!(detector.threshold_ms(), 12.5);
+    }
+}

@@ -1,0 +1,148 @@
+//! Packets merged into groups that were sent together, and what changed from one group to the next.
+
+/// When packets belong to one group.
+///
+/// Source: libwebrtc 4d06db557a, `overuse_detector.cc` (frames); 524ecc29dd, `inter_arrival.cc`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Grouping {
+    /// Ticks of the sender's timestamp in a millisecond.
+    pub(crate) ticks_per_ms: f64,
+    /// Packets sent within this time of the first one of a group belong to it.
+    pub(crate) length_ms: f64,
+    /// Packets that a backlog delivers at once stay in one group.
+    pub(crate) merges_bursts: bool,
+}
+
+impl Grouping {
+    /// The packets of a frame: one RTP timestamp of a 90 kHz clock.
+    pub(crate) const FRAMES: Grouping =
+        Grouping { ticks_per_ms: 90.0, length_ms: 0.0, merges_bursts: false };
+    /// 5 ms of abs-send-time, shifted from 24 to 32 bits.
+    pub(crate) const BURSTS_OF_5_MS: Grouping =
+        Grouping { ticks_per_ms: (1 << 26) as f64 / 1e3, length_ms: 5.0, merges_bursts: true };
+}
+
+/// A packet that arrives within this time of the last one of its group may belong to a burst.
+const BURST_ARRIVAL_MS: i64 = 5;
+
+/// Differences between two groups that followed each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Deltas {
+    /// Time between their last packets at the sender.
+    pub(crate) send_ms: f64,
+    /// Time between their last packets at the receiver.
+    pub(crate) arrival_ms: f64,
+    /// Bytes that the later one has more.
+    pub(crate) size: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Group {
+    first: u32,
+    last: u32,
+    complete_ms: i64,
+    size: u64,
+}
+
+/// The group being received, and the complete one before it.
+pub(crate) struct Groups {
+    grouping: Grouping,
+    current: Option<Group>,
+    previous: Option<Group>,
+}
+
+impl Groups {
+    pub(crate) fn new(grouping: Grouping) -> Self {
+        Groups { grouping, current: None, previous: None }
+    }
+
+    /// A packet arrived; if it begins a group, the differences between the two before.
+    pub(crate) fn on_packet(
+        &mut self,
+        timestamp: u32,
+        arrival_ms: i64,
+        size: u64,
+    ) -> Option<Deltas> {
+        let fresh = Group { first: timestamp, last: timestamp, complete_ms: arrival_ms, size };
+        let Some(current) = &mut self.current else {
+            self.current = Some(fresh);
+            return None;
+        };
+        if timestamp.wrapping_sub(current.first) > u32::MAX / 2 {
+            // Sent before the group began: reordered or retransmitted.
+            return None;
+        }
+        let grouping = self.grouping;
+        let since_first = f64::from(timestamp.wrapping_sub(current.first)) / grouping.ticks_per_ms;
+        let burst = grouping.merges_bursts && {
+            let ticks = timestamp.wrapping_sub(current.last) as i32;
+            let send_ms = f64::from(ticks) / grouping.ticks_per_ms;
+            let arrival_ms = arrival_ms - current.complete_ms;
+            ticks == 0 || (arrival_ms <= BURST_ARRIVAL_MS && (arrival_ms as f64) < send_ms)
+        };
+        if since_first <= grouping.length_ms || burst {
+            if timestamp.wrapping_sub(current.last) <= u32::MAX / 2 {
+                current.last = timestamp;
+            }
+            current.complete_ms = arrival_ms;
+            current.size += size;
+            return None;
+        }
+        let complete = std::mem::replace(current, fresh);
+        let deltas = self.previous.map(|previous| Deltas {
+            send_ms: f64::from(complete.last.wrapping_sub(previous.last)) / grouping.ticks_per_ms,
+            arrival_ms: (complete.complete_ms - previous.complete_ms) as f64,
+            size: complete.size as f64 - previous.size as f64,
+        });
+        self.previous = Some(complete);
+        deltas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_frames_of_two_packets_give_one_difference_when_the_third_begins() {
+        let mut groups = Groups::new(Grouping::FRAMES);
+        let packets = [(0, 0, 1000), (0, 8, 500), (3000, 40, 900), (3000, 50, 800), (6000, 70, 1)];
+        let deltas: Vec<_> =
+            packets.iter().filter_map(|&(t, at, size)| groups.on_packet(t, at, size)).collect();
+        // 3000 ticks = 33.3 ms; complete at 8 and 50 ms; 1700 - 1500 bytes
+        assert_eq!(deltas, [Deltas { send_ms: 3000.0 / 90.0, arrival_ms: 42.0, size: 200.0 }]);
+    }
+
+    #[test]
+    fn a_packet_of_an_older_frame_changes_nothing() {
+        let mut groups = Groups::new(Grouping::FRAMES);
+        for (timestamp, at) in [(0, 0), (3000, 33), (0, 60), (6000, 67)] {
+            if let Some(deltas) = groups.on_packet(timestamp, at, 1000) {
+                assert_eq!((deltas.arrival_ms, deltas.size), (33.0, 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn timestamps_may_wrap() {
+        let mut groups = Groups::new(Grouping::FRAMES);
+        let start = u32::MAX - 2_999;
+        let last = (0..3).filter_map(|i: u32| {
+            groups.on_packet(start.wrapping_add(3000 * i), 33 * i64::from(i), 1000)
+        });
+        assert_eq!(last.last().map(|deltas| deltas.send_ms), Some(3000.0 / 90.0));
+    }
+
+    #[test]
+    fn packets_sent_6_ms_apart_that_arrive_4_ms_apart_are_one_burst() {
+        let ticks = |ms: f64| (ms * Grouping::BURSTS_OF_5_MS.ticks_per_ms) as u32;
+        let count = |arrival_step: i64| {
+            let mut groups = Groups::new(Grouping::BURSTS_OF_5_MS);
+            let deltas = (0..10).filter_map(|i| {
+                groups.on_packet(ticks(6.0 * f64::from(i)), arrival_step * i64::from(i), 1000)
+            });
+            deltas.count()
+        };
+        assert_eq!((count(4), count(6)), (0, 8));
+    }
+}

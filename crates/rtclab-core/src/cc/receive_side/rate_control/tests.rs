@@ -1,0 +1,119 @@
+use super::*;
+use crate::cc::gcc_2016::RATE_CONTROL_2016;
+use crate::cc::rrtcc_2013::RATE_CONTROL_2013;
+
+fn input(usage: Usage, kbps: f64) -> Input {
+    Input { usage, incoming_bps: kbps * 1e3, noise: 1.0, raised_ms: (26.0, 25.0) }
+}
+
+/// A control whose estimate is 1 Mbit/s at 2 s.
+fn at_1_mbps(config: RateControlConfig) -> RateControl {
+    let mut control = RateControl::new(config);
+    control.set_estimate(Time::from_secs(2), Bitrate::from_mbps(1));
+    control
+}
+
+fn kbps(control: &RateControl) -> f64 {
+    control.rate_bps / 1e3
+}
+
+#[test]
+fn states_follow_the_table_of_the_draft() {
+    use State::{Decrease, Hold, Increase};
+    let states = [Hold, Increase, Decrease];
+    assert_eq!(states.map(|s| s.after(Usage::Over)), [Decrease, Decrease, Decrease]);
+    assert_eq!(states.map(|s| s.after(Usage::Normal)), [Increase, Increase, Hold]);
+    assert_eq!(states.map(|s| s.after(Usage::Under)), [Hold, Hold, Hold]);
+}
+
+#[test]
+fn the_first_estimate_of_2013_is_what_arrives_after_half_a_second() {
+    let mut control = RateControl::new(RATE_CONTROL_2013);
+    control.update(Time::from_millis(100), &input(Usage::Under, 200.0));
+    assert_eq!(control.estimate(), None);
+    control.update(Time::from_millis(601), &input(Usage::Under, 290.0));
+    assert_eq!(control.estimate(), Some(Bitrate::from_kbps(290)));
+}
+
+#[test]
+fn the_first_over_use_of_2013_leaves_nine_tenths_and_later_ones_leave_19_twentieths() {
+    let mut control = at_1_mbps(RATE_CONTROL_2013);
+    control.update(Time::from_secs(3), &input(Usage::Over, 900.0));
+    assert!((kbps(&control) - 810.0).abs() < 1e-6);
+    assert_eq!((control.region(), control.state()), (Region::NearMax, State::Hold));
+    control.update(Time::from_secs(4), &input(Usage::Over, 800.0));
+    assert!((kbps(&control) - 760.0).abs() < 1e-6);
+}
+
+#[test]
+fn over_use_in_2016_leaves_85_percent_whatever_the_region() {
+    let mut control = at_1_mbps(RATE_CONTROL_2016);
+    for (second, incoming) in [(3, 900.0), (4, 760.0)] {
+        control.update(Time::from_secs(second), &input(Usage::Over, incoming));
+        assert!((kbps(&control) - 0.85 * incoming).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn over_use_never_raises_the_rate() {
+    let mut control = at_1_mbps(RATE_CONTROL_2013);
+    control.update(Time::from_secs(3), &input(Usage::Over, 2_000.0));
+    assert!((kbps(&control) - 1_000.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_change_above_one_and_a_half_times_the_incoming_rate_is_not_made() {
+    for (incoming, expected) in [(600.0, 1_000.0), (900.0, 1_054.0)] {
+        let mut control = at_1_mbps(RATE_CONTROL_2013);
+        control.set_rtt(Time::ZERO);
+        control.update(Time::from_secs(2), &input(Usage::Under, incoming));
+        control.period_ms = 1e3;
+        control.update(Time::from_secs(3), &input(Usage::Normal, incoming));
+        // The first update after hold counts from itself: 0 s of growth and 1 kbit/s.
+        control.update(Time::from_secs(4), &input(Usage::Normal, incoming));
+        assert!((kbps(&control) - expected).abs() < 2.5, "{} of {expected}", kbps(&control));
+    }
+}
+
+#[test]
+fn after_hold_the_rate_returns_to_nine_tenths_of_what_arrived_in_it() {
+    let mut control = at_1_mbps(RATE_CONTROL_2013);
+    control.update(Time::from_secs(3), &input(Usage::Over, 300.0));
+    assert!((kbps(&control) - 270.0).abs() < 1e-6);
+    control.update(Time::from_secs(4), &input(Usage::Under, 800.0));
+    control.update(Time::from_secs(5), &input(Usage::Normal, 270.0));
+    // The region is near the maximum since the decrease, so the factor is 0.95; no veto.
+    assert!((kbps(&control) - 760.0).abs() < 1e-6, "{}", kbps(&control));
+    assert_eq!(control.region(), Region::NearMax);
+}
+
+#[test]
+fn what_arrives_3_deviations_above_the_maximum_makes_it_unknown_again() {
+    // After one decrease at 500 kbit/s: sqrt(0.4 * 500) = 14.1 kbit/s; limits 535.4 and 542.4
+    for (incoming, region) in
+        [(535.0, Region::NearMax), (536.0, Region::AboveMax), (543.0, Region::MaxUnknown)]
+    {
+        let mut control = at_1_mbps(RATE_CONTROL_2013);
+        control.update(Time::from_secs(3), &input(Usage::Over, 500.0));
+        control.update(Time::from_secs(4), &input(Usage::Normal, incoming));
+        assert_eq!(control.region(), region, "{incoming} kbit/s");
+    }
+}
+
+#[test]
+fn reducing_again_waits_for_a_round_trip_of_at_most_200_ms() {
+    let mut control = at_1_mbps(RATE_CONTROL_2013);
+    control.set_rtt(Time::from_millis(500));
+    let may = |ms| control.may_reduce_again(Time::from_millis(ms), 900e3);
+    assert!(!may(2_199) && may(2_200));
+    // 1000 - 480 > 1.05 * 480: at once
+    assert!(control.may_reduce_again(Time::from_millis(2_001), 480e3));
+}
+
+#[test]
+fn the_factor_of_the_papers_raises_the_rate_on_under_use() {
+    let config = RateControlConfig { under_use_factor: Some(1.5), ..RATE_CONTROL_2013 };
+    let mut control = at_1_mbps(config);
+    control.update(Time::from_secs(3), &input(Usage::Under, 800.0));
+    assert!((kbps(&control) - 1_200.0).abs() < 1e-6);
+}
