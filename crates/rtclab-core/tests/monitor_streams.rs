@@ -1,0 +1,306 @@
+//! The monitor on captures built by hand.
+
+mod monitor_support;
+
+use monitor_support::{BEGIN_NS, Pcap, Results, Rtp, channel_data, ethernet, ipv4_udp, udp, watch};
+use rtclab_core::monitor::{MonitorConfig, Sdp};
+
+const ALICE: (u8, u16) = (1, 5000);
+const BOB: (u8, u16) = (2, 6000);
+const TURN: (u8, u16) = (9, 3478);
+
+/// 50 packets a second of 160 bytes of payload at 48 kHz: 188 B of IP, 75.2 kbit/s.
+fn audio(index: u32) -> Rtp {
+    Rtp {
+        ssrc: 7,
+        payload_type: 111,
+        seq: (65_500 + index) as u16,
+        timestamp: index.wrapping_mul(960),
+        marker: false,
+        payload_bytes: 148,
+    }
+}
+
+fn at(index: u32) -> i64 {
+    BEGIN_NS + i64::from(index) * 20_000_000
+}
+
+fn capture(indices: impl Iterator<Item = u32>) -> Results {
+    let mut pcap = Pcap::new(1);
+    for index in indices {
+        pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &audio(index).bytes())));
+    }
+    watch(&pcap.bytes, MonitorConfig::default())
+}
+
+#[test]
+fn a_stream_has_its_counts_rate_and_kind() {
+    let results = capture(0..500);
+    let int = |name| results.int("streams", name)[0];
+    assert_eq!((int("packets"), int("bytes"), int("payload_bytes")), (500, 500 * 188, 500 * 148));
+    assert_eq!((int("lost"), int("duplicates"), int("reordered"), int("restarts")), (0, 0, 0, 0));
+    assert_eq!((int("expected"), int("ssrc"), int("payload_type")), (500, 7, 111));
+    assert_eq!((int("first_ns"), int("last_ns")), (at(0), at(499)));
+    assert_eq!((int("clock_rate"), int("leg_of")), (48_000, -1));
+    assert_eq!(results.float("streams", "rate_mean_bps"), [75_200.0]);
+    assert_eq!(results.float("streams", "rate_sd_bps"), [0.0]);
+    assert!(results.float("streams", "jitter_ms")[0] < 1e-6);
+    assert_eq!(results.text("streams", "kind"), ["audio"]);
+    assert_eq!(results.text("streams", "kind_origin"), ["inferred"]);
+    assert_eq!(results.text("streams", "source"), ["10.0.0.1:5000"]);
+    assert_eq!(results.int("flows", "rtp"), [500]);
+    assert_eq!(results.int("flows", "other"), [0]);
+}
+
+#[test]
+fn loss_duplicates_and_reordering_are_counted_over_the_wrap() {
+    // 36 is the first number after the wrap: 30..34 lost, 40 twice, 45 and 46 swapped.
+    let order = (0..30).chain(34..41).chain([40, 41, 42, 43, 44, 46, 45]).chain(47..100);
+    let results = capture(order);
+    let int = |name| results.int("streams", name)[0];
+    assert_eq!((int("packets"), int("expected")), (97, 100));
+    assert_eq!((int("lost"), int("duplicates"), int("reordered")), (4, 1, 1));
+}
+
+#[test]
+fn every_link_type_shows_the_same_stream() {
+    let ip = |index: u32| ipv4_udp(ALICE, BOB, &audio(index).bytes());
+    let headers: [(u32, &[u8]); 8] = [
+        (1, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 0, 0, 5, 0x88, 0xA8, 0, 6, 8, 0]),
+        (113, &[0, 4, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0]),
+        (276, &[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 0, 0, 0, 0, 0, 0, 0, 0]),
+        (101, &[]),
+        (228, &[]),
+        (0, &[2, 0, 0, 0]),
+        (108, &[0, 0, 0, 2]),
+        (12, &[]),
+    ];
+    for (link_type, header) in headers {
+        let mut pcap = Pcap::new(link_type);
+        (0..10).for_each(|index| pcap.frame(at(index), &[header, &ip(index)].concat()));
+        let results = watch(&pcap.bytes, MonitorConfig::default());
+        assert_eq!(results.int("streams", "packets"), [10], "link type {link_type}");
+        assert_eq!(results.int("streams", "bytes"), [1880], "link type {link_type}");
+    }
+}
+
+#[test]
+fn ipv6_is_like_ipv4() {
+    let mut pcap = Pcap::new(1);
+    for index in 0..10 {
+        let datagram = udp(5000, 6000, &audio(index).bytes());
+        let mut ip = vec![0x60, 0, 0, 0, 0, datagram.len() as u8, 17, 64];
+        ip.extend_from_slice(&[0x20; 32]);
+        ip.extend_from_slice(&datagram);
+        pcap.frame(at(index), &ethernet(&ip));
+    }
+    let results = watch(&pcap.bytes, MonitorConfig::default());
+    assert_eq!(results.int("streams", "bytes"), [10 * 208]);
+}
+
+#[test]
+fn a_header_only_capture_tells_the_same_as_a_whole_one() {
+    let tables = |snaplen| {
+        let mut pcap = Pcap::with_snaplen(1, snaplen);
+        for index in 0..200 {
+            let data = channel_data(0x4000, &audio(index).bytes());
+            pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, TURN, &data)));
+        }
+        // As text, in which NaN equals NaN.
+        format!("{:?}", watch(&pcap.bytes, MonitorConfig::default()).0)
+    };
+    assert_eq!(tables(64), tables(262_144));
+}
+
+#[test]
+fn random_udp_makes_no_streams() {
+    let mut random = 1u64;
+    let mut pcap = Pcap::new(1);
+    for index in 0..20_000 {
+        let mut payload = Vec::new();
+        for _ in 0..8 {
+            // A linear congruential generator; its upper bits are random enough.
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            payload.extend_from_slice(&(random >> 32).to_be_bytes()[4..]);
+        }
+        payload[0] = 0x80;
+        pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &payload)));
+    }
+    let results = watch(&pcap.bytes, MonitorConfig::default());
+    assert_eq!(results.int("streams", "packets"), []);
+    assert_eq!(results.int("flows", "packets"), [20_000]);
+    assert_eq!(results.int("flows", "rtp"), [0]);
+}
+
+#[test]
+fn both_legs_of_a_relayed_call_are_one_stream() {
+    let mut pcap = Pcap::new(1);
+    // ChannelBind: channel 0x4001 to 10.0.0.2:6000.
+    let mut bind = vec![0, 9, 0, 20, 0x21, 0x12, 0xA4, 0x42];
+    bind.extend_from_slice(&[3; 12]);
+    bind.extend_from_slice(&[0, 0x0C, 0, 4, 0x40, 1, 0, 0, 0, 0x12, 0, 8, 0, 1]);
+    bind.extend_from_slice(&(6000u16 ^ 0x2112).to_be_bytes());
+    bind.extend_from_slice(&[10 ^ 0x21, 0x12, 0xA4, 2 ^ 0x42]);
+    pcap.frame(at(0), &ethernet(&ipv4_udp(ALICE, TURN, &bind)));
+    for index in 0..100 {
+        let packet = audio(index).bytes();
+        let to_server = ipv4_udp(ALICE, TURN, &channel_data(0x4001, &packet));
+        pcap.frame(at(index), &ethernet(&to_server));
+        pcap.frame(at(index) + 100_000, &ethernet(&ipv4_udp(TURN, BOB, &packet)));
+    }
+    let results = watch(&pcap.bytes, MonitorConfig::default());
+    assert_eq!(results.int("streams", "packets"), [100, 100]);
+    assert_eq!(results.int("streams", "bytes"), [100 * 192, 100 * 188]);
+    assert_eq!(results.int("streams", "leg_of"), [-1, 0]);
+    assert_eq!(results.text("streams", "relay"), ["channel 0x4001", ""]);
+    assert_eq!(results.text("streams", "peer"), ["10.0.0.2:6000", ""]);
+    assert_eq!(results.int("flows", "relayed"), [100, 0]);
+    assert_eq!(results.int("flows", "stun"), [1, 0]);
+}
+
+#[test]
+fn the_same_ssrc_with_other_packets_is_no_leg() {
+    let mut pcap = Pcap::new(1);
+    for index in 0..100 {
+        pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &audio(index).bytes())));
+        let other = Rtp { timestamp: 5 + index * 960, ..audio(index) };
+        pcap.frame(at(index), &ethernet(&ipv4_udp(BOB, ALICE, &other.bytes())));
+    }
+    let results = watch(&pcap.bytes, MonitorConfig::default());
+    assert_eq!(results.int("streams", "leg_of"), [-1, -1]);
+}
+
+/// 30 frames a second of 4 packets, every tenth packet of which is sent again in a stream of its own.
+fn video_with_rtx(sdp: &str) -> Results {
+    let mut pcap = Pcap::new(1);
+    let (mut seq, mut rtx_seq) = (0u16, 900u16);
+    for frame in 0..90u32 {
+        for part in 0..4 {
+            let media = Rtp {
+                ssrc: 1,
+                payload_type: 96,
+                seq,
+                timestamp: frame * 3000,
+                marker: part == 3,
+                payload_bytes: 1000,
+            };
+            let at_ns = BEGIN_NS + i64::from(frame) * 33_333_333 + part * 1_000_000;
+            pcap.frame(at_ns, &ethernet(&ipv4_udp(ALICE, BOB, &media.bytes())));
+            if seq % 10 == 0 {
+                let rtx =
+                    Rtp { ssrc: 2, payload_type: 97, seq: rtx_seq, payload_bytes: 1002, ..media };
+                let rtx = rtx.bytes();
+                pcap.frame(at_ns + 100_000_000, &ethernet(&ipv4_udp(ALICE, BOB, &rtx)));
+                rtx_seq += 1;
+            }
+            seq += 1;
+        }
+    }
+    watch(&pcap.bytes, MonitorConfig { sdp: Sdp::parse(sdp), ..MonitorConfig::default() })
+}
+
+#[test]
+fn retransmissions_are_recognised_by_their_timestamps() {
+    let results = video_with_rtx("");
+    assert_eq!(results.text("streams", "kind"), ["video", "rtx"]);
+    assert_eq!(results.text("streams", "kind_origin"), ["inferred", "inferred"]);
+    assert_eq!(results.int("streams", "packets"), [360, 36]);
+    assert_eq!(results.int("streams", "frames"), [90, 36]);
+    assert_eq!(results.int("streams", "markers")[0], 90);
+    assert_eq!(results.int("streams", "clock_rate")[0], 90_000);
+    let frames_per_second = results.float("streams", "frames_per_second")[0];
+    assert!((frames_per_second - 30.0).abs() < 0.1, "{frames_per_second}");
+}
+
+#[test]
+fn an_sdp_says_kinds_and_clock_rates() {
+    let sdp = "m=video 9 x 96 97\na=rtpmap:96 flexfec-03/45000\na=rtpmap:97 VP8/90000\n";
+    let results = video_with_rtx(sdp);
+    assert_eq!(results.text("streams", "kind"), ["fec", "video"]);
+    assert_eq!(results.text("streams", "kind_origin"), ["sdp", "sdp"]);
+    assert_eq!(results.int("streams", "clock_rate"), [45_000, 90_000]);
+    assert_eq!(results.text("streams", "codec"), ["flexfec-03", "VP8"]);
+}
+
+#[test]
+fn a_change_of_payload_type_stays_in_the_stream() {
+    let mut pcap = Pcap::new(1);
+    for index in 0..100 {
+        let payload_type = if index % 10 == 0 { 13 } else { 111 };
+        let packet = Rtp { payload_type, ..audio(index) };
+        pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &packet.bytes())));
+    }
+    let results = watch(&pcap.bytes, MonitorConfig::default());
+    assert_eq!(results.int("streams", "payload_type"), [111]);
+    assert_eq!(results.text("streams", "payload_types"), ["111: 90, 13: 10"]);
+}
+
+#[test]
+fn jitter_of_packets_alternately_late_by_1_6_ms_is_that_of_rfc_3550() {
+    let mut pcap = Pcap::new(1);
+    for index in 0..500 {
+        let late_ns = i64::from(index % 2) * 1_600_000;
+        pcap.frame(at(index) + late_ns, &ethernet(&ipv4_udp(ALICE, BOB, &audio(index).bytes())));
+    }
+    let results = watch(&pcap.bytes, MonitorConfig::default());
+    let jitter_ms = results.float("streams", "jitter_ms")[0];
+    assert!((jitter_ms - 1.6).abs() < 1e-6, "{jitter_ms}");
+}
+
+#[test]
+fn streams_above_the_limit_are_counted_and_said_so() {
+    let mut pcap = Pcap::new(1);
+    for index in 0..10 {
+        for ssrc in 0..5 {
+            let packet = Rtp { ssrc, ..audio(index) };
+            pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &packet.bytes())));
+        }
+    }
+    let results = watch(&pcap.bytes, MonitorConfig { max_streams: 3, ..MonitorConfig::default() });
+    assert_eq!(results.int("streams", "packets"), [10; 3]);
+    assert_eq!(results.note("packets of RTP streams above the limit"), 20);
+    assert_eq!(results.note("only the first 3 streams"), -1); // no number, but there
+}
+
+#[test]
+fn packets_and_seconds_are_tables_of_their_own() {
+    let mut pcap = Pcap::new(1);
+    for index in 0..100 {
+        pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &audio(index).bytes())));
+    }
+    let config = MonitorConfig { packets: true, seconds: true, ..MonitorConfig::default() };
+    let results = watch(&pcap.bytes, config);
+    let begin = |name| results.int("packets", name)[..2].to_vec();
+    assert_eq!(begin("at_ns"), [at(0), at(1)]);
+    assert_eq!(begin("stream"), [0, 0]); // the first, too, though it was on probation
+    assert_eq!(begin("seq"), [65_500, 65_501]);
+    assert_eq!(results.int("packets", "seq_extended")[99], 65_536 + 65_599);
+    assert_eq!(results.text("packets", "protocol"), ["rtp"; 100]);
+    assert_eq!(results.text("packets", "kind"), ["audio"; 100]);
+    assert_eq!(results.int("seconds", "at_ns"), [at(0), at(50)]);
+    assert_eq!(results.int("seconds", "packets"), [50, 50]);
+}
+
+#[test]
+fn send_times_and_transport_numbers_are_inferred_and_give_the_delay() {
+    let mut pcap = Pcap::new(1);
+    for index in 0..200u32 {
+        // Every fourth packet is 10 ms late.
+        let late_ns = if index % 4 == 3 { 10_000_000 } else { 0 };
+        let sent = (u64::from(index) * 20 * (1 << 18) / 1000 % (1 << 24)) as u32;
+        let [_, a, b, c] = sent.to_be_bytes();
+        let [high, low] = (index as u16).to_be_bytes();
+        let bytes = audio(index).with_extensions(&[0x22, a, b, c, 0x31, high, low]);
+        pcap.frame(at(index) + late_ns, &ethernet(&ipv4_udp(ALICE, BOB, &bytes)));
+    }
+    let config = MonitorConfig { packets: true, ..MonitorConfig::default() };
+    let results = watch(&pcap.bytes, config);
+    assert_eq!(results.int("streams", "abs_send_time_id"), [2]);
+    assert_eq!(results.text("streams", "abs_send_time_origin"), ["inferred"]);
+    assert_eq!(results.int("streams", "transport_seq_id"), [3]);
+    assert_eq!(results.int("packets", "transport_seq")[199], 199);
+    let max_ms = results.float("streams", "delay_above_min_max_ms")[0];
+    assert!((max_ms - 10.0).abs() < 0.01, "{max_ms}");
+}
