@@ -161,3 +161,14 @@ def test_a_run_is_late_when_one_packet_in_a_hundred_exceeds_the_bound(p99_ns: in
     manifest = lateness_of(recorded)
     assert manifest["late"] is late
     assert manifest["lateness"]["over_bound_ratio"] == 0.25
+
+
+def test_a_report_that_the_browser_gives_twice_is_kept_once_and_its_new_frames_too() -> None:
+    recorder = Recorder(run_began_ms=0)
+    stream = {"type": "inbound-rtp", "kind": "video", "ssrc": 7, "packetsReceived": 5, "packetsLost": 0}
+    stream |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
+    for rendered_ms in (100, 140):
+        frames = [[rendered_ms * 90, None, None, rendered_ms, 640, 480]]
+        recorder.add_stats("alice", {"peer": "bob", "at_ms": 1000, "reports": [stream], "frames": frames})
+    assert recorder.table("inbound_rtp").height == 1
+    assert recorder.table("frames")["rendered_ns"].to_list() == [100 * MS, 140 * MS]

@@ -72,12 +72,15 @@ class Recorder:
         by_type: dict[str, Rows] = {}
         for report in message["reports"]:
             by_type.setdefault(report["type"], []).append(report)
+        # Within 50 ms Chromium answers with the same report again.
+        repeated = self.last_report_ns.get(outgoing) == common["at_ns"]
+        self.last_report_ns[outgoing] = common["at_ns"]
         flows = {"outbound-rtp": outgoing, "inbound-rtp": incoming, "remote-inbound-rtp": outgoing}
         for kind, flow in {**flows, "candidate-pair": outgoing}.items():
             table = kind.replace("-", "_")
-            for report in by_type.get(kind, []):
+            for report in [] if repeated else by_type.get(kind, []):
                 self.rows[table].append(pick(table, {**report, **common, "flow": flow}))
-        for pair in by_type.get("candidate-pair", []):
+        for pair in [] if repeated else by_type.get("candidate-pair", []):
             self._add_estimate(common, outgoing, pair)
         for stream in by_type.get("inbound-rtp", []):
             if stream["kind"] == "video":
