@@ -11,7 +11,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from captures import BEGIN_NS, IP_AND_UDP_BYTES, MS, RTP_BYTES, later, speech, udp, write_pcap
+from captures import (
+    ALICE,
+    BEGIN_NS,
+    BOB,
+    IP_AND_UDP_BYTES,
+    MS,
+    RTP_BYTES,
+    later,
+    rtp,
+    speech,
+    udp,
+    write_pcap,
+)
 
 from rtclab import monitor
 from rtclab.cli import main
@@ -32,7 +44,7 @@ def command(*arguments: object) -> int:
 
 @pytest.fixture
 def call(tmp_path: Path) -> Path:
-    """Four seconds of speech from alice: 200 packets, of which the 10th is missing and the 20th came twice."""
+    """Four seconds of speech: 200 packets, of which the 10th is missing and the 20th came twice."""
     frames = speech(200)
     frames.insert(20, (frames[19][0] + MS, frames[19][1]))
     del frames[9]
@@ -203,15 +215,37 @@ def test_a_trace_of_two_captures_has_delay_and_loss(tmp_path: Path, first_seq: i
     assert packets["dropped_ns"].count() == 9
 
 
-def test_a_negative_delay_stays_negative_unless_corrected(tmp_path: Path) -> None:
-    captures = two_points(tmp_path, -30.0)
-    assert delay.one_way_delay(Trace.from_pcap(*captures, names=ADDRESSES), "alice->bob") == pytest.approx(
-        -30
-    )
+def test_a_negative_delay_stays_negative(tmp_path: Path) -> None:
+    made = Trace.from_pcap(*two_points(tmp_path, -30.0), names=ADDRESSES)
+    assert delay.one_way_delay(made, "alice->bob") == pytest.approx(-30)
+    assert made.table("delay_histogram")["one_way_delay_ms"].to_list() == [-30.0]
+
+
+def two_ways(tmp_path: Path, delay_ms: float, offset_ms: float) -> tuple[Path, Path]:
+    """Speech both ways with the same delay; the clock of bob's capture is ahead by the offset."""
+    from_alice = speech(200)
+    from_bob = [
+        (at_ns, udp(rtp(index, 160 * index, ssrc=7), BOB, ALICE))
+        for index, (at_ns, _) in enumerate(from_alice)
+    ]
+    a = sorted([*from_alice, *later(from_bob, delay_ms)])
+    b = sorted([*later(from_alice, delay_ms + offset_ms), *later(from_bob, offset_ms)])
+    return write_pcap(tmp_path / "a.pcap", a), write_pcap(tmp_path / "b.pcap", b)
+
+
+def test_two_directions_tell_how_far_the_clocks_are_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    captures = two_ways(tmp_path, 20.0, 100.0)
+    assert command(*captures) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"estimate: B's clock is \+100\.0\d\d ms against A's, off by at most 20", said)
+    as_captured = Trace.from_pcap(*captures, names=ADDRESSES)
     corrected = Trace.from_pcap(*captures, names=ADDRESSES, corrected=True)
-    # In one direction, the smallest delay is taken as nothing.
-    assert delay.one_way_delay(corrected, "alice->bob") == pytest.approx(0, abs=0.01)
-    assert corrected.manifest["clock"]["offset_ms"] == pytest.approx(-30, abs=0.01)
+    for flow, seen_ms in {"alice->bob": 120.0, "bob->alice": -80.0}.items():
+        assert delay.one_way_delay(as_captured, flow) == pytest.approx(seen_ms)
+        assert delay.one_way_delay(corrected, flow) == pytest.approx(20.0, abs=0.1)
+    assert corrected.manifest["clock"]["offset_ms"] == pytest.approx(100.0, abs=0.1)
 
 
 def test_two_captures_are_compared_stream_by_stream(
@@ -227,7 +261,7 @@ def test_two_captures_are_compared_stream_by_stream(
     assert command(a, b, "--plot", tmp_path / "delays.html") == 0
     out = capsys.readouterr().out
     assert "as captured" in out
-    assert "estimate: B's clock is" in out
+    assert "one direction tells no offset" in out
     page = (tmp_path / "delays.html").read_text(encoding="utf-8")
     assert "Distribution of the one-way delay" in page
     assert "at the receiver" in page

@@ -168,22 +168,18 @@ def delays_table(streams: pl.DataFrame) -> Table:
 
 def clock_in_words(row: dict[str, Any]) -> str:
     """What is thought of the two clocks, as one sentence."""
-    methods = {
-        "same clock": "both points have the same clock",
-        "none": "the clocks cannot be compared: too few packets went from one point to the other",
-    }
-    if row["method"] in methods:
-        return methods[row["method"]]
-    drift = "" if row["drift_ppm"] is None else f", drift {row['drift_ppm']:+.3f} ppm"
-    residual = "" if row["residual_ms"] is None else f", good to {number(row['residual_ms'])} ms or so"
-    ways = {
-        "both directions": "from both directions, whose smallest delays are taken as equal",
-        "one direction": "from one direction, whose smallest delay is taken as 0",
-    }
-    return (
-        f"estimate: B's clock is {row['offset_ms']:+.3f} ms against A's{drift}{residual} "
-        f"({ways.get(row['method'], row['method'])})"
-    )
+    drift = "" if row["drift_ppm"] is None else f", which gains {row['drift_ppm']:+.3f} ppm"
+    match row["method"]:
+        case "same clock":
+            return "both points have the same clock"
+        case "both directions":
+            return (
+                f"estimate: B's clock is {row['offset_ms']:+.3f} ms against A's, off by at most "
+                f"{number(row['offset_error_ms'])} ms{drift}; from the smallest delays of both directions"
+            )
+        case "one direction":
+            return f"estimate: of B's clock against A's one direction tells no offset{drift}"
+    return "the clocks cannot be compared: too few packets were seen at both points"
 
 
 def show_notes(seen: Tables) -> None:

@@ -75,7 +75,7 @@ def from_two(
         ),
         on="stream",
     )
-    if corrected and clock["offset_ms"] is not None:
+    if corrected:
         matched = _on_clock_a(matched, clock)
     captures = [sender] if receiver is None else [sender, receiver]
     begin_ns = min(_smallest(matched[name], sender) for name in ("sent_ns", "delivered_ns"))
@@ -112,12 +112,12 @@ def _passes_twice(flows: pl.DataFrame) -> bool:
 
 
 def _on_clock_a(packets: pl.DataFrame, clock: Mapping[str, Any]) -> pl.DataFrame:
-    """All times on A's clock, by the estimate of offset and drift."""
+    """All times on A's clock, by the estimate of offset (from both directions only) and drift."""
 
-    offset_ns, drift = float(clock["offset_ms"]) * 1e6, float(clock["drift_ppm"] or 0.0) * 1e-6
+    offset_ns, drift = float(clock["offset_ms"] or 0.0) * 1e6, float(clock["drift_ppm"] or 0.0) * 1e-6
 
     def shifted(name: str) -> pl.Expr:
-        since = pl.col(name) - int(clock["at_ns"])
+        since = pl.col(name) - int(clock["at_ns"] or 0)
         return pl.col(name) - (since * drift + offset_ns).round().cast(pl.Int64)
 
     forwards = pl.col("direction") == "a->b"
