@@ -51,7 +51,7 @@ def capture_of(trace: Trace) -> Path:
 
 
 def one_way(capture: Path, direction: str, out: Path) -> Path:
-    """The frames of one direction as pcap, with RTP as tshark takes it: no marker, no padding, known clock."""
+    """The frames of one direction as pcap, with RTP as tshark takes it: no marker, no padding."""
     chosen = ["-Y", f"frame.packet_flags_direction == {direction} && udp && ip"]
     subprocess.run(
         ["tshark", "-r", capture, *chosen, "-F", "nsecpcap", "-w", out], check=True, capture_output=True
