@@ -35,6 +35,9 @@ class Recorder:
     payload_kinds: dict[tuple[str, int], str] = field(default_factory=dict)
     """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
 
+    last_report_ns: dict[str, int] = field(default_factory=dict)
+    """When the latest report was made, by the flow that its participant sends."""
+
     def at_ns(self, wall_clock_ms: float) -> int:
         """A page's wall-clock time on the clock of the run."""
         return round((wall_clock_ms - self.run_began_ms) * NS_PER_MS)
