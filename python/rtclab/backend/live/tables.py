@@ -71,13 +71,14 @@ class Recorder:
     def add_stats(self, participant: str, message: Mapping[str, Any]) -> None:
         """Adds the rows of one ``getStats`` report and of the frames seen since the last one."""
         outgoing, incoming = f"{participant}->{message['peer']}", f"{message['peer']}->{participant}"
-        common = {"at_ns": self.at_ns(message["at_ms"]), "participant": participant}
+        at_ns = self.at_ns(message["at_ms"])
+        common = {"at_ns": at_ns, "participant": participant}
         by_type: dict[str, Rows] = {}
         for report in message["reports"]:
             by_type.setdefault(report["type"], []).append(report)
         # Within 50 ms Chromium answers with the same report again.
-        repeated = self.last_report_ns.get(outgoing) == common["at_ns"]
-        self.last_report_ns[outgoing] = common["at_ns"]
+        repeated = self.last_report_ns.get(outgoing) == at_ns
+        self.last_report_ns[outgoing] = at_ns
         flows = {"outbound-rtp": outgoing, "inbound-rtp": incoming, "remote-inbound-rtp": outgoing}
         for kind, flow in {**flows, "candidate-pair": outgoing}.items():
             table = kind.replace("-", "_")
