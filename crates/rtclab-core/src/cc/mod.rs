@@ -94,7 +94,8 @@ pub struct Probe {
 pub enum RateOf {
     /// Whole packets, headers included.
     Packets,
-    /// What the packets carry: until about 2020 headers came on top of what was controlled.
+    /// What the packets carry: until 2019 headers came on top of what was controlled, and encoders
+    /// were asked for all of it.
     Payloads,
 }
 

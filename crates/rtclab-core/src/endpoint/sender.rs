@@ -198,7 +198,10 @@ impl Sender {
         let Some(encoder) = &mut self.encoder else { return };
         let media = match decision.target_of {
             RateOf::Packets => without_headers(video),
-            RateOf::Payloads => video,
+            RateOf::Payloads => {
+                encoder.disable_overshoot_adjustment();
+                video
+            }
         };
         encoder.set_target(media.scaled(1.0 - self.repair.share));
         encoder.set_drop_ratio(decision.drop_ratio);

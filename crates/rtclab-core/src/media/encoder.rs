@@ -67,7 +67,8 @@ pub struct Encoder {
     /// What may be sent, and what is asked of the encoder.
     available: Bitrate,
     target: Bitrate,
-    overshoot: OvershootDetector,
+    /// Takes off what frames vary, unless the encoder is older than that.
+    overshoot: Option<OvershootDetector>,
     scale: usize,
     frame_rate: f64,
     next_frame: Time,
@@ -86,7 +87,7 @@ impl Encoder {
             rng: Pcg64Mcg::seed_from_u64(seed),
             available: config.start_bps,
             target: config.start_bps,
-            overshoot: OvershootDetector::default(),
+            overshoot: Some(OvershootDetector::default()),
             scale: 0,
             frame_rate: config.frame_rate,
             next_frame: start,
@@ -103,6 +104,11 @@ impl Encoder {
     /// What may be sent of encoded media, headers not included, from the next frame on.
     pub fn set_target(&mut self, available: Bitrate) {
         self.available = available;
+    }
+
+    /// Asks the encoder for all that may be sent, as libwebrtc did until 2019.
+    pub fn disable_overshoot_adjustment(&mut self) {
+        self.overshoot = None;
     }
 
     /// Share of pictures to drop before encoding (congestion window push-back).
@@ -150,7 +156,9 @@ impl Encoder {
             self.adjust(captured);
             let key = std::mem::take(&mut self.key_wanted);
             let size = Bytes(self.frame_size(key).max(MIN_FRAME) as u64);
-            self.overshoot.on_frame(captured, size);
+            if let Some(overshoot) = &mut self.overshoot {
+                overshoot.on_frame(captured, size);
+            }
             return Some(Frame { captured, size, key, resolution: self.resolution() });
         }
         None
@@ -159,8 +167,11 @@ impl Encoder {
     fn adjust(&mut self, now: Time) {
         let VideoConfig { min_bps, max_bps, .. } = self.config;
         let wanted = self.available.clamp(min_bps, max_bps);
-        self.target = self.overshoot.adjust(self.available, wanted, min_bps);
-        self.overshoot.set_rate(now, self.target, self.frame_rate);
+        self.target = wanted;
+        if let Some(overshoot) = &mut self.overshoot {
+            self.target = overshoot.adjust(self.available, wanted, min_bps);
+            overshoot.set_rate(now, self.target, self.frame_rate);
+        }
     }
 
     fn frame_size(&mut self, key: bool) -> f64 {
@@ -196,7 +207,7 @@ impl Encoder {
         if self.scale != before {
             // VP8 can change its size only in a key frame, and is judged anew.
             self.key_wanted = true;
-            self.overshoot = OvershootDetector::default();
+            self.overshoot = self.overshoot.take().map(|_| OvershootDetector::default());
         }
     }
 
