@@ -10,6 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The most flows that are kept; packets of others are counted together.
 pub(crate) const MAX_FLOWS: usize = 10_000;
+/// A power of two.
+const RECENT_FLOWS: usize = 64;
 /// Timestamps that are remembered to recognise retransmissions: 8 s at 30 frames per second.
 const RECENT_TIMESTAMPS: usize = 256;
 
@@ -116,13 +118,20 @@ impl Flow {
 }
 
 /// All flows seen.
-#[derive(Default)]
 pub(crate) struct Flows {
     index: HashMap<Key, u32>,
     pub(crate) list: Vec<Flow>,
-    last: Option<(Key, u32)>,
+    /// Flows seen lately, by a few bits of their key: quicker than the index, which hashes against collisions.
+    recent: [Option<(Key, u32)>; RECENT_FLOWS],
     /// Packets of flows above the limit.
     pub(crate) packets_over_limit: u64,
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        let recent = [None; RECENT_FLOWS];
+        Flows { index: HashMap::new(), list: Vec::new(), recent, packets_over_limit: 0 }
+    }
 }
 
 fn number(address: IpAddr) -> u128 {
@@ -158,11 +167,13 @@ impl Flows {
         sdp: &Sdp,
     ) -> Option<u32> {
         let key = Self::key(point, datagram);
-        let index = match self.last {
-            Some((last, index)) if last == key => index,
+        let slot = (key.source ^ key.destination.rotate_left(3)) as usize ^ key.ports as usize;
+        let slot = slot % RECENT_FLOWS;
+        let index = match self.recent[slot] {
+            Some((recent, index)) if recent == key => index,
             _ => self.find(key, at_ns, datagram, sdp)?,
         };
-        self.last = Some((key, index));
+        self.recent[slot] = Some((key, index));
         let flow = &mut self.list[index as usize];
         flow.first_ns = flow.first_ns.min(at_ns);
         flow.last_ns = flow.last_ns.max(at_ns);

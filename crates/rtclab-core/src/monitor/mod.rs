@@ -100,6 +100,9 @@ struct SecondRow {
     jitter_ms: Option<f64>,
 }
 
+/// A power of two.
+const RECENT_STREAMS: usize = 64;
+
 /// Watches frames go by.
 pub struct Monitor {
     config: MonitorConfig,
@@ -108,6 +111,8 @@ pub struct Monitor {
     flows: Flows,
     probation: Probation,
     stream_index: HashMap<(u32, u32), u32>,
+    /// Streams seen lately, as for flows.
+    recent_streams: [Option<((u32, u32), u32)>; RECENT_STREAMS],
     streams: Vec<Stream>,
     stun: StunLog,
     rtcp: RtcpLog,
@@ -133,6 +138,7 @@ impl Monitor {
             flows: Flows::default(),
             probation: Probation::default(),
             stream_index: HashMap::new(),
+            recent_streams: [None; RECENT_STREAMS],
             streams: Vec::new(),
             stun: StunLog::default(),
             rtcp: RtcpLog::default(),
@@ -258,8 +264,8 @@ impl Monitor {
         }
         let Some(mut packet) = self.rtp_header(place, ip_bytes, content) else { return };
         packet.row = row;
-        if let Some(stream) = self.stream_index.get(&(place.flow, packet.ssrc)) {
-            self.receive(*stream, &packet);
+        if let Some(stream) = self.known_stream((place.flow, packet.ssrc)) {
+            self.receive(stream, &packet);
         } else if let Some(packets) = self.probation.receive(place.flow, &packet) {
             self.admit(place.flow, &packets);
         }
@@ -305,6 +311,19 @@ impl Monitor {
         let flow = self.flows.known(point_of(frame, &packet), &datagram)?;
         let stream = self.stream_index.get(&(flow, header.ssrc))?;
         Some((*stream, Identified { at_ns: frame.at_ns, header, ip_bytes: datagram.ip_bytes }))
+    }
+
+    #[inline]
+    fn known_stream(&mut self, key: (u32, u32)) -> Option<u32> {
+        let recent = &mut self.recent_streams[(key.0 ^ key.1) as usize % RECENT_STREAMS];
+        match recent {
+            Some((known, stream)) if *known == key => Some(*stream),
+            _ => {
+                let stream = *self.stream_index.get(&key)?;
+                *recent = Some((key, stream));
+                Some(stream)
+            }
+        }
     }
 
     fn admit(&mut self, flow: u32, packets: &[RtpSeen]) {

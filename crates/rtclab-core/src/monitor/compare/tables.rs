@@ -37,7 +37,9 @@ fn corrected(pair: &Pair, counts: &PairCounts, clock: &ClockEstimate) -> Option<
     clock.offset_ns?;
     let sign = if pair.reverse { 1.0 } else { -1.0 };
     figures(counts.delays.iter().map(|(at_ns, delay_ns)| {
-        let difference = clock.difference_ns(at_ns).unwrap_or(0.0);
+        // Of a stream that B saw first, the second time is A's.
+        let a_ns = if pair.reverse { at_ns + delay_ns } else { at_ns };
+        let difference = clock.difference_ns(a_ns).unwrap_or(0.0);
         // A drift out of nonsense times must not overflow.
         delay_ns.saturating_add((sign * difference).round() as i64).clamp(-(1 << 61), 1 << 61)
     }))
