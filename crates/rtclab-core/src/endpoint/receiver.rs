@@ -3,7 +3,7 @@
 use super::sender::{AUDIO_CLOCK, VIDEO_CLOCK};
 use super::wire::{Port, Ssrcs, Wire, payload_size, read_vp8};
 use crate::cc::{Estimator, ReceivedPacket, RembTiming};
-use crate::media::nack::{Arrival, Nack};
+use crate::media::nack::{Arrival, Nack, NackRules};
 use crate::media::playout::{Playout, Rendered};
 use crate::rtp::rtcp::{PictureLossIndication, Remb, ReportBlock, TransportFeedback};
 use crate::rtp::{
@@ -138,6 +138,10 @@ impl Receiver {
         remote: Ssrcs,
         estimator: Option<Box<dyn Estimator>>,
     ) -> Self {
+        let rules = match &estimator {
+            Some(_) => NackRules::OF_2013,
+            None => NackRules::TODAY,
+        };
         Receiver {
             port,
             local_ssrc,
@@ -149,7 +153,7 @@ impl Receiver {
             audio: Reception::default(),
             timestamps: TimestampUnwrapper::default(),
             pictures: Unwrapper::default(),
-            nack: Nack::default(),
+            nack: Nack::new(rules),
             playout: Playout::new(VIDEO_CLOCK as f64),
             retransmitted: 0,
             nack_count: 0,
