@@ -13,9 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// Room for bursts while the thread does not run: 100 Mbit/s for 300 ms. The kernel doubles it and
 /// limits it to `net.core.rmem_max`.
 const SOCKET_BUFFER: c_int = 4 << 20;
-const MAX_FRAME: usize = 65_536;
+pub(crate) const MAX_FRAME: usize = 65_536;
 
-fn check(result: c_int) -> io::Result<c_int> {
+pub(crate) fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -76,10 +76,29 @@ impl Waker {
 }
 
 /// A raw packet socket bound to one interface of the calling thread's network namespace.
-struct PacketSocket(OwnedFd);
+pub(crate) struct PacketSocket(pub(crate) OwnedFd);
 
 impl PacketSocket {
+    /// For the emulator: does not hear what it sends itself.
     fn open(interface: &str) -> io::Result<Self> {
+        let (socket, index) = Self::unbound(interface)?;
+        socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        // The queueing discipline of a device that has just come up swallows frames without an error.
+        socket.set_option(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+        socket.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER)?;
+        socket.bind(index)?;
+        Ok(socket)
+    }
+
+    /// For a bystander: hears everything, sends nothing.
+    pub(crate) fn listen(interface: &str) -> io::Result<Self> {
+        let (socket, index) = Self::unbound(interface)?;
+        socket.bind(index)?;
+        Ok(socket)
+    }
+
+    /// Not bound yet; with the interface's index.
+    fn unbound(interface: &str) -> io::Result<(Self, u32)> {
         let name = CString::new(interface).map_err(io::Error::other)?;
         // SAFETY: `name` is a terminated string that outlives the call.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
@@ -91,14 +110,9 @@ impl PacketSocket {
         // SAFETY: socket takes no pointers; a result that is not negative is a new descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?) };
         let socket = PacketSocket(fd);
-        socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        // The queueing discipline of a device that has just come up swallows frames without an error.
-        socket.set_option(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
         socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_BUFFER)?;
-        socket.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER)?;
-        socket.bind(index)?;
-        Ok(socket)
+        Ok((socket, index))
     }
 
     fn set_option(&self, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
@@ -148,7 +162,7 @@ impl PacketSocket {
     }
 
     /// Frames dropped since the last call for want of room.
-    fn take_drops(&self) -> u64 {
+    pub(crate) fn take_drops(&self) -> u64 {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as u32;
         // SAFETY: the pointer is to `length` writable bytes of a plain structure.
@@ -169,7 +183,7 @@ impl PacketSocket {
 ///
 /// # Safety
 /// `message` must have been filled in by recvmsg, its control buffer still alive.
-unsafe fn timestamp(message: &libc::msghdr) -> Option<SystemTime> {
+pub(crate) unsafe fn timestamp(message: &libc::msghdr) -> Option<SystemTime> {
     // SAFETY: the caller vouches for the message; the macros walk within its control buffer, and the
     // data of a SCM_TIMESTAMPNS header is a timespec, read without regard to alignment.
     unsafe {

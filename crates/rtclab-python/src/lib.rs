@@ -13,6 +13,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
     m.add_class::<emulator::Emulator>()?;
+    m.add_class::<monitor::LiveMonitor>()?;
     m.add("CONGESTION_CONTROLS", rtclab_core::cc::NAMES.to_vec())?;
     Ok(())
 }

@@ -1,13 +1,18 @@
-//! `monitor` and `monitor_compare`: captures in, tables out as arrays.
+//! `monitor`, `monitor_compare` and `LiveMonitor`: captures or an interface in, tables out as arrays.
 
 use crate::sim::table_columns;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rtclab_core::monitor::compare::{CompareError, Points, Side, compare};
-use rtclab_core::monitor::{CaptureError, CaptureReader, Monitor, MonitorConfig, Sdp, Tables};
+use rtclab_core::monitor::link::link_type;
+use rtclab_core::monitor::{
+    CaptureError, CaptureFaults, CaptureReader, Interface, Monitor, MonitorConfig, Sdp, Tables,
+};
+use rtclab_emu::Listener;
 use std::fs::File;
 use std::io::Read;
+use std::time::Duration;
 
 /// Reads a capture (`-` for standard input) and returns what was seen, as tables.
 ///
@@ -102,4 +107,50 @@ fn to_dict(py: Python<'_>, tables: Tables) -> PyResult<Bound<'_, PyDict>> {
         out.set_item(table.name, table_columns(py, table, &tables.texts)?)?;
     }
     Ok(out)
+}
+
+/// Watches an interface.
+#[pyclass(module = "rtclab._native")]
+pub(crate) struct LiveMonitor {
+    interface: Interface,
+    listener: Listener,
+    monitor: Monitor,
+}
+
+#[pymethods]
+impl LiveMonitor {
+    #[new]
+    #[pyo3(signature = (interface, *, sdp=None, seconds=false, max_streams=10_000))]
+    fn new(
+        interface: &str,
+        sdp: Option<&str>,
+        seconds: bool,
+        max_streams: usize,
+    ) -> PyResult<Self> {
+        let listener =
+            Listener::open(interface).map_err(|error| to_python(interface, error.into()))?;
+        let sdp = sdp.map(Sdp::parse).unwrap_or_default();
+        let config = MonitorConfig { sdp, packets: false, seconds, max_streams };
+        let interface =
+            Interface { link_type: link_type::ETHERNET, name: Some(interface.to_owned()) };
+        Ok(LiveMonitor { interface, listener, monitor: Monitor::new(config) })
+    }
+
+    /// Watches for so long, and returns the tables as they are now.
+    #[pyo3(signature = (timeout_s=1.0))]
+    fn poll<'py>(&mut self, py: Python<'py>, timeout_s: f64) -> PyResult<Bound<'py, PyDict>> {
+        let time = Duration::try_from_secs_f64(timeout_s).map_err(|_| {
+            PyValueError::new_err(format!("timeout_s: got {timeout_s}; expected 0 or more"))
+        })?;
+        let tables = py.detach(|| {
+            self.listener.listen(time, &mut |frame| self.monitor.handle_frame(frame))?;
+            let dropped = self.listener.dropped();
+            let faults = CaptureFaults { dropped, ..CaptureFaults::default() };
+            Ok::<_, CaptureError>(
+                self.monitor.tables(std::slice::from_ref(&self.interface), &faults),
+            )
+        });
+        let name = self.interface.name.as_deref().unwrap_or_default();
+        to_dict(py, tables.map_err(|error| to_python(name, error))?)
+    }
 }

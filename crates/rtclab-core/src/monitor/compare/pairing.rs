@@ -86,7 +86,9 @@ fn candidate(
 /// Of two hosts' streams in opposite directions, those with the larger time at B less time at A go from A to B:
 /// the difference between the two is a round-trip time and not negative, whatever the clocks.
 pub(super) fn orient(pairs: &mut [Pair]) -> i64 {
-    let mut groups: HashMap<(IpAddr, IpAddr), [Option<(i64, i64)>; 2]> = HashMap::new();
+    /// The least and most of either direction between two hosts.
+    type Directions = [Option<(i64, i64)>; 2];
+    let mut groups: HashMap<(IpAddr, IpAddr), Directions> = HashMap::new();
     let key = |hosts: (IpAddr, IpAddr)| {
         if hosts.0 <= hosts.1 { (hosts, 0) } else { ((hosts.1, hosts.0), 1) }
     };

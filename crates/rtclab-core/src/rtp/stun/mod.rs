@@ -207,7 +207,10 @@ fn join_type(class: Class, method: u16) -> u16 {
     class | method & 0x0F | (method & 0x70) << 1 | (method & 0xF80) << 2
 }
 
-pub(crate) fn parse_xor_address(value: &[u8], id: &TransactionId) -> Result<SocketAddr, ParseError> {
+pub(crate) fn parse_xor_address(
+    value: &[u8],
+    id: &TransactionId,
+) -> Result<SocketAddr, ParseError> {
     let mut cursor = Cursor::new(value);
     let [_, family] = cursor.array("address family")?;
     let port = cursor.u16("port")? ^ (MAGIC_COOKIE >> 16) as u16;
