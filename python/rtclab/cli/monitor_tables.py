@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from rtclab.cli.tables import new_table, number, print_table, right
+from rtclab.cli.tables import new_table, number, print_table, right, whole
 from rtclab.monitor import Tables
 
 NS_PER_S = 1e9
@@ -52,14 +52,12 @@ def refreshing() -> Iterator[Callable[[Tables], None]]:
 
 def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
     """The streams, in the order of their first packet; times in seconds since ``begin_ns``."""
+    counts = ("packets", "bytes", "kbit/s", "sd", "lost", "%", "dup", "reord")
     table = new_table(
         "stream",
-        "SSRC",
-        "PT",
-        "kind",
-        *right(
-            "packets", "bytes", "kbit/s", "sd", "lost", "%", "dup", "reord", "jitter ms", "from s", "to s"
-        ),
+        *whole("SSRC", "PT", "kind"),
+        *right(*counts, "jitter ms", "from s", "to s"),
+        tight=True,
     )
     for row in streams.sort("first_ns", "stream").iter_rows(named=True):
         table.add_row(
@@ -96,7 +94,7 @@ def flows_table(flows: pl.DataFrame) -> Table:
 def rtcp_table(seen: Tables) -> Table:
     """RTCP packets of every flow by type."""
     ways = {row["flow"]: _way(row) for row in seen["flows"].iter_rows(named=True)}
-    table = new_table("RTCP in flow", "sender", "type", *right("packets", "encrypted", "bytes"))
+    table = new_table("RTCP in flow", *whole("sender", "type"), *right("packets", "encrypted", "bytes"))
     for row in seen["rtcp"].iter_rows(named=True):
         counts = (str(row[name]) for name in ("packets", "encrypted", "bytes"))
         table.add_row(ways.get(row["flow"], ""), f"{row['ssrc']:#010x}", row["type"], *counts)
@@ -135,7 +133,12 @@ def show_comparison(compared: Tables) -> None:
 def compared_table(streams: pl.DataFrame) -> Table:
     """Packets and rates at both points, and losses between."""
     headings = ("packets A", "packets B", "kbit/s A", "sd", "kbit/s B", "sd", "matched", "lost", "added")
-    table = new_table("stream", "", "SSRC", "PT", "kind", *right(*headings, "jitter A ms", "jitter B ms"))
+    table = new_table(
+        "stream",
+        *whole("", "SSRC", "PT", "kind"),
+        *right(*headings, "jitter A ms", "jitter B ms"),
+        tight=True,
+    )
     for row in streams.iter_rows(named=True):
         table.add_row(
             f"{row['source_a']} → {row['destination_b']}",
@@ -156,7 +159,7 @@ def compared_table(streams: pl.DataFrame) -> Table:
 def delays_table(streams: pl.DataFrame) -> Table:
     """One-way delays as the two clocks have them, and with the estimate of their difference taken off."""
     names = ("mean", "sd", "min", "p50", "p95", "p99", "max")
-    table = new_table("SSRC", "", "one-way delay, ms", *right(*names))
+    table = new_table(*whole("SSRC", ""), "one-way delay, ms", *right(*names))
     views = {"as captured": "one_way_delay", "clocks corrected": "corrected_one_way_delay"}
     for row in streams.iter_rows(named=True):
         for view, prefix in views.items():

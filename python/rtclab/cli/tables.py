@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from rtclab.backend.live.doctor import Check
     from rtclab.scenario import PathSpec, Scenario
+
+Heading = tuple[str, Literal["left", "right"]]
 
 _stderr = Console(stderr=True)
 
@@ -179,19 +181,24 @@ def _in_words(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def right(*headings: str) -> list[tuple[str, str]]:
+def right(*headings: str) -> list[Heading]:
     """Headings of columns whose values stand on the right."""
     return [(heading, "right") for heading in headings]
 
 
-def new_table(*columns: str | tuple[str, str]) -> Table:
-    """An empty table as all commands print it."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+def whole(*headings: str) -> list[Heading]:
+    """Headings of columns whose values are never broken or cut."""
+    return [(heading, "left") for heading in headings]
+
+
+def new_table(*columns: str | Heading, tight: bool = False) -> Table:
+    """An empty table as all commands print it; ``tight`` leaves out most of the space between columns."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0 if tight else 1))
     for column in columns:
         if isinstance(column, str):
             table.add_column(column)
         else:
-            table.add_column(column[0], justify="right", no_wrap=True)
+            table.add_column(column[0], justify=column[1], no_wrap=True)
     return table
 
 
