@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from conftest import as_ordinary_user
 
 from rtclab import monitor
 from rtclab.backend.live import LiveBackend
@@ -170,14 +171,31 @@ def test_an_interface_is_watched_without_root_behind_a_link(tmp_path: Path) -> N
     assert stream["destination"] == "10.77.0.1:5004"
 
 
+# A shell makes what it puts into the background deaf to SIGINT.
+INTERRUPT = """
+import signal, subprocess, sys, time
+with open(sys.argv[2], "w") as out:
+    watch = [sys.executable, "-m", "rtclab", "monitor", "--live", sys.argv[3]]
+    watching = subprocess.Popen(watch, stdout=out)
+    time.sleep(1.5)
+    subprocess.run([sys.executable, sys.argv[1]], check=True)
+    watching.send_signal(signal.SIGINT)
+    sys.exit(watching.wait(10))
+"""
+
+
 def test_control_c_ends_a_live_table_with_the_summary(tmp_path: Path) -> None:
     (tmp_path / "send.py").write_text(SEND)
-    watch = f"{sys.executable} -m rtclab monitor --live {NODE_INTERFACE}"
-    send = f"{sys.executable} {tmp_path}/send.py"
-    script = f"{watch} > {tmp_path}/seen.txt & sleep 1.5; {send}; kill -INT $!; wait $!"
-    # A shell without job control makes what it puts into the background deaf to SIGINT.
-    link = [sys.executable, "-m", "rtclab", "link", "--", "bash", "-mc", script]
+    arguments = [tmp_path / "send.py", tmp_path / "seen.txt", NODE_INTERFACE]
+    link = [sys.executable, "-m", "rtclab", "link", "--", sys.executable, "-c", INTERRUPT, *arguments]
     subprocess.run(link, check=True, capture_output=True, timeout=60)
     said = (tmp_path / "seen.txt").read_text()
     assert "0x00000007" in said
     assert "of RTP only headers are read" in said
+
+
+def test_without_the_right_to_watch_an_interface_it_says_where_there_is_one(tmp_path: Path) -> None:
+    code = "from rtclab.monitor import LiveMonitor; LiveMonitor('lo')"
+    allowed = as_ordinary_user([sys.executable, "-c", code])
+    refused = subprocess.run(allowed, capture_output=True, text=True, cwd=tmp_path)
+    assert "packets may not be read here\n  hint: watch inside `rtclab link" in refused.stderr
