@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from synthetic_run import NS_PER_S, report, second, trace, write_run
 
-from rtclab.metrics import wire
+from rtclab.metrics import rate, wire
 from rtclab.report import write_report
 
 MEDIA_BYTES, HEADER_BYTES, BELOW_RTP_BYTES = 944, 20, 44  # IPv4 20, UDP 8, SRTP tag 16
@@ -51,7 +51,8 @@ def test_every_difference_between_wire_and_getstats_has_its_place() -> None:
     assert rates.wire == pytest.approx(50 * 1260 * 8 / 1000)  # 504 kbit/s
     assert rates.repair == pytest.approx(50 * 252 * 8 / 1000)
     assert rates.stats == pytest.approx(50 * 964 * 8 / 1000)
-    assert rates.header_bytes == pytest.approx(BELOW_RTP_BYTES)
+    # Of two packets, one of media with 44 bytes below RTP and one of 252 bytes that getStats leaves out.
+    assert rates.difference_bytes == pytest.approx((BELOW_RTP_BYTES + 252) / 2)
 
 
 def test_the_rates_of_getstats_are_metrics_of_headers_and_payload() -> None:
@@ -92,8 +93,14 @@ def test_the_report_shows_both_rates_of_a_stream_and_their_difference(tmp_path: 
     run = write_run(tmp_path, [tables], flows={"alice->bob": []})
     page = write_report(run).read_text(encoding="utf-8")
     section = page[page.index("On the wire and in getStats") :]
-    for shown in ("504", "385.6", "118.4", "44"):
+    for shown in ("504", "385.6", "118.4", "148"):
         assert f">{shown}" in section or f"{shown}\n" in section, shown
     svg = (run.path / "plots" / "wire-and-stats.svg").read_text(encoding="utf-8")
     assert "getStats" in svg
     assert "alice → bob, video" in svg
+
+
+def test_the_target_of_a_flow_is_that_of_its_streams_together() -> None:
+    rows = [report(at, ssrc, targetBitrate=bps) for at in (1, 2) for ssrc, bps in ((1, 600e3), (2, 40e3))]
+    assert rate.target_kbps(trace(outbound_rtp=rows), "alice->bob").values.tolist() == [640, 640]
+    assert rate.target_kbps(trace(outbound_rtp=rows), "alice->bob", (2, 3)).at_s.tolist() == [2]

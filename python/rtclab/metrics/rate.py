@@ -16,7 +16,6 @@ from rtclab.metrics.series import (
     Window,
     counter,
     flow_seconds,
-    gauge,
     increase,
     mean,
     mean_slope,
@@ -39,8 +38,11 @@ def received_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samp
 
 
 def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """The encoder's target at every report, in kbit/s."""
-    return gauge(trace, "outbound_rtp", flow, "targetBitrate", window, scale=1e-3)
+    """The encoders' target at every report, summed over the flow's streams, in kbit/s."""
+    total = counter(trace, "outbound_rtp", flow, "targetBitrate")
+    begin_s, end_s = window or (-np.inf, np.inf)
+    chosen = (total.at_s >= begin_s) & (total.at_s < end_s)
+    return Samples(total.at_s[chosen], total.values[chosen] * 1e-3)
 
 
 def goodput_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:

@@ -1,12 +1,14 @@
 """The same media counted twice: on the wire by whoever saw the packets, and by the browser in getStats.
 
 The wire counts IP packets in the second in which they arrive. getStats counts RTP headers and payload, after
-decryption, from one report to the next, and leaves out most of what repairs and probes.
+decryption, from one report to the next. Chromium counts the retransmissions that it could use, the simulator
+none, and neither counts padding as payload.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 import polars as pl
@@ -74,7 +76,7 @@ def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) ->
     """RTP headers and payload sent per second as the sender's getStats counts them.
 
     Mean from the first report to the last. It lacks what the sending rate counts too: IP, UDP and SRTP
-    headers, RTCP, STUN and DTLS, and most retransmissions and padding.
+    headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
     return mean_slope(stats_bytes(trace, "outbound_rtp", flow), window) * KBIT_PER_BYTE
 
@@ -89,7 +91,7 @@ def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) 
     """RTP headers and payload received per second as the receiver's getStats counts them.
 
     Mean from the first report to the last. It lacks what the receiving rate counts too: IP, UDP and SRTP
-    headers, RTCP, STUN and DTLS, and most retransmissions and padding.
+    headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
     return mean_slope(stats_bytes(trace, "inbound_rtp", flow), window) * KBIT_PER_BYTE
 
@@ -111,7 +113,7 @@ class StreamRates:
 
     The time is from the receiver's first report on it to its last. ``wire`` is IP bytes of RTP packets;
     ``repair`` the part of them that are retransmissions, FEC and padding; ``stats`` what getStats counted.
-    ``header_bytes`` is what is left of the difference per media packet.
+    ``difference_bytes`` is wire less getStats per packet: headers, where both count the same packets.
     """
 
     flow: str
@@ -119,7 +121,7 @@ class StreamRates:
     wire: float
     repair: float
     stats: float
-    header_bytes: float
+    difference_bytes: float
 
 
 def streams_of(trace: Trace) -> list[tuple[str, str]]:
@@ -153,7 +155,7 @@ def _rates_of(trace: Trace, flow: str, kind: str) -> StreamRates | None:
         wire=wire_bytes * per_s,
         repair=(wire_bytes - media_bytes) * per_s,
         stats=float(counted_bytes * per_s),
-        header_bytes=float((media_bytes - counted_bytes) / media.height) if media.height else float("nan"),
+        difference_bytes=float((wire_bytes - counted_bytes) / packets.height) if packets.height else nan,
     )
 
 

@@ -104,7 +104,7 @@ def _streams(run: Run) -> list[tuple[str, StreamRates]]:
                 kind,
                 *(
                     mean(np.array([getattr(rates, name) for rates in repeats]))
-                    for name in ("wire", "repair", "stats", "header_bytes")
+                    for name in ("wire", "repair", "stats", "difference_bytes")
                 ),
             ),
         )
