@@ -35,8 +35,13 @@ class Pair:
     compared: pl.DataFrame
 
 
-def write_validation(out: Path, *, runs: Path, repeats: int | None, say: Callable[[str], None]) -> Path:
+def write_validation(
+    out: Path, *, runs: Path, repeats: int | None, keep_live: bool, say: Callable[[str], None]
+) -> Path:
     """Runs every scenario of ``sim-vs-live`` on both backends and writes the page; returns its path.
+
+    With ``keep_live`` the newest live run of a scenario is taken where there is one: after a change of the
+    simulator only simulations need to be made again.
 
     Rates and round trip times are means over the second half of each run, when the start is over.
     """
@@ -44,7 +49,7 @@ def write_validation(out: Path, *, runs: Path, repeats: int | None, say: Callabl
     for name in shipped():
         if name.startswith(FOLDER):
             say(f"{name}: simulated, then live")
-            pairs.append(_run_pair(Scenario.load(name), runs, repeats))
+            pairs.append(_run_pair(Scenario.load(name), runs, repeats, keep_live))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(pairs) + notes_of(out))
     return out
@@ -61,10 +66,18 @@ def notes_of(file: Path) -> str:
     return NOTES + (text.partition(NOTES)[2] or "\n")
 
 
-def _run_pair(scenario: Scenario, runs: Path, repeats: int | None) -> Pair:
-    sim, live = (run_scenario(scenario, backend(name), out=runs, repeats=repeats) for name in ("sim", "live"))
+def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bool) -> Pair:
+    sim = run_scenario(scenario, backend("sim"), out=runs, repeats=repeats)
+    kept = _newest_live(scenario, runs) if keep_live else None
+    live = kept or run_scenario(scenario, backend("live"), out=runs, repeats=repeats)
     window = (scenario.duration.s / 2, scenario.duration.s)
     return Pair(scenario, live, sim, compare_runs(live, sim, window))
+
+
+def _newest_live(scenario: Scenario, runs: Path) -> Run | None:
+    found = runs.glob(f"{scenario.name}-live-*/run.json")
+    newest = max(found, key=lambda file: file.stat().st_mtime, default=None)
+    return Run.open(newest.parent) if newest else None
 
 
 def _page(pairs: list[Pair]) -> Iterator[str]:
@@ -80,7 +93,7 @@ def _page(pairs: list[Pair]) -> Iterator[str]:
         yield ""
         yield f"## {pair.scenario.title.removeprefix('Simulated against live: ')}"
         yield ""
-        yield f"`{pair.scenario.name}`, {pair.scenario.duration}; {_finished(pair)}."
+        yield f"`{pair.scenario.name}`, {pair.scenario.duration}; {_finished(pair)}{_lateness(pair.live)}."
         yield ""
         yield "| metric | flow | live | simulated | difference | within bound |"
         yield "|---|---|---:|---:|---:|---|"
@@ -118,6 +131,12 @@ def _figure(mean: object, half_width: object) -> str:
     if not isinstance(mean, float):
         return ""
     return f"{mean:.4g} ± {half_width:.2g}" if isinstance(half_width, float) else f"{mean:.4g}"
+
+
+def _lateness(live: Run) -> str:
+    late = [trace.manifest["lateness"]["p99_ms"] for trace in live.traces if trace.manifest.get("lateness")]
+    figures = ", ".join(f"{late_ms:.1f}" for late_ms in late)
+    return f"; 99th percentile of the emulator's lateness in each repeat: {figures} ms" if late else ""
 
 
 def _finished(pair: Pair) -> str:

@@ -289,11 +289,14 @@ def validate(
     ),
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Where runs are kept.")] = RUNS,
     repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each scenario's own.")] = None,
+    keep_live: Annotated[
+        bool, typer.Option("--keep-live", help="Take the newest live runs in DIR instead of calling again.")
+    ] = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write how far they are apart."""
     from rtclab.validate import write_validation
 
-    print(write_validation(out, runs=runs, repeats=repeats, say=typer.echo))
+    print(write_validation(out, runs=runs, repeats=repeats, keep_live=keep_live, say=typer.echo))
 
 
 def look_around() -> Sequence[Check]:
