@@ -19,6 +19,7 @@ from rtclab import monitor
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.namespaces import NODE_INTERFACE
 from rtclab.metrics import delay, loss
+from rtclab.metrics.wire import stream_rates
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
@@ -147,6 +148,15 @@ def test_every_packet_of_the_trace_is_described_by_the_monitor(call: Trace) -> N
     assert set(packets["protocol"]) == {"rtp", "rtcp", "stun", "dtls"}
     late_ns = (packets["written_ns"] - packets["delivered_ns"]).drop_nulls()
     assert late_ns.filter(late_ns < 0).is_empty()
+
+
+def test_wire_and_getstats_differ_by_the_headers_below_rtp(call: Trace) -> None:
+    rates = stream_rates(call)
+    assert [(row.flow, row.kind) for row in rates] == [("alice->bob", "video"), ("bob->alice", "video")]
+    for row in rates:
+        # IPv4 20 B, UDP 8 B, tag of AES_CM_128_HMAC_SHA1_80 10 B; a report may be a few packets off.
+        assert row.difference_bytes == pytest.approx(38, abs=1.5)
+        assert row.repair > 0
 
 
 SEND = """
