@@ -14,7 +14,7 @@ const ADAPTIVE_BOUNDS_MS: (f64, f64) = (6.0, 600.0);
 /// An adaptive threshold moves for at most this long at once.
 const MAX_ADAPT_STEP: Time = Time::from_millis(100);
 
-/// What the detector says of the path.
+/// What the detector says of the path; in the trace 0, 1 and 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Usage {
     #[default]

@@ -58,7 +58,7 @@ pub(crate) struct LossBasedConfig {
     /// By which the rate grows at low loss.
     pub(crate) factor: f64,
     pub(crate) tfrc: TfrcRole,
-    /// Two clusters of probes at the start, and REMB followed upwards.
+    /// Two clusters of probes at the start, and REMB followed upwards for a while.
     pub(crate) probes: bool,
     /// The rate is halved when feedback stays away.
     pub(crate) halves_without_feedback: bool,
@@ -138,10 +138,12 @@ impl LossBased {
             return;
         }
         self.forget_minima(now);
-        let mut rate = match self.loss {
-            ..=LOW_LOSS => self.grown(now),
-            ..=HIGH_LOSS => self.rate,
-            _ => self.reduced(now),
+        let mut rate = if self.loss <= LOW_LOSS {
+            self.grown(now)
+        } else if self.loss <= HIGH_LOSS {
+            self.rate
+        } else {
+            self.reduced(now)
         };
         match (self.config.tfrc, self.tfrc) {
             (TfrcRole::Floor, Some(tfrc)) => rate = rate.max(tfrc),
@@ -267,5 +269,4 @@ impl Controller for LossBased {
 }
 
 #[cfg(test)]
-#[path = "loss_based_tests.rs"]
 mod tests;

@@ -30,7 +30,7 @@ const REDUCE_EXCESS: f64 = 1.05;
 /// Share of the old period between changes that is kept.
 const PERIOD_KEEP: f64 = 0.9;
 
-/// What is known of the largest rate that the path carries.
+/// What is known of the largest rate that the path carries; in the trace 0, 1 and 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Region {
     #[default]
@@ -39,7 +39,8 @@ pub(crate) enum Region {
     NearMax,
 }
 
-/// What the rate does.
+/// What the rate does; in the trace 0, 1 and 2. A decrease is followed by hold within the same update,
+/// so that no trace shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]
