@@ -24,7 +24,7 @@ class SimBackend:
     parallel = True
 
     def check(self, scenario: Scenario) -> None:
-        """Nothing but the congestion control can be unknown to the simulator."""
+        """Nothing but the congestion control and its options can be unknown to the simulator."""
         for participant in scenario.participants:
             control = scenario.congestion_control_of(participant)
             if control.name not in _native.CONGESTION_CONTROLS:
@@ -36,6 +36,13 @@ class SimBackend:
                     else "congestion_control.name",
                     f"the simulator has no `{control.name}`; expected {known}",
                 )
+        # The native code checks options when it sets a run up, so it sets one up that ends at once.
+        try:
+            _native.simulate(json.dumps(scenario.native(seed=0) | {"duration_ns": 0}))
+        except ValueError as error:
+            field, _, message = str(error).partition(": ")
+            message, _, hint = message.partition("\n  hint: ")
+            raise UnsupportedScenario(field, message, hint=hint or None) from None
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
         """Simulates one repeat and writes its trace to ``out``."""

@@ -61,10 +61,10 @@ class Audio(Table):
 
 
 class CongestionControl(Table):
-    """Which algorithm sets the sending rate, and its own options."""
+    """Which algorithm sets the sending rate, and its own options: numbers, or true and false."""
 
     name: str = "goog-cc"
-    options: dict[str, bool | int | float | str] = {}
+    options: dict[str, float] = {}
 
 
 class Link(Table):
