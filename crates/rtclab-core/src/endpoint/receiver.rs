@@ -98,6 +98,14 @@ impl Reception {
     }
 }
 
+/// Totals of the retransmission stream, padding not counted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Retransmitted {
+    pub(super) packets: u64,
+    pub(super) payload_bytes: u64,
+    pub(super) header_bytes: u64,
+}
+
 /// Arrivals not yet reported by transport-wide feedback.
 #[derive(Default)]
 struct Arrivals {
@@ -124,7 +132,7 @@ pub(super) struct Receiver {
     pictures: Unwrapper<15>,
     nack: Nack,
     pub(super) playout: Playout,
-    pub(super) retransmitted: u64,
+    pub(super) retransmitted: Retransmitted,
     pub(super) nack_count: u64,
     pub(super) pli_count: u64,
     /// Middle bits of the NTP time of the last sender report, and when it came.
@@ -155,7 +163,7 @@ impl Receiver {
             pictures: Unwrapper::default(),
             nack: Nack::new(rules),
             playout: Playout::new(VIDEO_CLOCK as f64),
-            retransmitted: 0,
+            retransmitted: Retransmitted::default(),
             nack_count: 0,
             pli_count: 0,
             last_sender_report: None,
@@ -204,8 +212,7 @@ impl Receiver {
             self.audio.count(now, &header, payload, len, AUDIO_CLOCK);
         } else if header.ssrc == self.remote.video {
             let media = read_vp8(&header, header.seq, &bytes[len..], payload);
-            let bytes = media.map_or(0, |media| u64::from(media.payload));
-            let seq = self.video.count(now, &header, bytes, len, VIDEO_CLOCK);
+            let seq = self.video.count(now, &header, payload, len, VIDEO_CLOCK);
             if let Some(media) = media {
                 self.on_video(now, &media, seq);
             }
@@ -213,7 +220,9 @@ impl Receiver {
             let Ok((original, rest)) = rtx::parse(&bytes[len..]) else { return false };
             let size = payload.saturating_sub(rtx::OSN_BYTES as u64);
             if let Some(media) = read_vp8(&header, original, rest, size) {
-                self.retransmitted += 1;
+                self.retransmitted.packets += 1;
+                self.retransmitted.payload_bytes += payload;
+                self.retransmitted.header_bytes += len as u64;
                 let seq = self.video.unwrapper.peek(original);
                 self.on_video(now, &media, seq);
             }

@@ -1,7 +1,9 @@
 //! Sending half of a peer: encoder, packetiser, pacer, history, congestion control.
 
 use super::history::SendHistory;
-use super::wire::{MAX_VIDEO_PAYLOAD, Port, RTP_HEADER_BYTES, Ssrcs, Wire, packet_size};
+use super::wire::{
+    MAX_VIDEO_PAYLOAD, Port, RTP_HEADER_BYTES, Ssrcs, Wire, packet_size, payload_size,
+};
 use super::{AudioConfig, PeerConfig};
 use crate::cc::{
     ConfigError, CongestionControlConfig, Controller, Decision, Feedback, PacketReport, RateBounds,
@@ -290,7 +292,7 @@ impl Sender {
         totals.packets += 1;
         totals.header_bytes += RTP_HEADER_BYTES;
         if packet.kind != Kind::Padding {
-            totals.payload_bytes += u64::from(packet.payload);
+            totals.payload_bytes += payload_size(size, RTP_HEADER_BYTES as usize);
         }
         let repair = &mut self.repair;
         repair.total += size.0;

@@ -104,16 +104,20 @@ impl Peer {
 
     fn write_outbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
         let totals = self.sender.totals[kind as usize];
-        let rtx = self.sender.totals[Kind::Rtx as usize];
-        let mut row = self.head(now, self.port, self.ssrcs.get(kind), kind, wire).to_vec();
         let video = self.sender.encoder.as_ref().filter(|_| kind == Kind::Video);
-        let repeated = |value| int(if video.is_some() { value } else { 0 });
+        // W3C counts retransmissions in the totals too; libwebrtc sends padding on their stream.
+        let (mut rtx, mut padding) = Default::default();
+        if video.is_some() {
+            rtx = self.sender.totals[Kind::Rtx as usize];
+            padding = self.sender.totals[Kind::Padding as usize];
+        }
+        let mut row = self.head(now, self.port, self.ssrcs.get(kind), kind, wire).to_vec();
         row.extend([
-            int(totals.packets),
-            int(totals.payload_bytes),
-            int(totals.header_bytes),
-            repeated(rtx.packets),
-            repeated(rtx.payload_bytes),
+            int(totals.packets + rtx.packets + padding.packets),
+            int(totals.payload_bytes + rtx.payload_bytes),
+            int(totals.header_bytes + rtx.header_bytes + padding.header_bytes),
+            int(rtx.packets),
+            int(rtx.payload_bytes),
         ]);
         match video {
             Some(encoder) => {
@@ -151,12 +155,16 @@ impl Peer {
         if stream.packets == 0 {
             return;
         }
+        let rtx = match kind {
+            Kind::Video => receiver.retransmitted,
+            _ => Default::default(),
+        };
         let mut row = self.head(now, self.back, ssrc, kind, wire).to_vec();
         row.extend([
-            int(stream.packets),
+            int(stream.packets + rtx.packets),
             Cell::Int(stream.lost()),
-            int(stream.payload_bytes),
-            int(stream.header_bytes),
+            int(stream.payload_bytes + rtx.payload_bytes),
+            int(stream.header_bytes + rtx.header_bytes),
             Cell::Float(stream.jitter_s(clock)),
         ]);
         if kind == Kind::Video {
@@ -177,7 +185,7 @@ impl Peer {
                 int(receiver.pli_count),
                 Cell::Float(playout.jitter_buffer_delay),
                 int(playout.frames_decoded),
-                int(receiver.retransmitted),
+                int(rtx.packets),
             ]);
         } else {
             row.extend([Cell::Int(NO_INT); 5]);

@@ -1,22 +1,17 @@
-//! Tables out of what the monitor has seen. Times are nanoseconds on the capture's clock.
+//! Tables of streams and flows. Times are nanoseconds on the capture's clock.
 
 use super::capture::{CaptureFaults, Direction, Interface};
 use super::demux::Relay;
 use super::flow::{Flow, Point};
 use super::ip::Transport;
 use super::legs::first_legs;
-use super::rtcp_log::{KindCount, KindKey, ReportKey, Reports};
 use super::sdp::Kind;
 use super::stream::Stream;
 use super::stream::clock::JitterFigures;
 use super::stream::extensions::LearnedId;
 use super::texts::{Columns, Texts};
-use super::{Monitor, SecondRow, Tables};
-use crate::record::{Column, NO_TEXT, Table};
-use crate::rtp::Protocol;
-
-/// Names of [`Protocol`], in the order of its variants. TURN framing has been taken off.
-const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
+use super::{Monitor, Tables};
+use crate::record::Table;
 
 /// A stream with what its row takes from elsewhere.
 struct StreamRow<'a> {
@@ -28,17 +23,17 @@ struct StreamRow<'a> {
     jitter: Option<JitterFigures>,
 }
 
-fn ms(ns: f64) -> f64 {
+pub(super) fn ms(ns: f64) -> f64 {
     ns / 1e6
 }
 
-fn interface_name(point: Point, interfaces: &[Interface]) -> String {
+pub(super) fn interface_name(point: Point, interfaces: &[Interface]) -> String {
     let name = interfaces.get(point.interface as usize).and_then(|i| i.name.clone());
     let name = name.unwrap_or_else(|| format!("interface {}", point.interface));
     if point.device == 0 { name } else { format!("{name} device {}", point.device) }
 }
 
-fn direction_name(direction: Option<Direction>) -> Option<String> {
+pub(super) fn direction_name(direction: Option<Direction>) -> Option<String> {
     direction.map(|direction| match direction {
         Direction::Inbound => "inbound".to_owned(),
         Direction::Outbound => "outbound".to_owned(),
@@ -188,117 +183,6 @@ impl Monitor {
                 (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.max_ns as f64))
             })
             .table()
-    }
-
-    fn rtcp_table(&self, texts: &mut Texts) -> Table {
-        let mut rows: Vec<(KindKey, KindCount)> =
-            self.rtcp.kinds.iter().map(|(k, c)| (*k, *c)).collect();
-        rows.sort_by_key(|(key, _)| *key);
-        Columns::new("rtcp", &rows)
-            .int("flow", |(key, _)| i64::from(key.flow))
-            .int("ssrc", |(key, _)| i64::from(key.sender))
-            .text("type", texts, |(key, _)| Some(key.kind.to_owned()))
-            .int("packets", |(_, count)| count.packets as i64)
-            .int("encrypted", |(_, count)| count.encrypted as i64)
-            .int("bytes", |(_, count)| count.bytes as i64)
-            .int("items", |(_, count)| count.figures.items as i64)
-            .int("lost", |(_, count)| count.figures.lost as i64)
-            .float("remb_bps", |(_, count)| count.figures.bitrate_bps.map(|bps| bps as f64))
-            .table()
-    }
-
-    fn report_table(&self) -> Table {
-        let mut rows: Vec<(ReportKey, Reports)> =
-            self.rtcp.reports.iter().map(|(k, r)| (*k, *r)).collect();
-        rows.sort_by_key(|(key, _)| *key);
-        let rate = |ssrc| self.streams.iter().find(|s| s.ssrc == ssrc).and_then(|s| s.clock.rate());
-        let rates: std::collections::HashMap<u32, Option<u32>> = rows
-            .iter()
-            .take(self.streams.len().max(1))
-            .map(|(k, _)| (k.ssrc, rate(k.ssrc)))
-            .collect();
-        let jitter = |key: &ReportKey, units: u32| {
-            let rate = rates.get(&key.ssrc).copied().flatten()?;
-            Some(f64::from(units) * 1e3 / f64::from(rate))
-        };
-        Columns::new("reports", &rows)
-            .int("flow", |(key, _)| i64::from(key.flow))
-            .int("reporter_ssrc", |(key, _)| i64::from(key.reporter))
-            .int("ssrc", |(key, _)| i64::from(key.ssrc))
-            .int("reports", |(_, r)| r.count as i64)
-            .float("packets_lost", |(_, r)| f64::from(r.last.cumulative_lost))
-            .float("fraction_lost_mean", |(_, r)| {
-                r.fraction_lost_sum as f64 / r.count as f64 / 256.0
-            })
-            .float("fraction_lost_max", |(_, r)| f64::from(r.fraction_lost_max) / 256.0)
-            .float("jitter_ms", |(key, r)| jitter(key, r.last.jitter))
-            .int("rtt_count", |(_, r)| r.rtt.count as i64)
-            .float("rtt_min_ms", |(_, r)| (r.rtt.count > 0).then(|| ms(r.rtt.min_ns as f64)))
-            .float("rtt_mean_ms", |(_, r)| r.rtt.mean_ns().map(ms))
-            .float("rtt_max_ms", |(_, r)| (r.rtt.count > 0).then(|| ms(r.rtt.max_ns as f64)))
-            .table()
-    }
-
-    fn second_table(&self) -> Table {
-        let begin_ns = self.begin_ns.unwrap_or_default();
-        let current = self.streams.iter().enumerate();
-        let current = current.map(|(n, s)| SecondRow::of(n as u32, s, s.rates.current()));
-        let mut rows: Vec<SecondRow> = self.seconds.iter().copied().chain(current).collect();
-        rows.sort_by_key(|row| (row.second.index, row.stream));
-        Columns::new("seconds", &rows)
-            .int("at_ns", |row| begin_ns + i64::from(row.second.index) * 1_000_000_000)
-            .int("stream", |row| i64::from(row.stream))
-            .int("packets", |row| i64::from(row.second.packets))
-            .int("bytes", |row| row.second.bytes as i64)
-            .int("lost", |row| row.lost as i64)
-            .float("jitter_ms", |row| row.jitter_ms)
-            .table()
-    }
-
-    fn packet_table(&mut self, interfaces: &[Interface], texts: &mut Texts) -> Table {
-        let rows = self.rows.take();
-        let flows = &self.flows.list;
-        let mut of_flow = |name: &dyn Fn(&Flow) -> Option<String>| {
-            let codes: Vec<u16> = flows
-                .iter()
-                .map(|flow| name(flow).map_or(NO_TEXT, |text| texts.code(&text)))
-                .collect();
-            Column::Text(rows.flow.iter().map(|flow| codes[*flow as usize]).collect())
-        };
-        let interface = of_flow(&|flow| Some(interface_name(flow.point, interfaces)));
-        let direction = of_flow(&|flow| direction_name(flow.point.direction));
-        let source = of_flow(&|flow| Some(flow.source.to_string()));
-        let destination = of_flow(&|flow| Some(flow.destination.to_string()));
-        let kinds: Vec<u16> = (self.streams.iter())
-            .map(|s| s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name())))
-            .collect();
-        let kind =
-            rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();
-        let protocols = PROTOCOLS.map(|name| texts.code(name));
-        let protocol = rows.protocol.iter().map(|p: &Protocol| protocols[*p as usize]).collect();
-        let columns = vec![
-            ("at_ns", Column::Int(rows.at_ns)),
-            ("interface", interface),
-            ("direction", direction),
-            ("flow", Column::Int(rows.flow)),
-            ("source", source),
-            ("destination", destination),
-            ("size_bytes", Column::Int(rows.size_bytes)),
-            ("protocol", Column::Text(protocol)),
-            ("relayed", Column::Int(rows.relayed)),
-            ("stream", Column::Int(rows.stream)),
-            ("kind", Column::Text(kind)),
-            ("ssrc", Column::Int(rows.ssrc)),
-            ("payload_type", Column::Int(rows.payload_type)),
-            ("seq", Column::Int(rows.seq)),
-            ("seq_extended", Column::Int(rows.seq_extended)),
-            ("rtp_timestamp", Column::Int(rows.rtp_timestamp)),
-            ("marker", Column::Int(rows.marker)),
-            ("transport_seq", Column::Int(rows.transport_seq)),
-            ("abs_send_time", Column::Int(rows.abs_send_time)),
-            ("relative_delay_ms", Column::Float(rows.relative_delay_ms)),
-        ];
-        Table { name: "packets", columns }
     }
 }
 

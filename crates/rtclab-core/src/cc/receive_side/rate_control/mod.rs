@@ -180,7 +180,7 @@ impl RateControl {
     pub(crate) fn update(&mut self, now: Time, input: &Input) -> Region {
         let region = self.region;
         self.initialise(now, input.incoming_bps);
-        let period = self.last_update.replace(now).map_or(Time::ZERO, |last| now - last);
+        let period = now.saturating_sub(self.last_update.replace(now).unwrap_or(now));
         let period_ms = period.as_secs_f64() * 1e3;
         self.period_ms = PERIOD_KEEP * self.period_ms + (1.0 - PERIOD_KEEP) * period_ms;
         let before = self.state;
@@ -249,7 +249,7 @@ impl RateControl {
                 self.region = Region::AboveMax;
             }
         }
-        let elapsed = self.last_change.map(|last| now - last);
+        let elapsed = self.last_change.map(|last| now.saturating_sub(last));
         let grown = self.config.increase.grow(&IncreaseInput {
             rate_bps: self.rate_bps,
             region: self.region,
