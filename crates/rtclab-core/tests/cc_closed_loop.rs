@@ -183,3 +183,19 @@ fn without_feedback_the_code_of_2013_keeps_its_rate_and_the_draft_falls_to_the_m
     let halved = kept(&[("halve_without_feedback", 1.0)]);
     assert!((0.03..0.06).contains(&halved), "{halved}");
 }
+
+/// The receiver forgets everything after two seconds without packets; growth begins anew from what arrives.
+#[test]
+fn after_an_outage_of_five_seconds_every_algorithm_comes_back() {
+    for name in ["rrtcc-2013", "gcc-2016", "dynamic-alpha", "fixed-alpha"] {
+        let mut config = call_over(name, &[], 1_000, 25);
+        for path in config.network.paths.iter_mut().filter(|path| path.capacity.is_some()) {
+            let at = Time::from_secs;
+            let rate = Bitrate::from_mbps(1);
+            let steps = vec![(at(0), rate), (at(15), Bitrate::ZERO), (at(20), rate)];
+            path.capacity = Some(Capacity::Steps { steps });
+        }
+        let figures = figures(&config, 1_000, 25);
+        assert!((0.72..1.0).contains(&figures.share), "{name}: {figures:?}");
+    }
+}
