@@ -39,8 +39,6 @@ pub use sdp::Sdp;
 pub use watcher::Monitor;
 
 use crate::record::Table;
-use ip::Transport;
-use watcher::{Identified, SecondRow};
 
 /// What to look for and what to keep.
 #[derive(Clone, Debug)]

@@ -1,9 +1,10 @@
 //! What a reader of the tables must know: things skipped, limits reached, faults of the file.
 
+use super::Monitor;
 use super::capture::CaptureFaults;
 use super::flow::MAX_FLOWS;
+use super::ip::Transport;
 use super::texts::{Columns, Texts};
-use super::{Monitor, Transport};
 use crate::record::Table;
 
 impl Monitor {

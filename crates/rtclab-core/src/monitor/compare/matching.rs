@@ -5,8 +5,8 @@
 //! the original number) the one that comes second belongs to the latest one before it that it can have been.
 
 use super::samples::Samples;
-use crate::monitor::Identified;
 use crate::monitor::stream::sketch::PacketName;
+use crate::monitor::watcher::Identified;
 use std::collections::{HashMap, VecDeque};
 
 /// A packet that has not come by now is lost: queues of 10 s are not unheard of.

@@ -1,0 +1,331 @@
+//! The monitor itself: where each frame goes.
+
+use super::demux::{Content, demultiplex, demultiplex_segment};
+use super::flow::{Flows, Point};
+use super::ip::{Datagram, IpContent, Transport};
+use super::probation::Probation;
+use super::rows::PacketRows;
+use super::rtcp_log::RtcpLog;
+use super::stream::rate::Second;
+use super::stream::sequence::Order;
+use super::stream::{RtpSeen, Stream};
+use super::stun_log::StunLog;
+use super::{CaptureError, CaptureReader, Frame, MonitorConfig, ip, link, rtcp_log};
+use crate::rtp::extension::Elements;
+use crate::rtp::header::{FIXED_BYTES, parse_raw};
+use crate::rtp::{Protocol, RtpHeader};
+use std::collections::HashMap;
+use std::io::Read;
+
+/// What is told apart among frames that carry no UDP or TCP.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FrameCounts {
+    pub(super) frames: u64,
+    pub(super) not_ip: u64,
+    pub(super) other_transport: u64,
+    pub(super) malformed: u64,
+    pub(super) later_fragments: u64,
+    pub(super) streams_over_limit: u64,
+    pub(super) stray_packets: u64,
+}
+
+/// A second of a stream that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SecondRow {
+    pub(super) stream: u32,
+    pub(super) second: Second,
+    pub(super) lost: u64,
+    pub(super) jitter_ms: Option<f64>,
+}
+
+/// A power of two.
+const RECENT_STREAMS: usize = 64;
+
+/// Watches frames go by.
+pub struct Monitor {
+    pub(super) config: MonitorConfig,
+    pub(super) begin_ns: Option<i64>,
+    pub(super) counts: FrameCounts,
+    pub(super) flows: Flows,
+    pub(super) probation: Probation,
+    pub(super) stream_index: HashMap<(u32, u32), u32>,
+    /// Streams seen lately, as for flows.
+    pub(super) recent_streams: [Option<((u32, u32), u32)>; RECENT_STREAMS],
+    pub(super) streams: Vec<Stream>,
+    pub(super) stun: StunLog,
+    pub(super) rtcp: RtcpLog,
+    pub(super) seconds: Vec<SecondRow>,
+    pub(super) rows: PacketRows,
+}
+
+/// Where a datagram was seen and to which flow it belongs.
+#[derive(Clone, Copy)]
+struct Place {
+    at_ns: i64,
+    flow: u32,
+    interface: u32,
+}
+
+impl Monitor {
+    /// Has seen nothing yet.
+    pub fn new(config: MonitorConfig) -> Self {
+        Monitor {
+            config,
+            begin_ns: None,
+            counts: FrameCounts::default(),
+            flows: Flows::default(),
+            probation: Probation::default(),
+            stream_index: HashMap::new(),
+            recent_streams: [None; RECENT_STREAMS],
+            streams: Vec::new(),
+            stun: StunLog::default(),
+            rtcp: RtcpLog::default(),
+            seconds: Vec::new(),
+            rows: PacketRows::default(),
+        }
+    }
+
+    /// Watches a whole capture; `progress` hears now and then how many bytes have been read, and stops the
+    /// reading by returning false.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Io`] when reading fails.
+    pub fn watch<R: Read>(
+        &mut self,
+        reader: &mut CaptureReader<R>,
+        mut progress: impl FnMut(u64) -> bool,
+    ) -> Result<(), CaptureError> {
+        /// Often enough for a progress bar, rarely enough to cost nothing.
+        const FRAMES_PER_PROGRESS: u64 = 100_000;
+        while let Some(frame) = reader.next_frame()? {
+            self.handle_frame(&frame);
+            if self.counts.frames.is_multiple_of(FRAMES_PER_PROGRESS)
+                && !progress(reader.bytes_read())
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next frame. Frames of one interface come in the order of their time.
+    #[inline]
+    pub fn handle_frame(&mut self, frame: &Frame<'_>) {
+        self.counts.frames += 1;
+        self.begin_ns.get_or_insert(frame.at_ns);
+        let Some(packet) = link::ip_packet(frame) else {
+            self.counts.not_ip += 1;
+            return;
+        };
+        let (content, fragment) = ip::parse(&packet);
+        let datagram = match content {
+            IpContent::Datagram(datagram) => datagram,
+            IpContent::LaterFragment => return self.counts.later_fragments += 1,
+            IpContent::Other => return self.counts.other_transport += 1,
+            IpContent::Malformed => return self.counts.malformed += 1,
+        };
+        let point = point_of(frame, &packet);
+        let found = self.flows.receive(frame.at_ns, point, &datagram, &self.config.sdp);
+        let Some(flow) = found else { return };
+        self.flows.list[flow as usize].fragments += u64::from(fragment);
+        let place = Place { at_ns: frame.at_ns, flow, interface: frame.interface };
+        match datagram.transport {
+            Transport::Udp => {
+                let content = demultiplex(datagram.payload, datagram.payload_bytes);
+                self.content(place, &datagram, datagram.ip_bytes, &content);
+            }
+            Transport::Tcp => self.segment(place, &datagram),
+        }
+    }
+
+    /// A segment's IP and TCP headers count for its first frame.
+    fn segment(&mut self, place: Place, datagram: &Datagram<'_>) {
+        let mut ip_bytes = datagram.ip_bytes - datagram.payload_bytes.min(datagram.ip_bytes);
+        let mut frames = 0;
+        demultiplex_segment(datagram.payload, datagram.payload_bytes, &mut |content| {
+            frames += 1;
+            self.content(place, datagram, ip_bytes + content.wire_bytes, &content);
+            ip_bytes = 0;
+        });
+        if frames > 0 {
+            self.flows.list[place.flow as usize].frames += 1;
+        } else if self.config.packets {
+            let at = (place.at_ns, place.flow);
+            self.rows.push(at, datagram.ip_bytes, Protocol::Other, false);
+        }
+    }
+
+    #[inline]
+    fn content(
+        &mut self,
+        place: Place,
+        datagram: &Datagram<'_>,
+        ip_bytes: u32,
+        content: &Content<'_>,
+    ) {
+        if content.protocol == Protocol::Rtp {
+            return self.rtp(place, ip_bytes, content);
+        }
+        let mut protocol = content.protocol;
+        match protocol {
+            Protocol::Rtcp => {
+                let Place { flow, interface, at_ns } = place;
+                let seen = rtcp_log::Seen { flow, interface, at_ns };
+                if !self.rtcp.receive(seen, content.bytes, content.wire_bytes) {
+                    protocol = Protocol::Other;
+                }
+            }
+            Protocol::Stun => {
+                let ends = (datagram.source, datagram.destination);
+                if let Some((flow, rtt_ns)) =
+                    self.stun.receive((place.flow, place.at_ns), ends, content.bytes)
+                {
+                    self.flows.list[flow as usize].stun_rtt.add(rtt_ns);
+                }
+            }
+            _ => {}
+        }
+        let relayed = content.relay.is_some();
+        self.flows.list[place.flow as usize].count(protocol, relayed);
+        if self.config.packets {
+            self.rows.push((place.at_ns, place.flow), ip_bytes, protocol, relayed);
+        }
+    }
+
+    #[inline]
+    fn rtp(&mut self, place: Place, ip_bytes: u32, content: &Content<'_>) {
+        let relayed = content.relay.is_some();
+        let mut row = 0;
+        if self.config.packets {
+            row = self.rows.push((place.at_ns, place.flow), ip_bytes, Protocol::Other, relayed);
+        }
+        let Some(mut packet) = self.rtp_header(place, ip_bytes, content) else { return };
+        packet.row = row;
+        if let Some(stream) = self.known_stream((place.flow, packet.ssrc)) {
+            self.receive(stream, &packet);
+        } else if let Some(packets) = self.probation.receive(place.flow, &packet) {
+            self.admit(place.flow, &packets);
+        }
+    }
+
+    #[inline]
+    fn rtp_header(
+        &mut self,
+        place: Place,
+        ip_bytes: u32,
+        content: &Content<'_>,
+    ) -> Option<RtpSeen> {
+        let (header, elements, header_bytes) = parse_rtp(content)?;
+        let flow = &mut self.flows.list[place.flow as usize];
+        Some(RtpSeen {
+            at_ns: place.at_ns,
+            ssrc: header.ssrc,
+            seq: header.seq,
+            timestamp: header.timestamp,
+            payload_type: header.payload_type,
+            marker: header.marker,
+            ip_bytes,
+            payload_bytes: content.wire_bytes.saturating_sub(header_bytes as u32),
+            relay: content.relay,
+            extensions: flow.extensions.read(place.at_ns, elements),
+            shares_timestamp: flow.shares_timestamp(header.ssrc, header.timestamp),
+            row: 0,
+        })
+    }
+
+    /// The stream that a frame belongs to, among those known by now, and its packet; changes nothing.
+    pub(crate) fn identify(&self, frame: &Frame<'_>) -> Option<(u32, Identified)> {
+        let packet = link::ip_packet(frame)?;
+        let (IpContent::Datagram(datagram), _) = ip::parse(&packet) else { return None };
+        if datagram.transport != Transport::Udp {
+            return None;
+        }
+        let content = demultiplex(datagram.payload, datagram.payload_bytes);
+        if content.protocol != Protocol::Rtp {
+            return None;
+        }
+        let (header, ..) = parse_rtp(&content)?;
+        let flow = self.flows.known(point_of(frame, &packet), &datagram)?;
+        let stream = self.stream_index.get(&(flow, header.ssrc))?;
+        Some((*stream, Identified { at_ns: frame.at_ns, header, ip_bytes: datagram.ip_bytes }))
+    }
+
+    #[inline]
+    fn known_stream(&mut self, key: (u32, u32)) -> Option<u32> {
+        let recent = &mut self.recent_streams[(key.0 ^ key.1) as usize % RECENT_STREAMS];
+        match recent {
+            Some((known, stream)) if *known == key => Some(*stream),
+            _ => {
+                let stream = *self.stream_index.get(&key)?;
+                *recent = Some((key, stream));
+                Some(stream)
+            }
+        }
+    }
+
+    fn admit(&mut self, flow: u32, packets: &[RtpSeen]) {
+        if self.streams.len() >= self.config.max_streams {
+            self.counts.streams_over_limit += packets.len() as u64;
+            return;
+        }
+        let number = self.streams.len() as u32;
+        let begin_ns = self.begin_ns.unwrap_or_default();
+        self.streams.push(Stream::new(flow, &packets[0], begin_ns, &self.config.sdp));
+        self.stream_index.insert((flow, packets[0].ssrc), number);
+        packets.iter().for_each(|packet| self.receive(number, packet));
+    }
+
+    #[inline]
+    fn receive(&mut self, number: u32, packet: &RtpSeen) {
+        let stream = &mut self.streams[number as usize];
+        let received = stream.receive(packet, self.begin_ns.unwrap_or_default());
+        if received.order == Order::Stray {
+            self.counts.stray_packets += 1;
+            return;
+        }
+        if let Some(second) = received.ended.filter(|_| self.config.seconds) {
+            self.seconds.push(SecondRow::of(number, stream, second));
+        }
+        self.flows.list[stream.flow as usize].count(Protocol::Rtp, packet.relay.is_some());
+        if self.config.packets {
+            self.rows.set_rtp(number, packet, &received);
+        }
+    }
+}
+
+/// A packet of a stream that is known already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identified {
+    pub(crate) at_ns: i64,
+    pub(crate) header: RtpHeader,
+    pub(crate) ip_bytes: u32,
+}
+
+fn point_of(frame: &Frame<'_>, packet: &link::LinkPacket<'_>) -> Point {
+    Point { interface: frame.interface, device: packet.device, direction: packet.direction }
+}
+
+/// The header, its extensions as far as the capture has kept them, and its length.
+#[inline]
+fn parse_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
+    let bytes = content.bytes;
+    match parse_raw(bytes) {
+        Ok(parsed) => Some(parsed),
+        Err(_) if bytes.len() >= content.wire_bytes as usize => None,
+        Err(_) => {
+            let mut fixed = *bytes.first_chunk::<FIXED_BYTES>()?;
+            let sources = usize::from(fixed[0] & 15) * 4;
+            fixed[0] &= 0xE0; // neither sources nor extensions
+            let (header, ..) = parse_raw(&fixed).ok()?;
+            Some((header, Elements::default(), FIXED_BYTES + sources))
+        }
+    }
+}
+
+impl SecondRow {
+    pub(super) fn of(number: u32, stream: &Stream, second: Second) -> Self {
+        let jitter_ms = stream.clock.jitter().map(|jitter| jitter.last_ms);
+        SecondRow { stream: number, second, lost: stream.sequence.lost(), jitter_ms }
+    }
+}
