@@ -54,7 +54,8 @@ impl Emulator {
         self.emulator()?;
         let running = self.running.take();
         let summary = py.detach(|| running.map(rtclab_emu::Emulator::stop).transpose());
-        let Some(Summary { packets, lateness, counters, epoch_ns }) = summary.map_err(to_python)? else {
+        let Some(Summary { packets, lateness, counters, epoch_ns }) = summary.map_err(to_python)?
+        else {
             return Err(not_running());
         };
         let result = PyDict::new(py);
