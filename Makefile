@@ -23,9 +23,10 @@ setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Pyth
 
 setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check need
 
-test: $(VENV)/built-dev           ## all tests; with CI set live tests fail where they would be skipped
+test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
 	cargo test --workspace --exclude rtclab-python
 	$(BIN)/pytest
+	$(MAKE) fuzz FUZZ_SECONDS=5
 
 check: $(VENV)/built-dev          ## formatting, lints and types
 	cargo fmt --check
