@@ -1,12 +1,33 @@
 //! From an IP packet to the UDP datagram or TCP segment in it.
 //!
-//! The headers are parsed by `etherparse`, laxly: captures keep the beginning of a packet only.
+//! Captures keep the beginning of a packet only, so lengths are those that the headers say.
+//!
+//! Source: RFC 791, section 3.1; RFC 8200, section 4; RFC 768; RFC 9293, section 3.1.
 
 use super::link::LinkPacket;
-use etherparse::{LaxIpSlice, TcpSlice, UdpSlice, ip_number};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-const UDP_HEADER_BYTES: u32 = 8;
+const IPV4_HEADER_BYTES: usize = 20;
+const IPV6_HEADER_BYTES: usize = 40;
+const UDP_HEADER_BYTES: usize = 8;
+const TCP_HEADER_BYTES: usize = 20;
+
+/// Protocol numbers, which IPv6 has for its extension headers too.
+mod protocol {
+    pub(super) const HOP_BY_HOP: u8 = 0;
+    pub(super) const TCP: u8 = 6;
+    pub(super) const UDP: u8 = 17;
+    pub(super) const ROUTING: u8 = 43;
+    pub(super) const FRAGMENT: u8 = 44;
+    pub(super) const AUTHENTICATION: u8 = 51;
+    pub(super) const DESTINATION_OPTIONS: u8 = 60;
+    pub(super) const MOBILITY: u8 = 135;
+    pub(super) const HOST_IDENTITY: u8 = 139;
+    pub(super) const SHIM6: u8 = 140;
+}
+
+/// More extension headers than this are nobody's; each kind but one comes once.
+const MAX_EXTENSION_HEADERS: usize = 16;
 
 /// UDP or TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,196 +68,164 @@ pub enum IpContent<'a> {
     Malformed,
 }
 
+/// What the IP header and its extensions say.
+struct IpHeader<'a> {
+    source: IpAddr,
+    destination: IpAddr,
+    /// Of what follows.
+    protocol: u8,
+    /// In 8 bytes; `Some` for fragments.
+    fragment_offset: Option<u16>,
+    /// Length of the packet, by the header; 0 when the network card cuts segments, and for jumbograms.
+    total_bytes: u32,
+    /// Bytes up to what follows.
+    header_bytes: usize,
+    /// What follows, as far as it was captured and is not padding of the link.
+    payload: &'a [u8],
+}
+
 /// Reads IP header, options and extension headers, and the transport header; says whether it is a fragment.
 #[inline]
 pub fn parse<'a>(packet: &LinkPacket<'a>) -> (IpContent<'a>, bool) {
-    let Ok((ip, stopped)) = LaxIpSlice::from_slice(packet.ip) else {
-        return (IpContent::Malformed, false);
+    let header = match packet.ip.first().map(|first| first >> 4) {
+        Some(4) => ipv4(packet.ip),
+        Some(6) => ipv6(packet.ip),
+        _ => None,
     };
-    let (offset, fragment, total) = match &ip {
-        LaxIpSlice::Ipv4(ip) => {
-            let header = ip.header();
-            let total = u32::from(header.total_len());
-            (header.fragments_offset().value(), header.is_fragmenting_payload(), total)
-        }
-        LaxIpSlice::Ipv6(ip) => {
-            let length = u32::from(ip.header().payload_length());
-            let total = if length == 0 { 0 } else { length + IPV6_HEADER_BYTES };
-            let offset = ipv6_fragment_offset(ip.extensions());
-            (offset, ip.is_payload_fragmented(), total)
-        }
-    };
-    // Zero when the network card cuts segments, and for jumbograms.
-    let ip_bytes = if total == 0 { packet.wire_bytes } else { total };
-    if fragment && offset > 0 {
+    let Some(header) = header else { return (IpContent::Malformed, false) };
+    let fragment = header.fragment_offset.is_some();
+    if header.fragment_offset.is_some_and(|offset| offset > 0) {
         return (IpContent::LaterFragment, true);
     }
-    if stopped.is_some() {
-        return (IpContent::Malformed, fragment);
-    }
-    let payload = ip.payload();
-    let header_bytes = payload.payload.as_ptr().addr() - packet.ip.as_ptr().addr();
-    let transport_bytes = ip_bytes.saturating_sub(header_bytes as u32);
-    let (source, destination) = (ip.source_addr(), ip.destination_addr());
-    let content = match payload.ip_number {
-        ip_number::UDP => UdpSlice::from_slice_lax(payload.payload).ok().map(|udp| Datagram {
-            transport: Transport::Udp,
-            source: SocketAddr::new(source, udp.source_port()),
-            destination: SocketAddr::new(destination, udp.destination_port()),
-            ip_bytes,
-            payload_bytes: udp_payload_bytes(udp.length().into(), transport_bytes, fragment),
-            payload: udp.payload(),
-        }),
-        ip_number::TCP => TcpSlice::from_slice(payload.payload).ok().map(|tcp| Datagram {
-            transport: Transport::Tcp,
-            source: SocketAddr::new(source, tcp.source_port()),
-            destination: SocketAddr::new(destination, tcp.destination_port()),
-            ip_bytes,
-            payload_bytes: transport_bytes.saturating_sub(tcp.header_slice().len() as u32),
-            payload: tcp.payload(),
-        }),
+    let ip_bytes = if header.total_bytes == 0 { packet.wire_bytes } else { header.total_bytes };
+    let transport_bytes = ip_bytes.saturating_sub(header.header_bytes as u32);
+    let content = match header.protocol {
+        protocol::UDP => udp(&header, ip_bytes, transport_bytes),
+        protocol::TCP => tcp(&header, ip_bytes, transport_bytes),
         _ => return (IpContent::Other, fragment),
     };
     (content.map_or(IpContent::Malformed, IpContent::Datagram), fragment)
 }
 
-const IPV6_HEADER_BYTES: u32 = 40;
-
-fn ipv6_fragment_offset(extensions: &etherparse::Ipv6ExtensionsSlice<'_>) -> u16 {
-    let fragments = extensions.clone().into_iter().find_map(|extension| match extension {
-        etherparse::Ipv6ExtensionSlice::Fragment(fragment) => Some(fragment),
-        _ => None,
-    });
-    fragments.map_or(0, |fragment| fragment.fragment_offset().value())
+#[inline]
+fn be16(bytes: &[u8], offset: usize) -> u16 {
+    u16::from_be_bytes([bytes[offset], bytes[offset + 1]])
 }
 
-/// By the UDP header where it can be true: not longer than the packet, unless that is a fragment.
-fn udp_payload_bytes(udp_length: u32, transport_bytes: u32, fragment: bool) -> u32 {
-    let plausible = udp_length >= UDP_HEADER_BYTES && (fragment || udp_length <= transport_bytes);
-    let length = if plausible { udp_length } else { transport_bytes };
-    length.saturating_sub(UDP_HEADER_BYTES)
+/// What follows a header, up to the packet's end as its header has it.
+fn payload(bytes: &[u8], header_bytes: usize, total_bytes: usize) -> &[u8] {
+    // A total below the header is no length.
+    let end = if total_bytes < header_bytes { bytes.len() } else { bytes.len().min(total_bytes) };
+    bytes.get(header_bytes..end).unwrap_or_default()
+}
+
+#[inline]
+fn ipv4(bytes: &[u8]) -> Option<IpHeader<'_>> {
+    let fixed = bytes.first_chunk::<IPV4_HEADER_BYTES>()?;
+    let header_bytes = usize::from(fixed[0] & 15) * 4;
+    if header_bytes < IPV4_HEADER_BYTES || bytes.len() < header_bytes {
+        return None;
+    }
+    let total_bytes = be16(fixed, 2);
+    let (more, offset) = (fixed[6] & 0x20 != 0, be16(fixed, 6) & 0x1FFF);
+    Some(IpHeader {
+        source: Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]).into(),
+        destination: Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]).into(),
+        protocol: fixed[9],
+        fragment_offset: (more || offset > 0).then_some(offset),
+        total_bytes: total_bytes.into(),
+        header_bytes,
+        payload: payload(bytes, header_bytes, total_bytes.into()),
+    })
+}
+
+fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
+    let fixed = bytes.first_chunk::<IPV6_HEADER_BYTES>()?;
+    let (_, source) = fixed[..24].split_last_chunk::<16>()?;
+    let (_, destination) = fixed.split_last_chunk::<16>()?;
+    let total_bytes = match be16(fixed, 4) {
+        0 => 0,
+        length => IPV6_HEADER_BYTES + usize::from(length),
+    };
+    let mut header = IpHeader {
+        source: Ipv6Addr::from(*source).into(),
+        destination: Ipv6Addr::from(*destination).into(),
+        protocol: fixed[6],
+        fragment_offset: None,
+        total_bytes: total_bytes as u32,
+        header_bytes: IPV6_HEADER_BYTES,
+        payload: payload(bytes, IPV6_HEADER_BYTES, total_bytes),
+    };
+    for _ in 0..MAX_EXTENSION_HEADERS {
+        let Some(extension_bytes) = extension_bytes(&header)? else { break };
+        let extension = header.payload.get(..extension_bytes)?;
+        if header.protocol == protocol::FRAGMENT {
+            let field = be16(extension, 2);
+            // RFC 6946: offset 0 without more fragments is the whole packet.
+            header.fragment_offset = (field & 0xFFF9 != 0).then_some(field >> 3);
+        }
+        header.protocol = extension[0];
+        header.header_bytes += extension_bytes;
+        header.payload = &header.payload[extension_bytes..];
+        if header.fragment_offset.is_some_and(|offset| offset > 0) {
+            break;
+        }
+    }
+    Some(header)
+}
+
+/// Length of the extension header that follows; `Some(None)` when none does, `None` when it is cut.
+fn extension_bytes(header: &IpHeader<'_>) -> Option<Option<usize>> {
+    let length = || header.payload.get(1).map(|length| usize::from(*length));
+    Some(match header.protocol {
+        protocol::HOP_BY_HOP
+        | protocol::ROUTING
+        | protocol::DESTINATION_OPTIONS
+        | protocol::MOBILITY
+        | protocol::HOST_IDENTITY
+        | protocol::SHIM6 => Some((length()? + 1) * 8),
+        protocol::FRAGMENT => Some(8),
+        // RFC 4302, section 2.2: in units of 4 bytes, less 2.
+        protocol::AUTHENTICATION => Some((length()? + 2) * 4),
+        _ => None,
+    })
+}
+
+#[inline]
+fn udp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Datagram<'a>> {
+    let header = ip.payload.first_chunk::<UDP_HEADER_BYTES>()?;
+    let length = u32::from(be16(header, 4));
+    // The header is believed where it can be true: not longer than the packet, unless that is a fragment.
+    let within = ip.fragment_offset.is_some() || length <= transport_bytes;
+    let plausible = length >= UDP_HEADER_BYTES as u32 && within;
+    let length = if plausible { length } else { transport_bytes };
+    let payload_bytes = length.saturating_sub(UDP_HEADER_BYTES as u32);
+    let payload = &ip.payload[UDP_HEADER_BYTES..];
+    Some(Datagram {
+        transport: Transport::Udp,
+        source: SocketAddr::new(ip.source, be16(header, 0)),
+        destination: SocketAddr::new(ip.destination, be16(header, 2)),
+        ip_bytes,
+        payload_bytes,
+        payload: &payload[..payload.len().min(payload_bytes as usize)],
+    })
+}
+
+fn tcp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Datagram<'a>> {
+    let header = ip.payload.first_chunk::<TCP_HEADER_BYTES>()?;
+    let header_bytes = usize::from(header[12] >> 4) * 4;
+    if header_bytes < TCP_HEADER_BYTES {
+        return None;
+    }
+    Some(Datagram {
+        transport: Transport::Tcp,
+        source: SocketAddr::new(ip.source, be16(header, 0)),
+        destination: SocketAddr::new(ip.destination, be16(header, 2)),
+        ip_bytes,
+        payload_bytes: transport_bytes.saturating_sub(header_bytes as u32),
+        payload: ip.payload.get(header_bytes..)?,
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn packet(ip: &[u8]) -> LinkPacket<'_> {
-        LinkPacket { ip, wire_bytes: ip.len() as u32, direction: None, device: 0 }
-    }
-
-    fn udp(payload: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0x13, 0x88, 0x13, 0x89, 0, 8 + payload.len() as u8, 0, 0];
-        bytes.extend_from_slice(payload);
-        bytes
-    }
-
-    /// With `options` and the flags and offset of fragments.
-    fn ipv4(options: &[u8], fragment: [u8; 2], protocol: u8, payload: &[u8]) -> Vec<u8> {
-        let header_bytes = 20 + options.len();
-        let mut bytes =
-            vec![0x40 | (header_bytes / 4) as u8, 0, 0, (header_bytes + payload.len()) as u8];
-        bytes.extend_from_slice(&[0, 0, fragment[0], fragment[1], 64, protocol, 0, 0]);
-        bytes.extend_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2]);
-        bytes.extend_from_slice(options);
-        bytes.extend_from_slice(payload);
-        bytes
-    }
-
-    fn ipv6(next_header: u8, rest: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next_header, 64];
-        bytes.extend_from_slice(&[0; 15]);
-        bytes.push(1);
-        bytes.extend_from_slice(&[0; 15]);
-        bytes.push(2);
-        bytes.extend_from_slice(rest);
-        bytes
-    }
-
-    fn datagram(bytes: &[u8]) -> Datagram<'_> {
-        match parse(&packet(bytes)).0 {
-            IpContent::Datagram(datagram) => datagram,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_udp_datagram_is_found_behind_ipv4_options_and_link_padding_is_cut() {
-        let mut bytes = ipv4(&[1; 8], [0, 0], 17, &udp(b"media"));
-        bytes.extend_from_slice(&[0; 4]);
-        let found = datagram(&bytes);
-        assert_eq!(found.source, "192.0.2.1:5000".parse().unwrap());
-        assert_eq!(found.destination, "192.0.2.2:5001".parse().unwrap());
-        assert_eq!((found.payload, found.payload_bytes, found.ip_bytes), (&b"media"[..], 5, 41));
-    }
-
-    #[test]
-    fn extension_headers_of_ipv6_are_passed() {
-        // Hop-by-hop options and destination options of 8 bytes each.
-        let rest =
-            [&[60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0][..], &udp(b"media")].concat();
-        let bytes = ipv6(0, &rest);
-        let found = datagram(&bytes);
-        assert_eq!(found.source, "[::1]:5000".parse().unwrap());
-        assert_eq!(
-            (found.payload, found.payload_bytes, found.ip_bytes),
-            (&b"media"[..], 5, 40 + 16 + 13)
-        );
-    }
-
-    #[test]
-    fn a_packet_cut_by_the_snap_length_keeps_its_lengths() {
-        let bytes = ipv4(&[], [0, 0], 17, &udp(&[7; 100]));
-        let found = datagram(&bytes[..40]);
-        assert_eq!((found.payload.len(), found.payload_bytes, found.ip_bytes), (12, 100, 128));
-        assert_eq!(parse(&packet(&bytes[..27])), (IpContent::Malformed, false));
-        assert_eq!(parse(&packet(&bytes[..19])), (IpContent::Malformed, false));
-    }
-
-    #[test]
-    fn first_fragments_are_parsed_and_later_ones_are_not() {
-        let mut first = ipv4(&[], [0x20, 0], 17, &udp(&[7; 16]));
-        first[25] = 200; // the datagram's length: 192 of payload
-        let (content, fragment) = parse(&packet(&first));
-        assert!(fragment);
-        match content {
-            IpContent::Datagram(found) => {
-                assert_eq!(
-                    (found.payload_bytes, found.ip_bytes, found.payload.len()),
-                    (192, 44, 16)
-                );
-            }
-            other => panic!("{other:?}"),
-        }
-        let later = ipv4(&[], [0, 2], 17, &[7; 16]);
-        assert_eq!(parse(&packet(&later)), (IpContent::LaterFragment, true));
-        let later = ipv6(44, &[&[17, 0, 0, 8, 0, 0, 0, 1][..], &[7; 16]].concat());
-        assert_eq!(parse(&packet(&later)), (IpContent::LaterFragment, true));
-        let first = ipv6(44, &[&[17, 0, 0, 1, 0, 0, 0, 1][..], &udp(b"media")].concat());
-        assert!(matches!(parse(&packet(&first)), (IpContent::Datagram(_), true)));
-    }
-
-    #[test]
-    fn a_udp_length_that_lies_is_not_believed() {
-        for length in [0, 7, 200] {
-            let mut bytes = ipv4(&[], [0, 0], 17, &udp(b"media"));
-            bytes[25] = length;
-            assert_eq!(datagram(&bytes).payload_bytes, 5, "{length}");
-        }
-    }
-
-    #[test]
-    fn tcp_is_found_and_icmp_is_other() {
-        let mut tcp =
-            vec![0x13, 0x88, 0x13, 0x89, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0];
-        tcp.extend_from_slice(&[1, 1, 1, 1]); // four options of one byte
-        tcp.extend_from_slice(b"framed");
-        let bytes = ipv4(&[], [0, 0], 6, &tcp);
-        let found = datagram(&bytes);
-        assert_eq!(
-            (found.transport, found.payload, found.payload_bytes),
-            (Transport::Tcp, &b"framed"[..], 6)
-        );
-        assert_eq!(parse(&packet(&ipv4(&[], [0, 0], 1, &[0; 8]))), (IpContent::Other, false));
-    }
-}
+mod tests;
