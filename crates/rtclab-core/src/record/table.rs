@@ -7,7 +7,7 @@ pub enum Column {
     Int(Vec<i64>),
     /// Floats.
     Float(Vec<f64>),
-    /// Indices into the run's list of texts ([`Recorder::texts`]).
+    /// Indices into the run's list of texts, which [`super::Recorder::finish`] gives.
     Text(Vec<u16>),
 }
 
