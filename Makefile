@@ -42,7 +42,9 @@ bench: $(VENV)/built-dev          ## figures, not verdicts
 fuzz: cargo-fuzz                  ## every parser for FUZZ_SECONDS, on the stable toolchain
 	for target in $$(cargo fuzz list); do \
 	  dict=fuzz/$$target.dict; \
-	  cargo fuzz run -s none $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
+	  mkdir -p fuzz/corpus/$$target fuzz/regressions/$$target; \
+	  cargo fuzz run -s none $$target fuzz/corpus/$$target fuzz/regressions/$$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
 	    $$(test -f $$dict && echo -dict=$$dict) || exit 1; \
 	done
 
