@@ -119,13 +119,15 @@ def test_delays_between_the_emulators_directions_are_those_of_its_log(call: Trac
 
 
 def test_losses_between_the_emulators_directions_are_its_drops(call: Trace) -> None:
-    streams = monitor.compare(capture_of(call))["streams"]
-    log = call.table("packets").filter(protocol="rtp")
-    dropped = log.drop_nulls("dropped_ns")
+    seen = monitor.compare(capture_of(call), packets=True)["packets"]
+    # The capture goes on for a moment after the run; what was under way in the end is neither.
+    log = call.table("packets").filter(pl.col("protocol") == "rtp")
+    log = log.filter(pl.col("written_ns").is_not_null() | pl.col("dropped_ns").is_not_null())
+    both = log.join(seen.select(*STREAM, seen_ns="delivered_ns"), on=STREAM, how="left")
+    lost, dropped = both.filter(pl.col("seen_ns").is_null()), log.drop_nulls("dropped_ns")
+    assert both.height == log.height
+    assert lost.select(STREAM).sort(STREAM).equals(dropped.select(STREAM).sort(STREAM))
     assert dropped.height > 20
-    assert streams["packets_b"].sum() == log["written_ns"].count()
-    lost = {row["ssrc"]: row["lost"] for row in streams.to_dicts() if row["lost"]}
-    assert lost == {row["ssrc"]: row["len"] for row in dropped.group_by("ssrc").len().to_dicts()}
 
 
 def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: Trace) -> None:
@@ -154,8 +156,9 @@ def test_wire_and_getstats_differ_by_the_headers_below_rtp(call: Trace) -> None:
     rates = stream_rates(call)
     assert [(row.flow, row.kind) for row in rates] == [("alice->bob", "video"), ("bob->alice", "video")]
     for row in rates:
-        # IPv4 20 B, UDP 8 B, tag of AES_CM_128_HMAC_SHA1_80 10 B; a report may be a few packets off.
-        assert row.difference_bytes == pytest.approx(38, abs=1.5)
+        # IPv4 20 B, UDP 8 B, tag of AES_CM_128_HMAC_SHA1_80 10 B. On a busy machine a report may be 50 ms off
+        # at either end: 5 packets of 1.2 kB in more than a thousand.
+        assert row.difference_bytes == pytest.approx(38, abs=6)
         assert row.repair > 0
 
 

@@ -1,8 +1,8 @@
 """The same media counted twice: on the wire by whoever saw the packets, and by the browser in getStats.
 
 The wire counts IP packets in the second in which they arrive. getStats counts RTP headers and payload, after
-decryption, from one report to the next. Chromium counts the retransmissions that it could use, the simulator
-none, and neither counts padding as payload.
+decryption, from one report to the next. Retransmissions count, as far as they could be used; padding does not
+count as payload.
 """
 
 from __future__ import annotations
