@@ -99,7 +99,8 @@ pub struct Peer {
     stats: stats::Counters,
     names: BTreeMap<&'static str, u16>,
     reports: Vec<PacketReport>,
-    sender_times: TimestampBase,
+    /// What the other side adds to its RTP timestamps; turns them into capture times for the trace.
+    timestamp_offset: u32,
 }
 
 /// Timeouts of the parts, kept because most events touch only one of them; `Time::MAX` for none.
@@ -119,10 +120,6 @@ impl Timers {
 fn or_never(timeout: Option<Time>) -> Time {
     timeout.unwrap_or(Time::MAX)
 }
-
-/// What maps RTP timestamps of the other side back to capture times, for the trace.
-#[derive(Clone, Copy, Debug)]
-pub struct TimestampBase(pub u32);
 
 impl Peer {
     /// One side; `port` leads to the other, `back` from it. `remote_seed` is the other side's seed.
@@ -156,7 +153,7 @@ impl Peer {
             stats: stats::Counters::default(),
             names: BTreeMap::new(),
             reports: Vec::new(),
-            sender_times: TimestampBase(remote_seed as u32),
+            timestamp_offset: remote_seed as u32,
             config,
             port,
             back,
@@ -318,7 +315,7 @@ impl Peer {
                 self.first_frame = true;
                 self.event(now, "first_frame", wire);
             }
-            let offset = i64::from(self.sender_times.0);
+            let offset = i64::from(self.timestamp_offset);
             let ticks = (frame.timestamp - offset).rem_euclid(1 << 32);
             // The timestamp wraps after 13 hours of media; the capture time is then counted anew.
             let captured = Time((ticks as u64) * 100_000 / 9);

@@ -114,7 +114,6 @@ impl Sender {
         (ticks as u32).wrapping_add(self.timestamp_offset)
     }
 
-    /// When the picture or sample with this timestamp was taken, given one that is not older.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         if !self.started {
             return None;
