@@ -33,11 +33,15 @@ class BadInput(RtclabError):
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in a scenario: where (``link.up.capacity``), what, and what to do."""
+    """One thing wrong in a scenario: where (``link.up.capacity``), what, and what to do.
+
+    ``origin`` is the file with the field, where it is another than that of the whole error.
+    """
 
     field: str
     message: str
     hint: str | None = None
+    origin: str | None = None
 
 
 class ScenarioError(BadInput):
@@ -52,7 +56,8 @@ class ScenarioError(BadInput):
         super().__init__("\n".join(self._line(problem) for problem in problems))
 
     def _line(self, problem: Problem) -> str:
-        where = f"{self.origin}: {problem.field}" if problem.field else self.origin
+        origin = problem.origin or self.origin
+        where = f"{origin}: {problem.field}" if problem.field else origin
         return with_hint(f"{where}: {problem.message}", problem.hint)
 
 

@@ -60,9 +60,14 @@ def busy(doing: str) -> Iterator[None]:
 
 
 def show_scenarios(scenarios: Mapping[str, Scenario]) -> None:
-    """Name, title and source of each."""
+    """Name, title and source of each, a line between folders."""
     table = new_table("scenario", "title", "source")
+    previous = ""
     for name, scenario in scenarios.items():
+        folder = name.rpartition("/")[0]
+        if folder != previous:
+            table.add_section()
+        previous = folder
         table.add_row(name, scenario.title, scenario.source)
     print_table(table)
 

@@ -4,48 +4,60 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rtclab.errors import BadInput, Problem, ScenarioError
+from rtclab.scenario import layers
+from rtclab.scenario.layers import is_profile
 from rtclab.scenario.model import Scenario
 from rtclab.scenario.table import closest
 
+_NO_NAME = Problem(
+    "name",
+    "missing; a file without a name is a profile, for others to extend",
+    hint="give it a name, or run a scenario that extends it",
+)
 SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
 
 
+@cache
 def shipped() -> dict[str, Path]:
-    """The scenarios that come with rtclab, by name: ``first-call``, ``rfc8867/5.1`` …"""
+    """The scenarios that come with rtclab, by name: ``first-call``, ``rfc8867/5.1`` …; no profiles."""
     files = sorted(SHIPPED.rglob("*.toml"), key=lambda file: (len(file.relative_to(SHIPPED).parts), file))
-    return {file.relative_to(SHIPPED).as_posix().removesuffix(".toml"): file for file in files}
+    return {_shipped_name(file): file for file in files if not is_profile(tomllib.loads(file.read_text()))}
 
 
 def load(name_or_path: str | Path, overrides: Sequence[str] | dict[str, object] = ()) -> Scenario:
     """See :meth:`Scenario.load`."""
     file, origin = _find(name_or_path)
-    try:
-        data = tomllib.loads(file.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(origin, [Problem("", f"not TOML: {error}")]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise ScenarioError(origin, [Problem("", f"cannot be read: {reason}")]) from None
+    merged = layers.read(file, origin)
     changes = overrides if isinstance(overrides, dict) else dict(map(_split_override, overrides))
     for field, value in changes.items():
-        _set(data, field, value)
-    return Scenario.read(data, origin, context={"directory": file.parent})
+        _set(merged.data, field, value)
+    if is_profile(merged.data):
+        raise ScenarioError(origin, [_NO_NAME])
+    try:
+        return Scenario.read(merged.data, origin, context={"directory": file.parent})
+    except ScenarioError as error:
+        raise merged.blamed(error) from None
+
+
+def _shipped_name(file: Path) -> str:
+    return file.relative_to(SHIPPED).as_posix().removesuffix(".toml")
 
 
 def _find(name_or_path: str | Path) -> tuple[Path, str]:
     text = str(name_or_path)
-    known = shipped()
-    if text in known:
-        return known[text], f"{text}.toml"
+    file = SHIPPED / f"{text}.toml"
+    if file.is_file():
+        return file, f"{text}.toml"
     if Path(text).is_file():
         return Path(text), text
     raise BadInput(
         f"no scenario `{text}`: neither shipped nor a file",
-        hint=closest(text, known) or "`rtclab list` shows the shipped ones",
+        hint=closest(text, shipped()) or "`rtclab list` shows the shipped ones",
     )
 
 

@@ -154,8 +154,14 @@ class Scenario(Table):
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """The JSON Schema of scenarios as they are written in TOML."""
-        return cls.model_json_schema(schema_generator=SchemaWithUnits)
+        """The JSON Schema of scenarios as written in TOML; a profile may hold what one leaves out."""
+        schema = cls.model_json_schema(schema_generator=SchemaWithUnits)
+        schema["properties"]["extends"] = {
+            "type": "string",
+            "description": "A TOML file beside this one, without its ending, that this one is laid over.",
+        }
+        schema["anyOf"] = [{"required": ["extends"]}, {"required": schema.pop("required")}]
+        return schema
 
     @model_validator(mode="before")
     @classmethod

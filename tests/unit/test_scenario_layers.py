@@ -1,0 +1,98 @@
+"""A scenario laid over a profile: what wins, and which file an error names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rtclab.errors import BadInput
+from rtclab.scenario import Scenario, shipped
+
+PROFILE = """
+duration = "60 s"
+[participants.alice]
+[participants.bob]
+[video]
+max_bitrate = "2 Mbit/s"
+min_bitrate = "50 kbit/s"
+[link]
+up = { capacity = "1 Mbit/s", delay = "5 ms", queue = "100 packets" }
+"""
+
+
+def load(tmp_path: Path, text: str, *changes: str, profile: str = PROFILE) -> Scenario:
+    (tmp_path / "testbed.toml").write_text(profile)
+    (tmp_path / "my.toml").write_text(f'extends = "testbed"\nname = "my"\n{text}')
+    return Scenario.load(tmp_path / "my.toml", changes)
+
+
+def error(tmp_path: Path, text: str = "", *changes: str, profile: str = PROFILE) -> str:
+    with pytest.raises(BadInput) as caught:
+        load(tmp_path, text, *changes, profile=profile)
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+def test_tables_are_merged_key_by_key_and_the_scenario_wins_over_its_profile(tmp_path: Path) -> None:
+    scenario = load(tmp_path, '[link]\nup.delay = "50 ms"\n[video]\nmin_bitrate = "30 kbit/s"')
+    up = scenario.link.up.model_dump(mode="json", exclude_none=True)
+    assert (up["delay"], up["queue"]) == ("50 ms", "100 packets")
+    assert scenario.video is not None
+    assert (str(scenario.video.min_bitrate), str(scenario.video.max_bitrate)) == ("30 kbit/s", "2 Mbit/s")
+    assert str(scenario.duration) == "60 s"
+
+
+def test_an_array_replaces_that_of_the_profile_as_a_whole(tmp_path: Path) -> None:
+    profile = '[[calls]]\nparticipants = ["alice", "bob"]\n[[calls]]\nparticipants = ["bob", "carol"]'
+    scenario = load(
+        tmp_path,
+        '[[calls]]\nparticipants = ["alice", "carol"]',
+        profile=f"{PROFILE}[participants.carol]\n{profile}",
+    )
+    assert [call.participants for call in scenario.calls] == [["alice", "carol"]]
+
+
+def test_a_change_from_the_command_line_wins_over_both(tmp_path: Path) -> None:
+    assert str(load(tmp_path, 'duration = "30 s"', "duration=20 s").duration) == "20 s"
+
+
+def test_a_profile_may_extend_another_in_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "base.toml").write_text(PROFILE)
+    scenario = load(tmp_path, "", profile='extends = "other/base"\nduration = "30 s"')
+    assert (str(scenario.duration), list(scenario.participants)) == ("30 s", ["alice", "bob"])
+
+
+def test_an_error_names_the_file_that_holds_the_wrong_field(tmp_path: Path) -> None:
+    assert error(tmp_path, profile=PROFILE.replace("5 ms", "5 parsecs")).startswith(
+        "testbed.toml: link.up.delay: unknown time unit in `5 parsecs`"
+    )
+    assert error(tmp_path, '[link]\nup.delay = "5 parsecs"').startswith("my.toml: link.up.delay:")
+    assert error(tmp_path, "[video]\nwide = 640").startswith("my.toml: video.wide: unknown key")
+
+
+def test_errors_in_two_files_are_told_together(tmp_path: Path) -> None:
+    text = error(tmp_path, "[video]\nwidth = 0", profile=PROFILE.replace("5 ms", "5 parsecs"))
+    assert "my.toml: video.width:" in text
+    assert "testbed.toml: link.up.delay:" in text
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ('extends = "nowhere"', "testbed.toml: extends: no file `nowhere.toml`"),
+        ('extends = "my"', "extends this file in turn"),
+        ('extends = "testbed"', "extends this file in turn"),
+        ("extends = 3", "testbed.toml: extends: expected the name of a file"),
+        ("duration =", "testbed.toml: not TOML"),
+    ],
+)
+def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, profile: str, expected: str) -> None:
+    assert expected in error(tmp_path, profile=profile)
+
+
+def test_a_profile_is_not_run_and_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "testbed.toml").write_text(PROFILE)
+    with pytest.raises(BadInput, match="a file without a name is a profile, for others"):
+        Scenario.load(tmp_path / "testbed.toml")
+    assert not [name for name in shipped() if name.endswith("testbed")]
