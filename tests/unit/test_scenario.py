@@ -126,7 +126,8 @@ def test_an_error_names_file_field_and_value_and_its_hint_stands_on_a_line_of_it
 
 def test_an_unknown_key_names_the_closest_known_one(tmp_path: Path) -> None:
     assert error(tmp_path, '[link]\nup = { capcity = "1 Mbit/s" }') == (
-        "my.toml: link.up.capcity: unknown key; expected capacity, queue, delay, jitter or loss\n"
+        "my.toml: link.up.capcity: unknown key; "
+        "expected capacity, queue, delay, jitter, loss, loss_position or tick\n"
         "  hint: did you mean `capacity`?"
     )
 
@@ -174,6 +175,11 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         (
             "[link.up.delay]\nramp = 'linear'\nfrom = '1 ms'\nto = '2 ms'\nstart = '3 s'\nend = '3 s'",
             "link.up.delay.end: `3 s` is not after start = `3 s`",
+        ),
+        ('[link]\nup = { tick = "0 s" }', "link.up.tick: a tick of no length"),
+        (
+            '[link]\nup = { loss_position = "pipe" }',
+            "link.up.loss_position: unknown value `pipe`; expected `wire` or `queue`",
         ),
         ('[link]\nup = { delay = { ramp = "linear" } }', "link.up.delay.from: missing"),
         ("[link]\nup = { loss = { p = 0.1 } }", "link.up.loss.r: missing"),
@@ -261,7 +267,8 @@ def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:
     [
         (
             "capcity 1 Mbit/s",
-            "--up: capcity: unknown key; expected capacity, queue, delay, jitter or loss\n"
+            "--up: capcity: unknown key; "
+            "expected capacity, queue, delay, jitter, loss, loss_position or tick\n"
             "  hint: did you mean `capacity`?",
         ),
         (

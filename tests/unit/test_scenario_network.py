@@ -47,6 +47,8 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_no
         "delay": {"kind": "constant", "ns": 25_000_000},
         "jitter": None,
         "loss": None,
+        "loss_position": "wire",
+        "tick_ns": None,
     }
     ideal = {
         "capacity": None,
@@ -54,6 +56,8 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_no
         "delay": {"kind": "constant", "ns": 0},
         "jitter": None,
         "loss": None,
+        "loss_position": "wire",
+        "tick_ns": None,
     }
     assert network["nodes"] == ["alice", "bob", "core"]
     assert network["paths"] == [
@@ -107,6 +111,8 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
         "delay": {"kind": "steps", "steps": [[0, 10**6], [2 * 10**9, 3 * 10**6]]},
         "jitter": {"sd_ns": 5 * 10**6, "reorder": False},
         "loss": {"p": 0.0, "r": 1.0, "h": 0.98, "k": 0.98},
+        "loss_position": "wire",
+        "tick_ns": None,
     }
     assert loaded.link.down.native("down") == {
         "name": "down",
@@ -127,6 +133,8 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
         },
         "jitter": {"sd_ns": 5 * 10**6, "reorder": True},
         "loss": {"p": 0.01, "r": 0.25, "h": 0.0, "k": 1.0},
+        "loss_position": "wire",
+        "tick_ns": None,
     }
 
 
@@ -246,3 +254,16 @@ def test_the_capacity_of_a_mahimahi_trace_is_its_mean_over_each_second(tmp_path:
         600_000,
         1_200_000,
     ]
+
+
+def test_a_path_like_dummynets_loses_before_its_queue_and_lives_in_ticks(tmp_path: Path) -> None:
+    text = """
+        [bottlenecks.pipe]
+        routes = ["*->*"]
+        loss = "5 %"
+        loss_position = "queue"
+        tick = "1 ms"
+        """
+    pipe: Any = scenario(tmp_path, text).network()
+    described = next(path for path in pipe["paths"] if path["name"] == "pipe")
+    assert (described["loss_position"], described["tick_ns"]) == ("queue", 1_000_000)

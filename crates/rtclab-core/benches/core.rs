@@ -20,6 +20,7 @@ fn path(c: &mut Criterion) {
         delay: Delay::Constant { ns: Time::from_millis(25) },
         jitter: None,
         loss: Some(Loss { p: 0.01, r: 0.3, h: 0.2, k: 1.0 }),
+        ..PathConfig::default()
     };
     let mut group = c.benchmark_group("path");
     group.throughput(Throughput::Elements(PACKETS));

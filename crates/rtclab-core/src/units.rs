@@ -55,6 +55,20 @@ impl Time {
     pub const fn saturating_sub(self, earlier: Time) -> Time {
         Time(self.0.saturating_sub(earlier.0))
     }
+    /// The last multiple of `step` that is not later; itself if `step` is zero.
+    pub const fn floor_to(self, step: Time) -> Time {
+        match self.0.checked_rem(step.0) {
+            Some(rest) => Time(self.0 - rest),
+            None => self,
+        }
+    }
+    /// The first multiple of `step` that is not earlier; itself if `step` is zero.
+    pub const fn ceil_to(self, step: Time) -> Time {
+        match self.floor_to(step) {
+            floor if floor.0 == self.0 => self,
+            floor => floor.saturating_add(step),
+        }
+    }
     /// `self + other`, or [`Time::MAX`] on overflow.
     pub const fn saturating_add(self, other: Time) -> Time {
         Time(self.0.saturating_add(other.0))

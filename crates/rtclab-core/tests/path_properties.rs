@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rtclab_core::path::{
-    Capacity, Delay, Departure, Jitter, Loss, Packet, Path, PathConfig, QueueLimit,
+    Capacity, Delay, Departure, Jitter, Loss, LossPosition, Packet, Path, PathConfig, QueueLimit,
 };
 use rtclab_core::units::{Bitrate, Bytes, Time};
 
@@ -65,14 +65,18 @@ fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
             .collect();
         Delay::Steps { steps }
     });
-    (capacity(), queue(), delays, jitter, loss).prop_map(
-        |(capacity, queue, delay, jitter, loss)| PathConfig {
+    let position = prop_oneof![Just(LossPosition::Wire), Just(LossPosition::Queue)];
+    let tick = prop::option::of((100u64..10_000).prop_map(Time::from_micros));
+    (capacity(), queue(), delays, jitter, loss, position, tick).prop_map(
+        |(capacity, queue, delay, jitter, loss, loss_position, tick_ns)| PathConfig {
             name: "path".into(),
             capacity,
             queue,
             delay,
             jitter,
             loss,
+            loss_position,
+            tick_ns,
         },
     )
 }
@@ -175,5 +179,40 @@ proptest! {
         // count packets take count serialisation times, each rounded up to a nanosecond
         let exact = (size * 8 * count as u64) as f64 / bps.0 as f64;
         prop_assert!((last.as_secs_f64() - exact).abs() <= count as f64 * 1e-9 + 1e-12);
+    }
+
+    #[test]
+    fn with_a_tick_packets_leave_at_its_multiples_or_at_once(
+        config in config(true), tick_us in 100u64..10_000, arrivals in arrivals()
+    ) {
+        let tick = Time::from_micros(tick_us);
+        let out = run(PathConfig { tick_ns: Some(tick), ..config }, &arrivals);
+        for (at, id, ..) in out.into_iter().filter(|o| o.3) {
+            prop_assert!(at.0 % tick.0 == 0 || at == arrivals[id].0, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_busy_path_with_a_tick_carries_its_capacity_within_a_tick_and_a_packet(
+        kbps in 100u64..100_000, tick_us in 100u64..10_000, count in 2usize..200,
+        size in 40u64..1500, from in 0usize..100, arrival_us in 0u64..10_000
+    ) {
+        let bps = Bitrate::from_kbps(kbps);
+        let tick = Time::from_micros(tick_us);
+        let capacity = Some(Capacity::Constant { bps });
+        let config = PathConfig { capacity, tick_ns: Some(tick), ..PathConfig::default() };
+        let arrival = Time::from_micros(arrival_us);
+        let out = run(config, &vec![(arrival, Bytes(size)); count]);
+        // In any window of a busy time: exact departures d are put off to the end of their tick, so
+        // the window between two of them is off by less than a tick.
+        let from = from % (count - 1);
+        let window = (out[count - 1].0 - out[from].0).as_secs_f64();
+        let bits = (size * 8 * (count - 1 - from) as u64) as f64;
+        let off = window - bits / bps.0 as f64;
+        prop_assert!(off.abs() <= tick.as_secs_f64() + 1e-6, "{off} s");
+        // And the whole: begun in the tick of the arrival, ended by the tick after the last bit.
+        let exact = arrival.floor_to(tick).as_secs_f64() + (size * 8 * count as u64) as f64 / bps.0 as f64;
+        let late = out[count - 1].0.as_secs_f64() - exact;
+        prop_assert!((-1e-9..tick.as_secs_f64() + 1e-6).contains(&late) || out[count - 1].0 == arrival, "{late} s");
     }
 }

@@ -133,13 +133,20 @@ Loss = Annotated[
 
 
 class PathSpec(Table):
-    """One direction of a link. Without capacity packets pass at once; without queue none is dropped there."""
+    """One direction of a link. Without capacity packets pass at once; without queue none is dropped there.
+
+    ``loss_position``: ``wire``, after the queue (a lost packet has used capacity), or ``queue``, before it,
+    as dummynet and netem lose. ``tick`` is the timer resolution of an emulating box (dummynet at 1000 Hz:
+    ``1 ms``): packets leave at its multiples; left out, times are exact.
+    """
 
     capacity: Capacity | None = None
     queue: QueueLimit | None = None
     delay: Delay = Duration(0)
     jitter: JitterField | None = None
     loss: Loss | None = None
+    loss_position: Literal["wire", "queue"] = "wire"
+    tick: Duration | None = None
 
     @model_validator(mode="after")
     def _queue_has_capacity(self) -> Self:
@@ -151,6 +158,8 @@ class PathSpec(Table):
             )
         if isinstance(self.capacity, Bitrate) and self.capacity.bps == 0:
             raise FieldError("a constant capacity of 0 bit/s lets nothing through", key="capacity")
+        if self.tick is not None and not self.tick.ns:
+            raise FieldError("a tick of no length", hint="leave it out for exact times", key="tick")
         return self
 
     @classmethod
@@ -184,6 +193,8 @@ class PathSpec(Table):
             "delay": _native_delay(self.delay),
             "jitter": _native_jitter(self.jitter),
             "loss": _native_loss(self.loss),
+            "loss_position": self.loss_position,
+            "tick_ns": None if self.tick is None else self.tick.ns,
         }
 
 

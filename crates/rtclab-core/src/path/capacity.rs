@@ -35,6 +35,9 @@ const WORK_PER_BIT: u128 = 1_000_000_000;
 /// State of the serialiser for the packet in service.
 pub(super) struct Server {
     capacity: Option<Capacity>,
+    /// Packets leave at multiples of it; `started` and `finish` stay exact, so that what a tick
+    /// carries beyond one packet is not lost.
+    tick: Option<Time>,
     started: Time,
     size: Bytes,
     work: u128,
@@ -51,9 +54,10 @@ struct Opportunity {
 }
 
 impl Server {
-    pub(super) fn new(capacity: Option<Capacity>) -> Self {
+    pub(super) fn new(capacity: Option<Capacity>, tick: Option<Time>) -> Self {
         Server {
             capacity,
+            tick,
             started: Time::ZERO,
             size: Bytes::ZERO,
             work: 0,
@@ -64,7 +68,10 @@ impl Server {
 
     /// A packet of `size` begins at `now`.
     pub(super) fn start(&mut self, now: Time, size: Bytes) {
-        self.started = now;
+        self.started = match self.tick {
+            None => now,
+            Some(tick) => self.start_in_tick(now, tick),
+        };
         self.size = size;
         self.work = u128::from(size.bits()) * WORK_PER_BIT;
         self.finish = self.compute_finish();
@@ -72,15 +79,16 @@ impl Server {
 
     /// When the packet in service is done; [`Time::MAX`] if the link has stopped.
     pub(super) fn finish(&self) -> Time {
-        self.finish
+        self.tick.map_or(self.finish, |tick| self.finish.ceil_to(tick))
     }
 
     /// A new capacity from `now` on; the packet in service keeps what has been sent.
-    pub(super) fn replace(&mut self, now: Time, capacity: Option<Capacity>) {
+    pub(super) fn replace(&mut self, now: Time, capacity: Option<Capacity>, tick: Option<Time>) {
         self.work = self.work_left(now);
         self.size = Bytes((self.work / (8 * WORK_PER_BIT)) as u64);
         self.started = now;
         self.capacity = capacity;
+        self.tick = tick;
         self.opportunity = Opportunity::default();
         self.finish = self.compute_finish();
     }
@@ -103,6 +111,14 @@ impl Server {
         let Some(Capacity::Steps { steps }) = &self.capacity else { return self.rate(now) };
         let index = step_index(steps, now);
         steps[..=index].iter().rev().chain(steps).map(|s| s.1).find(|r| r.0 > 0).unwrap_or_default()
+    }
+
+    /// dummynet, `ip_dn_io.c`: credit is counted in whole ticks from the one of the arrival on, and
+    /// what is left of it lasts until the tick ends.
+    fn start_in_tick(&self, now: Time, tick: Time) -> Time {
+        let begun = now.floor_to(tick);
+        let last = self.finish;
+        if last <= now && last.ceil_to(tick) >= begun { last } else { begun }
     }
 
     fn compute_finish(&mut self) -> Time {

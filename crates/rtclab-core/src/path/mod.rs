@@ -49,9 +49,28 @@ pub struct PathConfig {
     /// Random additional delay.
     #[serde(default)]
     pub jitter: Option<Jitter>,
-    /// Random loss on the wire, after the serialiser: a lost packet has used capacity.
+    /// Random loss.
     #[serde(default)]
     pub loss: Option<Loss>,
+    /// Where on the path `loss` strikes.
+    #[serde(default)]
+    pub loss_position: LossPosition,
+    /// Timer resolution of an emulating box; `None` is exact. As dummynet does it: the serialiser
+    /// begins at the tick before an arrival and lets packets out at ticks, what a tick carries beyond
+    /// a packet goes to the next one, and the delay is whole ticks, rounded down.
+    #[serde(default)]
+    pub tick_ns: Option<Time>,
+}
+
+/// Where on a path packets are lost at random.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LossPosition {
+    /// After the serialiser: a lost packet has used queue and capacity.
+    #[default]
+    Wire,
+    /// Before the queue, as in dummynet and netem: it has used neither.
+    Queue,
 }
 
 /// A packet as the network sees it: a size (IP total length) and whatever the caller moves.
@@ -130,7 +149,7 @@ impl<P> Path<P> {
     /// A path at time zero. The same `seed` gives the same losses and the same jitter.
     pub fn new(config: PathConfig, seed: u64) -> Self {
         Path {
-            server: Server::new(config.capacity.clone()),
+            server: Server::new(config.capacity.clone(), config.tick_ns),
             jitter: JitterSource::new(config.jitter, seed),
             loss: LossProcess::new(config.loss, seed),
             config,
@@ -168,7 +187,7 @@ impl<P> Path<P> {
     /// stay, packets in flight keep their arrival times.
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
-        self.server.replace(now, config.capacity.clone());
+        self.server.replace(now, config.capacity.clone(), config.tick_ns);
         if let Some(in_service) = &mut self.in_service {
             in_service.finish = self.server.finish();
         }
@@ -180,7 +199,9 @@ impl<P> Path<P> {
     /// A packet enters. Calls must come in order of time.
     pub fn handle_packet(&mut self, now: Time, packet: Packet<P>) {
         self.advance(now);
-        if self.in_service.is_none() {
+        if self.loses(LossPosition::Queue) {
+            self.dropped.push_back((now, DropCause::Loss, packet));
+        } else if self.in_service.is_none() {
             self.serve(now, packet);
             // A path without capacity serialises in no time: let it through at once.
             self.advance(now);
@@ -222,10 +243,15 @@ impl<P> Path<P> {
     /// Of a packet that leaves the serialiser at `finish`. Without loss it still has to fly, so that
     /// nobody needs to look at the path when it merely changes from one stage to the next.
     fn earliest_departure(&self, finish: Time) -> Time {
-        match self.config.loss {
-            Some(_) => finish,
-            None => finish.saturating_add(self.config.delay.smallest()),
+        match self.config {
+            PathConfig { loss: Some(_), loss_position: LossPosition::Wire, .. }
+            | PathConfig { tick_ns: Some(_), .. } => finish,
+            _ => finish.saturating_add(self.config.delay.smallest()),
         }
+    }
+
+    fn loses(&mut self, position: LossPosition) -> bool {
+        self.config.loss_position == position && self.loss.loses()
     }
 
     fn fits(&self, now: Time, size: Bytes) -> bool {
@@ -241,7 +267,7 @@ impl<P> Path<P> {
 
     fn serve(&mut self, now: Time, packet: Packet<P>) {
         self.server.start(now, packet.size);
-        self.in_service = Some(InService { finish: self.server.finish(), packet });
+        self.in_service = Some(InService { finish: self.server.finish().max(now), packet });
     }
 
     /// Brings the serialiser up to `now`.
@@ -263,12 +289,16 @@ impl<P> Path<P> {
     }
 
     fn put_on_wire(&mut self, now: Time, packet: Packet<P>) {
-        if self.loss.loses() {
+        if self.loses(LossPosition::Wire) {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;
         }
         let extra = self.jitter.sample();
-        let due = now + self.config.delay.at(now) + extra;
+        let delay = self.config.delay.at(now);
+        let due = match self.config.tick_ns {
+            None => now + delay + extra,
+            Some(tick) => (now.floor_to(tick) + (delay + extra).floor_to(tick)).max(now),
+        };
         if self.config.jitter.is_some_and(|j| j.reorder) {
             let index = self.wire.partition_point(|(at, _)| *at <= due);
             self.wire.insert(index, (due, packet));

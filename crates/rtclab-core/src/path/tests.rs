@@ -215,3 +215,116 @@ fn independent_loss_has_bursts_of_one_over_one_minus_q() {
     assert!((0.099..0.101).contains(&ratio), "{ratio}");
     assert!((1.106..1.116).contains(&burst), "{burst}"); // 1/0.9 = 1.111
 }
+
+#[test]
+fn what_a_tick_carries_beyond_a_packet_is_used_by_the_next() {
+    // 1250 B at 16 Mbit/s = 0.625 ms, begun at 10 ms: exact ends 10.625, 11.25, 11.875, 12.5 ms
+    let mut path = path(PathConfig {
+        capacity: constant(16),
+        tick_ns: Some(Time::from_millis(1)),
+        ..PathConfig::default()
+    });
+    for id in 0..4 {
+        path.handle_packet(Time::from_micros(10_900), packet(id));
+    }
+    let at: Vec<_> = drain(&mut path).iter().map(|d| d.0.as_micros()).collect();
+    assert_eq!(at, [11_000, 12_000, 12_000, 13_000]);
+}
+
+#[test]
+fn with_a_tick_of_10_ms_four_packets_leave_together() {
+    // 1250 B at 4 Mbit/s = 2.5 ms: 2.5, 5, 7.5 and 10 ms all leave at 10 ms, the fifth at 20 ms
+    let mut path = path(PathConfig {
+        capacity: constant(4),
+        tick_ns: Some(Time::from_millis(10)),
+        ..PathConfig::default()
+    });
+    for id in 0..5 {
+        path.handle_packet(Time::ZERO, packet(id));
+    }
+    let at: Vec<_> = drain(&mut path).iter().map(|d| d.0.as_millis()).collect();
+    assert_eq!(at, [10, 10, 10, 10, 20]);
+}
+
+#[test]
+fn a_tick_begun_before_an_arrival_counts_and_the_delay_is_whole_ticks() {
+    // arrival 3.9 ms, tick 1 ms: begun at 3 ms, out at 4 ms, 25.7 ms of delay are 25 ticks
+    let mut path = path(PathConfig {
+        capacity: constant(10),
+        delay: Delay::Constant { ns: Time::from_micros(25_700) },
+        tick_ns: Some(Time::from_millis(1)),
+        ..PathConfig::default()
+    });
+    path.handle_packet(Time::from_micros(3_900), packet(0));
+    assert_eq!(drain(&mut path)[0].0, Time::from_millis(29));
+}
+
+#[test]
+fn a_lowered_delay_releases_in_a_burst_what_waits_behind_the_old_one() {
+    // 100 ms of delay until 50 ms, then 10 ms: packets of 40, 60 and 120 ms arrive at 140 ms
+    let steps =
+        vec![(Time::ZERO, Time::from_millis(100)), (Time::from_millis(50), Time::from_millis(10))];
+    for tick_ns in [None, Some(Time::from_millis(1))] {
+        let mut path = path(PathConfig {
+            delay: Delay::Steps { steps: steps.clone() },
+            tick_ns,
+            ..PathConfig::default()
+        });
+        for (id, ms) in [40, 60, 120, 150].into_iter().enumerate() {
+            path.handle_packet(Time::from_millis(ms), packet(id as u32));
+        }
+        let at: Vec<_> = drain(&mut path).iter().map(|d| d.0.as_millis()).collect();
+        assert_eq!(at, [140, 140, 140, 160]);
+    }
+}
+
+/// Of 10 000 packets of 1 ms each, sent at twice the capacity: lost at random, dropped by a full
+/// queue, delivered.
+fn fates(loss_position: LossPosition) -> [usize; 3] {
+    let mut path = path(PathConfig {
+        capacity: constant(10),
+        queue: Some(QueueLimit::Packets(10)),
+        loss: Some(Loss::independent(0.5)),
+        loss_position,
+        ..PathConfig::default()
+    });
+    for id in 0..10_000 {
+        path.handle_packet(Time::from_micros(500 * u64::from(id)), packet(id));
+    }
+    let out = drain(&mut path);
+    [Some(DropCause::Loss), Some(DropCause::Queue), None]
+        .map(|fate| out.iter().filter(|d| d.2 == fate).count())
+}
+
+#[test]
+fn loss_on_the_wire_wastes_capacity_and_loss_before_the_queue_makes_room() {
+    // Wire: half of 10 000 pass the serialiser (and 11 at the end), half of these survive.
+    let [lost, dropped, delivered] = fates(LossPosition::Wire);
+    assert!((2_400..=2_600).contains(&lost), "{lost}");
+    assert!((4_980..=5_000).contains(&dropped), "{dropped}");
+    assert!((2_400..=2_600).contains(&delivered), "{delivered}");
+    // Queue: half are lost before. The rest just fill the link: a walk of variance 0.5 per ms between
+    // 0 and 11 packets, which overflows 0.5 / (2 * 11) times per ms: 114 times in 5 s.
+    let [lost, dropped, delivered] = fates(LossPosition::Queue);
+    assert!((4_900..=5_100).contains(&lost), "{lost}");
+    assert!((60..=200).contains(&dropped), "{dropped}");
+    assert_eq!(lost + dropped + delivered, 10_000);
+}
+
+#[test]
+fn all_lost_before_the_queue_leaves_the_link_idle() {
+    let loss = Some(Loss::independent(1.0));
+    let mut path = path(PathConfig {
+        capacity: constant(10),
+        loss,
+        loss_position: LossPosition::Queue,
+        ..PathConfig::default()
+    });
+    for id in 0..100 {
+        path.handle_packet(Time::ZERO, packet(id));
+    }
+    assert_eq!(path.queued(), Bytes::ZERO);
+    let out = drain(&mut path);
+    assert!(out.iter().all(|d| d.0 == Time::ZERO && d.2 == Some(DropCause::Loss)));
+    assert_eq!(out.len(), 100);
+}
