@@ -127,7 +127,7 @@ def test_an_error_names_file_field_and_value_and_its_hint_stands_on_a_line_of_it
 def test_an_unknown_key_names_the_closest_known_one(tmp_path: Path) -> None:
     assert error(tmp_path, '[link]\nup = { capcity = "1 Mbit/s" }') == (
         "my.toml: link.up.capcity: unknown key; "
-        "expected capacity, queue, delay, jitter, loss, loss_position or tick\n"
+        "expected capacity, queue, delay, jitter, loss, loss_position, tick or wifi\n"
         "  hint: did you mean `capacity`?"
     )
 
@@ -176,6 +176,12 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
             "[link.up.delay]\nramp = 'linear'\nfrom = '1 ms'\nto = '2 ms'\nstart = '3 s'\nend = '3 s'",
             "link.up.delay.end: `3 s` is not after start = `3 s`",
         ),
+        (
+            '[link]\nup = { wifi = {}, capacity = "1 Mbit/s" }',
+            "link.up.wifi: cannot stand beside capacity",
+        ),
+        ("[link]\nup = { wifi = { retry_limit = 0 } }", "link.up.wifi.retry_limit: should be greater"),
+        ('[link]\nup = { wifi = { fading = "close" } }', "link.up.wifi.fading: unknown value `close`"),
         ('[link]\nup = { tick = "0 s" }', "link.up.tick: a tick of no length"),
         (
             '[link]\nup = { loss_position = "pipe" }',
@@ -268,7 +274,7 @@ def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:
         (
             "capcity 1 Mbit/s",
             "--up: capcity: unknown key; "
-            "expected capacity, queue, delay, jitter, loss, loss_position or tick\n"
+            "expected capacity, queue, delay, jitter, loss, loss_position, tick or wifi\n"
             "  hint: did you mean `capacity`?",
         ),
         (

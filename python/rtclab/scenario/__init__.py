@@ -14,6 +14,7 @@ from rtclab.scenario.model import (
 from rtclab.scenario.network import CORE, Flow
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
+from rtclab.scenario.wifi import Fading, Radio, Wifi
 
 __all__ = [
     "CORE",
@@ -23,14 +24,17 @@ __all__ = [
     "Call",
     "CongestionControl",
     "Duration",
+    "Fading",
     "Flow",
     "Link",
     "Participant",
     "PathSpec",
     "Probability",
     "QueueLimit",
+    "Radio",
     "Ratio",
     "Scenario",
     "Video",
+    "Wifi",
     "shipped",
 ]
