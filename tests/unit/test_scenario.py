@@ -150,15 +150,31 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ("[participants.core]", "participants.core: `core` cannot be used as a name"),
         ("[participants.Carol]", "participants.Carol: `Carol` cannot be used as a name"),
         (
-            '[participants.carol]\njoin = "60 s"',
+            '[[calls]]\nstart = "5 s"\n[participants.carol]\nleave = "4 s"',
             "calls.0.participants: alice and carol are never there at the same time",
         ),
         (
             '[[calls]]\nparticipants = ["alice", "bobby"]',
             "calls.0.participants: unknown participant `bobby`\n  hint: did you mean `bob`?",
         ),
-        ("[[calls]]\n[[calls]]", "calls.1.participants: alice and bob are joined more than once"),
-        ('[[calls]]\nkind = "sfu"', "calls.0.kind: unknown value `sfu`; expected `p2p`"),
+        (
+            '[[calls]]\nparticipants = ["alice", "alice"]',
+            "calls.0.participants: alice is named more than once",
+        ),
+        (
+            '[[calls]]\nkind = "ring"',
+            "calls.0.kind: unknown value `ring`; expected `p2p`, `sfu`, `mcu`, `star`, "
+            "`hub-and-spoke` or `tree`",
+        ),
+        ('[[calls]]\nrelay = "turn"', "calls.0.relay: no server `turn`; expected one of `core`"),
+        (
+            '[[calls]]\nkind = "sfu"\nrelay = "core"',
+            "calls.0.relay: a call of kind `sfu` has no relay; expected kind p2p",
+        ),
+        ('[[calls]]\nkind = "star"\nroot = "eve"', "calls.0.root: `eve` is not in this call"),
+        ('[[calls]]\nstart = "2 s"\nend = "2 s"', "calls.0.end: `2 s` is not after start = `2 s`"),
+        ('[[calls]]\nstart = "60 s"', "calls.0.start: `60 s` is not before duration = `60 s`"),
+        ("[servers.alice]", "servers.alice: `alice` is a participant already"),
         (
             '[link]\nup = { delay = "1 ms" }\nboth = { delay = "1 ms" }',
             "link.both: cannot stand beside up or down",

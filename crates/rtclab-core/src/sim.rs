@@ -51,6 +51,15 @@ pub struct ConnectionConfig {
     /// Names of the flows from `a` to `b` and back; `a->b` and `b->a` if left out.
     #[serde(default)]
     pub flows: Option<[String; 2]>,
+    /// Whether `b` sends no media.
+    #[serde(default)]
+    pub one_way: bool,
+    /// The connection before this one that brought the media which `a` forwards; its own without.
+    #[serde(default)]
+    pub forwards: Option<usize>,
+    /// Whether the forwarder passes RTCP on as well, instead of making its own.
+    #[serde(default)]
+    pub switching: bool,
 }
 
 impl ConnectionConfig {

@@ -11,8 +11,9 @@ from rtclab.scenario.model import (
     Scenario,
     Video,
 )
-from rtclab.scenario.network import CORE, Flow
+from rtclab.scenario.network import CORE
 from rtclab.scenario.path import PathSpec
+from rtclab.scenario.topology import Flow
 from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
 from rtclab.scenario.wifi import Fading, Radio, Wifi
 

@@ -164,7 +164,8 @@ impl Peer {
     /// When to call [`Peer::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         if !self.joined {
-            return Some(self.config.start);
+            // A connection of no length never begins.
+            return (self.config.start < self.config.end).then_some(self.config.start);
         }
         (!self.left).then_some(self.timers.next().min(self.config.end))
     }
