@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from scenario_text import scenario
 
 from rtclab.backend.sim import SimBackend
 from rtclab.metrics.setup import setup_ice
 from rtclab.trace import Trace
-from scenario_text import scenario
 
 AUDIO = """
 [audio]

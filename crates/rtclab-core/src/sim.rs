@@ -170,10 +170,11 @@ impl Simulation {
                 let (port, back) = (port(here, there, index), port(there, here, index ^ 1));
                 let local = participant(config, from)?;
                 let remote = participant(config, to)?;
+                let sends = side == 0 || !connection.one_way;
                 let seed = |index: usize| derive_seed(config.seed, 1 + index as u64);
                 let peer = PeerConfig {
-                    video: local.video,
-                    audio: local.audio,
+                    video: local.video.filter(|_| sends),
+                    audio: local.audio.filter(|_| sends),
                     congestion_control: local.congestion_control.clone(),
                     remote_congestion_control: remote.congestion_control.clone(),
                     participant: recorder.text(from),

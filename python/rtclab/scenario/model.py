@@ -114,7 +114,7 @@ class Call(Table):
     - ``sfu``: everybody sends to ``server``, which forwards to all others and makes its own feedback.
     - ``mcu``: ``server`` forwards media to all others and their feedback, as it comes, to the sender.
     - ``star``: ``root`` sends to each of the others; they send no media.
-    - ``hub-and-spoke``: everybody is joined with ``root``, which also forwards what it receives to the others.
+    - ``hub-and-spoke``: everybody is joined with ``root``, which forwards to the others too.
     - ``tree``: ``root`` sends to the first ``fan_out`` (two) of the others, those to the next, and
       so on, each forwarding what it receives.
 
