@@ -66,6 +66,7 @@ def test_who_sends_nothing_still_learns_what_the_others_send() -> None:
         ("congestion_control.options.window=3", "congestion_control.options"),
         ("audio.frame=60 ms", "audio.frame"),
         ("video.height=481", "video.height"),
+        ("host.encoder_capacity=20 Mpixel/s", "host.encoder_capacity"),
     ],
 )
 def test_what_no_browser_can_do_is_refused_by_its_field(change: str, field: str) -> None:

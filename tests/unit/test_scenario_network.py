@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenario_text import TWO_PEOPLE, error, scenario
+from scenario_text import error, scenario
 
 from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
 
@@ -43,23 +43,23 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_no
     network: Any = Scenario.load("first-call").network()
     access = {
         "capacity": {"kind": "constant", "bps": 1_000_000},
-        "wifi": None,
         "queue": {"kind": "time", "limit": 300_000_000},
         "delay": {"kind": "constant", "ns": 25_000_000},
         "jitter": None,
         "loss": None,
         "loss_position": "wire",
         "tick_ns": None,
+        "clock": None,
     }
     ideal = {
         "capacity": None,
-        "wifi": None,
         "queue": None,
         "delay": {"kind": "constant", "ns": 0},
         "jitter": None,
         "loss": None,
         "loss_position": "wire",
         "tick_ns": None,
+        "clock": None,
     }
     assert network["nodes"] == ["alice", "bob", "core"]
     assert network["paths"] == [
@@ -109,13 +109,13 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
     assert loaded.link.up.native("up") == {
         "name": "up",
         "capacity": {"kind": "steps", "steps": [[0, 1_000_000], [40 * 10**9, 2_500_000]]},
-        "wifi": None,
         "queue": {"kind": "packets", "limit": 20},
         "delay": {"kind": "steps", "steps": [[0, 10**6], [2 * 10**9, 3 * 10**6]]},
         "jitter": {"sd_ns": 5 * 10**6, "reorder": False},
         "loss": {"p": 0.0, "r": 1.0, "h": 0.98, "k": 0.98},
         "loss_position": "wire",
         "tick_ns": None,
+        "clock": None,
     }
     assert loaded.link.down.native("down") == {
         "name": "down",
@@ -125,7 +125,6 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
             "period": 10**7,
             "bytes": 1500,
         },
-        "wifi": None,
         "queue": {"kind": "bytes", "limit": 30_000},
         "delay": {
             "kind": "ramp",
@@ -139,6 +138,7 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
         "loss": {"p": 0.01, "r": 0.25, "h": 0.0, "k": 1.0},
         "loss_position": "wire",
         "tick_ns": None,
+        "clock": None,
     }
 
 
@@ -204,6 +204,7 @@ def test_the_native_scenario_holds_media_in_bits_and_nanoseconds(tmp_path: Path)
         "join_ns": 0,
         "leave_ns": 60 * 10**9,
         "video": video,
+        "host": None,
         "congestion_control": {"name": "goog-cc", "options": {}},
     }
     audio = {"bitrate_bps": 32_000, "frame_ns": 20_000_000}
@@ -260,6 +261,19 @@ def test_the_capacity_of_a_mahimahi_trace_is_its_mean_over_each_second(tmp_path:
     ]
 
 
+def test_an_encoding_machine_and_a_wandering_clock_reach_the_simulator() -> None:
+    scenario = Scenario.load(
+        "first-call",
+        {
+            "host.encoder_capacity": "20 Mpixel/s",
+            "link.up.clock": {"wander": "3 %", "correlation": "100 ms"},
+        },
+    )
+    native = scenario.native(seed=1)
+    assert native["participants"][0]["host"] == {"encoder_capacity_pixels_per_second": 20_000_000}
+    assert native["network"]["paths"][0]["clock"] == {"wander": 0.03, "correlation_ns": 100_000_000}
+
+
 def test_a_path_like_dummynets_loses_before_its_queue_and_lives_in_ticks(tmp_path: Path) -> None:
     text = """
         [bottlenecks.pipe]
@@ -271,25 +285,3 @@ def test_a_path_like_dummynets_loses_before_its_queue_and_lives_in_ticks(tmp_pat
     pipe: Any = scenario(tmp_path, text).network()
     described = next(path for path in pipe["paths"] if path["name"] == "pipe")
     assert (described["loss_position"], described["tick_ns"]) == ("queue", 1_000_000)
-
-
-def test_a_wifi_hop_has_a_named_fading_or_its_own_and_a_retry_limit(tmp_path: Path) -> None:
-    text = """
-        [link.both]
-        queue = "100 packets"
-        wifi = { fading = "far", retry_limit = 15 }
-        [participants.bob.link.both.wifi.fading]
-        good = { rate = "6 Mbit/s", error = 0.5 }
-        """
-    loaded = scenario(tmp_path, text, base=TWO_PEOPLE.replace("[participants.bob]", ""))
-    far: Any = loaded.link_of("alice").both.native("alice.both")["wifi"]  # type: ignore[union-attr]
-    assert far["attempts"] == 15
-    assert far["fade"] == {"bps": 6_000_000, "error": 0.8}
-    own: Any = loaded.link_of("bob").both.native("bob.both")["wifi"]  # type: ignore[union-attr]
-    assert own["good"] == own["fade"] == {"bps": 6_000_000, "error": 0.5}
-    assert own["mean_fade_ns"] == 0
-    changed = scenario(
-        tmp_path, text, "link.both.wifi.retry_limit=1", base=TWO_PEOPLE.replace("[participants.bob]", "")
-    )
-    one: Any = changed.link_of("alice").both.native("alice.both")["wifi"]  # type: ignore[union-attr]
-    assert one["attempts"] == 1

@@ -12,5 +12,4 @@ pub mod path;
 pub mod record;
 pub mod rtp;
 pub mod sim;
-mod timeouts;
 pub mod units;

@@ -1,5 +1,6 @@
 //! Two participants over one link each: the whole simulator, from bytes to pictures.
 
+use rtclab_core::media::host::HostConfig;
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{SimResult, simulate};
 use support::{LINK, call};
@@ -95,4 +96,19 @@ fn pictures_are_shown_thirty_times_a_second_and_the_call_is_set_up_within_a_seco
     let at = ints(events, "at_ns")[first];
     // offer, answer, check, two round trips of DTLS, a frame: at least six times 25 ms
     assert!((150_000_000..1_000_000_000).contains(&at), "{at} ns");
+}
+
+#[test]
+fn a_machine_that_needs_50_ms_for_a_picture_encodes_every_second_one_at_the_same_rate() {
+    let mut config = call(r#""delay": {"kind": "constant", "ns": 25000000}"#, 60, 1);
+    let unlimited = rate_kbps(&simulate(&config).expect("a run"), "alice->bob");
+    // 307,200 pixels at 6.144 million a second: of pictures 33 ms apart the second is taken in time.
+    for participant in &mut config.participants {
+        participant.host = Some(HostConfig { encoder_capacity_pixels_per_second: 6.144e6 });
+    }
+    let result = simulate(&config).expect("a run");
+    let count = ints(table(&result, "frames"), "rendered_ns").len() as f64 / 2.0 / 60.0;
+    assert!((13.5..15.5).contains(&count), "{count} frames/s");
+    let ratio = rate_kbps(&result, "alice->bob") / unlimited;
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
 }

@@ -6,16 +6,15 @@ from rtclab.scenario.model import (
     Bottleneck,
     Call,
     CongestionControl,
+    Host,
     Link,
     Participant,
     Scenario,
     Video,
 )
-from rtclab.scenario.network import CORE
+from rtclab.scenario.network import CORE, Flow
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.topology import Flow
-from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
-from rtclab.scenario.wifi import Fading, Radio, Wifi
+from rtclab.scenario.units import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio
 
 __all__ = [
     "CORE",
@@ -25,17 +24,16 @@ __all__ = [
     "Call",
     "CongestionControl",
     "Duration",
-    "Fading",
     "Flow",
+    "Host",
     "Link",
     "Participant",
     "PathSpec",
+    "PixelRate",
     "Probability",
     "QueueLimit",
-    "Radio",
     "Ratio",
     "Scenario",
     "Video",
-    "Wifi",
     "shipped",
 ]

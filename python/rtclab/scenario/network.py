@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise, permutations
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 from rtclab.scenario.path import (
@@ -14,7 +16,6 @@ from rtclab.scenario.path import (
     DelaySteps,
     PathSpec,
 )
-from rtclab.scenario.topology import Flow, connections, flow_names
 from rtclab.scenario.units import Bitrate, Duration
 
 if TYPE_CHECKING:
@@ -26,16 +27,42 @@ CORE = "core"
 SECOND_NS = 10**9
 
 
+@dataclass(frozen=True)
+class Flow:
+    """One direction between two participants; ``paths`` are the names of those it crosses, in order."""
+
+    name: str
+    sender: str
+    receiver: str
+    paths: tuple[str, ...]
+    call: int
+
+    def as_dict(self) -> dict[str, object]:
+        """As the manifest of a trace holds it."""
+        return {
+            "name": self.name,
+            "sender": self.sender,
+            "receiver": self.receiver,
+            "paths": list(self.paths),
+            "call": self.call,
+        }
+
+
+def pairs(participants: Sequence[str]) -> list[tuple[str, str]]:
+    """Every pair once."""
+    return list(combinations(participants, 2))
+
+
 def paths(scenario: Scenario) -> dict[str, PathSpec]:
     """The paths by name: ``alice.up`` and ``alice.down``, or ``alice.both``; then the bottlenecks."""
     named: dict[str, PathSpec] = {}
-    for node in (*scenario.participants, *scenario.servers):
-        link = scenario.link_of(node)
+    for participant in scenario.participants:
+        link = scenario.link_of(participant)
         if link.both is not None:
-            named[f"{node}.both"] = link.both
+            named[f"{participant}.both"] = link.both
         else:
-            named[f"{node}.up"] = link.up
-            named[f"{node}.down"] = link.down
+            named[f"{participant}.up"] = link.up
+            named[f"{participant}.down"] = link.down
     return named | scenario.bottlenecks
 
 
@@ -50,24 +77,18 @@ def route(scenario: Scenario, sender: str, receiver: str) -> tuple[str, ...]:
 
 
 def flows(scenario: Scenario) -> list[Flow]:
-    """Both directions of every connection; those that share a name are one flow."""
-    found: dict[str, Flow] = {}
-    joined = connections(scenario)
-    for connection, (there, back) in zip(joined, flow_names(joined), strict=True):
-        hops = connection.hops
-        returning = hops[::-1] if connection.relay else (connection.b, connection.a)
-        for name, ends, nodes in (
-            (there, connection.ends, hops),
-            (back, (connection.b, connection.a), returning),
-        ):
-            crossed = tuple(path for leg in pairwise(nodes) for path in route(scenario, *leg))
-            found.setdefault(name, Flow(name, *ends, crossed, connection.call))
-    return list(found.values())
+    """Both directions of every pair of every call."""
+    return [
+        Flow(f"{sender}->{receiver}", sender, receiver, route(scenario, sender, receiver), index)
+        for index, call in enumerate(scenario.calls)
+        for pair in pairs(call.participants)
+        for sender, receiver in (pair, pair[::-1])
+    ]
 
 
 def native_network(scenario: Scenario) -> dict[str, object]:
     """The serde form of ``NetworkConfig``; ``core`` is joined by paths that cost nothing."""
-    nodes = [*scenario.participants, *scenario.servers, CORE]
+    nodes = [*scenario.participants, CORE]
     ideal = {f"{CORE}.up": PathSpec(), f"{CORE}.down": PathSpec()}
     return {
         "nodes": nodes,
@@ -81,27 +102,18 @@ def native_network(scenario: Scenario) -> dict[str, object]:
 
 def native_scenario(scenario: Scenario, *, seed: int) -> dict[str, object]:
     """What ``rtclab._native.simulate`` reads."""
-    joined = connections(scenario)
+    connections = []
+    for call in scenario.calls:
+        for a, b in pairs(call.participants):
+            start_ns, end_ns = scenario.together(a, b) or (0, 0)
+            connections.append({"a": a, "b": b, "start_ns": start_ns, "end_ns": end_ns})
     return {
         "duration_ns": scenario.duration.ns,
         "seed": seed,
         "record": scenario.record,
         "network": native_network(scenario),
         "participants": [_native_participant(scenario, name) for name in scenario.participants],
-        "connections": [
-            {
-                "a": connection.a,
-                "b": connection.b,
-                "start_ns": connection.start_ns,
-                "end_ns": connection.end_ns,
-                "flows": list(names),
-                "relay": connection.relay,
-                "one_way": connection.one_way,
-                "forwards": connection.forwards,
-                "switching": connection.switching,
-            }
-            for connection, names in zip(joined, flow_names(joined), strict=True)
-        ],
+        "connections": connections,
     }
 
 
@@ -131,6 +143,7 @@ def _selects(pattern: str, sender: str, receiver: str) -> bool:
 def _native_participant(scenario: Scenario, name: str) -> dict[str, object]:
     video, audio = scenario.video_of(name), scenario.audio_of(name)
     control = scenario.congestion_control_of(name)
+    host = scenario.host_of(name)
     join_ns, leave_ns = scenario.presence_ns(name)
     return {
         "name": name,
@@ -146,6 +159,7 @@ def _native_participant(scenario: Scenario, name: str) -> dict[str, object]:
             "start_bps": video.start_bitrate.bps,
         },
         "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
+        "host": host and {"encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second},
         "congestion_control": {"name": control.name, "options": control.options},
     }
 

@@ -11,7 +11,6 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, model_validator
 from rtclab.errors import FieldError, Problem, ScenarioError
 from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
 from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
-from rtclab.scenario.wifi import Wifi
 
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
@@ -133,13 +132,22 @@ Loss = Annotated[
 ]
 
 
+class Clock(Table):
+    """The clock that an emulating box counts its delay with, as of a virtual machine: its rate wanders.
+
+    ``wander`` is the standard deviation of the rate, ``correlation`` the time in which a deviation fades.
+    """
+
+    wander: Ratio
+    correlation: Duration
+
+
 class PathSpec(Table):
     """One direction of a link. Without capacity packets pass at once; without queue none is dropped there.
 
     ``loss_position``: ``wire``, after the queue (a lost packet has used capacity), or ``queue``, before it,
     as dummynet and netem lose. ``tick`` is the timer resolution of an emulating box (dummynet at 1000 Hz:
-    ``1 ms``): packets leave at its multiples; left out, times are exact. ``wifi`` is a Wi-Fi hop in place
-    of the capacity.
+    ``1 ms``): packets leave at its multiples; left out, times are exact. ``clock`` makes the delay breathe.
     """
 
     capacity: Capacity | None = None
@@ -149,15 +157,11 @@ class PathSpec(Table):
     loss: Loss | None = None
     loss_position: Literal["wire", "queue"] = "wire"
     tick: Duration | None = None
-    wifi: Wifi | None = None
+    clock: Clock | None = None
 
     @model_validator(mode="after")
     def _queue_has_capacity(self) -> Self:
-        if self.wifi is not None:
-            for key in ("capacity", "tick"):
-                if getattr(self, key) is not None:
-                    raise FieldError(f"cannot stand beside {key}", hint="keep one of the two", key="wifi")
-        elif self.queue is not None and self.capacity is None:
+        if self.queue is not None and self.capacity is None:
             raise FieldError(
                 f"a queue of `{self.queue}` without capacity never fills",
                 hint="add capacity, for example `1 Mbit/s`, or leave the queue out",
@@ -196,13 +200,14 @@ class PathSpec(Table):
         return {
             "name": name,
             "capacity": _native_capacity(self.capacity),
-            "wifi": self.wifi and self.wifi.native(),
             "queue": None if self.queue is None else {"kind": self.queue.kind, "limit": self.queue.limit},
             "delay": _native_delay(self.delay),
             "jitter": _native_jitter(self.jitter),
             "loss": _native_loss(self.loss),
             "loss_position": self.loss_position,
             "tick_ns": None if self.tick is None else self.tick.ns,
+            "clock": self.clock
+            and {"wander": self.clock.wander.value, "correlation_ns": self.clock.correlation.ns},
         }
 
 

@@ -165,6 +165,29 @@ class Duration(Quantity):
 
 
 @dataclass(frozen=True, order=True)
+class PixelRate(Quantity):
+    """Pictures times their size per second, held in pixels per second."""
+
+    pixels_per_second: int
+
+    noun: ClassVar[str] = "pixel rate"
+    example: ClassVar[str] = "20 Mpixel/s"
+    units: ClassVar[Mapping[str, Decimal]] = {
+        "pixel/s": Decimal(1),
+        "kpixel/s": Decimal(10**3),
+        "Mpixel/s": Decimal(10**6),
+        "Gpixel/s": Decimal(10**9),
+    }
+
+    @classmethod
+    def _of(cls, number: Decimal, unit: str) -> Self:
+        return cls(_whole(number * cls.units[unit], "1 pixel/s", f"{number} {unit}"))
+
+    def __str__(self) -> str:
+        return _in_largest_unit(self.pixels_per_second, self.units)
+
+
+@dataclass(frozen=True, order=True)
 class Ratio(Quantity):
     """A part of the whole, held as a number from 0 to 1."""
 

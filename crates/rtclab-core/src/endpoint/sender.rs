@@ -52,6 +52,8 @@ pub(super) struct Sender {
     port: Port,
     ssrcs: Ssrcs,
     pub(super) encoder: Option<Encoder>,
+    /// The picture being encoded, and when it will be ready.
+    encoding: Option<(Time, Frame)>,
     audio: Option<Audio>,
     pub(super) controller: Box<dyn Controller>,
     pacer: Pacer,
@@ -82,6 +84,7 @@ impl Sender {
             port,
             ssrcs,
             encoder: None,
+            encoding: None,
             audio: None,
             pacer: Pacer::new(decision.pacing_rate, padding),
             controller,
@@ -120,7 +123,9 @@ impl Sender {
         }
         let encoder = self.encoder.as_ref().and_then(Encoder::poll_timeout);
         let audio = self.audio.as_ref().map(|audio| audio.next);
-        let timers = [encoder, audio, self.pacer.poll_timeout(), self.controller.poll_timeout()];
+        let encoding = self.encoding.as_ref().map(|(ready, _)| *ready);
+        let timers =
+            [encoder, encoding, audio, self.pacer.poll_timeout(), self.controller.poll_timeout()];
         timers.into_iter().flatten().min()
     }
 
@@ -132,9 +137,7 @@ impl Sender {
             self.controller.on_timeout(now);
             self.apply_decision(now);
         }
-        while let Some(frame) = self.encoder.as_mut().and_then(|encoder| encoder.poll(now)) {
-            self.packetise(now, &frame);
-        }
+        self.encode(now, wire);
         self.sample_audio(now);
         while let Some((release, probe)) = self.pacer.poll(now) {
             self.release(now, release, probe, wire);
@@ -206,6 +209,24 @@ impl Sender {
         };
         encoder.set_target(media.scaled(1.0 - self.repair.share));
         encoder.set_drop_ratio(decision.drop_ratio);
+    }
+
+    fn encode(&mut self, now: Time, wire: &mut Wire) {
+        if let Some((_, frame)) = self.encoding.take_if(|(ready, _)| *ready <= now) {
+            self.packetise(now, &frame);
+        }
+        if self.encoding.is_some() {
+            self.encoder.iter_mut().for_each(|encoder| encoder.skip(now));
+            return;
+        }
+        while let Some(frame) = self.encoder.as_mut().and_then(|encoder| encoder.poll(now)) {
+            let (width, height) = frame.resolution;
+            let pixels = u32::from(width) * u32::from(height);
+            match wire.encode(now, self.port.from, pixels) {
+                ready if ready <= now => self.packetise(now, &frame),
+                ready => self.encoding = Some((ready, frame)),
+            }
+        }
     }
 
     fn packetise(&mut self, now: Time, frame: &Frame) {

@@ -1,5 +1,6 @@
 //! The network with datagrams in it: real bytes in, real bytes out, every packet recorded.
 
+use crate::media::host::Host;
 use crate::media::{Kind, MediaPacket};
 use crate::network::{Network, NetworkEvent, NodeId};
 use crate::path::Packet;
@@ -14,8 +15,6 @@ const IP_UDP_BYTES: u64 = 28;
 const SRTP_BYTES: u64 = 10;
 /// … and four more of index to RTCP.
 const SRTCP_BYTES: u64 = 14;
-/// RFC 8656, section 12.4: channel number and length, before what a TURN relay passes on over UDP.
-const CHANNEL_DATA_BYTES: u64 = 4;
 /// RTP header as Chromium sends it: fixed part, abs-send-time and transport-wide sequence number.
 pub(super) const RTP_HEADER_BYTES: u64 = 24;
 /// libwebrtc keeps an RTP packet, SRTP not counted, within this.
@@ -67,28 +66,22 @@ pub(super) const MAX_VIDEO_PAYLOAD: u64 =
 struct Datagram {
     /// The headers; the encoded media behind them has a length but no content.
     bytes: Vec<u8>,
-    /// IP total length, without the framing of a relay.
     size: Bytes,
-    framing: Bytes,
-    /// The nodes between pass it on.
-    to: NodeId,
-    socket: Socket,
+    from: NodeId,
     record: Option<PacketRecord>,
 }
 
-/// Where datagrams of one end of a connection arrive: its address and UDP port, in one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Socket(pub u16);
-
-/// A datagram that reached its destination.
+/// A datagram that reached a node.
 pub struct Arrival {
     /// When.
     pub at: Time,
+    /// Who sent it.
+    pub from: NodeId,
     /// Whom it reached.
-    pub socket: Socket,
+    pub to: NodeId,
     /// Its bytes; give them back with [`Wire::recycle`].
     pub bytes: Vec<u8>,
-    /// IP total length; a relay's framing is taken off.
+    /// IP total length.
     pub size: Bytes,
 }
 
@@ -100,6 +93,8 @@ pub struct Wire {
     spare: Vec<Vec<u8>>,
     /// Everything observed.
     pub recorder: Recorder,
+    /// Machines of participants whose encoding takes time.
+    pub hosts: Vec<(NodeId, Host)>,
 }
 
 /// One sender's end of a flow.
@@ -109,18 +104,21 @@ pub struct Port {
     pub from: NodeId,
     /// The receiver.
     pub to: NodeId,
-    /// Where the receiver listens.
-    pub socket: Socket,
     /// The flow between them.
     pub flow: FlowId,
-    /// A TURN relay that everything but signalling passes.
-    pub relay: Option<NodeId>,
 }
 
 impl Wire {
     /// An empty network.
     pub fn new(network: Network<u32>, recorder: Recorder) -> Self {
-        Wire { network, datagrams: Vec::new(), free: Vec::new(), spare: Vec::new(), recorder }
+        Wire {
+            network,
+            datagrams: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            recorder,
+            hosts: Vec::new(),
+        }
     }
 
     /// When to call [`Wire::poll`] again.
@@ -134,18 +132,13 @@ impl Wire {
             match self.network.poll(now)? {
                 NetworkEvent::Delivered { at, to, packet } => {
                     let datagram = &mut self.datagrams[packet.payload as usize];
-                    if to != datagram.to {
-                        let last = datagram.to;
-                        self.enter(at, to, last, packet);
-                        continue;
-                    }
-                    let (socket, size) = (datagram.socket, datagram.size);
+                    let (from, size) = (datagram.from, datagram.size);
                     let bytes = std::mem::take(&mut datagram.bytes);
                     if let Some(record) = datagram.record {
-                        self.recorder.delivered(at, record, packet.size);
+                        self.recorder.delivered(at, record, size);
                     }
                     self.free.push(packet.payload);
-                    return Some(Arrival { at, socket, bytes, size });
+                    return Some(Arrival { at, from, to, bytes, size });
                 }
                 NetworkEvent::Dropped { at, path, cause, packet } => {
                     let datagram = &mut self.datagrams[packet.payload as usize];
@@ -164,6 +157,12 @@ impl Wire {
         self.spare.push(bytes);
     }
 
+    /// When a picture taken now at `node` has been encoded.
+    pub(super) fn encode(&mut self, now: Time, node: NodeId, pixels: u32) -> Time {
+        let host = self.hosts.iter_mut().find(|(at, _)| *at == node);
+        host.map_or(now, |(_, host)| host.encode(now, pixels))
+    }
+
     /// An empty buffer.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         let mut bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(128));
@@ -174,7 +173,8 @@ impl Wire {
     /// Sends RTCP; returns its IP total length.
     pub(super) fn send_rtcp(&mut self, now: Time, port: Port, bytes: Vec<u8>) -> Bytes {
         let size = Bytes(IP_UDP_BYTES + bytes.len() as u64 + SRTCP_BYTES);
-        self.send(now, port, bytes, size, Protocol::Rtcp, None);
+        let label = Label { flow: port.flow, size, protocol: Protocol::Rtcp, rtp: None };
+        self.send(now, port, bytes, size, Some(label));
         size
     }
 
@@ -188,38 +188,20 @@ impl Wire {
         udp_bytes: usize,
     ) {
         let size = Bytes(IP_UDP_BYTES + udp_bytes.max(bytes.len()) as u64);
-        self.send(now, port, bytes, size, protocol, None);
+        let label = Label { flow: port.flow, size, protocol, rtp: None };
+        self.send(now, port, bytes, size, Some(label));
     }
 
-    /// Sends a datagram of signalling, which belongs to no flow, by way of the server at `core`.
-    pub(super) fn send_signalling(
+    /// Sends a datagram of signalling, which belongs to no flow.
+    pub fn send_signalling(
         &mut self,
         now: Time,
-        port: Port,
-        core: NodeId,
+        from: NodeId,
+        to: NodeId,
         bytes: Vec<u8>,
         size: Bytes,
     ) {
-        let (to, socket) = (port.to, port.socket);
-        let framing = Bytes::ZERO;
-        let via = if port.from == core { to } else { core };
-        let datagram = Datagram { bytes, size, framing, to, socket, record: None };
-        self.launch(now, port.from, via, datagram);
-    }
-
-    /// Sends a request to a relay that comes back to its sender, of the same size, as the answer.
-    pub(super) fn send_relay_request(
-        &mut self,
-        now: Time,
-        from: (NodeId, Socket),
-        relay: NodeId,
-        bytes: Vec<u8>,
-        udp_bytes: usize,
-    ) {
-        let size = Bytes(IP_UDP_BYTES + udp_bytes as u64);
-        let (to, socket) = from;
-        let datagram = Datagram { bytes, size, framing: Bytes::ZERO, to, socket, record: None };
-        self.launch(now, to, relay, datagram);
+        self.send(now, Port { from, to, flow: FlowId(0) }, bytes, size, None);
     }
 
     /// Sends RTP; returns its IP total length. `seq` is that of the stream it goes on.
@@ -262,31 +244,15 @@ impl Wire {
             timestamp: header.timestamp,
             marker: header.marker,
         };
-        self.send(now, port, bytes, size, Protocol::Rtp, Some(rtp));
+        let label = Label { flow: port.flow, size, protocol: Protocol::Rtp, rtp: Some(rtp) };
+        self.send(now, port, bytes, size, Some(label));
         size
     }
 
-    fn send(
-        &mut self,
-        now: Time,
-        port: Port,
-        bytes: Vec<u8>,
-        size: Bytes,
-        protocol: Protocol,
-        rtp: Option<RtpLabel>,
-    ) {
-        let framing = port.relay.map_or(Bytes::ZERO, |_| Bytes(CHANNEL_DATA_BYTES));
-        let on_wire = Bytes(size.0 + framing.0);
-        let label = Label { flow: port.flow, size: on_wire, protocol, rtp };
-        let record = Some(self.recorder.sent(now, &label));
-        let (to, socket) = (port.to, port.socket);
-        let datagram = Datagram { bytes, size, framing, to, socket, record };
-        self.launch(now, port.from, port.relay.unwrap_or(to), datagram);
-    }
-
-    fn launch(&mut self, now: Time, from: NodeId, next: NodeId, datagram: Datagram) {
-        let size = Bytes(datagram.size.0 + datagram.framing.0);
-        let payload = match self.free.pop() {
+    fn send(&mut self, now: Time, port: Port, bytes: Vec<u8>, size: Bytes, label: Option<Label>) {
+        let record = label.map(|label| self.recorder.sent(now, &label));
+        let datagram = Datagram { bytes, size, from: port.from, record };
+        let id = match self.free.pop() {
             Some(id) => {
                 self.datagrams[id as usize] = datagram;
                 id
@@ -296,13 +262,10 @@ impl Wire {
                 self.datagrams.len() as u32 - 1
             }
         };
-        self.enter(now, from, next, Packet { size, payload });
-    }
-
-    /// Without a route the packet vanishes, as on a host without one; the scenario checks routes.
-    fn enter(&mut self, now: Time, from: NodeId, to: NodeId, packet: Packet<u32>) {
-        if let Err(packet) = self.network.handle_packet(now, from, to, packet) {
-            self.free.push(packet.payload);
+        // Without a route the packet vanishes, as on a host without one; the scenario checks routes.
+        let packet = Packet { size, payload: id };
+        if self.network.handle_packet(now, port.from, port.to, packet).is_err() {
+            self.free.push(id);
         }
     }
 }

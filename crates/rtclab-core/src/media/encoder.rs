@@ -78,6 +78,8 @@ pub struct Encoder {
     transient_size: f64,
     drop_ratio: f64,
     drop_credit: f64,
+    /// Pictures skipped since the last one encoded; the next one may have their share.
+    skipped: u32,
 }
 
 impl Encoder {
@@ -97,6 +99,7 @@ impl Encoder {
             transient_size: 0.0,
             drop_ratio: 0.0,
             drop_credit: 0.0,
+            skipped: 0,
             config,
         }
     }
@@ -141,13 +144,7 @@ impl Encoder {
     /// The picture taken by `now`, unless it was dropped.
     pub fn poll(&mut self, now: Time) -> Option<Frame> {
         while self.next_frame <= now {
-            let captured = self.next_frame;
-            let interval = 1.0 / self.frame_rate * (1.0 + self.laplace()).max(0.1);
-            self.next_frame = captured + Time::from_secs_f64(interval);
-            if captured >= self.next_adaptation {
-                self.next_adaptation = captured + ADAPT_INTERVAL;
-                self.adapt();
-            }
+            let captured = self.take_picture();
             self.drop_credit += self.drop_ratio;
             if self.drop_credit >= 1.0 {
                 self.drop_credit -= 1.0;
@@ -164,6 +161,25 @@ impl Encoder {
         None
     }
 
+    /// The pictures taken by `now` are not encoded: the encoder is still busy with an earlier one.
+    pub fn skip(&mut self, now: Time) {
+        while self.next_frame <= now {
+            self.take_picture();
+            self.skipped += 1;
+        }
+    }
+
+    fn take_picture(&mut self) -> Time {
+        let captured = self.next_frame;
+        let interval = 1.0 / self.frame_rate * (1.0 + self.laplace()).max(0.1);
+        self.next_frame = captured + Time::from_secs_f64(interval);
+        if captured >= self.next_adaptation {
+            self.next_adaptation = captured + ADAPT_INTERVAL;
+            self.adapt();
+        }
+        captured
+    }
+
     fn adjust(&mut self, now: Time) {
         let VideoConfig { min_bps, max_bps, .. } = self.config;
         let wanted = self.available.clamp(min_bps, max_bps);
@@ -175,7 +191,8 @@ impl Encoder {
     }
 
     fn frame_size(&mut self, key: bool) -> f64 {
-        let mean = self.target.0 as f64 / 8.0 / self.frame_rate;
+        let pictures = f64::from(1 + std::mem::take(&mut self.skipped));
+        let mean = self.target.0 as f64 / 8.0 / self.frame_rate * pictures;
         if key {
             let (width, height) = self.resolution();
             let pixels = f64::from(width) * f64::from(height);

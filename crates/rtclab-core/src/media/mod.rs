@@ -1,6 +1,7 @@
 //! Media without pixels: encoder model, pacer, loss repair and playout.
 
 pub mod encoder;
+pub mod host;
 pub mod nack;
 mod overshoot;
 pub mod pacer;

@@ -4,22 +4,22 @@
 //! queue limit counts waiting packets only, so a long link does not eat its own buffer.
 
 mod capacity;
+mod clock;
 mod delay;
 mod loss;
-mod wifi;
 
 pub use capacity::Capacity;
+pub use clock::Clock;
 pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
-pub use wifi::{Radio, Wifi};
 
 use crate::units::{Bytes, Time};
 use capacity::Server;
+use clock::ClockReadings;
 use delay::JitterSource;
 use loss::LossProcess;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use wifi::{Channel, Service};
 
 /// How much may wait in front of the serialiser; a packet above the limit is dropped (drop-tail).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,9 +43,6 @@ pub struct PathConfig {
     /// Rate of the serialiser; `None` serialises in no time.
     #[serde(default)]
     pub capacity: Option<Capacity>,
-    /// A Wi-Fi hop in place of the capacity.
-    #[serde(default)]
-    pub wifi: Option<Wifi>,
     /// Limit of the queue; `None` never drops there.
     #[serde(default)]
     pub queue: Option<QueueLimit>,
@@ -66,6 +63,9 @@ pub struct PathConfig {
     /// a packet goes to the next one, and the delay is whole ticks, rounded down.
     #[serde(default)]
     pub tick_ns: Option<Time>,
+    /// What the delay is counted with; `None` counts exactly.
+    #[serde(default)]
+    pub clock: Option<Clock>,
 }
 
 /// Where on a path packets are lost at random.
@@ -94,7 +94,7 @@ pub struct Packet<P> {
 pub enum DropCause {
     /// The queue was full.
     Queue,
-    /// Random loss, or a Wi-Fi hop gave it up.
+    /// The loss process took it.
     Loss,
 }
 
@@ -135,14 +135,12 @@ pub enum Departure<P> {
 struct InService<P> {
     packet: Packet<P>,
     finish: Time,
-    lost: bool,
 }
 
 /// One direction of a link.
 pub struct Path<P> {
     config: PathConfig,
     server: Server,
-    channel: Option<Channel>,
     queue: VecDeque<Packet<P>>,
     queued: Bytes,
     in_service: Option<InService<P>>,
@@ -150,8 +148,8 @@ pub struct Path<P> {
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
     jitter: JitterSource,
+    clock: ClockReadings,
     loss: LossProcess,
-    seed: u64,
 }
 
 impl<P> Path<P> {
@@ -159,9 +157,8 @@ impl<P> Path<P> {
     pub fn new(config: PathConfig, seed: u64) -> Self {
         Path {
             server: Server::new(config.capacity.clone(), config.tick_ns),
-            channel: config.wifi.map(|wifi| Channel::new(wifi, seed)),
-            seed,
             jitter: JitterSource::new(config.jitter, seed),
+            clock: ClockReadings::new(config.clock, seed),
             loss: LossProcess::new(config.loss, seed),
             config,
             queue: VecDeque::new(),
@@ -199,15 +196,11 @@ impl<P> Path<P> {
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
         self.server.replace(now, config.capacity.clone(), config.tick_ns);
-        // On Wi-Fi the packet in service keeps its attempts.
-        if let (None, Some(in_service)) = (&self.channel, &mut self.in_service) {
-            in_service.finish = self.server.finish().max(now);
-        }
-        match (&mut self.channel, config.wifi) {
-            (Some(channel), Some(wifi)) => channel.set(wifi),
-            (channel, wifi) => *channel = wifi.map(|wifi| Channel::new(wifi, self.seed)),
+        if let Some(in_service) = &mut self.in_service {
+            in_service.finish = self.server.finish();
         }
         self.jitter.set(config.jitter);
+        self.clock.set(config.clock);
         self.loss.set(config.loss);
         self.config = config;
     }
@@ -262,7 +255,7 @@ impl<P> Path<P> {
         match self.config {
             PathConfig { loss: Some(_), loss_position: LossPosition::Wire, .. }
             | PathConfig { tick_ns: Some(_), .. }
-            | PathConfig { wifi: Some(_), .. } => finish,
+            | PathConfig { clock: Some(_), .. } => finish,
             _ => finish.saturating_add(self.config.delay.smallest()),
         }
     }
@@ -277,24 +270,14 @@ impl<P> Path<P> {
             Some(QueueLimit::Packets(limit)) => (self.queue.len() as u64) < limit,
             Some(QueueLimit::Bytes(limit)) => self.queued + size <= limit,
             Some(QueueLimit::Time(limit)) => {
-                let rate = match &self.channel {
-                    Some(channel) => channel.rate_for_queue(),
-                    None => self.server.rate_for_queue(now),
-                };
-                self.queued + size <= rate.bytes_in(limit)
+                self.queued + size <= self.server.rate_for_queue(now).bytes_in(limit)
             }
         }
     }
 
     fn serve(&mut self, now: Time, packet: Packet<P>) {
-        let Service { finish, lost } = match &mut self.channel {
-            Some(channel) => channel.serve(now, packet.size),
-            None => {
-                self.server.start(now, packet.size);
-                Service { finish: self.server.finish().max(now), lost: false }
-            }
-        };
-        self.in_service = Some(InService { packet, finish, lost });
+        self.server.start(now, packet.size);
+        self.in_service = Some(InService { finish: self.server.finish().max(now), packet });
     }
 
     /// Brings the serialiser up to `now`.
@@ -306,12 +289,8 @@ impl<P> Path<P> {
     }
 
     fn finish_service(&mut self) {
-        if let Some(InService { packet, finish, lost }) = self.in_service.take() {
-            if lost {
-                self.dropped.push_back((finish, DropCause::Loss, packet));
-            } else {
-                self.put_on_wire(finish, packet);
-            }
+        if let Some(InService { packet, finish }) = self.in_service.take() {
+            self.put_on_wire(finish, packet);
             if let Some(next) = self.queue.pop_front() {
                 self.queued -= next.size;
                 self.serve(finish, next);
@@ -324,11 +303,13 @@ impl<P> Path<P> {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;
         }
-        let extra = self.jitter.sample();
-        let delay = self.config.delay.at(now);
+        let delay = self.config.delay.at(now) + self.jitter.sample();
         let due = match self.config.tick_ns {
-            None => now + delay + extra,
-            Some(tick) => (now.floor_to(tick) + (delay + extra).floor_to(tick)).max(now),
+            None => now + self.clock.count(now, delay),
+            Some(tick) => {
+                let delay = self.clock.count(now, delay.floor_to(tick));
+                (now.floor_to(tick) + delay.floor_to(tick)).max(now)
+            }
         };
         if self.config.jitter.is_some_and(|j| j.reorder) {
             let index = self.wire.partition_point(|(at, _)| *at <= due);

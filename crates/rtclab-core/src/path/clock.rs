@@ -1,0 +1,120 @@
+//! The clock that an emulating box counts its delay with.
+
+use crate::units::Time;
+use rand::SeedableRng;
+use rand_distr::{Distribution, StandardNormal};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// The rate of the clock changes in steps of this, the tick of a kernel at 1000 Hz.
+const STEP: Time = Time::from_millis(1);
+/// However it wanders, a clock does not stand still.
+const SLOWEST: f64 = 0.1;
+
+/// A clock that runs now faster and now slower than time, as the timer of a virtual machine does
+/// whose host catches up on ticks that it owes. A delay counted by it breathes: the longer, the more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// Standard deviation of its rate, relative; rates are Gaussian and fade exponentially.
+    pub wander: f64,
+    /// Time after which a deviation has faded to 1/e.
+    pub correlation_ns: Time,
+}
+
+/// What such a clock has shown, as far as it was asked.
+pub(super) struct ClockReadings {
+    clock: Option<Clock>,
+    rng: Pcg64Mcg,
+    deviation: f64,
+    /// Readings in ns at successive steps of time, the first one at step `begin`.
+    readings: VecDeque<f64>,
+    begin: u64,
+}
+
+impl ClockReadings {
+    pub(super) fn new(clock: Option<Clock>, seed: u64) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x636c_6f63_6b00);
+        let deviation = StandardNormal.sample(&mut rng);
+        ClockReadings { clock, rng, deviation, readings: VecDeque::from([0.0]), begin: 0 }
+    }
+
+    pub(super) fn set(&mut self, clock: Option<Clock>) {
+        self.clock = clock;
+    }
+
+    /// How long the clock takes, from `now` on, to count `delay`. Calls must come in order of time.
+    pub(super) fn count(&mut self, now: Time, delay: Time) -> Time {
+        let Some(clock) = self.clock else { return delay };
+        let step = now.0 / STEP.0;
+        self.read_until(clock, |this| this.begin + this.readings.len() as u64 > step + 1);
+        while self.begin < step {
+            self.readings.pop_front();
+            self.begin += 1;
+        }
+        let (from, to) = (self.readings[0], self.readings[1]);
+        let end = from + (to - from) * (now.0 % STEP.0) as f64 / STEP.0 as f64 + delay.0 as f64;
+        self.read_until(clock, |this| this.readings.back().is_some_and(|last| *last > end));
+        let after = self.readings.partition_point(|reading| *reading <= end).max(1);
+        let (from, to) = (self.readings[after - 1], self.readings[after]);
+        let steps = (self.begin + after as u64 - 1) as f64 + (end - from) / (to - from);
+        Time((steps * STEP.0 as f64) as u64).saturating_sub(now)
+    }
+
+    fn read_until(&mut self, clock: Clock, enough: impl Fn(&Self) -> bool) {
+        let kept = (-STEP.as_secs_f64() / clock.correlation_ns.as_secs_f64()).exp();
+        let fresh = (1.0 - kept * kept).sqrt();
+        while !enough(self) {
+            let noise: f64 = StandardNormal.sample(&mut self.rng);
+            self.deviation = kept * self.deviation + fresh * noise;
+            let rate = (1.0 + clock.wander * self.deviation).max(SLOWEST);
+            let last = self.readings.back().copied().unwrap_or_default();
+            self.readings.push_back(last + rate * STEP.0 as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(wander: f64, correlation: Time, delay: Time) -> Vec<f64> {
+        let clock = Clock { wander, correlation_ns: correlation };
+        let mut readings = ClockReadings::new(Some(clock), 1);
+        (0..40_000)
+            .map(|i| readings.count(Time::from_millis(10 * i), delay).as_secs_f64())
+            .collect()
+    }
+
+    fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        (mean, variance.sqrt())
+    }
+
+    #[test]
+    fn a_delay_varies_by_the_integral_of_the_rate_over_it() {
+        // An exponentially correlated rate of deviation s and correlation c, integrated over D, has
+        // the variance 2 s^2 c^2 (D/c - 1 + exp(-D/c)): 2 %, 100 ms and 200 ms give 3.01 ms.
+        let (mean, deviation) =
+            mean_and_deviation(&counted(0.02, Time::from_millis(100), Time::from_millis(200)));
+        assert!((0.1995..0.2005).contains(&mean), "{mean}");
+        assert!((0.0028..0.0032).contains(&deviation), "{deviation}");
+    }
+
+    #[test]
+    fn a_clock_without_wander_counts_exactly() {
+        let (mean, deviation) =
+            mean_and_deviation(&counted(0.0, Time::from_millis(100), Time::from_millis(50)));
+        assert!((mean - 0.05).abs() < 1e-7 && deviation < 1e-7, "{mean} {deviation}");
+    }
+
+    #[test]
+    fn what_enters_later_leaves_later() {
+        let delays = counted(0.3, Time::from_millis(20), Time::from_millis(100));
+        for (i, pair) in delays.windows(2).enumerate() {
+            assert!(pair[1] + 0.010 >= pair[0], "at {i}: {pair:?}");
+        }
+    }
+}
