@@ -2,4 +2,6 @@
 
 from rtclab.cli import main
 
-main()
+# Not when a process of a pool imports it.
+if __name__ == "__main__":
+    main()

@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors", "scenario", "trace"},
     "report": {"errors", "scenario", "monitor", "trace", "metrics"},
     "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics"},
+    "reproduce": {"errors", "scenario", "trace", "backend", "metrics", "report", "_native"},
     "bench": {"errors", "scenario", "trace", "backend", "campaign", "metrics", "report", "_native"},
     "cli": {
         "errors",
@@ -33,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics",
         "report",
         "validate",
+        "reproduce",
         "_native",
     },
     "__main__": {"cli"},

@@ -46,10 +46,14 @@ class SimBackend:
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
         """Simulates one repeat and writes its trace to ``out``."""
+        return self.simulate(scenario, seed=seed, repeat=repeat).save(out)
+
+    def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
+        """Simulates one repeat and keeps its trace in memory."""
         columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
         tables = {name: frame(name, values) for name, values in columns.items()}
         tables["paths"] = scenario.paths_table()
-        return Trace.write(out, tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))
+        return Trace.in_memory(tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))
 
 
 def frame(table: str, columns: dict[str, Any]) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import BackendUnavailable, BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -258,6 +258,39 @@ def monitor(
         monitor_interface(live, duration, request)
     else:
         monitor_captures(request)
+
+
+@app.command(epilog="Example: rtclab reproduce singh2013 --repeats 3")
+def reproduce(
+    papers: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PAPER …", help="Names from --papers, or `all`."),
+    ] = None,
+    list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and end.")] = False,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Instead of each scenario's own, to be quicker.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores unless given.")] = None,
+    out: Out = RUNS,
+    docs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page for the documentation, too.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run all conditions of published papers and put our results beside theirs.
+
+    Finished repeats are kept below --out and not run again unless the scenario or rtclab changed. Ends with
+    1 if a repeat failed.
+    """
+    from rtclab.cli.reproducing import Request, show_papers
+    from rtclab.cli.reproducing import reproduce as run_and_compare
+
+    if list_papers:
+        show_papers(as_json=as_json)
+        return
+    if not papers:
+        raise BadInput("which paper?", hint="`rtclab reproduce --papers` shows them; or `all`")
+    raise typer.Exit(run_and_compare(Request(papers, repeats, jobs, out, docs, as_json)))
 
 
 @app.command(epilog="Example: rtclab doctor --json")

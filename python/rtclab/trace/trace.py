@@ -34,13 +34,31 @@ class Trace:
         # Lives as long as the trace in it.
         self._temporary: TemporaryDirectory[str] | None = None
 
+    @classmethod
+    def in_memory(cls, tables: Mapping[str, pl.DataFrame], manifest: Mapping[str, object]) -> Trace:
+        """A trace that is measured and forgotten; what :meth:`write` does to tables is done to these.
+
+        Raises:
+            TraceError: as :meth:`write`.
+        """
+        made = cls.__new__(cls)
+        made.path = Path(os.devnull)
+        made.manifest = dict(manifest)
+        made._read = _complete(tables)
+        made._temporary = None
+        return made
+
     def __repr__(self) -> str:
         return f"Trace({str(self.path)!r})"
 
     @property
     def tables(self) -> list[str]:
         """Names of the tables present, in the order of docs/trace.md."""
-        return [name for name in SCHEMAS if self._file(name).is_file()]
+        return [name for name in SCHEMAS if name in self._read or self._file(name).is_file()]
+
+    def save(self, path: Path) -> Trace:
+        """Writes all tables and the manifest into the directory ``path``; see :meth:`write`."""
+        return Trace.write(path, {name: self.table(name) for name in self.tables}, self.manifest)
 
     def table(self, name: str) -> pl.DataFrame:
         """A table, with the columns and types of ``SCHEMAS[name]``.
@@ -52,15 +70,16 @@ class Trace:
         """
         if name not in SCHEMAS:
             raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
+        frame = self._read.get(name)
+        if frame is not None:
+            return frame
         file = self._file(name)
         if not file.is_file():
             hint = 'record it with record = "packets"' if name in OPTIONAL_TABLES else None
             raise TraceError(f"{self.path}: table `{name}` was not recorded", hint=hint)
-        frame = self._read.get(name)
-        if frame is None:
-            frame = pl.read_parquet(file)
-            if name not in OPTIONAL_TABLES:
-                self._read[name] = frame
+        frame = pl.read_parquet(file)
+        if name not in OPTIONAL_TABLES:
+            self._read[name] = frame
         return frame
 
     def _file(self, name: str) -> Path:
@@ -77,9 +96,7 @@ class Trace:
             TraceError: a table or column is unknown, missing, null where it must not be, or of another type.
             DiskFull: nothing is left behind then.
         """
-        frames = {name: conform(name, frame) for name, frame in tables.items()}
-        for name in SCHEMAS.keys() - frames.keys() - OPTIONAL_TABLES:
-            frames[name] = SCHEMAS[name].to_frame()
+        frames = _complete(tables)
         path.mkdir(parents=True, exist_ok=True)
         writing = path / f".writing-{os.getpid()}"
         try:
@@ -137,3 +154,11 @@ class Trace:
         made = cls.write(Path(temporary.name), captured.tables, captured.manifest)
         made._temporary = temporary
         return made
+
+
+def _complete(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables as the contract has them, missing ones empty."""
+    frames = {name: conform(name, frame) for name, frame in tables.items()}
+    for name in SCHEMAS.keys() - frames.keys() - OPTIONAL_TABLES:
+        frames[name] = SCHEMAS[name].to_frame()
+    return frames

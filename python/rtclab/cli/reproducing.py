@@ -1,0 +1,137 @@
+"""``rtclab reproduce``: runs the conditions of papers and writes how ours compare with theirs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from rtclab.cli import tables
+from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
+from rtclab.reproduce import EVERY_PAPER, NAMES, paper
+from rtclab.reproduce.comparison import Comparison
+from rtclab.reproduce.measure import More
+from rtclab.reproduce.pages import write_docs, write_pages
+from rtclab.reproduce.paper import Paper
+from rtclab.reproduce.results import Results, results_path
+from rtclab.reproduce.runner import Condition, Failure, run_conditions, unfinished
+from rtclab.scenario import Scenario, shipped
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for; see the options of ``rtclab reproduce``."""
+
+    papers: Sequence[str]
+    repeats: int | None
+    jobs: int | None
+    out: Path
+    docs: Path | None
+    as_json: bool
+
+
+def reproduce(request: Request) -> int:
+    """Runs, compares, writes; returns the exit status."""
+    names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
+    papers = [paper(name) for name in names]
+    conditions = conditions_of(papers, request.repeats)
+    out = results_path(request.out)
+    try:
+        failures = _run(conditions, out, request.jobs)
+    except KeyboardInterrupt:
+        print("interrupted; finished repeats are kept, the same command goes on", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    results = Results(
+        {condition.name: condition.store(out) for condition in conditions},
+        {condition.name: condition.repeats for condition in conditions},
+    )
+    comparisons = [Comparison(one, results) for one in papers]
+    pages = write_pages(comparisons, out)
+    if request.docs is not None:
+        write_docs(comparisons, request.docs)
+    _tell(request, comparisons, pages)
+    _complain(failures)
+    return EXIT_FAILED if failures else 0
+
+
+def show_papers(*, as_json: bool) -> None:
+    """Name, title, tables and scenarios of each paper."""
+    papers = [paper(name) for name in NAMES]
+    if as_json:
+        tables.print_json(
+            [
+                {"name": one.name, "title": one.title, "source": one.source, "scenarios": one.scenarios}
+                for one in papers
+            ]
+        )
+        return
+    table = tables.new_table("paper", "title", *tables.right("tables", "scenarios"), "source")
+    for one in papers:
+        table.add_row(one.name, one.title, str(len(one.tables)), str(len(one.scenarios)), one.source)
+    tables.print_table(table)
+
+
+def conditions_of(papers: Sequence[Paper], repeats: int | None) -> list[Condition]:
+    """What has to be run for some papers; a scenario that several need is run once."""
+    known = shipped()
+    found: dict[str, Condition] = {}
+    for one in papers:
+        for name in one.scenarios:
+            if name in known:
+                count = repeats or Scenario.load(name).repeats
+                traced = max(one.traced.get(name, 0), found[name].traced if name in found else 0)
+                found[name] = Condition(name, count, min(traced, count), _more(name))
+    return list(found.values())
+
+
+def _more(scenario: str) -> More | None:
+    """What more is measured, by the paper in whose folder the scenario is."""
+    folder = scenario.partition("/")[0]
+    return paper(folder).measure if folder in NAMES else None
+
+
+def _run(conditions: Sequence[Condition], out: Path, jobs: int | None) -> list[Failure]:
+    todo = sum(len(unfinished(condition, out)) for condition in conditions)
+    if not todo:
+        return []
+    with tables.progress("reproducing", todo) as advance:
+
+        def on_finished(count: int) -> None:
+            for _ in range(count):
+                advance()
+
+        return run_conditions(conditions, out, jobs=jobs, on_finished=on_finished)
+
+
+def _tell(request: Request, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
+    if request.as_json:
+        tables.print_json(
+            [one.as_dict() | {"report": str(page)} for one, page in zip(comparisons, pages, strict=True)]
+        )
+        return
+    for one, page in zip(comparisons, pages, strict=True):
+        _show(one)
+        print(f"report: {page}\n")
+    if request.docs is not None:
+        print(f"docs: {request.docs}")
+
+
+def _show(comparison: Comparison) -> None:
+    print(f"{comparison.paper.name}: {comparison.paper.title}")
+    table = tables.new_table("cells", *tables.right("within", "of", "%"))
+    for count in comparison.counts():
+        table.add_row(count.kind, str(count.within), str(count.compared), f"{count.percent:.0f}")
+    tables.print_table(table)
+    trends = tables.new_table("", "trend", "ours")
+    for trend, finding in comparison.trends:
+        trends.add_row("keeps" if finding.keeps else "BREAKS", trend.statement, finding.figures)
+    tables.print_table(trends)
+
+
+def _complain(failures: Sequence[Failure]) -> None:
+    for failure in failures:
+        numbers = ", ".join(map(str, failure.repeats))
+        typer.echo(f"{failure.scenario}, repeats {numbers}: {failure.reason}", err=True)

@@ -1,0 +1,127 @@
+"""A paper with our results in it: every cell with its verdict, every trend with what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan
+
+from rtclab.reproduce.paper import Cell, Finding, Paper, Table, Trend
+from rtclab.reproduce.results import Ours, Results
+from rtclab.reproduce.verdict import Verdict, kind, tolerance, verdict
+
+ORDER = ("rate", "delay", "loss", "other")
+OVERALL = "overall"
+GOAL_PERCENT = 80
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A cell, our side of it, and the verdict."""
+
+    cell: Cell
+    ours: Ours
+    verdict: Verdict
+
+    @property
+    def off_percent(self) -> float | None:
+        """How far our mean is from the printed one, in per cent of that; none where that says nothing."""
+        if not self.cell.mean or isnan(self.ours.mean):
+            return None
+        return 100 * (self.ours.mean - self.cell.mean) / self.cell.mean
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        cell, summary = self.cell, self.ours.summary
+        return {
+            **{key: value for key, value in vars(cell).items() if value not in ("", None)},
+            "tolerance": tolerance(cell),
+            "ours": _null(summary.mean),
+            "ours_within_sd": _null(self.ours.within_sd),
+            "ours_sd_between_repeats": _null(summary.sd),
+            "ours_ci95": _null(summary.ci95),
+            "repeats": summary.repeats,
+            "verdict": str(self.verdict),
+        }
+
+
+@dataclass(frozen=True)
+class Count:
+    """Cells of one kind: how many are within, of how many that can be compared."""
+
+    kind: str
+    within: int
+    compared: int
+
+    @property
+    def percent(self) -> float:
+        """Share within; NaN of none."""
+        return 100 * self.within / self.compared if self.compared else float("nan")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One paper, compared."""
+
+    paper: Paper
+    results: Results
+
+    @cached_property
+    def cells(self) -> dict[Cell, Compared]:
+        """Every cell of every table."""
+        return {cell: self._compare(cell) for cell in self.paper.cells}
+
+    def _compare(self, cell: Cell) -> Compared:
+        ours = self.results.ours(cell.scenario, cell.metric, self.paper.flows(cell.machine))
+        return Compared(cell, ours, verdict(cell, ours.mean))
+
+    @cached_property
+    def trends(self) -> list[tuple[Trend, Finding]]:
+        """Every trend and what became of it."""
+        return [(trend, trend.check(self.results)) for trend in self.paper.trends]
+
+    def of(self, table: Table) -> list[Compared]:
+        """The cells of one table."""
+        return [self.cells[cell] for cell in table.cells]
+
+    def counts(self, machine: str | None = None) -> list[Count]:
+        """How many cells are within, by kind; of one machine's rows only, if given."""
+        chosen = [one for one in self.cells.values() if machine in (None, one.cell.machine)]
+        return [count for name in ORDER if (count := _count(name, chosen)).compared]
+
+    def verdicts(self) -> Counter[Verdict]:
+        """How many cells have each verdict."""
+        return Counter(one.verdict for one in self.cells.values())
+
+    def listed(self, *verdicts: Verdict) -> Iterator[Compared]:
+        """Cells with one of these verdicts, in the order of the paper."""
+        return (one for one in self.cells.values() if one.verdict in verdicts)
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON: what the report says."""
+        return {
+            "paper": self.paper.name,
+            "counts": [vars(count) | {"percent": _null(count.percent)} for count in self.counts()],
+            "verdicts": {str(name): number for name, number in self.verdicts().items()},
+            "trends": [
+                {"statement": trend.statement, "source": trend.source, "how": trend.how,
+                 "keeps": finding.keeps, "figures": finding.figures, "reason": trend.reason}
+                for trend, finding in self.trends
+            ],
+            "cells": [one.as_dict() for one in self.cells.values()],
+        }  # fmt: skip
+
+
+def _count(name: str, cells: Sequence[Compared]) -> Count:
+    compared = [
+        one
+        for one in cells
+        if kind(one.cell) == name and one.verdict not in (Verdict.NOT_EXPLAINED, Verdict.UNUSABLE)
+    ]
+    return Count(name, sum(one.verdict == Verdict.WITHIN for one in compared), len(compared))
+
+
+def _null(value: float) -> float | None:
+    return None if isnan(value) else value

@@ -1,0 +1,110 @@
+"""What is written: one HTML page per paper, and the page of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rtclab.backend import environment
+from rtclab.report.figure import embed
+from rtclab.report.page import page_template
+from rtclab.report.words import machine, number
+from rtclab.reproduce.comparison import OVERALL, Compared, Comparison
+from rtclab.reproduce.layout import grid
+from rtclab.reproduce.paper import Table
+from rtclab.reproduce.verdict import Verdict
+from rtclab.trace.files import write_bytes, write_json
+
+MARKS = {
+    Verdict.WITHIN: "✓",
+    Verdict.OUTSIDE: "✗",
+    Verdict.NOT_EXPLAINED: "○",
+    Verdict.UNUSABLE: "–",
+    Verdict.MISSING: "?",
+}
+
+
+def write_pages(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
+    """Writes ``<paper>.html`` and ``<paper>.json`` into ``out``; returns the pages."""
+    out.mkdir(parents=True, exist_ok=True)
+    pages = []
+    for one in comparisons:
+        page = out / f"{one.paper.name}.html"
+        write_bytes(page, _html(one).encode())
+        write_json(page.with_suffix(".json"), one.as_dict())
+        pages.append(page)
+    return pages
+
+
+def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
+    """Writes the page of the documentation."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = page_template("reproduction.md").render(
+        comparisons=comparisons, grid=grid, marks=MARKS, cell=_markdown_cell, Verdict=Verdict, overall=OVERALL
+    )
+    write_bytes(file, text.encode())
+
+
+def printed(one: Compared) -> str:
+    """What the paper has, with what it is compared with where that is something else."""
+    if one.cell.printed:
+        return one.cell.printed
+    return _with_sd(one.cell.mean, one.cell.sd)
+
+
+def ours(one: Compared) -> str:
+    """Our mean, with the deviation that the papers print."""
+    return _with_sd(one.ours.mean, one.ours.within_sd)
+
+
+def _with_sd(mean: float, sd: float | None) -> str:
+    return number(mean) if sd is None or sd != sd else f"{number(mean)} ± {number(sd, mean)}"
+
+
+def _markdown_cell(one: Compared | None) -> str:
+    if one is None:
+        return ""
+    return f"{number(one.ours.mean)} ({number(one.cell.mean)}) {MARKS[one.verdict]}"
+
+
+def _html(one: Comparison) -> str:
+    paper = one.paper
+    return str(
+        page_template("reproduction.html").render(
+            comparison=one,
+            paper=paper,
+            facts=_facts(one),
+            grid=grid,
+            marks=MARKS,
+            printed=printed,
+            ours=ours,
+            Verdict=Verdict,
+            notes=_notes,
+            drawings=[
+                embed(figure.draw(one.results))
+                for figure in paper.figures
+                if all(one.results.repeats_of(name) for name in figure.scenarios)
+            ],
+        )
+    )
+
+
+def _notes(comparison: Comparison, table: Table) -> list[str]:
+    """Notes on the cells of a table, each once, with the rows that it is about."""
+    rows: dict[str, list[str]] = {}
+    for one in comparison.of(table):
+        if one.cell.note:
+            rows.setdefault(one.cell.note, []).append(one.cell.row)
+    return [f"{', '.join(dict.fromkeys(of))}: {note}" for note, of in rows.items()]
+
+
+def _facts(one: Comparison) -> list[tuple[str, str]]:
+    results = one.results
+    repeats = sorted({results.repeats_of(name) for name in one.paper.scenarios} - {0})
+    known = environment()
+    return [
+        ("Conditions", str(sum(results.repeats_of(name) > 0 for name in one.paper.scenarios))),
+        ("Repeats of each", " or ".join(map(str, repeats))),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in known["versions"].items())),
+        ("Machine", machine(known)),
+    ]

@@ -1,0 +1,97 @@
+"""Means over repeats, as cells and trends ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from math import nan
+from pathlib import Path
+
+import numpy as np
+
+from rtclab.metrics.statistics import Summary, summarise
+from rtclab.reproduce.measure import Value, Values
+from rtclab.reproduce.paper import EVERY_FLOW
+from rtclab.reproduce.store import Store
+from rtclab.trace import Trace
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our side of a cell: mean over repeats with its interval, and the mean of the deviations within runs.
+
+    ``summary.sd`` is the deviation between repeats; ``within_sd`` is what the papers print behind a "±".
+    """
+
+    summary: Summary
+    within_sd: float
+
+    @property
+    def mean(self) -> float:
+        """Mean over the repeats; NaN without one."""
+        return self.summary.mean
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that was measured: per scenario the finished repeats."""
+
+    stores: Mapping[str, Store]
+    repeats: Mapping[str, int]
+    """How many repeats of each scenario count; there may be more from an earlier, longer run."""
+
+    @cached_property
+    def _values(self) -> dict[str, list[Values]]:
+        return {
+            name: [values for repeat, values in sorted(store.read().items()) if repeat < self.repeats[name]]
+            for name, store in self.stores.items()
+        }
+
+    def repeats_of(self, scenario: str) -> int:
+        """How many repeats are finished."""
+        return len(self._values.get(scenario, []))
+
+    def ours(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Ours:
+        """A metric over all repeats; several flows count alike."""
+        per_repeat = [_selected(values, metric, flows) for values in self._values.get(scenario, [])]
+        means = [_mean(value for value, _ in chosen) for chosen in per_repeat]
+        deviations = [_mean(sd for _, sd in chosen) for chosen in per_repeat]
+        return Ours(summarise(means), _mean(None if np.isnan(sd) else sd for sd in deviations))
+
+    def mean(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> float:
+        """Mean of a metric over flows and repeats; NaN if nothing was measured."""
+        return self.ours(scenario, metric, flows).mean
+
+    def per_repeat(self, scenario: str, metric: str, flow: str) -> list[Value]:
+        """Value and deviation of each repeat."""
+        nothing: Value = (None, None)
+        return [values.get(metric, {}).get(flow, nothing) for values in self._values.get(scenario, [])]
+
+    def traces(self, scenario: str, repeats: int = 1) -> list[Trace]:
+        """The whole traces of the first repeats, for figures."""
+        return self.stores[scenario].traces(min(repeats, self.repeats[scenario]))
+
+    def flows(self, scenario: str) -> list[str]:
+        """The flows of a scenario that are measured."""
+        values = self._values.get(scenario)
+        return list(values[0]["rate_kbps"]) if values else []
+
+
+def _selected(values: Values, metric: str, flows: str) -> list[Value]:
+    return [
+        value
+        for flow, value in values.get(metric, {}).items()
+        if fnmatchcase(flow, flows) or (flow == "" and flows == EVERY_FLOW)
+    ]
+
+
+def _mean(values: object) -> float:
+    known = [value for value in values if value is not None]  # type: ignore[attr-defined]
+    return float(np.mean(known)) if known else nan
+
+
+def results_path(out: Path) -> Path:
+    """Where finished repeats are kept below a directory of runs."""
+    return out / "reproduce"

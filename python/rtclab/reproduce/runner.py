@@ -1,0 +1,183 @@
+"""Runs what is not finished yet: all repeats of all scenarios, on all cores, in batches."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rtclab.errors import RtclabError
+from rtclab.reproduce.measure import More, Values, measure
+from rtclab.reproduce.store import Store, fingerprint
+from rtclab.scenario import Scenario
+
+BATCH = 3
+"""Repeats that a process does before it reports: few enough that little is lost when it is stopped."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One scenario, how often it is run, how many whole traces are kept, and what more is measured."""
+
+    name: str
+    repeats: int
+    traced: int = 0
+    more: More | None = None
+    scenario: Scenario | None = None
+    """The scenario itself, where it is not one that comes with rtclab."""
+
+    def load(self) -> Scenario:
+        """The scenario; nothing but sums per second is recorded of it."""
+        return self.scenario or Scenario.load(self.name, {"record": "seconds"})
+
+    def store(self, out: Path) -> Store:
+        """Where its finished repeats are."""
+        code = [Path(self.more.__code__.co_filename)] if self.more else []
+        return Store(out, self.name, fingerprint(self.load(), *code))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A batch that came to nothing: which repeats of which scenario, and why."""
+
+    scenario: str
+    repeats: Sequence[int]
+    reason: str
+
+
+def run_conditions(
+    conditions: Sequence[Condition],
+    out: Path,
+    *,
+    jobs: int | None = None,
+    on_finished: Callable[[int], None] = lambda repeats: None,
+) -> list[Failure]:
+    """Runs every repeat that is not finished; returns what failed.
+
+    Args:
+        out: directory of finished repeats; those that are there already are not run again.
+        jobs: processes; as many as cores if not given, and none at all (everything here) for 0.
+        on_finished: called with the number of repeats after each batch.
+
+    Raises:
+        KeyboardInterrupt: by Ctrl-C; batches that had begun are kept.
+    """
+    batches = [batch for condition in conditions for batch in _batches(condition, out)]
+    if jobs == 0:
+        futures = _one_after_another(batches)
+        return _collect(futures, on_finished)
+    with _pool(min(jobs or len(os.sched_getaffinity(0)), max(len(batches), 1))) as pool:
+        return _collect(_in_parallel(pool, batches), on_finished)
+
+
+def unfinished(condition: Condition, out: Path) -> list[int]:
+    """The repeats that are still to be run."""
+    store = condition.store(out)
+    finished = store.read()
+    return [
+        repeat
+        for repeat in range(condition.repeats)
+        if repeat not in finished
+        or (repeat < condition.traced and not (store.trace_path(repeat) / "manifest.json").is_file())
+    ]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    condition: Condition
+    store: Store
+    repeats: list[int]
+
+
+def _batches(condition: Condition, out: Path) -> Iterator[_Batch]:
+    todo, store = unfinished(condition, out), condition.store(out)
+    for begin in range(0, len(todo), BATCH):
+        yield _Batch(condition, store, todo[begin : begin + BATCH])
+
+
+def _run(batch: _Batch) -> list[tuple[int, Values]]:
+    """Simulates and measures; runs in a process of its own."""
+    from rtclab.backend.sim import SimBackend
+
+    scenario, backend = batch.condition.load(), SimBackend()
+    backend.check(scenario)
+    done = []
+    for repeat in batch.repeats:
+        trace = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
+        if repeat < batch.condition.traced:
+            trace.save(batch.store.trace_path(repeat))
+        done.append((repeat, measure(trace, batch.condition.more)))
+    return done
+
+
+Results = Iterator[tuple[_Batch, Future[list[tuple[int, Values]]]]]
+
+
+def _collect(results: Results, on_finished: Callable[[int], None]) -> list[Failure]:
+    failures = []
+    for batch, future in results:
+        error = future.exception()
+        if error is None:
+            batch.store.add(future.result())
+            on_finished(len(batch.repeats))
+        elif isinstance(error, KeyboardInterrupt | BrokenProcessPool):
+            raise error
+        else:
+            reason = str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
+            failures.append(Failure(batch.condition.name, batch.repeats, reason))
+    return failures
+
+
+def _one_after_another(batches: Sequence[_Batch]) -> Results:
+    for batch in batches:
+        future: Future[list[tuple[int, Values]]] = Future()
+        try:
+            future.set_result(_run(batch))
+        except Exception as error:
+            future.set_exception(error)
+        yield batch, future
+
+
+def _in_parallel(pool: ProcessPoolExecutor, batches: Sequence[_Batch]) -> Results:
+    futures = {pool.submit(_run, batch): batch for batch in batches}
+    waiting = set(futures)
+    try:
+        for future in as_completed(futures):
+            waiting.discard(future)
+            yield futures[future], future
+    except KeyboardInterrupt:
+        for future in waiting:
+            future.cancel()
+        # What is being simulated right now is soon done: keep it.
+        for future in as_completed([future for future in waiting if not future.cancelled()]):
+            if future.exception() is None:
+                futures[future].store.add(future.result())
+        raise
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    # Fresh processes, because a fork of one with running threads may hang; one thread each.
+    before = os.environ.get("POLARS_MAX_THREADS")
+    os.environ["POLARS_MAX_THREADS"] = "1"
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        if before is None:
+            del os.environ["POLARS_MAX_THREADS"]
+        else:
+            os.environ["POLARS_MAX_THREADS"] = before
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches every process of a terminal; the one that started these decides what it means."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,87 @@
+"""Finished repeats on disk: one file of JSON lines per scenario, and whole traces where figures need them.
+
+A line is written when its repeat is finished and never changed, so whatever ends the program leaves all
+finished repeats. Lines of another fingerprint (scenario, version or code changed) are forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import rtclab
+from rtclab import _native
+from rtclab.reproduce.measure import Values
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace
+
+PACKAGE = Path(rtclab.__file__).parent
+
+
+@dataclass(frozen=True)
+class Store:
+    """What is known of one scenario below the directory ``out``."""
+
+    out: Path
+    scenario: str
+    fingerprint: str
+
+    @property
+    def file(self) -> Path:
+        """The lines of finished repeats."""
+        return self.out / "repeats" / f"{self.scenario}.jsonl"
+
+    def trace_path(self, repeat: int) -> Path:
+        """Where the whole trace of a repeat is, if it was kept."""
+        return self.out / "traces" / self.scenario / self.fingerprint / f"repeat-{repeat}"
+
+    def read(self) -> dict[int, Values]:
+        """The finished repeats by number; a line that was cut off while it was written does not count."""
+        if not self.file.is_file():
+            return {}
+        finished = {}
+        for line in self.file.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if entry["fingerprint"] == self.fingerprint:
+                finished[int(entry["repeat"])] = entry["values"]
+        return finished
+
+    def add(self, finished: Iterable[tuple[int, Values]]) -> None:
+        """Notes finished repeats."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a", encoding="utf-8") as file:
+            for repeat, values in finished:
+                entry = {"fingerprint": self.fingerprint, "repeat": repeat, "values": values}
+                # The line before may have been cut off.
+                file.write("\n" + json.dumps(entry, separators=(",", ":")))
+
+    def traces(self, repeats: int) -> list[Trace]:
+        """The whole traces of the first repeats."""
+        return [Trace(self.trace_path(repeat)) for repeat in range(repeats)]
+
+
+def fingerprint(scenario: Scenario, *code: Path) -> str:
+    """Changes whenever a repeat of the scenario may come out differently, or is measured differently.
+
+    ``code`` are further files that take part in measuring.
+    """
+    digest = hashlib.sha256(_code_digest(code).encode())
+    digest.update(scenario.model_dump_json(exclude={"title", "source", "repeats"}).encode())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _code_digest(more: tuple[Path, ...]) -> str:
+    native = Path(str(_native.__file__))
+    own = sorted(path for part in ("metrics", "trace") for path in (PACKAGE / part).rglob("*.py"))
+    digest = hashlib.sha256(rtclab.__version__.encode())
+    for path in (native, *own, PACKAGE / "reproduce" / "measure.py", *more):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,59 @@
+"""How far our number may be from the printed one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from math import isnan
+
+from rtclab.reproduce.paper import UNUSABLE, Cell
+
+RELATIVE = 0.20
+"""Rates and delays: one published standard deviation or this share of the printed number."""
+RELATIVE_LOSS, LOSS_POINTS = 0.30, 1.0
+"""Losses: percentage points, or this share of the printed number."""
+
+KINDS = {
+    "rate_kbps": "rate",
+    "rtt_ms": "delay",
+    "owd_ms": "delay",
+    "packet_loss_pct": "loss",
+    "residual_loss_pct": "loss",
+}
+OTHER = "other"
+
+
+class Verdict(StrEnum):
+    """What a comparison comes to; ``MISSING``: nothing was measured where something should have been."""
+
+    WITHIN = "within"
+    OUTSIDE = "outside"
+    NOT_EXPLAINED = "not explained"
+    UNUSABLE = "unusable"
+    MISSING = "missing"
+
+
+def kind(cell: Cell) -> str:
+    """What is counted together: rate, delay, loss, or other (frame rate, width, set-up time)."""
+    return KINDS.get(cell.metric, OTHER)
+
+
+def tolerance(cell: Cell) -> float:
+    """Half the width of what counts as within, in the unit of the cell.
+
+    Losses have the larger of 1 percentage point and 30 %, everything else the larger of one published
+    standard deviation and 20 %.
+    """
+    if kind(cell) == "loss":
+        return max(LOSS_POINTS, RELATIVE_LOSS * abs(cell.mean))
+    return max(cell.sd or 0.0, RELATIVE * abs(cell.mean))
+
+
+def verdict(cell: Cell, ours: float) -> Verdict:
+    """Compares our mean with a cell; a cell that cannot be compared is never within."""
+    if cell.status == UNUSABLE:
+        return Verdict.UNUSABLE
+    if cell.status:
+        return Verdict.NOT_EXPLAINED
+    if isnan(ours):
+        return Verdict.MISSING
+    return Verdict.WITHIN if abs(ours - cell.mean) <= tolerance(cell) else Verdict.OUTSIDE

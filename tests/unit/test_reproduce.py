@@ -1,0 +1,226 @@
+"""Published numbers against ours: the rule, what is run again and what is not, and what a report says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import nan
+from pathlib import Path
+
+import pytest
+
+from rtclab.errors import BadInput
+from rtclab.reproduce import NAMES, paper
+from rtclab.reproduce.comparison import Comparison
+from rtclab.reproduce.layout import grid
+from rtclab.reproduce.pages import write_docs, write_pages
+from rtclab.reproduce.paper import UNUSABLE, Cell, Finding, Paper, Table, Trend
+from rtclab.reproduce.results import Results
+from rtclab.reproduce.runner import Condition, run_conditions, unfinished
+from rtclab.reproduce.store import Store
+from rtclab.reproduce.verdict import Verdict, verdict
+from rtclab.scenario import Scenario, shipped
+
+CELL = Cell("I", "50 ms", "overall", "Rate (kbit/s)", "my/call", "rate_kbps", 1000.0, None, "", "", "")
+
+
+@pytest.mark.parametrize(
+    ("cell", "ours", "expected"),
+    [
+        # Without a deviation 20 %: 800 to 1200.
+        (CELL, 1200.0, Verdict.WITHIN),
+        (CELL, 800.0, Verdict.WITHIN),
+        (CELL, 1201.0, Verdict.OUTSIDE),
+        (CELL, 799.0, Verdict.OUTSIDE),
+        # The larger of deviation and 20 %.
+        (replace(CELL, sd=300.0), 701.0, Verdict.WITHIN),
+        (replace(CELL, sd=300.0), 1301.0, Verdict.OUTSIDE),
+        (replace(CELL, sd=10.0), 1199.0, Verdict.WITHIN),
+        (replace(CELL, metric="owd_ms", mean=5.0, sd=1.5), 6.5, Verdict.WITHIN),
+        (replace(CELL, metric="owd_ms", mean=5.0, sd=1.5), 6.6, Verdict.OUTSIDE),
+        # Losses: 1 percentage point, or 30 % where that is more; a deviation does not count.
+        (replace(CELL, metric="packet_loss_pct", mean=0.0), 1.0, Verdict.WITHIN),
+        (replace(CELL, metric="packet_loss_pct", mean=0.0), 1.01, Verdict.OUTSIDE),
+        (replace(CELL, metric="packet_loss_pct", mean=20.0, sd=19.0), 26.0, Verdict.WITHIN),
+        (replace(CELL, metric="packet_loss_pct", mean=20.0, sd=19.0), 13.9, Verdict.OUTSIDE),
+        (CELL, nan, Verdict.MISSING),
+        (replace(CELL, status=UNUSABLE), 1000.0, Verdict.UNUSABLE),
+        (replace(CELL, status="host"), 1000.0, Verdict.NOT_EXPLAINED),
+    ],
+)
+def test_a_cell_is_within_the_larger_of_two_tolerances(cell: Cell, ours: float, expected: Verdict) -> None:
+    assert verdict(cell, ours) == expected
+
+
+@pytest.fixture
+def call() -> Scenario:
+    text = {
+        "name": "my-call",
+        "duration": "5 s",
+        "record": "seconds",
+        "participants": {"alice": {}, "bob": {}},
+        "video": {},
+    }
+    return Scenario.read(text, "my-call.toml")
+
+
+def test_finished_repeats_are_not_run_again_and_more_are_added(tmp_path: Path, call: Scenario) -> None:
+    counted: list[int] = []
+    for repeats in (2, 2, 5):
+        failures = run_conditions(
+            [Condition("my/call", repeats, scenario=call)], tmp_path, jobs=0, on_finished=counted.append
+        )
+        assert not failures
+    assert sum(counted) == 5
+
+
+def test_what_an_interruption_leaves_is_gone_on_with(tmp_path: Path, call: Scenario) -> None:
+    condition = Condition("my/call", 7, scenario=call)
+
+    def stop(count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_conditions([condition], tmp_path, jobs=0, on_finished=stop)
+    assert unfinished(condition, tmp_path) == [3, 4, 5, 6]  # batches of three
+    run_conditions([condition], tmp_path, jobs=0)
+    assert unfinished(condition, tmp_path) == []
+
+
+def test_a_line_that_was_cut_off_is_run_again_and_the_next_one_is_read(
+    tmp_path: Path, call: Scenario
+) -> None:
+    condition = Condition("my/call", 3, scenario=call)
+    store = condition.store(tmp_path)
+    run_conditions([condition], tmp_path, jobs=0)
+    store.file.write_text(store.file.read_text()[:-20])
+    assert unfinished(condition, tmp_path) == [2]
+    run_conditions([condition], tmp_path, jobs=0)
+    assert sorted(store.read()) == [0, 1, 2]
+
+
+def test_a_changed_scenario_is_run_again_a_changed_title_is_not(tmp_path: Path, call: Scenario) -> None:
+    condition = Condition("my/call", 1, scenario=call)
+    run_conditions([condition], tmp_path, jobs=0)
+    titled = call.model_copy(update={"title": "Another", "repeats": 9})
+    assert unfinished(replace(condition, scenario=titled), tmp_path) == []
+    assert unfinished(replace(condition, scenario=call.model_copy(update={"seed": 2})), tmp_path) == [0]
+
+
+def test_processes_come_to_the_same_values_as_one_after_another(tmp_path: Path, call: Scenario) -> None:
+    condition = Condition("my/call", 4, scenario=call)
+    run_conditions([condition], tmp_path / "a", jobs=0)
+    run_conditions([condition], tmp_path / "b", jobs=2)
+    assert condition.store(tmp_path / "a").read() == condition.store(tmp_path / "b").read()
+
+
+def test_a_scenario_that_cannot_be_run_does_not_stop_the_others(tmp_path: Path, call: Scenario) -> None:
+    unknown = call.model_copy(
+        update={"congestion_control": call.congestion_control.model_copy(update={"name": "none-such"})}
+    )
+    conditions = [Condition("my/bad", 1, scenario=unknown), Condition("my/call", 1, scenario=call)]
+    (failure,) = run_conditions(conditions, tmp_path, jobs=0)
+    assert failure.scenario == "my/bad"
+    assert "no `none-such`" in failure.reason
+    assert unfinished(conditions[1], tmp_path) == []
+
+
+def values(rate_a: float, rate_b: float) -> dict[str, dict[str, tuple[float | None, float | None]]]:
+    return {"rate_kbps": {"alice->bob": (rate_a, 10.0), "bob->alice": (rate_b, 30.0)}}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    store = Store(tmp_path, "my/call", "f")
+    store.add([(0, values(900, 1100)), (1, values(1000, 1200)), (2, values(9, 9))])
+    return Results({"my/call": store}, {"my/call": 2})
+
+
+def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(results: Results) -> None:
+    ours = results.ours("my/call", "rate_kbps")
+    # (900 + 1100) / 2 = 1000 and 1100; the third repeat is beyond those that count.
+    assert (ours.mean, ours.summary.repeats, ours.within_sd) == (1050, 2, 20)
+    assert results.mean("my/call", "rate_kbps", "alice->*") == 950
+
+
+PAPER = Paper(
+    name="my",
+    title="A paper",
+    source="Somebody, 2013",
+    tables=[
+        Table(
+            "I",
+            "Latency",
+            [
+                CELL,
+                replace(CELL, row="100 ms", mean=500.0, note="digits transposed", printed="50"),
+                replace(CELL, row="mesh", mean=300.0, status="host"),
+            ],
+        )
+    ],
+    trends=[
+        Trend("Falls", "IV", "below", lambda results: Finding(False, "1, 2"), reason="the queue is longer"),
+        Trend("Rises", "V", "above", lambda results: Finding(True, "1, 2")),
+    ],
+    reasons={"host": "one processor for everything"},
+)
+
+
+def test_cells_that_are_not_explained_count_apart(results: Results) -> None:
+    (count,) = Comparison(PAPER, results).counts()
+    assert (count.kind, count.within, count.compared) == ("rate", 1, 2)
+
+
+def test_a_page_has_printed_and_own_numbers_verdicts_corrections_and_reasons(
+    tmp_path: Path, results: Results
+) -> None:
+    (page,) = write_pages([Comparison(PAPER, results)], tmp_path)
+    text = page.read_text()
+    for expected in (
+        "1050 ± 20",
+        "printed 50<",
+        "✗",
+        "digits transposed",
+        "one processor for everything",
+        "the queue is longer",
+        "1 of 2 trends",
+    ):
+        assert expected in text, expected
+    assert "http" not in text.replace("http://www.w3.org", "")
+    answer = json.loads(page.with_suffix(".json").read_text())
+    assert [cell["verdict"] for cell in answer["cells"]] == ["within", "outside", "not explained"]
+
+
+def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Results) -> None:
+    write_docs([Comparison(PAPER, results)], tmp_path / "reproduction.md")
+    text = (tmp_path / "reproduction.md").read_text()
+    assert "| 50 ms | 1050 (1000) ✓ |" in text
+    assert "| 100 ms | 1050 (500) ✗ |" in text
+    assert "one processor for everything (1 cells of table I)" in text
+    assert "\n\n\n" not in text
+
+
+def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
+    cells = [replace(CELL, machine=machine) for machine in "AB"]
+    table = Table("VI", "Mesh", cells, transposed=True)
+    comparison = Comparison(replace(PAPER, tables=[table]), results)
+    made = grid(table, comparison.of(table))
+    assert made.columns == ["Peer A", "Peer B"]
+    assert [row for row, _ in made.rows] == ["Rate (kbit/s)"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_status_has_its_reason(name: str) -> None:
+    one = paper(name)
+    assert {cell.status for cell in one.cells} <= {"", UNUSABLE, *one.reasons}
+
+
+def test_an_unknown_paper_is_named_with_the_nearest() -> None:
+    with pytest.raises(BadInput, match="did you mean `singh2013`"):
+        paper("singh2014")
+
+
+def test_scenarios_of_finished_papers_are_shipped() -> None:
+    known = shipped()
+    missing = [name for name in paper("singh2013").scenarios if name not in known]
+    assert all(name.startswith(("singh2013/tcp", "singh2013/calls", "singh2013/m")) for name in missing)
