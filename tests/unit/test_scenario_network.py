@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenario_text import error, scenario
+from scenario_text import TWO_PEOPLE, error, scenario
 
 from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
 
@@ -43,6 +43,7 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_no
     network: Any = Scenario.load("first-call").network()
     access = {
         "capacity": {"kind": "constant", "bps": 1_000_000},
+        "wifi": None,
         "queue": {"kind": "time", "limit": 300_000_000},
         "delay": {"kind": "constant", "ns": 25_000_000},
         "jitter": None,
@@ -53,6 +54,7 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_no
     }
     ideal = {
         "capacity": None,
+        "wifi": None,
         "queue": None,
         "delay": {"kind": "constant", "ns": 0},
         "jitter": None,
@@ -109,6 +111,7 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
     assert loaded.link.up.native("up") == {
         "name": "up",
         "capacity": {"kind": "steps", "steps": [[0, 1_000_000], [40 * 10**9, 2_500_000]]},
+        "wifi": None,
         "queue": {"kind": "packets", "limit": 20},
         "delay": {"kind": "steps", "steps": [[0, 10**6], [2 * 10**9, 3 * 10**6]]},
         "jitter": {"sd_ns": 5 * 10**6, "reorder": False},
@@ -125,6 +128,7 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
             "period": 10**7,
             "bytes": 1500,
         },
+        "wifi": None,
         "queue": {"kind": "bytes", "limit": 30_000},
         "delay": {
             "kind": "ramp",
@@ -285,3 +289,25 @@ def test_a_path_like_dummynets_loses_before_its_queue_and_lives_in_ticks(tmp_pat
     pipe: Any = scenario(tmp_path, text).network()
     described = next(path for path in pipe["paths"] if path["name"] == "pipe")
     assert (described["loss_position"], described["tick_ns"]) == ("queue", 1_000_000)
+
+
+def test_a_wifi_hop_has_a_named_fading_or_its_own_and_a_retry_limit(tmp_path: Path) -> None:
+    text = """
+        [link.both]
+        queue = "100 packets"
+        wifi = { fading = "far", retry_limit = 15 }
+        [participants.bob.link.both.wifi.fading]
+        good = { rate = "6 Mbit/s", error = 0.5 }
+        """
+    loaded = scenario(tmp_path, text, base=TWO_PEOPLE.replace("[participants.bob]", ""))
+    far: Any = loaded.link_of("alice").both.native("alice.both")["wifi"]  # type: ignore[union-attr]
+    assert far["attempts"] == 15
+    assert far["fade"] == {"bps": 6_000_000, "error": 0.8}
+    own: Any = loaded.link_of("bob").both.native("bob.both")["wifi"]  # type: ignore[union-attr]
+    assert own["good"] == own["fade"] == {"bps": 6_000_000, "error": 0.5}
+    assert own["mean_fade_ns"] == 0
+    changed = scenario(
+        tmp_path, text, "link.both.wifi.retry_limit=1", base=TWO_PEOPLE.replace("[participants.bob]", "")
+    )
+    one: Any = changed.link_of("alice").both.native("alice.both")["wifi"]  # type: ignore[union-attr]
+    assert one["attempts"] == 1

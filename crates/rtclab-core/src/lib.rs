@@ -12,4 +12,5 @@ pub mod path;
 pub mod record;
 pub mod rtp;
 pub mod sim;
+mod timeouts;
 pub mod units;

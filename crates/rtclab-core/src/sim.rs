@@ -1,13 +1,12 @@
 //! The event loop in virtual time.
 
 use crate::cc::{ConfigError, CongestionControlConfig};
-use crate::endpoint::{
-    Arrival, AudioConfig, Peer, PeerConfig, Port, Ssrcs, Wire, signalling_source, signalling_target,
-};
+use crate::endpoint::{Arrival, AudioConfig, Peer, PeerConfig, Port, Socket, Ssrcs, Wire};
 use crate::media::encoder::VideoConfig;
 use crate::media::host::{Host, HostConfig};
 use crate::network::{Network, NetworkConfig, NetworkError, NodeId, derive_seed};
 use crate::record::{Detail, FlowId, Recorder, Table};
+use crate::timeouts::Timeouts;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -50,6 +49,28 @@ pub struct ConnectionConfig {
     pub start_ns: Time,
     /// When it ends.
     pub end_ns: Time,
+    /// A TURN relay that media pass; directly without one.
+    #[serde(default)]
+    pub relay: Option<String>,
+    /// Names of the flows from `a` to `b` and back; `a->b` and `b->a` if left out.
+    #[serde(default)]
+    pub flows: Option<[String; 2]>,
+    /// Whether `b` sends no media.
+    #[serde(default)]
+    pub one_way: bool,
+    /// The connection before this one that brought the media which `a` forwards; its own without.
+    #[serde(default)]
+    pub forwards: Option<usize>,
+    /// Whether the forwarder passes RTCP on as well, instead of making its own.
+    #[serde(default)]
+    pub switching: bool,
+}
+
+impl ConnectionConfig {
+    fn flow_names(&self) -> [String; 2] {
+        let names = || [format!("{}->{}", self.a, self.b), format!("{}->{}", self.b, self.a)];
+        self.flows.clone().unwrap_or_else(names)
+    }
 }
 
 /// A run.
@@ -114,18 +135,13 @@ pub fn simulate(config: &SimConfig) -> Result<SimResult, SimError> {
 struct Simulation {
     wire: Wire,
     peers: Vec<Peer>,
-    timeouts: Vec<Time>,
-    /// Peer by `node * nodes + remote node`, plus one; 0 for none.
-    peer_of: Vec<u16>,
-    nodes: usize,
-    core: NodeId,
+    timeouts: Timeouts,
 }
 
 impl Simulation {
     fn new(config: &SimConfig) -> Result<Self, SimError> {
         let network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
             .map_err(SimError::Network)?;
-        let nodes = network.nodes().len();
         let node = |name: &str| {
             let index = network.nodes().iter().position(|n| n == name);
             index.map(|i| NodeId(i as u16)).ok_or_else(|| {
@@ -136,27 +152,33 @@ impl Simulation {
             })
         };
         let core = node(CORE)?;
-        let mut flows = Vec::new();
-        for connection in &config.connections {
-            flows.push(format!("{}->{}", connection.a, connection.b));
-            flows.push(format!("{}->{}", connection.b, connection.a));
-        }
+        let flows: Vec<String> =
+            config.connections.iter().flat_map(ConnectionConfig::flow_names).collect();
         let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
         let mut recorder = Recorder::new(config.record, &flows, &paths);
         let mut peers = Vec::new();
-        let mut peer_of = vec![0; nodes * nodes];
         for (i, connection) in config.connections.iter().enumerate() {
+            let relay = connection.relay.as_deref().map(node).transpose()?;
             let ports = [(0, &connection.a, &connection.b), (1, &connection.b, &connection.a)];
             for (side, from, to) in ports {
                 let index = 2 * i + side;
-                let port = Port { from: node(from)?, to: node(to)?, flow: FlowId(index as u16) };
-                let back = Port { from: port.to, to: port.from, flow: FlowId((index ^ 1) as u16) };
+                let (here, there) = (node(from)?, node(to)?);
+                // The peer at `index` sends on the flow of that number, and listens at that socket.
+                let port = |from: NodeId, to: NodeId, index: usize| Port {
+                    from,
+                    to,
+                    socket: Socket((index ^ 1) as u16),
+                    flow: FlowId(index as u16),
+                    relay,
+                };
+                let (port, back) = (port(here, there, index), port(there, here, index ^ 1));
                 let local = participant(config, from)?;
                 let remote = participant(config, to)?;
+                let sends = side == 0 || !connection.one_way;
                 let seed = |index: usize| derive_seed(config.seed, 1 + index as u64);
                 let peer = PeerConfig {
-                    video: local.video,
-                    audio: local.audio,
+                    video: local.video.filter(|_| sends),
+                    audio: local.audio.filter(|_| sends),
                     congestion_control: local.congestion_control.clone(),
                     remote_congestion_control: remote.congestion_control.clone(),
                     participant: recorder.text(from),
@@ -170,8 +192,6 @@ impl Simulation {
                 let peer = Peer::new(peer, port, back, ssrcs, seed(index ^ 1))
                     .map_err(SimError::CongestionControl)?;
                 peers.push(peer);
-                peer_of[usize::from(port.from.0) * nodes + usize::from(port.to.0)] =
-                    index as u16 + 1;
             }
         }
         let mut hosts = Vec::new();
@@ -182,8 +202,8 @@ impl Simulation {
         }
         let mut wire = Wire::new(network, recorder);
         wire.hosts = hosts;
-        let timeouts = peers.iter().map(|peer| peer.poll_timeout().unwrap_or(Time::MAX)).collect();
-        Ok(Simulation { wire, peers, timeouts, peer_of, nodes, core })
+        let timeouts = Timeouts::new(peers.iter().map(Peer::poll_timeout));
+        Ok(Simulation { wire, peers, timeouts })
     }
 
     fn run(&mut self, duration: Time) {
@@ -191,7 +211,7 @@ impl Simulation {
         let mut last = Time::ZERO;
         loop {
             let wire = self.wire.poll_timeout().unwrap_or(Time::MAX);
-            let (peer, timeout) = earliest(&self.timeouts);
+            let (peer, timeout) = self.timeouts.earliest();
             let next = wire.min(timeout).min(next_stats);
             // Something handed over just now may have been due before.
             let now = next.max(last);
@@ -216,36 +236,16 @@ impl Simulation {
     }
 
     fn deliver(&mut self, arrival: Arrival) {
-        let Arrival { at, from, to, bytes, size } = arrival;
-        if to == self.core {
-            if let (Some(source), Some(target)) =
-                (signalling_source(&bytes), signalling_target(&bytes))
-                && source == from
-            {
-                self.wire.send_signalling(at, self.core, target, bytes, size);
-            }
-            return;
-        }
-        let remote = if from == self.core { signalling_source(&bytes) } else { Some(from) };
-        let peer = remote.and_then(|remote| {
-            let slot = usize::from(to.0) * self.nodes + usize::from(remote.0);
-            usize::from(*self.peer_of.get(slot)?).checked_sub(1)
-        });
-        if let Some(peer) = peer {
-            self.peers[peer].handle_datagram(at, &bytes, size, &mut self.wire);
-            self.update_timeout(peer);
-        }
+        let Arrival { at, socket: Socket(peer), bytes, size } = arrival;
+        let peer = usize::from(peer);
+        self.peers[peer].handle_datagram(at, &bytes, size, &mut self.wire);
+        self.update_timeout(peer);
         self.wire.recycle(bytes);
     }
 
     fn update_timeout(&mut self, peer: usize) {
-        self.timeouts[peer] = self.peers[peer].poll_timeout().unwrap_or(Time::MAX);
+        self.timeouts.set(peer, self.peers[peer].poll_timeout());
     }
-}
-
-fn earliest(timeouts: &[Time]) -> (usize, Time) {
-    let found = timeouts.iter().copied().enumerate().min_by_key(|(_, at)| *at);
-    found.unwrap_or((0, Time::MAX))
 }
 
 fn participant<'a>(config: &'a SimConfig, name: &str) -> Result<&'a ParticipantConfig, SimError> {

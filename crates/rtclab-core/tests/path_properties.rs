@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rtclab_core::path::{
     Capacity, Clock, Delay, Departure, Jitter, Loss, LossPosition, Packet, Path, PathConfig,
-    QueueLimit,
+    QueueLimit, Radio, Wifi,
 };
 use rtclab_core::units::{Bitrate, Bytes, Time};
 
@@ -49,6 +49,25 @@ fn queue() -> impl Strategy<Value = Option<QueueLimit>> {
     ]
 }
 
+fn wifi() -> impl Strategy<Value = Option<Wifi>> {
+    let radio = || {
+        (1u64..54, 0.0..=1.0f64)
+            .prop_map(|(mbps, error)| Radio { bps: Bitrate::from_mbps(mbps), error })
+    };
+    prop::option::weighted(
+        0.3,
+        (1u8..20, radio(), radio(), 0u64..500, 0u64..500).prop_map(
+            |(attempts, good, fade, mean_good, mean_fade)| Wifi {
+                attempts,
+                good,
+                fade,
+                mean_good_ns: Time::from_millis(mean_good),
+                mean_fade_ns: Time::from_millis(mean_fade),
+            },
+        ),
+    )
+}
+
 fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
     let jitter = prop::option::of(
         (0u64..20).prop_map(move |ms| Jitter { sd_ns: Time::from_millis(ms), reorder }),
@@ -72,10 +91,11 @@ fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
         let with = |(wander, ms)| Clock { wander, correlation_ns: Time::from_millis(ms) };
         clock.map(with)
     });
-    (capacity(), queue(), delays, jitter, loss, position, tick, clock).prop_map(
-        |(capacity, queue, delay, jitter, loss, loss_position, tick_ns, clock)| PathConfig {
+    (capacity(), wifi(), queue(), delays, jitter, loss, position, tick, clock).prop_map(
+        |(capacity, wifi, queue, delay, jitter, loss, loss_position, tick_ns, clock)| PathConfig {
             name: "path".into(),
             capacity,
+            wifi,
             queue,
             delay,
             jitter,
@@ -192,7 +212,7 @@ proptest! {
         config in config(true), tick_us in 100u64..10_000, arrivals in arrivals()
     ) {
         let tick = Time::from_micros(tick_us);
-        let out = run(PathConfig { tick_ns: Some(tick), ..config }, &arrivals);
+        let out = run(PathConfig { tick_ns: Some(tick), wifi: None, ..config }, &arrivals);
         for (at, id, ..) in out.into_iter().filter(|o| o.3) {
             prop_assert!(at.0 % tick.0 == 0 || at == arrivals[id].0, "{at}");
         }

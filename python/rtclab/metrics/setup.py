@@ -64,7 +64,9 @@ def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
 
 def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
     """When the event first happened at the flow's receiver; ``joined``: when the later of both ends did."""
-    sender, _, receiver = flow.partition("->")
+    about = trace.manifest["flows"].get(flow, {})
+    first, _, last = flow.partition("->")
+    sender, receiver = about.get("sender", first), about.get("receiver", last)
     rows = trace.table("events").filter(
         (pl.col("event") == event) & (pl.col("flow").is_null() | (pl.col("flow") == flow))
     )

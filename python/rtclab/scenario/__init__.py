@@ -12,9 +12,11 @@ from rtclab.scenario.model import (
     Scenario,
     Video,
 )
-from rtclab.scenario.network import CORE, Flow
+from rtclab.scenario.network import CORE
 from rtclab.scenario.path import PathSpec
+from rtclab.scenario.topology import Flow
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio
+from rtclab.scenario.wifi import Fading, Radio, Wifi
 
 __all__ = [
     "CORE",
@@ -24,6 +26,7 @@ __all__ = [
     "Call",
     "CongestionControl",
     "Duration",
+    "Fading",
     "Flow",
     "Host",
     "Link",
@@ -32,8 +35,10 @@ __all__ = [
     "PixelRate",
     "Probability",
     "QueueLimit",
+    "Radio",
     "Ratio",
     "Scenario",
     "Video",
+    "Wifi",
     "shipped",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -12,6 +13,7 @@ from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario import network as networks
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import SchemaWithUnits, Table, closest
+from rtclab.scenario.topology import Flow
 from rtclab.scenario.units import Bitrate, Duration, PixelRate
 
 if TYPE_CHECKING:
@@ -115,14 +117,57 @@ class Participant(Table):
     host: Host | None = None
 
 
-class Call(Table):
-    """Who talks with whom: ``p2p`` joins each pair directly, media in both directions.
+class Server(Table):
+    """A machine that takes no part itself: a TURN relay, an SFU or an MCU. Its access is ideal by default."""
 
-    Left out, ``participants`` is everybody.
+    link: Link = Link()
+
+
+class Call(Table):
+    """Who talks with whom. Left out, ``participants`` is everybody, and the call lasts the whole run.
+
+    - ``p2p`` joins each pair, media in both directions; directly, or through a TURN ``relay``.
+    - ``sfu``: everybody sends to ``server``, which forwards to all others and makes its own feedback.
+    - ``mcu``: ``server`` forwards media to all others and their feedback, as it comes, to the sender.
+    - ``star``: ``root`` sends to each of the others; they send no media.
+    - ``hub-and-spoke``: everybody is joined with ``root``, which forwards to the others too.
+    - ``tree``: ``root`` sends to the first ``fan_out`` (two) of the others, those to the next, and
+      so on, each forwarding what it receives.
+
+    Several calls may join the same participants at once.
     """
 
-    kind: Literal["p2p"] = "p2p"
+    kind: Literal["p2p", "sfu", "mcu", "star", "hub-and-spoke", "tree"] = "p2p"
     participants: Annotated[list[str], Field(min_length=2)] = []
+    start: Duration = Duration(0)
+    end: Duration | None = None
+    relay: str | None = None
+    server: str | None = None
+    root: str | None = None
+    fan_out: Count | None = None
+
+    @model_validator(mode="after")
+    def _keys_of_its_kind(self) -> Self:
+        errors = [
+            FieldError(
+                f"a call of kind `{self.kind}` has no {key}; expected kind {' or '.join(kinds)}", key=key
+            )
+            for key, kinds in _KEYS_OF_KINDS.items()
+            if key in self.model_fields_set and getattr(self, key) is not None and self.kind not in kinds
+        ]
+        if self.end is not None and self.end <= self.start:
+            errors.append(FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end"))
+        if errors:
+            raise FieldErrors(errors)
+        return self
+
+
+_KEYS_OF_KINDS = {
+    "relay": ["p2p"],
+    "server": ["sfu", "mcu"],
+    "root": ["star", "hub-and-spoke", "tree"],
+    "fan_out": ["tree"],
+}
 
 
 class Bottleneck(PathSpec):
@@ -155,6 +200,7 @@ class Scenario(Table):
     link: Link = Link()
     host: Host | None = None
     bottlenecks: dict[str, Bottleneck] = {}
+    servers: dict[str, Server] = {}
 
     @classmethod
     def load(cls, name_or_path: str | Path, overrides: Sequence[str] | dict[str, object] = ()) -> Scenario:
@@ -225,37 +271,67 @@ class Scenario(Table):
                 "expected lower-case letters, digits, `-` and `_`, and not `core`",
                 key=f"{table}.{name}",
             )
-            for table in ("participants", "bottlenecks")
+            for table in ("participants", "bottlenecks", "servers")
             for name in getattr(self, table)
             if name == networks.CORE or _NAME.fullmatch(name) is None
+        ] + [
+            FieldError(f"`{name}` is a participant already", key=f"servers.{name}")
+            for name in self.servers
+            if name in self.participants
         ]
 
     def _call_errors(self) -> list[FieldError]:
-        errors = []
-        seen: set[frozenset[str]] = set()
-        for index, call in enumerate(self.calls):
-            key = f"calls.{index}.participants"
-            unknown = [name for name in call.participants if name not in self.participants]
-            errors += [
-                FieldError(f"unknown participant `{name}`", hint=closest(name, self.participants), key=key)
-                for name in unknown
-            ]
-            for a, b in networks.pairs(call.participants):
-                if a == b or frozenset((a, b)) in seen:
-                    errors.append(FieldError(f"{a} and {b} are joined more than once", key=key))
-                elif not unknown and self.together(a, b) is None:
-                    errors.append(
-                        FieldError(
-                            f"{a} and {b} are never there at the same time",
-                            hint=f"check join and leave against duration = `{self.duration}`",
-                            key=key,
-                        )
-                    )
-                seen.add(frozenset((a, b)))
-        return errors
+        return [
+            error
+            for index, call in enumerate(self.calls)
+            for error in self._errors_of(call, f"calls.{index}")
+        ]
+
+    def _errors_of(self, call: Call, key: str) -> list[FieldError]:
+        names = call.participants
+        errors = [
+            FieldError(
+                f"unknown participant `{name}`",
+                hint=closest(name, self.participants),
+                key=f"{key}.participants",
+            )
+            for name in names
+            if name not in self.participants
+        ]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            errors.append(FieldError(f"{twice} is named more than once", key=f"{key}.participants"))
+        machines = [*self.servers, networks.CORE]
+        for field in ("relay", "server"):
+            name = getattr(call, field)
+            if name is not None and name not in machines:
+                expected = ", ".join(f"`{machine}`" for machine in machines)
+                errors.append(
+                    FieldError(f"no server `{name}`; expected one of {expected}", key=f"{key}.{field}")
+                )
+        if call.root is not None and call.root not in names:
+            errors.append(FieldError(f"`{call.root}` is not in this call", key=f"{key}.root"))
+        return errors or self._meeting_errors(call, key)
+
+    def _meeting_errors(self, call: Call, key: str) -> list[FieldError]:
+        """Who joins after the end of the run is simply never there; all others must meet."""
+        if call.start >= self.duration:
+            message = f"`{call.start}` is not before duration = `{self.duration}`"
+            return [FieldError(message, key=f"{key}.start")]
+        there = [name for name in call.participants if self.participants[name].join < self.duration]
+        when = "check join and leave against duration"
+        return [
+            FieldError(
+                f"{a} and {b} are never there at the same time",
+                hint=f"{when} = `{self.duration}`, and the call's start and end",
+                key=f"{key}.participants",
+            )
+            for a, b in combinations(there, 2)
+            if self.meeting(call, a, b) is None
+        ]
 
     def _route_errors(self) -> list[FieldError]:
-        nodes = [*self.participants, networks.CORE, "*"]
+        nodes = [*self.participants, *self.servers, networks.CORE, "*"]
         errors = []
         for name, bottleneck in self.bottlenecks.items():
             for index, route in enumerate(bottleneck.routes):
@@ -288,9 +364,11 @@ class Scenario(Table):
         """The participant's machine; ``None`` if encoding takes no time."""
         return self.participants[participant].host or self.host
 
-    def link_of(self, participant: str) -> Link:
-        """The participant's access link."""
-        return self.participants[participant].link or self.link
+    def link_of(self, node: str) -> Link:
+        """The access link of a participant or server."""
+        if node in self.servers:
+            return self.servers[node].link
+        return self.participants[node].link or self.link
 
     def presence_ns(self, participant: str) -> tuple[int, int]:
         """When the participant joins and leaves, in ns, within the run."""
@@ -298,11 +376,12 @@ class Scenario(Table):
         leave = self.duration if own.leave is None else min(own.leave, self.duration)
         return own.join.ns, leave.ns
 
-    def together(self, a: str, b: str) -> tuple[int, int] | None:
-        """From when to when both are there, in ns; ``None`` if never."""
-        (join_a, leave_a), (join_b, leave_b) = self.presence_ns(a), self.presence_ns(b)
-        start, end = max(join_a, join_b), min(leave_a, leave_b)
-        return (start, end) if start < end else None
+    def meeting(self, call: Call, *nodes: str) -> tuple[int, int] | None:
+        """When the call lasts and all are there, in ns; ``None`` if never. Servers always are there."""
+        end = self.duration if call.end is None else min(call.end, self.duration)
+        times = [(call.start.ns, end.ns), *(self.presence_ns(n) for n in nodes if n in self.participants)]
+        start_ns, end_ns = max(time[0] for time in times), min(time[1] for time in times)
+        return (start_ns, end_ns) if start_ns < end_ns else None
 
     def seed_of(self, repeat: int) -> int:
         """The seed of one repeat: depends on the scenario's seed and the repeat's number alone.
@@ -316,8 +395,8 @@ class Scenario(Table):
         """The network as the native side reads it: nodes, paths and routes (docs/trace.md)."""
         return networks.native_network(self)
 
-    def flows(self) -> list[networks.Flow]:
-        """Every flow: one direction between two participants of a call."""
+    def flows(self) -> list[Flow]:
+        """Every flow: what one participant sends another, or sends a forwarder, or gets from it."""
         return networks.flows(self)
 
     def paths_table(self) -> pl.DataFrame:

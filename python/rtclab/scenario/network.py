@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 from rtclab.scenario.path import (
@@ -16,6 +14,7 @@ from rtclab.scenario.path import (
     DelaySteps,
     PathSpec,
 )
+from rtclab.scenario.topology import Flow, connections, flow_names
 from rtclab.scenario.units import Bitrate, Duration
 
 if TYPE_CHECKING:
@@ -27,42 +26,16 @@ CORE = "core"
 SECOND_NS = 10**9
 
 
-@dataclass(frozen=True)
-class Flow:
-    """One direction between two participants; ``paths`` are the names of those it crosses, in order."""
-
-    name: str
-    sender: str
-    receiver: str
-    paths: tuple[str, ...]
-    call: int
-
-    def as_dict(self) -> dict[str, object]:
-        """As the manifest of a trace holds it."""
-        return {
-            "name": self.name,
-            "sender": self.sender,
-            "receiver": self.receiver,
-            "paths": list(self.paths),
-            "call": self.call,
-        }
-
-
-def pairs(participants: Sequence[str]) -> list[tuple[str, str]]:
-    """Every pair once."""
-    return list(combinations(participants, 2))
-
-
 def paths(scenario: Scenario) -> dict[str, PathSpec]:
     """The paths by name: ``alice.up`` and ``alice.down``, or ``alice.both``; then the bottlenecks."""
     named: dict[str, PathSpec] = {}
-    for participant in scenario.participants:
-        link = scenario.link_of(participant)
+    for node in (*scenario.participants, *scenario.servers):
+        link = scenario.link_of(node)
         if link.both is not None:
-            named[f"{participant}.both"] = link.both
+            named[f"{node}.both"] = link.both
         else:
-            named[f"{participant}.up"] = link.up
-            named[f"{participant}.down"] = link.down
+            named[f"{node}.up"] = link.up
+            named[f"{node}.down"] = link.down
     return named | scenario.bottlenecks
 
 
@@ -77,18 +50,24 @@ def route(scenario: Scenario, sender: str, receiver: str) -> tuple[str, ...]:
 
 
 def flows(scenario: Scenario) -> list[Flow]:
-    """Both directions of every pair of every call."""
-    return [
-        Flow(f"{sender}->{receiver}", sender, receiver, route(scenario, sender, receiver), index)
-        for index, call in enumerate(scenario.calls)
-        for pair in pairs(call.participants)
-        for sender, receiver in (pair, pair[::-1])
-    ]
+    """Both directions of every connection; those that share a name are one flow."""
+    found: dict[str, Flow] = {}
+    joined = connections(scenario)
+    for connection, (there, back) in zip(joined, flow_names(joined), strict=True):
+        hops = connection.hops
+        returning = hops[::-1] if connection.relay else (connection.b, connection.a)
+        for name, ends, nodes in (
+            (there, connection.ends, hops),
+            (back, (connection.b, connection.a), returning),
+        ):
+            crossed = tuple(path for leg in pairwise(nodes) for path in route(scenario, *leg))
+            found.setdefault(name, Flow(name, *ends, crossed, connection.call))
+    return list(found.values())
 
 
 def native_network(scenario: Scenario) -> dict[str, object]:
     """The serde form of ``NetworkConfig``; ``core`` is joined by paths that cost nothing."""
-    nodes = [*scenario.participants, CORE]
+    nodes = [*scenario.participants, *scenario.servers, CORE]
     ideal = {f"{CORE}.up": PathSpec(), f"{CORE}.down": PathSpec()}
     return {
         "nodes": nodes,
@@ -102,18 +81,27 @@ def native_network(scenario: Scenario) -> dict[str, object]:
 
 def native_scenario(scenario: Scenario, *, seed: int) -> dict[str, object]:
     """What ``rtclab._native.simulate`` reads."""
-    connections = []
-    for call in scenario.calls:
-        for a, b in pairs(call.participants):
-            start_ns, end_ns = scenario.together(a, b) or (0, 0)
-            connections.append({"a": a, "b": b, "start_ns": start_ns, "end_ns": end_ns})
+    joined = connections(scenario)
     return {
         "duration_ns": scenario.duration.ns,
         "seed": seed,
         "record": scenario.record,
         "network": native_network(scenario),
         "participants": [_native_participant(scenario, name) for name in scenario.participants],
-        "connections": connections,
+        "connections": [
+            {
+                "a": connection.a,
+                "b": connection.b,
+                "start_ns": connection.start_ns,
+                "end_ns": connection.end_ns,
+                "flows": list(names),
+                "relay": connection.relay,
+                "one_way": connection.one_way,
+                "forwards": connection.forwards,
+                "switching": connection.switching,
+            }
+            for connection, names in zip(joined, flow_names(joined), strict=True)
+        ],
     }
 
 

@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field, Tag, ValidationInfo, model_validator
 from rtclab.errors import FieldError, Problem, ScenarioError
 from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
 from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
+from rtclab.scenario.wifi import Wifi
 
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
@@ -148,6 +149,7 @@ class PathSpec(Table):
     ``loss_position``: ``wire``, after the queue (a lost packet has used capacity), or ``queue``, before it,
     as dummynet and netem lose. ``tick`` is the timer resolution of an emulating box (dummynet at 1000 Hz:
     ``1 ms``): packets leave at its multiples; left out, times are exact. ``clock`` makes the delay breathe.
+    ``wifi`` is a Wi-Fi hop in place of the capacity.
     """
 
     capacity: Capacity | None = None
@@ -158,10 +160,15 @@ class PathSpec(Table):
     loss_position: Literal["wire", "queue"] = "wire"
     tick: Duration | None = None
     clock: Clock | None = None
+    wifi: Wifi | None = None
 
     @model_validator(mode="after")
     def _queue_has_capacity(self) -> Self:
-        if self.queue is not None and self.capacity is None:
+        if self.wifi is not None:
+            for key in ("capacity", "tick"):
+                if getattr(self, key) is not None:
+                    raise FieldError(f"cannot stand beside {key}", hint="keep one of the two", key="wifi")
+        elif self.queue is not None and self.capacity is None:
             raise FieldError(
                 f"a queue of `{self.queue}` without capacity never fills",
                 hint="add capacity, for example `1 Mbit/s`, or leave the queue out",
@@ -200,6 +207,7 @@ class PathSpec(Table):
         return {
             "name": name,
             "capacity": _native_capacity(self.capacity),
+            "wifi": self.wifi and self.wifi.native(),
             "queue": None if self.queue is None else {"kind": self.queue.kind, "limit": self.queue.limit},
             "delay": _native_delay(self.delay),
             "jitter": _native_jitter(self.jitter),

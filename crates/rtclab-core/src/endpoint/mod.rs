@@ -5,6 +5,7 @@ mod receiver;
 mod sender;
 mod setup;
 mod stats;
+mod turn;
 mod wire;
 
 use crate::cc::{ConfigError, CongestionControlConfig, Feedback, PacketReport};
@@ -22,8 +23,7 @@ use serde::{Deserialize, Serialize};
 use setup::{Setup, Step};
 use std::collections::BTreeMap;
 
-pub use setup::{signalling_source, signalling_target};
-pub use wire::{Arrival, Port, Ssrcs, Wire};
+pub use wire::{Arrival, Port, Socket, Ssrcs, Wire};
 
 /// libwebrtc, `rtcp_sender.cc`: interval of reports for video, drawn from half to one and a half of it.
 const REPORT_INTERVAL: Time = Time::from_millis(1_000);
@@ -136,7 +136,7 @@ impl Peer {
         let (controller, _) = sender::halves(&config, &config.congestion_control)?;
         let (_, estimator) = sender::halves(&config, &config.remote_congestion_control)?;
         Ok(Peer {
-            setup: Setup::new(port, config.core, config.offerer, config.start),
+            setup: Setup::new(port, back.socket, config.core, config.offerer, config.start),
             announced: Step::New,
             joined: false,
             left: false,
@@ -161,20 +161,11 @@ impl Peer {
         })
     }
 
-    /// The node at this end.
-    pub fn node(&self) -> NodeId {
-        self.port.from
-    }
-
-    /// The node at the other end.
-    pub fn remote(&self) -> NodeId {
-        self.port.to
-    }
-
     /// When to call [`Peer::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         if !self.joined {
-            return Some(self.config.start);
+            // A connection of no length never begins.
+            return (self.config.start < self.config.end).then_some(self.config.start);
         }
         (!self.left).then_some(self.timers.next().min(self.config.end))
     }

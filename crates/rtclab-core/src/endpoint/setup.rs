@@ -3,7 +3,8 @@
 //! The messages have the sizes and the order of a call between two Chromiums with trickled host
 //! candidates. STUN is real; descriptions and DTLS records are opaque bytes of the right length.
 
-use super::wire::{Port, Wire};
+use super::turn::Allocation;
+use super::wire::{Port, Socket, Wire};
 use crate::network::NodeId;
 use crate::rtp::Protocol;
 use crate::rtp::stun::{Class, Message, write_binding_request, write_binding_success};
@@ -58,7 +59,11 @@ impl Step {
 
 pub(super) struct Setup {
     port: Port,
+    /// Where the other side's datagrams arrive here.
+    socket: Socket,
     core: NodeId,
+    /// What is left to arrange with a relay.
+    allocation: Option<Allocation>,
     /// Sends the offer, and is the DTLS server (RFC 8842: the answerer chooses to be active).
     offerer: bool,
     pub(super) step: Step,
@@ -74,10 +79,18 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn new(port: Port, core: NodeId, offerer: bool, start: Time) -> Self {
+    pub(super) fn new(
+        port: Port,
+        socket: Socket,
+        core: NodeId,
+        offerer: bool,
+        start: Time,
+    ) -> Self {
         Setup {
             port,
+            socket,
             core,
+            allocation: port.relay.map(Allocation::new),
             offerer,
             step: Step::New,
             segments: 0,
@@ -92,13 +105,18 @@ impl Setup {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        let timers = [self.next_description, self.next_check, self.next_flight.map(|f| f.0)];
+        let allocation = self.allocation.as_ref().and_then(Allocation::poll_timeout);
+        let flight = self.next_flight.map(|f| f.0);
+        let timers = [self.next_description, self.next_check, flight, allocation];
         timers.into_iter().flatten().min()
     }
 
     pub(super) fn on_timeout(&mut self, now: Time, wire: &mut Wire) {
         if self.next_description.is_some_and(|at| at <= now) {
             self.send_description(now, wire);
+        }
+        if let Some(allocation) = &mut self.allocation {
+            allocation.on_timeout(now, (self.port.from, self.socket), wire);
         }
         if self.next_check.is_some_and(|at| at <= now) {
             self.send_check(now, wire);
@@ -110,9 +128,13 @@ impl Setup {
         }
     }
 
-    /// A segment of the other side's description.
+    /// A segment of the other side's description, or a relay's answer.
     pub(super) fn on_signalling(&mut self, now: Time, bytes: &[u8], wire: &mut Wire) {
-        let Some(&[_, _, _, index, count]) = bytes.first_chunk::<5>() else { return };
+        let Some(&[first, index, count]) = bytes.first_chunk::<3>() else { return };
+        if first != SIGNALLING {
+            self.on_relay_answer(now, bytes, wire);
+            return;
+        }
         if index < 8 {
             self.segments |= 1 << index;
         }
@@ -124,7 +146,10 @@ impl Setup {
             return;
         }
         self.step = Step::Signalled;
-        self.next_check = Some(now);
+        match &mut self.allocation {
+            Some(allocation) => allocation.begin(now, (self.port.from, self.socket), wire),
+            None => self.next_check = Some(now),
+        }
         if self.offerer {
             self.next_description = None;
         } else {
@@ -136,6 +161,8 @@ impl Setup {
     pub(super) fn on_stun(&mut self, now: Time, bytes: &[u8], wire: &mut Wire) {
         let Ok(message) = Message::parse(bytes) else { return };
         match message.class {
+            // RFC 8656, section 9: a relay lets nothing in from whom it has no permission for.
+            Class::Request if self.allocation.is_some() => {}
             Class::Request => {
                 let mut out = wire.buffer();
                 let mapped = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 9);
@@ -164,6 +191,14 @@ impl Setup {
         }
     }
 
+    fn on_relay_answer(&mut self, now: Time, bytes: &[u8], wire: &mut Wire) {
+        let Some(allocation) = &mut self.allocation else { return };
+        if allocation.on_answer(now, bytes, (self.port.from, self.socket), wire) {
+            self.allocation = None;
+            self.next_check = Some(now);
+        }
+    }
+
     fn on_check_answered(&mut self, now: Time, message: &Message<'_>, wire: &mut Wire) {
         let Some((check, sent)) = self.pending_check else { return };
         if message.transaction_id != transaction_id(check) {
@@ -184,17 +219,10 @@ impl Setup {
         let count = DESCRIPTION_BYTES.div_ceil(SEGMENT_BYTES);
         for index in 0..count {
             let mut bytes = wire.buffer();
-            let to = self.port.to.0 as u8;
-            bytes.extend_from_slice(&[
-                SIGNALLING,
-                self.port.from.0 as u8,
-                to,
-                index as u8,
-                count as u8,
-            ]);
+            bytes.extend_from_slice(&[SIGNALLING, index as u8, count as u8]);
             let len = SEGMENT_BYTES.min(DESCRIPTION_BYTES - index * SEGMENT_BYTES);
             let size = Bytes(len as u64 + TCP_IP_BYTES);
-            wire.send_signalling(now, self.port.from, self.core, bytes, size);
+            wire.send_signalling(now, self.port, self.core, bytes, size);
         }
         self.next_description = Some(now + DESCRIPTION_TIMEOUT);
     }
@@ -223,22 +251,6 @@ impl Setup {
         bytes.resize(20, 0);
         wire.send_setup(now, self.port, Protocol::Dtls, bytes, FLIGHT_BYTES[self.flight]);
         self.next_flight = Some((now + timeout, timeout));
-    }
-}
-
-/// Whether a datagram is signalling, and to whom the core passes it on.
-pub fn signalling_target(bytes: &[u8]) -> Option<NodeId> {
-    match bytes.first_chunk::<3>() {
-        Some(&[SIGNALLING, _, to]) => Some(NodeId(u16::from(to))),
-        _ => None,
-    }
-}
-
-/// From whom a datagram of signalling came.
-pub fn signalling_source(bytes: &[u8]) -> Option<NodeId> {
-    match bytes.first_chunk::<2>() {
-        Some(&[SIGNALLING, from]) => Some(NodeId(u16::from(from))),
-        _ => None,
     }
 }
 

@@ -15,6 +15,8 @@ const IP_UDP_BYTES: u64 = 28;
 const SRTP_BYTES: u64 = 10;
 /// … and four more of index to RTCP.
 const SRTCP_BYTES: u64 = 14;
+/// RFC 8656, section 12.4: channel number and length, before what a TURN relay passes on over UDP.
+const CHANNEL_DATA_BYTES: u64 = 4;
 /// RTP header as Chromium sends it: fixed part, abs-send-time and transport-wide sequence number.
 pub(super) const RTP_HEADER_BYTES: u64 = 24;
 /// libwebrtc keeps an RTP packet, SRTP not counted, within this.
@@ -66,22 +68,28 @@ pub(super) const MAX_VIDEO_PAYLOAD: u64 =
 struct Datagram {
     /// The headers; the encoded media behind them has a length but no content.
     bytes: Vec<u8>,
+    /// IP total length, without the framing of a relay.
     size: Bytes,
-    from: NodeId,
+    framing: Bytes,
+    /// The nodes between pass it on.
+    to: NodeId,
+    socket: Socket,
     record: Option<PacketRecord>,
 }
 
-/// A datagram that reached a node.
+/// Where datagrams of one end of a connection arrive: its address and UDP port, in one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Socket(pub u16);
+
+/// A datagram that reached its destination.
 pub struct Arrival {
     /// When.
     pub at: Time,
-    /// Who sent it.
-    pub from: NodeId,
     /// Whom it reached.
-    pub to: NodeId,
+    pub socket: Socket,
     /// Its bytes; give them back with [`Wire::recycle`].
     pub bytes: Vec<u8>,
-    /// IP total length.
+    /// IP total length; a relay's framing is taken off.
     pub size: Bytes,
 }
 
@@ -104,8 +112,12 @@ pub struct Port {
     pub from: NodeId,
     /// The receiver.
     pub to: NodeId,
+    /// Where the receiver listens.
+    pub socket: Socket,
     /// The flow between them.
     pub flow: FlowId,
+    /// A TURN relay that everything but signalling passes.
+    pub relay: Option<NodeId>,
 }
 
 impl Wire {
@@ -132,13 +144,18 @@ impl Wire {
             match self.network.poll(now)? {
                 NetworkEvent::Delivered { at, to, packet } => {
                     let datagram = &mut self.datagrams[packet.payload as usize];
-                    let (from, size) = (datagram.from, datagram.size);
+                    if to != datagram.to {
+                        let last = datagram.to;
+                        self.enter(at, to, last, packet);
+                        continue;
+                    }
+                    let (socket, size) = (datagram.socket, datagram.size);
                     let bytes = std::mem::take(&mut datagram.bytes);
                     if let Some(record) = datagram.record {
-                        self.recorder.delivered(at, record, size);
+                        self.recorder.delivered(at, record, packet.size);
                     }
                     self.free.push(packet.payload);
-                    return Some(Arrival { at, from, to, bytes, size });
+                    return Some(Arrival { at, socket, bytes, size });
                 }
                 NetworkEvent::Dropped { at, path, cause, packet } => {
                     let datagram = &mut self.datagrams[packet.payload as usize];
@@ -173,8 +190,7 @@ impl Wire {
     /// Sends RTCP; returns its IP total length.
     pub(super) fn send_rtcp(&mut self, now: Time, port: Port, bytes: Vec<u8>) -> Bytes {
         let size = Bytes(IP_UDP_BYTES + bytes.len() as u64 + SRTCP_BYTES);
-        let label = Label { flow: port.flow, size, protocol: Protocol::Rtcp, rtp: None };
-        self.send(now, port, bytes, size, Some(label));
+        self.send(now, port, bytes, size, Protocol::Rtcp, None);
         size
     }
 
@@ -188,20 +204,38 @@ impl Wire {
         udp_bytes: usize,
     ) {
         let size = Bytes(IP_UDP_BYTES + udp_bytes.max(bytes.len()) as u64);
-        let label = Label { flow: port.flow, size, protocol, rtp: None };
-        self.send(now, port, bytes, size, Some(label));
+        self.send(now, port, bytes, size, protocol, None);
     }
 
-    /// Sends a datagram of signalling, which belongs to no flow.
-    pub fn send_signalling(
+    /// Sends a datagram of signalling, which belongs to no flow, by way of the server at `core`.
+    pub(super) fn send_signalling(
         &mut self,
         now: Time,
-        from: NodeId,
-        to: NodeId,
+        port: Port,
+        core: NodeId,
         bytes: Vec<u8>,
         size: Bytes,
     ) {
-        self.send(now, Port { from, to, flow: FlowId(0) }, bytes, size, None);
+        let (to, socket) = (port.to, port.socket);
+        let framing = Bytes::ZERO;
+        let via = if port.from == core { to } else { core };
+        let datagram = Datagram { bytes, size, framing, to, socket, record: None };
+        self.launch(now, port.from, via, datagram);
+    }
+
+    /// Sends a request to a relay that comes back to its sender, of the same size, as the answer.
+    pub(super) fn send_relay_request(
+        &mut self,
+        now: Time,
+        from: (NodeId, Socket),
+        relay: NodeId,
+        bytes: Vec<u8>,
+        udp_bytes: usize,
+    ) {
+        let size = Bytes(IP_UDP_BYTES + udp_bytes as u64);
+        let (to, socket) = from;
+        let datagram = Datagram { bytes, size, framing: Bytes::ZERO, to, socket, record: None };
+        self.launch(now, to, relay, datagram);
     }
 
     /// Sends RTP; returns its IP total length. `seq` is that of the stream it goes on.
@@ -244,15 +278,31 @@ impl Wire {
             timestamp: header.timestamp,
             marker: header.marker,
         };
-        let label = Label { flow: port.flow, size, protocol: Protocol::Rtp, rtp: Some(rtp) };
-        self.send(now, port, bytes, size, Some(label));
+        self.send(now, port, bytes, size, Protocol::Rtp, Some(rtp));
         size
     }
 
-    fn send(&mut self, now: Time, port: Port, bytes: Vec<u8>, size: Bytes, label: Option<Label>) {
-        let record = label.map(|label| self.recorder.sent(now, &label));
-        let datagram = Datagram { bytes, size, from: port.from, record };
-        let id = match self.free.pop() {
+    fn send(
+        &mut self,
+        now: Time,
+        port: Port,
+        bytes: Vec<u8>,
+        size: Bytes,
+        protocol: Protocol,
+        rtp: Option<RtpLabel>,
+    ) {
+        let framing = port.relay.map_or(Bytes::ZERO, |_| Bytes(CHANNEL_DATA_BYTES));
+        let on_wire = Bytes(size.0 + framing.0);
+        let label = Label { flow: port.flow, size: on_wire, protocol, rtp };
+        let record = Some(self.recorder.sent(now, &label));
+        let (to, socket) = (port.to, port.socket);
+        let datagram = Datagram { bytes, size, framing, to, socket, record };
+        self.launch(now, port.from, port.relay.unwrap_or(to), datagram);
+    }
+
+    fn launch(&mut self, now: Time, from: NodeId, next: NodeId, datagram: Datagram) {
+        let size = Bytes(datagram.size.0 + datagram.framing.0);
+        let payload = match self.free.pop() {
             Some(id) => {
                 self.datagrams[id as usize] = datagram;
                 id
@@ -262,10 +312,13 @@ impl Wire {
                 self.datagrams.len() as u32 - 1
             }
         };
-        // Without a route the packet vanishes, as on a host without one; the scenario checks routes.
-        let packet = Packet { size, payload: id };
-        if self.network.handle_packet(now, port.from, port.to, packet).is_err() {
-            self.free.push(id);
+        self.enter(now, from, next, Packet { size, payload });
+    }
+
+    /// Without a route the packet vanishes, as on a host without one; the scenario checks routes.
+    fn enter(&mut self, now: Time, from: NodeId, to: NodeId, packet: Packet<u32>) {
+        if let Err(packet) = self.network.handle_packet(now, from, to, packet) {
+            self.free.push(packet.payload);
         }
     }
 }

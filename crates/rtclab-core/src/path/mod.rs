@@ -7,11 +7,13 @@ mod capacity;
 mod clock;
 mod delay;
 mod loss;
+mod wifi;
 
 pub use capacity::Capacity;
 pub use clock::Clock;
 pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
+pub use wifi::{Radio, Wifi};
 
 use crate::units::{Bytes, Time};
 use capacity::Server;
@@ -20,6 +22,7 @@ use delay::JitterSource;
 use loss::LossProcess;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use wifi::{Channel, Service};
 
 /// How much may wait in front of the serialiser; a packet above the limit is dropped (drop-tail).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +46,9 @@ pub struct PathConfig {
     /// Rate of the serialiser; `None` serialises in no time.
     #[serde(default)]
     pub capacity: Option<Capacity>,
+    /// A Wi-Fi hop in place of the capacity.
+    #[serde(default)]
+    pub wifi: Option<Wifi>,
     /// Limit of the queue; `None` never drops there.
     #[serde(default)]
     pub queue: Option<QueueLimit>,
@@ -94,7 +100,7 @@ pub struct Packet<P> {
 pub enum DropCause {
     /// The queue was full.
     Queue,
-    /// The loss process took it.
+    /// Random loss, or a Wi-Fi hop gave it up.
     Loss,
 }
 
@@ -135,12 +141,14 @@ pub enum Departure<P> {
 struct InService<P> {
     packet: Packet<P>,
     finish: Time,
+    lost: bool,
 }
 
 /// One direction of a link.
 pub struct Path<P> {
     config: PathConfig,
     server: Server,
+    channel: Option<Channel>,
     queue: VecDeque<Packet<P>>,
     queued: Bytes,
     in_service: Option<InService<P>>,
@@ -150,6 +158,7 @@ pub struct Path<P> {
     jitter: JitterSource,
     clock: ClockReadings,
     loss: LossProcess,
+    seed: u64,
 }
 
 impl<P> Path<P> {
@@ -157,6 +166,8 @@ impl<P> Path<P> {
     pub fn new(config: PathConfig, seed: u64) -> Self {
         Path {
             server: Server::new(config.capacity.clone(), config.tick_ns),
+            channel: config.wifi.map(|wifi| Channel::new(wifi, seed)),
+            seed,
             jitter: JitterSource::new(config.jitter, seed),
             clock: ClockReadings::new(config.clock, seed),
             loss: LossProcess::new(config.loss, seed),
@@ -196,8 +207,13 @@ impl<P> Path<P> {
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
         self.server.replace(now, config.capacity.clone(), config.tick_ns);
-        if let Some(in_service) = &mut self.in_service {
-            in_service.finish = self.server.finish();
+        // On Wi-Fi the packet in service keeps its attempts.
+        if let (None, Some(in_service)) = (&self.channel, &mut self.in_service) {
+            in_service.finish = self.server.finish().max(now);
+        }
+        match (&mut self.channel, config.wifi) {
+            (Some(channel), Some(wifi)) => channel.set(wifi),
+            (channel, wifi) => *channel = wifi.map(|wifi| Channel::new(wifi, self.seed)),
         }
         self.jitter.set(config.jitter);
         self.clock.set(config.clock);
@@ -255,6 +271,7 @@ impl<P> Path<P> {
         match self.config {
             PathConfig { loss: Some(_), loss_position: LossPosition::Wire, .. }
             | PathConfig { tick_ns: Some(_), .. }
+            | PathConfig { wifi: Some(_), .. }
             | PathConfig { clock: Some(_), .. } => finish,
             _ => finish.saturating_add(self.config.delay.smallest()),
         }
@@ -270,14 +287,24 @@ impl<P> Path<P> {
             Some(QueueLimit::Packets(limit)) => (self.queue.len() as u64) < limit,
             Some(QueueLimit::Bytes(limit)) => self.queued + size <= limit,
             Some(QueueLimit::Time(limit)) => {
-                self.queued + size <= self.server.rate_for_queue(now).bytes_in(limit)
+                let rate = match &self.channel {
+                    Some(channel) => channel.rate_for_queue(),
+                    None => self.server.rate_for_queue(now),
+                };
+                self.queued + size <= rate.bytes_in(limit)
             }
         }
     }
 
     fn serve(&mut self, now: Time, packet: Packet<P>) {
-        self.server.start(now, packet.size);
-        self.in_service = Some(InService { finish: self.server.finish().max(now), packet });
+        let Service { finish, lost } = match &mut self.channel {
+            Some(channel) => channel.serve(now, packet.size),
+            None => {
+                self.server.start(now, packet.size);
+                Service { finish: self.server.finish().max(now), lost: false }
+            }
+        };
+        self.in_service = Some(InService { packet, finish, lost });
     }
 
     /// Brings the serialiser up to `now`.
@@ -289,8 +316,12 @@ impl<P> Path<P> {
     }
 
     fn finish_service(&mut self) {
-        if let Some(InService { packet, finish }) = self.in_service.take() {
-            self.put_on_wire(finish, packet);
+        if let Some(InService { packet, finish, lost }) = self.in_service.take() {
+            if lost {
+                self.dropped.push_back((finish, DropCause::Loss, packet));
+            } else {
+                self.put_on_wire(finish, packet);
+            }
             if let Some(next) = self.queue.pop_front() {
                 self.queued -= next.size;
                 self.serve(finish, next);

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import signal
 import subprocess
+from itertools import combinations
 from pathlib import Path
 
 from rtclab.backend import manifest
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario
-from rtclab.scenario import Scenario
+from rtclab.scenario import Duration, Scenario
 from rtclab.trace import Trace
 
 SESSION = "rtclab.backend.live.session:run_session"
@@ -33,6 +34,7 @@ class LiveBackend:
         """
         from rtclab.backend.live.doctor import what_is_missing
 
+        check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
         missing = what_is_missing()
@@ -81,6 +83,39 @@ class LiveBackend:
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)
+
+
+def check_calls(scenario: Scenario) -> None:
+    """Raises UnsupportedScenario for calls that are not one direct connection per pair, for the whole run."""
+    simulate = "run it simulated: --backend sim"
+    if scenario.servers:
+        field = f"servers.{next(iter(scenario.servers))}"
+        raise UnsupportedScenario(field, "live calls have no servers of their own", hint=simulate)
+    paired: set[frozenset[str]] = set()
+    for index, call in enumerate(scenario.calls):
+        for key, value, usual in (
+            ("kind", call.kind, "p2p"),
+            ("relay", call.relay, None),
+            ("start", call.start, Duration(0)),
+            ("end", call.end, None),
+        ):
+            if value != usual:
+                expected = f"`{usual}`" if key == "kind" else f"a call without {key}"
+                raise UnsupportedScenario(
+                    f"calls.{index}.{key}",
+                    f"live calls join each pair directly while both are there; got `{value}`, "
+                    f"expected {expected}",
+                    hint=simulate,
+                )
+        pairs = {frozenset(pair) for pair in combinations(call.participants, 2)}
+        if pairs & paired:
+            names = " and ".join(sorted(min(map(sorted, pairs & paired))))
+            raise UnsupportedScenario(
+                f"calls.{index}.participants",
+                f"{names} are in an earlier call already; a page joins each pair once",
+                hint=simulate,
+            )
+        paired |= pairs
 
 
 def check_participant(scenario: Scenario, participant: str) -> None:

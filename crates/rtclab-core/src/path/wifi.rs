@@ -1,0 +1,231 @@
+//! A Wi-Fi hop instead of a plain capacity: every packet is sent until it is acknowledged or its
+//! retry limit is reached, and the packets behind it wait.
+//!
+//! One station without contention: distributed coordination function of IEEE 802.11-2012 (9.3) with
+//! the OFDM parameters of 20 MHz at 5 GHz (18.4), no aggregation.
+
+use crate::units::{Bitrate, Bytes, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+/// IEEE 802.11-2012, table 18-17.
+const SLOT: Time = Time::from_micros(9);
+/// The same.
+const SIFS: Time = Time::from_micros(16);
+/// SIFS and two slots.
+const DIFS: Time = Time::from_micros(34);
+/// Contention window of a first attempt, in slots; it doubles with each further one …
+const CW_MIN: u32 = 15;
+/// … up to this.
+const CW_MAX: u32 = 1023;
+/// Preamble and signal field of an OFDM frame.
+const PREAMBLE: Time = Time::from_micros(20);
+/// Acknowledgement of 14 bytes at 24 Mbit/s: preamble and two symbols of 4 us.
+const ACK: Time = Time::from_micros(28);
+/// MAC header with QoS, LLC/SNAP and frame check sequence without the IP packet.
+const FRAME_OVERHEAD: Bytes = Bytes(36);
+
+/// A radio channel that is either good or in a fade, each for an exponentially distributed time, and
+/// the MAC that sends over it.
+///
+/// Of independent attempts that fail with probability e, a packet is lost with e^L at L attempts and
+/// takes (1 - e^L) / (1 - e) of them on average.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wifi {
+    /// How often a packet is sent at most; 1 is without retransmission.
+    pub attempts: u8,
+    /// Outside fades.
+    pub good: Radio,
+    /// In a fade.
+    pub fade: Radio,
+    /// Mean time from a fade to the next.
+    pub mean_good_ns: Time,
+    /// Mean length of a fade; zero if there is none.
+    pub mean_fade_ns: Time,
+}
+
+/// One state of the channel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Radio {
+    /// PHY rate that the sender uses.
+    pub bps: Bitrate,
+    /// Probability that an attempt is not acknowledged.
+    pub error: f64,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Service {
+    pub(super) finish: Time,
+    pub(super) lost: bool,
+}
+
+/// State of the channel, and its random numbers.
+pub(super) struct Channel {
+    wifi: Wifi,
+    faded: bool,
+    seen: Option<Time>,
+    rng: Pcg64Mcg,
+}
+
+impl Channel {
+    pub(super) fn new(wifi: Wifi, seed: u64) -> Self {
+        // A stream of its own, as jitter has.
+        let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7769_6669);
+        Channel { wifi, faded: false, seen: None, rng }
+    }
+
+    pub(super) fn set(&mut self, wifi: Wifi) {
+        self.wifi = wifi;
+    }
+
+    /// What turns a queue limit in time into bytes.
+    pub(super) fn rate_for_queue(&self) -> Bitrate {
+        self.wifi.good.bps
+    }
+
+    /// Sends a packet from `now` on.
+    pub(super) fn serve(&mut self, now: Time, size: Bytes) -> Service {
+        let mut at = now;
+        let mut window = CW_MIN;
+        for _ in 0..self.wifi.attempts {
+            let slots = u64::from(self.rng.random_range(0..=window));
+            at = at.saturating_add(DIFS + SLOT * slots);
+            let radio = self.radio(at);
+            let Some(frame) = radio.bps.time_for(size + FRAME_OVERHEAD) else {
+                return Service { finish: Time::MAX, lost: false };
+            };
+            at = at.saturating_add(frame).saturating_add(PREAMBLE + SIFS + ACK);
+            if self.rng.random::<f64>() >= radio.error {
+                return Service { finish: at, lost: false };
+            }
+            window = (2 * window + 1).min(CW_MAX);
+        }
+        Service { finish: at, lost: true }
+    }
+
+    /// The channel at `now`, which must not go back. The chain forgets its past with rate
+    /// 1/good + 1/fade: one draw is exact however long ago it was seen; at first it is stationary.
+    fn radio(&mut self, now: Time) -> Radio {
+        let Wifi { good, fade, mean_good_ns, mean_fade_ns, .. } = self.wifi;
+        if mean_fade_ns == Time::ZERO {
+            return good;
+        }
+        let (mean_good, mean_fade) = (mean_good_ns.0.max(1) as f64, mean_fade_ns.0 as f64);
+        let stationary = mean_fade / (mean_good + mean_fade);
+        let forget = |seen: Time| {
+            (-(now.saturating_sub(seen).0 as f64) * (1.0 / mean_good + 1.0 / mean_fade)).exp()
+        };
+        let kept = self.seen.map_or(0.0, forget);
+        let present = f64::from(u8::from(self.faded));
+        self.faded = self.rng.random::<f64>() < stationary + (present - stationary) * kept;
+        self.seen = Some(now);
+        if self.faded { fade } else { good }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wifi(attempts: u8, mbps: u64, error: f64) -> Wifi {
+        let good = Radio { bps: Bitrate::from_mbps(mbps), error };
+        let none = Time::ZERO;
+        Wifi { attempts, good, fade: good, mean_good_ns: none, mean_fade_ns: none }
+    }
+
+    /// Loss ratio and mean service time in ms of 1240-byte packets.
+    fn observe(wifi: Wifi, count: u32) -> (f64, f64) {
+        let mut channel = Channel::new(wifi, 3);
+        let (mut at, mut lost) = (Time::ZERO, 0);
+        for _ in 0..count {
+            let service = channel.serve(at, Bytes(1240));
+            lost += u32::from(service.lost);
+            at = service.finish;
+        }
+        (f64::from(lost) / f64::from(count), at.as_secs_f64() * 1e3 / f64::from(count))
+    }
+
+    /// Mean over backoff and outcome: attempt j happens with e^(j-1) and takes T_j.
+    fn expected_ms(attempts: u8, mbps: f64, error: f64) -> f64 {
+        let attempt = |j: i32| {
+            let window = (16.0 * 2f64.powi(j) - 1.0).min(1023.0);
+            0.034 + window / 2.0 * 0.009 + 0.020 + 8.0 * 1.276 / mbps + 0.016 + 0.028
+        };
+        (0..i32::from(attempts)).map(|j| error.powi(j) * attempt(j)).sum()
+    }
+
+    #[test]
+    fn residual_loss_is_the_error_to_the_power_of_the_attempts() {
+        // 0.3^1, 0.5^7 = 0.0078, 0.7^7 = 0.082, 0.7^15 = 0.0047; three standard errors of 100 000
+        for (attempts, error) in [(1, 0.3), (7, 0.5), (7, 0.7), (15, 0.7)] {
+            let expected = f64::powi(error, i32::from(attempts));
+            let (loss, _) = observe(wifi(attempts, 24, error), 100_000);
+            let error = (expected * (1.0 - expected) / 1e5).sqrt();
+            assert!((loss - expected).abs() < 3.0 * error, "{loss} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn mean_service_of_1240_bytes_is_the_sum_over_attempts() {
+        // The sums: at 6 Mbit/s 1.87 (e 0.3, L 1), 2.74 (0.3, 7), 4.07 (0.5, 7), 4.17 ms (0.5, 15);
+        // at 24 Mbit/s 0.59, 0.92, 1.53, 1.61 ms.
+        let table = [(6, [1.87, 2.74, 4.07, 4.17]), (24, [0.59, 0.92, 1.53, 1.61])];
+        let cases = [(1, 0.3), (7, 0.3), (7, 0.5), (15, 0.5)];
+        for (mbps, row) in table {
+            for ((attempts, error), rounded) in cases.into_iter().zip(row) {
+                let expected = expected_ms(attempts, mbps as f64, error);
+                assert!((expected - rounded).abs() < 0.006, "{expected} instead of {rounded}");
+                let (_, mean) = observe(wifi(attempts, mbps, error), 100_000);
+                assert!((mean / expected - 1.0).abs() < 0.02, "{mean} instead of {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_packet_takes_longer_than_all_windows_at_their_ends() {
+        // L = 7 at 6 Mbit/s: 7 * 1.80 ms and (15 + 31 + .. + 1023 = 2025 slots) * 9 us = 30.8 ms
+        let mut channel = Channel::new(wifi(7, 6, 1.0), 3);
+        let mut at = Time::ZERO;
+        let mut longest = Time::ZERO;
+        for _ in 0..10_000 {
+            let service = channel.serve(at, Bytes(1240));
+            assert!(service.lost);
+            longest = longest.max(service.finish - at);
+            at = service.finish;
+        }
+        let ms = longest.as_secs_f64() * 1e3;
+        assert!((27.0..30.85).contains(&ms), "{ms}");
+    }
+
+    #[test]
+    fn the_channel_fades_for_its_share_of_the_time_and_for_its_mean_length() {
+        // 0.9 s good and 0.1 s faded: a tenth of the looks, in runs of 100 looks of 1 ms; of some
+        // 1000 fades in 1000 s the mean length is known to 3 %.
+        let good = Radio { bps: Bitrate::from_mbps(24), error: 0.0 };
+        let fade = Radio { bps: Bitrate::from_mbps(6), error: 1.0 };
+        let (mean_good_ns, mean_fade_ns) = (Time::from_millis(900), Time::from_millis(100));
+        let wifi = Wifi { attempts: 1, good, fade, mean_good_ns, mean_fade_ns };
+        let mut channel = Channel::new(wifi, 3);
+        let (mut faded, mut fades, mut before) = (0, 0, false);
+        for ms in 0..1_000_000 {
+            let now = channel.radio(Time::from_millis(ms)) == fade;
+            faded += u32::from(now);
+            fades += u32::from(now && !before);
+            before = now;
+        }
+        let share = f64::from(faded) / 1e6;
+        assert!((0.09..0.11).contains(&share), "{share}");
+        let mean = f64::from(faded) / f64::from(fades);
+        assert!((91.0..110.0).contains(&mean), "{mean} ms");
+    }
+
+    #[test]
+    fn a_radio_without_a_rate_never_finishes() {
+        let service = Channel::new(wifi(7, 0, 0.0), 3).serve(Time::ZERO, Bytes(1240));
+        assert_eq!(service, Service { finish: Time::MAX, lost: false });
+    }
+}

@@ -1,0 +1,174 @@
+"""From calls to connections: who is joined with whom, over which nodes, and what forwards to whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rtclab.scenario.model import Call, Scenario
+
+
+FAN_OUT = 2
+"""Children of a node of a tree, if the call does not say."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one participant sends another; ``paths`` are the names of those it crosses, in order.
+
+    Beside a forwarder there are also what a participant sends the forwarder, and the other way.
+    """
+
+    name: str
+    sender: str
+    receiver: str
+    paths: tuple[str, ...]
+    call: int
+
+    def as_dict(self) -> dict[str, object]:
+        """As the manifest of a trace holds it."""
+        return {
+            "name": self.name,
+            "sender": self.sender,
+            "receiver": self.receiver,
+            "paths": list(self.paths),
+            "call": self.call,
+        }
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Two nodes that exchange datagrams, with what the native side must know; times in ns.
+
+    ``hops`` are the nodes that media pass from their first sender to ``b``; ``forwards`` is the index of the
+    connection whose media ``a`` passes on, ``None`` where ``a`` sends its own.
+    """
+
+    a: str
+    b: str
+    call: int
+    ends: tuple[str, str]
+    hops: tuple[str, ...]
+    start_ns: int
+    end_ns: int
+    relay: str | None = None
+    one_way: bool = False
+    forwards: int | None = None
+    switching: bool = False
+
+
+@dataclass
+class _Calls:
+    scenario: Scenario
+    connections: list[Connection] = field(default_factory=list)
+
+    def join(
+        self,
+        call: int,
+        a: str,
+        b: str,
+        *,
+        relay: str | None = None,
+        one_way: bool = False,
+        forwards: int | None = None,
+        switching: bool = False,
+    ) -> int:
+        """Adds a connection and returns its index."""
+        before = None if forwards is None else self.connections[forwards]
+        sender = a if before is None else before.ends[0]
+        hops = (a, relay, b) if relay else (*(before.hops if before else (a,)), b)
+        start_ns, end_ns = self.scenario.meeting(self.scenario.calls[call], sender, a, b) or (0, 0)
+        self.connections.append(
+            Connection(a, b, call, (sender, b), hops, start_ns, end_ns, relay, one_way, forwards, switching)
+        )
+        return len(self.connections) - 1
+
+
+def connections(scenario: Scenario) -> list[Connection]:
+    """The connections of every call, those that forward after those that they forward."""
+    calls = _Calls(scenario)
+    for index, call in enumerate(scenario.calls):
+        _KINDS[call.kind](calls, index, call)
+    return calls.connections
+
+
+def flow_names(connections: list[Connection]) -> Iterator[tuple[str, str]]:
+    """The flows of each connection from ``a`` to ``b`` and back.
+
+    A name that stands in several calls gets the number of the call among them: ``alice->bob#2``.
+    """
+    seen: Counter[str] = Counter()
+    numbers: dict[tuple[int, str], int] = {}
+    for connection in connections:
+        names = "->".join(connection.ends), f"{connection.b}->{connection.a}"
+        for name in names:
+            if (connection.call, name) not in numbers:
+                seen[name] += 1
+                numbers[connection.call, name] = seen[name]
+        there, back = (numbered(name, numbers[connection.call, name]) for name in names)
+        yield there, back
+
+
+def numbered(name: str, number: int) -> str:
+    """``alice->bob`` for the first of that name, ``alice->bob#2`` for the second."""
+    return name if number == 1 else f"{name}#{number}"
+
+
+def _p2p(calls: _Calls, index: int, call: Call) -> None:
+    for a, b in combinations(call.participants, 2):
+        calls.join(index, a, b, relay=call.relay)
+
+
+def _server(calls: _Calls, index: int, call: Call) -> None:
+    switching = call.kind == "mcu"
+    server = call.server or "core"
+    ups = {
+        name: calls.join(index, name, server, one_way=True, switching=switching) for name in call.participants
+    }
+    for sender, up in ups.items():
+        for receiver in call.participants:
+            if receiver != sender:
+                calls.join(index, server, receiver, one_way=True, forwards=up, switching=switching)
+
+
+def _star(calls: _Calls, index: int, call: Call) -> None:
+    root, others = _root_first(call)
+    for name in others:
+        calls.join(index, root, name, one_way=True)
+
+
+def _hub_and_spoke(calls: _Calls, index: int, call: Call) -> None:
+    hub, spokes = _root_first(call)
+    ups = {name: calls.join(index, name, hub) for name in spokes}
+    for sender, up in ups.items():
+        for receiver in spokes:
+            if receiver != sender:
+                calls.join(index, hub, receiver, one_way=True, forwards=up)
+
+
+def _tree(calls: _Calls, index: int, call: Call) -> None:
+    root, others = _root_first(call)
+    nodes, fan_out = [root, *others], call.fan_out or FAN_OUT
+    above: dict[str, int] = {}
+    for number, name in enumerate(others):
+        parent = nodes[number // fan_out]
+        above[name] = calls.join(index, parent, name, one_way=True, forwards=above.get(parent))
+
+
+def _root_first(call: Call) -> tuple[str, list[str]]:
+    root = call.root or call.participants[0]
+    return root, [name for name in call.participants if name != root]
+
+
+_KINDS = {
+    "p2p": _p2p,
+    "sfu": _server,
+    "mcu": _server,
+    "star": _star,
+    "hub-and-spoke": _hub_and_spoke,
+    "tree": _tree,
+}
