@@ -13,8 +13,10 @@ from pathlib import Path
 import polars as pl
 import psutil
 import pytest
+from conftest import undisturbed
 
 from rtclab.backend.live import LiveBackend
+from rtclab.backend.live.browser import STOP_GRACE_S
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, Trace
@@ -22,6 +24,8 @@ from rtclab.trace import SCHEMAS, Trace
 pytestmark = pytest.mark.live
 
 SECOND = 10**9
+DEATH_S = 20
+"""Longer than dozens of processes take to die on a busy machine, shorter than the calls that they are in."""
 FLOWS = ["alice->bob", "bob->alice"]
 RUN = """
 import sys
@@ -67,7 +71,7 @@ def browsers_below(process: psutil.Process) -> dict[str, psutil.Process]:
 @pytest.fixture(scope="module")
 def one_megabit(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """15 s at 1 Mbit/s; 50 ms one way, as ``first-call``."""
-    return call(tmp_path_factory.mktemp("call"), "duration=15 s")
+    return undisturbed(lambda out: call(out, "duration=15 s"), tmp_path_factory.mktemp("call"))
 
 
 def test_both_participants_go_through_every_step_of_the_set_up_in_order(one_megabit: Trace) -> None:
@@ -123,7 +127,7 @@ def test_no_packet_is_delivered_sooner_than_the_paths_allow(one_megabit: Trace) 
 
 
 def test_at_500_kbits_the_browsers_settle_between_300_and_500_kbits(tmp_path: Path) -> None:
-    trace = call(tmp_path, "duration=20 s", scenario="sim-vs-live/500kbit")
+    trace = undisturbed(lambda out: call(out, "duration=20 s", scenario="sim-vs-live/500kbit"), tmp_path)
     last_seconds = trace.table("flow_seconds").filter(pl.col("at_ns") >= 10 * SECOND)
     for flow in FLOWS:
         rates_bps = last_seconds.filter(flow=flow)["delivered_bytes"] * 8
@@ -163,7 +167,7 @@ def test_nothing_remains_when_a_process_of_ours_is_killed(tmp_path: Path, depth:
         assert len(browsers_below(ours[0])) == 2
         ours[-1].kill()
     assert len(descendants) > 10
-    _, alive = psutil.wait_procs(descendants, timeout=5)
+    _, alive = psutil.wait_procs(descendants, timeout=DEATH_S)
     assert alive == []
 
 
@@ -172,7 +176,7 @@ def test_control_c_ends_a_call_at_once_and_leaves_nothing(tmp_path: Path) -> Non
         assert wait_for((tmp_path / "capture.pcapng").exists, 30)
         descendants = psutil.Process(run.pid).children(recursive=True)
         run.send_signal(signal.SIGINT)
-        _, said = run.communicate(timeout=5)
+        _, said = run.communicate(timeout=STOP_GRACE_S + DEATH_S)
     assert said.rstrip().endswith(b"KeyboardInterrupt")
-    _, alive = psutil.wait_procs(descendants, timeout=5)
+    _, alive = psutil.wait_procs(descendants, timeout=DEATH_S)
     assert alive == []

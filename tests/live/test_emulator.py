@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from rtclab._native import Emulator
-from rtclab.backend.live.link import ADDRESSES, bench_emulator, link_network
+from rtclab.backend.live.link import (
+    ADDRESSES,
+    BENCH_CAPACITY_BPS,
+    BENCH_DELAY_NS,
+    BENCH_PACKET_BYTES,
+    BENCH_QUEUE_NS,
+    flood,
+    link_network,
+)
 from rtclab.backend.live.namespaces import LabError, create_nodes, listen_in_node, node_command, run_in_lab
 
 pytestmark = pytest.mark.live
@@ -25,6 +33,11 @@ def delayed(delay_ms: float, **more: Any) -> dict[str, Any]:
 
 def reply_times_ms(ping_output: str) -> list[float]:
     return [float(time) for time in re.findall(r"time=([\d.]+) ms", ping_output)]
+
+
+def late_both_ways_ms(result: dict[str, Any]) -> float:
+    """The most by which a ping was late for want of the machine; 0 on an idle one, but for microseconds."""
+    return 2 * result["lateness"]["max_ns"] / 1e6
 
 
 @pytest.fixture
@@ -66,8 +79,7 @@ def ping_before_and_after_a_change(_argument: dict[str, Any], _emit: Any) -> dic
     before = ping("-c", "5", "-i", "0.02")
     emulator.set_path(json.dumps(delayed(40) | {"name": "up"}))
     after = ping("-c", "5", "-i", "0.02")
-    emulator.stop()
-    return {"before": before, "after": after}
+    return {"before": before, "after": after, "lateness": emulator.stop()["lateness"]}
 
 
 def set_unknown_path(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
@@ -89,6 +101,42 @@ def send_through_tcp(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     return {"peer": peer[0], "same": received == bytes(range(250)) * 4000, "largest": int(sizes.max())}
 
 
+def flood_for_four_seconds(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
+    summary, counts = flood(4.0)
+    packets = summary["packets"]
+    sent_ns, delivered_ns, written_ns = (packets[f"{name}_ns"] for name in ("sent", "delivered", "written"))
+    expected_ns, idle_ns = drop_tail(sent_ns.tolist())
+    written = written_ns[written_ns >= 0]
+    return counts | {
+        "packets": len(sent_ns),
+        "delivered_packets": len(written),
+        "dropped_packets": int((packets["dropped_ns"] >= 0).sum()),
+        "receive_overflows": summary["counters"]["receive_overflows"],
+        "unlike_the_law": int((delivered_ns != expected_ns).sum()),
+        "idle_s": idle_ns / 1e9,
+        "arrived_in_s": float(sent_ns[-1] - sent_ns[0]) / 1e9,
+        "written_in_s": float(written[-1] - written[0]) / 1e9,
+        "late_ms": summary["lateness"]["max_ns"] / 1e6,
+    }
+
+
+def drop_tail(arrivals_ns: list[int]) -> tuple[list[int], int]:
+    """When each packet of a flood leaves its link, -1 if dropped, and how long the link had nothing to do."""
+    serialisation_ns = BENCH_PACKET_BYTES * 8 * 10**9 // BENCH_CAPACITY_BPS
+    places = BENCH_QUEUE_NS // serialisation_ns
+    departures: list[int] = []
+    finish, idle_ns = arrivals_ns[0], 0
+    for arrival in arrivals_ns:
+        waiting = -(-(finish - arrival) // serialisation_ns) - 1  # one more is being serialised
+        if waiting >= places:
+            departures.append(-1)
+            continue
+        idle_ns += max(0, arrival - finish)
+        finish = max(finish, arrival) + serialisation_ns
+        departures.append(finish + BENCH_DELAY_NS)
+    return departures, idle_ns
+
+
 # --- tests -------------------------------------------------------------------------------------------
 
 
@@ -97,7 +145,7 @@ def test_a_ping_through_25_and_25_ms_takes_50_to_53_ms(call) -> None:
     times = reply_times_ms(result["output"])
     assert len(times) == 20
     assert min(times) >= 50
-    assert median(times) <= 53
+    assert median(times) <= 53 + late_both_ways_ms(result)
 
 
 def test_the_log_holds_every_packet_with_its_logical_times(call) -> None:
@@ -115,7 +163,7 @@ def test_the_log_holds_every_packet_with_its_logical_times(call) -> None:
 
 def test_pings_without_reply_are_the_drops_recorded(call) -> None:
     lossy = {"loss": {"p": 0.0, "r": 1.0, "h": 0.8, "k": 0.8}}
-    options = ["-c", "200", "-i", "0.002", "-W", "0.3"]
+    options = ["-c", "200", "-i", "0.002", "-W", "1"]
     result = call("ping_in_lab", up=delayed(1, **lossy), down=delayed(1, **lossy), options=options)
     sent, received = map(int, re.findall(r"(\d+) (?:packets transmitted|received)", result["output"]))
     causes = [result["names"]["drop_causes"][code] for code in result["packets"]["drop_cause"] if code >= 0]
@@ -128,8 +176,9 @@ def test_pings_without_reply_are_the_drops_recorded(call) -> None:
 
 def test_a_path_can_change_while_it_runs(call) -> None:
     result = call("ping_before_and_after_a_change")
-    assert 10 <= median(reply_times_ms(result["before"])) <= 13
-    assert 40 <= median(reply_times_ms(result["after"])) <= 43
+    late_ms = late_both_ways_ms(result)
+    assert 10 <= median(reply_times_ms(result["before"])) <= 13 + late_ms
+    assert 40 <= median(reply_times_ms(result["after"])) <= 43 + late_ms
 
 
 def test_setting_an_unknown_path_says_which_are_known(call) -> None:
@@ -143,13 +192,21 @@ def test_a_tcp_stream_arrives_whole_in_packets_within_the_mtu(call) -> None:
     assert call("send_through_tcp") == {"peer": ADDRESSES["client"], "same": True, "largest": 1500}
 
 
-def test_a_flooded_link_delivers_its_capacity() -> None:
-    figures = bench_emulator(4.0)
-    print(figures)
-    assert abs(figures["delivered_rate_error"]) <= 0.005
-    assert figures["receive_overflows"] == 0
-    assert figures["packets"] == figures["sent_packets"]
-    assert figures["delivered_packets"] + figures["dropped_packets"] == figures["sent_packets"]
-    assert figures["kernel_received_packets"] == figures["delivered_packets"]
-    # 110 Mbit/s offered to 100 Mbit/s for 4 s: 4 Mbyte too much, of which the queue keeps 1.25 Mbyte.
-    assert 1_800 <= figures["dropped_packets"] <= 3_600
+def test_a_flooded_link_delivers_its_capacity(call) -> None:
+    seen = call("flood_for_four_seconds")
+    sent, serialisation_s = seen["sent_packets"], BENCH_PACKET_BYTES * 8 / BENCH_CAPACITY_BPS
+    assert seen["receive_overflows"] == 0
+    assert seen["packets"] == sent
+    assert seen["delivered_packets"] + seen["dropped_packets"] == sent
+    assert seen["kernel_received_packets"] == seen["delivered_packets"]
+    # 110 Mbit/s are offered to 100 Mbit/s. When the machine stands still, the sender makes up for it with a
+    # burst: what then fits into the queue is a question of when packets came, and they came as logged.
+    assert seen["unlike_the_law"] == 0
+    # 4 Mbyte too much, and what the link did not carry while idle; the queue keeps up to 1.25 Mbyte of it.
+    too_much = sent - (seen["arrived_in_s"] - seen["idle_s"]) / serialisation_s
+    assert too_much - 1043 <= seen["dropped_packets"] <= too_much + 1
+    # Real clocks: the sender's, and that of the frames written, each late by at most what was measured.
+    late_s = seen["late_ms"] / 1e3
+    assert seen["sent_in_s"] == pytest.approx(seen["arrived_in_s"], abs=0.02 + late_s)
+    carried_s = seen["delivered_packets"] * serialisation_s
+    assert seen["written_in_s"] - seen["idle_s"] == pytest.approx(carried_s, abs=0.005 * carried_s + late_s)

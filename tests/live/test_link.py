@@ -140,7 +140,7 @@ def test_nothing_remains_after_kill_9_of(victim: str) -> None:
         for pid, line in processes_with(lab).items():
             targets["unshare" if line.startswith("unshare") else "first process of the lab"] = pid
         os.kill(targets[victim], signal.SIGKILL)
-        wait_for(lambda: not processes_with(lab) and set(processes_with(marker)) <= {process.pid}, 2)
+        wait_for(lambda: not processes_with(lab) and set(processes_with(marker)) <= {process.pid}, 20)
         process.kill()
     assert not processes_with(marker)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import as_ordinary_user
+from conftest import as_ordinary_user, undisturbed
 
 from rtclab import monitor
 from rtclab.backend.live import LiveBackend
@@ -45,7 +45,9 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     scenario = Scenario.load("first-call", changes)
     backend = LiveBackend()
     backend.check(scenario)
-    return backend.run(scenario, seed=1, repeat=0, out=tmp_path_factory.mktemp("call"))
+    return undisturbed(
+        lambda out: backend.run(scenario, seed=1, repeat=0, out=out), tmp_path_factory.mktemp("call")
+    )
 
 
 def capture_of(trace: Trace) -> Path:
@@ -135,11 +137,13 @@ def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: 
     made = Trace.from_pcap(capture_of(call), names=names)
     assert set(made.manifest["flows"]) == set(call.manifest["flows"])
     for flow in call.manifest["flows"]:
-        assert loss.packet_loss(made, flow) == pytest.approx(loss.packet_loss(call, flow), abs=0.3)
-        late_ms = call.manifest["lateness"]["max_ms"]
-        assert delay.one_way_delay(made, flow) == pytest.approx(
-            delay.one_way_delay(call, flow), abs=2 + late_ms
-        )
+        # A trace of captures has RTP only; the capture shows when frames were really written, and of the
+        # last packets not whether they were lost.
+        rtp = call.table("packets").filter(flow=flow, protocol="rtp")
+        lost_percent = 100 * rtp["dropped_ns"].count() / rtp.height
+        delays_ms = (rtp["written_ns"] - rtp["sent_ns"]).drop_nulls() / 1e6
+        assert loss.packet_loss(made, flow) == pytest.approx(lost_percent, abs=250 / rtp.height)
+        assert delay.one_way_delay(made, flow) == pytest.approx(delays_ms.mean(), abs=0.1)
 
 
 def test_every_packet_of_the_trace_is_described_by_the_monitor(call: Trace) -> None:
@@ -162,8 +166,11 @@ def test_wire_and_getstats_differ_by_the_headers_below_rtp(call: Trace) -> None:
         assert row.repair > 0
 
 
+# Sends when somebody listens: the first line of the list of packet sockets is a heading.
 SEND = """
 import os, socket, struct, time
+while len(open("/proc/net/packet").readlines()) < 2:
+    time.sleep(0.01)
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for seq in range(100):
     packet = struct.pack("!BBHII", 0x80, 0, seq, 160 * seq, 7) + bytes(160)
@@ -175,7 +182,7 @@ for seq in range(100):
 def test_an_interface_is_watched_without_root_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "send.py").write_text(SEND)
     watch = f"{sys.executable} -m rtclab monitor --live {NODE_INTERFACE} --duration 4s --json"
-    script = f"{watch} > {tmp_path}/seen.json & sleep 1.5; {sys.executable} {tmp_path}/send.py; wait"
+    script = f"{watch} > {tmp_path}/seen.json & {sys.executable} {tmp_path}/send.py; wait"
     link = [sys.executable, "-m", "rtclab", "link", "--up", "delay 10 ms", "--", "sh", "-c", script]
     subprocess.run(link, check=True, capture_output=True, timeout=60)
     seen: dict[str, Any] = json.loads((tmp_path / "seen.json").read_text())
@@ -186,11 +193,10 @@ def test_an_interface_is_watched_without_root_behind_a_link(tmp_path: Path) -> N
 
 # A shell makes what it puts into the background deaf to SIGINT.
 INTERRUPT = """
-import signal, subprocess, sys, time
+import signal, subprocess, sys
 with open(sys.argv[2], "w") as out:
     watch = [sys.executable, "-m", "rtclab", "monitor", "--live", sys.argv[3]]
     watching = subprocess.Popen(watch, stdout=out)
-    time.sleep(1.5)
     subprocess.run([sys.executable, sys.argv[1]], check=True)
     watching.send_signal(signal.SIGINT)
     sys.exit(watching.wait(10))

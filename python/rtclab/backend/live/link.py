@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -210,7 +211,11 @@ BENCH_CAPACITY_BPS = 100_000_000
 BENCH_OFFERED_BPS = 110_000_000
 BENCH_PACKET_BYTES = 1200
 IP_AND_UDP_HEADER_BYTES = 28
+BENCH_QUEUE_NS = 100_000_000
+BENCH_DELAY_NS = 25_000_000
 WARM_UP_S = 1.0
+QUIET_S = 0.2
+"""Longer than the benchmark's queue and delay together."""
 BLAST_PORT = 9  # discard, RFC 863
 # Sends what is due and sleeps a millisecond: bursts of 11 packets, which the link spreads again.
 BLAST = """
@@ -223,11 +228,12 @@ sender.connect((address, port))
 payload = bytes(payload_bytes)
 begin, sent = time.monotonic(), 0
 while (elapsed := time.monotonic() - begin) < duration_s:
-    for _ in range(int(elapsed * packets_per_s) - sent):
+    for _ in range(1 + int(elapsed * packets_per_s) - sent):
         sender.send(payload)
         sent += 1
+        last = time.monotonic()
     time.sleep(0.001)
-print(sent)
+print(sent, last - begin)
 """
 
 
@@ -242,29 +248,45 @@ def bench_emulator(duration_s: float = 10.0) -> dict[str, float]:
 
 def bench_session(argument: Json, _emit: Emit) -> Json:
     """What :func:`bench_emulator` runs in the lab."""
+    summary, counts = flood(argument["duration_s"])
+    return _bench_figures(summary) | counts
+
+
+def flood(duration_s: float) -> tuple[Json, Json]:
+    """The emulator's summary of a flood, and what sender and receiver counted themselves; in the lab."""
     path = {
         "capacity": {"kind": "constant", "bps": BENCH_CAPACITY_BPS},
-        "queue": {"kind": "time", "limit": 100_000_000},
-        "delay": {"kind": "constant", "ns": 25_000_000},
+        "queue": {"kind": "time", "limit": BENCH_QUEUE_NS},
+        "delay": {"kind": "constant", "ns": BENCH_DELAY_NS},
     }
     emulator = _start_emulator(link_network(path, path, seed=1))
     packets_per_s = BENCH_OFFERED_BPS / 8 / BENCH_PACKET_BYTES
     payload_bytes = BENCH_PACKET_BYTES - IP_AND_UDP_HEADER_BYTES
-    numbers = [BLAST_PORT, payload_bytes, packets_per_s, argument["duration_s"]]
+    numbers = [BLAST_PORT, payload_bytes, packets_per_s, duration_s]
     blast = [sys.executable, "-c", BLAST, ADDRESSES[CORE], *map(str, numbers)]
     # A sink: without it the node would answer every packet with an ICMP error.
     sink = call_in_node(CORE, _udp_sink)
     # A session of its own is scheduled apart from the emulator's (autogroups), as a browser's is.
-    sent = subprocess.run(
+    blasted = subprocess.run(
         node_command(CLIENT, blast), capture_output=True, text=True, check=True, start_new_session=True
     )
-    time.sleep(0.2)  # queue and delay: what is under way arrives
+    sent_packets, sent_in_s = blasted.stdout.split()
+    _wait_until_quiet(lambda: call_in_node(CORE, _received_frames))
     summary = emulator.stop()
     sink.close()
-    return _bench_figures(summary) | {
-        "sent_packets": int(sent.stdout),
+    return summary, {
+        "sent_packets": int(sent_packets),
+        "sent_in_s": float(sent_in_s),
         "kernel_received_packets": call_in_node(CORE, _received_frames),
     }
+
+
+def _wait_until_quiet(count: Callable[[], int]) -> None:
+    """Until what is under way has arrived: nothing new in a time longer than queue and delay."""
+    before = -1
+    while (now := count()) != before:
+        before = now
+        time.sleep(QUIET_S)
 
 
 def _udp_sink() -> socket.socket:
