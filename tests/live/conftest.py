@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -15,6 +16,7 @@ from rtclab.trace import Trace
 
 ORDINARY_USER = 65534
 TRIES = 3
+T = TypeVar("T")
 # The interpreter may lie below a directory that only root can enter (a version manager's, in /root): show
 # that one directory, and nothing else of the closed one, in a mount namespace of its own.
 BECOME_ORDINARY = """
@@ -43,17 +45,18 @@ def _namespaces() -> None:
         pytest.skip(str(error))
 
 
-def undisturbed(call: Callable[[Path], Trace], out: Path) -> Trace:
-    """Repeats a call that the machine disturbed, by the emulator's own record of lateness; a few times.
-
-    A run whose 99th percentile is above the bound is marked ``late`` in its manifest: what browsers then do
-    is no answer to the network of the scenario.
-    """
-    for attempt in range(TRIES):
-        trace = call(out / str(attempt))
-        if not trace.manifest["late"]:
+def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool]) -> T:
+    """Repeats a measurement a few times while the machine, by its own record, disturbed it."""
+    for _ in range(TRIES):
+        result = measure()
+        if not disturbed(result):
             break
-    return trace
+    return result
+
+
+def was_late(trace: Trace) -> bool:
+    """Whether the emulator's 99th percentile is over its bound: browsers then met another network."""
+    return bool(trace.manifest["late"])
 
 
 def as_ordinary_user(command: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 import pytest
-from conftest import undisturbed
+from conftest import undisturbed, was_late
 
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.browser import STOP_GRACE_S
@@ -71,7 +71,7 @@ def browsers_below(process: psutil.Process) -> dict[str, psutil.Process]:
 @pytest.fixture(scope="module")
 def one_megabit(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """15 s at 1 Mbit/s; 50 ms one way, as ``first-call``."""
-    return undisturbed(lambda out: call(out, "duration=15 s"), tmp_path_factory.mktemp("call"))
+    return undisturbed(lambda: call(tmp_path_factory.mktemp("call"), "duration=15 s"), was_late)
 
 
 def test_both_participants_go_through_every_step_of_the_set_up_in_order(one_megabit: Trace) -> None:
@@ -126,8 +126,13 @@ def test_no_packet_is_delivered_sooner_than_the_paths_allow(one_megabit: Trace) 
     assert one_megabit.manifest["emulator"]["no_route"] == 0
 
 
-def test_at_500_kbits_the_browsers_settle_between_300_and_500_kbits(tmp_path: Path) -> None:
-    trace = undisturbed(lambda out: call(out, "duration=20 s", scenario="sim-vs-live/500kbit"), tmp_path)
+def test_at_500_kbits_the_browsers_settle_between_300_and_500_kbits(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    def half_a_megabit() -> Trace:
+        return call(tmp_path_factory.mktemp("call"), "duration=20 s", scenario="sim-vs-live/500kbit")
+
+    trace = undisturbed(half_a_megabit, was_late)
     last_seconds = trace.table("flow_seconds").filter(pl.col("at_ns") >= 10 * SECOND)
     for flow in FLOWS:
         rates_bps = last_seconds.filter(flow=flow)["delivered_bytes"] * 8

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import as_ordinary_user, undisturbed
+from conftest import as_ordinary_user, undisturbed, was_late
 
 from rtclab import monitor
 from rtclab.backend.live import LiveBackend
@@ -45,9 +45,11 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     scenario = Scenario.load("first-call", changes)
     backend = LiveBackend()
     backend.check(scenario)
-    return undisturbed(
-        lambda out: backend.run(scenario, seed=1, repeat=0, out=out), tmp_path_factory.mktemp("call")
-    )
+
+    def run() -> Trace:
+        return backend.run(scenario, seed=1, repeat=0, out=tmp_path_factory.mktemp("call"))
+
+    return undisturbed(run, was_late)
 
 
 def capture_of(trace: Trace) -> Path:

@@ -36,19 +36,32 @@ impl Point {
     }
 
     fn capture(&self) -> Vec<u8> {
+        self.written(1, <[u8]>::to_vec)
+    }
+
+    /// With a Linux cooked header (LINKTYPE_LINUX_SLL), which says which way a frame goes.
+    fn cooked(&self, packet_type: u8) -> Vec<u8> {
+        let header = [0, packet_type, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 0x08, 0x00];
+        self.written(113, |frame| [&header, &frame[14..]].concat())
+    }
+
+    fn written(&self, link_type: u32, as_captured: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let mut frames = self.0.clone();
         frames.sort_by_key(|(at_ns, _)| *at_ns);
-        let mut pcap = Pcap::new(1);
-        frames.iter().for_each(|(at_ns, frame)| pcap.frame(*at_ns, frame));
+        let mut pcap = Pcap::new(link_type);
+        frames.iter().for_each(|(at_ns, frame)| pcap.frame(*at_ns, &as_captured(frame)));
         pcap.bytes
     }
 }
 
 fn compared(a: &Point, b: &Point) -> Results {
-    let (a, b) = (a.capture(), b.capture());
+    compared_captures(&a.capture(), &b.capture())
+}
+
+fn compared_captures(a: &[u8], b: &[u8]) -> Results {
     let mut open = |side| match side {
-        rtclab_core::monitor::compare::Side::A => CaptureReader::new(a.as_slice()),
-        rtclab_core::monitor::compare::Side::B => CaptureReader::new(b.as_slice()),
+        rtclab_core::monitor::compare::Side::A => CaptureReader::new(a),
+        rtclab_core::monitor::compare::Side::B => CaptureReader::new(b),
     };
     let config = MonitorConfig { packets: true, ..MonitorConfig::default() };
     Results(compare(Points::TwoCaptures, &config, &mut open, &mut |_| true).expect("captures"))
@@ -166,6 +179,37 @@ fn the_clocks_difference_is_estimated_from_both_directions() {
     }
     assert_eq!(results.int("streams", "matched"), [3000, 3000]);
     assert_eq!(results.int("streams", "lost"), [0, 0]);
+}
+
+#[test]
+fn captures_of_one_box_split_by_direction_go_from_the_inbound_to_the_outbound_one() {
+    const INBOUND: u8 = 0;
+    const OUTBOUND: u8 = 4;
+    // 20 ms through the box one way, 30 ms the other.
+    let (mut enters, mut leaves) = one_way(100, |_| Some(20 * MS));
+    for index in 0..100 {
+        let back = Rtp { ssrc: 8, ..packet(index) }.bytes();
+        enters.see(at(index), BOB, ALICE, &back);
+        leaves.see(at(index) + 30 * MS, BOB, ALICE, &back);
+    }
+    let (enters, leaves) = (enters.cooked(INBOUND), leaves.cooked(OUTBOUND));
+    for (a, b, way) in [(&enters, &leaves, "a->b"), (&leaves, &enters, "b->a")] {
+        let results = compared_captures(a, b);
+        assert_eq!(results.text("clock", "method"), ["same clock"]);
+        assert_eq!(results.text("streams", "direction"), [way, way]);
+        assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [20.0, 30.0]);
+        assert_eq!(results.int("streams", "matched"), [100, 100]);
+    }
+}
+
+#[test]
+fn captures_of_two_hosts_are_no_box_though_each_sees_one_direction_only() {
+    // Only what Alice sends is captured: it goes out at her host and comes in at Bob's, by another clock.
+    let (a, b) = one_way(100, |_| Some(-7 * MS));
+    let results = compared_captures(&a.cooked(4), &b.cooked(0));
+    assert_eq!(results.text("clock", "method"), ["one direction"]);
+    assert_eq!(results.text("streams", "direction"), ["a->b"]);
+    assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [-7.0]);
 }
 
 #[test]

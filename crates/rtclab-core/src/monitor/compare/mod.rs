@@ -91,6 +91,15 @@ struct Point {
     pair_of: Vec<Option<u32>>,
     first_ns: i64,
     last_ns: i64,
+    facing: Facing,
+}
+
+/// Which way the frames of a point go, as far as the capture tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Facing {
+    Nowhere,
+    All(Direction),
+    Mixed,
 }
 
 /// Tells who belongs where, then matches.
@@ -102,6 +111,7 @@ struct Comparison {
     pairs: Vec<Pair>,
     /// B's clock less A's, roughly.
     clock_ns: i64,
+    same_clock: bool,
     matcher: Matcher,
     fates: Vec<Fate>,
     to_b: Envelope,
@@ -115,12 +125,20 @@ impl Point {
     fn new(config: &MonitorConfig) -> Self {
         let config = MonitorConfig { packets: false, seconds: false, ..config.clone() };
         let monitor = Monitor::new(config);
-        Point { monitor, pair_of: Vec::new(), first_ns: i64::MAX, last_ns: i64::MIN }
+        let (first_ns, last_ns) = (i64::MAX, i64::MIN);
+        Point { monitor, pair_of: Vec::new(), first_ns, last_ns, facing: Facing::Nowhere }
     }
 
     fn watch(&mut self, frame: &Frame<'_>) {
         self.first_ns = self.first_ns.min(frame.at_ns);
         self.last_ns = self.last_ns.max(frame.at_ns);
+        if self.facing != Facing::Mixed {
+            self.facing = match (self.facing, direction(frame)) {
+                (Facing::Nowhere, Some(first)) => Facing::All(first),
+                (Facing::All(all), Some(this)) if all == this => Facing::All(all),
+                _ => Facing::Mixed,
+            };
+        }
         self.monitor.handle_frame(frame);
     }
 }
@@ -134,6 +152,7 @@ impl Comparison {
             b: Point::new(config),
             pairs: Vec::new(),
             clock_ns: 0,
+            same_clock: points == Points::Directions,
             matcher: Matcher::default(),
             fates: Vec::new(),
             to_b: Envelope::default(),
@@ -148,13 +167,10 @@ impl Comparison {
     fn side(&self, capture: Side, frame: &Frame<'_>) -> Option<Side> {
         match self.points {
             Points::TwoCaptures => Some(capture),
-            Points::Directions => {
-                let cooked = || link::ip_packet(frame).and_then(|packet| packet.direction);
-                match frame.direction.or_else(cooked)? {
-                    Direction::Inbound => Some(Side::A),
-                    Direction::Outbound => Some(Side::B),
-                }
-            }
+            Points::Directions => match direction(frame)? {
+                Direction::Inbound => Some(Side::A),
+                Direction::Outbound => Some(Side::B),
+            },
         }
     }
 
@@ -187,7 +203,11 @@ impl Comparison {
     fn find_pairs(&mut self) {
         self.pairs = pairing::pairs(&self.a.monitor, &self.b.monitor);
         if self.points == Points::TwoCaptures {
-            self.clock_ns = pairing::orient(&mut self.pairs);
+            let inbound = self.inbound_side();
+            self.same_clock = pairing::orient_one_box(&mut self.pairs, inbound);
+            if !self.same_clock {
+                self.clock_ns = pairing::orient(&mut self.pairs);
+            }
         }
         self.matcher = Matcher::new(self.pairs.len());
         self.a.pair_of = vec![None; self.a.monitor.streams.len()];
@@ -195,6 +215,16 @@ impl Comparison {
         for (number, pair) in self.pairs.iter().enumerate() {
             self.a.pair_of[pair.a as usize] = Some(number as u32);
             self.b.pair_of[pair.b as usize] = Some(number as u32);
+        }
+    }
+
+    /// The capture that holds only what comes in, when the other holds only what goes out.
+    fn inbound_side(&self) -> Option<Side> {
+        use Direction::{Inbound, Outbound};
+        match (self.a.facing, self.b.facing) {
+            (Facing::All(Inbound), Facing::All(Outbound)) => Some(Side::A),
+            (Facing::All(Outbound), Facing::All(Inbound)) => Some(Side::B),
+            _ => None,
         }
     }
 
@@ -273,17 +303,23 @@ impl Comparison {
     }
 
     fn clock(&self) -> ClockEstimate {
-        match self.points {
-            Points::TwoCaptures => clock::estimate(&self.to_b, &self.to_a),
-            Points::Directions => ClockEstimate {
-                method: "same clock",
-                offset_ns: Some(0.0),
-                offset_error_ns: Some(0.0),
-                drift: Some(0.0),
-                at_ns: self.a.first_ns.max(0),
-            },
+        if !self.same_clock {
+            return clock::estimate(&self.to_b, &self.to_a);
+        }
+        ClockEstimate {
+            method: "same clock",
+            offset_ns: Some(0.0),
+            offset_error_ns: Some(0.0),
+            drift: Some(0.0),
+            at_ns: self.a.first_ns.max(0),
         }
     }
+}
+
+/// As the capture tells it, in its own words or in those of a cooked link header.
+fn direction(frame: &Frame<'_>) -> Option<Direction> {
+    let cooked = || link::ip_packet(frame).and_then(|packet| packet.direction);
+    frame.direction.or_else(cooked)
 }
 
 /// The capture whose last frame is the earliest: its next one is due.

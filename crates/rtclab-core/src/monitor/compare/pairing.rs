@@ -1,9 +1,10 @@
 //! Which stream at one point is which at the other, which way it goes, and roughly how the clocks differ.
 
+use super::Side;
 use crate::monitor::Monitor;
 use crate::monitor::stream::Stream;
 use crate::monitor::stream::sketch::PacketName;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// A stream at both points.
@@ -79,6 +80,24 @@ fn candidate(
     let hosts = (flow_a.source.ip(), flow_a.destination.ip());
     let pair = Pair { a: a_number, b: b_number, reverse: false, least_ns, most_ns, hosts };
     Some(((!same, usize::MAX - count), pair))
+}
+
+/// Orients the pairs of one box whose inbound frames are in one capture and whose outbound frames are in the other,
+/// and says whether the captures are that.
+///
+/// A host sees the two directions of a call go opposite ways, so where both come in, a box between the hosts was
+/// watched; and where nothing goes out before it came in, the other capture is the same box's, on the same clock.
+pub(super) fn orient_one_box(pairs: &mut [Pair], inbound: Option<Side>) -> bool {
+    let Some(inbound) = inbound else { return false };
+    let hosts: HashSet<(IpAddr, IpAddr)> = pairs.iter().map(|pair| pair.hosts).collect();
+    let both_ways = hosts.iter().any(|(a, b)| a != b && hosts.contains(&(*b, *a)));
+    let reverse = inbound == Side::B;
+    let causal =
+        pairs.iter().all(|pair| if reverse { pair.most_ns <= 0 } else { pair.least_ns >= 0 });
+    if both_ways && causal {
+        pairs.iter_mut().for_each(|pair| pair.reverse = reverse);
+    }
+    both_ways && causal
 }
 
 /// Says of each pair whether B saw it first, and gives the rough difference of B's clock to A's.
