@@ -203,6 +203,7 @@ def test_the_native_scenario_holds_media_in_bits_and_nanoseconds(tmp_path: Path)
         "min_bps": 30_000,
         "max_bps": 1_700_000,
         "start_bps": 300_000,
+        "steady": False,
     }
     rest = {
         "join_ns": 0,

@@ -28,11 +28,16 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
 class Video(Table):
-    """One camera stream. The codec's encoder follows a target between the two bitrates."""
+    """One camera stream. The codec's encoder follows a target between the two bitrates.
+
+    ``camera``: ``rfc8593`` takes pictures at intervals that vary as those of RFC 8593 do, ``steady`` at regular
+    ones, as a file played to the browser does.
+    """
 
     width: Count = 640
     height: Count = 480
     frame_rate: Annotated[float, Field(gt=0, le=240)] = 30
+    camera: Literal["rfc8593", "steady"] = "rfc8593"
     codec: Literal["vp8"] = "vp8"
     min_bitrate: Bitrate = Bitrate(30_000)
     start_bitrate: Bitrate = Bitrate(300_000)

@@ -145,6 +145,7 @@ def _native_participant(scenario: Scenario, name: str) -> dict[str, object]:
             "min_bps": video.min_bitrate.bps,
             "max_bps": video.max_bitrate.bps,
             "start_bps": video.start_bitrate.bps,
+            "steady": video.camera == "steady",
         },
         "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
         "host": host and {"encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second},

@@ -45,6 +45,9 @@ pub struct VideoConfig {
     pub max_bps: Bitrate,
     /// The congestion control starts here.
     pub start_bps: Bitrate,
+    /// Pictures come at regular intervals, as from a file, instead of at those of RFC 8593.
+    #[serde(default)]
+    pub steady: bool,
 }
 
 /// One encoded picture.
@@ -171,7 +174,8 @@ impl Encoder {
 
     fn take_picture(&mut self) -> Time {
         let captured = self.next_frame;
-        let interval = 1.0 / self.frame_rate * (1.0 + self.laplace()).max(0.1);
+        let deviation = if self.config.steady { 0.0 } else { self.laplace() };
+        let interval = 1.0 / self.frame_rate * (1.0 + deviation).max(0.1);
         self.next_frame = captured + Time::from_secs_f64(interval);
         if captured >= self.next_adaptation {
             self.next_adaptation = captured + ADAPT_INTERVAL;
@@ -260,6 +264,7 @@ mod tests {
             min_bps: Bitrate::from_kbps(30),
             max_bps: Bitrate::from_kbps(1700),
             start_bps: Bitrate::from_kbps(300),
+            steady: false,
         }
     }
 
@@ -291,6 +296,17 @@ mod tests {
         encoder.set_target(Bitrate::from_kbps(1000));
         let count = frames(&mut encoder, Time::from_secs(60)).len();
         assert!((1764..=1836).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn a_steady_camera_takes_a_picture_every_thirtieth_of_a_second() {
+        let mut encoder = Encoder::new(VideoConfig { steady: true, ..vga() }, Time::ZERO, 1);
+        let frames = frames(&mut encoder, Time::from_secs(10));
+        for (i, frame) in frames.iter().enumerate() {
+            let expected = i as f64 / 30.0;
+            assert!((frame.captured.as_secs_f64() - expected).abs() < 1e-6, "{i}: {frame:?}");
+        }
+        assert!((300..=301).contains(&frames.len()), "{}", frames.len());
     }
 
     #[test]
