@@ -30,8 +30,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 class Video(Table):
     """One camera stream. The codec's encoder follows a target between the two bitrates.
 
-    ``camera``: ``rfc8593`` takes pictures at intervals that vary as those of RFC 8593 do, ``steady`` at regular
-    ones, as a file played to the browser does.
+    ``camera``: ``rfc8593`` takes pictures at intervals that vary as those of RFC 8593 do, ``steady`` at
+    regular ones, as a file played to the browser does.
     """
 
     width: Count = 640
