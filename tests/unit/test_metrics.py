@@ -44,6 +44,12 @@ def test_goodput_leaves_out_the_share_of_retransmissions() -> None:
     assert rate.goodput(trace(inbound_rtp=inbound), FLOW) == pytest.approx(900)
 
 
+def test_goodput_leaves_out_fec() -> None:
+    row = report(0, bytesReceived=0, packetsReceived=0, fecPacketsReceived=0)
+    later = report(10, bytesReceived=1_250_000, packetsReceived=1000, fecPacketsReceived=200)
+    assert rate.goodput(trace(inbound_rtp=[row, later]), FLOW) == pytest.approx(800)
+
+
 def test_goodput_adds_the_streams_of_a_flow() -> None:
     inbound = [
         report(at, ssrc, bytesReceived=at * 12_500, packetsReceived=at) for at in (1, 2) for ssrc in (1, 2)
@@ -128,6 +134,22 @@ def test_residual_loss_takes_repairs_off_stream_by_stream() -> None:
         report(60, 2, "audio", packetsReceived=90, packetsLost=10),
     ]
     assert loss.residual_loss(trace(inbound_rtp=rows), FLOW) == pytest.approx(100 * 15 / 1100)
+
+
+def test_packet_loss_leaves_retransmissions_out_where_they_are_known() -> None:
+    # 10 of 100 packets of media and FEC, beside 25 others of which 9 were lost
+    row = second(0, packets=125, dropped_packets=19, media_sent_packets=80, media_dropped_packets=7)
+    row |= {"fec_sent_packets": 20, "fec_dropped_packets": 3}
+    assert loss.packet_loss(trace(flow_seconds=[row]), FLOW) == pytest.approx(10)
+
+
+def test_residual_loss_is_what_was_dropped_of_media_and_not_repaired_in_time() -> None:
+    row = second(0, packets=1, media_sent_packets=200, media_dropped_packets=20, fec_sent_packets=50)
+    # An observer counts 25 sequence numbers that never came, 5 of them of FEC, less 14 that came again.
+    told = report(1, packetsReceived=239, packetsLost=25, retransmittedPacketsReceived=14, packetsRepaired=18)
+    both = trace(flow_seconds=[row], inbound_rtp=[told])
+    assert loss.residual_loss(both, FLOW) == pytest.approx(1)
+    assert loss.unseen_loss(both, FLOW) == pytest.approx(100 * 11 / 250)
 
 
 def test_more_repairs_than_losses_leave_no_residual_loss() -> None:

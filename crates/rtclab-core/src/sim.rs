@@ -1,9 +1,10 @@
 //! The event loop in virtual time.
 
-use crate::cc::{ConfigError, CongestionControlConfig};
+use crate::cc::{self, ConfigError, CongestionControlConfig};
 use crate::endpoint::{Arrival, AudioConfig, Peer, PeerConfig, Port, Socket, Ssrcs, Wire};
 use crate::media::encoder::VideoConfig;
 use crate::media::host::{Host, HostConfig};
+use crate::media::repair::Repair;
 use crate::network::{Network, NetworkConfig, NetworkError, NodeId, derive_seed};
 use crate::record::{Detail, FlowId, Recorder, Table};
 use crate::timeouts::Timeouts;
@@ -35,6 +36,9 @@ pub struct ParticipantConfig {
     pub host: Option<HostConfig>,
     /// How it controls its rate.
     pub congestion_control: CongestionControlConfig,
+    /// How lost packets of its video are made good.
+    #[serde(default)]
+    pub repair: Repair,
 }
 
 /// A connection between two participants, media in both directions.
@@ -181,6 +185,8 @@ impl Simulation {
                     audio: local.audio.filter(|_| sends),
                     congestion_control: local.congestion_control.clone(),
                     remote_congestion_control: remote.congestion_control.clone(),
+                    repair: repair_of(local)?,
+                    remote_repair: repair_of(remote)?,
                     participant: recorder.text(from),
                     core,
                     offerer: side == 0,
@@ -252,4 +258,10 @@ fn participant<'a>(config: &'a SimConfig, name: &str) -> Result<&'a ParticipantC
     config.participants.iter().find(|p| p.name == name).ok_or_else(|| {
         SimError::Unknown(format!("connection names `{name}`, who is no participant"))
     })
+}
+
+fn repair_of(participant: &ParticipantConfig) -> Result<Repair, SimError> {
+    let algorithm =
+        cc::check(&participant.congestion_control).map_err(SimError::CongestionControl)?;
+    Ok(participant.repair.or(algorithm.repair))
 }

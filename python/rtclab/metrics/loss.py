@@ -5,28 +5,53 @@ from __future__ import annotations
 import polars as pl
 
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import NS_PER_S, Samples, Window, flow_seconds, increase, rows_of_flow
+from rtclab.metrics.series import NS_PER_S, Samples, Window, counter, flow_seconds, increase, rows_of_flow
 from rtclab.trace import Trace
+
+_FIRST_SENT = ("media_sent_packets", "fec_sent_packets")
+_FIRST_DROPPED = ("media_dropped_packets", "fec_dropped_packets")
 
 
 @metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680")
 def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Packets that the network dropped (queue and wire) as a share of the packets sent."""
+    """Packets that the network dropped (queue and wire) as a share of the packets sent.
+
+    Of first transmissions of media and FEC where these are known apart from retransmissions, else of all.
+    """
     rows = flow_seconds(trace, flow, window)
-    sent = int(rows["sent_packets"].sum())
-    return 100 * int(rows["dropped_packets"].sum()) / sent if sent else float("nan")
+    sent, dropped = _total(rows, *_FIRST_SENT), _total(rows, *_FIRST_DROPPED)
+    if not sent:
+        sent, dropped = _total(rows, "sent_packets"), _total(rows, "dropped_packets")
+    return 100 * dropped / sent if sent else float("nan")
 
 
 @metric(
     unit="%", better="lower", source="RFC 8868, section 3 (post-repair loss); W3C webrtc-stats, packetsLost"
 )
 def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Media packets still missing after retransmission, as a share of the media packets expected.
+    """Media packets that were not there for the decoder in time, as a share of the media packets sent.
 
-    packetsLost counts the media stream's own sequence numbers (RFC 3550) and does not fall when a repair
-    arrives on the RTX stream (RFC 4588), so per stream: missing = packetsLost - retransmittedPacketsReceived,
-    not below 0, and expected = packetsReceived - retransmittedPacketsReceived + packetsLost. A probe that is
-    padded with repeated packets counts as a repair, which makes the figure a lower bound.
+    Dropped less repaired in time, by retransmission or FEC. Where packetsRepaired is not known (RTX) it is
+    the same as the unseen loss.
+    """
+    reports = rows_of_flow(trace, "inbound_rtp", flow)
+    if not reports["packetsRepaired"].count():
+        return unseen_loss(trace, flow, window)
+    repaired = increase(counter(trace, "inbound_rtp", flow, "packetsRepaired"), window)
+    rows = flow_seconds(trace, flow, window)
+    sent, dropped = (_total(rows, f"media_{what}_packets") for what in ("sent", "dropped"))
+    return 100 * max(dropped - repaired, 0.0) / sent if sent else float("nan")
+
+
+@metric(unit="%", better="lower", source="W3C webrtc-stats, packetsLost; RFC 4588")
+def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Packets of which no copy arrived, as a share of those expected: residual loss seen from the wire.
+
+    A passive observer at the receiver cannot see what FEC recovers, and takes lost FEC, which shares the
+    media's sequence numbers in RED and is never sent again, for lost media. Per stream: missing =
+    packetsLost - retransmittedPacketsReceived, not below 0, since packetsLost does not fall when a repair
+    arrives; expected = packetsReceived - retransmittedPacketsReceived + packetsLost. A probe that is padded
+    with repeated packets counts as a repair, which makes the figure a lower bound.
     """
     columns = ["packetsLost", "packetsReceived", "retransmittedPacketsReceived"]
     rows = rows_of_flow(trace, "inbound_rtp", flow).with_columns(
@@ -41,3 +66,8 @@ def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> floa
         missing += max(lost - repaired, 0.0)
         expected += received - repaired + lost
     return 100 * missing / expected if expected > 0 else float("nan")
+
+
+def _total(rows: pl.DataFrame, *columns: str) -> int:
+    """Sum over rows and columns; null counts as 0."""
+    return sum(int(rows[column].sum()) for column in columns)

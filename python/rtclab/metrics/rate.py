@@ -70,14 +70,18 @@ def receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> flo
 
 @metric(unit="kbit/s", better="higher", source="RFC 8868, section 3; W3C webrtc-stats, bytesReceived")
 def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Media payload received per second, without headers, padding and retransmissions.
+    """Media payload received per second, without headers, padding, retransmissions and FEC.
 
-    W3C's bytesReceived includes retransmissions; they are taken out by their share of the packets.
+    W3C's bytesReceived includes retransmissions and FEC; they are taken out by their share of the packets.
     """
     bytes_per_s = mean_slope(counter(trace, "inbound_rtp", flow, "bytesReceived"), window)
     packets = increase(counter(trace, "inbound_rtp", flow, "packetsReceived"), window)
-    repeated = increase(counter(trace, "inbound_rtp", flow, "retransmittedPacketsReceived"), window)
-    original_share = 1 - repeated / packets if packets > 0 and repeated > 0 else 1.0
+    repairs = [
+        increase(counter(trace, "inbound_rtp", flow, name), window)
+        for name in ("retransmittedPacketsReceived", "fecPacketsReceived")
+    ]
+    repair = sum(count for count in repairs if count > 0)
+    original_share = 1 - repair / packets if packets > 0 else 1.0
     return bytes_per_s * KBIT_PER_BYTE * original_share
 
 

@@ -39,6 +39,7 @@ class Video(Table):
     frame_rate: Annotated[float, Field(gt=0, le=240)] = 30
     camera: Literal["rfc8593", "steady"] = "rfc8593"
     codec: Literal["vp8"] = "vp8"
+    repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
     min_bitrate: Bitrate = Bitrate(30_000)
     start_bitrate: Bitrate = Bitrate(300_000)
     max_bitrate: Bitrate = Bitrate(1_700_000)

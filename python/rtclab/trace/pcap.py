@@ -12,7 +12,7 @@ import polars as pl
 from rtclab import monitor
 from rtclab.errors import TraceError
 from rtclab.monitor import Tables
-from rtclab.trace.sums import NS_PER_S, delay_histogram_table, flow_seconds_table
+from rtclab.trace.sums import FIRST_TRANSMISSIONS, NS_PER_S, delay_histogram_table, flow_seconds_table
 
 Names = Mapping[str, str]
 MOST_SECONDS = 7 * 24 * 3600
@@ -145,6 +145,7 @@ def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Names, begin_ns: i
         .with_columns(
             pl.col("sent_packets") + pl.col("missing"),
             dropped_packets="missing",
+            **dict.fromkeys(FIRST_TRANSMISSIONS, pl.lit(None, pl.Int64)),
             **{f"one_way_delay_{which}_ms": nothing for which in ("min", "mean", "max")},
         )
         .drop("missing")

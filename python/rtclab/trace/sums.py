@@ -14,11 +14,21 @@ BINS_PER_MS = 10
 """The delay histogram has bins of 0.1 ms."""
 
 
+FIRST_TRANSMISSIONS = {
+    "media_sent_packets": ("sent_ns", ["video", "audio"]),
+    "media_dropped_packets": ("dropped_ns", ["video", "audio"]),
+    "fec_sent_packets": ("sent_ns", ["fec"]),
+    "fec_dropped_packets": ("dropped_ns", ["fec"]),
+}
+"""Columns of ``flow_seconds`` by the moment at which a packet of these kinds counts."""
+
+
 def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns: int) -> pl.DataFrame:
     """The table ``flow_seconds``: one row per flow and second of the run, also where nothing was sent.
 
     A packet counts as sent, delivered and dropped each in the second in which that happened; what happened
-    after the end of the run is left out.
+    after the end of the run is left out. First transmissions of media and FEC are counted apart when the kind
+    of any packet is known, else their columns are null.
     """
     seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
     of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
@@ -35,13 +45,16 @@ def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns:
         ],
         "dropped_ns": [pl.len().alias("dropped_packets")],
     }
+    for name, (moment, kinds) in FIRST_TRANSMISSIONS.items():
+        counted[moment].append(pl.col("kind").is_in(kinds).sum().alias(name))
     for moment, aggregates in counted.items():
         at_ns = (pl.col(moment) // NS_PER_S * NS_PER_S).alias("at_ns")
         grouped = packets.drop_nulls(moment).group_by(at_ns, "flow").agg(aggregates)
         table = table.join(grouped, on=["at_ns", "flow"], how="left", maintain_order="left")
-    return table.with_columns(pl.col("^.*_(packets|bytes)$").fill_null(0)).select(
-        pl.col(column).cast(dtype) for column, dtype in SCHEMAS["flow_seconds"].items()
-    )
+    table = table.with_columns(pl.col("^.*_(packets|bytes)$").fill_null(0))
+    if packets["kind"].is_null().all():
+        table = table.with_columns(pl.lit(None).alias(name) for name in FIRST_TRANSMISSIONS)
+    return table.select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["flow_seconds"].items())
 
 
 def delay_histogram_table(packets: pl.DataFrame) -> pl.DataFrame:

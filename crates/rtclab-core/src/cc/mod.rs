@@ -169,7 +169,7 @@ pub trait Controller {
     fn observe(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
 }
 
-/// A packet of video, retransmissions and padding included, that arrived.
+/// A packet of video, retransmissions, FEC and padding included, that arrived.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReceivedPacket {
     /// When.
@@ -205,6 +205,10 @@ pub trait Estimator {
     }
     /// A REMB to send.
     fn poll_remb(&mut self) -> Option<Bitrate>;
+    /// Whether packets that FEC has recovered are handed to it too, besides those on the wire.
+    fn hears_recovered(&self) -> bool {
+        false
+    }
     /// When REMBs leave.
     fn remb_timing(&self) -> RembTiming {
         RembTiming::AtOnce

@@ -2,6 +2,7 @@
 
 use super::options::{OptionSpec, Options};
 use super::{Fixed, GoogCc, Halves, RateBounds, dynamic_alpha, gcc_2016, rrtcc_2013};
+use crate::media::repair::Repair;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +24,8 @@ pub struct Algorithm {
     pub name: &'static str,
     /// Its options.
     pub options: &'static [OptionSpec],
+    /// Loss repair of its time.
+    pub repair: Repair,
     create: fn(RateBounds, Options<'_>) -> Halves,
 }
 
@@ -31,23 +34,37 @@ pub const ALGORITHMS: [Algorithm; 6] = [
     Algorithm {
         name: "goog-cc",
         options: &[],
+        repair: Repair::Rtx,
         create: |bounds, _| (Box::new(GoogCc::new(bounds)), None),
     },
     Algorithm {
         name: "fixed",
         options: &[],
+        repair: Repair::Rtx,
         create: |bounds, _| (Box::new(Fixed::new(bounds.max)), None),
     },
-    Algorithm { name: "rrtcc-2013", options: rrtcc_2013::OPTIONS, create: rrtcc_2013::create },
-    Algorithm { name: "gcc-2016", options: gcc_2016::OPTIONS, create: gcc_2016::create },
+    Algorithm {
+        name: "rrtcc-2013",
+        options: rrtcc_2013::OPTIONS,
+        repair: Repair::Hybrid2013,
+        create: rrtcc_2013::create,
+    },
+    Algorithm {
+        name: "gcc-2016",
+        options: gcc_2016::OPTIONS,
+        repair: Repair::Rtx,
+        create: gcc_2016::create,
+    },
     Algorithm {
         name: "dynamic-alpha",
         options: dynamic_alpha::OPTIONS,
+        repair: Repair::Hybrid2013,
         create: dynamic_alpha::create,
     },
     Algorithm {
         name: "fixed-alpha",
         options: dynamic_alpha::OPTIONS_FIXED,
+        repair: Repair::Hybrid2013,
         create: dynamic_alpha::create_fixed,
     },
 ];

@@ -41,6 +41,12 @@ impl SendHistory {
         self.stored.push_back(Stored { packet, last_sent: None });
     }
 
+    /// The last `count` packets stored, in their order.
+    pub(super) fn newest(&self, count: usize) -> impl Iterator<Item = &MediaPacket> {
+        let before = self.stored.len().saturating_sub(count);
+        self.stored.range(before..).map(|stored| &stored.packet)
+    }
+
     pub(super) fn last(&self) -> Option<MediaPacket> {
         self.stored.iter().rev().find(|s| s.last_sent.is_some()).map(|s| s.packet)
     }
@@ -84,16 +90,11 @@ impl SendHistory {
         sent
     }
 
-    /// The packet to send again, unless that was done less than a round trip ago.
-    pub(super) fn retransmit(
-        &mut self,
-        now: Time,
-        seq: u16,
-        rtt: Option<Time>,
-    ) -> Option<MediaPacket> {
+    /// The packet to send again, unless it was sent less than `pause` ago. FEC is not sent again.
+    pub(super) fn retransmit(&mut self, now: Time, seq: u16, pause: Time) -> Option<MediaPacket> {
         let stored = self.find(seq)?;
         let last = stored.last_sent?;
-        if now < last + rtt.unwrap_or(Time::ZERO) {
+        if now < last + pause {
             return None;
         }
         // Counts as sent from now on, so that a second request does not queue it twice.

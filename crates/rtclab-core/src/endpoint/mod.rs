@@ -2,6 +2,7 @@
 
 mod history;
 mod receiver;
+mod reception;
 mod sender;
 mod setup;
 mod stats;
@@ -10,6 +11,7 @@ mod wire;
 
 use crate::cc::{ConfigError, CongestionControlConfig, Feedback, PacketReport};
 use crate::media::encoder::VideoConfig;
+use crate::media::repair::Repair;
 use crate::network::NodeId;
 use crate::record::Detail;
 use crate::rtp::rtcp::{NtpTime, ReceiverReport, SdesChunk, SenderReport, SourceDescription};
@@ -49,7 +51,7 @@ impl AudioConfig {
 
     /// Rate on the wire, headers included.
     fn wire_rate(&self) -> Bitrate {
-        let size = wire::packet_size(crate::media::Kind::Audio, self.payload().0);
+        let size = wire::packet_size(Repair::None, crate::media::Kind::Audio, self.payload().0);
         Bitrate(
             (u128::from(size.bits()) * 1_000_000_000 / u128::from(self.frame_ns.0.max(1))) as u64,
         )
@@ -67,6 +69,10 @@ pub struct PeerConfig {
     pub congestion_control: CongestionControlConfig,
     /// Congestion control of what the other side sends; a receiver half of it runs here.
     pub remote_congestion_control: CongestionControlConfig,
+    /// Loss repair of the video that it sends.
+    pub repair: Repair,
+    /// Loss repair of the video that the other side sends.
+    pub remote_repair: Repair,
     /// Code of its participant's name in the record.
     pub participant: u16,
     /// Where servers live.
@@ -141,7 +147,7 @@ impl Peer {
             joined: false,
             left: false,
             sender: Sender::new(&config, port, ssrcs, controller),
-            receiver: Receiver::new(port, ssrcs.video, remote, estimator),
+            receiver: Receiver::new(port, ssrcs.video, remote, config.remote_repair, estimator),
             timers: Timers {
                 setup: config.start,
                 sender: Time::MAX,

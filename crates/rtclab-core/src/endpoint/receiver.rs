@@ -1,13 +1,18 @@
 //! Receiving half of a peer: statistics, loss repair, playout, and the feedback for the other side.
 
+use super::reception::Reception;
 use super::sender::{AUDIO_CLOCK, VIDEO_CLOCK};
-use super::wire::{Port, Ssrcs, Wire, payload_size, read_vp8};
+use super::wire::{self, Port, Ssrcs, Wire, payload_size, read_vp8};
 use crate::cc::{Estimator, ReceivedPacket, RembTiming};
-use crate::media::nack::{Arrival, Nack, NackRules};
+use crate::media::MediaPacket;
+use crate::media::fec::FecDecoder;
+use crate::media::nack::{Arrival, Nack};
 use crate::media::playout::{Playout, Rendered};
+use crate::media::repair::Repair;
 use crate::rtp::rtcp::{PictureLossIndication, Remb, ReportBlock, TransportFeedback};
+use crate::rtp::ulpfec::FecPacket;
 use crate::rtp::{
-    ExtensionIds, RtcpPacket, RtpHeader, SeqUnwrapper, TimestampUnwrapper, Unwrapper, rtx,
+    ExtensionIds, RtcpPacket, RtpHeader, SeqUnwrapper, TimestampUnwrapper, Unwrapper, red, rtx,
 };
 use crate::units::{Bitrate, Bytes, Time};
 
@@ -25,85 +30,20 @@ const FEEDBACK_PACKETS: i64 = 500;
 /// libwebrtc: round trip assumed before one is known.
 const DEFAULT_RTT: Time = Time::from_millis(100);
 
-/// Reception of one stream, as RFC 3550, appendix A, counts it.
-#[derive(Default)]
-pub(super) struct Reception {
-    unwrapper: SeqUnwrapper,
-    first: Option<i64>,
-    highest: i64,
-    pub(super) packets: u64,
-    pub(super) payload_bytes: u64,
-    pub(super) header_bytes: u64,
-    jitter: f64,
-    last_transit: Option<f64>,
-    reported: (i64, u64),
-}
-
-impl Reception {
-    /// Counts a packet; returns its unwrapped sequence number.
-    fn count(
-        &mut self,
-        now: Time,
-        header: &RtpHeader,
-        payload: u64,
-        bytes: usize,
-        clock: u64,
-    ) -> i64 {
-        let seq = self.unwrapper.unwrap(header.seq);
-        self.first.get_or_insert(seq);
-        self.highest = self.highest.max(seq);
-        self.packets += 1;
-        self.payload_bytes += payload;
-        self.header_bytes += bytes as u64;
-        // RFC 3550, section 6.4.1; the difference of transits makes the offset of the clocks vanish.
-        let transit = now.as_secs_f64() * clock as f64 - f64::from(header.timestamp);
-        if let Some(last) = self.last_transit {
-            let difference = (transit - last).abs();
-            // A wrap of the timestamp is no jitter.
-            if difference < f64::from(u32::MAX / 2) {
-                self.jitter += (difference - self.jitter) / 16.0;
-            }
-        }
-        self.last_transit = Some(transit);
-        seq
-    }
-
-    fn expected(&self) -> i64 {
-        self.first.map_or(0, |first| self.highest - first + 1)
-    }
-
-    pub(super) fn lost(&self) -> i64 {
-        self.expected() - self.packets as i64
-    }
-
-    pub(super) fn jitter_s(&self, clock: u64) -> f64 {
-        self.jitter / clock as f64
-    }
-
-    /// A report block, and a new interval for the next one.
-    fn report(&mut self, ssrc: u32) -> ReportBlock {
-        let (expected, received) =
-            (self.expected() - self.reported.0, self.packets - self.reported.1);
-        self.reported = (self.expected(), self.packets);
-        let lost = (expected - received as i64).max(0);
-        let fraction_lost = if expected > 0 { (lost * 256 / expected).min(255) } else { 0 };
-        ReportBlock {
-            ssrc,
-            fraction_lost: fraction_lost as u8,
-            cumulative_lost: self.lost() as i32,
-            highest_seq: self.highest as u32,
-            jitter: self.jitter as u32,
-            ..ReportBlock::default()
-        }
-    }
-}
-
-/// Totals of the retransmission stream, padding not counted.
+/// Totals of retransmissions, padding not counted.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Retransmitted {
     pub(super) packets: u64,
     pub(super) payload_bytes: u64,
     pub(super) header_bytes: u64,
+}
+
+impl Retransmitted {
+    fn count(&mut self, payload: u64, header_bytes: usize) {
+        self.packets += 1;
+        self.payload_bytes += payload;
+        self.header_bytes += header_bytes as u64;
+    }
 }
 
 /// Arrivals not yet reported by transport-wide feedback.
@@ -130,9 +70,14 @@ pub(super) struct Receiver {
     pub(super) audio: Reception,
     timestamps: TimestampUnwrapper,
     pictures: Unwrapper<15>,
+    scheme: Repair,
     nack: Nack,
+    /// FEC of the stream of video; what is received is kept only for it.
+    pub(super) fec: Option<FecDecoder>,
     pub(super) playout: Playout,
     pub(super) retransmitted: Retransmitted,
+    /// Packets of video that were missing and then made good in time.
+    pub(super) repaired: u64,
     pub(super) nack_count: u64,
     pub(super) pli_count: u64,
     /// Middle bits of the NTP time of the last sender report, and when it came.
@@ -144,11 +89,12 @@ impl Receiver {
         port: Port,
         local_ssrc: u32,
         remote: Ssrcs,
+        scheme: Repair,
         estimator: Option<Box<dyn Estimator>>,
     ) -> Self {
-        let rules = match &estimator {
-            Some(_) => NackRules::OF_2013,
-            None => NackRules::TODAY,
+        let video = match scheme.on_original_ssrc() {
+            true => Reception::with_retransmissions(),
+            false => Reception::default(),
         };
         Receiver {
             port,
@@ -157,13 +103,16 @@ impl Receiver {
             arrivals: Arrivals::default(),
             estimator,
             remb: None,
-            video: Reception::default(),
+            video,
             audio: Reception::default(),
             timestamps: TimestampUnwrapper::default(),
             pictures: Unwrapper::default(),
-            nack: Nack::new(rules),
+            scheme,
+            nack: Nack::new(scheme.nack_rules()),
+            fec: scheme.uses_red().then(|| FecDecoder::new(remote.video)),
             playout: Playout::new(VIDEO_CLOCK as f64),
             retransmitted: Retransmitted::default(),
+            repaired: 0,
             nack_count: 0,
             pli_count: 0,
             last_sender_report: None,
@@ -172,6 +121,13 @@ impl Receiver {
 
     pub(super) fn remote_video(&self) -> u32 {
         self.remote.video
+    }
+
+    /// Packets repaired in time, FEC packets received and discarded; `None` where RTX tells it.
+    pub(super) fn repair_counters(&self) -> [Option<u64>; 3] {
+        let fec = |count: fn(&FecDecoder) -> u64| self.fec.as_ref().map(count);
+        let repaired = (self.scheme != Repair::Rtx).then_some(self.repaired);
+        [repaired, fec(|fec| fec.received), fec(|fec| fec.discarded)]
     }
 
     pub(super) fn remote_audio(&self) -> u32 {
@@ -209,22 +165,17 @@ impl Receiver {
             }
         }
         if header.ssrc == self.remote.audio {
-            self.audio.count(now, &header, payload, len, AUDIO_CLOCK);
+            let (seq, _) = self.audio.identify(now, &header, AUDIO_CLOCK);
+            self.audio.count(now, &header, seq, (payload, len), AUDIO_CLOCK);
         } else if header.ssrc == self.remote.video {
-            let media = read_vp8(&header, header.seq, &bytes[len..], payload);
-            let seq = self.video.count(now, &header, payload, len, VIDEO_CLOCK);
-            if let Some(media) = media {
-                self.on_video(now, &media, seq);
-            }
+            self.on_video_stream(now, &header, &bytes[len..], (payload, len));
         } else if header.ssrc == self.remote.rtx && !header.padding {
             let Ok((original, rest)) = rtx::parse(&bytes[len..]) else { return false };
             let size = payload.saturating_sub(rtx::OSN_BYTES as u64);
             if let Some(media) = read_vp8(&header, original, rest, size) {
-                self.retransmitted.packets += 1;
-                self.retransmitted.payload_bytes += payload;
-                self.retransmitted.header_bytes += len as u64;
+                self.retransmitted.count(payload, len);
                 let seq = self.video.unwrapper.peek(original);
-                self.on_video(now, &media, seq);
+                self.on_video(now, &media, seq, true);
             }
         }
         self.send_nack(now, rtt, wire);
@@ -268,6 +219,7 @@ impl Receiver {
     }
 
     pub(super) fn on_rtt(&mut self, now: Time, rtt: Time) {
+        self.video.on_rtt(rtt);
         if let Some(estimator) = &mut self.estimator {
             estimator.on_rtt(now, rtt);
         }
@@ -289,7 +241,12 @@ impl Receiver {
 
     /// The next picture due.
     pub(super) fn poll_frame(&mut self, now: Time) -> Option<Rendered> {
-        self.playout.poll(now)
+        let frame = self.playout.poll(now)?;
+        if let Some(last) = self.playout.last_seq().filter(|_| self.scheme.on_original_ssrc()) {
+            // The jitter buffer of 2013 asked for nothing before the last picture decoded.
+            self.nack.forget_before(last);
+        }
+        Some(frame)
     }
 
     /// Report blocks for the streams received, for the next sender or receiver report.
@@ -309,13 +266,72 @@ impl Receiver {
             .collect()
     }
 
-    fn on_video(&mut self, now: Time, media: &crate::media::MediaPacket, seq: i64) {
-        if self.nack.on_packet(now, seq) == Arrival::Duplicate {
+    /// A packet of the stream of video: media, a retransmission of them, or FEC.
+    fn on_video_stream(
+        &mut self,
+        now: Time,
+        header: &RtpHeader,
+        body: &[u8],
+        (payload, header_bytes): (u64, usize),
+    ) {
+        let (seq, again) = self.video.identify(now, header, VIDEO_CLOCK);
+        match again {
+            true => self.retransmitted.count(payload, header_bytes),
+            false => self.video.count(now, header, seq, (payload, header_bytes), VIDEO_CLOCK),
+        }
+        let (mut payload_type, mut body, mut payload) = (header.payload_type, body, payload);
+        if payload_type == wire::RED {
+            let Ok((block_type, data)) = red::parse(body) else { return };
+            payload = payload.saturating_sub((body.len() - data.len()) as u64);
+            (payload_type, body) = (block_type, data);
+        }
+        if let Some(fec) = &mut self.fec {
+            if payload_type == wire::ULPFEC {
+                self.nack.on_packet(now, seq);
+                if let Ok(packet) = FecPacket::parse(body) {
+                    fec.on_fec(packet);
+                }
+                return self.recover(now);
+            }
+            fec.on_media(header.seq, wire::received(header, payload_type, body, payload));
+        }
+        if let Some(media) = read_vp8(header, header.seq, body, payload) {
+            self.on_video(now, &media, seq, again);
+        }
+        self.recover(now);
+    }
+
+    /// Hands on what FEC can recover by now.
+    fn recover(&mut self, now: Time) {
+        while let Some((seq, packet)) = self.fec.as_mut().and_then(FecDecoder::poll) {
+            let parsed = RtpHeader::parse(&packet.bytes, &ExtensionIds::CHROMIUM);
+            let Ok((header, header_bytes)) = parsed else { continue };
+            let payload = packet.len.saturating_sub(header_bytes) as u64;
+            if let Some(estimator) = self.estimator.as_mut().filter(|e| e.hears_recovered()) {
+                estimator.on_packet(&ReceivedPacket {
+                    at: now,
+                    payload: Bytes(payload),
+                    rtp_timestamp: header.timestamp,
+                    abs_send_time: None,
+                });
+            }
+            if let Some(media) = read_vp8(&header, seq, &packet.bytes[header_bytes..], payload) {
+                let seq = self.video.unwrapper.peek(seq);
+                self.on_video(now, &media, seq, true);
+            }
+        }
+    }
+
+    /// A packet of media, as it was sent first or `repaired`.
+    fn on_video(&mut self, now: Time, media: &MediaPacket, seq: i64, repaired: bool) {
+        let arrival = self.nack.on_packet(now, seq);
+        if arrival == Arrival::Duplicate {
             return;
         }
         let frame = self.pictures.unwrap(media.picture_id);
         let timestamp = self.timestamps.unwrap(media.timestamp);
-        self.playout.on_packet(now, media, seq, frame, timestamp);
+        let in_time = self.playout.on_packet(now, media, seq, frame, timestamp);
+        self.repaired += u64::from(in_time && repaired && arrival == Arrival::Filled);
     }
 
     fn send_nack(&mut self, now: Time, rtt: Option<Time>, wire: &mut Wire) {

@@ -2,7 +2,7 @@
 
 use super::history::SendHistory;
 use super::wire::{
-    MAX_VIDEO_PAYLOAD, Port, RTP_HEADER_BYTES, Ssrcs, Wire, packet_size, payload_size,
+    Port, RTP_HEADER_BYTES, Ssrcs, Wire, max_video_payload, packet_size, payload_size, unsent,
 };
 use super::{AudioConfig, PeerConfig};
 use crate::cc::{
@@ -10,10 +10,15 @@ use crate::cc::{
     RateOf,
 };
 use crate::media::encoder::{Encoder, Frame};
+use crate::media::fec::FecGenerator;
 use crate::media::pacer::{PADDING_PAYLOAD, Pacer, Release};
+use crate::media::protection::{Conditions, LossFilter, Protection};
+use crate::media::repair::Repair;
 use crate::media::{Kind, MediaPacket};
 use crate::rtp::rtcp::TransportFeedback;
+use crate::rtp::ulpfec::FecPacket;
 use crate::units::{Bitrate, Bytes, Time};
+use std::collections::VecDeque;
 
 /// Ticks of the RTP clock of video.
 pub(super) const VIDEO_CLOCK: u64 = 90_000;
@@ -48,9 +53,21 @@ struct RepairShare {
     share: f64,
 }
 
+/// FEC of what is sent.
+#[derive(Default)]
+struct Fec {
+    loss: LossFilter,
+    protection: Protection,
+    generator: FecGenerator,
+    /// Contents of the FEC packets in the pacer, in their order.
+    queue: VecDeque<FecPacket>,
+}
+
 pub(super) struct Sender {
     port: Port,
     ssrcs: Ssrcs,
+    scheme: Repair,
+    fec: Fec,
     pub(super) encoder: Option<Encoder>,
     /// The picture being encoded, and when it will be ready.
     encoding: Option<(Time, Frame)>,
@@ -61,10 +78,10 @@ pub(super) struct Sender {
     repair: RepairShare,
     /// Decision and repair share that pacer and encoder follow.
     applied: Option<(Decision, f64)>,
-    next_seq: [u16; 4],
+    next_seq: [u16; Kind::ALL.len()],
     next_picture: u16,
     timestamp_offset: u32,
-    pub(super) totals: [StreamTotals; 4],
+    pub(super) totals: [StreamTotals; Kind::ALL.len()],
     pub(super) nack_count: u64,
     pub(super) pli_count: u64,
     pub(super) rtt: Option<Time>,
@@ -78,11 +95,14 @@ impl Sender {
         ssrcs: Ssrcs,
         controller: Box<dyn Controller>,
     ) -> Self {
-        let padding = packet_size(Kind::Padding, PADDING_PAYLOAD.0);
+        let scheme = config.repair;
+        let padding = packet_size(scheme, Kind::Padding, PADDING_PAYLOAD.0);
         let decision = controller.decision();
         Sender {
             port,
             ssrcs,
+            scheme,
+            fec: Fec::default(),
             encoder: None,
             encoding: None,
             audio: None,
@@ -91,7 +111,7 @@ impl Sender {
             history: SendHistory::default(),
             repair: RepairShare::default(),
             applied: None,
-            next_seq: [1; 4],
+            next_seq: [1; Kind::ALL.len()],
             next_picture: 0,
             timestamp_offset: config.seed as u32,
             totals: Default::default(),
@@ -147,6 +167,24 @@ impl Sender {
     pub(super) fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) {
         self.controller.on_feedback(now, feedback);
         self.apply_decision(now);
+        if let Feedback::ReceiverReport { lost, expected, .. } = feedback
+            && expected > 0
+            && self.scheme.uses_red()
+        {
+            self.fec.loss.add(now, (lost as f64 / expected as f64).min(1.0));
+            self.protect();
+        }
+    }
+
+    fn protect(&mut self) {
+        let Some(encoder) = &self.encoder else { return };
+        self.fec.protection = Protection::for_conditions(&Conditions {
+            loss: self.fec.loss.max(),
+            rtt: self.rtt.unwrap_or(Time::ZERO),
+            bitrate: self.target(),
+            frame_rate: encoder.frame_rate(),
+            resolution: encoder.resolution(),
+        });
     }
 
     pub(super) fn on_transport_feedback(
@@ -165,9 +203,10 @@ impl Sender {
 
     pub(super) fn on_nack(&mut self, now: Time, seqs: impl Iterator<Item = u16>) {
         self.nack_count += 1;
+        let pause = self.rtt.unwrap_or(Time::ZERO) + self.scheme.resend_pause();
         for seq in seqs {
-            if let Some(packet) = self.history.retransmit(now, seq, self.rtt) {
-                let size = packet_size(Kind::Rtx, u64::from(packet.payload));
+            if let Some(packet) = self.history.retransmit(now, seq, pause) {
+                let size = packet_size(self.scheme, Kind::Rtx, u64::from(packet.payload));
                 self.pacer.push(now, packet, size);
             }
         }
@@ -201,7 +240,7 @@ impl Sender {
         let video = Bitrate(decision.target.0.saturating_sub(audio));
         let Some(encoder) = &mut self.encoder else { return };
         let media = match decision.target_of {
-            RateOf::Packets => without_headers(video),
+            RateOf::Packets => without_headers(video, self.scheme),
             RateOf::Payloads => {
                 encoder.disable_overshoot_adjustment();
                 video
@@ -230,7 +269,7 @@ impl Sender {
     }
 
     fn packetise(&mut self, now: Time, frame: &Frame) {
-        let count = frame.size.0.div_ceil(MAX_VIDEO_PAYLOAD).max(1);
+        let count = frame.size.0.div_ceil(max_video_payload(self.scheme)).max(1);
         let timestamp = self.rtp_timestamp(frame.captured, VIDEO_CLOCK);
         let totals = &mut self.totals[Kind::Video as usize];
         totals.frames += 1;
@@ -250,9 +289,31 @@ impl Sender {
                 payload: payload as u16,
             };
             self.history.store(packet);
-            self.pacer.push(now, packet, packet_size(Kind::Video, payload));
+            self.pacer.push(now, packet, packet_size(self.scheme, Kind::Video, payload));
         }
         self.next_picture = (self.next_picture + 1) & 0x7fff;
+        if self.fec.generator.wants(&self.fec.protection, frame.key) {
+            self.add_fec(now, frame.key, count as usize);
+        }
+    }
+
+    /// Sends FEC behind the last `count` packets, which are a frame.
+    fn add_fec(&mut self, now: Time, key: bool, count: usize) {
+        let Fec { generator, protection, .. } = &mut self.fec;
+        let frame = self.history.newest(count).map(|packet| unsent(&self.ssrcs, packet));
+        let packets = generator.add_frame(protection, key, frame);
+        let Some(last) = self.history.newest(1).next().copied() else { return };
+        for fec in packets {
+            let payload = fec.wire_bytes() as u16;
+            let seq = self.take_seq(Kind::Video);
+            let packet =
+                MediaPacket { kind: Kind::Fec, seq, marker: false, first: false, payload, ..last };
+            // Keeps the history without holes; nobody gets it again.
+            self.history.store(packet);
+            let size = packet_size(self.scheme, Kind::Fec, u64::from(payload));
+            self.pacer.push(now, packet, size);
+            self.fec.queue.push_back(fec);
+        }
     }
 
     fn sample_audio(&mut self, now: Time) {
@@ -273,7 +334,8 @@ impl Sender {
                 resolution: (0, 0),
                 payload: payload.0 as u16,
             };
-            self.pacer.push(now, packet, packet_size(Kind::Audio, payload.0));
+            let size = packet_size(self.scheme, Kind::Audio, payload.0);
+            self.pacer.push(now, packet, size);
         }
     }
 
@@ -297,11 +359,21 @@ impl Sender {
             },
         };
         let seq = match packet.kind {
-            Kind::Video | Kind::Audio => packet.seq,
+            Kind::Video | Kind::Audio | Kind::Fec => packet.seq,
+            Kind::Rtx if self.scheme.on_original_ssrc() => packet.seq,
             Kind::Rtx | Kind::Padding => self.take_seq(Kind::Rtx),
         };
-        let transport_seq = self.history.next_transport_seq();
-        let size = wire.send_media(now, self.port, &self.ssrcs, seq, transport_seq as u16, &packet);
+        let transport_seq = self.history.next_transport_seq() as u16;
+        let size = match packet.kind {
+            Kind::Fec => {
+                let Some(fec) = self.fec.queue.pop_front() else { return };
+                wire.send_fec(now, (self.port, &self.ssrcs), transport_seq, &packet, &fec)
+            }
+            _ => {
+                let stream = (self.port, &self.ssrcs, self.scheme);
+                wire.send_media(now, stream, seq, transport_seq, &packet)
+            }
+        };
         let sent = self.history.sent(now, size, packet.kind, packet.seq, probe);
         self.controller.on_sent(&sent);
         self.count(now, &packet, size);
@@ -316,7 +388,8 @@ impl Sender {
         }
         let repair = &mut self.repair;
         repair.total += size.0;
-        repair.repair += if packet.kind == Kind::Rtx { size.0 } else { 0 };
+        let repairs = matches!(packet.kind, Kind::Rtx | Kind::Fec);
+        repair.repair += if repairs { size.0 } else { 0 };
         if now >= repair.since + REPAIR_WINDOW {
             let share = repair.repair as f64 / repair.total.max(1) as f64;
             *repair = RepairShare {
@@ -335,9 +408,10 @@ impl Sender {
 }
 
 /// What a rate of packets leaves to the encoder: at least one packet per frame, else full packets.
-fn without_headers(rate: Bitrate) -> Bitrate {
-    let full = packet_size(Kind::Video, MAX_VIDEO_PAYLOAD);
-    let headers = (full.0 - MAX_VIDEO_PAYLOAD) * 8;
+fn without_headers(rate: Bitrate, scheme: Repair) -> Bitrate {
+    let payload = max_video_payload(scheme);
+    let full = packet_size(scheme, Kind::Video, payload);
+    let headers = (full.0 - payload) * 8;
     let packets = (rate.0 as f64 / full.bits() as f64).max(super::FRAMES_PER_SECOND_FLOOR);
     Bitrate(rate.0.saturating_sub((headers as f64 * packets) as u64))
 }

@@ -105,17 +105,18 @@ impl Peer {
     fn write_outbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
         let totals = self.sender.totals[kind as usize];
         let video = self.sender.encoder.as_ref().filter(|_| kind == Kind::Video);
-        // W3C counts retransmissions in the totals too; libwebrtc sends padding on their stream.
-        let (mut rtx, mut padding) = Default::default();
+        // W3C counts retransmissions and FEC in the totals too; libwebrtc sends padding on their stream.
+        let (mut rtx, mut padding, mut fec) = Default::default();
         if video.is_some() {
             rtx = self.sender.totals[Kind::Rtx as usize];
             padding = self.sender.totals[Kind::Padding as usize];
+            fec = self.sender.totals[Kind::Fec as usize];
         }
         let mut row = self.head(now, self.port, self.ssrcs.get(kind), kind, wire).to_vec();
         row.extend([
-            int(totals.packets + rtx.packets + padding.packets),
-            int(totals.payload_bytes + rtx.payload_bytes),
-            int(totals.header_bytes + rtx.header_bytes + padding.header_bytes),
+            int(totals.packets + rtx.packets + padding.packets + fec.packets),
+            int(totals.payload_bytes + rtx.payload_bytes + fec.payload_bytes),
+            int(totals.header_bytes + rtx.header_bytes + padding.header_bytes + fec.header_bytes),
             int(rtx.packets),
             int(rtx.payload_bytes),
         ]);
@@ -187,11 +188,15 @@ impl Peer {
                 int(playout.frames_decoded),
                 int(rtx.packets),
             ]);
+            row.extend(
+                receiver.repair_counters().map(|count| count.map_or(Cell::Int(NO_INT), int)),
+            );
         } else {
             row.extend([Cell::Int(NO_INT); 5]);
             row.extend([Cell::Float(f64::NAN), Cell::Int(NO_INT), Cell::Float(f64::NAN)]);
             row.extend([Cell::Int(NO_INT); 2]);
-            row.extend([Cell::Float(f64::NAN), Cell::Int(NO_INT), Cell::Int(NO_INT)]);
+            row.push(Cell::Float(f64::NAN));
+            row.extend([Cell::Int(NO_INT); 5]);
         }
         wire.recorder.stats(Stats::Inbound, &row);
     }

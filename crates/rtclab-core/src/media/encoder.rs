@@ -139,6 +139,11 @@ impl Encoder {
         (scaled(self.config.width), scaled(self.config.height))
     }
 
+    /// Frames per second in force.
+    pub fn frame_rate(&self) -> f64 {
+        self.frame_rate
+    }
+
     /// When the next picture is taken.
     pub fn poll_timeout(&self) -> Option<Time> {
         Some(self.next_frame)

@@ -1,11 +1,14 @@
 //! Media without pixels: encoder model, pacer, loss repair and playout.
 
 pub mod encoder;
+pub mod fec;
 pub mod host;
 pub mod nack;
 mod overshoot;
 pub mod pacer;
 pub mod playout;
+pub mod protection;
+pub mod repair;
 
 /// What a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,15 +17,17 @@ pub enum Kind {
     Video,
     /// Encoded audio.
     Audio,
-    /// A retransmission (RFC 4588).
+    /// A retransmission, on a stream of its own (RFC 4588) or on that of the original.
     Rtx,
     /// Padding, sent on the retransmission stream.
     Padding,
+    /// Forward error correction of video (RFC 5109), on the stream that it protects.
+    Fec,
 }
 
 impl Kind {
     /// All kinds, in the order of their codes in a trace.
-    pub const ALL: [Kind; 4] = [Kind::Video, Kind::Audio, Kind::Rtx, Kind::Padding];
+    pub const ALL: [Kind; 5] = [Kind::Video, Kind::Audio, Kind::Rtx, Kind::Padding, Kind::Fec];
 
     /// The name used in traces.
     pub const fn name(self) -> &'static str {
@@ -31,6 +36,7 @@ impl Kind {
             Kind::Audio => "audio",
             Kind::Rtx => "rtx",
             Kind::Padding => "padding",
+            Kind::Fec => "fec",
         }
     }
 }

@@ -37,6 +37,8 @@ impl NackRules {
         max_missing: 250,
         max_age: 450,
     };
+    /// Never asks; what is missing too long is still told apart from what is received twice.
+    pub const NEVER: NackRules = NackRules { max_requests: 0, ..NackRules::TODAY };
 }
 
 /// Packets given up that are remembered.

@@ -121,7 +121,7 @@ impl Pacer {
         let queue = match packet.kind {
             Kind::Audio => 0,
             Kind::Rtx | Kind::Padding => 1,
-            Kind::Video => 2,
+            Kind::Video | Kind::Fec => 2,
         };
         self.queues[queue].push_back((packet, size));
         self.queued += size.0;

@@ -70,6 +70,7 @@ pub struct Playout {
     clock_rate: f64,
     frames: VecDeque<Assembly>,
     last_decoded: Option<i64>,
+    last_seq: Option<i64>,
     resolution: (u16, u16),
     /// Smallest transit (arrival minus capture on the sender's clock), and when it was seen, in s.
     base: Option<(f64, Time)>,
@@ -91,6 +92,7 @@ impl Playout {
             clock_rate,
             frames: VecDeque::new(),
             last_decoded: None,
+            last_seq: None,
             resolution: (0, 0),
             base: None,
             jitter_s: 0.0,
@@ -114,7 +116,8 @@ impl Playout {
         self.resolution
     }
 
-    /// A packet that had not been received before. `seq`, `frame` and `timestamp` are unwrapped.
+    /// A packet that had not been received before; returns whether its frame can still be shown.
+    /// `seq`, `frame` and `timestamp` are unwrapped.
     pub fn on_packet(
         &mut self,
         now: Time,
@@ -122,9 +125,9 @@ impl Playout {
         seq: i64,
         frame: i64,
         timestamp: i64,
-    ) {
+    ) -> bool {
         if self.last_decoded.is_some_and(|last| frame <= last) {
-            return;
+            return false;
         }
         if self.waiting_since == Time::ZERO {
             self.waiting_since = now;
@@ -148,6 +151,12 @@ impl Playout {
             self.on_transit(now, now.as_secs_f64() - captured_s);
             self.find_next();
         }
+        true
+    }
+
+    /// Sequence number of the last packet of the last picture shown.
+    pub fn last_seq(&self) -> Option<i64> {
+        self.last_seq
     }
 
     /// Whether the receiver shall ask for a key frame now.
@@ -178,6 +187,7 @@ impl Playout {
         let received = frame.complete?;
         self.need_key = false;
         self.last_decoded = Some(frame.frame);
+        self.last_seq = frame.last_seq;
         if frame.key {
             self.resolution = frame.resolution;
         }

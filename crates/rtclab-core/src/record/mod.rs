@@ -80,7 +80,27 @@ pub struct FlowId(pub u16);
 pub struct PacketRecord {
     row: u32,
     flow: u16,
+    first: First,
     sent: Time,
+}
+
+/// What a packet is the first transmission of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum First {
+    #[default]
+    None,
+    Media,
+    Fec,
+}
+
+impl First {
+    fn of(label: &Label) -> Self {
+        match label.rtp.map(|rtp| rtp.kind) {
+            Some(Kind::Video | Kind::Audio) => First::Media,
+            Some(Kind::Fec) => First::Fec,
+            Some(Kind::Rtx | Kind::Padding) | None => First::None,
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -88,6 +108,9 @@ struct Second {
     sent: (u64, u64),
     delivered: (u64, u64),
     dropped: u64,
+    /// Packets sent and dropped of media and of FEC, first transmissions only.
+    media: (u64, u64),
+    fec: (u64, u64),
     delay: Option<(Time, Time, u64)>,
 }
 
@@ -165,7 +188,11 @@ impl Recorder {
         let second = flow.second(at);
         second.sent.0 += 1;
         second.sent.1 += label.size.0;
-        let mut record = PacketRecord { row: 0, flow: label.flow.0, sent: at };
+        let first = First::of(label);
+        if let Some(count) = second.first(first) {
+            count.0 += 1;
+        }
+        let mut record = PacketRecord { row: 0, flow: label.flow.0, first, sent: at };
         if self.detail == Detail::Packets {
             record.row = self.packets.sent.len() as u32;
             let text = flow.text;
@@ -197,7 +224,11 @@ impl Recorder {
 
     /// A packet was dropped on the way.
     pub fn dropped(&mut self, at: Time, record: PacketRecord, path: PathId, cause: DropCause) {
-        self.flows[usize::from(record.flow)].second(at).dropped += 1;
+        let second = self.flows[usize::from(record.flow)].second(at);
+        second.dropped += 1;
+        if let Some(count) = second.first(record.first) {
+            count.1 += 1;
+        }
         if self.detail == Detail::Packets {
             let row = record.row as usize;
             self.packets.dropped[row] = at.0 as i64;
@@ -279,6 +310,10 @@ impl Recorder {
                 ("delivered_packets", int()),
                 ("delivered_bytes", int()),
                 ("dropped_packets", int()),
+                ("media_sent_packets", int()),
+                ("media_dropped_packets", int()),
+                ("fec_sent_packets", int()),
+                ("fec_dropped_packets", int()),
                 ("one_way_delay_min_ms", float()),
                 ("one_way_delay_mean_ms", float()),
                 ("one_way_delay_max_ms", float()),
@@ -302,6 +337,10 @@ impl Recorder {
                     Cell::Int(second.delivered.0 as i64),
                     Cell::Int(second.delivered.1 as i64),
                     Cell::Int(second.dropped as i64),
+                    Cell::Int(second.media.0 as i64),
+                    Cell::Int(second.media.1 as i64),
+                    Cell::Int(second.fec.0 as i64),
+                    Cell::Int(second.fec.1 as i64),
                     min,
                     mean,
                     max,
@@ -321,6 +360,17 @@ impl Recorder {
             }
         }
         table
+    }
+}
+
+impl Second {
+    /// Packets sent and dropped among the first transmissions of this kind.
+    fn first(&mut self, first: First) -> Option<&mut (u64, u64)> {
+        match first {
+            First::None => None,
+            First::Media => Some(&mut self.media),
+            First::Fec => Some(&mut self.fec),
+        }
     }
 }
 

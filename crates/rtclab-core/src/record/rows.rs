@@ -74,6 +74,9 @@ impl Tables {
             ("jitterBufferDelay", float()),
             ("jitterBufferEmittedCount", int()),
             ("retransmittedPacketsReceived", int()),
+            ("packetsRepaired", int()),
+            ("fecPacketsReceived", int()),
+            ("fecPacketsDiscarded", int()),
         ];
         let remote = [
             ("roundTripTime", float()),

@@ -5,10 +5,12 @@
 
 pub mod extension;
 pub mod header;
+pub mod red;
 pub mod rtcp;
 pub mod rtx;
 pub mod seq;
 pub mod stun;
+pub mod ulpfec;
 pub mod vp8;
 
 mod cursor;

@@ -213,6 +213,11 @@ impl Estimator for ReceiveSide {
         self.remb.take()
     }
 
+    /// Chrome 27 did (a to-do in its code); what FEC made again has no send time.
+    fn hears_recovered(&self) -> bool {
+        matches!(self.config.clock, Clock::Frames)
+    }
+
     fn remb_timing(&self) -> RembTiming {
         self.config.remb
     }

@@ -1,0 +1,266 @@
+//! FEC over blocks of frames: at the sender from packets to FEC packets, at the receiver back.
+//!
+//! Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/{producer_fec,forward_error_correction}.cc`. Masks are
+//! interleaved (each packet of media is in one FEC packet) where libwebrtc has tables, in which
+//! packets lie in several, and protects a frame's first partition more.
+
+use super::protection::Protection;
+use crate::rtp::ulpfec::{FecPacket, MAX_PACKETS, Media};
+use std::collections::VecDeque;
+
+/// A block ends when it has this much more FEC than wanted at most, in 1/256 of the media …
+const MAX_EXCESS: u32 = 50;
+/// … and, where more FEC than this is wanted, …
+const HIGH_RATE: u8 = 80;
+/// … at least this many packets of media.
+const MIN_PACKETS: usize = 4;
+/// FEC packets that a receiver keeps.
+const MAX_WAITING: usize = 48;
+/// Packets of media that a receiver keeps, by sequence number: more than FEC packets can name.
+const KEPT: usize = 64;
+
+/// A packet of media: bytes as far as they exist, and length on the wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// Header and what exists of the payload.
+    pub bytes: Vec<u8>,
+    /// Length on the wire, header included.
+    pub len: usize,
+}
+
+impl Packet {
+    fn media(&self) -> Media<'_> {
+        Media { bytes: &self.bytes, len: self.len }
+    }
+}
+
+/// Makes FEC packets, block by block.
+#[derive(Default)]
+pub struct FecGenerator {
+    block: Vec<Packet>,
+    frames: u32,
+    /// FEC packets per packet of media in 1/256 and frames at most, of the present block.
+    rate: u8,
+    max_frames: u32,
+}
+
+impl FecGenerator {
+    /// Whether a frame's packets are needed: there is a block that waits for more, or one begins.
+    pub fn wants(&self, protection: &Protection, key: bool) -> bool {
+        !self.block.is_empty() || rate_of(protection, key) > 0
+    }
+
+    /// A frame was sent; returns the FEC packets to send behind it.
+    pub fn add_frame(
+        &mut self,
+        protection: &Protection,
+        key: bool,
+        packets: impl Iterator<Item = Packet>,
+    ) -> Vec<FecPacket> {
+        let rate = rate_of(protection, key);
+        if self.block.is_empty() {
+            (self.rate, self.max_frames) = (rate, protection.max_frames);
+        }
+        let free = MAX_PACKETS - self.block.len();
+        self.block.extend(packets.take(free));
+        self.frames += 1;
+        if self.block.is_empty() || self.frames < self.max_frames && !self.is_full_enough(rate) {
+            return Vec::new();
+        }
+        let count = self.fec_packets();
+        let fec = (0..count).filter_map(|i| {
+            let protected = self.block.iter().skip(i).step_by(count);
+            // A block is at most as long as a mask, and its packets are of one stream.
+            FecPacket::protect(protected.map(Packet::media)).ok()
+        });
+        let fec = fec.collect();
+        self.block.clear();
+        self.frames = 0;
+        fec
+    }
+
+    fn fec_packets(&self) -> usize {
+        let count = (self.block.len() * usize::from(self.rate) + 128) >> 8;
+        count.max(usize::from(self.rate > 0))
+    }
+
+    fn is_full_enough(&self, newest_rate: u8) -> bool {
+        let packets = self.block.len();
+        let overhead = (self.fec_packets() << 8) / packets.max(1);
+        let min = if newest_rate > HIGH_RATE { MIN_PACKETS } else { 1 };
+        let several = packets >= 2 * self.frames as usize;
+        (overhead as u32) < u32::from(self.rate) + MAX_EXCESS
+            && packets >= min + usize::from(several)
+    }
+}
+
+fn rate_of(protection: &Protection, key: bool) -> u8 {
+    if key { protection.key } else { protection.delta }
+}
+
+/// Recovers packets of one stream.
+pub struct FecDecoder {
+    ssrc: u32,
+    /// By sequence number modulo the length.
+    media: Vec<Option<(u16, Packet)>>,
+    waiting: VecDeque<FecPacket>,
+    /// FEC packets that arrived.
+    pub received: u64,
+    /// FEC packets that were of no use: nothing of what they protect was missing, or too much.
+    pub discarded: u64,
+}
+
+impl FecDecoder {
+    /// Has seen no packet of the stream yet.
+    pub fn new(ssrc: u32) -> Self {
+        FecDecoder {
+            ssrc,
+            media: vec![None; KEPT],
+            waiting: VecDeque::new(),
+            received: 0,
+            discarded: 0,
+        }
+    }
+
+    /// A packet of media arrived, or was recovered.
+    pub fn on_media(&mut self, seq: u16, packet: Packet) {
+        self.media[usize::from(seq) % KEPT] = Some((seq, packet));
+    }
+
+    /// A FEC packet arrived.
+    pub fn on_fec(&mut self, packet: FecPacket) {
+        self.received += 1;
+        self.waiting.push_back(packet);
+        if self.waiting.len() > MAX_WAITING {
+            self.waiting.pop_front();
+            self.discarded += 1;
+        }
+    }
+
+    /// A packet that can be recovered now, and its sequence number; it is known from then on.
+    pub fn poll(&mut self) -> Option<(u16, Packet)> {
+        let mut i = 0;
+        while i < self.waiting.len() {
+            let mut missing = self.waiting[i].protected().filter(|seq| self.find(*seq).is_none());
+            let (first, second) = (missing.next(), missing.next());
+            if second.is_some() {
+                i += 1;
+                continue;
+            }
+            drop(missing);
+            let recovered = self.waiting.remove(i).zip(first).and_then(|(fec, seq)| {
+                let others = fec.protected().filter_map(|seq| self.find(seq).map(Packet::media));
+                let (bytes, len) = fec.recover((self.ssrc, seq), others)?;
+                Some((seq, Packet { bytes, len }))
+            });
+            match recovered {
+                Some((seq, packet)) => {
+                    self.on_media(seq, packet.clone());
+                    return Some((seq, packet));
+                }
+                None => self.discarded += 1,
+            }
+        }
+        None
+    }
+
+    fn find(&self, seq: u16) -> Option<&Packet> {
+        let slot = self.media[usize::from(seq) % KEPT].as_ref();
+        slot.filter(|(kept, _)| *kept == seq).map(|(_, packet)| packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtp::{ExtensionIds, RtpHeader};
+
+    const QUARTER: Protection = Protection { key: 170, delta: 64, max_frames: 6 };
+
+    fn packet(seq: u16) -> Packet {
+        let header = RtpHeader { payload_type: 96, seq, ssrc: 7, ..RtpHeader::default() };
+        let mut bytes = Vec::new();
+        header.write(&ExtensionIds::CHROMIUM, &mut bytes);
+        bytes.push(seq as u8);
+        Packet { bytes, len: 1_000 + usize::from(seq) }
+    }
+
+    /// Blocks that frames of so many packets give: packets of media and of FEC of each.
+    fn blocks(protection: Protection, key: bool, packets: u16, frames: u16) -> Vec<(usize, usize)> {
+        let mut generator = FecGenerator::default();
+        let mut blocks = Vec::new();
+        let mut media = 0;
+        for frame in 0..frames {
+            let seqs = frame * packets..(frame + 1) * packets;
+            media += usize::from(packets);
+            let fec = generator.add_frame(&protection, key, seqs.map(packet));
+            if !fec.is_empty() {
+                blocks.push((media, fec.len()));
+                media = 0;
+            }
+        }
+        blocks
+    }
+
+    /// One FEC packet for two of media is 128/256, 64 above what is wanted; for four it is 64/256.
+    #[test]
+    fn a_block_waits_until_it_has_about_the_fec_that_is_wanted() {
+        assert_eq!(blocks(QUARTER, false, 2, 6), [(4, 1); 3]);
+        // 256/256 and 128/256 and 85/256: the third is 21 above
+        assert_eq!(blocks(QUARTER, false, 1, 6), [(3, 1); 2]);
+        // 20 x 170 / 256 = 13.3
+        assert_eq!(blocks(QUARTER, true, 20, 1), [(20, 13)]);
+    }
+
+    #[test]
+    fn a_block_ends_with_its_last_frame_whatever_it_has() {
+        assert_eq!(blocks(Protection { delta: 10, ..QUARTER }, false, 1, 12), [(5, 1); 2]);
+        let short = Protection { delta: 10, max_frames: 2, ..QUARTER };
+        assert_eq!(blocks(short, false, 1, 4), [(2, 1); 2]);
+    }
+
+    #[test]
+    fn of_four_packets_of_which_one_is_lost_none_is_missing() {
+        let mut generator = FecGenerator::default();
+        let fec = generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0);
+        for lost in 1..=4 {
+            let mut decoder = FecDecoder::new(7);
+            for seq in (1..=4).filter(|seq| *seq != lost) {
+                decoder.on_media(seq, packet(seq));
+            }
+            decoder.on_fec(fec.clone());
+            assert_eq!(decoder.poll(), Some((lost, packet(lost))));
+            assert_eq!((decoder.poll(), decoder.discarded), (None, 0));
+        }
+    }
+
+    #[test]
+    fn of_four_packets_of_which_two_are_lost_one_must_come_again() {
+        let mut generator = FecGenerator::default();
+        let fec = generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0);
+        let mut decoder = FecDecoder::new(7);
+        decoder.on_media(1, packet(1));
+        decoder.on_media(4, packet(4));
+        decoder.on_fec(fec);
+        assert_eq!(decoder.poll(), None);
+        decoder.on_media(3, packet(3));
+        assert_eq!(decoder.poll(), Some((2, packet(2))));
+    }
+
+    #[test]
+    fn fec_of_which_nothing_is_missing_is_discarded() {
+        let mut generator = FecGenerator::default();
+        let fec = generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0);
+        let mut decoder = FecDecoder::new(7);
+        (1..=4).for_each(|seq| decoder.on_media(seq, packet(seq)));
+        decoder.on_fec(fec);
+        assert_eq!((decoder.poll(), decoder.received, decoder.discarded), (None, 1, 1));
+    }
+
+    #[test]
+    fn without_protection_nothing_is_kept() {
+        let generator = FecGenerator::default();
+        let none = Protection { key: 0, delta: 0, max_frames: 6 };
+        assert!(!generator.wants(&none, true) && generator.wants(&QUARTER, false));
+    }
+}

@@ -1,0 +1,242 @@
+//! How much FEC a stream needs: the decision of Chrome 27's hybrid of NACK and FEC.
+//!
+//! Source: libwebrtc 4d06db557a (2013), `video_coding/main/source/media_opt_util.cc`. Rates of protection are
+//! FEC / (FEC + media) in 1/255, as there.
+
+use crate::units::{Bitrate, Time};
+use std::collections::VecDeque;
+
+/// Below this round trip retransmission is enough: only key frames are protected.
+const LOW_RTT: Time = Time::from_millis(20);
+/// Small frames are not protected below this round trip.
+const SMALL_FRAMES_RTT: Time = Time::from_millis(200);
+/// Never less where a frame has several packets: the first partition.
+const FLOOR: f64 = 51.0;
+/// Half of the packets, and never more.
+const CEILING: f64 = 127.0;
+/// Key frames get this much more.
+const KEY_BOOST: f64 = 2.0;
+/// The loss that counts is the highest of this many windows …
+const WINDOWS: usize = 10;
+/// … of this length.
+const WINDOW: Time = Time::from_secs(1);
+/// Frames in a block of FEC at most.
+const MAX_FRAMES: f64 = 6.0;
+/// Bytes of a packet; a frame has several from half as many on.
+const PACKET_BYTES: f64 = 1_460.0;
+
+/// Loss in percent, and protection at 1000 and at 2000 kbit/s of 640x480 at 30/s.
+///
+/// Samples of the table of libwebrtc, which has rows of 5 kbit per frame and columns of 1/255; the values
+/// between them are interpolated, those below 1000 kbit/s lie on the line to none at 0.
+const SAMPLES: [(f64, f64, f64); 7] = [
+    (0.0, 0.0, 0.0),
+    (1.0, 1.5, 14.0),
+    (2.0, 3.0, 42.0),
+    (5.0, 38.0, 56.0),
+    (10.0, 72.0, 99.0),
+    (15.0, 93.0, 127.0),
+    (20.0, 114.0, 127.0),
+];
+/// Bits per frame that the samples stand for.
+const SAMPLED_BITS: f64 = 1e6 / 30.0;
+/// Pixels of the samples; other sizes count by this exponent.
+const SAMPLED_PIXELS: f64 = 640.0 * 480.0;
+const PIXELS_EXPONENT: f64 = 0.3;
+
+/// What the decision depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// Share of packets lost, 0 to 1.
+    pub loss: f64,
+    /// Round trip.
+    pub rtt: Time,
+    /// What may be sent.
+    pub bitrate: Bitrate,
+    /// Frames per second.
+    pub frame_rate: f64,
+    /// Width and height.
+    pub resolution: (u16, u16),
+}
+
+/// Packets of FEC for packets of media, in 1/256, and how many frames share them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protection {
+    /// For key frames.
+    pub key: u8,
+    /// For other frames.
+    pub delta: u8,
+    /// Frames in a block at most.
+    pub max_frames: u32,
+}
+
+impl Protection {
+    /// What these conditions ask for.
+    pub fn for_conditions(conditions: &Conditions) -> Protection {
+        let Conditions { loss, rtt, bitrate, frame_rate, resolution } = *conditions;
+        let frames = (2.0 * frame_rate * rtt.as_secs_f64() + 0.5).floor().clamp(1.0, MAX_FRAMES);
+        let max_frames = frames as u32;
+        let bytes = bitrate.0 as f64 / frame_rate / 8.0;
+        let pixels = f64::from(resolution.0) * f64::from(resolution.1);
+        if loss <= 0.0 || bytes < small_frame_bytes(pixels) && rtt < SMALL_FRAMES_RTT {
+            return Protection { key: 0, delta: 0, max_frames };
+        }
+        let bits = 8.0 * bytes * (SAMPLED_PIXELS / pixels.max(1.0)).powf(PIXELS_EXPONENT);
+        let floor = if bytes >= PACKET_BYTES / 2.0 { FLOOR } else { 0.0 };
+        let delta = table(bits / SAMPLED_BITS, 100.0 * loss).max(floor).min(CEILING);
+        let key = (KEY_BOOST * delta).max(255.0 * loss).min(CEILING);
+        let delta = if rtt < LOW_RTT { 0.0 } else { delta };
+        Protection { key: per_media(key), delta: per_media(delta), max_frames }
+    }
+}
+
+/// Frames smaller than this are small.
+fn small_frame_bytes(pixels: f64) -> f64 {
+    match pixels {
+        pixels if pixels <= 352.0 * 288.0 => 400.0,
+        pixels if pixels <= 640.0 * 480.0 => 700.0,
+        _ => 1_000.0,
+    }
+}
+
+/// The table at `scale` times the bits per frame of its first samples.
+fn table(scale: f64, loss_percent: f64) -> f64 {
+    let (low, high) = at_loss(loss_percent);
+    let value = if scale < 1.0 { low * scale } else { low + (high - low) * (scale - 1.0) };
+    value.min(CEILING)
+}
+
+/// Both columns of the samples at a loss; the last slope goes on.
+fn at_loss(percent: f64) -> (f64, f64) {
+    let above = SAMPLES.iter().position(|sample| sample.0 >= percent);
+    let i = above.unwrap_or(SAMPLES.len() - 1).max(1);
+    let ((from, low_from, high_from), (to, low_to, high_to)) = (SAMPLES[i - 1], SAMPLES[i]);
+    let share = (percent - from) / (to - from);
+    let between = |a: f64, b: f64| (a + (b - a) * share).min(CEILING);
+    (between(low_from, low_to), between(high_from, high_to))
+}
+
+/// From a share of all packets in 1/255 to one of media packets in 1/256.
+fn per_media(share: f64) -> u8 {
+    let share = share.floor();
+    (255.0 * share / (255.0 - share)).round() as u8
+}
+
+/// The highest loss of the last ten seconds.
+#[derive(Debug, Default)]
+pub struct LossFilter {
+    /// Maximum of each window, the newest last, and when it began.
+    windows: VecDeque<(Time, f64)>,
+}
+
+impl LossFilter {
+    /// A report says that this share was lost.
+    pub fn add(&mut self, now: Time, loss: f64) {
+        match self.windows.back_mut() {
+            Some((since, max)) if now < *since + WINDOW => *max = max.max(loss),
+            _ => self.windows.push_back((now, loss)),
+        }
+        let oldest = now.saturating_sub(WINDOW * WINDOWS as u64);
+        while self.windows.front().is_some_and(|(since, _)| *since < oldest) {
+            self.windows.pop_front();
+        }
+    }
+
+    /// The highest share.
+    pub fn max(&self) -> f64 {
+        self.windows.iter().map(|(_, max)| *max).fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const VGA: Conditions = Conditions {
+        loss: 0.1,
+        rtt: Time::from_millis(100),
+        bitrate: Bitrate::from_kbps(1_000),
+        frame_rate: 30.0,
+        resolution: (640, 480),
+    };
+
+    /// Protection / (1 - protection) in 1/256: 72 of 255 are 100.3, 99 are 161.8, 114 are 206.2.
+    #[test]
+    fn the_samples_of_the_table_come_out_as_they_are() {
+        let delta = |loss, kbps| {
+            let bitrate = Bitrate::from_kbps(kbps);
+            Protection::for_conditions(&Conditions { loss, bitrate, ..VGA }).delta
+        };
+        assert_eq!([delta(0.1, 1_000), delta(0.1, 2_000), delta(0.2, 1_000)], [100, 162, 206]);
+        assert_eq!([delta(0.2, 2_000), delta(0.5, 3_000)], [253, 253]);
+    }
+
+    /// 51 / (255 - 51) = 1/4.
+    #[test]
+    fn a_little_loss_brings_a_quarter_of_the_media_and_twice_the_share_for_key_frames() {
+        let protection = Protection::for_conditions(&Conditions { loss: 0.01, ..VGA });
+        // 102 / (255 - 102) = 2/3
+        assert_eq!(protection, Protection { key: 170, delta: 64, max_frames: 6 });
+    }
+
+    #[test]
+    fn no_loss_no_protection() {
+        let protection = Protection::for_conditions(&Conditions { loss: 0.0, ..VGA });
+        assert_eq!((protection.key, protection.delta), (0, 0));
+    }
+
+    #[test]
+    fn below_a_round_trip_of_20_ms_only_key_frames_are_protected() {
+        let at = |ms| Protection::for_conditions(&Conditions { rtt: Time::from_millis(ms), ..VGA });
+        assert_eq!((at(19).delta, at(19).key), (0, 253));
+        assert_eq!(at(20).delta, 100);
+    }
+
+    /// 2 x 30/s x 50 ms = 3.
+    #[test]
+    fn a_block_covers_two_round_trips_of_frames_and_one_to_six() {
+        let frames = |ms| {
+            let rtt = Time::from_millis(ms);
+            Protection::for_conditions(&Conditions { rtt, ..VGA }).max_frames
+        };
+        assert_eq!([frames(0), frames(50), frames(100), frames(300)], [1, 3, 6, 6]);
+    }
+
+    /// 700 B x 30/s = 168 kbit/s.
+    #[test]
+    fn small_frames_are_protected_from_a_round_trip_of_200_ms_on() {
+        let delta = |kbps, ms| {
+            let (bitrate, rtt) = (Bitrate::from_kbps(kbps), Time::from_millis(ms));
+            Protection::for_conditions(&Conditions { bitrate, rtt, ..VGA }).delta
+        };
+        assert_eq!([delta(167, 199) > 0, delta(169, 199) > 0], [false, true]);
+        assert!(delta(167, 200) > 0);
+    }
+
+    #[test]
+    fn the_loss_that_counts_is_the_highest_of_ten_seconds() {
+        let mut filter = LossFilter::default();
+        filter.add(Time::from_secs(5), 0.3);
+        filter.add(Time::from_secs(10), 0.1);
+        assert_eq!(filter.max(), 0.3);
+        filter.add(Time::from_secs(15), 0.0);
+        assert_eq!(filter.max(), 0.3);
+        filter.add(Time::from_secs(16), 0.0);
+        assert_eq!(filter.max(), 0.1);
+    }
+
+    proptest! {
+        #[test]
+        fn more_loss_never_means_less_protection(
+            (a, b) in (0.0..1.0, 0.0..1.0), kbps in 30u64..5_000, ms in 0u64..2_000,
+        ) {
+            let at = |loss| Protection::for_conditions(&Conditions {
+                loss, bitrate: Bitrate::from_kbps(kbps), rtt: Time::from_millis(ms), ..VGA
+            });
+            let (less, more) = (at(f64::min(a, b)), at(f64::max(a, b)));
+            prop_assert!(less.delta <= more.delta && less.key <= more.key);
+            prop_assert!(more.delta <= more.key);
+        }
+    }
+}
