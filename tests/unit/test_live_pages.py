@@ -66,6 +66,7 @@ def test_who_sends_nothing_still_learns_what_the_others_send() -> None:
         ("congestion_control.options.window=3", "congestion_control.options"),
         ("audio.frame=60 ms", "audio.frame"),
         ("video.height=481", "video.height"),
+        ("video.repair=hybrid-2013", "video.repair"),
         ("host.encoder_capacity=20 Mpixel/s", "host.encoder_capacity"),
     ],
 )

@@ -40,10 +40,11 @@ def summary(**columns: list[int]) -> dict[str, Any]:
 
 
 def packets(*rows: tuple[int, int | None, int | None]) -> pl.DataFrame:
-    """Packets of 1000 bytes from alice to bob: sent, delivered, dropped, in ms."""
+    """Packets of 1000 bytes and unknown kind from alice to bob: sent, delivered, dropped, in ms."""
     columns = ["sent_ns", "delivered_ns", "dropped_ns"]
     frame = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.Int64), orient="row")
-    return frame.with_columns(pl.col(columns) * MS, flow=pl.lit("alice->bob"), size_bytes=pl.lit(1000))
+    of_all = {"flow": pl.lit("alice->bob"), "size_bytes": pl.lit(1000), "kind": pl.lit(None, pl.String)}
+    return frame.with_columns(pl.col(columns) * MS, **of_all)
 
 
 def test_codes_of_the_emulator_become_names_and_minus_one_becomes_null() -> None:
@@ -107,16 +108,23 @@ def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_droppe
     )
     assert table.schema == SCHEMAS["flow_seconds"]
     assert table.filter(flow="alice->bob").drop("flow").rows() == [
-        (0, 2, 2000, 1, 1000, 0, 50.0, 50.0, 50.0),
-        (SECOND, 2, 2000, 1, 1000, 1, 100.0, 100.0, 100.0),
+        (0, 2, 2000, 1, 1000, 0, None, None, None, None, 50.0, 50.0, 50.0),
+        (SECOND, 2, 2000, 1, 1000, 1, None, None, None, None, 100.0, 100.0, 100.0),
     ]
+
+
+def test_first_transmissions_of_media_and_fec_are_counted_apart_where_kinds_are_known() -> None:
+    sent = packets((0, 25, None), (1, None, 1), (2, 27, None), (3, None, 3), (4, 29, None))
+    sent = sent.with_columns(kind=pl.Series(["video", "audio", "rtx", "fec", None]))
+    table = flow_seconds_table(sent, ["alice->bob"], SECOND)
+    assert table.select(pl.col("^(media|fec)_.*$")).rows() == [(2, 1, 1, 1)]
 
 
 def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
     table = flow_seconds_table(packets((0, 25, None)), FLOWS, 2 * SECOND)
     assert table.filter(flow="bob->alice").drop("flow").rows() == [
-        (0, 0, 0, 0, 0, 0, None, None, None),
-        (SECOND, 0, 0, 0, 0, 0, None, None, None),
+        (0, 0, 0, 0, 0, 0, *[None] * 7),
+        (SECOND, 0, 0, 0, 0, 0, *[None] * 7),
     ]
 
 

@@ -99,10 +99,10 @@ fn small_frame_bytes(pixels: f64) -> f64 {
     }
 }
 
-/// The table at `scale` times the bits per frame of its first samples.
+/// The table at `scale` times the bits per frame of its first samples; above its second ones it stays there.
 fn table(scale: f64, loss_percent: f64) -> f64 {
     let (low, high) = at_loss(loss_percent);
-    let value = if scale < 1.0 { low * scale } else { low + (high - low) * (scale - 1.0) };
+    let value = if scale < 1.0 { low * scale } else { low + (high - low) * (scale.min(2.0) - 1.0) };
     value.min(CEILING)
 }
 

@@ -151,6 +151,12 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"browsers send audio in frames of {OPUS_FRAME_MS} ms; got `{audio.frame}`",
         )
     video = scenario.video_of(participant)
+    if video is not None and video.repair not in ("auto", "rtx"):
+        raise UnsupportedScenario(
+            field("video", "repair"),
+            f"a browser has its own loss repair, not `{video.repair}`; expected `auto` or `rtx`",
+            hint="run it simulated: --backend sim",
+        )
     if video is not None and (video.width % 2 or video.height % 2):
         raise UnsupportedScenario(
             field("video", "width" if video.width % 2 else "height"),
