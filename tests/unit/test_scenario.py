@@ -194,6 +194,18 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
             "link.up.delay.end: `3 s` is not after start = `3 s`",
         ),
         (
+            '[link]\nup = { delay = { points = [["0 s", "0 ms", "exponential"], ["1 s", "5 ms"]] } }',
+            "link.up.delay.points.0: cannot go exponentially from or to zero delay",
+        ),
+        (
+            '[link]\nup = { loss = { steps = [["1 s", "1 %"], ["0 s", "2 %"]] } }',
+            "link.up.loss.steps.1: `0 s` is not after `1 s`; expected times that rise",
+        ),
+        (
+            "[participants.alice.video]\ncodec = 'h264'",
+            "participants.alice.video.codec: unknown value `h264`",
+        ),
+        (
             '[link]\nup = { wifi = {}, capacity = "1 Mbit/s" }',
             "link.up.wifi: cannot stand beside capacity",
         ),

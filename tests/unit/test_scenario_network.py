@@ -48,6 +48,7 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_no
         "delay": {"kind": "constant", "ns": 25_000_000},
         "jitter": None,
         "loss": None,
+        "loss_steps": [],
         "loss_position": "wire",
         "tick_ns": None,
         "clock": None,
@@ -59,6 +60,7 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_no
         "delay": {"kind": "constant", "ns": 0},
         "jitter": None,
         "loss": None,
+        "loss_steps": [],
         "loss_position": "wire",
         "tick_ns": None,
         "clock": None,
@@ -116,6 +118,7 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
         "delay": {"kind": "steps", "steps": [[0, 10**6], [2 * 10**9, 3 * 10**6]]},
         "jitter": {"sd_ns": 5 * 10**6, "reorder": False},
         "loss": {"p": 0.0, "r": 1.0, "h": 0.98, "k": 0.98},
+        "loss_steps": [],
         "loss_position": "wire",
         "tick_ns": None,
         "clock": None,
@@ -140,6 +143,7 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
         },
         "jitter": {"sd_ns": 5 * 10**6, "reorder": True},
         "loss": {"p": 0.01, "r": 0.25, "h": 0.0, "k": 1.0},
+        "loss_steps": [],
         "loss_position": "wire",
         "tick_ns": None,
         "clock": None,
@@ -200,6 +204,7 @@ def test_the_native_scenario_holds_media_in_bits_and_nanoseconds(tmp_path: Path)
         "width": 640,
         "height": 480,
         "frame_rate": 30.0,
+        "codec": "vp8",
         "min_bps": 30_000,
         "max_bps": 1_700_000,
         "start_bps": 300_000,
@@ -313,3 +318,21 @@ def test_a_wifi_hop_has_a_named_fading_or_its_own_and_a_retry_limit(tmp_path: Pa
     )
     one: Any = changed.link_of("alice").both.native("alice.both")["wifi"]  # type: ignore[union-attr]
     assert one["attempts"] == 1
+
+
+def test_loss_changes_in_steps_and_a_delay_goes_from_point_to_point(tmp_path: Path) -> None:
+    text = """
+        [link.up]
+        loss = { steps = [["0 s", "0 %"], ["60 s", "15 %"]] }
+        [link.up.delay]
+        points = [["0 s", "0 ms"], ["1 s", "100 ms"], ["2 s", "100 ms", "exponential"], ["3 s", "1 ms"]]
+        """
+    loaded = scenario(tmp_path, text)
+    path: Any = loaded.link.up.native("up")
+    assert path["loss"]["k"] == 1.0
+    assert path["loss_steps"] == [[60 * 10**9, {"p": 0.0, "r": 1.0, "h": 0.85, "k": 0.85}]]
+    # Half a second later half of the way, exponentially a tenth: sqrt(100 * 1) = 10 ms.
+    steps = [(at / 1e9, delay / 1e6) for at, delay in path["delay"]["steps"]]
+    assert steps == [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0), (2.5, 10.0), (3.0, 1.0)]
+    table = loaded.paths_table()
+    assert table.filter(path="alice.up")["one_way_delay_ms"].to_list() == [0.0, 50.0, 100.0, 10.0, 1.0]

@@ -100,6 +100,10 @@ fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
             delay,
             jitter,
             loss,
+            loss_steps: loss
+                .map(|loss| (Time::from_millis(500), Loss { h: 1.0, ..loss }))
+                .into_iter()
+                .collect(),
             loss_position,
             tick_ns,
             clock,

@@ -32,13 +32,18 @@ class Video(Table):
 
     ``camera``: ``rfc8593`` takes pictures at intervals that vary as those of RFC 8593 do, ``steady`` at
     regular ones, as a file played to the browser does.
+
+    With too few bits ``vp8`` makes pictures smaller and then fewer; ``vp9-2016`` does so later and does not
+    return to the full size; ``h264-2016`` keeps the size and makes fewer (Jansen et al. 2017, section 5.1).
+    The camera of a ``device`` other than ``desktop`` is limited to 640x480 at 30/s.
     """
 
     width: Count = 640
     height: Count = 480
     frame_rate: Annotated[float, Field(gt=0, le=240)] = 30
     camera: Literal["rfc8593", "steady"] = "rfc8593"
-    codec: Literal["vp8"] = "vp8"
+    codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
+    device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
     min_bitrate: Bitrate = Bitrate(30_000)
     start_bitrate: Bitrate = Bitrate(300_000)

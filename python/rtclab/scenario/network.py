@@ -6,10 +6,12 @@ from bisect import bisect_right
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
+from rtclab.scenario.device import native_video
 from rtclab.scenario.path import (
     BYTES_PER_OPPORTUNITY,
     CapacitySteps,
     CapacityTrace,
+    DelayCourse,
     DelayRamp,
     DelaySteps,
     PathSpec,
@@ -137,16 +139,7 @@ def _native_participant(scenario: Scenario, name: str) -> dict[str, object]:
         "name": name,
         "join_ns": join_ns,
         "leave_ns": leave_ns,
-        "video": video
-        and {
-            "width": video.width,
-            "height": video.height,
-            "frame_rate": video.frame_rate,
-            "min_bps": video.min_bitrate.bps,
-            "max_bps": video.max_bitrate.bps,
-            "start_bps": video.start_bitrate.bps,
-            "steady": video.camera == "steady",
-        },
+        "video": video and native_video(video),
         "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
         "host": host and {"encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second},
         "congestion_control": {"name": control.name, "options": control.options},
@@ -162,6 +155,8 @@ def _changes_ns(spec: PathSpec, duration_ns: int) -> list[int]:
         moments |= set(range(0, duration_ns, SECOND_NS))
     if isinstance(spec.delay, DelaySteps):
         moments |= {at.ns for at, _ in spec.delay.steps}
+    if isinstance(spec.delay, DelayCourse):
+        moments |= {at_ns for at_ns, _ in spec.delay.steps_ns()}
     if isinstance(spec.delay, DelayRamp):
         start_ns, end_ns = spec.delay.start.ns, spec.delay.end.ns
         moments |= {*range(start_ns, end_ns, SECOND_NS), end_ns}
@@ -196,6 +191,9 @@ def _delay_ns(spec: PathSpec, at_ns: int) -> float:
         case DelaySteps(steps=steps):
             begun = [delay for at, delay in steps if at.ns <= at_ns]
             return (begun[-1] if begun else steps[0][1]).ns
+        case DelayCourse():
+            steps_ns = spec.delay.steps_ns()
+            return steps_ns[max(bisect_right(steps_ns, at_ns, key=lambda step: step[0]) - 1, 0)][1]
         case DelayRamp(from_delay=start, to_delay=end):
             length_ns = spec.delay.end.ns - spec.delay.start.ns
             progress = min(max((at_ns - spec.delay.start.ns) / length_ns, 0.0), 1.0)

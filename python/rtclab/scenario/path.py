@@ -92,6 +92,45 @@ class DelayRamp(Table):
         return self
 
 
+DelayPoint = tuple[Duration, Duration] | tuple[Duration, Duration, Literal["linear", "exponential"]]
+
+
+class DelayCourse(Table):
+    """One-way delay that goes from point to point in small steps, as a script changes an emulator.
+
+    A point is a moment, a delay, and how it goes on from there: ``linear`` (left out) or ``exponential``.
+    """
+
+    points: Annotated[list[DelayPoint], Field(min_length=2)]
+    every: Duration = Duration(500_000_000)
+
+    @model_validator(mode="after")
+    def _goes_forward(self) -> Self:
+        _check_in_order([point[0] for point in self.points], key="points")
+        if not self.every.ns:
+            raise FieldError("a step of no length", key="every")
+        for index, (point, following) in enumerate(pairwise(self.points)):
+            if point[2:] == ("exponential",) and not (point[1].ns and following[1].ns):
+                raise FieldError("cannot go exponentially from or to zero delay", key=f"points.{index}")
+        return self
+
+    def steps_ns(self) -> list[tuple[int, int]]:
+        """Every moment at which the delay changes, and to what."""
+        steps: list[tuple[int, int]] = []
+        for point, following in pairwise(self.points):
+            (start, from_delay), (end, to_delay) = point[:2], following[:2]
+            for at_ns in range(start.ns, end.ns, self.every.ns):
+                progress = (at_ns - start.ns) / (end.ns - start.ns)
+                if point[2:] == ("exponential",):
+                    delay_ns = from_delay.ns * (to_delay.ns / from_delay.ns) ** progress
+                else:
+                    delay_ns = from_delay.ns + (to_delay.ns - from_delay.ns) * progress
+                if not steps or steps[-1][1] != round(delay_ns):
+                    steps.append((at_ns, round(delay_ns)))
+        at, delay = self.points[-1][:2]
+        return [*steps, (at.ns, delay.ns)]
+
+
 class Jitter(Table):
     """Random extra delay: |N(0, sd²)|, cut at three sd (RFC 8868, section 4.4)."""
 
@@ -111,6 +150,17 @@ class GilbertElliott(Table):
     k: Probability = Probability(1.0)
 
 
+class LossSteps(Table):
+    """Independent loss that changes at given moments; the first ratio also holds before its moment."""
+
+    steps: Annotated[list[tuple[Duration, Ratio]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _check_in_order([at for at, _ in self.steps])
+        return self
+
+
 Capacity = Annotated[
     Annotated[Bitrate, Tag(CONSTANT)]
     | Annotated[CapacitySteps, Tag("<steps>")]
@@ -120,16 +170,19 @@ Capacity = Annotated[
 Delay = Annotated[
     Annotated[Duration, Tag(CONSTANT)]
     | Annotated[DelaySteps, Tag("<steps>")]
-    | Annotated[DelayRamp, Tag("<ramp>")],
-    Discriminator(tag_of({"steps": DelaySteps, "ramp": DelayRamp})),
+    | Annotated[DelayRamp, Tag("<ramp>")]
+    | Annotated[DelayCourse, Tag("<points>")],
+    Discriminator(tag_of({"steps": DelaySteps, "ramp": DelayRamp, "points": DelayCourse})),
 ]
 JitterField = Annotated[
     Annotated[Duration, Tag(CONSTANT)] | Annotated[Jitter, Tag("<sd>")],
     Discriminator(tag_of({"sd": Jitter})),
 ]
 Loss = Annotated[
-    Annotated[Ratio, Tag(CONSTANT)] | Annotated[GilbertElliott, Tag("<p>")],
-    Discriminator(tag_of({"p": GilbertElliott})),
+    Annotated[Ratio, Tag(CONSTANT)]
+    | Annotated[GilbertElliott, Tag("<p>")]
+    | Annotated[LossSteps, Tag("<steps>")],
+    Discriminator(tag_of({"p": GilbertElliott, "steps": LossSteps})),
 ]
 
 
@@ -212,6 +265,7 @@ class PathSpec(Table):
             "delay": _native_delay(self.delay),
             "jitter": _native_jitter(self.jitter),
             "loss": _native_loss(self.loss),
+            "loss_steps": _native_loss_steps(self.loss),
             "loss_position": self.loss_position,
             "tick_ns": None if self.tick is None else self.tick.ns,
             "clock": self.clock
@@ -242,11 +296,11 @@ def read_mahimahi(file: Path) -> list[int]:
     return [int(line) for line in lines]
 
 
-def _check_in_order(times: list[Duration]) -> None:
+def _check_in_order(times: list[Duration], key: str = "steps") -> None:
     for index, (earlier, later) in enumerate(pairwise(times), start=1):
         if later <= earlier:
             raise FieldError(
-                f"`{later}` is not after `{earlier}`; expected times that rise", key=f"steps.{index}"
+                f"`{later}` is not after `{earlier}`; expected times that rise", key=f"{key}.{index}"
             )
 
 
@@ -268,12 +322,14 @@ def _native_capacity(capacity: Bitrate | CapacitySteps | CapacityTrace | None) -
             }
 
 
-def _native_delay(delay: Duration | DelaySteps | DelayRamp) -> object:
+def _native_delay(delay: Duration | DelaySteps | DelayRamp | DelayCourse) -> object:
     match delay:
         case Duration(ns=ns):
             return {"kind": "constant", "ns": ns}
         case DelaySteps():
             return {"kind": "steps", "steps": [[at.ns, value.ns] for at, value in delay.steps]}
+        case DelayCourse():
+            return {"kind": "steps", "steps": [list(step) for step in delay.steps_ns()]}
         case DelayRamp():
             return {
                 "kind": "ramp",
@@ -295,12 +351,23 @@ def _native_jitter(jitter: Duration | Jitter | None) -> object:
             return {"sd_ns": jitter.sd.ns, "reorder": jitter.reorder}
 
 
-def _native_loss(loss: Ratio | GilbertElliott | None) -> object:
+def _native_loss(loss: Ratio | GilbertElliott | LossSteps | None) -> object:
     match loss:
         case None | Ratio(value=0.0):
             return None
         case Ratio(value=ratio):
-            # Independent loss is the chain whose two states are alike.
-            return {"p": 0.0, "r": 1.0, "h": 1.0 - ratio, "k": 1.0 - ratio}
+            return _independent(ratio)
         case GilbertElliott():
             return {"p": loss.p.value, "r": loss.r.value, "h": loss.h.value, "k": loss.k.value}
+        case LossSteps(steps=steps):
+            return _independent(steps[0][1].value)
+
+
+def _native_loss_steps(loss: object) -> list[object]:
+    steps = loss.steps[1:] if isinstance(loss, LossSteps) else []
+    return [[at.ns, _independent(ratio.value)] for at, ratio in steps]
+
+
+def _independent(ratio: float) -> dict[str, float]:
+    # The chain whose two states are alike.
+    return {"p": 0.0, "r": 1.0, "h": 1.0 - ratio, "k": 1.0 - ratio}

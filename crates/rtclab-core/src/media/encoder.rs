@@ -1,6 +1,7 @@
 //! Synthetic video source after RFC 8593, section 5 (statistical model), that follows a target
 //! rate and adapts resolution and frame rate as libwebrtc does for a camera.
 
+use super::codec::{Codec, EncoderProfile};
 use super::overshoot::OvershootDetector;
 use crate::units::{Bitrate, Bytes, Time};
 use rand::{RngExt, SeedableRng};
@@ -13,19 +14,10 @@ const LAPLACE_SCALE: f64 = 0.15;
 const TRANSIENT_FRAMES: u32 = 8;
 /// RFC 8593, table 1: first frame of a transient, for 1280x720; scaled here by the pixels.
 const FIRST_FRAME_720P: f64 = 13_500.0;
-/// Below this many bits per pixel the next smaller picture looks better. libwebrtc decides by the
-/// quantiser, which depends on content; with this value 640x480 at 30/s gives way at 276 kbit/s.
-const MIN_BITS_PER_PIXEL: f64 = 0.03;
 /// To grow again, the larger picture must have this much more than the minimum.
 const GROW_MARGIN: f64 = 1.5;
 /// libwebrtc, `quality_scaler.cc`: the quantiser is judged over two seconds.
 const ADAPT_INTERVAL: Time = Time::from_secs(2);
-/// libwebrtc scales by 3/4 and 2/3 in turn; in eighths of the full width.
-const SCALES: [u16; 5] = [8, 6, 4, 3, 2];
-/// libwebrtc does not go below 320x180 pixels.
-const MIN_PIXELS: u32 = 320 * 180;
-/// Slower than this is no video.
-const MIN_FRAME_RATE: f64 = 5.0;
 /// No frame is smaller: headers of the codec.
 const MIN_FRAME: f64 = 50.0;
 
@@ -39,6 +31,9 @@ pub struct VideoConfig {
     pub height: u16,
     /// Frames per second.
     pub frame_rate: f64,
+    /// Which encoder.
+    #[serde(default)]
+    pub codec: Codec,
     /// The encoder never produces less on average.
     pub min_bps: Bitrate,
     /// Nor more.
@@ -66,6 +61,7 @@ pub struct Frame {
 /// The source.
 pub struct Encoder {
     config: VideoConfig,
+    profile: EncoderProfile,
     rng: Pcg64Mcg,
     /// What may be sent, and what is asked of the encoder.
     available: Bitrate,
@@ -103,6 +99,7 @@ impl Encoder {
             drop_ratio: 0.0,
             drop_credit: 0.0,
             skipped: 0,
+            profile: config.codec.profile(),
             config,
         }
     }
@@ -134,7 +131,7 @@ impl Encoder {
 
     /// Width and height in force.
     pub fn resolution(&self) -> (u16, u16) {
-        let eighths = u32::from(SCALES[self.scale]);
+        let eighths = u32::from(self.profile.scales[self.scale]);
         let scaled = |full: u16| (u32::from(full) * eighths / 8) as u16;
         (scaled(self.config.width), scaled(self.config.height))
     }
@@ -219,17 +216,18 @@ impl Encoder {
     }
 
     fn adapt(&mut self) {
+        let EncoderProfile { min_bits_per_pixel, min_frame_rate, grows, .. } = self.profile;
         let before = self.scale;
-        while self.bits_per_pixel(self.scale) < MIN_BITS_PER_PIXEL && self.may_shrink() {
+        while self.bits_per_pixel(self.scale) < min_bits_per_pixel && self.may_shrink() {
             self.scale += 1;
         }
-        let enough = MIN_BITS_PER_PIXEL * GROW_MARGIN;
-        while self.scale > 0 && self.bits_per_pixel(self.scale - 1) > enough {
+        let enough = min_bits_per_pixel * GROW_MARGIN;
+        while grows && self.scale > 0 && self.bits_per_pixel(self.scale - 1) > enough {
             self.scale -= 1;
         }
-        let affordable = self.bits_per_pixel(self.scale) / MIN_BITS_PER_PIXEL;
+        let affordable = self.bits_per_pixel(self.scale) / min_bits_per_pixel;
         self.frame_rate = (self.config.frame_rate * affordable.min(1.0))
-            .max(MIN_FRAME_RATE.min(self.config.frame_rate));
+            .max(min_frame_rate.min(self.config.frame_rate));
         if self.scale != before {
             // VP8 can change its size only in a key frame, and is judged anew.
             self.key_wanted = true;
@@ -238,12 +236,13 @@ impl Encoder {
     }
 
     fn pixels(&self, scale: usize) -> u32 {
-        let eighths = u32::from(SCALES[scale]);
+        let eighths = u32::from(self.profile.scales[scale]);
         u32::from(self.config.width) * u32::from(self.config.height) * eighths * eighths / 64
     }
 
     fn may_shrink(&self) -> bool {
-        self.scale + 1 < SCALES.len() && self.pixels(self.scale + 1) >= MIN_PIXELS
+        let EncoderProfile { scales, min_pixels, .. } = self.profile;
+        self.scale + 1 < scales.len() && self.pixels(self.scale + 1) >= min_pixels
     }
 
     fn bits_per_pixel(&self, scale: usize) -> f64 {
@@ -266,6 +265,7 @@ mod tests {
             width: 640,
             height: 480,
             frame_rate: 30.0,
+            codec: Codec::Vp8,
             min_bps: Bitrate::from_kbps(30),
             max_bps: Bitrate::from_kbps(1700),
             start_bps: Bitrate::from_kbps(300),
@@ -366,5 +366,76 @@ mod tests {
         encoder.set_drop_ratio(0.25);
         let kept = frames(&mut encoder, Time::from_secs(20)).len();
         assert!((kept as f64 / all as f64 - 0.75).abs() < 0.02, "{kept} of {all}");
+    }
+
+    fn hd(codec: Codec) -> Encoder {
+        let (width, height, max_bps) = (1280, 720, Bitrate::from_kbps(2500));
+        let config = VideoConfig { width, height, frame_rate: 50.0, codec, max_bps, ..vga() };
+        let mut encoder = Encoder::new(config, Time::ZERO, 1);
+        // As before 2019: it is asked for all of its target.
+        encoder.disable_overshoot_adjustment();
+        encoder
+    }
+
+    /// Height of the pictures, and pictures per second, from 10 to 20 s at a rate.
+    fn at(codec: Codec, rate: Bitrate) -> (u16, usize) {
+        let mut encoder = hd(codec);
+        encoder.set_target(rate);
+        frames(&mut encoder, Time::from_secs(10));
+        let count = frames(&mut encoder, Time::from_secs(20)).len();
+        (encoder.resolution().1, count / 10)
+    }
+
+    #[test]
+    fn h264_of_2016_keeps_its_picture_and_gives_frames_away_down_to_one_a_second() {
+        // 1280x720 at 0.03 bit: 27,648 bit a picture, 1382 kbit/s for 50 a second
+        assert_eq!(at(Codec::H264In2016, Bitrate::from_kbps(2000)).0, 720);
+        let (height, rate) = at(Codec::H264In2016, Bitrate::from_kbps(1000));
+        assert!(height == 720 && (34..=38).contains(&rate), "{height} {rate}"); // 1000 / 27.6 = 36.2
+        let (height, rate) = at(Codec::H264In2016, Bitrate::from_kbps(10));
+        assert!(height == 720 && (1..=2).contains(&rate), "{height} {rate}"); // its 30 kbit/s: 1.09
+    }
+
+    #[test]
+    fn at_the_same_rate_vp9_has_the_larger_picture_and_both_keep_their_frame_rate() {
+        // 1000 kbit/s for 1280x720x50 pixels/s are 0.0217 bit: too few for VP8 (0.03), enough for
+        // VP9 (0.0186). 700 kbit/s are 0.0152: VP9 takes three quarters, VP8 with 0.0270 there a half.
+        for (codec, kbps, expected) in [
+            (Codec::Vp8, 1000, 540),
+            (Codec::Vp9In2016, 1000, 720),
+            (Codec::Vp8, 700, 360),
+            (Codec::Vp9In2016, 700, 540),
+        ] {
+            let (height, rate) = at(codec, Bitrate::from_kbps(kbps));
+            assert_eq!(height, expected, "{codec:?} at {kbps} kbit/s");
+            assert!((48..=52).contains(&rate), "{rate}");
+        }
+    }
+
+    #[test]
+    fn after_congestion_vp8_returns_to_the_full_picture_and_vp9_of_2016_stays_small() {
+        for (codec, small, after) in [(Codec::Vp8, 270, 720), (Codec::Vp9In2016, 360, 360)] {
+            let mut encoder = hd(codec);
+            encoder.set_target(Bitrate::from_kbps(300));
+            frames(&mut encoder, Time::from_secs(10));
+            assert_eq!(encoder.resolution().1, small, "{codec:?}");
+            encoder.set_target(Bitrate::from_kbps(2500));
+            frames(&mut encoder, Time::from_secs(20));
+            assert_eq!(encoder.resolution().1, after, "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn no_rate_at_all_makes_no_encoder_stop_or_spin() {
+        for codec in [Codec::Vp8, Codec::Vp9In2016, Codec::H264In2016] {
+            let mut config = hd(codec).config;
+            config.min_bps = Bitrate::ZERO;
+            let mut encoder = Encoder::new(config, Time::ZERO, 1);
+            encoder.set_target(Bitrate::ZERO);
+            let count = frames(&mut encoder, Time::from_secs(100)).len();
+            // Two seconds at 50/s until it adapts, then at least its smallest frame rate.
+            let slowest = encoder.profile.min_frame_rate * 98.0 + 100.0;
+            assert!((0.9..1.1).contains(&(count as f64 / slowest)), "{codec:?}: {count}");
+        }
     }
 }

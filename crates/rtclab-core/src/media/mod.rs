@@ -1,5 +1,6 @@
 //! Media without pixels: encoder model, pacer, loss repair and playout.
 
+pub mod codec;
 pub mod encoder;
 pub mod fec;
 pub mod host;

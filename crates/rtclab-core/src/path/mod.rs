@@ -61,7 +61,10 @@ pub struct PathConfig {
     /// Random loss.
     #[serde(default)]
     pub loss: Option<Loss>,
-    /// Where on the path `loss` strikes.
+    /// Loss that replaces `loss` from given moments on: `(from, loss)`, times strictly increasing.
+    #[serde(default)]
+    pub loss_steps: Vec<(Time, Loss)>,
+    /// Where on the path packets are lost.
     #[serde(default)]
     pub loss_position: LossPosition,
     /// Timer resolution of an emulating box; `None` is exact. As dummynet does it: the serialiser
@@ -158,6 +161,8 @@ pub struct Path<P> {
     jitter: JitterSource,
     clock: ClockReadings,
     loss: LossProcess,
+    /// How many of the `loss_steps` have come.
+    loss_step: usize,
     seed: u64,
 }
 
@@ -171,6 +176,7 @@ impl<P> Path<P> {
             jitter: JitterSource::new(config.jitter, seed),
             clock: ClockReadings::new(config.clock, seed),
             loss: LossProcess::new(config.loss, seed),
+            loss_step: 0,
             config,
             queue: VecDeque::new(),
             queued: Bytes::ZERO,
@@ -218,13 +224,14 @@ impl<P> Path<P> {
         self.jitter.set(config.jitter);
         self.clock.set(config.clock);
         self.loss.set(config.loss);
+        self.loss_step = 0;
         self.config = config;
     }
 
     /// A packet enters. Calls must come in order of time.
     pub fn handle_packet(&mut self, now: Time, packet: Packet<P>) {
         self.advance(now);
-        if self.loses(LossPosition::Queue) {
+        if self.loses(now, LossPosition::Queue) {
             self.dropped.push_back((now, DropCause::Loss, packet));
         } else if self.in_service.is_none() {
             self.serve(now, packet);
@@ -273,12 +280,22 @@ impl<P> Path<P> {
             | PathConfig { tick_ns: Some(_), .. }
             | PathConfig { wifi: Some(_), .. }
             | PathConfig { clock: Some(_), .. } => finish,
+            _ if !self.config.loss_steps.is_empty() => finish,
             _ => finish.saturating_add(self.config.delay.smallest()),
         }
     }
 
-    fn loses(&mut self, position: LossPosition) -> bool {
-        self.config.loss_position == position && self.loss.loses()
+    fn loses(&mut self, now: Time, position: LossPosition) -> bool {
+        if self.config.loss_position != position {
+            return false;
+        }
+        while let Some((from, loss)) = self.config.loss_steps.get(self.loss_step)
+            && *from <= now
+        {
+            self.loss.set(Some(*loss));
+            self.loss_step += 1;
+        }
+        self.loss.loses()
     }
 
     fn fits(&self, now: Time, size: Bytes) -> bool {
@@ -330,7 +347,7 @@ impl<P> Path<P> {
     }
 
     fn put_on_wire(&mut self, now: Time, packet: Packet<P>) {
-        if self.loses(LossPosition::Wire) {
+        if self.loses(now, LossPosition::Wire) {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;
         }

@@ -312,6 +312,28 @@ fn loss_on_the_wire_wastes_capacity_and_loss_before_the_queue_makes_room() {
 }
 
 #[test]
+fn loss_changes_at_its_moments_on_either_side_of_the_queue() {
+    // nothing until 1 s, everything until 2 s, then nothing
+    for loss_position in [LossPosition::Wire, LossPosition::Queue] {
+        let mut path = path(PathConfig {
+            capacity: constant(10),
+            loss_steps: vec![
+                (Time::from_secs(1), Loss::independent(1.0)),
+                (Time::from_secs(2), Loss::independent(0.0)),
+            ],
+            loss_position,
+            ..PathConfig::default()
+        });
+        // each is on the wire 1 ms after it came
+        for id in 0..30 {
+            path.handle_packet(Time::from_millis(100 * u64::from(id)), packet(id));
+        }
+        let lost: Vec<_> = drain(&mut path).iter().filter(|d| d.2.is_some()).map(|d| d.1).collect();
+        assert_eq!(lost, (10..20).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn all_lost_before_the_queue_leaves_the_link_idle() {
     let loss = Some(Loss::independent(1.0));
     let mut path = path(PathConfig {

@@ -157,6 +157,13 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"a browser has its own loss repair, not `{video.repair}`; expected `auto` or `rtx`",
             hint="run it simulated: --backend sim",
         )
+    for key, usual in (("codec", "vp8"), ("device", "desktop")):
+        if video is not None and getattr(video, key) != usual:
+            raise UnsupportedScenario(
+                field("video", key),
+                f"a browser has today's encoders; got `{getattr(video, key)}`, expected `{usual}`",
+                hint="run it simulated: --backend sim",
+            )
     if video is not None and (video.width % 2 or video.height % 2):
         raise UnsupportedScenario(
             field("video", "width" if video.width % 2 else "height"),

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rtclab.scenario import Scenario, Video
+from rtclab.scenario.device import browser_max_bps
 
 BROWSER_MIN_BPS = 30_000
 BROWSER_START_BPS = 300_000
-BROWSER_MAX_BPS = ((320 * 240, 600_000), (640 * 480, 1_700_000), (960 * 540, 2_000_000))
-"""libwebrtc's default maximum bitrate of one camera stream, by number of pixels up to which it holds."""
-BROWSER_MAX_LARGE_BPS = 2_500_000
 
 
 def pages(scenario: Scenario) -> dict[str, Any]:
@@ -41,17 +39,13 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
             "width": video.width,
             "height": video.height,
             "frameRate": video.frame_rate,
-            "maxBitrate": None if video.max_bitrate.bps == browser_max_bps(video) else video.max_bitrate.bps,
+            "maxBitrate": None
+            if video.max_bitrate.bps == browser_max_bps(video.width, video.height)
+            else video.max_bitrate.bps,
         },
         "audio": None if audio is None else {},
         "formats": formats,
     }
-
-
-def browser_max_bps(video: Video) -> int:
-    """What a browser would send at most if it were told nothing."""
-    pixels = video.width * video.height
-    return next((bps for limit, bps in BROWSER_MAX_BPS if pixels <= limit), BROWSER_MAX_LARGE_BPS)
 
 
 def _video_format(video: Video) -> str:

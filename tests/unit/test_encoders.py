@@ -1,0 +1,85 @@
+"""Codecs and devices over the schedule of Jansen et al. 2017, table 4: what changes, and when."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polars as pl
+import pytest
+
+from rtclab.backend.sim import SimBackend
+from rtclab.scenario import Scenario, shipped
+from rtclab.scenario.load import SHIPPED
+
+S = 10**9
+
+
+@cache
+def frames(codec: str) -> pl.DataFrame:
+    """Pictures that bob shows of alice's, with the second in which each was taken."""
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "codecs.toml"
+        file.write_text(
+            f"""
+            extends = "{SHIPPED / "jansen2017/table-4"}"
+            name = "codecs"
+            [participants.alice.video]
+            codec = "{codec}"
+            [participants.bob]
+            """
+        )
+        trace = SimBackend().run(Scenario.load(file), seed=1, repeat=0, out=Path(directory) / "trace")
+        table = trace.table("frames").filter(pl.col("flow") == "alice->bob")
+        return table.with_columns(second=pl.col("captured_ns") // S)
+
+
+def shown(codec: str, start: int, end: int) -> tuple[float, float]:
+    """Pictures per second, and their mean height, from second ``start`` to before ``end``."""
+    table = frames(codec).filter(pl.col("second").is_between(start, end, closed="left"))
+    heights: Any = table["height"].mean()
+    return table.height / (end - start), heights
+
+
+@pytest.mark.parametrize("codec", ["vp8", "vp9-2016", "h264-2016"])
+def test_without_congestion_every_codec_shows_the_whole_file(codec: str) -> None:
+    rate, height = shown(codec, 30, 60)
+    assert 48 <= rate <= 52
+    assert height == 720
+
+
+def test_h264_of_2016_falls_to_a_picture_a_second_at_2_30_but_keeps_their_size() -> None:
+    assert frames("h264-2016")["height"].unique().to_list() == [720]
+    # 1 in the paper: with 30 kbit/s, its minimum, 720 lines are shown 1.09 times a second.
+    rate, _ = shown("h264-2016", 140, 150)
+    assert 0.5 <= rate <= 3
+
+
+def test_vp8_and_vp9_give_up_size_first_and_vp9_keeps_more_of_it() -> None:
+    for minute in (1, 2):
+        _, vp8 = shown("vp8", 60 * minute, 60 * minute + 60)
+        _, vp9 = shown("vp9-2016", 60 * minute, 60 * minute + 60)
+        assert 180 <= vp8 < vp9 < 720
+    slower, _ = shown("h264-2016", 140, 150)
+    for codec in ("vp8", "vp9-2016"):
+        rate, _ = shown(codec, 140, 150)
+        assert slower < rate <= 52
+
+
+def test_when_congestion_ends_vp8_returns_to_the_whole_picture_and_vp9_of_2016_does_not() -> None:
+    for codec, low, high in (("vp8", 720, 720), ("vp9-2016", 360, 540)):
+        _, height = shown(codec, 352, 360)
+        assert low <= height <= high
+
+
+def test_a_phone_of_2016_sends_360_lines_at_30_per_second_with_1700_kbit_per_second_at_most() -> None:
+    assert "jansen2017/table-4" not in shipped()
+    loaded = Scenario.load(
+        "first-call", {"video.device": "android-2016", "video.width": 1280, "video.height": 720}
+    )
+    native: Any = loaded.native(seed=1)
+    video = native["participants"][0]["video"]
+    assert (video["width"], video["height"], video["frame_rate"]) == (640, 360, 30)
+    assert video["max_bps"] == 1_700_000
