@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from rtclab.backend.live import LiveBackend
+import pytest
+from scenario_text import scenario
+
+from rtclab.backend.live import LiveBackend, check_calls
 from rtclab.backend.live.pages import pages
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario
@@ -73,4 +76,21 @@ def test_who_sends_nothing_still_learns_what_the_others_send() -> None:
 def test_what_no_browser_can_do_is_refused_by_its_field(change: str, field: str) -> None:
     with pytest.raises(UnsupportedScenario) as refused:
         LiveBackend().check(Scenario.load("first-call", [change]))
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("[servers.turn]", "servers.turn"),
+        ("[[calls]]\nrelay = 'core'", "calls.0.relay"),
+        ("[[calls]]\nkind = 'sfu'", "calls.0.kind"),
+        ("[[calls]]\nstart = '1 s'", "calls.0.start"),
+        ("[[calls]]\nend = '9 s'", "calls.0.end"),
+        ("[[calls]]\n[[calls]]", "calls.1.participants"),
+    ],
+)
+def test_calls_that_pages_cannot_make_are_refused(tmp_path: Path, text: str, field: str) -> None:
+    with pytest.raises(UnsupportedScenario) as refused:
+        check_calls(scenario(tmp_path, text))
     assert refused.value.field == field

@@ -94,3 +94,160 @@ def test_parallel_calls_of_one_pair_are_flows_of_their_own(tmp_path: Path) -> No
     assert set(first["ssrc"]).isdisjoint(second["ssrc"])
     received = trace.table("inbound_rtp").group_by("flow").agg(pl.col("packetsReceived").max()).rows()
     assert dict(received)["alice->bob#2"] == pytest.approx(300, abs=55)
+
+
+THREE = """
+[participants.carol]
+[servers.box]
+[link]
+up = { delay = "10 ms" }
+down = { delay = "15 ms" }
+"""
+FIVE_S = ("duration=5 s", "video=false")
+
+
+def delays_ms(trace: Trace, flow: str) -> list[float]:
+    packets = audio(trace, flow).drop_nulls("delivered_ns")
+    return ((packets["delivered_ns"] - packets["sent_ns"]) / 1e6).unique().to_list()
+
+
+def media_bytes(trace: Trace, *flows: str) -> int:
+    chosen = (
+        pl.col("flow").is_in(flows) & (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
+    )
+    return int(trace.table("packets").filter(chosen)["size_bytes"].sum())
+
+
+@pytest.mark.parametrize("kind", ["sfu", "mcu"])
+def test_a_forwarded_packet_keeps_its_sending_time_and_number(tmp_path: Path, kind: str) -> None:
+    trace = simulate(tmp_path, f"{AUDIO}{THREE}[[calls]]\nkind = '{kind}'\nserver = 'box'", *FIVE_S)
+    up, down = audio(trace, "alice->box"), audio(trace, "alice->bob")
+    assert delays_ms(trace, "alice->box") == [10]
+    assert delays_ms(trace, "alice->bob") == [25]
+    both = up.join(down, on=("ssrc", "seq", "rtp_timestamp", "sent_ns", "size_bytes"))
+    # Forwarded is all that came after bob's own connection stood.
+    assert both.height == down.height == pytest.approx(up.height, abs=40)
+
+
+@pytest.mark.parametrize("people", [3, 4])
+def test_the_downlink_of_an_sfu_carries_all_but_one_of_the_uplinks(tmp_path: Path, people: int) -> None:
+    names = ["alice", "bob", "carol", "dave"][:people]
+    more = "".join(f"[participants.{name}]\n" for name in names[2:])
+    trace = simulate(tmp_path, AUDIO + more + "[[calls]]\nkind = 'sfu'", "duration=20 s", "video=false")
+    up = media_bytes(trace, "alice->core")
+    down = media_bytes(trace, *(f"{name}->alice" for name in names[1:]))
+    # Equal constant rates, less what is sent before a receiver has connected; jansen2017: 2.00, 2.95.
+    assert 0.98 * (people - 1) < down / up <= people - 1
+
+
+def test_an_sfu_answers_requests_itself_and_its_subscribers_losses_do_not_slow_the_sender(
+    tmp_path: Path,
+) -> None:
+    lossy = "[participants.carol.link]\ndown = { loss = '10 %', delay = '15 ms' }\n"
+    trace = simulate(tmp_path, THREE + lossy + "[[calls]]\nkind = 'sfu'\nserver = 'box'", "duration=40 s")
+    last = trace.table("inbound_rtp").group_by("flow").agg(pl.all().last())
+    counts = {row["flow"]: row for row in last.iter_rows(named=True)}
+    lost = counts["alice->carol"]
+    share = lost["packetsLost"] / (lost["packetsReceived"] + lost["packetsLost"])
+    assert 0.08 < share < 0.12
+    assert lost["retransmittedPacketsReceived"] == pytest.approx(lost["packetsLost"], rel=0.15)
+    assert counts["alice->box"]["packetsLost"] == counts["alice->bob"]["packetsLost"] == 0
+    assert counts["alice->box"]["framesDecoded"] is None
+    shown = trace.table("frames").group_by("flow").len()
+    assert dict(shown.rows())["alice->carol"] > 20 * 30
+    assert "alice->box" not in shown["flow"].to_list()
+    sent = trace.table("packets").filter(pl.col("kind") == "rtx").group_by("flow").len()
+    assert dict(sent.rows())["alice->carol"] > 200
+    targets = trace.table("outbound_rtp").filter(pl.col("flow") == "alice->box")
+    # No loss on alice's side: she reaches the encoder's maximum.
+    assert targets["targetBitrate"].tail(5).min() > 1_600_000
+
+
+def test_a_switching_mcu_passes_every_receivers_feedback_to_the_sender(tmp_path: Path) -> None:
+    lossy = "[participants.carol.link]\ndown = { loss = '20 %', delay = '15 ms' }\n"
+    control = "[congestion_control]\nname = 'rrtcc-2013'\n[[calls]]\nkind = 'mcu'\nserver = 'box'\n"
+    trace = simulate(tmp_path, THREE + lossy + control, "duration=60 s")
+    reports = trace.table("remote_inbound_rtp").filter(pl.col("flow") == "alice->box")
+    # The last report of each second is bob's, who loses nothing, or carol's, who loses every fifth.
+    shares = reports["fractionLost"].to_list()
+    assert min(shares) == 0
+    assert 0.1 < max(shares) < 0.4
+    # From alice to a receiver and back: 25 ms each way.
+    assert reports["roundTripTime"].median() == pytest.approx(0.050, abs=0.001)
+    rtcp = trace.table("packets").filter(pl.col("protocol") == "rtcp")
+    passed = rtcp.filter(pl.col("flow") == "box->alice").height
+    # What reaches alice is what bob and carol tell of her stream; each also tells of the other's.
+    told = rtcp.filter(pl.col("flow").is_in(["bob->box", "carol->box"])).height
+    assert 0.3 < passed / told < 0.7
+    assert "box" not in trace.table("inbound_rtp")["participant"].to_list()
+
+
+def test_each_level_of_a_tree_adds_an_uplink_and_a_downlink(tmp_path: Path) -> None:
+    names = ["carol", "dave", "erin"]
+    more = "".join(f"[participants.{name}]\n" for name in names)
+    link = "[link]\nup = { delay = '10 ms' }\ndown = { delay = '15 ms' }\n"
+    trace = simulate(tmp_path, AUDIO + more + link + "[[calls]]\nkind = 'tree'", *FIVE_S)
+    # alice to bob and carol; bob to dave and erin.
+    for name, level in (("bob", 1), ("carol", 1), ("dave", 2), ("erin", 2)):
+        assert delays_ms(trace, f"alice->{name}") == [25 * level]
+    assert trace.manifest["flows"]["alice->dave"]["paths"] == ["alice.up", "bob.down", "bob.up", "dave.down"]
+    assert set(trace.table("packets").filter(pl.col("kind") == "audio")["flow"]) == {
+        f"alice->{name}" for name in ("bob", *names)
+    }
+
+
+def test_a_star_is_one_way_and_a_hub_passes_on_everybody(tmp_path: Path) -> None:
+    star = simulate(tmp_path, f"{AUDIO}{THREE}[[calls]]\nkind = 'star'\nroot = 'bob'", *FIVE_S)
+    carrying = star.table("packets").filter(pl.col("kind") == "audio")["flow"].unique()
+    assert set(carrying) == {"bob->alice", "bob->carol"}
+    hub = simulate(tmp_path, f"{AUDIO}{THREE}[[calls]]\nkind = 'hub-and-spoke'\nroot = 'bob'", *FIVE_S)
+    delays = {flow: delays_ms(hub, flow) for flow in hub.manifest["flows"]}
+    direct = ["alice->bob", "bob->alice", "bob->carol", "carol->bob"]
+    assert delays == {flow: [25] for flow in direct} | {"alice->carol": [50], "carol->alice": [50]}
+
+
+def no_nan(trace: Trace) -> None:
+    """Neither a table nor what a metric says of any flow holds a NaN that reaches the user."""
+    for name in trace.tables:
+        for column in trace.table(name).select(pl.selectors.float()).iter_columns():
+            assert not column.is_nan().any(), (name, column.name)
+
+
+OUTAGE = 'up = { capacity = { steps = [["0 s", "1 Mbit/s"], ["5 s", "0 bit/s"], ["12 s", "1 Mbit/s"]] } }'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[participants.carol]\njoin = '60 min'",
+        "[participants.alice.link]\n" + OUTAGE,
+        "[participants.alice.link]\nup = { loss = '100 %' }",
+        "[participants.alice.link]\nup = { loss = '100 %' }\n[servers.box]\n[[calls]]\nrelay = 'box'",
+        "[participants.carol]\njoin = '60 min'\n[[calls]]\nkind = 'sfu'",
+        "[participants.carol]\njoin = '6 s'\nleave = '9 s'\n[[calls]]\nkind = 'sfu'",
+        "[participants.carol.link]\n" + OUTAGE + "\n[[calls]]\nkind = 'mcu'",
+        "[participants.carol.link]\ndown = { loss = '100 %' }\n[[calls]]\nkind = 'tree'\nfan_out = 1",
+    ],
+)
+def test_a_run_under_bad_conditions_ends_and_its_tables_hold_no_nan(tmp_path: Path, text: str) -> None:
+    trace = simulate(tmp_path, text, "duration=20 s")
+    no_nan(trace)
+    seconds = trace.table("flow_seconds")
+    assert seconds.group_by("flow").len()["len"].unique().to_list() == [20]
+    if "join = '60 min'" in text:
+        of_carol = seconds.filter(pl.col("flow").str.contains("carol"))
+        assert of_carol.height > 0
+        assert of_carol["sent_packets"].sum() == 0
+
+
+@pytest.mark.parametrize("kind", ["p2p", "sfu", "mcu", "tree"])
+def test_fifty_people_call_to_the_end(tmp_path: Path, kind: str) -> None:
+    people = "".join(f"[participants.p{number}]\n" for number in range(48))
+    trace = simulate(tmp_path, f"{people}{AUDIO}[[calls]]\nkind = '{kind}'", *FIVE_S, "record=seconds")
+    no_nan(trace)
+    seconds = trace.table("flow_seconds")
+    assert seconds["at_ns"].max() == 4 * 10**9
+    media = seconds.filter(pl.col("delivered_packets") >= 40)
+    # 50 packets a second and participant in each flow that carries media: 50 * 49 flows, beside 50 uplinks.
+    expected = {"p2p": 2450, "sfu": 2500, "mcu": 2500, "tree": 49}
+    assert media["flow"].n_unique() == pytest.approx(expected[kind], abs=50)

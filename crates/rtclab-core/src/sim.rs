@@ -1,13 +1,15 @@
 //! The event loop in virtual time.
 
 use crate::cc::{self, ConfigError, CongestionControlConfig};
-use crate::endpoint::{Arrival, AudioConfig, Peer, PeerConfig, Port, Socket, Ssrcs, Wire};
+use crate::endpoint::{
+    AudioConfig, End, Ends, Forwarder, ForwarderConfig, Forwarding, Peer, PeerConfig, Port, Socket,
+    Ssrcs, Wire,
+};
 use crate::media::encoder::VideoConfig;
 use crate::media::host::{Host, HostConfig};
 use crate::media::repair::Repair;
 use crate::network::{Network, NetworkConfig, NetworkError, NodeId, derive_seed};
 use crate::record::{Detail, FlowId, Recorder, Table};
-use crate::timeouts::Timeouts;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -138,8 +140,7 @@ pub fn simulate(config: &SimConfig) -> Result<SimResult, SimError> {
 
 struct Simulation {
     wire: Wire,
-    peers: Vec<Peer>,
-    timeouts: Timeouts,
+    ends: Ends,
 }
 
 impl Simulation {
@@ -155,51 +156,27 @@ impl Simulation {
                 ))
             })
         };
-        let core = node(CORE)?;
-        let flows: Vec<String> =
-            config.connections.iter().flat_map(ConnectionConfig::flow_names).collect();
-        let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
-        let mut recorder = Recorder::new(config.record, &flows, &paths);
-        let mut peers = Vec::new();
+        let mut flows: Vec<String> = Vec::new();
+        let mut flow_id = |name: String| {
+            let known = flows.iter().position(|flow| *flow == name);
+            FlowId(known.unwrap_or_else(|| {
+                flows.push(name);
+                flows.len() - 1
+            }) as u16)
+        };
+        let mut ports = Vec::new();
         for (i, connection) in config.connections.iter().enumerate() {
+            let (a, b) = (node(&connection.a)?, node(&connection.b)?);
             let relay = connection.relay.as_deref().map(node).transpose()?;
-            let ports = [(0, &connection.a, &connection.b), (1, &connection.b, &connection.a)];
-            for (side, from, to) in ports {
-                let index = 2 * i + side;
-                let (here, there) = (node(from)?, node(to)?);
-                // The peer at `index` sends on the flow of that number, and listens at that socket.
-                let port = |from: NodeId, to: NodeId, index: usize| Port {
-                    from,
-                    to,
-                    socket: Socket((index ^ 1) as u16),
-                    flow: FlowId(index as u16),
-                    relay,
-                };
-                let (port, back) = (port(here, there, index), port(there, here, index ^ 1));
-                let local = participant(config, from)?;
-                let remote = participant(config, to)?;
-                let sends = side == 0 || !connection.one_way;
-                let seed = |index: usize| derive_seed(config.seed, 1 + index as u64);
-                let peer = PeerConfig {
-                    video: local.video.filter(|_| sends),
-                    audio: local.audio.filter(|_| sends),
-                    congestion_control: local.congestion_control.clone(),
-                    remote_congestion_control: remote.congestion_control.clone(),
-                    repair: repair_of(local)?,
-                    remote_repair: repair_of(remote)?,
-                    participant: recorder.text(from),
-                    core,
-                    offerer: side == 0,
-                    start: connection.start_ns.max(local.join_ns).max(remote.join_ns),
-                    end: connection.end_ns.min(local.leave_ns).min(remote.leave_ns),
-                    seed: seed(index),
-                };
-                let ssrcs = (Ssrcs::of(index), Ssrcs::of(index ^ 1));
-                let peer = Peer::new(peer, port, back, ssrcs, seed(index ^ 1))
-                    .map_err(SimError::CongestionControl)?;
-                peers.push(peer);
-            }
+            let [there, back] = connection.flow_names().map(&mut flow_id);
+            // The end at an index listens at the socket of that number.
+            let (to_a, to_b) = (Socket(2 * i as u16), Socket(2 * i as u16 + 1));
+            ports.push(Port { from: a, to: b, socket: to_b, flow: there, relay });
+            ports.push(Port { from: b, to: a, socket: to_a, flow: back, relay });
         }
+        let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
+        let recorder = Recorder::new(config.record, &flows, &paths);
+        let core = node(CORE)?;
         let mut hosts = Vec::new();
         for participant in &config.participants {
             if let Some(host) = participant.host {
@@ -208,8 +185,10 @@ impl Simulation {
         }
         let mut wire = Wire::new(network, recorder);
         wire.hosts = hosts;
-        let timeouts = Timeouts::new(peers.iter().map(Peer::poll_timeout));
-        Ok(Simulation { wire, peers, timeouts })
+        let ends =
+            (0..ports.len()).map(|index| end(config, &ports, index, core, &mut wire.recorder));
+        let ends = Ends::new(ends.collect::<Result<_, _>>()?);
+        Ok(Simulation { wire, ends })
     }
 
     fn run(&mut self, duration: Time) {
@@ -217,7 +196,7 @@ impl Simulation {
         let mut last = Time::ZERO;
         loop {
             let wire = self.wire.poll_timeout().unwrap_or(Time::MAX);
-            let (peer, timeout) = self.timeouts.earliest();
+            let timeout = self.ends.poll_timeout();
             let next = wire.min(timeout).min(next_stats);
             // Something handed over just now may have been due before.
             let now = next.max(last);
@@ -227,31 +206,91 @@ impl Simulation {
             last = now;
             if next == wire {
                 while let Some(arrival) = self.wire.poll(now) {
-                    self.deliver(arrival);
+                    self.ends.handle_arrival(arrival, &mut self.wire);
                 }
             } else if next == timeout {
-                self.peers[peer].handle_timeout(now, &mut self.wire);
-                self.update_timeout(peer);
+                self.ends.handle_timeout(now, &mut self.wire);
             } else {
-                for peer in &mut self.peers {
-                    peer.write_stats(now, &mut self.wire);
-                }
+                self.ends.write_stats(now, &mut self.wire);
                 next_stats += STATS_INTERVAL;
             }
         }
     }
+}
 
-    fn deliver(&mut self, arrival: Arrival) {
-        let Arrival { at, socket: Socket(peer), bytes, size } = arrival;
-        let peer = usize::from(peer);
-        self.peers[peer].handle_datagram(at, &bytes, size, &mut self.wire);
-        self.update_timeout(peer);
-        self.wire.recycle(bytes);
+/// The end of a connection that has this index: two per connection, `a` before `b`.
+fn end(
+    config: &SimConfig,
+    ports: &[Port],
+    index: usize,
+    core: NodeId,
+    recorder: &mut Recorder,
+) -> Result<End, SimError> {
+    let connection = &config.connections[index / 2];
+    let offerer = index.is_multiple_of(2);
+    let (port, back) = (ports[index], ports[index ^ 1]);
+    let origin = origin(config, index / 2)?;
+    let (here, there) = match offerer {
+        true => (&connection.a, &connection.b),
+        false => (&connection.b, &connection.a),
+    };
+    let person = |name: &str| config.participants.iter().find(|p| p.name == name);
+    let (own, other) = (person(here), person(there));
+    let present = || [own, other].into_iter().flatten();
+    let start = present().fold(connection.start_ns, |start, p| start.max(p.join_ns));
+    let end = present().fold(connection.end_ns, |end, p| end.min(p.leave_ns));
+    let passes_on =
+        if offerer { connection.forwards.is_some() } else { connection.switching && own.is_none() };
+    let sender = participant(config, &config.connections[origin].a)?;
+    if passes_on {
+        let forwarding =
+            if connection.switching { Forwarding::Switching } else { Forwarding::Terminating };
+        let ssrcs = Ssrcs::of(2 * origin);
+        let repair = repair_of(sender)?;
+        let forwarder = ForwarderConfig { forwarding, ssrcs, repair, core, offerer, start, end };
+        let forwarder = Forwarder::new(forwarder, port, back);
+        let source = connection.forwards.filter(|_| offerer).map(|source| 2 * source + 1);
+        return Ok(End::Forwarder(Box::new(forwarder), source));
     }
+    let sends = own.filter(|_| offerer || !connection.one_way);
+    let remote = if offerer { other } else { Some(sender) };
+    let receives = remote.filter(|_| !offerer || !connection.one_way);
+    let own_control = own.unwrap_or(sender).congestion_control.clone();
+    // What comes over a forwarder has the names and the clock of who sent it first.
+    let remote_index = if offerer { index ^ 1 } else { 2 * origin };
+    let seed = |index: usize| derive_seed(config.seed, 1 + index as u64);
+    let peer = PeerConfig {
+        video: sends.and_then(|p| p.video),
+        audio: sends.and_then(|p| p.audio),
+        remote_media: (receives.and_then(|p| p.video), receives.and_then(|p| p.audio)),
+        server: own.is_none(),
+        remote_congestion_control: remote.map_or(&own_control, |p| &p.congestion_control).clone(),
+        congestion_control: own_control,
+        repair: repair_of(own.unwrap_or(sender))?,
+        remote_repair: repair_of(remote.or(own).unwrap_or(sender))?,
+        participant: recorder.text(here),
+        core,
+        offerer,
+        start,
+        end,
+        seed: seed(index),
+    };
+    let ssrcs = (Ssrcs::of(index), Ssrcs::of(remote_index));
+    let peer = Peer::new(peer, port, back, ssrcs, seed(remote_index));
+    Ok(End::Peer(Box::new(peer.map_err(SimError::CongestionControl)?)))
+}
 
-    fn update_timeout(&mut self, peer: usize) {
-        self.timeouts.set(peer, self.peers[peer].poll_timeout());
+/// Index of the connection whose `a` first sends what this one carries.
+fn origin(config: &SimConfig, mut index: usize) -> Result<usize, SimError> {
+    while let Some(before) = config.connections[index].forwards {
+        if before >= index {
+            let what =
+                format!("connection {index} forwards {before}, which does not stand before it");
+            return Err(SimError::Unknown(what));
+        }
+        index = before;
     }
+    Ok(index)
 }
 
 fn participant<'a>(config: &'a SimConfig, name: &str) -> Result<&'a ParticipantConfig, SimError> {

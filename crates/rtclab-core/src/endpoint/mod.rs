@@ -1,5 +1,7 @@
 //! A participant's end of a connection: set-up, media, congestion control and RTCP.
 
+mod ends;
+mod forwarder;
 mod history;
 mod receiver;
 mod reception;
@@ -25,6 +27,8 @@ use serde::{Deserialize, Serialize};
 use setup::{Setup, Step};
 use std::collections::BTreeMap;
 
+pub use ends::{End, Ends};
+pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
 pub use wire::{Arrival, Port, Socket, Ssrcs, Wire};
 
 /// libwebrtc, `rtcp_sender.cc`: interval of reports for video, drawn from half to one and a half of it.
@@ -65,6 +69,10 @@ pub struct PeerConfig {
     pub video: Option<VideoConfig>,
     /// Audio that it sends.
     pub audio: Option<AudioConfig>,
+    /// Video and audio that the other side sends.
+    pub remote_media: (Option<VideoConfig>, Option<AudioConfig>),
+    /// A server's end: it gives feedback on what it receives, and shows nothing.
+    pub server: bool,
     /// Congestion control of what it sends.
     pub congestion_control: CongestionControlConfig,
     /// Congestion control of what the other side sends; a receiver half of it runs here.
@@ -139,15 +147,23 @@ impl Peer {
         (ssrcs, remote): (Ssrcs, Ssrcs),
         remote_seed: u64,
     ) -> Result<Self, ConfigError> {
-        let (controller, _) = sender::halves(&config, &config.congestion_control)?;
-        let (_, estimator) = sender::halves(&config, &config.remote_congestion_control)?;
+        let media = (config.video, config.audio);
+        let (controller, _) = sender::halves(media, &config.congestion_control)?;
+        let (_, estimator) =
+            sender::halves(config.remote_media, &config.remote_congestion_control)?;
         Ok(Peer {
             setup: Setup::new(port, back.socket, config.core, config.offerer, config.start),
             announced: Step::New,
             joined: false,
             left: false,
             sender: Sender::new(&config, port, ssrcs, controller),
-            receiver: Receiver::new(port, ssrcs.video, remote, config.remote_repair, estimator),
+            receiver: Receiver::new(
+                port,
+                ssrcs.video,
+                remote,
+                (config.remote_repair, !config.server),
+                estimator,
+            ),
             timers: Timers {
                 setup: config.start,
                 sender: Time::MAX,
@@ -180,12 +196,12 @@ impl Peer {
     pub fn handle_timeout(&mut self, now: Time, wire: &mut Wire) {
         if now >= self.config.end {
             self.left = true;
-            wire.recorder.event(now, self.config.participant, None, "left");
+            self.person_event(now, "left", wire);
             return;
         }
         if !self.joined {
             self.joined = true;
-            wire.recorder.event(now, self.config.participant, None, Step::New.event());
+            self.person_event(now, Step::New.event(), wire);
         }
         if self.timers.setup <= now {
             self.setup.on_timeout(now, wire);
@@ -233,6 +249,13 @@ impl Peer {
         self.timers.sender = or_never(self.sender.poll_timeout());
     }
 
+    /// Asks the other side for a key frame, for someone to whom its media are passed on.
+    pub fn request_key_frame(&mut self, now: Time, wire: &mut Wire) {
+        if self.setup.step == Step::DtlsConnected && now < self.config.end {
+            self.receiver.send_key_request(now, wire);
+        }
+    }
+
     /// Writes the statistics of the second that ends now.
     pub fn write_stats(&mut self, now: Time, wire: &mut Wire) {
         if self.setup.step == Step::DtlsConnected && now <= self.config.end {
@@ -266,10 +289,10 @@ impl Peer {
             match packet {
                 RtcpPacket::SenderReport(report) => {
                     self.receiver.on_sender_report(now, report.ntp.middle());
-                    self.on_report_blocks(now, &report.blocks, wire);
+                    self.on_report_blocks(now, report.ssrc, &report.blocks, wire);
                 }
                 RtcpPacket::ReceiverReport(report) => {
-                    self.on_report_blocks(now, &report.blocks, wire);
+                    self.on_report_blocks(now, report.ssrc, &report.blocks, wire);
                 }
                 RtcpPacket::TransportFeedback(feedback) => {
                     self.sender.on_transport_feedback(now, &feedback, &mut self.reports);
@@ -291,11 +314,19 @@ impl Peer {
         }
     }
 
-    fn on_report_blocks(&mut self, now: Time, blocks: &[rtcp::ReportBlock], wire: &mut Wire) {
+    fn on_report_blocks(
+        &mut self,
+        now: Time,
+        reporter: u32,
+        blocks: &[rtcp::ReportBlock],
+        wire: &mut Wire,
+    ) {
         for block in blocks {
             let rtt = block.round_trip(NtpTime::from_time(now));
             self.sender.rtt = rtt.or(self.sender.rtt);
-            let Some((lost, expected)) = self.stats.on_report_block(self.ssrcs, block, rtt) else {
+            let Some((lost, expected)) =
+                self.stats.on_report_block(self.ssrcs, reporter, block, rtt)
+            else {
                 continue;
             };
             self.sender.on_feedback(now, Feedback::ReceiverReport { lost, expected, rtt });
@@ -389,6 +420,13 @@ impl Peer {
             let code = *names.entry(name).or_insert_with(|| wire.recorder.text(name));
             wire.recorder.controller(now, participant, flow, code, value);
         });
+    }
+
+    /// Something happened to the participant and not to the connection alone.
+    fn person_event(&self, now: Time, event: &str, wire: &mut Wire) {
+        if !self.config.server {
+            wire.recorder.event(now, self.config.participant, None, event);
+        }
     }
 
     fn event(&self, now: Time, event: &str, wire: &mut Wire) {

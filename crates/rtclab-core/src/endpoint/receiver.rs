@@ -61,6 +61,8 @@ pub(super) struct Receiver {
     port: Port,
     local_ssrc: u32,
     remote: Ssrcs,
+    /// Whether pictures are decoded and shown.
+    plays: bool,
     arrivals: Arrivals,
     /// Receiver half of the congestion control; without one transport-wide feedback is sent.
     pub(super) estimator: Option<Box<dyn Estimator>>,
@@ -89,7 +91,7 @@ impl Receiver {
         port: Port,
         local_ssrc: u32,
         remote: Ssrcs,
-        scheme: Repair,
+        (scheme, plays): (Repair, bool),
         estimator: Option<Box<dyn Estimator>>,
     ) -> Self {
         let video = match scheme.on_original_ssrc() {
@@ -100,6 +102,7 @@ impl Receiver {
             port,
             local_ssrc,
             remote,
+            plays,
             arrivals: Arrivals::default(),
             estimator,
             remb: None,
@@ -117,6 +120,11 @@ impl Receiver {
             pli_count: 0,
             last_sender_report: None,
         }
+    }
+
+    /// Whether it shows what it receives.
+    pub(super) fn plays(&self) -> bool {
+        self.plays
     }
 
     pub(super) fn remote_video(&self) -> u32 {
@@ -328,6 +336,9 @@ impl Receiver {
         if arrival == Arrival::Duplicate {
             return;
         }
+        if !self.plays {
+            return;
+        }
         let frame = self.pictures.unwrap(media.picture_id);
         let timestamp = self.timestamps.unwrap(media.timestamp);
         let in_time = self.playout.on_packet(now, media, seq, frame, timestamp);
@@ -353,7 +364,7 @@ impl Receiver {
         self.send(now, &RtcpPacket::Nack(nack), wire);
     }
 
-    fn send_key_request(&mut self, now: Time, wire: &mut Wire) {
+    pub(super) fn send_key_request(&mut self, now: Time, wire: &mut Wire) {
         self.pli_count += 1;
         let pli =
             PictureLossIndication { sender_ssrc: self.local_ssrc, media_ssrc: self.remote.video };

@@ -9,7 +9,7 @@ use crate::cc::{
     ConfigError, CongestionControlConfig, Controller, Decision, Feedback, PacketReport, RateBounds,
     RateOf,
 };
-use crate::media::encoder::{Encoder, Frame};
+use crate::media::encoder::{Encoder, Frame, VideoConfig};
 use crate::media::fec::FecGenerator;
 use crate::media::pacer::{PADDING_PAYLOAD, Pacer, Release};
 use crate::media::protection::{Conditions, LossFilter, Protection};
@@ -416,17 +416,17 @@ fn without_headers(rate: Bitrate, scheme: Repair) -> Bitrate {
     Bitrate(rate.0.saturating_sub((headers as f64 * packets) as u64))
 }
 
-/// The halves that a scenario names, with the bounds that the media sent here give.
+/// The halves that a scenario names, with the bounds that the media controlled give.
 ///
 /// # Errors
 /// No algorithm of that name, or no such option.
 pub(super) fn halves(
-    config: &PeerConfig,
+    (video, audio): (Option<VideoConfig>, Option<AudioConfig>),
     congestion_control: &CongestionControlConfig,
 ) -> Result<crate::cc::Halves, ConfigError> {
-    let audio = config.audio.map_or(Bitrate::ZERO, |audio| audio.wire_rate());
+    let audio = audio.map_or(Bitrate::ZERO, |audio| audio.wire_rate());
     let with_audio = |rate: Bitrate| Bitrate(rate.0 + audio.0);
-    let bounds = match config.video {
+    let bounds = match video {
         Some(video) => RateBounds {
             start: with_audio(video.start_bps),
             min: with_audio(video.min_bps),

@@ -9,10 +9,36 @@ use crate::rtp::rtcp::ReportBlock;
 use crate::units::{Bytes, Time};
 
 /// What the other side last said of one stream.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Remote {
     block: Option<ReportBlock>,
     rtt: Option<Time>,
+    /// The last block of each who reports; a switching forwarder passes on the reports of many.
+    reporters: Vec<(u32, ReportBlock)>,
+}
+
+impl Remote {
+    /// Keeps the block; returns packets lost and expected since the one before.
+    ///
+    /// Of several reporters each tells its own share of losses, which counts for the packets since anyone's
+    /// last report: libwebrtc of 2013 kept the highest sequence number per stream reported on, not per
+    /// reporter (`bitrate_controller_impl.cc`).
+    fn note(&mut self, reporter: u32, block: &ReportBlock) -> Option<(u64, u64)> {
+        let latest = self.block.replace(*block);
+        let Some((_, own)) = self.reporters.iter_mut().find(|(ssrc, _)| *ssrc == reporter) else {
+            self.reporters.push((reporter, *block));
+            return None;
+        };
+        let before = std::mem::replace(own, *block);
+        let expected = block.highest_seq.wrapping_sub(before.highest_seq);
+        let lost = (block.cumulative_lost - before.cumulative_lost).max(0) as u64;
+        if self.reporters.len() == 1 {
+            return Some((lost, u64::from(expected)));
+        }
+        let since = |latest: ReportBlock| block.highest_seq.wrapping_sub(latest.highest_seq) as i32;
+        let counted = latest.map_or(0, since).max(0) as u64;
+        Some((lost * counted / u64::from(expected.max(1)), counted))
+    }
 }
 
 /// Totals that belong to the connection and not to a half.
@@ -34,6 +60,7 @@ impl Counters {
     pub(super) fn on_report_block(
         &mut self,
         ssrcs: Ssrcs,
+        reporter: u32,
         block: &ReportBlock,
         rtt: Option<Time>,
     ) -> Option<(u64, u64)> {
@@ -42,12 +69,8 @@ impl Counters {
             ssrc if ssrc == ssrcs.audio => &mut self.audio,
             _ => return None,
         };
-        let before = remote.block.replace(*block);
         remote.rtt = rtt.or(remote.rtt);
-        let before = before?;
-        let expected = block.highest_seq.wrapping_sub(before.highest_seq);
-        let lost = (block.cumulative_lost - before.cumulative_lost).max(0);
-        Some((lost as u64, u64::from(expected)))
+        remote.note(reporter, block)
     }
 }
 
@@ -168,7 +191,7 @@ impl Peer {
             int(stream.header_bytes + rtx.header_bytes),
             Cell::Float(stream.jitter_s(clock)),
         ]);
-        if kind == Kind::Video {
+        if kind == Kind::Video && receiver.plays() {
             let playout = receiver.playout.stats();
             let (width, height) = receiver.playout.resolution();
             let rate = playout.frames_decoded - self.stats.frames.1;
@@ -192,19 +215,23 @@ impl Peer {
                 receiver.repair_counters().map(|count| count.map_or(Cell::Int(NO_INT), int)),
             );
         } else {
+            let of_video =
+                |count: u64| if kind == Kind::Video { int(count) } else { Cell::Int(NO_INT) };
             row.extend([Cell::Int(NO_INT); 5]);
             row.extend([Cell::Float(f64::NAN), Cell::Int(NO_INT), Cell::Float(f64::NAN)]);
-            row.extend([Cell::Int(NO_INT); 2]);
-            row.push(Cell::Float(f64::NAN));
-            row.extend([Cell::Int(NO_INT); 5]);
+            row.extend([of_video(receiver.nack_count), of_video(receiver.pli_count)]);
+            row.extend([Cell::Float(f64::NAN), Cell::Int(NO_INT), of_video(rtx.packets)]);
+            let repaired =
+                receiver.repair_counters().map(|count| count.filter(|_| kind == Kind::Video));
+            row.extend(repaired.map(|count| count.map_or(Cell::Int(NO_INT), int)));
         }
         wire.recorder.stats(Stats::Inbound, &row);
     }
 
     fn write_remote_inbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
         let (remote, clock) = match kind {
-            Kind::Audio => (self.stats.audio, AUDIO_CLOCK),
-            _ => (self.stats.video, VIDEO_CLOCK),
+            Kind::Audio => (&self.stats.audio, AUDIO_CLOCK),
+            _ => (&self.stats.video, VIDEO_CLOCK),
         };
         let Some(block) = remote.block else { return };
         let mut row = self.head(now, self.port, block.ssrc, kind, wire).to_vec();

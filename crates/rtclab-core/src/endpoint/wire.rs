@@ -26,8 +26,12 @@ pub(super) const RTP_HEADER_BYTES: u64 = 24;
 /// libwebrtc keeps an RTP packet, SRTP not counted, within this.
 pub(super) const MAX_RTP_BYTES: u64 = 1_200;
 /// Payload types in the order of [`Kind::ALL`]; padding goes on the retransmission stream.
-const PAYLOAD_TYPES: [u8; 5] = [96, 111, 97, 97, ULPFEC];
-/// Payload types of libwebrtc: RED, which wraps video and FEC …
+const PAYLOAD_TYPES: [u8; 5] = [VIDEO, 111, RTX, RTX, ULPFEC];
+/// Payload types as Chromium numbers them: video …
+pub(super) const VIDEO: u8 = 96;
+/// … retransmissions of it …
+pub(super) const RTX: u8 = 97;
+/// … of libwebrtc: RED, which wraps video and FEC …
 pub(super) const RED: u8 = 116;
 /// … and FEC in it.
 pub(super) const ULPFEC: u8 = 117;
@@ -92,6 +96,7 @@ struct Datagram {
     /// The nodes between pass it on.
     to: NodeId,
     socket: Socket,
+    rtp: Option<RtpLabel>,
     record: Option<PacketRecord>,
 }
 
@@ -109,6 +114,10 @@ pub struct Arrival {
     pub bytes: Vec<u8>,
     /// IP total length; a relay's framing is taken off.
     pub size: Bytes,
+    /// When it was first sent, if it belongs to a flow.
+    pub sent: Time,
+    /// What it carries, if it is RTP.
+    pub rtp: Option<RtpLabel>,
 }
 
 /// The network and what is in flight on it.
@@ -167,13 +176,14 @@ impl Wire {
                         self.enter(at, to, last, packet);
                         continue;
                     }
-                    let (socket, size) = (datagram.socket, datagram.size);
+                    let Datagram { socket, size, rtp, .. } = *datagram;
+                    let sent = datagram.record.map_or(at, |record| record.sent());
                     let bytes = std::mem::take(&mut datagram.bytes);
                     if let Some(record) = datagram.record {
                         self.recorder.delivered(at, record, packet.size);
                     }
                     self.free.push(packet.payload);
-                    return Some(Arrival { at, socket, bytes, size });
+                    return Some(Arrival { at, socket, bytes, size, sent, rtp });
                 }
                 NetworkEvent::Dropped { at, path, cause, packet } => {
                     let datagram = &mut self.datagrams[packet.payload as usize];
@@ -236,8 +246,9 @@ impl Wire {
     ) {
         let (to, socket) = (port.to, port.socket);
         let framing = Bytes::ZERO;
+        // A server at the core speaks to the signalling server without a network.
         let via = if port.from == core { to } else { core };
-        let datagram = Datagram { bytes, size, framing, to, socket, record: None };
+        let datagram = Datagram { bytes, size, framing, to, socket, rtp: None, record: None };
         self.launch(now, port.from, via, datagram);
     }
 
@@ -252,7 +263,8 @@ impl Wire {
     ) {
         let size = Bytes(IP_UDP_BYTES + udp_bytes as u64);
         let (to, socket) = from;
-        let datagram = Datagram { bytes, size, framing: Bytes::ZERO, to, socket, record: None };
+        let framing = Bytes::ZERO;
+        let datagram = Datagram { bytes, size, framing, to, socket, rtp: None, record: None };
         self.launch(now, to, relay, datagram);
     }
 
@@ -330,6 +342,20 @@ impl Wire {
         size
     }
 
+    /// Sends RTP or RTCP that was first sent at `origin`, maybe by someone else.
+    pub(super) fn forward(
+        &mut self,
+        now: Time,
+        origin: Time,
+        port: Port,
+        bytes: Vec<u8>,
+        size: Bytes,
+        rtp: Option<RtpLabel>,
+    ) {
+        let protocol = if rtp.is_some() { Protocol::Rtp } else { Protocol::Rtcp };
+        self.send_from(now, origin, port, bytes, size, protocol, rtp);
+    }
+
     fn send(
         &mut self,
         now: Time,
@@ -339,12 +365,26 @@ impl Wire {
         protocol: Protocol,
         rtp: Option<RtpLabel>,
     ) {
+        self.send_from(now, now, port, bytes, size, protocol, rtp);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each of them is a field of what is recorded")]
+    fn send_from(
+        &mut self,
+        now: Time,
+        origin: Time,
+        port: Port,
+        bytes: Vec<u8>,
+        size: Bytes,
+        protocol: Protocol,
+        rtp: Option<RtpLabel>,
+    ) {
         let framing = port.relay.map_or(Bytes::ZERO, |_| Bytes(CHANNEL_DATA_BYTES));
         let on_wire = Bytes(size.0 + framing.0);
         let label = Label { flow: port.flow, size: on_wire, protocol, rtp };
-        let record = Some(self.recorder.sent(now, &label));
+        let record = Some(self.recorder.sent(origin, &label));
         let (to, socket) = (port.to, port.socket);
-        let datagram = Datagram { bytes, size, framing, to, socket, record };
+        let datagram = Datagram { bytes, size, framing, to, socket, rtp, record };
         self.launch(now, port.from, port.relay.unwrap_or(to), datagram);
     }
 

@@ -84,6 +84,13 @@ pub struct PacketRecord {
     sent: Time,
 }
 
+impl PacketRecord {
+    /// When the packet was first sent.
+    pub fn sent(&self) -> Time {
+        self.sent
+    }
+}
+
 /// What a packet is the first transmission of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum First {
