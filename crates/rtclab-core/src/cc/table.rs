@@ -58,6 +58,7 @@ pub const ALGORITHMS: [Algorithm; 6] = [
     Algorithm {
         name: "dynamic-alpha",
         options: dynamic_alpha::OPTIONS,
+        // The paper does not say; that of 2013 is taken with the regions of 2013.
         repair: Repair::Hybrid2013,
         create: dynamic_alpha::create,
     },
