@@ -150,7 +150,13 @@ class LiveMonitor:
     """
 
     def __init__(
-        self, interface: str, *, sdp: str | None = None, seconds: bool = False, max_streams: int = 10_000
+        self,
+        interface: str,
+        *,
+        sdp: str | None = None,
+        packets: bool = False,
+        seconds: bool = False,
+        max_streams: int = 10_000,
     ) -> None: ...
     def poll(self, timeout_s: float = 1.0) -> dict[str, dict[str, Any]]:
-        """Watches for ``timeout_s`` and returns the tables of ``monitor`` as they are now."""
+        """Watches for so long; returns the tables of ``monitor`` as of then, of packets the new ones."""

@@ -15,8 +15,9 @@ import psutil
 import pytest
 from conftest import undisturbed, was_late
 
-from rtclab.backend.live import LiveBackend
+from rtclab.backend.live import LiveBackend, pages
 from rtclab.backend.live.browser import STOP_GRACE_S
+from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, Trace
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.live
 SECOND = 10**9
 DEATH_S = 20
 """Longer than dozens of processes take to die on a busy machine, shorter than the calls that they are in."""
+page_configurations = pages.pages
 FLOWS = ["alice->bob", "bob->alice"]
 RUN = """
 import sys
@@ -66,6 +68,11 @@ def browsers_below(process: psutil.Process) -> dict[str, psutil.Process]:
         if homes and not any(word.startswith("--type=") for word in line):
             found[Path(homes[0].partition("=")[2]).parent.name] = child
     return found
+
+
+def renderers_of(browser: psutil.Process) -> list[psutil.Process]:
+    """The processes that run its pages."""
+    return [child for child in browser.children(recursive=True) if "--type=renderer" in child.cmdline()]
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +161,48 @@ def test_a_browser_that_dies_fails_the_call_and_is_named_with_its_signal(tmp_pat
     failed = Trace(tmp_path).table("events").filter(event="failed")
     assert failed.height == 1
     assert browsers_below(psutil.Process()) == {}
+
+
+def test_a_renderer_that_crashes_fails_the_call_and_its_page_is_named(tmp_path: Path) -> None:
+    def crash_bobs_page() -> None:
+        wait_for((tmp_path / "capture.pcapng").exists, 30)
+        for renderer in renderers_of(browsers_below(psutil.Process())["bob"]):
+            renderer.send_signal(signal.SIGSEGV)
+
+    crash = threading.Thread(target=crash_bobs_page)
+    crash.start()
+    with pytest.raises(CallFailed, match="the page of bob closed its report socket"):
+        call(tmp_path)
+    crash.join()
+    failed = Trace(tmp_path).table("events").filter(event="failed")
+    assert failed["detail"].str.starts_with("the page of bob closed").to_list() == [True]
+    assert browsers_below(psutil.Process()) == {}
+
+
+@pytest.mark.parametrize(
+    ("defect", "error"),
+    [
+        # No camera takes 3000 pictures a second: an error before the run begins.
+        ({"video": {"width": 640, "height": 480, "frameRate": 3000}}, "OverconstrainedError"),
+        # A table that misses what an offer needs: an error during the call.
+        ({"video": None, "peers": {"alice": None}}, "TypeError"),
+    ],
+    ids=["before the call", "during the call"],
+)
+def test_a_page_error_fails_the_repeat_and_says_whose_page_and_which_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defect: dict[str, object], error: str
+) -> None:
+    def defective(scenario: Scenario) -> dict[str, dict[str, object]]:
+        told = page_configurations(scenario)
+        return told | {"bob": told["bob"] | defect}
+
+    monkeypatch.setattr(pages, "pages", defective)
+    scenario = Scenario.load("first-call", ["duration=15 s"])
+    run = run_scenario(scenario, LiveBackend(), out=tmp_path, repeats=1)
+    assert run.traces == []
+    (repeat,) = run.repeats
+    assert repeat.status == "failed"
+    assert repeat.reason.startswith(f"the page of bob reported an error: {error}")
 
 
 def test_participants_who_never_connect_fail_the_call_and_are_named(tmp_path: Path) -> None:

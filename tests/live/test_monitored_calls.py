@@ -184,6 +184,7 @@ for seq in range(100):
 def test_an_interface_is_watched_without_root_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "send.py").write_text(SEND)
     watch = f"{sys.executable} -m rtclab monitor --live {NODE_INTERFACE} --duration 4s --json"
+    watch += f" --parquet {tmp_path}"
     script = f"{watch} > {tmp_path}/seen.json & {sys.executable} {tmp_path}/send.py; wait"
     link = [sys.executable, "-m", "rtclab", "link", "--up", "delay 10 ms", "--", "sh", "-c", script]
     subprocess.run(link, check=True, capture_output=True, timeout=60)
@@ -191,6 +192,9 @@ def test_an_interface_is_watched_without_root_behind_a_link(tmp_path: Path) -> N
     (stream,) = seen["streams"]
     assert (stream["ssrc"], stream["packets"], stream["lost"]) == (7, 100, 0)
     assert stream["destination"] == "10.77.0.1:5004"
+    # Many polls, each with the packets that came since the one before.
+    assert pl.read_parquet(tmp_path / "packets.parquet")["seq"].to_list() == list(range(100))
+    assert pl.read_parquet(tmp_path / "seconds.parquet")["packets"].sum() == 100
 
 
 # A shell makes what it puts into the background deaf to SIGINT.

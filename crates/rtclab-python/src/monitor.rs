@@ -120,23 +120,24 @@ pub(crate) struct LiveMonitor {
 #[pymethods]
 impl LiveMonitor {
     #[new]
-    #[pyo3(signature = (interface, *, sdp=None, seconds=false, max_streams=10_000))]
+    #[pyo3(signature = (interface, *, sdp=None, packets=false, seconds=false, max_streams=10_000))]
     fn new(
         interface: &str,
         sdp: Option<&str>,
+        packets: bool,
         seconds: bool,
         max_streams: usize,
     ) -> PyResult<Self> {
         let listener =
             Listener::open(interface).map_err(|error| to_python(interface, error.into()))?;
         let sdp = sdp.map(Sdp::parse).unwrap_or_default();
-        let config = MonitorConfig { sdp, packets: false, seconds, max_streams };
+        let config = MonitorConfig { sdp, packets, seconds, max_streams };
         let interface =
             Interface { link_type: link_type::ETHERNET, name: Some(interface.to_owned()) };
         Ok(LiveMonitor { interface, listener, monitor: Monitor::new(config) })
     }
 
-    /// Watches for so long, and returns the tables as they are now.
+    /// Watches for so long, and returns the tables as they are now; of packets, those that came since.
     #[pyo3(signature = (timeout_s=1.0))]
     fn poll<'py>(&mut self, py: Python<'py>, timeout_s: f64) -> PyResult<Bound<'py, PyDict>> {
         let time = Duration::try_from_secs_f64(timeout_s).map_err(|_| {

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
+
+import polars as pl
 
 from rtclab import monitor
 from rtclab.cli import monitor_tables, tables
@@ -95,7 +100,11 @@ def monitor_interface(interface: str, duration: str | None, request: Request) ->
         raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in .html or .svg")
     length_s = None if duration is None else _seconds(duration)
     live = monitor.LiveMonitor(
-        interface, sdp=request.sdp_text, seconds=request.plot is not None, max_streams=request.max_streams
+        interface,
+        sdp=request.sdp_text,
+        packets=request.parquet is not None,
+        seconds=request.parquet is not None or request.plot is not None,
+        max_streams=request.max_streams,
     )
     seen = _follow(live, length_s)
     keep(request, seen, interface)
@@ -115,12 +124,26 @@ def _seconds(duration: str) -> float:
 def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
     """Polls until the time is over or the user has had enough; the table is for a terminal only."""
     end_s = None if length_s is None else time.monotonic() + length_s
-    seen = live.poll(0.0)
-    with monitor_tables.refreshing() as refresh, suppress(KeyboardInterrupt):
-        while (left_s := REFRESH_S if end_s is None else end_s - time.monotonic()) > 0:
+    packets = []
+    with monitor_tables.refreshing() as refresh, _ctrl_c() as pressed:
+        left_s = 0.0
+        while left_s >= 0 and not pressed.is_set():
             seen = live.poll(min(left_s, REFRESH_S))
+            packets += [seen["packets"]] if "packets" in seen else []
             refresh(seen)
-    return seen
+            left_s = REFRESH_S if end_s is None else end_s - time.monotonic()
+    return seen | ({"packets": pl.concat(packets)} if packets else {})
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Event]:
+    """Set when Ctrl-C was pressed: an exception would lose the packets that are being handed over."""
+    pressed = Event()
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def show(request: Request, seen: Tables) -> None:

@@ -89,10 +89,18 @@ class LiveMonitor:
     """
 
     def __init__(
-        self, interface: str, *, sdp: str | None = None, seconds: bool = False, max_streams: int = MAX_STREAMS
+        self,
+        interface: str,
+        *,
+        sdp: str | None = None,
+        packets: bool = False,
+        seconds: bool = False,
+        max_streams: int = MAX_STREAMS,
     ) -> None:
         try:
-            self._native = _native.LiveMonitor(interface, sdp=sdp, seconds=seconds, max_streams=max_streams)
+            self._native = _native.LiveMonitor(
+                interface, sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams
+            )
         except PermissionError:
             raise BackendUnavailable(
                 f"--live {interface}: packets may not be read here",
@@ -104,7 +112,10 @@ class LiveMonitor:
             ) from None
 
     def poll(self, timeout_s: float) -> Tables:
-        """Watches for so long; returns the tables of :func:`watch` as they are then."""
+        """Watches for so long; returns the tables of :func:`watch` as they are then.
+
+        ``packets``, if asked for, has those that came since the last call.
+        """
         return as_tables(self._native.poll(timeout_s))
 
 

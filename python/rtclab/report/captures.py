@@ -40,6 +40,8 @@ def write_comparison_plots(out: Path, title: str, compared: Tables) -> None:
 def rates(seen: Tables) -> Plot:
     """Rate of every stream over time, a panel for each way from address to address."""
     begin_ns = int(seen["seconds"]["at_ns"].min() or 0)  # type: ignore[arg-type]
+    # Of the last second nobody knows whether it was watched to its end.
+    end_ns = int(seen["seconds"]["at_ns"].max() or 0)  # type: ignore[arg-type]
     ways = seen["streams"].with_columns(
         way=pl.format("{} → {}", "source", "destination")
         + pl.when(pl.col("direction").is_null())
@@ -52,7 +54,7 @@ def rates(seen: Tables) -> Plot:
         curves = []
         for row in streams:
             look = looks.setdefault(_name(row), Look.numbered(len(looks), _name(row)))
-            rate = _stream_rate(seen["seconds"], row["stream"], begin_ns)
+            rate = _stream_rate(seen["seconds"], row["stream"], begin_ns, end_ns)
             curves.append(_curve(look, rate, len(streams)))
         panels.append(Panel(way, curves))
     return Plot(
@@ -67,13 +69,14 @@ def rates(seen: Tables) -> Plot:
 def rates_at_both(compared: Tables) -> Plot:
     """Rate of every stream at its sender's and its receiver's point, a panel per stream."""
     panels = []
+    ends_ns = {name: int(compared["packets"][name].max() or 0) for name in ("sent_ns", "delivered_ns")}  # type: ignore[arg-type]
     for row in compared["streams"].sort("packets_a", descending=True).head(MOST_PANELS).iter_rows(named=True):
         packets = compared["packets"].filter(pl.col("stream") == row["stream"])
         points = zip(
             ("at the sender's point", "at the receiver's point"), ("sent_ns", "delivered_ns"), strict=True
         )
         curves = [
-            _curve(Look.numbered(index, point), _packet_rate(packets, column), 2)
+            _curve(Look.numbered(index, point), _packet_rate(packets, column, ends_ns[column]), 2)
             for index, (point, column) in enumerate(points)
         ]
         panels.append(Panel(_name(row), curves))
@@ -132,27 +135,32 @@ def _curve(look: Look, rate: Samples, lines: int) -> Curve:
     return Curve(look, band([rate], points_per_line(lines)), filled=False)
 
 
-def _stream_rate(seconds: pl.DataFrame, stream: object, begin_ns: int) -> Samples:
+def _stream_rate(seconds: pl.DataFrame, stream: object, begin_ns: int, end_ns: int) -> Samples:
     rows = seconds.filter(pl.col("stream") == stream).sort("at_ns")
-    return _rate(rows["at_ns"].to_numpy() - begin_ns, rows["bytes"].to_numpy())
+    return _rate(rows["at_ns"].to_numpy() - begin_ns, rows["bytes"].to_numpy(), end_ns - begin_ns)
 
 
-def _packet_rate(packets: pl.DataFrame, column: str) -> Samples:
+def _packet_rate(packets: pl.DataFrame, column: str, end_ns: int) -> Samples:
     seen = packets.drop_nulls(column)
     if seen.is_empty():
         return NO_SAMPLES
     at_ns = seen[column].to_numpy()
-    return _rate(at_ns - at_ns.min(), seen["size_bytes"].to_numpy())
+    return _rate(at_ns - at_ns.min(), seen["size_bytes"].to_numpy(), end_ns - int(at_ns.min()))
 
 
-def _rate(at_ns: Array, size_bytes: Array) -> Samples:
-    """Bits of each second from the first to the last, those without a packet 0."""
+def _rate(at_ns: Array, size_bytes: Array, end_ns: int) -> Samples:
+    """Bits of each second from the first to the last that ended by ``end_ns``, those without a packet 0.
+
+    A second that was watched in part would look like a drop; it is shown if there is no other.
+    """
     if not at_ns.size:
         return NO_SAMPLES
     second = at_ns // SECOND_NS
     first = int(second.min())
     total_bytes = np.bincount((second - first).astype(np.int64), weights=size_bytes).astype(np.float64)
-    return Samples(first + np.arange(total_bytes.size, dtype=np.float64) + 0.5, total_bytes * KBIT_PER_BYTE)
+    whole = min(total_bytes.size, max(1, end_ns // SECOND_NS - first))
+    at_s = first + np.arange(whole, dtype=np.float64) + 0.5
+    return Samples(at_s, total_bytes[:whole] * KBIT_PER_BYTE)
 
 
 def _write(out: Path, title: str, plots: Sequence[Plot]) -> None:
