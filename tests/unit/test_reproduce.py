@@ -205,7 +205,7 @@ def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
     table = Table("VI", "Mesh", cells, transposed=True)
     comparison = Comparison(replace(PAPER, tables=[table]), results)
     made = grid(table, comparison.of(table))
-    assert made.columns == ["Peer A", "Peer B"]
+    assert made.columns == ["machine A", "machine B"]
     assert [row for row, _ in made.rows] == ["Rate (kbit/s)"]
 
 

@@ -74,7 +74,7 @@ class Comparison:
         return {cell: self._compare(cell) for cell in self.paper.cells}
 
     def _compare(self, cell: Cell) -> Compared:
-        ours = self.results.ours(cell.scenario, cell.metric, self.paper.flows(cell.machine))
+        ours = self.results.ours(cell.scenario, cell.metric, self.paper.flows(cell))
         return Compared(cell, ours, verdict(cell, ours.mean))
 
     @cached_property

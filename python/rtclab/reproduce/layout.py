@@ -20,21 +20,29 @@ class Grid:
 def grid(table: Table, cells: Sequence[Compared], *, overall_only: bool = False) -> Grid:
     """The table in the form in which it was published.
 
-    With ``overall_only`` the rows of single machines are left out where there are rows over all of them.
+    With ``overall_only`` only what stands for all machines, where there is such a thing; metrics in columns.
     """
+    transposed = table.transposed
     if overall_only and any(one.cell.machine == OVERALL for one in cells):
         cells = [one for one in cells if one.cell.machine == OVERALL]
-    machines = _unique(one.cell.machine for one in cells)
-    keyed = {_key(one, machines=len(machines), transposed=table.transposed): one for one in cells}
+        transposed = False
+    conditions, machines = (len({key(one) for one in cells}) for key in (_row, _machine))
+    keyed = {}
+    for one in cells:
+        parts = [(_row(one), conditions > 1), (one.cell.column, transposed), (_machine(one), not transposed)]
+        shown = [text for text, wanted in parts if wanted and (text != _machine(one) or machines > 1)]
+        column = _machine(one) if transposed else one.cell.column
+        keyed[", ".join(shown) or _row(one), column] = one
     rows, columns = _unique(row for row, _ in keyed), _unique(column for _, column in keyed)
     return Grid(columns, [(row, [keyed.get((row, column)) for column in columns]) for row in rows])
 
 
-def _key(one: Compared, *, machines: int, transposed: bool) -> tuple[str, str]:
-    cell = one.cell
-    if transposed:
-        return cell.column, f"Peer {cell.machine}"
-    return (f"{cell.row}, {cell.machine}" if machines > 1 else cell.row), cell.column
+def _row(one: Compared) -> str:
+    return one.cell.row
+
+
+def _machine(one: Compared) -> str:
+    return "overall" if one.cell.machine == OVERALL else f"machine {one.cell.machine}"
 
 
 def _unique(values: Iterable[str]) -> list[str]:

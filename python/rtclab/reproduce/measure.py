@@ -16,9 +16,14 @@ from rtclab.trace import Trace
 Value = tuple[float | None, float | None]
 """Mean over the repeat and standard deviation of its one-second samples; null where there is none."""
 Values = dict[str, dict[str, Value]]
-"""By metric and flow; what describes the whole repeat has the flow ``""``."""
+"""By metric and flow; what describes the whole repeat has an empty one."""
 More = Callable[[Trace], Mapping[str, Mapping[str, float]]]
 """Values of a trace that only one paper needs, by name and flow."""
+
+WHOLE_RUN = ""
+"""In the place of a flow for what describes the whole repeat."""
+MEDIA = "media"
+"""Under this name: 1 for every flow of media; the other flows have none."""
 
 STANDARD = {
     "rate_kbps": "receiving_rate",
@@ -41,9 +46,16 @@ def measure(trace: Trace, more: More | None = None) -> Values:
     values: Values = {
         name: {flow: _value(trace, flow, metric) for flow in flows} for name, metric in STANDARD.items()
     }
+    values[MEDIA] = dict.fromkeys(_media_flows(trace), (1.0, None))
     for name, of_flows in (more(trace) if more else {}).items():
         values[name] = {flow: (_null(value), None) for flow, value in of_flows.items()}
     return values
+
+
+def _media_flows(trace: Trace) -> list[str]:
+    """Flows with a stream, sent or expected; the others are feedback and cross traffic."""
+    seen = {flow for table in ("outbound_rtp", "inbound_rtp") for flow in trace.table(table)["flow"].unique()}
+    return [flow for flow in trace.manifest["flows"] if flow in seen]
 
 
 def _value(trace: Trace, flow: str, name: str) -> Value:

@@ -92,9 +92,11 @@ class Figure:
 class Paper:
     """One publication.
 
-    ``machines`` says which flows stand for a machine of the tables (``overall`` is all of them), ``reasons``
-    explains the keys of ``Cell.status``. ``measure`` adds values of one trace, by name, to the standard ones;
-    ``also`` are scenarios that only trends and figures need.
+    ``machines`` says which flows stand for a machine of the tables, or, as ``14/A``, for that of one table; a
+    machine that is not in it (``overall``) stands for all flows of media. ``reasons`` explains the keys of
+    ``Cell.status``. ``measure`` adds values of one trace to the standard ones; ``also`` are scenarios that only
+    trends and figures need. ``varies`` are the fields (``*`` is anything) in which its scenarios may differ
+    from their testbed: what the paper varied, and nothing that would tune a model.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Paper:
     tables: Sequence[Table]
     trends: Sequence[Trend] = ()
     figures: Sequence[Figure] = ()
+    varies: Sequence[str] = ()
     machines: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     measure: More | None = None
@@ -130,9 +133,10 @@ class Paper:
                 wanted[name] = max(figure.repeats, wanted.get(name, 0))
         return wanted
 
-    def flows(self, machine: str) -> str:
-        """The pattern of the flows that a machine of the tables stands for."""
-        return self.machines.get(machine, EVERY_FLOW)
+    def flows(self, cell: Cell) -> str:
+        """The pattern of the flows that the machine of a cell stands for."""
+        everywhere = self.machines.get(cell.machine, EVERY_FLOW)
+        return self.machines.get(f"{cell.table}/{cell.machine}", everywhere)
 
     def reason(self, cell: Cell) -> str:
         """Why a cell cannot be explained; empty if it can."""

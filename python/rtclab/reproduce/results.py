@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from rtclab.metrics.statistics import Summary, summarise
-from rtclab.reproduce.measure import Value, Values
+from rtclab.reproduce.measure import MEDIA, WHOLE_RUN, Value, Values
 from rtclab.reproduce.paper import EVERY_FLOW
 from rtclab.reproduce.store import Store
 from rtclab.trace import Trace
@@ -80,11 +80,12 @@ class Results:
 
 
 def _selected(values: Values, metric: str, flows: str) -> list[Value]:
-    return [
-        value
-        for flow, value in values.get(metric, {}).items()
-        if fnmatchcase(flow, flows) or (flow == "" and flows == EVERY_FLOW)
-    ]
+    """The values of the media flows that a pattern selects, or of the one flow that it names."""
+    of_flows = values.get(metric, {})
+    if flows in of_flows or list(of_flows) == [WHOLE_RUN]:
+        return [of_flows.get(flows) or of_flows[WHOLE_RUN]]
+    media = values.get(MEDIA, of_flows)
+    return [value for flow, value in of_flows.items() if flow in media and fnmatchcase(flow, flows)]
 
 
 def _mean(values: object) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rtclab.reproduce.paper import Paper, Trend, published
+from rtclab.reproduce.papers import singh2013
 from rtclab.reproduce.trends import all_between, between
 
 LOSS_AND_DELAY = [f"abello2013/loss-10-percent-{ms}ms" for ms in (25, 50, 100, 200)]
@@ -24,12 +25,15 @@ TITLES = {
     "14": "Three over a switching MCU",
 }
 
+MCU = {"14/A": "alice->mcu", "14/B": "bob->mcu", "14/C": "carol->mcu", "14/overall": "*->mcu"}
+
 PAPER = Paper(
     name="abello2013",
     title="Performance analysis of topologies for Web-based real-time communication",
     source="A. Abello Lozano, M.Sc. thesis, Aalto University 2013",
-    tables=published("abello2013", TITLES),
-    machines={"A": "alice->*", "B": "bob->*", "C": "carol->*"},
+    tables=published("abello2013", TITLES, transposed=tuple(TITLES)),
+    machines={"A": "alice->*", "B": "bob->*", "C": "carol->*"} | MCU,
+    varies=singh2013.VARIES,
     reasons={"setup": "browser, signalling server and TURN allocation; the simulator's set-up is another's"},
     trends=[
         Trend(

@@ -22,12 +22,30 @@ TITLES = {
     "VII": "Three over a forwarding MCU",
 }
 
+# Sending rates: with a forwarding MCU each sends one stream, to it.
+MCU = {"VII/A": "alice->mcu", "VII/B": "bob->mcu", "VII/C": "carol->mcu"}
+
+VARIES = (
+    "repeats",
+    "calls",
+    "participants.carol",
+    "servers.mcu",
+    "traffic.*",
+    "link.*.capacity",
+    "link.*.queue",
+    "link.*.loss",
+    "bottlenecks.pipe.capacity",
+    "bottlenecks.pipe.queue",
+    "bottlenecks.pipe.delay",
+)
+
 PAPER = Paper(
     name="singh2013",
     title="Performance analysis of receive-side real-time congestion control for WebRTC",
     source="V. Singh, A. Abello Lozano, J. Ott, Packet Video Workshop 2013",
     tables=published("singh2013", TITLES, transposed=("VI", "VII")),
-    machines={"A": "alice->*", "B": "bob->*", "C": "carol->*"},
+    machines={"A": "alice->*", "B": "bob->*", "C": "carol->*"} | MCU,
+    varies=VARIES,
     also=[LOSS_AND_DELAY],
     trends=[
         Trend(
