@@ -114,12 +114,15 @@ def test_processes_come_to_the_same_values_as_one_after_another(tmp_path: Path, 
     assert condition.store(tmp_path / "a").read() == condition.store(tmp_path / "b").read()
 
 
-def test_a_scenario_that_cannot_be_run_does_not_stop_the_others(tmp_path: Path, call: Scenario) -> None:
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_a_scenario_that_cannot_be_run_does_not_stop_the_others(
+    tmp_path: Path, call: Scenario, jobs: int
+) -> None:
     unknown = call.model_copy(
         update={"congestion_control": call.congestion_control.model_copy(update={"name": "none-such"})}
     )
     conditions = [Condition("my/bad", 1, scenario=unknown), Condition("my/call", 1, scenario=call)]
-    (failure,) = run_conditions(conditions, tmp_path, jobs=0)
+    (failure,) = run_conditions(conditions, tmp_path, jobs=jobs)
     assert failure.scenario == "my/bad"
     assert "no `none-such`" in failure.reason
     assert unfinished(conditions[1], tmp_path) == []

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import isnan, nan
 
-from rtclab.metrics import METRICS
+import numpy as np
+
+from rtclab.metrics import METRICS, delay
 from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Trace
 
@@ -46,10 +48,24 @@ def measure(trace: Trace, more: More | None = None) -> Values:
     values: Values = {
         name: {flow: _value(trace, flow, metric) for flow in flows} for name, metric in STANDARD.items()
     }
+    values["media_rtt_ms"] = {flow: _both_ways(trace, flow) for flow in flows}
     values[MEDIA] = dict.fromkeys(_media_flows(trace), (1.0, None))
     for name, of_flows in (more(trace) if more else {}).items():
         values[name] = {flow: (_null(value), None) for flow, value in of_flows.items()}
     return values
+
+
+def _both_ways(trace: Trace, flow: str) -> Value:
+    """Round trip of media: one-way delays of both directions together, bursts of packets in them."""
+    sender, _, receiver = flow.partition("#")[0].partition("->")
+    back = f"{receiver}->{sender}{flow[len(sender) + len(receiver) + 2 :]}"
+    if back not in trace.manifest["flows"]:
+        return None, None
+    ways = [delay.one_way_delay_ms(trace, name) for name in (flow, back)]
+    _, first, second = np.intersect1d(ways[0].at_s, ways[1].at_s, return_indices=True)
+    together = ways[0].values[first] + ways[1].values[second]
+    mean = delay.one_way_delay(trace, flow) + delay.one_way_delay(trace, back)
+    return _null(mean), _null(mean_within_sd([together]))
 
 
 def _media_flows(trace: Trace) -> list[str]:

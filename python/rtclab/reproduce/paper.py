@@ -94,9 +94,9 @@ class Paper:
 
     ``machines`` says which flows stand for a machine of the tables, or, as ``14/A``, for that of one table; a
     machine that is not in it (``overall``) stands for all flows of media. ``reasons`` explains the keys of
-    ``Cell.status``. ``measure`` adds values of one trace to the standard ones; ``also`` are scenarios that only
-    trends and figures need. ``varies`` are the fields (``*`` is anything) in which its scenarios may differ
-    from their testbed: what the paper varied, and nothing that would tune a model.
+    ``Cell.status``. ``measure`` adds values of one trace to the standard ones; ``also`` are scenarios that
+    only trends and figures need. ``varies`` are the fields (``*`` is anything) in which its scenarios may
+    differ from their testbed: what the paper varied, and nothing that would tune a model.
     """
 
     name: str

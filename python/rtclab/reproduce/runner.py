@@ -70,10 +70,9 @@ def run_conditions(
     """
     batches = [batch for condition in conditions for batch in _batches(condition, out)]
     if jobs == 0:
-        futures = _one_after_another(batches)
-        return _collect(futures, on_finished)
+        return list(_here(batches, on_finished))
     with _pool(min(jobs or len(os.sched_getaffinity(0)), max(len(batches), 1))) as pool:
-        return _collect(_in_parallel(pool, batches), on_finished)
+        return list(_in_parallel(pool, batches, on_finished))
 
 
 def unfinished(condition: Condition, out: Path) -> list[int]:
@@ -101,64 +100,74 @@ def _batches(condition: Condition, out: Path) -> Iterator[_Batch]:
         yield _Batch(condition, store, todo[begin : begin + BATCH])
 
 
-def _run(batch: _Batch) -> list[tuple[int, Values]]:
+@dataclass
+class _Outcome:
+    """What a batch came to: the repeats that finished, and why the others did not."""
+
+    finished: list[tuple[int, Values]]
+    reason: str = ""
+
+
+def _run(batch: _Batch) -> _Outcome:
     """Simulates and measures; runs in a process of its own."""
+    outcome = _Outcome([])
+    try:
+        for repeat in batch.repeats:
+            outcome.finished.append((repeat, _run_repeat(batch, repeat)))
+    except RtclabError as error:
+        outcome.reason = str(error)
+    except Exception as error:
+        outcome.reason = f"{type(error).__name__}: {error}"
+    return outcome
+
+
+def _run_repeat(batch: _Batch, repeat: int) -> Values:
     from rtclab.backend.sim import SimBackend
 
     scenario, backend = batch.condition.load(), SimBackend()
     backend.check(scenario)
-    done = []
-    for repeat in batch.repeats:
-        trace = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
-        if repeat < batch.condition.traced:
-            trace.save(batch.store.trace_path(repeat))
-        done.append((repeat, measure(trace, batch.condition.more)))
-    return done
+    trace = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
+    if repeat < batch.condition.traced:
+        trace.save(batch.store.trace_path(repeat))
+    return measure(trace, batch.condition.more)
 
 
-Results = Iterator[tuple[_Batch, Future[list[tuple[int, Values]]]]]
+def _note(batch: _Batch, outcome: _Outcome) -> Iterator[Failure]:
+    batch.store.add(outcome.finished)
+    if outcome.reason:
+        yield Failure(batch.condition.name, batch.repeats[len(outcome.finished) :], outcome.reason)
 
 
-def _collect(results: Results, on_finished: Callable[[int], None]) -> list[Failure]:
-    failures = []
-    for batch, future in results:
-        error = future.exception()
-        if error is None:
-            batch.store.add(future.result())
-            on_finished(len(batch.repeats))
-        elif isinstance(error, KeyboardInterrupt | BrokenProcessPool):
-            raise error
-        else:
-            reason = str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
-            failures.append(Failure(batch.condition.name, batch.repeats, reason))
-    return failures
-
-
-def _one_after_another(batches: Sequence[_Batch]) -> Results:
+def _here(batches: Sequence[_Batch], on_finished: Callable[[int], None]) -> Iterator[Failure]:
     for batch in batches:
-        future: Future[list[tuple[int, Values]]] = Future()
-        try:
-            future.set_result(_run(batch))
-        except Exception as error:
-            future.set_exception(error)
-        yield batch, future
+        yield from _note(batch, _run(batch))
+        on_finished(len(batch.repeats))
 
 
-def _in_parallel(pool: ProcessPoolExecutor, batches: Sequence[_Batch]) -> Results:
+def _in_parallel(
+    pool: ProcessPoolExecutor, batches: Sequence[_Batch], on_finished: Callable[[int], None]
+) -> Iterator[Failure]:
     futures = {pool.submit(_run, batch): batch for batch in batches}
     waiting = set(futures)
     try:
         for future in as_completed(futures):
             waiting.discard(future)
-            yield futures[future], future
+            yield from _note(futures[future], _outcome(future, futures[future]))
+            on_finished(len(futures[future].repeats))
     except KeyboardInterrupt:
         for future in waiting:
             future.cancel()
         # What is being simulated right now is soon done: keep it.
         for future in as_completed([future for future in waiting if not future.cancelled()]):
-            if future.exception() is None:
-                futures[future].store.add(future.result())
+            futures[future].store.add(_outcome(future, futures[future]).finished)
         raise
+
+
+def _outcome(future: Future[_Outcome], batch: _Batch) -> _Outcome:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return _Outcome([], "the process died; it or one beside it was killed, or ran out of memory")
 
 
 @contextmanager

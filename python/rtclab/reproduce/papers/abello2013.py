@@ -25,7 +25,7 @@ TITLES = {
     "14": "Three over a switching MCU",
 }
 
-MCU = {"14/A": "alice->mcu", "14/B": "bob->mcu", "14/C": "carol->mcu", "14/overall": "*->mcu"}
+MCU = {"14/A": "alice->core", "14/B": "bob->core", "14/C": "carol->core", "14/overall": "*->core"}
 
 PAPER = Paper(
     name="abello2013",

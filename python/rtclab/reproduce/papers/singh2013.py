@@ -23,20 +23,19 @@ TITLES = {
 }
 
 # Sending rates: with a forwarding MCU each sends one stream, to it.
-MCU = {"VII/A": "alice->mcu", "VII/B": "bob->mcu", "VII/C": "carol->mcu"}
+MCU = {"VII/A": "alice->core", "VII/B": "bob->core", "VII/C": "carol->core"}
 
 VARIES = (
     "repeats",
     "calls",
     "participants.carol",
-    "servers.mcu",
     "traffic.*",
     "link.*.capacity",
     "link.*.queue",
-    "link.*.loss",
     "bottlenecks.pipe.capacity",
     "bottlenecks.pipe.queue",
     "bottlenecks.pipe.delay",
+    "bottlenecks.pipe*.loss",
 )
 
 PAPER = Paper(
