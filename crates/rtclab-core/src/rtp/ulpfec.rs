@@ -172,7 +172,8 @@ impl FecPacket {
 
 impl<'a> Media<'a> {
     fn head(&self) -> Result<&'a [u8; FIXED_BYTES], WriteError> {
-        WriteError::check("length of a protected packet", self.len, usize::from(u16::MAX))?;
+        let behind = self.len.saturating_sub(FIXED_BYTES);
+        WriteError::check("length of a protected packet", behind, usize::from(u16::MAX))?;
         let head = self.bytes.first_chunk().filter(|_| self.len >= self.bytes.len());
         head.ok_or(WriteError { field: "RTP header", limit: self.len, got: self.bytes.len() })
     }
