@@ -12,5 +12,6 @@ pub mod path;
 pub mod record;
 pub mod rtp;
 pub mod sim;
+pub mod tcp;
 mod timeouts;
 pub mod units;

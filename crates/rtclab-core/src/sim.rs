@@ -2,20 +2,23 @@
 
 use crate::cc::{self, ConfigError, CongestionControlConfig};
 use crate::endpoint::{
-    AudioConfig, End, Ends, Forwarder, ForwarderConfig, Forwarding, Peer, PeerConfig, Port, Socket,
-    Ssrcs, Wire,
+    AudioConfig, Delivery, End, Ends, Forwarder, ForwarderConfig, Forwarding, Peer, PeerConfig,
+    Port, Socket, Ssrcs, Wire,
 };
 use crate::media::encoder::VideoConfig;
 use crate::media::host::{Host, HostConfig};
 use crate::media::repair::Repair;
 use crate::network::{Network, NetworkConfig, NetworkError, NodeId, derive_seed};
 use crate::record::{Detail, FlowId, Recorder, Table};
+use crate::tcp::{Traffic, TrafficConfig};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Statistics are written at this interval.
 const STATS_INTERVAL: Time = Time::from_secs(1);
+/// Random stream of cross traffic: far from those of the connections.
+const TRAFFIC_STREAM: u64 = 1 << 32;
 /// Name of the node where servers live.
 const CORE: &str = "core";
 
@@ -95,6 +98,9 @@ pub struct SimConfig {
     pub participants: Vec<ParticipantConfig>,
     /// Who talks with whom.
     pub connections: Vec<ConnectionConfig>,
+    /// TCP beside the calls.
+    #[serde(default)]
+    pub traffic: Vec<TrafficConfig>,
 }
 
 /// Why a run could not begin.
@@ -141,6 +147,7 @@ pub fn simulate(config: &SimConfig) -> Result<SimResult, SimError> {
 struct Simulation {
     wire: Wire,
     ends: Ends,
+    traffic: Traffic,
 }
 
 impl Simulation {
@@ -174,6 +181,9 @@ impl Simulation {
             ports.push(Port { from: a, to: b, socket: to_b, flow: there, relay });
             ports.push(Port { from: b, to: a, socket: to_a, flow: back, relay });
         }
+        let traffic_seed = derive_seed(config.seed, TRAFFIC_STREAM);
+        let traffic = Traffic::new(&config.traffic, flows.len(), traffic_seed, node)?;
+        flows.extend(Traffic::flow_names(&config.traffic));
         let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
         let recorder = Recorder::new(config.record, &flows, &paths);
         let core = node(CORE)?;
@@ -188,7 +198,7 @@ impl Simulation {
         let ends =
             (0..ports.len()).map(|index| end(config, &ports, index, core, &mut wire.recorder));
         let ends = Ends::new(ends.collect::<Result<_, _>>()?);
-        Ok(Simulation { wire, ends })
+        Ok(Simulation { wire, ends, traffic })
     }
 
     fn run(&mut self, duration: Time) {
@@ -197,7 +207,8 @@ impl Simulation {
         loop {
             let wire = self.wire.poll_timeout().unwrap_or(Time::MAX);
             let timeout = self.ends.poll_timeout();
-            let next = wire.min(timeout).min(next_stats);
+            let traffic = self.traffic.poll_timeout();
+            let next = wire.min(timeout).min(traffic).min(next_stats);
             // Something handed over just now may have been due before.
             let now = next.max(last);
             if now > duration {
@@ -205,13 +216,23 @@ impl Simulation {
             }
             last = now;
             if next == wire {
-                while let Some(arrival) = self.wire.poll(now) {
-                    self.ends.handle_arrival(arrival, &mut self.wire);
+                while let Some(delivery) = self.wire.poll(now) {
+                    match delivery {
+                        Delivery::Datagram(arrival) => {
+                            self.ends.handle_arrival(arrival, &mut self.wire);
+                        }
+                        Delivery::Segment(at, segment) => {
+                            self.traffic.handle_segment(at, &segment, &mut self.wire);
+                        }
+                    }
                 }
+            } else if next == traffic {
+                self.traffic.handle_timeout(now, &mut self.wire);
             } else if next == timeout {
                 self.ends.handle_timeout(now, &mut self.wire);
             } else {
                 self.ends.write_stats(now, &mut self.wire);
+                self.traffic.write_stats(now, &mut self.wire);
                 next_stats += STATS_INTERVAL;
             }
         }

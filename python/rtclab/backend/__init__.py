@@ -80,7 +80,7 @@ def manifest(
         "backend": backend,
         "seed": seed,
         "repeat": repeat,
-        "flows": {flow.name: flow.as_dict() for flow in scenario.flows()},
+        "flows": {flow.name: flow.as_dict() for flow in (*scenario.flows(), *scenario.traffic_flows())},
         **environment(),
         **more,
     }

@@ -99,7 +99,7 @@ def show_scenario(scenario: Scenario) -> None:
         network.add_row(name, describe(spec))
     print_table(network)
     flows = new_table("flow", "crosses")
-    for flow in scenario.flows():
+    for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
 

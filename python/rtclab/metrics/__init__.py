@@ -5,7 +5,7 @@ definition.
 """
 
 # The order of these imports is the order of the rows in every table.
-from rtclab.metrics import rate, wire, delay, loss, media, setup, host, fairness  # isort: skip
+from rtclab.metrics import rate, wire, delay, loss, media, setup, host, fairness, tcp  # isort: skip
 from rtclab.metrics.measure import compare_runs, flows_of, measure_run
 from rtclab.metrics.registry import METRICS, Metric, metric
 
@@ -23,5 +23,6 @@ __all__ = [
     "metric",
     "rate",
     "setup",
+    "tcp",
     "wire",
 ]

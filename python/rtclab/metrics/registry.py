@@ -12,7 +12,7 @@ Better = Literal["lower", "higher", ""]
 Scope = Literal["flow", "trace", "run"]
 Function = TypeVar("Function", bound=Callable[..., float])
 
-ACRONYMS = {"rtt": "RTT", "cpu": "CPU", "ice": "ICE", "dtls": "DTLS", "p50": "p50", "p95": "p95"}
+ACRONYMS = {"rtt": "RTT", "cpu": "CPU", "ice": "ICE", "dtls": "DTLS", "tcp": "TCP", "p50": "p50", "p95": "p95"}
 
 
 @dataclass(frozen=True)

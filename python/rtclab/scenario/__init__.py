@@ -15,7 +15,8 @@ from rtclab.scenario.model import (
 from rtclab.scenario.network import CORE
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.topology import Flow
-from rtclab.scenario.units import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio
+from rtclab.scenario.traffic import Objects, Traffic
+from rtclab.scenario.units import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio, Size
 from rtclab.scenario.wifi import Fading, Radio, Wifi
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Flow",
     "Host",
     "Link",
+    "Objects",
     "Participant",
     "PathSpec",
     "PixelRate",
@@ -38,6 +40,8 @@ __all__ = [
     "Radio",
     "Ratio",
     "Scenario",
+    "Size",
+    "Traffic",
     "Video",
     "Wifi",
     "shipped",

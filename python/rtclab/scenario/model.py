@@ -14,6 +14,7 @@ from rtclab.scenario import network as networks
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import SchemaWithUnits, Table, closest
 from rtclab.scenario.topology import Flow
+from rtclab.scenario.traffic import Traffic, traffic_errors, traffic_flows
 from rtclab.scenario.units import Bitrate, Duration, PixelRate
 
 if TYPE_CHECKING:
@@ -212,6 +213,7 @@ class Scenario(Table):
     host: Host | None = None
     bottlenecks: dict[str, Bottleneck] = {}
     servers: dict[str, Server] = {}
+    traffic: dict[str, Traffic] = {}
 
     @classmethod
     def load(cls, name_or_path: str | Path, overrides: Sequence[str] | dict[str, object] = ()) -> Scenario:
@@ -264,7 +266,10 @@ class Scenario(Table):
         if not self.duration.ns:
             raise FieldError("a run of no length", key="duration")
         errors = [*self._name_errors(), *self._call_errors(), *self._route_errors()]
-        if not any(self.video_of(name) or self.audio_of(name) for name in self.participants):
+        if not errors:
+            errors += traffic_errors(self)
+        media = any(self.video_of(name) or self.audio_of(name) for name in self.participants)
+        if not (media or self.traffic):
             errors.append(
                 FieldError("nobody sends anything", hint="add a table [video] or [audio]", key="participants")
             )
@@ -282,7 +287,7 @@ class Scenario(Table):
                 "expected lower-case letters, digits, `-` and `_`, and not `core`",
                 key=f"{table}.{name}",
             )
-            for table in ("participants", "bottlenecks", "servers")
+            for table in ("participants", "bottlenecks", "servers", "traffic")
             for name in getattr(self, table)
             if name == networks.CORE or _NAME.fullmatch(name) is None
         ] + [
@@ -409,6 +414,10 @@ class Scenario(Table):
     def flows(self) -> list[Flow]:
         """Every flow: what one participant sends another, or sends a forwarder, or gets from it."""
         return networks.flows(self)
+
+    def traffic_flows(self) -> list[Flow]:
+        """Every flow of TCP beside the calls."""
+        return traffic_flows(self)
 
     def paths_table(self) -> pl.DataFrame:
         """The table ``paths`` of a trace: capacity and delay of every path over time."""

@@ -104,6 +104,7 @@ def native_scenario(scenario: Scenario, *, seed: int) -> dict[str, object]:
             }
             for connection, names in zip(joined, flow_names(joined), strict=True)
         ],
+        "traffic": [table.native(name, scenario.duration) for name, table in scenario.traffic.items()],
     }
 
 

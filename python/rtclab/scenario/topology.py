@@ -20,6 +20,8 @@ FAN_OUT = 2
 class Flow:
     """What one participant sends another; ``paths`` are the names of those it crosses, in order.
 
+    ``call`` is the number of its call, or ``None`` for TCP beside the calls.
+
     Beside a forwarder there are also what a participant sends the forwarder, and the other way.
     """
 
@@ -27,7 +29,7 @@ class Flow:
     sender: str
     receiver: str
     paths: tuple[str, ...]
-    call: int
+    call: int | None
 
     def as_dict(self) -> dict[str, object]:
         """As the manifest of a trace holds it."""

@@ -226,6 +226,25 @@ class Probability(Ratio):
         return super().parse(value)
 
 
+@dataclass(frozen=True, order=True)
+class Size(Quantity):
+    """How much data, in bytes."""
+
+    bytes: int
+
+    noun: ClassVar[str] = "size"
+    example: ClassVar[str] = "30 kB"
+    units: ClassVar[Mapping[str, Decimal]] = _BYTES_PER
+    spellings: ClassVar[Mapping[str, str]] = _BYTES_SPELLINGS
+
+    @classmethod
+    def _of(cls, number: Decimal, unit: str) -> Self:
+        return cls(_whole(number * cls.units[unit], "1 B", f"{number} {unit}"))
+
+    def __str__(self) -> str:
+        return _in_largest_unit(self.bytes, _BYTES_PER)
+
+
 @dataclass(frozen=True)
 class QueueLimit(Quantity):
     """How much may wait in front of a link: packets, bytes, or the bytes that it serves in a time (ns)."""

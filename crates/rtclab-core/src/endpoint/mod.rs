@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 pub use ends::{End, Ends};
 pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
-pub use wire::{Arrival, Port, Socket, Ssrcs, Wire};
+pub use wire::{Arrival, Delivery, Port, Socket, Ssrcs, Wire};
 
 /// libwebrtc, `rtcp_sender.cc`: interval of reports for video, drawn from half to one and a half of it.
 const REPORT_INTERVAL: Time = Time::from_millis(1_000);

@@ -11,6 +11,7 @@ use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::ulpfec::{self, FecPacket};
 use crate::rtp::vp8::{DESCRIPTOR_BYTES, Descriptor, FrameHeader};
 use crate::rtp::{AbsSendTime, ExtensionIds, Extensions, Protocol, RtpHeader, red, rtx};
+use crate::tcp::Segment;
 use crate::units::{Bytes, Time};
 
 /// Headers of IPv4 and UDP.
@@ -120,11 +121,24 @@ pub struct Arrival {
     pub rtp: Option<RtpLabel>,
 }
 
+/// What reached a node.
+pub enum Delivery {
+    /// A datagram.
+    Datagram(Arrival),
+    /// A segment of TCP, and when it arrived.
+    Segment(Time, Segment),
+}
+
+/// Bit of a packet's number that says that it is a segment.
+const IS_SEGMENT: u32 = 1 << 31;
+
 /// The network and what is in flight on it.
 pub struct Wire {
     network: Network<u32>,
     datagrams: Vec<Datagram>,
     free: Vec<u32>,
+    segments: Vec<(Segment, PacketRecord)>,
+    free_segments: Vec<u32>,
     spare: Vec<Vec<u8>>,
     /// Everything observed.
     pub recorder: Recorder,
@@ -154,6 +168,8 @@ impl Wire {
             network,
             datagrams: Vec::new(),
             free: Vec::new(),
+            segments: Vec::new(),
+            free_segments: Vec::new(),
             spare: Vec::new(),
             recorder,
             hosts: Vec::new(),
@@ -165,10 +181,21 @@ impl Wire {
         self.network.poll_timeout()
     }
 
-    /// The next datagram that arrived by `now`.
-    pub fn poll(&mut self, now: Time) -> Option<Arrival> {
+    /// The next datagram or segment that arrived by `now`.
+    pub fn poll(&mut self, now: Time) -> Option<Delivery> {
         loop {
             match self.network.poll(now)? {
+                NetworkEvent::Delivered { at, packet, .. } if packet.payload & IS_SEGMENT != 0 => {
+                    let (segment, record) = self.take_segment(packet.payload);
+                    self.recorder.delivered(at, record, packet.size);
+                    return Some(Delivery::Segment(at, segment));
+                }
+                NetworkEvent::Dropped { at, path, cause, packet }
+                    if packet.payload & IS_SEGMENT != 0 =>
+                {
+                    let (_, record) = self.take_segment(packet.payload);
+                    self.recorder.dropped(at, record, path, cause);
+                }
                 NetworkEvent::Delivered { at, to, packet } => {
                     let datagram = &mut self.datagrams[packet.payload as usize];
                     if to != datagram.to {
@@ -183,7 +210,14 @@ impl Wire {
                         self.recorder.delivered(at, record, packet.size);
                     }
                     self.free.push(packet.payload);
-                    return Some(Arrival { at, socket, bytes, size, sent, rtp });
+                    return Some(Delivery::Datagram(Arrival {
+                        at,
+                        socket,
+                        bytes,
+                        size,
+                        sent,
+                        rtp,
+                    }));
                 }
                 NetworkEvent::Dropped { at, path, cause, packet } => {
                     let datagram = &mut self.datagrams[packet.payload as usize];
@@ -354,6 +388,38 @@ impl Wire {
     ) {
         let protocol = if rtp.is_some() { Protocol::Rtp } else { Protocol::Rtcp };
         self.send_from(now, origin, port, bytes, size, protocol, rtp);
+    }
+
+    /// Sends a segment of TCP.
+    pub(crate) fn send_segment(
+        &mut self,
+        now: Time,
+        (from, to): (NodeId, NodeId),
+        flow: FlowId,
+        segment: Segment,
+    ) {
+        let size = segment.size();
+        let record = self.recorder.sent_segment(now, flow, size);
+        let id = match self.free_segments.pop() {
+            Some(id) => {
+                self.segments[id as usize] = (segment, record);
+                id
+            }
+            None => {
+                self.segments.push((segment, record));
+                self.segments.len() as u32 - 1
+            }
+        };
+        let packet = Packet { size, payload: id | IS_SEGMENT };
+        if self.network.handle_packet(now, from, to, packet).is_err() {
+            self.free_segments.push(id);
+        }
+    }
+
+    fn take_segment(&mut self, payload: u32) -> (Segment, PacketRecord) {
+        let id = payload & !IS_SEGMENT;
+        self.free_segments.push(id);
+        self.segments[id as usize]
     }
 
     fn send(

@@ -26,6 +26,8 @@ pub const NO_TEXT: u16 = u16::MAX;
 pub const NO_INT: i64 = -1;
 /// Names of [`Protocol`] in a trace, in the order of its variants.
 const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
+/// Name of TCP in a trace.
+const TCP: &str = "tcp";
 /// Width of a bin of the delay histogram.
 const DELAY_BIN: Time = Time::from_micros(100);
 /// Delays above this share the last bin.
@@ -135,6 +137,7 @@ pub struct Recorder {
     path_texts: Vec<u16>,
     cause_texts: Vec<u16>,
     protocol_texts: Vec<u16>,
+    tcp_text: u16,
     kind_texts: Vec<u16>,
     packets: Packets,
     tables: Tables,
@@ -150,6 +153,7 @@ impl Recorder {
             path_texts: Vec::new(),
             cause_texts: Vec::new(),
             protocol_texts: Vec::new(),
+            tcp_text: NO_TEXT,
             kind_texts: Vec::new(),
             packets: Packets::default(),
             tables: Tables::new(),
@@ -161,6 +165,7 @@ impl Recorder {
         recorder.path_texts = paths.iter().map(|name| recorder.text(name)).collect();
         recorder.cause_texts = DropCause::ALL.iter().map(|c| recorder.text(c.name())).collect();
         recorder.protocol_texts = PROTOCOLS.iter().map(|name| recorder.text(name)).collect();
+        recorder.tcp_text = recorder.text(TCP);
         recorder.kind_texts = Kind::ALL.iter().map(|k| recorder.text(k.name())).collect();
         recorder
     }
@@ -191,6 +196,18 @@ impl Recorder {
 
     /// A packet enters the network.
     pub fn sent(&mut self, at: Time, label: &Label) -> PacketRecord {
+        let protocol = self.protocol_texts[label.protocol as usize];
+        let kind = label.rtp.map_or(NO_TEXT, |rtp| self.kind_texts[rtp.kind as usize]);
+        self.sent_as(at, label, protocol, kind)
+    }
+
+    /// A segment of TCP enters the network.
+    pub fn sent_segment(&mut self, at: Time, flow: FlowId, size: Bytes) -> PacketRecord {
+        let label = Label { flow, size, protocol: Protocol::Other, rtp: None };
+        self.sent_as(at, &label, self.tcp_text, NO_TEXT)
+    }
+
+    fn sent_as(&mut self, at: Time, label: &Label, protocol: u16, kind: u16) -> PacketRecord {
         let flow = &mut self.flows[usize::from(label.flow.0)];
         let second = flow.second(at);
         second.sent.0 += 1;
@@ -202,10 +219,7 @@ impl Recorder {
         let mut record = PacketRecord { row: 0, flow: label.flow.0, first, sent: at };
         if self.detail == Detail::Packets {
             record.row = self.packets.sent.len() as u32;
-            let text = flow.text;
-            let protocol = self.protocol_texts[label.protocol as usize];
-            let kind = label.rtp.map_or(NO_TEXT, |rtp| self.kind_texts[rtp.kind as usize]);
-            self.packets.push(at, label, text, protocol, kind);
+            self.packets.push(at, label, flow.text, protocol, kind);
         }
         record
     }
@@ -251,6 +265,7 @@ impl Recorder {
             Stats::Inbound => self.tables.inbound_rtp.push(row),
             Stats::RemoteInbound => self.tables.remote_inbound_rtp.push(row),
             Stats::CandidatePair => self.tables.candidate_pair.push(row),
+            Stats::Tcp => self.tables.tcp.push(row),
         }
     }
 
@@ -302,7 +317,7 @@ impl Recorder {
         }
         let t = self.tables;
         tables.extend([t.outbound_rtp, t.inbound_rtp, t.remote_inbound_rtp, t.candidate_pair]);
-        tables.extend([t.frames, t.controller, t.events]);
+        tables.extend([t.frames, t.controller, t.events, t.tcp]);
         (self.texts, tables)
     }
 

@@ -13,6 +13,8 @@ pub enum Stats {
     RemoteInbound,
     /// `candidate_pair`
     CandidatePair,
+    /// `tcp`
+    Tcp,
 }
 
 /// The tables that are filled row by row.
@@ -24,6 +26,7 @@ pub(super) struct Tables {
     pub(super) frames: Table,
     pub(super) controller: Table,
     pub(super) events: Table,
+    pub(super) tcp: Table,
 }
 
 impl Tables {
@@ -120,6 +123,17 @@ impl Tables {
             ("event", text()),
             ("detail", text()),
         ];
+        let tcp = [
+            ("at_ns", int()),
+            ("flow", text()),
+            ("connections", int()),
+            ("cwnd_segments", int()),
+            ("srtt_ms", float()),
+            ("delivered_bytes", int()),
+            ("retransmitted_segments", int()),
+            ("timeouts", int()),
+            ("objects", int()),
+        ];
         Tables {
             outbound_rtp: stream("outbound_rtp", &outbound),
             inbound_rtp: stream("inbound_rtp", &inbound),
@@ -128,6 +142,7 @@ impl Tables {
             frames: Table::new("frames", &frames),
             controller: Table::new("controller", &controller),
             events: Table::new("events", &events),
+            tcp: Table::new("tcp", &tcp),
         }
     }
 }

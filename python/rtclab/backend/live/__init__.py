@@ -91,6 +91,9 @@ def check_calls(scenario: Scenario) -> None:
     if scenario.servers:
         field = f"servers.{next(iter(scenario.servers))}"
         raise UnsupportedScenario(field, "live calls have no servers of their own", hint=simulate)
+    if scenario.traffic:
+        field = f"traffic.{next(iter(scenario.traffic))}"
+        raise UnsupportedScenario(field, "there is no TCP beside live calls", hint=simulate)
     paired: set[frozenset[str]] = set()
     for index, call in enumerate(scenario.calls):
         for key, value, usual in (

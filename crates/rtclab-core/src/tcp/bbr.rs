@@ -1,0 +1,394 @@
+//! BBR version 1 (Cardwell et al. 2016), constants and order of steps as in Linux, `tcp_bbr.c`.
+
+use super::INITIAL_WINDOW;
+use super::congestion_control::{Ack, CongestionControl, Phase, Window};
+use super::delivery_rate::RateSample;
+use super::policer::Policer;
+use crate::units::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+
+/// 2 / ln 2: the smallest gain that doubles the rate every round.
+const HIGH_GAIN: f64 = 2885.0 / 1000.0;
+const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
+const WINDOW_GAIN: f64 = 2.0;
+/// One of these for each smallest round trip.
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// Rounds over which the largest delivery rate counts.
+const BANDWIDTH_ROUNDS: u64 = 10;
+/// How long the smallest round trip counts.
+const MIN_RTT_LIFE: Time = Time::from_secs(10);
+/// How long the window is small, to measure it anew.
+const PROBE_RTT: Time = Time::from_millis(200);
+const MIN_WINDOW: u32 = 4;
+/// It paces this share below the estimated rate, on average.
+const PACING_MARGIN: f64 = 0.01;
+/// The pipe is full when the rate grew by less than a quarter in each of three rounds.
+const FULL_GROWTH: f64 = 1.25;
+const FULL_ROUNDS: u32 = 3;
+/// A first round trip of almost nothing does not make an endless rate.
+const SHORTEST_RTT: Time = Time::from_micros(1);
+/// Segments that Linux sends at once, of which the window has room for three lots.
+const SEGMENTS_AT_ONCE: u32 = 2;
+const LOTS: u32 = 3;
+/// Aggregation of acknowledgements is remembered in two windows of five rounds, up to 100 ms of data.
+const AGGREGATION_ROUNDS: u32 = 5;
+const MAX_AGGREGATION_S: f64 = 0.1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBandwidth,
+    ProbeRtt,
+}
+
+/// Paces at the largest delivery rate and keeps two bandwidth-delay products in flight at most.
+pub struct Bbr {
+    mode: Mode,
+    rng: Pcg64Mcg,
+    /// Delivery rates in segments/s that may become the largest, with their rounds.
+    rates: VecDeque<(u64, f64)>,
+    min_rtt: Option<(Time, Time)>,
+    round: u64,
+    round_start: bool,
+    next_round_delivered: u64,
+    full_rate: f64,
+    full_rounds: u32,
+    cycle: usize,
+    cycle_start: Time,
+    probe_rtt_end: Option<Time>,
+    probe_rtt_round: bool,
+    saved_window: u32,
+    phase: Phase,
+    conserving: bool,
+    pacing_rate: Option<f64>,
+    aggregation: Aggregation,
+    policer: Policer,
+}
+
+#[derive(Default)]
+struct Aggregation {
+    extra: [u32; 2],
+    index: usize,
+    rounds: u32,
+    since: Time,
+    acked: u32,
+}
+
+impl Bbr {
+    /// A connection's BBR; the seed draws the phase in which it begins to probe.
+    pub fn new(seed: u64) -> Self {
+        Bbr {
+            mode: Mode::Startup,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            rates: VecDeque::new(),
+            min_rtt: None,
+            round: 0,
+            round_start: false,
+            next_round_delivered: 0,
+            full_rate: 0.0,
+            full_rounds: 0,
+            cycle: 0,
+            cycle_start: Time::ZERO,
+            probe_rtt_end: None,
+            probe_rtt_round: false,
+            saved_window: 0,
+            phase: Phase::Open,
+            conserving: false,
+            pacing_rate: None,
+            aggregation: Aggregation::default(),
+            policer: Policer::default(),
+        }
+    }
+
+    /// Estimated bottleneck rate in segments/s: the largest of ten rounds.
+    pub fn bandwidth(&self) -> f64 {
+        self.rates.front().map_or(0.0, |(_, rate)| *rate)
+    }
+
+    fn rate(&self) -> f64 {
+        self.policer.rate().unwrap_or_else(|| self.bandwidth())
+    }
+
+    fn is_pipe_full(&self) -> bool {
+        self.full_rounds >= FULL_ROUNDS
+    }
+
+    fn gains(&self) -> (f64, f64) {
+        match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBandwidth if self.policer.rate().is_some() => (1.0, WINDOW_GAIN),
+            Mode::ProbeBandwidth => (CYCLE[self.cycle], WINDOW_GAIN),
+            Mode::ProbeRtt => (1.0, 1.0),
+        }
+    }
+
+    /// Segments for a multiple of the bandwidth-delay product, and room for what is sent at once.
+    fn target(&self, rate: f64, gain: f64, extra: u32) -> u32 {
+        let product = match self.min_rtt {
+            Some((min_rtt, _)) => (rate * min_rtt.as_secs_f64() * gain).ceil() as u32,
+            None => INITIAL_WINDOW,
+        };
+        let even = (product + extra + LOTS * self.at_once()).next_multiple_of(2);
+        let probing = self.mode == Mode::ProbeBandwidth && self.cycle == 0;
+        even + 2 * u32::from(probing)
+    }
+
+    fn at_once(&self) -> u32 {
+        let per_millisecond = self.pacing_rate.unwrap_or(0.0) / 1024.0;
+        (per_millisecond as u32).max(SEGMENTS_AT_ONCE)
+    }
+
+    fn update_rate(&mut self, ack: &Ack, sample: &RateSample) {
+        self.round_start = false;
+        if sample.interval == Time::ZERO {
+            return;
+        }
+        if sample.prior_delivered >= self.next_round_delivered {
+            self.next_round_delivered = ack.total_delivered;
+            self.round += 1;
+            self.round_start = true;
+            self.conserving = false;
+        }
+        let bandwidth = self.bandwidth();
+        self.policer.on_ack(ack, sample, self.round_start);
+        let rate = sample.delivered as f64 / sample.interval.as_secs_f64();
+        if !sample.app_limited || rate >= bandwidth {
+            while self.rates.back().is_some_and(|(_, known)| *known <= rate) {
+                self.rates.pop_back();
+            }
+            self.rates.push_back((self.round, rate));
+            let oldest = self.round.saturating_sub(BANDWIDTH_ROUNDS);
+            while self.rates.front().is_some_and(|(round, _)| *round < oldest) {
+                self.rates.pop_front();
+            }
+        }
+    }
+
+    fn update_aggregation(&mut self, ack: &Ack, window: u32) {
+        if ack.delivered == 0 {
+            return;
+        }
+        let bandwidth = self.rate();
+        let known = &mut self.aggregation;
+        if self.round_start {
+            known.rounds += 1;
+            if known.rounds >= AGGREGATION_ROUNDS {
+                known.rounds = 0;
+                known.index ^= 1;
+                known.extra[known.index] = 0;
+            }
+        }
+        let elapsed_s = ack.now.saturating_sub(known.since).as_secs_f64();
+        let mut expected = (bandwidth * elapsed_s) as u32;
+        if known.acked <= expected {
+            known.acked = 0;
+            known.since = ack.now;
+            expected = 0;
+        }
+        known.acked += ack.delivered;
+        let extra = (known.acked - expected).min(window);
+        known.extra[known.index] = known.extra[known.index].max(extra);
+    }
+
+    fn update_cycle(&mut self, ack: &Ack) {
+        if self.mode != Mode::ProbeBandwidth || self.policer.rate().is_some() {
+            return;
+        }
+        let (gain, _) = self.gains();
+        let min_rtt = self.min_rtt.map_or(Time::ZERO, |(rtt, _)| rtt);
+        let over = ack.now.saturating_sub(self.cycle_start) > min_rtt;
+        let bandwidth = self.bandwidth();
+        let next = if gain > 1.0 {
+            let in_net = ack.prior_in_flight + self.at_once();
+            over && (ack.lost > 0 || in_net >= self.target(bandwidth, gain, 0))
+        } else if gain < 1.0 {
+            over || ack.prior_in_flight <= self.target(bandwidth, 1.0, 0)
+        } else {
+            over
+        };
+        if next {
+            self.next_cycle(ack.now);
+        }
+    }
+
+    fn next_cycle(&mut self, now: Time) {
+        self.cycle = (self.cycle + 1) % CYCLE.len();
+        self.cycle_start = now;
+    }
+
+    fn check_full(&mut self, sample: &RateSample) {
+        if self.is_pipe_full() || !self.round_start || sample.app_limited {
+            return;
+        }
+        let bandwidth = self.bandwidth();
+        if bandwidth >= self.full_rate * FULL_GROWTH {
+            self.full_rate = bandwidth;
+            self.full_rounds = 0;
+        } else {
+            self.full_rounds += 1;
+        }
+    }
+
+    fn check_drain(&mut self, ack: &Ack) {
+        if self.mode == Mode::Startup && self.is_pipe_full() {
+            self.mode = Mode::Drain;
+        }
+        if self.mode == Mode::Drain && ack.in_flight <= self.target(self.bandwidth(), 1.0, 0) {
+            self.probe_bandwidth(ack.now);
+        }
+    }
+
+    /// Begins in any phase of the cycle but the one that drains.
+    fn probe_bandwidth(&mut self, now: Time) {
+        self.mode = Mode::ProbeBandwidth;
+        self.cycle = CYCLE.len() - 1 - self.rng.random_range(0..CYCLE.len() - 1);
+        self.next_cycle(now);
+    }
+
+    fn update_min_rtt(&mut self, ack: &Ack, window: &mut Window) {
+        let expired = self.min_rtt.is_some_and(|(_, at)| ack.now > at.saturating_add(MIN_RTT_LIFE));
+        if let Some(rtt) = ack.rtt
+            && (expired || self.min_rtt.is_none_or(|(min, _)| rtt <= min))
+        {
+            self.min_rtt = Some((rtt, ack.now));
+        }
+        if expired && self.mode != Mode::ProbeRtt {
+            self.mode = Mode::ProbeRtt;
+            self.save_window(window.segments);
+            self.probe_rtt_end = None;
+        }
+        if self.mode != Mode::ProbeRtt {
+            return;
+        }
+        match self.probe_rtt_end {
+            None if ack.in_flight <= MIN_WINDOW => {
+                self.probe_rtt_end = Some(ack.now + PROBE_RTT);
+                self.probe_rtt_round = false;
+                self.next_round_delivered = ack.total_delivered;
+            }
+            Some(end) => {
+                self.probe_rtt_round |= self.round_start;
+                if self.probe_rtt_round && ack.now > end {
+                    self.end_probe_rtt(ack.now, window);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn end_probe_rtt(&mut self, now: Time, window: &mut Window) {
+        self.min_rtt = self.min_rtt.map(|(rtt, _)| (rtt, now));
+        window.segments = window.segments.max(self.saved_window);
+        if self.is_pipe_full() {
+            self.probe_bandwidth(now);
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    fn save_window(&mut self, segments: u32) {
+        let good = self.phase < Phase::Recovery && self.mode != Mode::ProbeRtt;
+        self.saved_window = if good { segments } else { self.saved_window.max(segments) };
+    }
+
+    fn set_pacing_rate(&mut self) {
+        let rate = self.rate() * self.gains().0 * (1.0 - PACING_MARGIN);
+        if self.is_pipe_full() || self.pacing_rate.is_none_or(|old| rate > old) {
+            self.pacing_rate = Some(rate);
+        }
+    }
+
+    fn set_window(&mut self, ack: &Ack, window: &mut Window) {
+        if ack.delivered > 0 && !self.conserves(ack, window) {
+            let extra = if self.is_pipe_full() {
+                let most = (self.rate() * MAX_AGGREGATION_S) as u32;
+                self.aggregation.extra[0].max(self.aggregation.extra[1]).min(most)
+            } else {
+                0
+            };
+            let target = self.target(self.rate(), self.gains().1, extra);
+            let grown = window.segments.saturating_add(ack.delivered);
+            if self.is_pipe_full() {
+                window.segments = grown.min(target);
+            } else if window.segments < target || ack.total_delivered < u64::from(INITIAL_WINDOW) {
+                window.segments = grown;
+            }
+            window.segments = window.segments.max(MIN_WINDOW);
+        }
+        if self.mode == Mode::ProbeRtt {
+            window.segments = window.segments.min(MIN_WINDOW);
+        }
+    }
+
+    /// In the first round of recovery one segment leaves for each that arrives.
+    fn conserves(&mut self, ack: &Ack, window: &mut Window) -> bool {
+        let before = std::mem::replace(&mut self.phase, ack.phase);
+        window.segments = window.segments.saturating_sub(ack.lost).max(1);
+        if ack.phase == Phase::Recovery && before != Phase::Recovery {
+            self.conserving = true;
+            self.next_round_delivered = ack.total_delivered;
+            window.segments = ack.in_flight + ack.delivered;
+        } else if before >= Phase::Recovery && ack.phase < Phase::Recovery {
+            window.segments = window.segments.max(self.saved_window);
+            self.conserving = false;
+        }
+        if self.conserving {
+            window.segments = window.segments.max(ack.in_flight + ack.delivered);
+        }
+        self.conserving
+    }
+}
+
+impl CongestionControl for Bbr {
+    /// The high gain's rate, before there is a delivery rate.
+    fn on_connected(&mut self, rtt: Time, window: &Window) {
+        let rtt = rtt.max(SHORTEST_RTT).as_secs_f64();
+        self.pacing_rate = Some(HIGH_GAIN * f64::from(window.segments) / rtt);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        if let Some(sample) = ack.rate {
+            self.update_rate(ack, &sample);
+            self.update_aggregation(ack, window.segments);
+            self.update_cycle(ack);
+            self.check_full(&sample);
+        }
+        self.check_drain(ack);
+        self.update_min_rtt(ack, window);
+        self.set_pacing_rate();
+        self.set_window(ack, window);
+    }
+
+    fn on_loss(&mut self, window: &Window) -> u32 {
+        self.save_window(window.segments);
+        window.ssthresh
+    }
+
+    fn on_timeout(&mut self) {
+        self.phase = Phase::Loss;
+        self.full_rate = 0.0;
+        self.round_start = true;
+    }
+
+    fn on_undo(&mut self) {
+        self.full_rate = 0.0;
+        self.full_rounds = 0;
+        self.policer = Policer::default();
+    }
+
+    fn owns_window(&self) -> bool {
+        true
+    }
+
+    fn pacing_rate(&self) -> Option<f64> {
+        self.pacing_rate
+    }
+
+    fn limits_itself(&self) -> bool {
+        self.mode == Mode::ProbeRtt
+    }
+}

@@ -1,0 +1,155 @@
+//! What a congestion control of TCP sees and decides.
+
+use super::bbr::Bbr;
+use super::cubic::Cubic;
+use super::delivery_rate::RateSample;
+use super::newreno::NewReno;
+use crate::units::Time;
+use serde::{Deserialize, Serialize};
+
+/// Which congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Algorithm {
+    /// RFC 5681 and 6582.
+    NewReno,
+    /// RFC 9438 with HyStart, as in Linux.
+    Cubic,
+    /// BBR version 1, as in Linux.
+    Bbr,
+}
+
+impl Algorithm {
+    /// A fresh congestion control.
+    pub fn start(self, seed: u64) -> Box<dyn CongestionControl> {
+        match self {
+            Algorithm::NewReno => Box::new(NewReno::default()),
+            Algorithm::Cubic => Box::new(Cubic::default()),
+            Algorithm::Bbr => Box::new(Bbr::new(seed)),
+        }
+    }
+}
+
+/// The congestion window in segments, and where slow start ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Segments that may be in flight.
+    pub segments: u32,
+    /// Slow start below it.
+    pub ssthresh: u32,
+    /// Part of a segment that additive increase has earned, in acknowledged segments.
+    pub credit: u32,
+}
+
+impl Window {
+    /// A new connection's.
+    pub fn new(segments: u32) -> Self {
+        Window { segments, ssthresh: u32::MAX, credit: 0 }
+    }
+
+    /// Whether the window doubles every round trip.
+    pub fn in_slow_start(&self) -> bool {
+        self.segments < self.ssthresh
+    }
+
+    /// Grows by what was acknowledged, up to the threshold; returns what is left.
+    pub fn slow_start(&mut self, acked: u32) -> u32 {
+        let grown = self.segments.saturating_add(acked).min(self.ssthresh);
+        let used = grown - self.segments;
+        self.segments = grown;
+        acked - used
+    }
+
+    /// Grows by one segment for every `per` acknowledged.
+    pub fn increase(&mut self, per: u32, acked: u32) {
+        let per = per.max(1);
+        if self.credit >= per {
+            self.credit = 0;
+            self.segments += 1;
+        }
+        self.credit += acked;
+        self.segments += self.credit / per;
+        self.credit %= per;
+    }
+}
+
+/// Phases of loss recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Nothing is missing, or it is not yet known to be.
+    Open,
+    /// Fast recovery.
+    Recovery,
+    /// After a timeout.
+    Loss,
+}
+
+/// What an acknowledgement means for congestion control.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// When it came.
+    pub now: Time,
+    /// Segments acknowledged cumulatively.
+    pub acked: u32,
+    /// Segments known for the first time to have arrived.
+    pub delivered: u32,
+    /// All segments delivered so far.
+    pub total_delivered: u64,
+    /// Segments found to be lost.
+    pub lost: u32,
+    /// Round trip of the newest segment, if it was sent once.
+    pub rtt: Option<Time>,
+    /// Smoothed round trip.
+    pub smoothed_rtt: Option<Time>,
+    /// Delivery rate.
+    pub rate: Option<RateSample>,
+    /// Segments in flight before …
+    pub prior_in_flight: u32,
+    /// … and after it.
+    pub in_flight: u32,
+    /// First segment not acknowledged.
+    pub una: u32,
+    /// Next new segment.
+    pub next: u32,
+    /// The window, not the application, limits what is sent.
+    pub window_limited: bool,
+    /// Phase of loss recovery.
+    pub phase: Phase,
+}
+
+/// Decides the window, and the pacing rate if it paces.
+pub trait CongestionControl: Send {
+    /// An acknowledgement came. One that does not own the window is not asked in
+    /// [`Phase::Recovery`], where the sender reduces the window proportionally.
+    fn on_ack(&mut self, ack: &Ack, window: &mut Window);
+
+    /// A loss: the slow start threshold from now on.
+    fn on_loss(&mut self, window: &Window) -> u32;
+
+    /// The connection is open; the first round trip.
+    fn on_connected(&mut self, _rtt: Time, _window: &Window) {}
+
+    /// The retransmission timer expired; comes after `on_loss`.
+    fn on_timeout(&mut self) {}
+
+    /// The last reduction was a mistake and has been undone.
+    fn on_undo(&mut self) {}
+
+    /// Round trip of every acknowledgement, in all phases.
+    fn on_rtt(&mut self, _ack: &Ack, _rtt: Time, _window: &mut Window) {}
+
+    /// Whether the window is its own in all phases.
+    fn owns_window(&self) -> bool {
+        false
+    }
+
+    /// Segments per second at which it paces; `None` sends when the window allows.
+    fn pacing_rate(&self) -> Option<f64> {
+        None
+    }
+
+    /// It sends little on purpose, so that rate samples say nothing of the path.
+    fn limits_itself(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,29 @@
+//! NewReno: RFC 5681, with every acknowledged segment counted (RFC 3465), as in Linux.
+
+use super::congestion_control::{Ack, CongestionControl, Window};
+
+/// RFC 5681, equation 4: not below two segments.
+pub(super) const MIN_SSTHRESH: u32 = 2;
+
+/// Slow start and additive increase by one segment a round trip; half the window on loss.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewReno;
+
+impl CongestionControl for NewReno {
+    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        if !ack.window_limited {
+            return;
+        }
+        let mut acked = ack.acked;
+        if window.in_slow_start() {
+            acked = window.slow_start(acked);
+        }
+        if acked > 0 {
+            window.increase(window.segments, acked);
+        }
+    }
+
+    fn on_loss(&mut self, window: &Window) -> u32 {
+        (window.segments / 2).max(MIN_SSTHRESH)
+    }
+}

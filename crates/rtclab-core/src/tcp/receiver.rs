@@ -1,0 +1,159 @@
+//! The receiving end: reassembly, delayed and selective acknowledgements.
+
+use super::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind};
+use crate::units::{Bytes, Time};
+
+/// Linux, `TCP_DELACK_MIN`.
+const DELAYED_ACK: Time = Time::from_millis(40);
+/// RFC 5681: at least every second full segment is acknowledged.
+const SEGMENTS_PER_ACK: u32 = 2;
+/// Linux, `TCP_MAX_QUICKACKS`: so many acknowledgements at the beginning are not delayed.
+const QUICK_ACKS: u32 = 16;
+
+/// Receiver of one connection.
+pub struct Receiver {
+    connection: u32,
+    next: u32,
+    /// What arrived above `next`, `[from, to)`, most recent first.
+    blocks: Vec<(u32, u32)>,
+    /// Number and payload of a segment that is not full; only the last one can be.
+    last: Option<(u32, u16)>,
+    unacknowledged: u32,
+    quick: u32,
+    last_ack: u32,
+    echo: Time,
+    delayed: Option<Time>,
+    ready: bool,
+    duplicate: bool,
+    synchronised: bool,
+    answer: bool,
+}
+
+impl Receiver {
+    /// A receiver that waits for a connection to be opened.
+    pub fn new(connection: u32) -> Self {
+        Receiver {
+            connection,
+            next: 0,
+            blocks: Vec::new(),
+            last: None,
+            unacknowledged: 0,
+            quick: QUICK_ACKS,
+            last_ack: 0,
+            echo: Time::ZERO,
+            delayed: None,
+            ready: false,
+            duplicate: false,
+            synchronised: false,
+            answer: false,
+        }
+    }
+
+    /// Bytes handed over to the application, in order and complete.
+    pub fn delivered(&self) -> Bytes {
+        let full = u64::from(MAX_SEGMENT_BYTES);
+        let short = self.last.filter(|(seq, _)| *seq < self.next);
+        let missing = short.map_or(0, |(_, payload)| full - u64::from(payload));
+        Bytes(u64::from(self.next) * full - missing)
+    }
+
+    /// Number of the first segment that is missing.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// A segment arrived.
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
+        if segment.kind == SegmentKind::Syn {
+            self.synchronised = true;
+            self.answer = true;
+            self.echo = segment.sent;
+            return;
+        }
+        if segment.kind != SegmentKind::Data || !self.synchronised {
+            return;
+        }
+        // RFC 7323, 4.3: of the segment that moved the left edge, so that delay of ACKs counts.
+        if segment.seq <= self.last_ack {
+            self.echo = segment.sent;
+        }
+        if segment.payload < MAX_SEGMENT_BYTES {
+            self.last = Some((segment.seq, segment.payload));
+        }
+        let had_holes = !self.blocks.is_empty();
+        if segment.seq < self.next || self.contains(segment.seq) {
+            self.duplicate = true;
+            self.ready = true;
+        } else if segment.seq == self.next {
+            self.accept();
+            let due = self.unacknowledged >= SEGMENTS_PER_ACK || self.quick > 0 || had_holes;
+            self.ready |= due;
+            if !due {
+                self.delayed = self.delayed.or(Some(now + DELAYED_ACK));
+            }
+        } else {
+            self.insert(segment.seq);
+            self.ready = true;
+        }
+    }
+
+    /// What it sends now.
+    pub fn poll(&mut self, now: Time) -> Option<Segment> {
+        if self.answer {
+            self.answer = false;
+            let mut segment = Segment::new(self.connection, SegmentKind::SynAck, now);
+            segment.echo = self.echo;
+            return Some(segment);
+        }
+        if !(self.ready || self.delayed.is_some_and(|at| at <= now)) {
+            return None;
+        }
+        let mut segment = Segment::new(self.connection, SegmentKind::Ack, now);
+        segment.ack = self.next;
+        segment.echo = self.echo;
+        segment.duplicate = self.duplicate;
+        let room = MAX_SACK_BLOCKS - usize::from(self.duplicate);
+        for (slot, block) in segment.sack.iter_mut().zip(self.blocks.iter().take(room)) {
+            *slot = *block;
+            segment.sack_blocks += 1;
+        }
+        self.last_ack = self.next;
+        self.quick = self.quick.saturating_sub(1);
+        self.unacknowledged = 0;
+        self.delayed = None;
+        self.ready = false;
+        self.duplicate = false;
+        Some(segment)
+    }
+
+    /// When to call [`Receiver::poll`] without a segment having arrived.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.delayed
+    }
+
+    fn accept(&mut self) {
+        self.next += 1;
+        self.unacknowledged += 1;
+        if let Some(index) = self.blocks.iter().position(|(from, _)| *from == self.next) {
+            self.next = self.blocks.remove(index).1;
+        }
+    }
+
+    fn contains(&self, seq: u32) -> bool {
+        self.blocks.iter().any(|(from, to)| (*from..*to).contains(&seq))
+    }
+
+    /// Joins a segment with the blocks beside it; the result is the most recent block.
+    fn insert(&mut self, seq: u32) {
+        let (mut from, mut to) = (seq, seq + 1);
+        self.blocks.retain(|&(a, b)| {
+            let beside = b == seq || a == seq + 1;
+            if beside {
+                from = from.min(a);
+                to = to.max(b);
+            }
+            !beside
+        });
+        self.blocks.insert(0, (from, to));
+    }
+}

@@ -1,0 +1,277 @@
+//! What is in flight: sent, selectively acknowledged, lost, retransmitted (RFC 6675, as Linux keeps it).
+
+use super::delivery_rate::{DeliveryRate, Stamp};
+use super::rack::Rack;
+use super::{MAX_SACK_BLOCKS, Segment};
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// A segment that is not yet acknowledged cumulatively.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Time,
+    stamp: Stamp,
+    sacked: bool,
+    lost: bool,
+    /// Its retransmission is in flight.
+    retransmitted: bool,
+    /// It was retransmitted at some time, so that its round trip is ambiguous.
+    ever_retransmitted: bool,
+}
+
+/// What an acknowledgement said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Acked {
+    /// Segments acknowledged cumulatively.
+    pub(super) cumulative: u32,
+    /// Segments known for the first time to have arrived, in either way.
+    pub(super) delivered: u32,
+    /// Round trip of the oldest segment of this acknowledgement that was sent once.
+    pub(super) oldest_rtt: Option<Time>,
+    /// Round trip of the newest one.
+    pub(super) newest_rtt: Option<Time>,
+}
+
+/// All segments in flight, by number.
+#[derive(Default)]
+pub(super) struct Scoreboard {
+    sent: VecDeque<Sent>,
+    /// First segment not acknowledged.
+    una: u32,
+    sacked: u32,
+    lost: u32,
+    retransmitted: u32,
+    /// One above the highest segment known to have arrived.
+    highest_delivered: u32,
+    /// No lost segment below it waits for its retransmission.
+    retransmit_from: u32,
+    /// No segment below it, sent once, can still be found lost by its age.
+    undecided_from: u32,
+    /// Retransmissions in the order of their times; some may be acknowledged meanwhile.
+    retransmissions: VecDeque<(Time, u32)>,
+    /// Blocks of the last acknowledgement, all of which are marked.
+    known: [(u32, u32); MAX_SACK_BLOCKS],
+    pub(super) rate: DeliveryRate,
+    pub(super) rack: Rack,
+}
+
+impl Scoreboard {
+    pub(super) fn una(&self) -> u32 {
+        self.una
+    }
+
+    /// Number of the next new segment.
+    pub(super) fn next(&self) -> u32 {
+        self.una + self.sent.len() as u32
+    }
+
+    pub(super) fn outstanding(&self) -> u32 {
+        self.sent.len() as u32
+    }
+
+    pub(super) fn sacked(&self) -> u32 {
+        self.sacked
+    }
+
+    pub(super) fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// Segments believed to be in the network.
+    pub(super) fn in_flight(&self) -> u32 {
+        (self.outstanding() + self.retransmitted).saturating_sub(self.sacked + self.lost)
+    }
+
+    /// When the first unacknowledged segment was sent last.
+    pub(super) fn oldest_sent(&self) -> Option<Time> {
+        self.sent.front().map(|sent| sent.at)
+    }
+
+    /// A new segment leaves.
+    pub(super) fn send_new(&mut self, now: Time) {
+        let stamp = self.rate.on_sent(now, self.sent.is_empty());
+        self.sent.push_back(Sent {
+            at: now,
+            stamp,
+            sacked: false,
+            lost: false,
+            retransmitted: false,
+            ever_retransmitted: false,
+        });
+    }
+
+    /// The lowest lost segment that waits for its retransmission.
+    pub(super) fn next_lost(&mut self) -> Option<u32> {
+        if self.lost == 0 {
+            return None;
+        }
+        let from = self.retransmit_from.max(self.una);
+        let waiting = |sent: &Sent| sent.lost && !sent.retransmitted;
+        let found = self.sent.iter().skip((from - self.una) as usize).position(waiting);
+        self.retransmit_from = found.map_or(self.next(), |offset| from + offset as u32);
+        found.map(|_| self.retransmit_from)
+    }
+
+    /// A segment leaves again.
+    pub(super) fn retransmit(&mut self, now: Time, seq: u32) {
+        let stamp = self.rate.on_sent(now, self.sent.is_empty());
+        let Some(sent) = self.sent.get_mut((seq - self.una) as usize) else { return };
+        if !sent.retransmitted {
+            self.retransmitted += 1;
+        }
+        sent.at = now;
+        sent.stamp = stamp;
+        sent.retransmitted = true;
+        sent.ever_retransmitted = true;
+        self.retransmissions.push_back((now, seq));
+    }
+
+    /// Reads an acknowledgement.
+    pub(super) fn acknowledge(&mut self, now: Time, ack: &Segment) -> Acked {
+        let mut acked = Acked::default();
+        let min_rtt = self.rack.min_rtt;
+        while self.una < ack.ack {
+            let Some(sent) = self.sent.pop_front() else { break };
+            if sent.sacked {
+                self.sacked -= 1;
+            } else {
+                self.deliver(now, self.una, &sent, min_rtt, &mut acked);
+            }
+            self.una += 1;
+            acked.cumulative += 1;
+        }
+        for &(from, to) in ack.sacked() {
+            self.sack(now, from.max(self.una), to.min(self.next()), &mut acked);
+        }
+        self.known = [(0, 0); MAX_SACK_BLOCKS];
+        self.known[..ack.sacked().len()].copy_from_slice(ack.sacked());
+        acked
+    }
+
+    fn sack(&mut self, now: Time, from: u32, to: u32, acked: &mut Acked) {
+        let min_rtt = self.rack.min_rtt;
+        let mut seq = from;
+        while seq < to {
+            if let Some(&(_, end)) = self.known.iter().find(|(a, b)| (*a..*b).contains(&seq)) {
+                seq = end;
+                continue;
+            }
+            let index = (seq - self.una) as usize;
+            if let Some(sent) = self.sent.get(index).copied().filter(|sent| !sent.sacked) {
+                self.deliver(now, seq, &sent, min_rtt, acked);
+                if let Some(sent) = self.sent.get_mut(index) {
+                    sent.sacked = true;
+                    sent.lost = false;
+                    sent.retransmitted = false;
+                }
+                self.sacked += 1;
+            }
+            seq += 1;
+        }
+    }
+
+    /// A segment is known for the first time to have arrived.
+    fn deliver(
+        &mut self,
+        now: Time,
+        seq: u32,
+        sent: &Sent,
+        min_rtt: Option<Time>,
+        acked: &mut Acked,
+    ) {
+        acked.delivered += 1;
+        self.lost -= u32::from(sent.lost);
+        self.retransmitted -= u32::from(sent.retransmitted);
+        self.rate.on_delivered(now, sent.at, sent.stamp);
+        let rtt = now.saturating_sub(sent.at);
+        if !sent.ever_retransmitted {
+            acked.oldest_rtt = acked.oldest_rtt.or(Some(rtt));
+            acked.newest_rtt = Some(rtt);
+            if seq < self.highest_delivered {
+                self.rack.on_reordering();
+            }
+        }
+        self.highest_delivered = self.highest_delivered.max(seq + 1);
+        // RFC 8985, 6.2 step 2: too soon for the copy, so it was the original.
+        if !(sent.ever_retransmitted && min_rtt.is_some_and(|min| rtt < min)) {
+            self.rack.on_delivered(sent.at, rtt);
+        }
+    }
+
+    /// Marks what is too old to be still on its way; returns how many segments, and when to look again.
+    pub(super) fn detect_loss(&mut self, now: Time, window: Time) -> (u32, Option<Time>) {
+        let Some((newest, age)) = self.rack.newest() else { return (0, None) };
+        let age = age.saturating_add(window);
+        let (mut found, mut waiting) = (0, false);
+        // The two lists are each in order of time.
+        let mut seq = self.undecided_from.max(self.una);
+        while let Some(sent) = self.sent.get((seq - self.una) as usize).copied() {
+            if !(sent.sacked || sent.lost || sent.ever_retransmitted) {
+                if sent.at > newest || (sent.at == newest && seq >= self.highest_delivered) {
+                    break;
+                }
+                if sent.at.saturating_add(age) > now {
+                    waiting = true;
+                    break;
+                }
+                self.mark_lost(seq);
+                found += 1;
+            }
+            seq += 1;
+        }
+        self.undecided_from = seq;
+        while let Some(&(at, seq)) = self.retransmissions.front() {
+            let current = seq >= self.una
+                && self
+                    .sent
+                    .get((seq - self.una) as usize)
+                    .is_some_and(|sent| sent.retransmitted && sent.at == at);
+            if current {
+                if at >= newest {
+                    break;
+                }
+                if at.saturating_add(age) > now {
+                    waiting = true;
+                    break;
+                }
+                self.mark_lost(seq);
+                found += 1;
+            }
+            self.retransmissions.pop_front();
+        }
+        (found, waiting.then(|| newest.saturating_add(age)))
+    }
+
+    /// The timer expired: the first segment is lost, and all that were sent a round trip ago.
+    pub(super) fn mark_after_timeout(&mut self, now: Time) {
+        let age = self.rack.newest().map_or(Time::ZERO, |(_, rtt)| rtt);
+        for index in 0..self.sent.len() {
+            let sent = self.sent[index];
+            if !sent.sacked && (index == 0 || sent.at.saturating_add(age) <= now) {
+                self.mark_lost(self.una + index as u32);
+            }
+        }
+    }
+
+    /// Nothing was lost after all.
+    pub(super) fn forget_losses(&mut self) {
+        for sent in &mut self.sent {
+            sent.lost = false;
+        }
+        self.lost = 0;
+        self.undecided_from = self.una;
+    }
+
+    fn mark_lost(&mut self, seq: u32) {
+        let Some(sent) = self.sent.get_mut((seq - self.una) as usize) else { return };
+        if sent.retransmitted {
+            sent.retransmitted = false;
+            self.retransmitted -= 1;
+        }
+        if !sent.lost {
+            sent.lost = true;
+            self.lost += 1;
+        }
+        self.retransmit_from = self.retransmit_from.min(seq);
+    }
+}

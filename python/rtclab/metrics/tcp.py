@@ -1,0 +1,55 @@
+"""TCP beside the calls: what it got, and what it cost."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from rtclab.metrics.rate import KBIT_PER_BYTE
+from rtclab.metrics.registry import metric
+from rtclab.metrics.series import Samples, Window, counter, flow_seconds, gauge, increase, mean, slopes
+from rtclab.trace import Trace
+
+
+def tcp_throughput_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Bytes that reached the receiving application in each second, in kbit/s."""
+    rate = slopes(counter(trace, "tcp", flow, "delivered_bytes"), window)
+    return Samples(rate.at_s, rate.values * KBIT_PER_BYTE)
+
+
+def tcp_cwnd_segments(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Congestion window at the end of each second with an open connection, in segments."""
+    return gauge(trace, "tcp", flow, "cwnd_segments", window)
+
+
+def tcp_rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """The sender's smoothed round-trip time at the end of each second with an open connection, in ms."""
+    return gauge(trace, "tcp", flow, "srtt_ms", window)
+
+
+@metric(unit="kbit/s", better="higher", source="RFC 8867, section 5.6", samples=tcp_throughput_kbps)
+def tcp_throughput(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Bytes that reached the receiving application in order, without headers and repetitions, per second.
+
+    From the first whole second of the flow on.
+    """
+    return mean(tcp_throughput_kbps(trace, flow, window).values)
+
+
+@metric(unit="%", better="lower", source="RFC 4898, tcpEStatsPerfSegsRetrans")
+def tcp_retransmissions(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Segments sent again as a share of all segments with data and connection set-up."""
+    repeated = increase(counter(trace, "tcp", flow, "retransmitted_segments"), window)
+    sent = int(flow_seconds(trace, flow, window).select(pl.col("sent_packets").sum()).item())
+    return 100 * repeated / sent if sent else float("nan")
+
+
+@metric(unit="ms", better="lower", source="RFC 6298, SRTT", samples=tcp_rtt_ms)
+def tcp_rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Mean of the sender's smoothed round-trip time."""
+    return mean(tcp_rtt_ms(trace, flow, window).values)
+
+
+@metric(unit="segments", source="RFC 5681, cwnd", samples=tcp_cwnd_segments)
+def tcp_cwnd(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Mean congestion window, summed over the flow's open connections."""
+    return mean(tcp_cwnd_segments(trace, flow, window).values)

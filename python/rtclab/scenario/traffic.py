@@ -1,0 +1,118 @@
+"""TCP beside the calls: endless transfers, and objects with pauses between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rtclab.errors import FieldError
+from rtclab.scenario.network import CORE, route
+from rtclab.scenario.table import Table, closest
+from rtclab.scenario.topology import Flow
+from rtclab.scenario.units import Duration, Size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rtclab.scenario.model import Scenario
+
+
+class Objects(Table):
+    """Short transfers (RFC 8868, section 5): sizes uniform, pauses between them exponential.
+
+    Each object has a connection of its own. ``begin`` says whether a source begins with an object or with
+    a pause.
+    """
+
+    min_size: Size = Size(30_000)
+    max_size: Size = Size(50_000)
+    mean_idle: Duration = Duration(10_000_000_000)
+    begin: Literal["object", "idle"] = "object"
+
+    @model_validator(mode="after")
+    def _sizes_in_order(self) -> Self:
+        if not 0 < self.min_size.bytes <= self.max_size.bytes:
+            raise FieldError(
+                f"`{self.min_size}` is not between 1 B and max_size = `{self.max_size}`", key="min_size"
+            )
+        if not self.mean_idle.ns:
+            raise FieldError("a pause of no length", key="mean_idle", hint="leave out objects for a long flow")
+        return self
+
+
+class Traffic(Table):
+    """TCP from one node to another: ``flows`` connections at the same time, each endless or of objects."""
+
+    sender: str
+    receiver: str
+    congestion_control: Literal["newreno", "cubic", "bbr"] = "cubic"
+    flows: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    start: Duration = Duration(0)
+    stop: Duration | None = None
+    objects: Objects | None = None
+
+    def problems(self, nodes: Sequence[str], duration: Duration) -> list[FieldError]:
+        """What does not fit the rest of the scenario; keys are the table's own."""
+        errors = [
+            FieldError(
+                f"unknown node `{node}`; expected {', '.join(nodes)}", hint=closest(node, nodes), key=key
+            )
+            for key, node in (("sender", self.sender), ("receiver", self.receiver))
+            if node not in nodes
+        ]
+        if self.sender == self.receiver:
+            errors.append(FieldError(f"`{self.receiver}` is the sender", key="receiver"))
+        stop = self.stop or duration
+        if self.start >= stop:
+            errors.append(FieldError(f"`{self.start}` is not before the end at `{stop}`", key="start"))
+        return errors
+
+    def flow_names(self, name: str) -> list[str]:
+        """One flow, or one for each of several endless connections: ``download.1``, ``download.2`` …"""
+        if self.flows == 1 or self.objects:
+            return [name]
+        return [f"{name}.{number}" for number in range(1, self.flows + 1)]
+
+    def native(self, name: str, duration: Duration) -> dict[str, Any]:
+        """The serde form of ``TrafficConfig``."""
+        own = self.objects
+        return {
+            "flows": self.flow_names(name),
+            "sender": self.sender,
+            "receiver": self.receiver,
+            "congestion_control": self.congestion_control,
+            "connections": self.flows,
+            "start_ns": self.start.ns,
+            "stop_ns": min(self.stop or duration, duration).ns,
+            "objects": own
+            and {
+                "min_bytes": own.min_size.bytes,
+                "max_bytes": own.max_size.bytes,
+                "mean_idle_ns": own.mean_idle.ns,
+                "idle_first": own.begin == "idle",
+            },
+        }
+
+
+def traffic_errors(scenario: Scenario) -> list[FieldError]:
+    """What is wrong in the tables ``traffic``."""
+    nodes = [*scenario.participants, *scenario.servers, CORE]
+    names = [flow.name for flow in scenario.flows()]
+    errors = []
+    for name, traffic in scenario.traffic.items():
+        if name in names:
+            errors.append(FieldError(f"`{name}` is a flow of a call", key=f"traffic.{name}"))
+        for error in traffic.problems(nodes, scenario.duration):
+            key = f"traffic.{name}.{error.key}"
+            errors.append(FieldError(error.message, hint=error.hint, key=key))
+    return errors
+
+
+def traffic_flows(scenario: Scenario) -> list[Flow]:
+    """The flows of the data of every table ``traffic``; acknowledgements go back as ``<flow> acks``."""
+    return [
+        Flow(flow, traffic.sender, traffic.receiver, route(scenario, traffic.sender, traffic.receiver), None)
+        for name, traffic in scenario.traffic.items()
+        for flow in traffic.flow_names(name)
+    ]
