@@ -12,7 +12,10 @@ Better = Literal["lower", "higher", ""]
 Scope = Literal["flow", "trace", "run"]
 Function = TypeVar("Function", bound=Callable[..., float])
 
-ACRONYMS = {"rtt": "RTT", "cpu": "CPU", "ice": "ICE", "dtls": "DTLS", "tcp": "TCP", "p50": "p50", "p95": "p95"}
+ACRONYMS = {name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp")} | {
+    "p50": "p50",
+    "p95": "p95",
+}
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,9 @@ class Objects(Table):
                 f"`{self.min_size}` is not between 1 B and max_size = `{self.max_size}`", key="min_size"
             )
         if not self.mean_idle.ns:
-            raise FieldError("a pause of no length", key="mean_idle", hint="leave out objects for a long flow")
+            raise FieldError(
+                "a pause of no length", key="mean_idle", hint="leave out objects for a long flow"
+            )
         return self
 
 

@@ -23,7 +23,7 @@ impl Algorithm {
     /// A fresh congestion control.
     pub fn start(self, seed: u64) -> Box<dyn CongestionControl> {
         match self {
-            Algorithm::NewReno => Box::new(NewReno::default()),
+            Algorithm::NewReno => Box::new(NewReno),
             Algorithm::Cubic => Box::new(Cubic::default()),
             Algorithm::Bbr => Box::new(Bbr::new(seed)),
         }

@@ -102,27 +102,33 @@ impl Pair {
     }
 }
 
+/// 1500 B at 12 Mbit/s take 1 ms.
+const FAST: u64 = 12_000_000;
+
 #[test]
-fn dbg() {
-    let mut pair = Pair::new(
-        Algorithm::NewReno,
-        None,
-        link(Some(2_000_000), 50, Time::from_millis(25)),
-        Time::from_millis(25),
-    );
-    let mut last = 0;
-    for i in 0..200 {
-        pair.run(Time::from_millis(100 * i));
-        eprintln!(
-            "{} w={:?} {:?} rtx={} rto={} sent={} srtt={:?}",
-            pair.now,
-            pair.sender.window(),
-            pair.sender.phase(),
-            pair.sender.retransmissions(),
-            pair.sender.timeouts(),
-            pair.sent.len() - last,
-            pair.sender.smoothed_rtt()
-        );
-        last = pair.sent.len();
+fn slow_start_doubles_each_round_trip_from_ten_segments() {
+    // Handshake until 100 ms, then 10, 20, 40, 80 segments, one round trip of 100 ms each; the link has
+    // no capacity limit, so that a round leaves at once.
+    let half = Time::from_millis(50);
+    let mut pair = Pair::new(Algorithm::NewReno, None, link(None, 0, half), half);
+    for (round, segments) in [10, 20, 40, 80].into_iter().enumerate() {
+        pair.run(Time::from_millis(100 * (round as u64 + 1) + 50));
+        let begin = Time::from_millis(100 * (round as u64 + 1));
+        let sent = pair.sent.iter().filter(|(at, _)| *at >= begin).count();
+        // Delayed ACKs keep the last odd segment of a round for 40 ms.
+        assert!((segments - 1..=segments).contains(&sent), "round {round}: {sent}");
     }
+}
+
+#[test]
+fn newreno_halves_its_window_on_loss() {
+    let half = Time::from_millis(50);
+    let mut pair = Pair::new(Algorithm::NewReno, None, link(Some(FAST), 1000, half), half);
+    pair.lose = vec![60];
+    pair.run(Time::from_millis(440));
+    let before = pair.sender.window().segments;
+    while pair.sender.phase() == Phase::Open && pair.step() {}
+    let ssthresh = pair.sender.window().ssthresh;
+    // At most two ACKs of two segments between the two looks.
+    assert!((before / 2..=before / 2 + 40).contains(&ssthresh), "{before} {ssthresh}");
 }
