@@ -244,3 +244,33 @@ impl Peer {
         wire.recorder.stats(Stats::RemoteInbound, &row);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(highest_seq: u32, cumulative_lost: i32) -> ReportBlock {
+        ReportBlock { highest_seq, cumulative_lost, ..ReportBlock::default() }
+    }
+
+    #[test]
+    fn a_lone_reporter_tells_losses_since_its_last_report() {
+        let mut remote = Remote::default();
+        assert_eq!(remote.note(1, &block(100, 0)), None);
+        assert_eq!(remote.note(1, &block(200, 10)), Some((10, 100)));
+        // Cumulative loss that falls, as duplicates make it, is no loss.
+        assert_eq!(remote.note(1, &block(250, 8)), Some((0, 50)));
+    }
+
+    #[test]
+    fn each_of_two_reporters_tells_its_own_share_of_the_packets_since_the_last_report_of_either() {
+        let mut remote = Remote::default();
+        remote.note(1, &block(100, 0));
+        remote.note(2, &block(100, 0));
+        // Reporter 1 loses nothing of 100, reporter 2 loses 30 of 150, which counts for the 50 since.
+        assert_eq!(remote.note(1, &block(200, 0)), Some((0, 100)));
+        assert_eq!(remote.note(2, &block(250, 30)), Some((10, 50)));
+        // An older report than the last counts for nothing.
+        assert_eq!(remote.note(1, &block(240, 4)), Some((0, 0)));
+    }
+}
