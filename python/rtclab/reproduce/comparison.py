@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan
+from math import isnan, nan
 
+from rtclab.metrics.statistics import summarise
 from rtclab.reproduce.paper import Cell, Finding, Paper, Table, Trend
 from rtclab.reproduce.results import Ours, Results
 from rtclab.reproduce.verdict import Verdict, kind, tolerance, verdict
@@ -37,7 +38,8 @@ class Compared:
         cell, summary = self.cell, self.ours.summary
         return {
             **{key: value for key, value in vars(cell).items() if value not in ("", None)},
-            "tolerance": tolerance(cell),
+            "mean": _null(cell.mean),
+            "tolerance": _null(tolerance(cell)),
             "ours": _null(summary.mean),
             "ours_within_sd": _null(self.ours.within_sd),
             "ours_sd_between_repeats": _null(summary.sd),
@@ -74,7 +76,10 @@ class Comparison:
         return {cell: self._compare(cell) for cell in self.paper.cells}
 
     def _compare(self, cell: Cell) -> Compared:
-        ours = self.results.ours(cell.scenario, cell.metric, self.paper.flows(cell))
+        if cell.computed is None:
+            ours = self.results.ours(cell.scenario, cell.metric, self.paper.flows(cell))
+        else:
+            ours = Ours(summarise([cell.computed]), nan)
         return Compared(cell, ours, verdict(cell, ours.mean))
 
     @cached_property
@@ -118,7 +123,8 @@ def _count(name: str, cells: Sequence[Compared]) -> Count:
     compared = [
         one
         for one in cells
-        if kind(one.cell) == name and one.verdict not in (Verdict.NOT_EXPLAINED, Verdict.UNUSABLE)
+        if kind(one.cell) == name
+        and one.verdict not in (Verdict.NOT_EXPLAINED, Verdict.UNUSABLE, Verdict.UNPUBLISHED)
     ]
     return Count(name, sum(one.verdict == Verdict.WITHIN for one in compared), len(compared))
 

@@ -21,6 +21,7 @@ MARKS = {
     Verdict.NOT_EXPLAINED: "○",
     Verdict.UNUSABLE: "–",
     Verdict.MISSING: "?",
+    Verdict.UNPUBLISHED: "",
 }
 
 
@@ -64,6 +65,8 @@ def _with_sd(mean: float, sd: float | None) -> str:
 def _markdown_cell(one: Compared | None) -> str:
     if one is None:
         return ""
+    if one.verdict == Verdict.UNPUBLISHED:
+        return number(one.ours.mean)
     return f"{number(one.ours.mean)} ({number(one.cell.mean)}) {MARKS[one.verdict]}"
 
 

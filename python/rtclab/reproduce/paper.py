@@ -28,9 +28,9 @@ class Cell:
     """One printed number and what it is.
 
     ``metric`` is the quantity it really is, ``column`` the heading it stands under; they differ where a paper
-    mislabels. ``mean`` and ``sd`` are what to compare with; ``printed`` is what the paper has where that is
-    something else, and ``note`` says why. ``status`` is empty, ``unusable``, or the key of a reason why a
-    model of network and congestion control cannot explain the number.
+    mislabels. ``mean`` (NaN: no number was published) and ``sd`` are what to compare with; ``printed`` is
+    what the paper has where that is something else, and ``note`` says why. ``status`` is empty, ``unusable``,
+    or the key of a reason why a model of network and congestion control cannot explain the number.
     """
 
     table: str
@@ -44,6 +44,10 @@ class Cell:
     printed: str
     status: str
     note: str
+    within: float | None = None
+    """How far ours may be from it, where that is not the rule for its kind."""
+    computed: float | None = None
+    """Ours, where it follows from an equation rather than from runs of a scenario."""
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,18 @@ OTHER = "other"
 
 
 class Verdict(StrEnum):
-    """What a comparison comes to; ``MISSING``: nothing was measured where something should have been."""
+    """What a comparison comes to.
+
+    ``MISSING``: nothing was measured where something should have been; ``UNPUBLISHED``: there is no number to
+    compare with.
+    """
 
     WITHIN = "within"
     OUTSIDE = "outside"
     NOT_EXPLAINED = "not explained"
     UNUSABLE = "unusable"
     MISSING = "missing"
+    UNPUBLISHED = "not published"
 
 
 def kind(cell: Cell) -> str:
@@ -41,9 +46,11 @@ def kind(cell: Cell) -> str:
 def tolerance(cell: Cell) -> float:
     """Half the width of what counts as within, in the unit of the cell.
 
-    Losses have the larger of 1 percentage point and 30 %, everything else the larger of one published
-    standard deviation and 20 %.
+    The cell's own, if it has one. Losses have the larger of 1 percentage point and 30 %, everything else the
+    larger of one published standard deviation and 20 %.
     """
+    if cell.within is not None:
+        return cell.within
     if kind(cell) == "loss":
         return max(LOSS_POINTS, RELATIVE_LOSS * abs(cell.mean))
     return max(cell.sd or 0.0, RELATIVE * abs(cell.mean))
@@ -51,6 +58,8 @@ def tolerance(cell: Cell) -> float:
 
 def verdict(cell: Cell, ours: float) -> Verdict:
     """Compares our mean with a cell; a cell that cannot be compared is never within."""
+    if isnan(cell.mean):
+        return Verdict.UNPUBLISHED
     if cell.status == UNUSABLE:
         return Verdict.UNUSABLE
     if cell.status:

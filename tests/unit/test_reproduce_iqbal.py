@@ -1,0 +1,183 @@
+"""Dynamic against fixed decrease factor: the equations, what is measured, and how claims are judged."""
+
+from __future__ import annotations
+
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rtclab.backend.sim import SimBackend
+from rtclab.reproduce.comparison import Comparison
+from rtclab.reproduce.measure import Values
+from rtclab.reproduce.papers.iqbal import PAPER
+from rtclab.reproduce.papers.iqbal.changes import change, changes_by, changes_within
+from rtclab.reproduce.papers.iqbal.conditions import (
+    CONDITIONS,
+    FLOW,
+    LOSSES,
+    OVER_USE,
+    TABLE_2,
+    Condition,
+    over_use,
+)
+from rtclab.reproduce.papers.iqbal.model import PRINTED, dynamic_alpha
+from rtclab.reproduce.results import Results
+from rtclab.reproduce.store import Store
+from rtclab.reproduce.verdict import Verdict
+from rtclab.scenario import Scenario, shipped
+from rtclab.trace import Trace
+
+NARROW = Condition("narrow", "bandwidth-200kbit")
+
+
+def simulated(name: str, overrides: dict[str, object] | None = None) -> Trace:
+    scenario = Scenario.load(name, overrides or {})
+    return SimBackend().simulate(scenario, seed=scenario.seed_of(0), repeat=0)
+
+
+def test_the_equations_give_what_can_be_computed_by_hand() -> None:
+    # At the threshold b = 1: 1 + (0.99 - 1) / 1.3, and 1; far above it b = exp(-1/2) = 0.60653.
+    assert dynamic_alpha(25, 25) == pytest.approx(0.99231, abs=1e-5)
+    assert dynamic_alpha(25, 25, near_max=True) == 1
+    assert dynamic_alpha(1e9, 25) == pytest.approx(0.90151, abs=1e-5)
+    assert dynamic_alpha(1e9, 25, near_max=True) == pytest.approx(0.95168, abs=1e-5)
+
+
+def test_the_printed_table_is_that_of_the_divisor_1_3_and_not_of_the_other() -> None:
+    off = {
+        near: [
+            abs(dynamic_alpha(value, threshold, near_max=near) - printed)
+            for threshold, entries in PRINTED.items()
+            for value, printed in entries.items()
+        ]
+        for near in (False, True)
+    }
+    assert max(off[False]) < 0.008
+    assert 0.05 < max(off[True]) < 0.053
+
+
+def test_the_factors_that_the_simulator_used_are_those_of_the_equations() -> None:
+    """Differential: the simulator's own implementation against the one here."""
+    trace = simulated("iqbal/bandwidth-200kbit-dynamic-alpha", {"record": "packets", "duration": "300 s"})
+    rows = (
+        trace.table("controller")
+        .filter((pl.col("flow") == FLOW) & (pl.col("participant") == "bob"))
+        .pivot(on="name", index="at_ns", values="value", aggregate_function="last")
+        .sort("at_ns")
+    )
+    used = rows.filter(pl.col("alpha").is_not_null() & pl.col("alpha").ne_missing(pl.col("alpha").shift()))
+    off = []
+    for at_ns, alpha in used.select("at_ns", "alpha").iter_rows():
+        # The sample that raised over-use; the rate may fall again while that lasts.
+        raised = rows.filter(
+            pl.col("at_ns").is_between(at_ns - 10**9, at_ns) & (pl.col("detector_state") == 1)
+        )
+        known = [
+            dynamic_alpha(value, threshold, near_max=near)
+            for value, threshold in raised.select("detector_value_ms", "threshold_ms").iter_rows()
+            if value > threshold
+            for near in (False, True)
+        ]
+        off.append(min(abs(alpha - one) for one in known))
+    # Samples are per frame, over-use is per group of packets: of the few frames that are sent as several
+    # packets some hide the group in question, and its value lies near.
+    assert len(off) > 100
+    assert np.mean(np.array(off) < 1e-9) > 0.95
+    assert max(off) < 0.005
+
+
+def test_over_use_is_seen_where_a_link_is_narrow_and_not_where_only_packets_are_lost() -> None:
+    assert over_use(simulated("iqbal/bandwidth-500kbit-fixed-alpha")) == {OVER_USE: {FLOW: 100.0}}
+    assert over_use(simulated("iqbal/loss-5-percent-fixed-alpha")) == {OVER_USE: {FLOW: 0.0}}
+
+
+@pytest.mark.parametrize("condition", ["loss-10-percent", "delay-50ms"])
+def test_without_over_use_both_factors_give_the_same_packets(condition: str) -> None:
+    fixed, dynamic = (
+        simulated(f"iqbal/{condition}-{factor}-alpha", {"record": "packets"}).table("packets")
+        for factor in ("fixed", "dynamic")
+    )
+    assert fixed.height > 1000
+    assert fixed.equals(dynamic)
+
+
+def session(rate_kbps: float, rtt_ms: float, *, congested: bool) -> Values:
+    return {
+        "rate_kbps": {FLOW: (rate_kbps, 1.0)},
+        "rtt_ms": {FLOW: (rtt_ms, 1.0)},
+        OVER_USE: {FLOW: (100.0 if congested else 0.0, None)},
+    }
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    stores = {}
+    # Rates 90 and 110 alternate, so the deviation is a little over 10; the sessions without over-use differ.
+    for name, extra in ((NARROW.fixed, 0.0), (NARROW.dynamic, 10.0)):
+        congested = [session(90 + 20 * (i % 2) + extra, 50, congested=True) for i in range(40)]
+        others = [session(1000, 5, congested=False)]
+        stores[name] = Store(tmp_path, name, "f")
+        stores[name].add(enumerate(congested + others))
+    return Results(stores, dict.fromkeys(stores, 41))
+
+
+def test_a_change_is_of_sessions_with_over_use_and_told_by_40_but_not_by_3(results: Results) -> None:
+    found = change(results, NARROW, "rate_kbps")
+    assert found.sessions == (40, 40)
+    assert found.percent == pytest.approx(10)
+    # sd² = 100 · 40/39. Welch with 78 degrees of freedom (t = 1.991): 1.991 · 10.13 · √(2/40) = 4.51;
+    # with 3 sessions each (4 degrees of freedom, t = 2.776): 2.776 · 10.13 · √(2/3) = 22.95.
+    assert found.ci95 == pytest.approx(4.51, abs=0.01)
+    assert found.papers_ci95 == pytest.approx(22.95, abs=0.02)
+    assert str(found) == "narrow: +10.0 ± 4.5 % (not distinguishable in 3 sessions)"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "keeps"),
+    [(0, 20, True), (14.4, 30, True), (14.6, 30, False), (-20, 5.6, True), (-20, 5.4, False)],
+)
+def test_a_claim_keeps_when_the_intervals_overlap(
+    results: Results, low: float, high: float, *, keeps: bool
+) -> None:
+    assert changes_within([NARROW], "rate_kbps", low, high)(results).keeps == keeps
+
+
+def test_no_change_at_all_keeps_no_claim(results: Results) -> None:
+    finding = changes_within([NARROW], "rtt_ms", -100, 100)(results)
+    assert not finding.keeps
+    assert finding.figures == "narrow: +0.0 ± 0.0 % (not distinguishable in 3 sessions)"
+
+
+def test_a_printed_change_is_kept_within_a_fifth_of_it(results: Results) -> None:
+    # 10 ± 4.5 against 18 (14.4 to 21.6) and 19 (15.2 to 22.8).
+    assert changes_by([NARROW], "rate_kbps", 18)(results).keeps
+    assert not changes_by([NARROW], "rate_kbps", 19)(results).keeps
+    assert not changes_by([NARROW], "rate_kbps", -10)(results).keeps
+
+
+def test_every_condition_is_shipped_with_both_factors() -> None:
+    known = shipped()
+    for condition in CONDITIONS:
+        for name in (condition.fixed, condition.dynamic):
+            assert name in known
+    assert set(PAPER.scenarios) == {name for name in known if name.startswith("iqbal/")}
+
+
+def test_table_1_counts_and_table_2_has_nothing_to_count(results: Results) -> None:
+    comparison = Comparison(PAPER, results)
+    (count,) = comparison.counts()
+    assert (count.kind, count.within, count.compared) == ("other", 10, 10)
+    (table,) = [table for table in PAPER.tables if table.title == TABLE_2]
+    assert {one.verdict for one in comparison.of(table)} == {Verdict.UNPUBLISHED}
+    assert all(isnan(cell.mean) for cell in table.cells)
+
+
+def test_two_way_delay_is_the_round_trip_that_is_added() -> None:
+    # 10 ms without the emulator, and 50 ms.
+    trace = simulated("iqbal/delay-50ms-fixed-alpha")
+    rtt_s = trace.table("remote_inbound_rtp")["roundTripTime"].drop_nulls()
+    assert rtt_s.median() == pytest.approx(0.060, abs=0.001)
+    assert LOSSES[0].words == "2 % of loss"
