@@ -325,8 +325,16 @@ def validate(
     keep_live: Annotated[
         bool, typer.Option("--keep-live", help="Take the newest live runs in DIR instead of calling again.")
     ] = False,
+    tcp: Annotated[
+        bool, typer.Option("--tcp", help="The simulator's TCP against the kernel's instead.")
+    ] = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write how far they are apart."""
+    if tcp:
+        from rtclab.validate.tcp import DURATION_S, write_tcp_validation
+
+        print(write_tcp_validation(out, duration_s=DURATION_S, say=typer.echo))
+        return
     from rtclab.validate import write_validation
 
     print(write_validation(out, runs=runs, repeats=repeats, keep_live=keep_live, say=typer.echo))

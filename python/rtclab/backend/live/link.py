@@ -137,7 +137,7 @@ def link_session(argument: Json, _emit: Emit) -> Json:
         words = node_command(CORE, [*environment, *shlex.split(argument["server"])])
         # A session of its own: Ctrl-C is for the command. Standard output belongs to the command too.
         server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
-        _wait_until_listening(server, argument["server"])
+        wait_until_listening(server, argument["server"])
     process = subprocess.Popen(node_command(CLIENT, [*environment, *argument["command"]]))
     status = None
     while status is None and emulator.is_running():
@@ -167,7 +167,8 @@ def _start_emulator(network: Json) -> Emulator:
     return emulator
 
 
-def _wait_until_listening(server: subprocess.Popen[bytes], text: str) -> None:
+def wait_until_listening(server: subprocess.Popen[bytes], text: str) -> None:
+    """Until something listens in ``core``, or a server that may listen nowhere has had its time."""
     deadline = time.monotonic() + SERVER_START_S
     while time.monotonic() < deadline:
         if server.poll() is not None:

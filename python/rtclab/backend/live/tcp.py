@@ -1,0 +1,66 @@
+"""The kernel's TCP through the emulator: what the simulator's is compared with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rtclab._native import Emulator
+from rtclab.backend.live.link import ADDRESSES, CLIENT, CORE, link_network, wait_until_listening
+from rtclab.backend.live.namespaces import Emit, Json, create_nodes, node_command, run_in_lab
+from rtclab.errors import RtclabError
+
+KERNEL_NAMES = {"newreno": "reno", "cubic": "cubic", "bbr": "bbr"}
+SERVER = ["iperf3", "--server", "--one-off"]
+SESSION = "rtclab.backend.live.tcp:tcp_session"
+
+
+def kernel_congestion_controls() -> set[str]:
+    """Those of the simulator's congestion controls that this kernel has too."""
+    known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    return {ours for ours, name in KERNEL_NAMES.items() if name in known}
+
+
+def kernel_tcp(up: Json, down: Json, congestion_control: str, flows: int, duration_s: float) -> Json:
+    """Bulk transfers by iperf3 over ``up``, acknowledged over ``down``.
+
+    Returns:
+        ``sent_ns``, ``delivered_ns`` (-1: dropped) and ``size_bytes`` of the packets on ``up``,
+        ``flow_bytes`` received of each flow, and ``lateness``.
+
+    Raises:
+        RtclabError: iperf3 failed.
+    """
+    network = link_network(up, down, seed=1)
+    command = ["--congestion", KERNEL_NAMES[congestion_control], "--parallel", str(flows)]
+    command += ["--time", f"{duration_s:g}"]
+    return run_in_lab(SESSION, {"network": network, "options": command})
+
+
+def tcp_session(argument: Json, _emit: Emit) -> Json:
+    """What :func:`kernel_tcp` runs in the lab."""
+    ports = [node.port() for node in create_nodes(ADDRESSES)]
+    emulator = Emulator(json.dumps({**argument["network"], "ports": ports}))
+    emulator.start()
+    server = subprocess.Popen(node_command(CORE, SERVER), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    wait_until_listening(server, " ".join(SERVER))
+    client = ["iperf3", "--client", ADDRESSES[CORE], "--json", *argument["options"]]
+    done = subprocess.run(node_command(CLIENT, client), capture_output=True, text=True, check=False)
+    summary, said = emulator.stop(), json.loads(done.stdout)
+    if "error" in said:
+        raise RtclabError(f"iperf3: {said['error']}")
+    return {
+        **_sent_by_client(summary),
+        "flow_bytes": [stream["receiver"]["bytes"] for stream in said["end"]["streams"]],
+        "lateness": summary["lateness"],
+    }
+
+
+def _sent_by_client(summary: Json) -> dict[str, Any]:
+    packets = summary["packets"]
+    up = np.asarray(packets["from"]) == summary["names"]["nodes"].index(CLIENT)
+    return {name: packets[name][up].tolist() for name in ("sent_ns", "delivered_ns", "size_bytes")}

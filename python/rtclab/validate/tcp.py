@@ -1,0 +1,187 @@
+"""The simulator's TCP against the kernel's, over the same bottleneck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from rtclab.backend.sim import SimBackend
+from rtclab.scenario import Scenario
+from rtclab.validate import notes_of
+
+SCENARIO = "tcp-vs-kernel"
+DURATION_S = 30
+AT_ONCE = 3
+"""Labs at the same time; a thousand packets per second are no load for any of them."""
+WARM_UP_S = 5.0
+"""Slow start and its losses are over by then."""
+END_S = 0.5
+"""The connection is opened in the first moments of a run; this much earlier than that the last one counts."""
+BOUNDS_PERCENT = {"rate": 5.0, "queue": 20.0, "share": 10.0}
+"""How far the simulated figure may be from the kernel's."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A bottleneck and who shares it; the delay is half of the round trip each way."""
+
+    capacity_bps: int
+    rtt_ms: int
+    queue_bytes: int
+    congestion_control: str
+    flows: int = 1
+
+    def scenario(self, duration_s: int) -> Scenario:
+        """The scenario of this condition."""
+        return Scenario.load(
+            SCENARIO,
+            [
+                f"duration={duration_s} s",
+                f"link.up.capacity={self.capacity_bps} bit/s",
+                f"link.up.queue={self.queue_bytes} B",
+                f"link.up.delay={self.rtt_ms / 2:g} ms",
+                f"link.down.delay={self.rtt_ms / 2:g} ms",
+                f"traffic.upload.congestion_control={self.congestion_control}",
+                f"traffic.upload.flows={self.flows}",
+            ],
+        )
+
+
+CONDITIONS = tuple(
+    Condition(capacity_bps, rtt_ms, queue_bytes, control, flows)
+    for capacity_bps, rtt_ms, queue_bytes in (
+        (10_000_000, 50, 62_500),
+        (10_000_000, 50, 125_000),
+        (2_000_000, 100, 100_000),
+    )
+    for flows in (1, 2)
+    for control in ("newreno", "cubic", "bbr")
+)
+"""One and two bandwidth-delay products, and a deep queue of four."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one side: part of the capacity used, mean bytes waiting, and the first flow's part of all bytes."""
+
+    rate: float
+    queue_bytes: float
+    share: float
+
+    @property
+    def larger_share(self) -> float:
+        """Of two flows, or 1 of one; which one is ahead is chance."""
+        return max(self.share, 1 - self.share)
+
+    def differences_percent(self, kernel: Figures) -> dict[str, float]:
+        """From the kernel's: rate and queue in per cent of them, share in percentage points."""
+        return {
+            "rate": 100 * (self.rate / kernel.rate - 1),
+            "queue": 100 * (self.queue_bytes / kernel.queue_bytes - 1),
+            "share": 100 * (self.larger_share - kernel.larger_share),
+        }
+
+
+def simulated(condition: Condition, duration_s: int) -> Figures:
+    """The simulator's TCP."""
+    scenario = condition.scenario(duration_s)
+    with TemporaryDirectory(prefix="rtclab-tcp-") as out:
+        table = SimBackend().run(scenario, seed=1, repeat=0, out=Path(out)).table("packets")
+        packets = table.filter(pl.col("flow").str.contains(r"^upload(\.\d+)?$"))
+    received = (
+        packets.drop_nulls("delivered_ns").group_by("flow").agg(pl.col("size_bytes").sum()).sort("flow")
+    )
+    columns = (packets["sent_ns"], packets["delivered_ns"].fill_null(-1), packets["size_bytes"])
+    return _figures(condition, columns, received["size_bytes"].to_list(), duration_s)
+
+
+def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, float]:
+    """The kernel's TCP through the emulator, and the emulator's lateness (99th percentile) in ms."""
+    from rtclab.backend.live.tcp import kernel_tcp
+
+    network: Any = condition.scenario(duration_s).native(seed=1)["network"]
+    paths = {path["name"]: path for path in network["paths"]}
+    seen = kernel_tcp(
+        paths["alice.up"], paths["alice.down"], condition.congestion_control, condition.flows, duration_s
+    )
+    columns = (seen["sent_ns"], seen["delivered_ns"], seen["size_bytes"])
+    figures = _figures(condition, columns, seen["flow_bytes"], duration_s)
+    return figures, seen["lateness"]["p99_ns"] / 1e6
+
+
+def _figures(
+    condition: Condition, packets: tuple[ArrayLike, ...], flow_bytes: list[int], duration_s: int
+) -> Figures:
+    """From the warm-up to the end; the mean that waits is bytes times their waiting times (Little's law)."""
+    sent_ns, delivered_ns, size_bytes = (np.asarray(column, dtype=np.float64) for column in packets)
+    begin_ns, end_ns = sent_ns.min() + np.array([WARM_UP_S, duration_s - END_S]) * 1e9
+    arrived = (delivered_ns > begin_ns) & (delivered_ns <= end_ns)
+    window_s = (end_ns - begin_ns) / 1e9
+    served_ns = delivered_ns - condition.rtt_ms / 2 * 1e6 - size_bytes * 8e9 / condition.capacity_bps
+    waited_ns = np.clip(served_ns, begin_ns, end_ns) - np.clip(sent_ns, begin_ns, end_ns)
+    waited_ns = np.where(delivered_ns >= 0, np.maximum(waited_ns, 0), 0)
+    return Figures(
+        rate=float(size_bytes[arrived].sum() * 8 / window_s / condition.capacity_bps),
+        queue_bytes=float((waited_ns * size_bytes).sum() / (end_ns - begin_ns)),
+        share=flow_bytes[0] / sum(flow_bytes),
+    )
+
+
+def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], None]) -> Path:
+    """Measures every condition on both sides and writes the page; returns its path."""
+    lines = list(_page(duration_s, say))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("\n".join(lines) + "\n\n" + notes_of(out))
+    return out
+
+
+def _page(duration_s: int, say: Callable[[str], None]) -> Iterator[str]:
+    wanted = ", ".join(f"{name} within {bound:g} %" for name, bound in BOUNDS_PERCENT.items())
+    yield "# TCP: simulated against the kernel's"
+    yield ""
+    yield "Made by `rtclab validate --tcp`: iperf3 through the emulator and the simulator's TCP over the"
+    yield f"same bottleneck, {duration_s} s without the first {WARM_UP_S:g} s. Rate is of the capacity, queue"
+    yield "the mean of the bytes that wait, share the larger flow's; late is the 99th percentile of the"
+    yield "emulator's lateness, which the kernel sees as round-trip time."
+    yield ""
+    yield f"Wanted: {wanted}."
+    yield ""
+    sides = [f"{name} {side}" for name in BOUNDS_PERCENT for side in ("kernel", "simulated")]
+    yield f"| capacity, RTT, queue | TCP | flows | {' | '.join(sides)} | late | within |"
+    yield f"|---|---|{'---:|' * (len(sides) + 2)}---|"
+    say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        measured = pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS)
+        for condition, (kernel, late_ms) in zip(CONDITIONS, measured, strict=True):
+            yield _line(condition, kernel, simulated(condition, duration_s), late_ms)
+
+
+def _line(condition: Condition, kernel: Figures, ours: Figures, late_ms: float) -> str:
+    over = [
+        f"{name} {percent:+.0f} %"
+        for name, percent in ours.differences_percent(kernel).items()
+        if abs(percent) > BOUNDS_PERCENT[name]
+    ]
+    shares = [f"{side.larger_share:.2f}" if condition.flows > 1 else "" for side in (kernel, ours)]
+    cells = [
+        f"{condition.capacity_bps / 1e6:g} Mbit/s, {condition.rtt_ms} ms, {condition.queue_bytes / 1e3:g} kB",
+        condition.congestion_control,
+        str(condition.flows),
+        f"{100 * kernel.rate:.1f} %",
+        f"{100 * ours.rate:.1f} %",
+        f"{kernel.queue_bytes / 1000:.1f} kB",
+        f"{ours.queue_bytes / 1000:.1f} kB",
+        *shares,
+        f"{late_ms:.1f} ms",
+        f"**{', '.join(over)}**" if over else "yes",
+    ]
+    return f"| {' | '.join(cells)} |"
