@@ -132,7 +132,9 @@ def test_a_change_is_of_sessions_with_over_use_and_told_by_40_but_not_by_3(resul
     # with 3 sessions each (4 degrees of freedom, t = 2.776): 2.776 · 10.13 · √(2/3) = 22.95.
     assert found.ci95 == pytest.approx(4.51, abs=0.01)
     assert found.papers_ci95 == pytest.approx(22.95, abs=0.02)
-    assert str(found) == "narrow: +10.0 ± 4.5 % (not distinguishable in 3 sessions)"
+    assert str(found) == "narrow: +10.0 ± 4.5 %"
+    finding = changes_within([NARROW], "rate_kbps", 0, 20)(results)
+    assert finding.figures == "narrow: +10.0 ± 4.5 %; not distinguishable in 3 sessions"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_a_claim_keeps_when_the_intervals_overlap(
 def test_no_change_at_all_keeps_no_claim(results: Results) -> None:
     finding = changes_within([NARROW], "rtt_ms", -100, 100)(results)
     assert not finding.keeps
-    assert finding.figures == "narrow: +0.0 ± 0.0 % (not distinguishable in 3 sessions)"
+    assert finding.figures == "narrow: +0.0 ± 0.0 %; not distinguishable in 3 sessions"
 
 
 def test_a_printed_change_is_kept_within_a_fifth_of_it(results: Results) -> None:

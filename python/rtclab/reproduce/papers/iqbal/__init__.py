@@ -31,11 +31,12 @@ TOLERATED = f"the change is {SIGNIFICANT} 80 to 120 % of the printed one"
 
 NO_OVER_USE = (
     "Nothing fills a queue here, so there is no over-use, and without over-use both are the same code: "
-    "every session is equal to the byte. What the paper saw is its Internet connection at different hours"
-    " of the day"
+    "every session is equal to the byte. The over-use that the paper saw must come from the Internet, whose "
+    "variation with the time of day it mentions"
 )
+STILL_NONE = "No over-use, as for figure 2"
 LOSS_ALONE = (
-    "Random loss is the sender's business, which the decrease factor of the receiver does not touch: no "
+    "Random loss is the sender’s business, which the decrease factor of the receiver does not touch: no "
     "session has over-use, and each is equal to the byte with both factors"
 )
 NEVER_BELOW = (
@@ -45,7 +46,7 @@ NEVER_BELOW = (
 FULL = "The queue is never empty: what arrives is the capacity, with any factor"
 OVERFLOWS = (
     "The start at 300 kbit/s fills the queue of 100 packets before the first estimate; from then on the "
-    "encoder's least rate, headers and what is sent again exceed 50 kbit/s with either factor"
+    "encoder’s least rate, headers and what is sent again exceed 50 kbit/s with either factor"
 )
 SMALL = (
     "Losses are those of the link; over-use is rare, and a factor a few per cent larger is not 19 % of rate"
@@ -108,10 +109,10 @@ PAPER = Paper(
             NO_OVER_USE,
         ),
         Trend(
-            "16 % less RTT there", "figure 3", TOLERATED, changes_by([UNCONSTRAINED], RTT, -16), NO_OVER_USE
+            "16 % less RTT there", "figure 3", TOLERATED, changes_by([UNCONSTRAINED], RTT, -16), STILL_NONE
         ),
         Trend(
-            "About equal loss there", "figure 4", "within 10 %", stays([UNCONSTRAINED], LOSS, 10), NO_OVER_USE
+            "About equal loss there", "figure 4", "within 10 %", stays([UNCONSTRAINED], LOSS, 10), STILL_NONE
         ),
         Trend(
             "Much more with random loss",
@@ -125,35 +126,35 @@ PAPER = Paper(
             "figure 9",
             SMALLER,
             changes_within(LOSSES, LOSS, -100, 0),
-            LOSS_ALONE,
+            STILL_NONE,
         ),
         Trend(
             "Less RTT with random loss",
             "figure 10",
             SMALLER,
             changes_within(LOSSES, RTT, -100, 0),
-            LOSS_ALONE,
+            STILL_NONE,
         ),
         Trend(
             "4 to 23 % more with two-way delay",
             "figure 11",
             f"the change is {SIGNIFICANT} 4 to 23 %",
             changes_within(DELAYS, RATE, 4, 23),
-            NO_OVER_USE,
+            STILL_NONE,
         ),
         Trend(
             "13 to 29 % less loss with two-way delay",
             "figure 12",
             f"the change is {SIGNIFICANT} −29 to −13 %",
             changes_within(DELAYS, LOSS, -29, -13),
-            NO_OVER_USE,
+            STILL_NONE,
         ),
         Trend(
             "75 % less RTT at 50 ms",
             "figure 13",
             TOLERATED,
             changes_by([DELAY_50], RTT, -75),
-            f"{NO_OVER_USE}: no RTT is below the 50 ms of the link, so the fixed factor's mean would have "
+            f"{STILL_NONE}. No RTT is below the 50 ms of the link, so the fixed factor’s mean would have "
             "been 200 ms or more, on a link that nothing limits",
         ),
         Trend(
@@ -161,9 +162,9 @@ PAPER = Paper(
             "figure 13",
             TOLERATED,
             changes_by([DELAY_250, DELAY_500], RTT, -26),
-            NO_OVER_USE,
+            STILL_NONE,
         ),
-        Trend("1 % less at 1000 ms", "figure 13", TOLERATED, changes_by([DELAY_1000], RTT, -1), NO_OVER_USE),
+        Trend("1 % less at 1000 ms", "figure 13", TOLERATED, changes_by([DELAY_1000], RTT, -1), STILL_NONE),
         Trend(
             "19 % more with bandwidth, loss and delay limited together",
             "figure 14",
@@ -186,14 +187,18 @@ PAPER = Paper(
             SMALL,
         ),
         Trend(
-            "2 % more RTT at 500 kbit/s, 5 %, 50 ms", "figure 16", TOLERATED, changes_by([MIXED_500], RTT, 2)
+            "2 % more RTT at 500 kbit/s, 5 %, 50 ms",
+            "figure 16",
+            TOLERATED,
+            changes_by([MIXED_500], RTT, 2),
+            "The direction is ours too, but so small a change is within its own interval",
         ),
         Trend(
             "30 % less RTT at 1 Mbit/s, 10 %, 250 ms",
             "figure 16",
             TOLERATED,
             changes_by([MIXED_1000], RTT, -30),
-            "250 ms of it are the link's, and loss keeps the rate so low that hardly anything waits",
+            "250 ms of it are the link’s, and loss keeps the rate so low that hardly anything waits",
         ),
     ],
     remarks=[

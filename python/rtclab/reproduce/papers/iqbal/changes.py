@@ -37,6 +37,11 @@ class Change:
         return not isnan(self.percent) and not isnan(self.ci95)
 
     @property
+    def hidden(self) -> bool:
+        """Whether as many sessions as the paper ran could not have told it from no change."""
+        return self.known and abs(self.percent) <= self.papers_ci95
+
+    @property
     def significant(self) -> bool:
         """Whether the interval excludes no change at all."""
         return self.known and abs(self.percent) > self.ci95
@@ -46,11 +51,7 @@ class Change:
             return f"{self.condition.words}: over-use in {max(self.sessions)} sessions"
         if not self.known:
             return f"{self.condition.words}: 0 with both"
-        seen = "seen" if abs(self.percent) > self.papers_ci95 else "not distinguishable"
-        return (
-            f"{self.condition.words}: {signed(self.percent)} ± {self.ci95:.1f} % "
-            f"({seen} in {self.condition.sessions} sessions)"
-        )
+        return f"{self.condition.words}: {signed(self.percent)} ± {self.ci95:.1f} %"
 
 
 def change(results: Results, condition: Condition, metric: str) -> Change:
@@ -110,9 +111,13 @@ def _every(conditions: Sequence[Condition], metric: str, keeps: Callable[[Change
 def _listed(found: Sequence[Change]) -> str:
     if not any(sessions for one in found for sessions in one.sessions):
         return NO_SESSION
-    return "; ".join(map(str, found))
+    sessions = max(one.condition.sessions for one in found)
+    hidden = [one.condition.words for one in found if one.hidden]
+    which = "" if len(hidden) == len(found) else f" ({', '.join(hidden)})"
+    seen = f"; not distinguishable in {sessions} sessions{which}" if hidden else ""
+    return "; ".join(map(str, found)) + seen
 
 
 def signed(value: float) -> str:
     """With its sign and one decimal."""
-    return f"{value:+.1f}".replace("-", "−")
+    return f"{round(value, 1) + 0:+.1f}".replace("-", "−")
