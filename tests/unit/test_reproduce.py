@@ -181,7 +181,7 @@ def test_a_page_has_printed_and_own_numbers_verdicts_corrections_and_reasons(
     text = page.read_text()
     for expected in (
         "1050 ± 20",
-        "printed 50<",
+        "published 500, printed 50<",
         "✗",
         "digits transposed",
         "one processor for everything",

@@ -11,7 +11,9 @@ from math import isnan, nan
 
 import numpy as np
 
-from rtclab.metrics import METRICS, delay
+from rtclab.metrics import METRICS, delay, wire
+from rtclab.metrics.rate import KBIT_PER_BYTE
+from rtclab.metrics.series import Samples, counter, mean_slope, slopes
 from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Trace
 
@@ -24,6 +26,10 @@ More = Callable[[Trace], Mapping[str, Mapping[str, float]]]
 
 WHOLE_RUN = ""
 """In the place of a flow for what describes the whole repeat."""
+_HEADERS_BYTES = 20 + 8 + 10
+"""Around what receivers count of a packet: IPv4, UDP, SRTP's tag (RFC 3711, 80 bits)."""
+_CHANNEL_DATA_BYTES = 4
+"""RFC 8656, section 12.4."""
 MEDIA = "media"
 """Under this name: 1 for every flow of media; the other flows have none."""
 
@@ -48,6 +54,7 @@ def measure(trace: Trace, more: More | None = None) -> Values:
     values: Values = {
         name: {flow: _value(trace, flow, metric) for flow in flows} for name, metric in STANDARD.items()
     }
+    values["media_rate_kbps"] = {flow: _media_rate(trace, flow) for flow in flows}
     values["media_rtt_ms"] = {flow: _both_ways(trace, flow) for flow in flows}
     values[MEDIA] = dict.fromkeys(_media_flows(trace), (1.0, None))
     for name, of_flows in (more(trace) if more else {}).items():
@@ -68,10 +75,31 @@ def _both_ways(trace: Trace, flow: str) -> Value:
     return _null(mean), _null(mean_within_sd([together]))
 
 
+def _media_rate(trace: Trace, flow: str) -> Value:
+    """Rate in IP bytes of what carries RTP, repair with it, as a capture tool that looks for RTP counts."""
+    counted = wire.stats_bytes(trace, "inbound_rtp", flow)
+    packets = counter(trace, "inbound_rtp", flow, "packetsReceived")
+    around = _HEADERS_BYTES + (_CHANNEL_DATA_BYTES if _relayed(trace, flow) else 0)
+    on_wire = Samples(counted.at_s, (counted.values + packets.values * around) * KBIT_PER_BYTE)
+    return _null(mean_slope(on_wire)), _null(mean_within_sd([slopes(on_wire).values]))
+
+
+def _relayed(trace: Trace, flow: str) -> bool:
+    call = trace.manifest["flows"][flow]["call"]
+    return call is not None and trace.manifest["scenario"]["calls"][call].get("relay") is not None
+
+
 def _media_flows(trace: Trace) -> list[str]:
-    """Flows with a stream, sent or expected; the others are feedback and cross traffic."""
+    """Flows of media from participant to participant, sent or expected; the others are the legs to and from
+    a server, feedback alone, and cross traffic.
+    """
     seen = {flow for table in ("outbound_rtp", "inbound_rtp") for flow in trace.table(table)["flow"].unique()}
-    return [flow for flow in trace.manifest["flows"] if flow in seen]
+    people = trace.manifest["scenario"]["participants"]
+    return [
+        name
+        for name, flow in trace.manifest["flows"].items()
+        if name in seen and flow["sender"] in people and flow["receiver"] in people
+    ]
 
 
 def _value(trace: Trace, flow: str, name: str) -> Value:

@@ -9,9 +9,9 @@ from rtclab.backend import environment
 from rtclab.report.figure import embed
 from rtclab.report.page import page_template
 from rtclab.report.words import machine, number
-from rtclab.reproduce.comparison import OVERALL, Compared, Comparison
+from rtclab.reproduce.comparison import OVERALL, Compared, Comparison, Count
 from rtclab.reproduce.layout import grid
-from rtclab.reproduce.paper import Table
+from rtclab.reproduce.paper import Cell, Table
 from rtclab.reproduce.verdict import Verdict
 from rtclab.trace.files import write_bytes, write_json
 
@@ -46,11 +46,19 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
     write_bytes(file, text.encode())
 
 
-def printed(one: Compared) -> str:
-    """What the paper has, with what it is compared with where that is something else."""
-    if one.cell.printed:
-        return one.cell.printed
-    return _with_sd(one.cell.mean, one.cell.sd)
+def published(one: Compared) -> str:
+    """What is compared with, and what the paper has where that is something else."""
+    value = _with_sd(one.cell.mean, one.cell.sd)
+    what = "one-way, " if one.cell.metric == "owd_ms" and "One-way" not in one.cell.column else ""
+    if not one.cell.printed:
+        return f"published {value}"
+    if one.cell.printed == _plain(one.cell):
+        return f"published {what}{value}"
+    return f"published {what}{value}, printed {one.cell.printed}"
+
+
+def _plain(cell: Cell) -> str:
+    return f"{cell.mean:g}" + ("" if cell.sd is None else f" ± {cell.sd:g}")
 
 
 def ours(one: Compared) -> str:
@@ -77,9 +85,10 @@ def _html(one: Comparison) -> str:
             comparison=one,
             paper=paper,
             facts=_facts(one),
+            headline=_headline(one),
             grid=grid,
             marks=MARKS,
-            printed=printed,
+            published=published,
             ours=ours,
             Verdict=Verdict,
             notes=_notes,
@@ -90,6 +99,14 @@ def _html(one: Comparison) -> str:
             ],
         )
     )
+
+
+def _headline(one: Comparison) -> dict[str, Count | None]:
+    """Counts of the rows over all machines, by kind; empty where a paper has no others."""
+    if all(cell.machine == OVERALL for cell in one.paper.cells):
+        return {}
+    overall = {count.kind: count for count in one.counts(OVERALL)}
+    return {count.kind: overall.get(count.kind) for count in one.counts()}
 
 
 def _notes(comparison: Comparison, table: Table) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -160,6 +161,20 @@ def published(paper: str, titles: Mapping[str, str], transposed: Sequence[str] =
         Table(number, title, [cell for cell in cells if cell.table == number], number in transposed)
         for number, title in titles.items()
     ]
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a report says beside the numbers; see ``Paper.reasons`` and ``Paper.remarks``."""
+
+    reasons: dict[str, str]
+    remarks: list[str]
+
+
+def words(paper: str) -> Words:
+    """The words of a paper from ``published/<paper>.toml``."""
+    data = tomllib.loads((PUBLISHED / f"{paper}.toml").read_text(encoding="utf-8"))
+    return Words(data.get("reasons", {}), data.get("remarks", []))
 
 
 def _cell(row: dict[str, str], place: str) -> Cell:

@@ -12,7 +12,7 @@ from rtclab.reproduce.results import Results
 Check = Callable[[Results], Finding]
 
 
-def falls(scenarios: Sequence[str], metric: str = "rate_kbps", flows: str = EVERY_FLOW) -> Check:
+def falls(scenarios: Sequence[str], metric: str = "media_rate_kbps", flows: str = EVERY_FLOW) -> Check:
     """Each mean is below the one before."""
 
     def check(results: Results) -> Finding:
@@ -22,7 +22,7 @@ def falls(scenarios: Sequence[str], metric: str = "rate_kbps", flows: str = EVER
     return check
 
 
-def rises(scenarios: Sequence[str], metric: str = "rate_kbps", flows: str = EVERY_FLOW) -> Check:
+def rises(scenarios: Sequence[str], metric: str = "media_rate_kbps", flows: str = EVERY_FLOW) -> Check:
     """Each mean is above the one before."""
     falling = falls(scenarios[::-1], metric, flows)
 
@@ -43,13 +43,34 @@ def between(low: float, high: float, value: Callable[[Results], float], unit: st
 
 
 def all_between(
-    scenarios: Sequence[str], low: float, high: float, metric: str = "rate_kbps", flows: str = EVERY_FLOW
+    scenarios: Sequence[str],
+    low: float,
+    high: float,
+    metric: str = "media_rate_kbps",
+    flows: str = EVERY_FLOW,
 ) -> Check:
     """The means of all scenarios lie between two bounds, which count as inside."""
 
     def check(results: Results) -> Finding:
         means = [results.mean(name, metric, flows) for name in scenarios]
         return Finding(all(low <= mean <= high for mean in means), listed(means))
+
+    return check
+
+
+def shares_between(
+    low: float,
+    high: float,
+    scenarios: Sequence[str],
+    whole: str,
+    metric: str = "media_rate_kbps",
+    flows: str = EVERY_FLOW,
+) -> Check:
+    """The mean of each scenario, as a share of that of ``whole`` in per cent, lies between two bounds."""
+
+    def check(results: Results) -> Finding:
+        shares = [percent(name, whole, metric, flows)(results) for name in scenarios]
+        return Finding(all(low <= share <= high for share in shares), f"{listed(shares)} %")
 
     return check
 
@@ -65,7 +86,7 @@ def both(*checks: Check) -> Check:
 
 
 def percent(
-    of: str, whole: str, metric: str = "rate_kbps", flows: str = EVERY_FLOW
+    of: str, whole: str, metric: str = "media_rate_kbps", flows: str = EVERY_FLOW
 ) -> Callable[[Results], float]:
     """Mean of a metric in one scenario as a share of that in another, in per cent."""
     return lambda results: 100 * results.mean(of, metric, flows) / results.mean(whole, metric, flows)

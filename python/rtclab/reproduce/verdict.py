@@ -14,6 +14,7 @@ RELATIVE_LOSS, LOSS_POINTS = 0.30, 1.0
 
 KINDS = {
     "rate_kbps": "rate",
+    "media_rate_kbps": "rate",
     "rtt_ms": "delay",
     "media_rtt_ms": "delay",
     "owd_ms": "delay",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rtclab.reproduce.paper import Paper, Trend, published
+from rtclab.reproduce.figures import Line, distributions, over_time, per_repeat
+from rtclab.reproduce.paper import Paper, Trend, published, words
 from rtclab.reproduce.papers import singh2013
 from rtclab.reproduce.trends import all_between, between
 
@@ -25,16 +26,64 @@ TITLES = {
     "14": "Three over a switching MCU",
 }
 
-MCU = {"14/A": "alice->core", "14/B": "bob->core", "14/C": "carol->core", "14/overall": "*->core"}
+UNCONSTRAINED = "singh2013/unconstrained"
+FIGURES = [
+    per_repeat(
+        "27",
+        "Rate of each iteration, nothing limited",
+        "Mean of each call with the deviation of its one-second samples.",
+        [Line(UNCONSTRAINED, flow) for flow in singh2013.BOTH],
+    ),
+    distributions(
+        "29",
+        "One-way delay, nothing limited",
+        "All packets of three calls.",
+        [("", [Line(UNCONSTRAINED, flow) for flow in singh2013.BOTH])],
+        3,
+    ),
+    distributions(
+        "34",
+        "One-way delay beside TCP, 10/10 Mbit/s",
+        "All packets of three calls.",
+        [("", [Line(singh2013.TCP_SYMMETRIC, flow) for flow in singh2013.BOTH])],
+        3,
+    ),
+    over_time(
+        "35",
+        "Receiving rate beside TCP, 10/1 Mbit/s",
+        "One call.",
+        [("", [Line(singh2013.TCP[0], flow) for flow in singh2013.BOTH])],
+        singh2013.RATE,
+    ),
+    over_time(
+        "40",
+        "Three calls, one every 30 s",
+        "Receiving rate of one direction of each call.",
+        [
+            (
+                "",
+                [
+                    Line("abello2013/calls-3-shifted", flow, f"call {i}")
+                    for i, flow in enumerate(singh2013.CALLS, 1)
+                ],
+            )
+        ],
+        singh2013.RATE,
+    ),
+]
+
+WORDS = words("abello2013")
 
 PAPER = Paper(
     name="abello2013",
     title="Performance analysis of topologies for Web-based real-time communication",
     source="A. Abello Lozano, M.Sc. thesis, Aalto University 2013",
     tables=published("abello2013", TITLES, transposed=tuple(TITLES)),
-    machines={"A": "alice->*", "B": "bob->*", "C": "carol->*"} | MCU,
+    machines={"A": "alice->*", "B": "bob->*", "C": "carol->*"},
     varies=singh2013.VARIES,
-    reasons={"setup": "browser, signalling server and TURN allocation; the simulator's set-up is another's"},
+    reasons=singh2013.WORDS.reasons | WORDS.reasons,
+    figures=FIGURES,
+    remarks=WORDS.remarks,
     trends=[
         Trend(
             "With 10 % loss on each leg any latency leaves barely 60 kbit/s",
@@ -46,7 +95,7 @@ PAPER = Paper(
             "Without latency the same loss leaves over 1 Mbit/s",
             "6.3.3, table 3",
             "rate between 900 and 1400 kbit/s",
-            between(900, 1400, lambda results: results.mean(LOSS_ALONE, "rate_kbps"), "kbit/s"),
+            between(900, 1400, lambda results: results.mean(LOSS_ALONE, "media_rate_kbps"), "kbit/s"),
         ),
         Trend(
             "About 0.4 of 500 kbit/s is used, whatever the queue",
