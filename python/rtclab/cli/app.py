@@ -317,9 +317,10 @@ def schema() -> None:
 
 @app.command(epilog="Example: rtclab validate --out docs/sim-vs-live.md")
 def validate(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
-        "docs/sim-vs-live.md"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead of docs/sim-vs-live.md, or docs/tcp-vs-kernel.md."),
+    ] = None,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Where runs are kept.")] = RUNS,
     repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each scenario's own.")] = None,
     keep_live: Annotated[
@@ -333,11 +334,13 @@ def validate(
     if tcp:
         from rtclab.validate.tcp import DURATION_S, write_tcp_validation
 
-        print(write_tcp_validation(out, duration_s=DURATION_S, say=typer.echo))
+        page = out or Path("docs/tcp-vs-kernel.md")
+        print(write_tcp_validation(page, duration_s=DURATION_S, say=typer.echo))
         return
     from rtclab.validate import write_validation
 
-    print(write_validation(out, runs=runs, repeats=repeats, keep_live=keep_live, say=typer.echo))
+    page = out or Path("docs/sim-vs-live.md")
+    print(write_validation(page, runs=runs, repeats=repeats, keep_live=keep_live, say=typer.echo))
 
 
 def look_around() -> Sequence[Check]:
