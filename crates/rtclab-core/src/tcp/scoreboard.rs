@@ -206,7 +206,7 @@ impl Scoreboard {
         // The two lists are each in order of time.
         let mut seq = self.undecided_from.max(self.una);
         while let Some(sent) = self.sent.get((seq - self.una) as usize).copied() {
-            if !(sent.sacked || sent.lost || sent.ever_retransmitted) {
+            if !(sent.sacked || sent.lost || sent.retransmitted) {
                 if sent.at > newest || (sent.at == newest && seq >= self.highest_delivered) {
                     break;
                 }
@@ -220,26 +220,28 @@ impl Scoreboard {
             seq += 1;
         }
         self.undecided_from = seq;
+        while let Some((at, seq)) = self.oldest_retransmission().filter(|(at, _)| *at < newest) {
+            if at.saturating_add(age) > now {
+                waiting = true;
+                break;
+            }
+            self.retransmissions.pop_front();
+            self.mark_lost(seq);
+            found += 1;
+        }
+        (found, waiting.then(|| newest.saturating_add(age)))
+    }
+
+    /// The oldest retransmission that is still in flight: when, and of which segment.
+    pub(super) fn oldest_retransmission(&mut self) -> Option<(Time, u32)> {
         while let Some(&(at, seq)) = self.retransmissions.front() {
-            let current = seq >= self.una
-                && self
-                    .sent
-                    .get((seq - self.una) as usize)
-                    .is_some_and(|sent| sent.retransmitted && sent.at == at);
-            if current {
-                if at >= newest {
-                    break;
-                }
-                if at.saturating_add(age) > now {
-                    waiting = true;
-                    break;
-                }
-                self.mark_lost(seq);
-                found += 1;
+            let sent = seq.checked_sub(self.una).and_then(|index| self.sent.get(index as usize));
+            if sent.is_some_and(|sent| sent.retransmitted && sent.at == at) {
+                return Some((at, seq));
             }
             self.retransmissions.pop_front();
         }
-        (found, waiting.then(|| newest.saturating_add(age)))
+        None
     }
 
     /// The timer expired: the first segment is lost, and all that were sent a round trip ago.

@@ -431,12 +431,18 @@ impl Sender {
         if self.phase >= Phase::Recovery {
             return;
         }
-        self.undo = Some(Undo { window: self.window, retransmitted: None });
+        self.undo = Some(self.undo());
         self.recover = self.board.next();
         self.reduction = Reduction { from: self.window.segments, delivered: 0, out: 0 };
         self.window.credit = 0;
         self.window.ssthresh = self.congestion_control.on_loss(&self.window);
         self.phase = Phase::Recovery;
+    }
+
+    /// Retransmissions of an earlier loss may still be in flight: what they bring is no proof.
+    fn undo(&mut self) -> Undo {
+        let retransmitted = self.board.oldest_retransmission().map(|(at, _)| at);
+        Undo { window: self.window, retransmitted }
     }
 
     fn end_recovery(&mut self) {
@@ -503,7 +509,7 @@ impl Sender {
         self.timeouts += 1;
         // RFC 5681, 4: the threshold comes down once per loss, not once per expiry.
         if self.phase < Phase::Recovery || self.board.una() > self.recover {
-            self.undo = Some(Undo { window: self.window, retransmitted: None });
+            self.undo = Some(self.undo());
             self.window.credit = 0;
             self.window.ssthresh = self.congestion_control.on_loss(&self.window);
         }
