@@ -59,5 +59,28 @@ fn simulator(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, path, simulator);
+/// Two CUBIC flows through 20 Mbit/s beside a call without media, segments with data per second.
+fn tcp(c: &mut Criterion) {
+    const SECONDS: u64 = 60;
+    let link = support::LINK.replace("1000000", "20000000");
+    let mut config = support::call(&link, SECONDS, 1);
+    config.record = Detail::Seconds;
+    config.connections.clear();
+    let end = SECONDS * 1_000_000_000;
+    let traffic = format!(
+        r#"[{{"flows": ["a", "b"], "sender": "alice", "receiver": "bob", "connections": 2,
+            "congestion_control": "cubic", "start_ns": 0, "stop_ns": {end}, "objects": null}}]"#
+    );
+    config.traffic = serde_json::from_str(&traffic).expect("a valid configuration");
+    let mut group = c.benchmark_group("tcp");
+    // 20 Mbit/s are 1667 segments/s.
+    group.throughput(Throughput::Elements(1_667 * SECONDS));
+    group.sample_size(20);
+    group.bench_function("two CUBIC flows: segments/s", |b| {
+        b.iter(|| simulate(black_box(&config)).map(|r| r.tables.len()));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, path, simulator, tcp);
 criterion_main!(benches);

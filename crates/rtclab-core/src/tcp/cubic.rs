@@ -169,3 +169,48 @@ impl HyStart {
         self.found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::congestion_control::Phase;
+    use super::*;
+
+    fn acked(now: Time, acked: u32) -> Ack {
+        Ack {
+            now,
+            acked,
+            delivered: acked,
+            total_delivered: 0,
+            lost: 0,
+            rtt: None,
+            smoothed_rtt: None,
+            rate: None,
+            prior_in_flight: 0,
+            in_flight: 0,
+            una: 0,
+            next: 0,
+            window_limited: true,
+            phase: Phase::Open,
+        }
+    }
+
+    #[test]
+    fn after_a_loss_the_window_is_seven_tenths_and_back_at_its_maximum_after_k() {
+        // K = cbrt(100 * 0.3 / 0.4) = 4.217 s; Reno would be at 70 + 0.529 * 42 = 92 by then.
+        let mut cubic = Cubic::default();
+        let mut window = Window { segments: 100, ssthresh: 100, credit: 0 };
+        window.ssthresh = cubic.on_loss(&window);
+        window.segments = window.ssthresh;
+        assert_eq!(window.segments, 70);
+        let mut now = Time::from_secs(10);
+        while window.segments < 100 {
+            let each = Time(100_000_000 / u64::from(window.segments));
+            cubic.on_ack(&acked(now, 1), &mut window);
+            now += each;
+        }
+        // The curve is flat there: within a segment of its maximum for cbrt(1 / 0.4) = 1.36 s on
+        // either side.
+        let after_s = now.as_secs_f64() - 10.0;
+        assert!((2.85..=5.58).contains(&after_s), "{after_s} s");
+    }
+}

@@ -74,6 +74,8 @@ pub struct Sender {
     probed: Option<(u32, bool)>,
     next_paced: Time,
     paced_left: u32,
+    /// A segment waits for nothing but the pacer.
+    held: bool,
     window_limited: bool,
     /// First segment that it does not have.
     end: u32,
@@ -103,6 +105,7 @@ impl Sender {
             probed: None,
             next_paced: Time::ZERO,
             paced_left: 0,
+            held: false,
             window_limited: false,
             end: config.size.map_or(u32::MAX, segments),
             retransmissions: 0,
@@ -195,8 +198,7 @@ impl Sender {
     /// When to call [`Sender::handle_timeout`] and [`Sender::poll`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let timer = self.timer.map(|(at, _)| at);
-        let paced =
-            (self.has_something_to_send() && self.paced_left == 0).then_some(self.next_paced);
+        let paced = self.held.then_some(self.next_paced);
         match (timer, paced) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (timer, paced) => timer.or(paced),
@@ -211,6 +213,7 @@ impl Sender {
         if std::mem::take(&mut self.probe) {
             return self.send_probe(now);
         }
+        self.held = false;
         let room = self.board.in_flight() < self.window.segments;
         let lost = self.board.next_lost();
         let new = self.board.next() < self.end;
@@ -225,20 +228,14 @@ impl Sender {
             self.window_limited = true;
             return None;
         }
-        if !self.may_pace(now) {
+        self.held = !self.may_pace(now);
+        if self.held {
             return None;
         }
         Some(match lost {
             Some(seq) => self.retransmit(now, seq),
             None => self.send_new(now),
         })
-    }
-
-    fn has_something_to_send(&self) -> bool {
-        self.connected
-            && self.congestion_control.pacing_rate().is_some()
-            && self.board.in_flight() < self.window.segments
-            && (self.board.next() < self.end || self.board.lost() > 0)
     }
 
     fn open(&mut self, now: Time) -> Option<Segment> {
