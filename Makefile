@@ -9,10 +9,13 @@ LIVE_PACKAGES := chromium iperf3 tshark iputils-ping iproute2 util-linux
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run setup setup-live setup-dev test check bench fuzz cargo-fuzz docs clean
+.PHONY: run reproduce setup setup-live setup-dev test check bench fuzz cargo-fuzz docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, say where its report lies
 	$(BIN)/rtclab run first-call
+
+reproduce: $(VENV)/built          ## all published conditions, their reports, and docs/reproduction.md
+	$(BIN)/rtclab reproduce all --docs docs/reproduction.md
 
 setup: $(VENV)/built              ## .venv with the native module
 

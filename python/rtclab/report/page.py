@@ -136,7 +136,11 @@ def page_template(name: str) -> Any:
     """One of the templates of pages, by its file name without `.j2`."""
     loader = FileSystemLoader(TEMPLATES)
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=name.endswith(".html"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["number"] = words.number
     return environment.get_template(f"{name}.j2")

@@ -40,6 +40,11 @@ class Line:
     label: str = ""
     series: Series = rate.received_kbps
 
+    @property
+    def name(self) -> str:
+        """What the legend says; what has one name looks alike in all panels."""
+        return self.label or spoken(self.flow)
+
 
 PanelLines = tuple[str, Sequence[Line]]
 """Title and curves of one pair of axes."""
@@ -49,8 +54,9 @@ def over_time(number: str, title: str, caption: str, panels: Sequence[PanelLines
     """Curves over time, of the first repeat of each scenario."""
 
     def draw(results: Results) -> Plot:
+        names = list(dict.fromkeys(line.name for _, lines in panels for line in lines))
         drawn = [
-            Panel(heading, [_curve(results, i, line) for i, line in enumerate(lines)])
+            Panel(heading, [_curve(results, names.index(line.name), line) for line in lines])
             for heading, lines in panels
         ]
         return Plot(
@@ -112,16 +118,15 @@ def per_repeat(
 
 def _curve(results: Results, index: int, line: Line) -> Curve:
     (trace,) = results.traces(line.scenario)
-    label = line.label or spoken(line.flow)
     return Curve(
-        Look.numbered(index, label), band([line.series(trace, line.flow)], MOST_POINTS), filled=False
+        Look.numbered(index, line.name), band([line.series(trace, line.flow)], MOST_POINTS), filled=False
     )
 
 
 def _distribution(results: Results, index: int, line: Line, repeats: int) -> Distribution:
     delay_ms, share = delay.one_way_delay_cdf(results.traces(line.scenario, repeats), line.flow)
     points = points_per_line(6)
-    look = Look.numbered(index, line.label or spoken(line.flow))
+    look = Look.numbered(index, line.name)
     return Distribution(look, thinned(delay_ms, points), thinned(share, points))
 
 
@@ -129,7 +134,7 @@ def _points(results: Results, index: int, line: Line, metric: str) -> Points:
     values = results.per_repeat(line.scenario, metric, line.flow)
     means = [np.nan if mean is None else mean for mean, _ in values]
     summary = summarise(means)
-    look = Look.numbered(index, line.label or spoken(line.flow))
+    look = Look.numbered(index, line.name)
     return Points(look, means, [sd or 0.0 for _, sd in values], summary.mean, summary.ci95)
 
 

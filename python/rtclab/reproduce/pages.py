@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rtclab.backend import environment
@@ -41,7 +41,7 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
     """Writes the page of the documentation."""
     file.parent.mkdir(parents=True, exist_ok=True)
     text = page_template("reproduction.md").render(
-        comparisons=comparisons, grid=grid, marks=MARKS, cell=_markdown_cell, Verdict=Verdict, overall=OVERALL
+        comparisons=comparisons, grid=grid, cell=_markdown_cell, Verdict=Verdict, explained=_once()
     )
     write_bytes(file, text.encode())
 
@@ -68,6 +68,19 @@ def ours(one: Compared) -> str:
 
 def _with_sd(mean: float, sd: float | None) -> str:
     return number(mean) if sd is None or sd != sd else f"{number(mean)} ± {number(sd, mean)}"
+
+
+def _once() -> Callable[[str], str]:
+    """Gives a reason in full the first time, and after that its beginning."""
+    given: set[str] = set()
+
+    def explained(reason: str) -> str:
+        if reason in given:
+            return f"As above: {reason.partition('. ')[0].partition(':')[0]}"
+        given.add(reason)
+        return reason
+
+    return explained
 
 
 def _markdown_cell(one: Compared | None) -> str:

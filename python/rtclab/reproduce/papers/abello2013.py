@@ -18,7 +18,7 @@ TITLES = {
     "6": "1 Mbit/s and queue length",
     "7": "5 Mbit/s and queue length",
     "8": "Nothing limited",
-    "9": "Two TCP downloads at each end",
+    "9": "Two TCP flows at each end",
     "10": "Two calls",
     "11": "Three calls together",
     "12": "Three calls, one every 30 s",

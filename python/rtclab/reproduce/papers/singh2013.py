@@ -24,7 +24,7 @@ TITLES = {
     "I": "One-way latency added",
     "II": "Loss added",
     "III": "Capacity and queue length",
-    "IV": "Two TCP downloads at each end",
+    "IV": "Two TCP flows at each end",
     "V": "Several calls over one relay, nothing limited",
     "VI": "Full mesh of three",
     "VII": "Three over a forwarding MCU",
@@ -116,7 +116,7 @@ FIGURES = [
     ),
     over_time(
         "6a",
-        "Beside two TCP downloads at each end, 10/10 Mbit/s",
+        "Beside two TCP flows at each end, 10/10 Mbit/s",
         "Sending and receiving rate of one call.",
         [("", sent_and_received(TCP_SYMMETRIC))],
         RATE,
@@ -149,7 +149,7 @@ FIGURES = [
             (
                 f"peer {me}",
                 [
-                    Line("singh2013/mesh-3", f"{me}->{other}", series=rate.sent_kbps)
+                    Line("singh2013/mesh-3", f"{me}->{other}", f"to {other}", rate.sent_kbps)
                     for other in PEERS
                     if other != me
                 ],
@@ -234,7 +234,7 @@ PAPER = Paper(
         Trend(
             "It starves beside TCP, with 1 or 10 Mbit/s up and 10 Mbit/s down",
             "IV-C, table IV",
-            "two downloads at each end: each rate at most a third of that alone and at least 2.5 %, the "
+            "two flows at each end: each rate at most a third of that alone and at least 2.5 %, the "
             "encoder's minimum (4 and 25 % in the table)",
             shares_between(2.5, 100 / 3, [*TCP, TCP_SYMMETRIC], LATENCIES[0]),
         ),
@@ -243,7 +243,7 @@ PAPER = Paper(
             "IV-D, figure 7",
             "15 s apart, its rate from 30 to 90 s is 0 to 80 % of the mean of the other two",
             between(0, 80, lambda r: r.mean("singh2013/calls-3-shifted", "first_call_share", WHOLE_RUN), "%"),
-            reason=WORDS.reasons["calls"],
+            reason="Not explained, as the rates of table V are not.",
         ),
     ],
 )
