@@ -38,8 +38,9 @@ STANDARD = {
     "rtt_ms": "rtt",
     "owd_ms": "one_way_delay",
     "packet_loss_pct": "packet_loss",
-    # The papers' monitor saw sequence numbers on the wire, not what FEC recovered.
-    "residual_loss_pct": "unseen_loss",
+    "residual_loss_pct": "residual_loss",
+    # What a capture at the receiver sees: sequence numbers, not what FEC recovered.
+    "unseen_loss_pct": "unseen_loss",
     "framerate_fps": "frame_rate",
     "width_px": "frame_width",
     "height_px": "frame_height",

@@ -20,6 +20,7 @@ KINDS = {
     "owd_ms": "delay",
     "packet_loss_pct": "loss",
     "residual_loss_pct": "loss",
+    "unseen_loss_pct": "loss",
 }
 OTHER = "other"
 

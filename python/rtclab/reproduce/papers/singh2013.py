@@ -211,13 +211,14 @@ PAPER = Paper(
             "Loss is repaired while the round trip is short",
             "IV-B, table II",
             "at 20 %, where 36 % of the packets are lost, 0 to 5 % remain lost (2.4 % in the table)",
-            between(0, 5, lambda r: r.mean(LOSSES[-1], "residual_loss_pct"), "%"),
+            between(0, 5, lambda r: r.mean(LOSSES[-1], "unseen_loss_pct"), "%"),
         ),
         Trend(
             "With 100 ms of latency retransmissions come too late",
             "IV-B, figure 4",
             "5 % and 100 ms: residual loss of 5 to 9 % (7 % in the text)",
-            between(5, 9, lambda r: r.mean(LOSS_AND_DELAY, "residual_loss_pct"), "%"),
+            between(5, 9, lambda r: r.mean(LOSS_AND_DELAY, "unseen_loss_pct"), "%"),
+            reason="Open: of 9.7 % that are lost, retransmission brings 6 here and 2 to 3 there.",
         ),
         Trend(
             "The delay stays that of the path under loss",

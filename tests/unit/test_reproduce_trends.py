@@ -1,0 +1,49 @@
+"""What a paper says in words holds in the simulator, on two repeats of each condition in full length.
+
+A trend that breaks must say why; the bounds of each are in its ``how``, from the paper's own numbers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rtclab.reproduce import paper
+from rtclab.reproduce.comparison import Comparison
+from rtclab.reproduce.paper import Trend
+from rtclab.reproduce.results import Results
+from rtclab.reproduce.runner import Condition, run_conditions
+
+PAPERS = ("singh2013", "abello2013")
+REPEATS = 2
+
+TRENDS = [(name, trend) for name in PAPERS for trend in paper(name).trends]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    out: Path = tmp_path_factory.mktemp("reproduce")
+    names = dict.fromkeys(name for one in PAPERS for name in paper(one).scenarios)
+    conditions = [Condition(name, REPEATS, more=paper(name.partition("/")[0]).measure) for name in names]
+    assert not run_conditions(conditions, out)
+    return Results({one.name: one.store(out) for one in conditions}, dict.fromkeys(names, REPEATS))
+
+
+@pytest.mark.parametrize(("name", "trend"), TRENDS, ids=[f"{name}: {one.statement}" for name, one in TRENDS])
+def test_a_trend_keeps_or_says_why_it_breaks(results: Results, name: str, trend: Trend) -> None:
+    finding = trend.check(results)
+    if trend.reason:
+        assert not finding.keeps, f"it keeps now ({finding.figures}): take the reason away"
+    else:
+        assert finding.keeps, f"{trend.how}: {finding.figures}"
+
+
+def test_four_of_five_rates_and_delays_of_singh2013_that_a_model_can_explain_are_within(
+    results: Results,
+) -> None:
+    counts = {count.kind: count for count in Comparison(paper("singh2013"), results).counts()}
+    within = counts["rate"].within + counts["delay"].within
+    compared = counts["rate"].compared + counts["delay"].compared
+    assert compared >= 40
+    assert within / compared >= 0.8
