@@ -56,7 +56,19 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
 
 @pytest.mark.parametrize(
     "command",
-    ["list", "show", "run", "measure", "report", "compare", "link", "doctor", "schema", "validate"],
+    [
+        "list",
+        "show",
+        "run",
+        "measure",
+        "report",
+        "compare",
+        "link",
+        "doctor",
+        "schema",
+        "validate",
+        "reproduce",
+    ],
 )
 def test_every_command_explains_itself_with_an_example(rtclab: Rtclab, command: str) -> None:
     result = rtclab(command, "--help")

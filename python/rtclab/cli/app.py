@@ -279,8 +279,8 @@ def reproduce(
 ) -> None:
     """Run all conditions of published papers and put our results beside theirs.
 
-    Finished repeats are kept below --out and not run again unless the scenario or rtclab changed. Ends with
-    1 if a repeat failed.
+    Finished repeats are kept below --out and not run again unless the scenario or rtclab changed.
+    Ends with 1 if a repeat failed.
     """
     from rtclab.cli.reproducing import Request, show_papers
     from rtclab.cli.reproducing import reproduce as run_and_compare

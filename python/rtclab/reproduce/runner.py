@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -176,7 +177,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     before = os.environ.get("POLARS_MAX_THREADS")
     os.environ["POLARS_MAX_THREADS"] = "1"
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process)
     try:
         yield pool
     finally:
@@ -187,6 +188,18 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
             os.environ["POLARS_MAX_THREADS"] = before
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process of a terminal; the one that started these decides what it means."""
+def _begin_process() -> None:
+    """What every process of the pool does first.
+
+    Ctrl-C reaches all processes of a terminal, but the one that started these decides what it means. When
+    that one is killed these end, too: they would wait for work for ever.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
