@@ -11,7 +11,7 @@ mod stats;
 mod turn;
 mod wire;
 
-use crate::cc::{ConfigError, CongestionControlConfig, Feedback, PacketReport};
+use crate::cc::{ConfigError, CongestionControlConfig, Feedback, PacketReport, RembTiming};
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
@@ -123,11 +123,13 @@ struct Timers {
     sender: Time,
     receiver: Time,
     report: Time,
+    receiver_report: Time,
 }
 
 impl Timers {
     fn next(&self) -> Time {
-        self.setup.min(self.sender).min(self.receiver).min(self.report)
+        let media = self.setup.min(self.sender).min(self.receiver);
+        media.min(self.report).min(self.receiver_report)
     }
 }
 
@@ -169,6 +171,7 @@ impl Peer {
                 sender: Time::MAX,
                 receiver: Time::MAX,
                 report: Time::MAX,
+                receiver_report: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
             first_frame: false,
@@ -220,6 +223,9 @@ impl Peer {
         }
         if self.timers.report <= now {
             self.send_report(now, wire);
+        }
+        if self.timers.receiver_report <= now {
+            self.send_receiver_report(now, wire);
         }
     }
 
@@ -280,6 +286,9 @@ impl Peer {
                 self.sender.start(now, &self.config);
                 self.timers.sender = or_never(self.sender.poll_timeout());
                 self.schedule_report(now);
+                if self.streams_apart() {
+                    self.schedule_receiver_report(now);
+                }
             }
         }
     }
@@ -329,7 +338,9 @@ impl Peer {
             else {
                 continue;
             };
-            self.sender.on_feedback(now, Feedback::ReceiverReport { lost, expected, rtt });
+            if block.ssrc == self.ssrcs.video || !self.streams_apart() {
+                self.sender.on_feedback(now, Feedback::ReceiverReport { lost, expected, rtt });
+            }
             if let Some(rtt) = rtt {
                 self.receiver.on_rtt(now, rtt);
             }
@@ -351,8 +362,20 @@ impl Peer {
         }
     }
 
+    /// Whether every stream of video has RTCP of its own, as in libwebrtc since 2014: sender reports, and
+    /// REMB with them, have no report blocks, receiver reports leave once a second whatever is sent, and
+    /// the loss of audio does not count. Source: libwebrtc 83d0910694 (2016), `video_send_stream.cc` (its
+    /// module has no receive statistics, sends REMB and alone observes bandwidth), `vie_remb.cc`,
+    /// `rtcp_sender.cc`.
+    fn streams_apart(&self) -> bool {
+        self.config.video.is_some() && self.receiver.remb_timing() == Some(RembTiming::AtOnce)
+    }
+
     fn send_report(&mut self, now: Time, wire: &mut Wire) {
-        let blocks = self.receiver.report_blocks(now);
+        let blocks = match self.streams_apart() {
+            true => Vec::new(),
+            false => self.receiver.report_blocks(now),
+        };
         let ssrc = self.ssrcs.video;
         let video = self.sender.totals[crate::media::Kind::Video as usize];
         let report = if self.config.video.is_some() {
@@ -367,25 +390,50 @@ impl Peer {
         } else {
             RtcpPacket::ReceiverReport(ReceiverReport { ssrc, blocks })
         };
+        let remb = self.receiver.take_remb();
+        self.send_described(now, report, remb, wire);
+        self.schedule_report(now);
+    }
+
+    fn send_receiver_report(&mut self, now: Time, wire: &mut Wire) {
+        let blocks = self.receiver.report_blocks(now);
+        let report = ReceiverReport { ssrc: self.ssrcs.video, blocks };
+        self.send_described(now, RtcpPacket::ReceiverReport(report), None, wire);
+        self.schedule_receiver_report(now);
+    }
+
+    fn send_described(
+        &mut self,
+        now: Time,
+        report: RtcpPacket,
+        remb: Option<RtcpPacket>,
+        wire: &mut Wire,
+    ) {
         let cname = format!("rtclab-{}", self.port.from.0);
-        let chunks = vec![SdesChunk { ssrc, cname }];
+        let chunks = vec![SdesChunk { ssrc: self.ssrcs.video, cname }];
         let description = RtcpPacket::SourceDescription(SourceDescription { chunks });
         let mut bytes = wire.buffer();
         // A report on two streams, a name of a few bytes and a REMB for one stream always fit.
-        let remb = self.receiver.take_remb();
         let mut packets = [report, description].into_iter().chain(remb);
         if packets.all(|packet| packet.write(&mut bytes).is_ok()) {
             wire.send_rtcp(now, self.port, bytes);
         }
-        self.schedule_report(now);
     }
 
     fn schedule_report(&mut self, now: Time) {
         let bits = Bytes(REPORT_BITS / 8);
         let interval = self.sender.target().time_for(bits).unwrap_or(REPORT_INTERVAL);
+        self.timers.report = now + self.varied(interval.min(REPORT_INTERVAL));
+    }
+
+    fn schedule_receiver_report(&mut self, now: Time) {
+        self.timers.receiver_report = now + self.varied(REPORT_INTERVAL);
+    }
+
+    /// Half to one and a half of an interval.
+    fn varied(&mut self, interval: Time) -> Time {
         let factor = 0.5 + self.rng.random::<f64>();
-        let interval = interval.min(REPORT_INTERVAL).as_secs_f64() * factor;
-        self.timers.report = now + Time::from_secs_f64(interval);
+        Time::from_secs_f64(interval.as_secs_f64() * factor)
     }
 
     /// The receiver half has seen a packet, or its time has come.

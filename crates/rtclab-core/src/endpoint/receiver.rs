@@ -240,6 +240,11 @@ impl Receiver {
         self.remb.is_some() && estimator.remb_timing() == RembTiming::AtOnce
     }
 
+    /// When REMBs leave; `None` if there are none.
+    pub(super) fn remb_timing(&self) -> Option<RembTiming> {
+        self.estimator.as_ref().map(|estimator| estimator.remb_timing())
+    }
+
     /// The REMB to send with the report that leaves now.
     pub(super) fn take_remb(&mut self) -> Option<RtcpPacket> {
         let bitrate = self.remb.take()?;
