@@ -2,11 +2,54 @@
 
 from __future__ import annotations
 
-from rtclab.reproduce.paper import Paper
+from rtclab.reproduce.paper import Paper, published
+from rtclab.reproduce.papers.jansen2017_measure import measure
+from rtclab.reproduce.papers.jansen2017_trends import ALSO, TRENDS
+
+TITLES = {
+    "5": "Average call characteristics for different video codecs",
+    "6": "Average call characteristics for different platforms",
+    "7": "Baseline statistics of wired calls with differing round trips",
+}
+
+DIRECTIONS = {
+    "NYC to Sydney": "nyc->sydney",
+    "Sydney to NYC": "sydney->nyc",
+    "NYC to Oregon": "nyc->oregon",
+    "Oregon to NYC": "oregon->nyc",
+}
+
+VARIES = (
+    "duration",
+    "calls",
+    "traffic.*",
+    "servers.*",
+    "participants.carol",
+    "participants.dave",
+    "participants.nyc",
+    "participants.oregon*",
+    "participants.sydney*",
+    "participants.wired.link.*.delay",
+    "participants.tablet.link.both.wifi.*",
+    "bottlenecks.*.capacity*",
+    "bottlenecks.*.queue",
+    "bottlenecks.*.delay*",
+    "bottlenecks.*.loss",
+    "bottlenecks.*.loss.steps",
+    "video.codec",
+    "video.device",
+    "video.width",
+    "video.height",
+)
 
 PAPER = Paper(
     name="jansen2017",
     title="Performance evaluation of WebRTC-based video conferencing",
     source="B. Jansen, T. Goodwin, V. Gupta, F. Kuipers, G. Zussman, Performance Evaluation Review 2017",
-    tables=[],
+    tables=published("jansen2017", TITLES),
+    machines=DIRECTIONS,
+    varies=VARIES,
+    measure=measure,
+    also=ALSO,
+    trends=TRENDS,
 )
