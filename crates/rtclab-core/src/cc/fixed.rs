@@ -23,6 +23,7 @@ impl Controller for Fixed {
             target: self.rate,
             target_of: RateOf::Packets,
             pacing_burst: PACING_BURST,
+            pacing_tick: Time::ZERO,
             pacing_rate: self.rate.scaled(super::goog_cc::PACING_FACTOR),
             padding_rate: Bitrate::ZERO,
             drop_ratio: 0.0,

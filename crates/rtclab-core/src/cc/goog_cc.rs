@@ -81,6 +81,7 @@ impl GoogCc {
                 target: bounds.start,
                 target_of: RateOf::Packets,
                 pacing_burst: PACING_BURST,
+                pacing_tick: Time::ZERO,
                 pacing_rate: bounds.start.scaled(PACING_FACTOR),
                 padding_rate: Bitrate::ZERO,
                 drop_ratio: 0.0,
@@ -258,7 +259,8 @@ mod tests {
     /// A closed loop over one FIFO: 1200-byte packets at the target rate, feedback every 50 ms.
     fn converge(capacity: Bitrate, seconds: u64) -> Bitrate {
         let kbps = Bitrate::from_kbps;
-        let bounds = RateBounds { start: kbps(300), min: kbps(30), max: kbps(5_000) };
+        let bounds =
+            RateBounds { start: kbps(300), min: kbps(30), max: kbps(5_000), audio: Bitrate::ZERO };
         let mut cc = GoogCc::new(bounds);
         let (mut now, mut free, mut seq) = (Time::ZERO, Time::ZERO, 0);
         let mut waiting: VecDeque<(SentPacket, Time)> = VecDeque::new();
@@ -313,7 +315,12 @@ mod tests {
     #[test]
     fn a_report_without_any_arrival_does_not_panic_and_is_kept_for_the_next() {
         let kbps = Bitrate::from_kbps;
-        let mut cc = GoogCc::new(RateBounds { start: kbps(300), min: kbps(30), max: kbps(2_000) });
+        let mut cc = GoogCc::new(RateBounds {
+            start: kbps(300),
+            min: kbps(30),
+            max: kbps(2_000),
+            audio: Bitrate::ZERO,
+        });
         cc.on_timeout(Time::ZERO);
         let sent = SentPacket {
             transport_seq: 0,

@@ -94,8 +94,8 @@ pub struct Probe {
 pub enum RateOf {
     /// Whole packets, headers included.
     Packets,
-    /// What the packets carry: until 2019 headers came on top of what was controlled, and encoders
-    /// were asked for all of it.
+    /// What packets of video carry: until 2019 headers came on top of what was controlled, audio beside
+    /// it, and encoders were asked for all of it.
     Payloads,
 }
 
@@ -119,13 +119,23 @@ impl Pacing {
     fn burst(self) -> Time {
         match self {
             Pacing::None => PACING_BURST,
-            Pacing::Factor => Time::from_millis(5),
+            Pacing::Factor => PACING_TICK_2016,
+        }
+    }
+
+    fn tick(self) -> Time {
+        match self {
+            Pacing::None => Time::ZERO,
+            Pacing::Factor => PACING_TICK_2016,
         }
     }
 }
 
 /// So fast that nothing waits in the pacer.
 const UNPACED: Bitrate = Bitrate::from_mbps(100_000);
+
+/// libwebrtc 524ecc29dd, `paced_sender.cc`, kMinPacketLimitMs: what may leave in a tick leaves at once.
+const PACING_TICK_2016: Time = Time::from_millis(5);
 
 /// libwebrtc: today packets may leave this much ahead of the pacing rate.
 pub const PACING_BURST: Time = Time::from_millis(40);
@@ -141,6 +151,8 @@ pub struct Decision {
     pub pacing_rate: Bitrate,
     /// How far packets may leave ahead of the pacing rate.
     pub pacing_burst: Time,
+    /// How often the pacer looks at its queue; zero: whenever a packet is due.
+    pub pacing_tick: Time,
     /// Rate up to which padding fills what the media leaves.
     pub padding_rate: Bitrate,
     /// Share of frames that the encoder shall drop, 0 to 1 (congestion window push-back).
@@ -217,7 +229,7 @@ pub trait Estimator {
     fn observe(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
 }
 
-/// Bounds of the rate, from the encoder.
+/// Bounds of the rate of video, from the encoder; of audio, if there is no video.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateBounds {
     /// Rate before any feedback.
@@ -226,6 +238,22 @@ pub struct RateBounds {
     pub min: Bitrate,
     /// What the encoders can use at most; probing does not look beyond twice this.
     pub max: Bitrate,
+    /// Audio beside video, on the wire.
+    pub audio: Bitrate,
+}
+
+impl RateBounds {
+    /// The same of everything sent, for algorithms that audio is part of.
+    #[must_use]
+    pub fn with_audio(self) -> RateBounds {
+        let and_audio = |rate: Bitrate| Bitrate(rate.0 + self.audio.0);
+        RateBounds {
+            start: and_audio(self.start),
+            min: and_audio(self.min),
+            max: and_audio(self.max),
+            audio: Bitrate::ZERO,
+        }
+    }
 }
 
 /// Both halves of an algorithm; a send-side algorithm has no estimator.

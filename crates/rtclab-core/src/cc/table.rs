@@ -35,13 +35,13 @@ pub const ALGORITHMS: [Algorithm; 6] = [
         name: "goog-cc",
         options: &[],
         repair: Repair::Rtx,
-        create: |bounds, _| (Box::new(GoogCc::new(bounds)), None),
+        create: |bounds, _| (Box::new(GoogCc::new(bounds.with_audio())), None),
     },
     Algorithm {
         name: "fixed",
         options: &[],
         repair: Repair::Rtx,
-        create: |bounds, _| (Box::new(Fixed::new(bounds.max)), None),
+        create: |bounds, _| (Box::new(Fixed::new(bounds.with_audio().max)), None),
     },
     Algorithm {
         name: "rrtcc-2013",

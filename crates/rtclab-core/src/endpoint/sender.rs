@@ -235,15 +235,16 @@ impl Sender {
         }
         self.applied = applied;
         self.pacer.set_rates(now, decision.pacing_rate, decision.padding_rate);
-        self.pacer.set_burst(decision.pacing_burst);
+        self.pacer.set_burst(decision.pacing_burst, decision.pacing_tick);
         let audio = self.audio.as_ref().map_or(0, |audio| audio.config.wire_rate().0);
-        let video = Bitrate(decision.target.0.saturating_sub(audio));
         let Some(encoder) = &mut self.encoder else { return };
         let media = match decision.target_of {
-            RateOf::Packets => without_headers(video, self.scheme),
+            RateOf::Packets => {
+                without_headers(Bitrate(decision.target.0.saturating_sub(audio)), self.scheme)
+            }
             RateOf::Payloads => {
                 encoder.disable_overshoot_adjustment();
-                video
+                decision.target
             }
         };
         encoder.set_target(media.scaled(1.0 - self.repair.share));
@@ -425,14 +426,11 @@ pub(super) fn halves(
     congestion_control: &CongestionControlConfig,
 ) -> Result<crate::cc::Halves, ConfigError> {
     let audio = audio.map_or(Bitrate::ZERO, |audio| audio.wire_rate());
-    let with_audio = |rate: Bitrate| Bitrate(rate.0 + audio.0);
     let bounds = match video {
-        Some(video) => RateBounds {
-            start: with_audio(video.start_bps),
-            min: with_audio(video.min_bps),
-            max: with_audio(video.max_bps),
-        },
-        None => RateBounds { start: audio, min: audio, max: audio },
+        Some(video) => {
+            RateBounds { start: video.start_bps, min: video.min_bps, max: video.max_bps, audio }
+        }
+        None => RateBounds { start: audio, min: audio, max: audio, audio: Bitrate::ZERO },
     };
     crate::cc::create(congestion_control, bounds)
 }

@@ -53,6 +53,9 @@ pub struct Pacer {
     rate: Bitrate,
     /// Packets may leave this much ahead of the pacing rate.
     burst: Time,
+    /// The queue is looked at this often, and next at this time; zero: whenever a packet is due.
+    tick: Time,
+    next_tick: Time,
     padding_rate: Bitrate,
     queues: [VecDeque<(MediaPacket, Bytes)>; 3],
     queued: u64,
@@ -72,6 +75,8 @@ impl Pacer {
         Pacer {
             rate,
             burst: PACING_BURST,
+            tick: Time::ZERO,
+            next_tick: Time::ZERO,
             padding_size,
             padding_rate: Bitrate::ZERO,
             queues: Default::default(),
@@ -96,9 +101,11 @@ impl Pacer {
         self.padding_rate = padding_rate;
     }
 
-    /// How far packets may leave ahead of the pacing rate from now on.
-    pub fn set_burst(&mut self, burst: Time) {
+    /// How far packets may leave ahead of the pacing rate from now on, and how often the queue is looked
+    /// at; zero: whenever a packet is due. A pacer with ticks (libwebrtc until 2019) does not see audio.
+    pub fn set_burst(&mut self, burst: Time, tick: Time) {
         self.burst = burst;
+        self.tick = tick;
     }
 
     /// A probe to run as soon as there is something to send.
@@ -123,6 +130,9 @@ impl Pacer {
             Kind::Rtx | Kind::Padding => 1,
             Kind::Video | Kind::Fec => 2,
         };
+        if self.queued == 0 && self.tick > Time::ZERO {
+            self.next_tick = self.next_tick.max(Time(now.0.next_multiple_of(self.tick.0)));
+        }
         self.queues[queue].push_back((packet, size));
         self.queued += size.0;
         if packet.kind == Kind::Video {
@@ -150,6 +160,7 @@ impl Pacer {
         let probe = self.clusters.front().and_then(Cluster::next).unwrap_or(Time::MAX);
         let media = match self.queued {
             0 => Time::MAX,
+            _ if self.tick > Time::ZERO => self.next_tick,
             _ => Time(self.debt_free.0.saturating_sub(self.burst.0)),
         };
         let padding = match self.padding_rate.0 {
@@ -165,14 +176,17 @@ impl Pacer {
         self.drop_stale_probes(now);
         if let Some((packet, size)) = self.queues[0].pop_front() {
             // libwebrtc does not hold audio back.
-            self.account(now, size);
+            match self.tick {
+                Time::ZERO => self.account(now, size),
+                _ => self.queued -= size.0,
+            }
             return Some((Release::Media(packet), None));
         }
         let probing = self.clusters.front().and_then(Cluster::next).is_some_and(|at| at <= now);
         if probing {
             return Some(self.release_probe(now));
         }
-        if self.queued > 0 && now + self.burst >= self.debt_free {
+        if self.queued > 0 && self.may_leave(now) {
             let (packet, size) = self.pop()?;
             self.account(now, size);
             return Some((Release::Media(packet), None));
@@ -187,6 +201,22 @@ impl Pacer {
             return Some((release, None));
         }
         None
+    }
+
+    /// Whether the first packet of the queue may leave now; if it may not, it is asked at the next tick.
+    fn may_leave(&mut self, now: Time) -> bool {
+        if self.tick == Time::ZERO {
+            return now + self.burst >= self.debt_free;
+        }
+        if now < self.next_tick {
+            return false;
+        }
+        // libwebrtc: as long as the budget of the tick is above zero.
+        let may = now + self.burst > self.debt_free;
+        if !may {
+            self.next_tick = Time((now.0 / self.tick.0 + 1) * self.tick.0);
+        }
+        may
     }
 
     fn padding(&self, wanted: Bytes) -> (Release, Bytes) {
@@ -329,6 +359,19 @@ mod tests {
         let at: Vec<_> =
             run(&mut pacer, Time::from_secs(1)).iter().map(|s| s.0.as_millis()).collect();
         assert_eq!(at, [0, 0, 0, 0, 0, 10, 20, 30, 40, 50]);
+    }
+
+    #[test]
+    fn with_ticks_of_5_ms_packets_leave_together_as_the_budget_of_a_tick_allows() {
+        // 2 Mbit/s = 1250 B a tick, 1000 B each; left after each: 250, -750; -500; -250; 0; 250.
+        let mut pacer = Pacer::new(Bitrate::from_mbps(2), Bytes(225));
+        pacer.set_burst(Time::from_millis(5), Time::from_millis(5));
+        for seq in 0..6 {
+            pacer.push(Time::from_millis(1), video(seq), Bytes(1000));
+        }
+        let at: Vec<_> =
+            run(&mut pacer, Time::from_secs(1)).iter().map(|s| s.0.as_millis()).collect();
+        assert_eq!(at, [5, 5, 10, 15, 20, 25]);
     }
 
     #[test]

@@ -249,6 +249,7 @@ impl Controller for LossBased {
             target_of: RateOf::Payloads,
             pacing_rate: self.config.pacing.rate(self.rate),
             pacing_burst: self.config.pacing.burst(),
+            pacing_tick: self.config.pacing.tick(),
             padding_rate: Bitrate::ZERO,
             drop_ratio: 0.0,
         }
