@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from rtclab.reproduce.paper import Paper, published
-from rtclab.reproduce.papers.jansen2017_measure import measure
-from rtclab.reproduce.papers.jansen2017_trends import ALSO, TRENDS
+from rtclab.reproduce.papers.jansen2017.codecs import CODECS
+from rtclab.reproduce.papers.jansen2017.measure import measure
+from rtclab.reproduce.papers.jansen2017.names import ALSO
+from rtclab.reproduce.papers.jansen2017.schedules import SCHEDULES
+from rtclab.reproduce.papers.jansen2017.sharing import SHARING
+from rtclab.reproduce.papers.jansen2017.static import STATIC
+from rtclab.reproduce.papers.jansen2017.wireless import WIRELESS
 
 TITLES = {
     "5": "Average call characteristics for different video codecs",
@@ -51,5 +56,5 @@ PAPER = Paper(
     varies=VARIES,
     measure=measure,
     also=ALSO,
-    trends=TRENDS,
+    trends=[*STATIC, *SCHEDULES, *SHARING, *CODECS, *WIRELESS],
 )

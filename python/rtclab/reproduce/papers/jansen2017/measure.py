@@ -13,8 +13,8 @@ from rtclab.trace import Trace
 WINDOW_S = 10
 """Figures are judged by means over this time."""
 MINUTE_S = 60
-REACHED = 0.95
-"""Share of a steady rate at which it counts as reached."""
+REACHED = 0.9
+"""Share of the later rate at which it counts as reached: what a rise time ends with."""
 
 
 def measure(trace: Trace) -> Mapping[str, Mapping[str, float]]:
@@ -54,8 +54,10 @@ def _of_flow(trace: Trace, flow: str) -> dict[str, float]:
 
 
 def rate_kbps(trace: Trace, flow: str) -> Samples:
-    """RTP bytes (headers and retransmissions, not IP) of audio and video received; of TCP what iperf counts."""
-    received = [counter(trace, "inbound_rtp", flow, name) for name in ("bytesReceived", "headerBytesReceived")]
+    """RTP (headers and retransmissions, not IP) of audio and video received; of TCP what iperf counts."""
+    received = [
+        counter(trace, "inbound_rtp", flow, name) for name in ("bytesReceived", "headerBytesReceived")
+    ]
     media, headers = (slopes(total) for total in received)
     if media.values.size:
         return Samples(media.at_s, (media.values + headers.values) * KBIT_PER_BYTE)
