@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtclab.reproduce.comparison import OVERALL, Compared
@@ -10,40 +10,54 @@ from rtclab.reproduce.paper import Table
 
 
 @dataclass(frozen=True)
+class Row:
+    """A row: what it shares with its neighbours (or nothing), its heading, a cell (or none) per column."""
+
+    group: str
+    heading: str
+    cells: Sequence[Compared | None]
+
+    @property
+    def name(self) -> str:
+        """Group and heading together."""
+        return f"{self.group}, {self.heading}" if self.group else self.heading
+
+
+@dataclass(frozen=True)
 class Grid:
-    """Headings of columns, and rows with their heading and one cell per column (or none)."""
+    """Headings of columns, and rows."""
 
     columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[Compared | None]]]
+    rows: Sequence[Row]
 
 
 def grid(table: Table, cells: Sequence[Compared], *, overall_only: bool = False) -> Grid:
     """The table in the form in which it was published.
 
-    With ``overall_only`` only what stands for all machines, where there is such a thing; metrics in columns.
+    Conditions stand in rows and metrics in columns; in a transposed table machines in columns and metrics in
+    rows. With ``overall_only`` only what stands for all machines, where there is such a thing, upright.
     """
     transposed = table.transposed
     if overall_only and any(one.cell.machine == OVERALL for one in cells):
         cells = [one for one in cells if one.cell.machine == OVERALL]
         transposed = False
-    conditions, machines = (len({key(one) for one in cells}) for key in (_row, _machine))
-    keyed = {}
-    for one in cells:
-        parts = [(_row(one), conditions > 1), (one.cell.column, transposed), (_machine(one), not transposed)]
-        shown = [text for text, wanted in parts if wanted and (text != _machine(one) or machines > 1)]
-        column = _machine(one) if transposed else one.cell.column
-        keyed[", ".join(shown) or _row(one), column] = one
-    rows, columns = _unique(row for row, _ in keyed), _unique(column for _, column in keyed)
-    return Grid(columns, [(row, [keyed.get((row, column)) for column in columns]) for row in rows])
+    place = _transposed if transposed else _upright
+    several = len({one.cell.row for one in cells}) > 1, len({one.cell.machine for one in cells}) > 1
+    placed = {place(one, *several): one for one in cells}
+    columns = list(dict.fromkeys(column for _, _, column in placed))
+    rows = dict.fromkeys((group, heading) for group, heading, _ in placed)
+    return Grid(columns, [Row(*row, [placed.get((*row, column)) for column in columns]) for row in rows])
 
 
-def _row(one: Compared) -> str:
-    return one.cell.row
+def _upright(one: Compared, conditions: bool, machines: bool) -> tuple[str, str, str]:
+    if machines:
+        return one.cell.row if conditions else "", _machine(one), one.cell.column
+    return "", one.cell.row, one.cell.column
+
+
+def _transposed(one: Compared, conditions: bool, machines: bool) -> tuple[str, str, str]:
+    return one.cell.row if conditions else "", one.cell.column, _machine(one)
 
 
 def _machine(one: Compared) -> str:
-    return "overall" if one.cell.machine == OVERALL else f"machine {one.cell.machine}"
-
-
-def _unique(values: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(values))
+    return OVERALL if one.cell.machine == OVERALL else f"machine {one.cell.machine}"

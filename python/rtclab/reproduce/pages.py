@@ -101,6 +101,7 @@ def _html(one: Comparison) -> str:
             headline=_headline(one),
             grid=grid,
             marks=MARKS,
+            overall=OVERALL,
             published=published,
             ours=ours,
             Verdict=Verdict,
