@@ -1,18 +1,10 @@
 """What to run: scenarios in TOML, with units, checked before anything starts."""
 
+from rtclab.scenario.call import Call
 from rtclab.scenario.load import shipped
-from rtclab.scenario.model import (
-    Audio,
-    Bottleneck,
-    Call,
-    CongestionControl,
-    Host,
-    Link,
-    Participant,
-    Scenario,
-    Video,
-)
+from rtclab.scenario.model import Bottleneck, Scenario
 from rtclab.scenario.network import CORE
+from rtclab.scenario.participant import Audio, CongestionControl, Host, Link, Participant, Video
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.topology import Flow
 from rtclab.scenario.traffic import Objects, Traffic

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rtclab.scenario.model import Video
+    from rtclab.scenario.participant import Video
 
 # libwebrtc, GetMaxDefaultVideoBitrateKbps: (pixels up to, bit/s), the same since 2015.
 BROWSER_MAX_BPS = ((320 * 240, 600_000), (640 * 480, 1_700_000), (960 * 540, 2_000_000))

@@ -7,15 +7,28 @@ import re
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario import network as networks
+from rtclab.scenario.call import Call
+from rtclab.scenario.participant import (
+    SENT,
+    Audio,
+    CongestionControl,
+    Count,
+    Host,
+    Link,
+    Participant,
+    Server,
+    Video,
+    inherit,
+)
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import SchemaWithUnits, Table, closest
 from rtclab.scenario.topology import Flow
 from rtclab.scenario.traffic import Traffic, traffic_errors, traffic_flows
-from rtclab.scenario.units import Bitrate, Duration, PixelRate
+from rtclab.scenario.units import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,163 +36,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-Count = Annotated[int, Field(strict=True, ge=1)]
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-
-
-class Video(Table):
-    """One camera stream. The codec's encoder follows a target between the two bitrates.
-
-    ``camera``: ``rfc8593`` takes pictures at intervals that vary as those of RFC 8593 do, ``steady`` at
-    regular ones, as a file played to the browser does.
-
-    With too few bits ``vp8`` makes pictures smaller and then fewer; ``vp9-2016`` does so later and does not
-    return to the full size; ``h264-2016`` keeps the size and makes fewer (Jansen et al. 2017, section 5.1).
-    The camera of a ``device`` other than ``desktop`` is limited to 640x480 at 30/s.
-    """
-
-    width: Count = 640
-    height: Count = 480
-    frame_rate: Annotated[float, Field(gt=0, le=240)] = 30
-    camera: Literal["rfc8593", "steady"] = "rfc8593"
-    codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
-    device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
-    repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
-    min_bitrate: Bitrate = Bitrate(30_000)
-    start_bitrate: Bitrate = Bitrate(300_000)
-    max_bitrate: Bitrate = Bitrate(1_700_000)
-
-    @model_validator(mode="after")
-    def _bitrates_in_order(self) -> Self:
-        if not self.min_bitrate <= self.start_bitrate <= self.max_bitrate:
-            raise FieldError(
-                f"`{self.start_bitrate}` is not between min_bitrate = `{self.min_bitrate}` "
-                f"and max_bitrate = `{self.max_bitrate}`",
-                key="start_bitrate",
-            )
-        return self
-
-
-class Audio(Table):
-    """One constant-rate audio stream, one packet per frame, as Opus without DTX."""
-
-    bitrate: Bitrate = Bitrate(32_000)
-    frame: Duration = Duration(20_000_000)
-
-    @model_validator(mode="after")
-    def _not_zero(self) -> Self:
-        if not self.frame.ns:
-            raise FieldError("a frame of no length", key="frame")
-        return self
-
-
-class CongestionControl(Table):
-    """Which algorithm sets the sending rate, and its own options: numbers, or true and false."""
-
-    name: str = "goog-cc"
-    options: dict[str, float] = {}
-
-
-class Host(Table):
-    """The machine that encodes, one picture at a time; all cameras of the participant share it.
-
-    A picture taken while the last one of the same camera is still being encoded is skipped.
-    """
-
-    encoder_capacity: PixelRate
-
-    @model_validator(mode="after")
-    def _not_zero(self) -> Self:
-        if not self.encoder_capacity.pixels_per_second:
-            raise FieldError("a machine that encodes nothing", key="encoder_capacity")
-        return self
-
-
-class Link(Table):
-    """A participant's access: a path up and one down, or one path that both directions share."""
-
-    up: PathSpec = PathSpec()
-    down: PathSpec = PathSpec()
-    both: PathSpec | None = None
-
-    @model_validator(mode="after")
-    def _shared_or_separate(self) -> Self:
-        if self.both is not None and (self.up != PathSpec() or self.down != PathSpec()):
-            raise FieldError("cannot stand beside up or down", key="both", hint="keep one of the two")
-        return self
-
-
-Switchable = Discriminator(lambda value: "<off>" if value is False else "<table>")
-Off = Annotated[Literal[False], Tag("<off>")]
-
-
-class Participant(Table):
-    """Someone in the call; what is left out is taken from the tables of the scenario.
-
-    ``video`` and ``audio`` may be ``false``: this participant does not send it.
-    """
-
-    join: Duration = Duration(0)
-    leave: Duration | None = None
-    video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
-    audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
-    congestion_control: CongestionControl | None = None
-    link: Link | None = None
-    host: Host | None = None
-
-
-class Server(Table):
-    """A machine that takes no part itself: a TURN relay, an SFU or an MCU. Its access is ideal by default."""
-
-    link: Link = Link()
-
-
-class Call(Table):
-    """Who talks with whom. Left out, ``participants`` is everybody, and the call lasts the whole run.
-
-    - ``p2p`` joins each pair, media in both directions; directly, or through a TURN ``relay``.
-    - ``sfu``: everybody sends to ``server``, which forwards to all others and makes its own feedback.
-    - ``mcu``: ``server`` forwards media to all others and their feedback, as it comes, to the sender.
-    - ``star``: ``root`` sends to each of the others; they send no media.
-    - ``hub-and-spoke``: everybody is joined with ``root``, which forwards to the others too.
-    - ``tree``: ``root`` sends to the first ``fan_out`` (two) of the others, those to the next, and
-      so on, each forwarding what it receives.
-
-    Several calls may join the same participants at once.
-    """
-
-    kind: Literal["p2p", "sfu", "mcu", "star", "hub-and-spoke", "tree"] = "p2p"
-    participants: Annotated[list[str], Field(min_length=2)] = []
-    start: Duration = Duration(0)
-    end: Duration | None = None
-    relay: str | None = None
-    server: str | None = None
-    root: str | None = None
-    fan_out: Count | None = None
-
-    @model_validator(mode="after")
-    def _keys_of_its_kind(self) -> Self:
-        errors = [
-            FieldError(
-                f"a call of kind `{self.kind}` has no {key}; expected kind {' or '.join(kinds)}", key=key
-            )
-            for key, kinds in _KEYS_OF_KINDS.items()
-            if key in self.model_fields_set and getattr(self, key) is not None and self.kind not in kinds
-        ]
-        if self.end is not None and self.end <= self.start:
-            errors.append(FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end"))
-        if errors:
-            raise FieldErrors(errors)
-        return self
-
-
-_KEYS_OF_KINDS = {
-    "relay": ["p2p"],
-    "server": ["sfu", "mcu"],
-    "root": ["star", "hub-and-spoke", "tree"],
-    "fan_out": ["tree"],
-}
 
 
 class Bottleneck(PathSpec):
@@ -245,12 +102,12 @@ class Scenario(Table):
         """Fills in what a participant or call leaves out, so that errors name the user's own fields."""
         if not isinstance(data, dict):
             return data
-        data = {key: value for key, value in data.items() if not (key in _SENDING and value is False)}
+        data = {key: value for key, value in data.items() if not (key in SENT and value is False)}
         participants = data.get("participants")
         if not isinstance(participants, dict):
             return data
         data["participants"] = {
-            name: _inherit(participant, data) if isinstance(participant, dict) else participant
+            name: inherit(participant, data) if isinstance(participant, dict) else participant
             for name, participant in participants.items()
         }
         calls = data.get("calls", [{}])
@@ -426,26 +283,3 @@ class Scenario(Table):
     def native(self, *, seed: int) -> dict[str, object]:
         """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""
         return networks.native_scenario(self, seed=seed)
-
-
-_SENDING = ("video", "audio")
-
-
-def _inherit(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
-    """A participant's tables laid over those of the scenario, key by key."""
-    result = dict(own)
-    for key in _SENDING:
-        base = scenario.get(key)
-        if isinstance(own.get(key), dict) and isinstance(base, dict):
-            result[key] = base | own[key]
-    base = scenario.get("link")
-    link = own.get("link")
-    if isinstance(link, dict) and isinstance(base, dict):
-        # A shared path replaces two separate ones, and the other way round.
-        replaced = {"up", "down"} if "both" in link else {"both"} if link.keys() & {"up", "down"} else set()
-        merged = {key: value for key, value in base.items() if key not in replaced}
-        for key, value in link.items():
-            below = merged.get(key)
-            merged[key] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
-        result["link"] = merged
-    return result

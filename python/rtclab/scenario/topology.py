@@ -9,7 +9,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rtclab.scenario.model import Call, Scenario
+    from rtclab.scenario.call import Call
+    from rtclab.scenario.model import Scenario
 
 
 FAN_OUT = 2

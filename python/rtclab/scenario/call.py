@@ -1,0 +1,59 @@
+"""Who talks with whom."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rtclab.errors import FieldError, FieldErrors
+from rtclab.scenario.participant import Count
+from rtclab.scenario.table import Table
+from rtclab.scenario.units import Duration
+
+
+class Call(Table):
+    """Who talks with whom. Left out, ``participants`` is everybody, and the call lasts the whole run.
+
+    - ``p2p`` joins each pair, media in both directions; directly, or through a TURN ``relay``.
+    - ``sfu``: everybody sends to ``server``, which forwards to all others and makes its own feedback.
+    - ``mcu``: ``server`` forwards media to all others and their feedback, as it comes, to the sender.
+    - ``star``: ``root`` sends to each of the others; they send no media.
+    - ``hub-and-spoke``: everybody is joined with ``root``, which forwards to the others too.
+    - ``tree``: ``root`` sends to the first ``fan_out`` (two) of the others, those to the next, and
+      so on, each forwarding what it receives.
+
+    Several calls may join the same participants at once.
+    """
+
+    kind: Literal["p2p", "sfu", "mcu", "star", "hub-and-spoke", "tree"] = "p2p"
+    participants: Annotated[list[str], Field(min_length=2)] = []
+    start: Duration = Duration(0)
+    end: Duration | None = None
+    relay: str | None = None
+    server: str | None = None
+    root: str | None = None
+    fan_out: Count | None = None
+
+    @model_validator(mode="after")
+    def _keys_of_its_kind(self) -> Self:
+        errors = [
+            FieldError(
+                f"a call of kind `{self.kind}` has no {key}; expected kind {' or '.join(kinds)}", key=key
+            )
+            for key, kinds in _KEYS_OF_KINDS.items()
+            if key in self.model_fields_set and getattr(self, key) is not None and self.kind not in kinds
+        ]
+        if self.end is not None and self.end <= self.start:
+            errors.append(FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end"))
+        if errors:
+            raise FieldErrors(errors)
+        return self
+
+
+_KEYS_OF_KINDS = {
+    "relay": ["p2p"],
+    "server": ["sfu", "mcu"],
+    "root": ["star", "hub-and-spoke", "tree"],
+    "fan_out": ["tree"],
+}
