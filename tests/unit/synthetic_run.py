@@ -31,6 +31,9 @@ class MemoryTrace(Trace):
     def table(self, name: str) -> pl.DataFrame:
         return self.given.get(name, SCHEMAS[name].to_frame())
 
+    def rows_of_flow(self, name: str, flow: str) -> pl.DataFrame:
+        return self.table(name).filter(pl.col("flow") == flow)
+
 
 def trace(flows: dict[str, list[str]] = ALICE_TO_BOB, **tables: list[dict[str, Any]]) -> MemoryTrace:
     """A trace from rows, of the flow ``alice->bob`` unless they say otherwise."""

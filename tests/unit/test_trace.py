@@ -10,7 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from rtclab.backend.sim import SimBackend
 from rtclab.errors import DiskFull, TraceError
+from rtclab.scenario import Scenario
 from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, Trace
 from rtclab.trace import files as trace_files
 
@@ -177,3 +179,12 @@ def test_a_broken_run_json_is_reported_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps([]))
     with pytest.raises(TraceError, match="expected a JSON object"):
         Run(tmp_path)
+
+
+def test_rows_of_a_flow_are_those_that_a_filter_finds(tmp_path: Path) -> None:
+    scenario = Scenario.load("first-call", {"duration": "5 s"})
+    trace = SimBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "run")
+    for name in ("flow_seconds", "packets", "events"):
+        for flow in ("alice->bob", "bob->alice", "nobody->bob"):
+            rows = trace.rows_of_flow(name, flow)
+            assert rows.equals(trace.table(name).filter(pl.col("flow") == flow))

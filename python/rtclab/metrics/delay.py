@@ -123,7 +123,7 @@ def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
 
 def _histogram(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
     """Occupied bins in order of delay: their lower edges in ms and their packets, each of shape (bins,)."""
-    tables = [trace.table("delay_histogram").filter(pl.col("flow") == flow) for trace in traces]
+    tables = [trace.rows_of_flow("delay_histogram", flow) for trace in traces]
     bins = pl.concat(tables).group_by("one_way_delay_ms").agg(pl.col("packets").sum())
     bins = bins.filter(pl.col("packets") > 0).sort("one_way_delay_ms")
     return bins["one_way_delay_ms"].to_numpy(), bins["packets"].cast(pl.Float64).to_numpy()

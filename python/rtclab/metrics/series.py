@@ -42,8 +42,7 @@ def mean(values: Array) -> float:
 
 def rows_of_flow(trace: Trace, table: str, flow: str, window: Window | None = None) -> pl.DataFrame:
     """Rows of one flow with ``at_ns`` in the window, in order of time."""
-    rows = trace.table(table).filter(pl.col("flow") == flow)
-    return in_window(rows, window).sort("at_ns")
+    return in_window(trace.rows_of_flow(table, flow), window).sort("at_ns")
 
 
 def in_window(rows: pl.DataFrame, window: Window | None) -> pl.DataFrame:

@@ -31,6 +31,7 @@ class Trace:
         self.path = path
         self.manifest: dict[str, Any] = read_json(path / MANIFEST, "trace")
         self._read: dict[str, pl.DataFrame] = {}
+        self._by_flow: dict[str, dict[object, pl.DataFrame]] = {}
         # Lives as long as the trace in it.
         self._temporary: TemporaryDirectory[str] | None = None
 
@@ -45,6 +46,7 @@ class Trace:
         made.path = Path(os.devnull)
         made.manifest = dict(manifest)
         made._read = _complete(tables)
+        made._by_flow = {}
         made._temporary = None
         return made
 
@@ -81,6 +83,22 @@ class Trace:
         if name not in OPTIONAL_TABLES:
             self._read[name] = frame
         return frame
+
+    def rows_of_flow(self, name: str, flow: str) -> pl.DataFrame:
+        """The rows of one flow in a table that has the column ``flow``, in their order.
+
+        Every metric of every flow asks, so the table is split once: a mesh of 50 has 2450 flows.
+
+        Raises:
+            TraceError: as :meth:`table`.
+        """
+        rows = self.table(name)
+        if name not in self._read:
+            return rows.filter(pl.col("flow") == flow)
+        if name not in self._by_flow:
+            parts = rows.partition_by("flow", maintain_order=True, as_dict=True)
+            self._by_flow[name] = {key[0]: part for key, part in parts.items()}
+        return self._by_flow[name].get(flow, rows.clear())
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}.parquet"

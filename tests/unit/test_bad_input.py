@@ -1,0 +1,136 @@
+"""Networks and calls that can hardly work: the run ends, with figures that say so and no NaN in a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from rtclab import _native
+from rtclab.backend.sim import SimBackend
+from rtclab.metrics import METRICS
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace
+
+LINK = {"capacity": "1 Mbit/s", "delay": "25 ms", "queue": "300 ms"}
+DEAD = {"capacity": {"steps": [["0 s", "1 Mbit/s"], ["4 s", "0 bit/s"]]}}
+OUTAGE = {"capacity": {"steps": [["0 s", "1 Mbit/s"], ["4 s", "0 bit/s"], ["6 s", "1 Mbit/s"]]}}
+
+PEOPLE = ("alice", "bob", "carol")
+CALLS: dict[str, dict[str, Any]] = {
+    "p2p": {"calls": [{"kind": "p2p"}]},
+    "relay": {"calls": [{"kind": "p2p", "relay": "turn"}], "servers": {"turn": {}}},
+    "sfu": {"calls": [{"kind": "sfu"}]},
+    "mcu": {"calls": [{"kind": "mcu"}]},
+    "star": {"calls": [{"kind": "star", "root": "alice"}]},
+    "hub-and-spoke": {"calls": [{"kind": "hub-and-spoke", "root": "alice"}]},
+    "tree": {"calls": [{"kind": "tree", "root": "alice"}]},
+}
+"""Every topology; alice sends in all of them."""
+
+CONDITIONS: dict[str, dict[str, Any]] = {
+    "zero capacity for 2 s": {"link": {"up": LINK | OUTAGE, "down": LINK | OUTAGE}},
+    "zero capacity from the start": {"link": {"up": LINK | {"capacity": {"steps": [["0 s", "0 bit/s"]]}}}},
+    "100 % loss": {"link": {"up": LINK | {"loss": "100 %"}, "down": LINK}},
+    "1 bit/s": {"link": {"up": LINK | {"capacity": "1 bit/s"}, "down": LINK}},
+    "a queue of one packet": {"link": {"up": LINK | {"queue": "1 packets"}, "down": LINK}},
+    "a delay beyond the run": {"link": {"up": LINK | {"delay": "100 s"}, "down": LINK}},
+    "bob's feedback stops": {"bob": {"link": {"up": LINK | DEAD, "down": LINK}}},
+    "bob's feedback is lost": {"bob": {"link": {"up": LINK | {"loss": "100 %"}, "down": LINK}}},
+    "bob never joins": {"bob": {"join": "100 s"}},
+    "bob joins in the last moment": {"bob": {"join": "11.99 s"}},
+    "bob leaves at once": {"bob": {"leave": "1 ms"}},
+}
+NOTHING_ARRIVES = ("zero capacity from the start", "100 % loss", "a delay beyond the run")
+
+
+def scenario(call: str, condition: str, control: str) -> Scenario:
+    changes = dict(CONDITIONS[condition])
+    people: dict[str, Any] = {name: {} for name in PEOPLE} | {"bob": changes.pop("bob", {})}
+    return Scenario.read(
+        {
+            "name": "bad-input",
+            "duration": "12 s",
+            "record": "seconds",
+            "participants": people,
+            "video": {},
+            "link": {"up": LINK, "down": LINK},
+            "congestion_control": {"name": control},
+        }
+        | CALLS[call]
+        | changes,
+        "bad-input.toml",
+    )
+
+
+def simulated(call: str, condition: str, control: str) -> Trace:
+    chosen = scenario(call, condition, control)
+    backend = SimBackend()
+    backend.check(chosen)
+    return backend.simulate(chosen, seed=1, repeat=0)
+
+
+def assert_finite(trace: Trace) -> None:
+    """Every number in a table is one: what is not known is null."""
+    for name in trace.tables:
+        table = trace.table(name)
+        for column in table.columns:
+            if table[column].dtype.is_float():
+                assert table[column].drop_nulls().is_finite().all(), f"{name}.{column}"
+
+
+@pytest.mark.parametrize("control", _native.CONGESTION_CONTROLS)
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_run_ends_with_numbers(call: str, condition: str, control: str) -> None:
+    trace = simulated(call, condition, control)
+    assert_finite(trace)
+    delivered = int(trace.table("flow_seconds")["delivered_bytes"].sum())
+    if condition in NOTHING_ARRIVES:
+        assert delivered == 0
+        assert trace.table("frames")["rendered_ns"].drop_nulls().is_empty()
+    seconds = trace.table("flow_seconds")
+    known = seconds["delivered_packets"].sum() + seconds["dropped_packets"].sum()
+    assert 0 <= known <= seconds["sent_packets"].sum()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_those_who_are_there_call_without_one_who_never_joins(call: str) -> None:
+    rows = simulated(call, "bob never joins", "goog-cc").table("flow_seconds")
+    with_bob = pl.col("flow").str.contains("bob")
+    assert int(rows.filter(with_bob)["sent_bytes"].sum()) == 0
+    alice = rows.filter(~with_bob & pl.col("flow").str.starts_with("alice->"))
+    # Some 11 s from 300 kbit/s on, over an uplink of 1 Mbit/s; over a server the rows of its hop and of the
+    # whole way count both.
+    kbps = int(alice["sent_bytes"].sum()) * 8 / 11e3
+    assert 150 < kbps < 2200
+
+
+def test_metrics_of_a_call_in_which_nothing_arrives_are_nothing_or_zero() -> None:
+    trace = simulated("p2p", "100 % loss", "goog-cc")
+    for name, unknown in (("rtt", True), ("one_way_delay", True), ("receiving_rate", False)):
+        value = METRICS[name].function(trace, "alice->bob")
+        assert value != value if unknown else not value > 0, (name, value)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_fifty_participants_call_each_other(call: str) -> None:
+    people: dict[str, Any] = {"alice": {}} | {f"p{index}": {} for index in range(49)}
+    chosen = Scenario.read(
+        {
+            "name": "fifty",
+            "duration": "2 s",
+            "record": "seconds",
+            "participants": people,
+            "video": {},
+            "link": {"up": LINK, "down": LINK},
+        }
+        | CALLS[call],
+        "fifty.toml",
+    )
+    trace = SimBackend().simulate(chosen, seed=1, repeat=0)
+    assert_finite(trace)
+    # 50 · 49 in a mesh, two for each of 49 edges in trees and stars.
+    assert len(trace.manifest["flows"]) >= 98
+    assert int(trace.table("flow_seconds")["delivered_bytes"].sum()) > 0
