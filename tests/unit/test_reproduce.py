@@ -185,7 +185,7 @@ def test_a_page_has_printed_and_own_numbers_verdicts_corrections_and_reasons(
         "✗",
         "digits transposed",
         "one processor for everything",
-        "the queue is longer",
+        "The queue is longer",
         "1 of 2 trends",
     ):
         assert expected in text, expected

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rtclab.report.figure import embed
 from rtclab.reproduce import paper
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.paper import Trend
@@ -25,7 +26,9 @@ TRENDS = [(name, trend) for name in PAPERS for trend in paper(name).trends]
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     out: Path = tmp_path_factory.mktemp("reproduce")
     names = dict.fromkeys(name for one in PAPERS for name in paper(one).scenarios)
-    conditions = [Condition(name, REPEATS, more=paper(name.partition("/")[0]).measure) for name in names]
+    conditions = [
+        Condition(name, REPEATS, traced=REPEATS, more=paper(name.partition("/")[0]).measure) for name in names
+    ]
     assert not run_conditions(conditions, out)
     return Results({one.name: one.store(out) for one in conditions}, dict.fromkeys(names, REPEATS))
 
@@ -37,6 +40,14 @@ def test_a_trend_keeps_or_says_why_it_breaks(results: Results, name: str, trend:
         assert not finding.keeps, f"it keeps now ({finding.figures}): take the reason away"
     else:
         assert finding.keeps, f"{trend.how}: {finding.figures}"
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_figure_has_a_curve_for_each_of_its_names(results: Results, name: str) -> None:
+    for figure in paper(name).figures:
+        drawing = embed(figure.draw(results))
+        assert f"Figure {figure.number}" in drawing.plot.title
+        assert drawing.wide.count("<path") > 2, figure.number
 
 
 def test_four_of_five_rates_and_delays_of_singh2013_that_a_model_can_explain_are_within(

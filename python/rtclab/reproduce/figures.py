@@ -1,10 +1,11 @@
-"""The forms of figures that papers have: over time, distributions, one point per repeat."""
+"""The forms of figures that papers have: over time, distributions, one point per repeat, bars."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isnan, nan
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from rtclab.metrics import delay, rate
 from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import MOST_POINTS, band, points_per_line, thinned
+from rtclab.report.bars import Bars, draw_bars
 from rtclab.report.draw import (
     Curve,
     Distribution,
@@ -50,13 +52,15 @@ PanelLines = tuple[str, Sequence[Line]]
 """Title and curves of one pair of axes."""
 
 
-def over_time(number: str, title: str, caption: str, panels: Sequence[PanelLines], unit: str) -> Figure:
-    """Curves over time, of the first repeat of each scenario."""
+def over_time(
+    number: str, title: str, caption: str, panels: Sequence[PanelLines], unit: str, repeats: int = 1
+) -> Figure:
+    """Curves over time, means over the first repeats of each scenario."""
 
     def draw(results: Results) -> Plot:
         names = list(dict.fromkeys(line.name for _, lines in panels for line in lines))
         drawn = [
-            Panel(heading, [_curve(results, names.index(line.name), line) for line in lines])
+            Panel(heading, [_curve(results, names.index(line.name), line, repeats) for line in lines])
             for heading, lines in panels
         ]
         return Plot(
@@ -67,7 +71,7 @@ def over_time(number: str, title: str, caption: str, panels: Sequence[PanelLines
             partial(draw_panels, drawn, unit, ""),
         )
 
-    return Figure(number, _scenarios(panels), draw)
+    return Figure(number, _scenarios(panels), draw, repeats)
 
 
 def distributions(
@@ -116,11 +120,42 @@ def per_repeat(
     return Figure(number, list(dict.fromkeys(line.scenario for line in lines)), draw, repeats=0)
 
 
-def _curve(results: Results, index: int, line: Line) -> Curve:
-    (trace,) = results.traces(line.scenario)
-    return Curve(
-        Look.numbered(index, line.name), band([line.series(trace, line.flow)], MOST_POINTS), filled=False
-    )
+def bars(
+    number: str,
+    title: str,
+    caption: str,
+    groups: Sequence[tuple[str, Sequence[Line]]],
+    metric: str,
+    unit: str,
+) -> Figure:
+    """Mean of a metric with the deviation within runs: groups of bars, alike where they have one name."""
+    scenarios = list(dict.fromkeys(line.scenario for _, lines in groups for line in lines))
+
+    def draw(results: Results) -> Plot:
+        names = list(dict.fromkeys(line.name for _, lines in groups for line in lines))
+        series = []
+        for index, name in enumerate(names):
+            found = [
+                [_height(results, line, metric) for line in lines if line.name == name] for _, lines in groups
+            ]
+            heights, deviations = zip(*(one[0] if one else (nan, 0.0) for one in found), strict=True)
+            series.append(Bars(Look.numbered(index, name), heights, deviations))
+        drawn = partial(draw_bars, series, [heading for heading, _ in groups], unit)
+        return Plot(_name(number), f"Figure {number}. {title}", caption, 1, drawn)
+
+    return Figure(number, scenarios, draw, repeats=0)
+
+
+def _height(results: Results, line: Line, metric: str) -> tuple[float, float]:
+    """Mean and deviation of a bar; without samples that of the repeats."""
+    ours = results.ours(line.scenario, metric, line.flow)
+    sd = ours.summary.sd if isnan(ours.within_sd) else ours.within_sd
+    return ours.mean, 0.0 if isnan(sd) else sd
+
+
+def _curve(results: Results, index: int, line: Line, repeats: int) -> Curve:
+    samples = [line.series(trace, line.flow) for trace in results.traces(line.scenario, repeats)]
+    return Curve(Look.numbered(index, line.name), band(samples, MOST_POINTS), filled=False)
 
 
 def _distribution(results: Results, index: int, line: Line, repeats: int) -> Distribution:

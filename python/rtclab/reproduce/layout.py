@@ -42,7 +42,8 @@ def grid(table: Table, cells: Sequence[Compared], *, overall_only: bool = False)
         cells = [one for one in cells if one.cell.machine == OVERALL]
         transposed = False
     place = _transposed if transposed else _upright
-    several = len({one.cell.row for one in cells}) > 1, len({one.cell.machine for one in cells}) > 1
+    conditions = {one.cell.row for one in cells}
+    several = len(conditions) > 1, len({(one.cell.row, one.cell.machine) for one in cells}) > len(conditions)
     placed = {place(one, *several): one for one in cells}
     columns = list(dict.fromkeys(column for _, _, column in placed))
     rows = dict.fromkeys((group, heading) for group, heading, _ in placed)

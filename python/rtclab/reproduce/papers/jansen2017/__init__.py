@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rtclab.reproduce.paper import Paper, published
 from rtclab.reproduce.papers.jansen2017.codecs import CODECS
+from rtclab.reproduce.papers.jansen2017.figures import FIGURES
 from rtclab.reproduce.papers.jansen2017.measure import measure
 from rtclab.reproduce.papers.jansen2017.names import ALSO
 from rtclab.reproduce.papers.jansen2017.schedules import SCHEDULES
@@ -55,6 +56,7 @@ PAPER = Paper(
     machines=DIRECTIONS,
     varies=VARIES,
     measure=measure,
+    figures=FIGURES,
     also=ALSO,
     trends=[*STATIC, *SCHEDULES, *SHARING, *CODECS, *WIRELESS],
 )
