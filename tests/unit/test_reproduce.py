@@ -104,7 +104,12 @@ def test_a_changed_scenario_is_run_again_a_changed_title_is_not(tmp_path: Path, 
     run_conditions([condition], tmp_path, jobs=0)
     titled = call.model_copy(update={"title": "Another", "repeats": 9})
     assert unfinished(replace(condition, scenario=titled), tmp_path) == []
-    assert unfinished(replace(condition, scenario=call.model_copy(update={"seed": 2})), tmp_path) == [0]
+    changed = replace(condition, scenario=call.model_copy(update={"seed": 2}), traced=1)
+    assert unfinished(changed, tmp_path) == [0]
+    run_conditions([changed], tmp_path, jobs=0)
+    assert (unfinished(changed, tmp_path), unfinished(condition, tmp_path)) == ([], [0])
+    run_conditions([condition], tmp_path, jobs=0)
+    assert not list((tmp_path / "traces").rglob("manifest.json")), "a trace of what is forgotten"
 
 
 def test_processes_come_to_the_same_values_as_one_after_another(tmp_path: Path, call: Scenario) -> None:

@@ -97,6 +97,8 @@ class _Batch:
 
 def _batches(condition: Condition, out: Path) -> Iterator[_Batch]:
     todo, store = unfinished(condition, out), condition.store(out)
+    if todo:
+        store.forget_others()
     for begin in range(0, len(todo), BATCH):
         yield _Batch(condition, store, todo[begin : begin + BATCH])
 

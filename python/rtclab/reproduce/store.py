@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from rtclab import _native
 from rtclab.reproduce.measure import Values
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
+from rtclab.trace.files import write_bytes
 
 PACKAGE = Path(rtclab.__file__).parent
 
@@ -57,10 +59,23 @@ class Store:
         """Notes finished repeats."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("a", encoding="utf-8") as file:
-            for repeat, values in finished:
-                entry = {"fingerprint": self.fingerprint, "repeat": repeat, "values": values}
-                # The line before may have been cut off.
-                file.write("\n" + json.dumps(entry, separators=(",", ":")))
+            file.writelines(self._line(*entry) for entry in finished)
+
+    def _line(self, repeat: int, values: Values) -> str:
+        entry = {"fingerprint": self.fingerprint, "repeat": repeat, "values": values}
+        # The line before may have been cut off.
+        return "\n" + json.dumps(entry, separators=(",", ":"))
+
+    def forget_others(self) -> None:
+        """Removes what was kept under other fingerprints: lines and whole traces."""
+        for kept in self.trace_path(0).parent.parent.glob("*"):
+            if kept.name != self.fingerprint:
+                shutil.rmtree(kept, ignore_errors=True)
+        if self.file.is_file():
+            kept_lines = "".join(self._line(*entry) for entry in sorted(self.read().items()))
+            beside = self.file.with_suffix(".new")
+            write_bytes(beside, kept_lines.encode())
+            beside.replace(self.file)
 
     def traces(self, repeats: int) -> list[Trace]:
         """The whole traces of the first repeats."""
