@@ -25,7 +25,8 @@ const SHARE_OF_FASTEST: (f64, f64) = (0.40, 0.44);
 const CAPACITIES_KBPS: [u64; 5] = [250, 500, 1_000, 2_000, 5_000];
 /// One-way delays, in ms.
 const DELAYS_MS: [u64; 3] = [10, 50, 150];
-/// Mean of what may stand in the queue, in ms.
+/// Mean of what may stand in the queue, in ms. Growth of at most 8 % a second beyond the capacity, until
+/// over-use is noticed and told with a REMB 1.5 s later, lets the queue rise to 0.5 * 0.08 * 1.5^2 s = 90 ms.
 const STANDING_MS: f64 = 100.0;
 
 /// Figures of one direction over the second half of a call.
@@ -128,6 +129,24 @@ fn fixed_alpha_converges_on_every_link() {
 #[test]
 fn gcc_2016_converges_on_every_link_but_the_slowest() {
     converges("gcc-2016", &[], 0.85, &CAPACITIES_KBPS[1..]);
+}
+
+/// AIMD with 0.85 again, behind libwebrtc's pacer and overshoot detector.
+#[test]
+fn goog_cc_converges_on_every_link() {
+    converges("goog-cc", &[], 0.85, &CAPACITIES_KBPS);
+}
+
+/// What papers and drafts say instead of what the code did: they differ in speed, not in where they end.
+#[test]
+fn named_options_converge_where_the_default_does() {
+    converges("rrtcc-2013", &[("decrease", 0.85)], 0.85, &[500, 1_000]);
+    converges("rrtcc-2013", &[("under_use_factor", 1.5)], 0.9, &[500, 1_000]);
+    converges("rrtcc-2013", &[("low_loss_factor", 1.05)], 0.9, &[500, 1_000]);
+    converges("rrtcc-2013", &[("tfrc_cap", 1.0)], 0.9, &[500, 1_000]);
+    converges("dynamic-alpha", &[("divisor_by_threshold", 1.0)], 0.9, &[500, 1_000]);
+    converges("dynamic-alpha", &[("max_alpha", 0.99)], 0.9, &[500, 1_000]);
+    converges("fixed-alpha", &[("alpha", 0.85)], 0.85, &[500, 1_000]);
 }
 
 /// At 250 kbit/s a frame is one packet that takes a whole frame's time on the link. Half a packet per

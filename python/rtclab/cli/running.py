@@ -50,7 +50,7 @@ def run_and_report(request: Request) -> int:
     failed = [entry for entry in run.repeats if entry.status == "failed"]
     try:
         measured = measure_and_keep(run) if run.traces else None
-        page = draw(run) if run.traces and request.report and not interrupted else None
+        page = draw(run, measured) if run.traces and request.report and not interrupted else None
         _tell(request, run, measured, page)
     finally:
         for entry in failed:
@@ -68,7 +68,7 @@ def measure_and_keep(run: Run) -> pl.DataFrame:
     return measured
 
 
-def draw(run: Run) -> Path:
+def draw(run: Run, measured: pl.DataFrame | None = None) -> Path:
     """Writes the report of a run; returns its page.
 
     Raises:
@@ -78,7 +78,7 @@ def draw(run: Run) -> Path:
 
     try:
         with tables.busy("drawing the report"):
-            return write_report(run)
+            return write_report(run, measured)
     except OSError as error:
         if is_disk_full(error):
             raise DiskFull(Path(error.filename or run.path)) from error

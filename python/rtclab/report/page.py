@@ -32,12 +32,13 @@ class Row:
     cells: Sequence[dict[str, Any] | None]
 
 
-def write_report(run: Run) -> Path:
+def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
     """Writes ``report.html`` and ``plots/`` into the run's directory; returns the page's path.
 
-    A run without a finished repeat has a page too, which says why.
+    ``measured`` is the result of ``measure_run``, for who has it already. A run without a finished repeat
+    has a page too, which says why.
     """
-    measured = measure_run(run)
+    measured = measure_run(run) if measured is None else measured
     flows = flows_of(run)
     text = page_template("report.html").render(
         run=run,
