@@ -15,7 +15,6 @@ from rtclab.reproduce.verdict import Verdict, kind, tolerance, verdict
 
 ORDER = ("rate", "delay", "loss", "other")
 OVERALL = "overall"
-GOAL_PERCENT = 80
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,13 @@ class Comparison:
         chosen = [one for one in self.cells.values() if machine in (None, one.cell.machine)]
         return [count for name in ORDER if (count := _count(name, chosen)).compared]
 
+    @property
+    def rates_and_delays(self) -> Count:
+        """Rates and delays together, of the rows over all machines where there are such rows."""
+        overall = any(cell.machine == OVERALL for cell in self.paper.cells)
+        chosen = [one for one in self.counts(OVERALL if overall else None) if one.kind in ("rate", "delay")]
+        return Count("rate and delay", sum(one.within for one in chosen), sum(one.compared for one in chosen))
+
     def verdicts(self) -> Counter[Verdict]:
         """How many cells have each verdict."""
         return Counter(one.verdict for one in self.cells.values())
@@ -108,6 +114,7 @@ class Comparison:
         """For JSON: what the report says."""
         return {
             "paper": self.paper.name,
+            "rates_and_delays": vars(self.rates_and_delays),
             "counts": [vars(count) | {"percent": _null(count.percent)} for count in self.counts()],
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
