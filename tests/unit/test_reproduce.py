@@ -217,6 +217,17 @@ def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
     assert [row.name for row in made.rows] == ["Rate (kbit/s)"]
 
 
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
+def test_papers_of_which_nothing_was_measured_have_reports_that_say_so(tmp_path: Path) -> None:
+    comparisons = [Comparison(paper(name), Results({}, {})) for name in NAMES]
+    pages = write_pages(comparisons, tmp_path)
+    write_docs(comparisons, tmp_path / "reproduction.md")
+    for one, page in zip(comparisons, pages, strict=True):
+        assert not any(finding.keeps for _, finding in one.trends)
+        assert "nan" not in page.read_text().lower()
+    assert "nan" not in (tmp_path / "reproduction.md").read_text().lower()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_status_has_its_reason(name: str) -> None:
     one = paper(name)

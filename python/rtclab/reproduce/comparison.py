@@ -84,7 +84,16 @@ class Comparison:
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:
         """Every trend and what became of it."""
-        return [(trend, trend.check(self.results)) for trend in self.paper.trends]
+        return [(trend, self._check(trend)) for trend in self.paper.trends]
+
+    def _check(self, trend: Trend) -> Finding:
+        try:
+            return trend.check(self.results)
+        except Exception:
+            # A trend counts on its conditions. Where one of them failed, the others are still worth a report.
+            if all(self.results.repeats_of(name) for name in self.paper.scenarios):
+                raise
+            return Finding(False, "not measured")
 
     def of(self, table: Table) -> list[Compared]:
         """The cells of one table."""

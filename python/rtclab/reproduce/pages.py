@@ -12,6 +12,7 @@ from rtclab.report.words import machine, number
 from rtclab.reproduce.comparison import OVERALL, Compared, Comparison, Count
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.paper import Cell, Table
+from rtclab.reproduce.results import Results
 from rtclab.reproduce.verdict import Verdict
 from rtclab.trace.files import write_bytes, write_json
 
@@ -109,10 +110,15 @@ def _html(one: Comparison) -> str:
             drawings=[
                 embed(figure.draw(one.results))
                 for figure in paper.figures
-                if all(one.results.repeats_of(name) for name in figure.scenarios)
+                if all(_known(one.results, name, figure.repeats) for name in figure.scenarios)
             ],
         )
     )
+
+
+def _known(results: Results, scenario: str, repeats: int) -> bool:
+    """Whether there is what a figure needs: values, or whole traces of some repeats."""
+    return bool(results.traces(scenario, repeats) if repeats else results.repeats_of(scenario))
 
 
 def _headline(one: Comparison) -> dict[str, Count | None]:

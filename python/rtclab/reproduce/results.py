@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -70,8 +70,9 @@ class Results:
         return [values.get(metric, {}).get(flow, nothing) for values in self._values.get(scenario, [])]
 
     def traces(self, scenario: str, repeats: int = 1) -> list[Trace]:
-        """The whole traces of the first repeats, for figures."""
-        return self.stores[scenario].traces(min(repeats, self.repeats[scenario]))
+        """The whole traces of the first repeats, for figures; fewer or none where repeats failed."""
+        store = self.stores.get(scenario)
+        return store.traces(min(repeats, self.repeats[scenario])) if store else []
 
     def flows(self, scenario: str) -> list[str]:
         """The flows of a scenario that are measured."""
@@ -88,8 +89,8 @@ def _selected(values: Values, metric: str, flows: str) -> list[Value]:
     return [value for flow, value in of_flows.items() if flow in media and fnmatchcase(flow, flows)]
 
 
-def _mean(values: object) -> float:
-    known = [value for value in values if value is not None]  # type: ignore[attr-defined]
+def _mean(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else nan
 
 

@@ -83,8 +83,7 @@ def unfinished(condition: Condition, out: Path) -> list[int]:
     return [
         repeat
         for repeat in range(condition.repeats)
-        if repeat not in finished
-        or (repeat < condition.traced and not (store.trace_path(repeat) / "manifest.json").is_file())
+        if repeat not in finished or (repeat < condition.traced and not store.has_trace(repeat))
     ]
 
 

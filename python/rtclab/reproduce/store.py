@@ -20,6 +20,7 @@ from rtclab.reproduce.measure import Values
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 from rtclab.trace.files import write_bytes
+from rtclab.trace.trace import MANIFEST
 
 PACKAGE = Path(rtclab.__file__).parent
 
@@ -78,8 +79,12 @@ class Store:
             beside.replace(self.file)
 
     def traces(self, repeats: int) -> list[Trace]:
-        """The whole traces of the first repeats."""
-        return [Trace(self.trace_path(repeat)) for repeat in range(repeats)]
+        """The whole traces of the first repeats, as far as there are any."""
+        return [Trace(self.trace_path(repeat)) for repeat in range(repeats) if self.has_trace(repeat)]
+
+    def has_trace(self, repeat: int) -> bool:
+        """Whether the whole trace of a repeat was kept."""
+        return (self.trace_path(repeat) / MANIFEST).is_file()
 
 
 def fingerprint(scenario: Scenario, *code: Path) -> str:

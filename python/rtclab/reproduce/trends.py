@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import nan
 
 from rtclab.report.words import number
 from rtclab.reproduce.paper import EVERY_FLOW, Finding
@@ -88,8 +89,8 @@ def both(*checks: Check) -> Check:
 def percent(
     of: str, whole: str, metric: str = "media_rate_kbps", flows: str = EVERY_FLOW
 ) -> Callable[[Results], float]:
-    """Mean of a metric in one scenario as a share of that in another, in per cent."""
-    return lambda results: 100 * results.mean(of, metric, flows) / results.mean(whole, metric, flows)
+    """Mean of a metric in one scenario as a share of that in another, in per cent; NaN of nothing."""
+    return lambda results: 100 * results.mean(of, metric, flows) / (results.mean(whole, metric, flows) or nan)
 
 
 def listed(values: Sequence[float]) -> str:

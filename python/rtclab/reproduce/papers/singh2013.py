@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from statistics import mean
 
 from rtclab.metrics import delay, rate
@@ -53,7 +54,7 @@ def measured(trace: Trace) -> dict[str, dict[str, float]]:
     if not all(flow in trace.manifest["flows"] for flow in CALLS):
         return {}
     first, *others = (rate.receiving_rate(trace, flow, (30.0, 90.0)) for flow in CALLS)
-    return {"first_call_share": {WHOLE_RUN: 100 * first / mean(others)}}
+    return {"first_call_share": {WHOLE_RUN: 100 * first / (mean(others) or nan)}}
 
 
 def received(scenario: str, label: str = "", flow: str = BOTH[0]) -> Line:
