@@ -66,7 +66,7 @@ const RECEIVER_2015: ReceiveSideConfig = ReceiveSideConfig {
 };
 
 const SENDER_2015: LossBasedConfig =
-    LossBasedConfig { tfrc: TfrcRole::FloorOfDecreases, ..SENDER_2016 };
+    LossBasedConfig { tfrc: TfrcRole::FloorOfDecreases, once_per_report: false, ..SENDER_2016 };
 
 /// Readings of the paper.
 pub(crate) const OPTIONS: &[OptionSpec] = &[

@@ -55,6 +55,7 @@ pub(crate) const SENDER_2016: LossBasedConfig = LossBasedConfig {
     growth: Growth::FromMinimum,
     factor: 1.08,
     tfrc: TfrcRole::None,
+    once_per_report: true,
     probes: true,
     halves_without_feedback: false,
     pacing: Pacing::Factor,

@@ -49,6 +49,7 @@ pub(crate) const SENDER_2013: LossBasedConfig = LossBasedConfig {
     growth: Growth::EverySecond,
     factor: 1.08,
     tfrc: TfrcRole::FloorOfDecreases,
+    once_per_report: false,
     probes: false,
     halves_without_feedback: false,
     pacing: Pacing::None,

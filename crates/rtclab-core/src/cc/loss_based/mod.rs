@@ -29,12 +29,13 @@ const PROBE_SPACING: Time = Time::from_millis(1);
 /// Bytes of a packet of a probe, on average.
 const PROBE_PACKET: Bytes = Bytes(500);
 
-/// When the rate grows.
+/// When the rate is judged, and how it grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Growth {
-    /// From its present value, once a second: 2013.
+    /// At reports; from its present value, once a second: 2013.
     EverySecond,
-    /// From its smallest value of the last second, at every report: since 2014.
+    /// At any time (libwebrtc: every 25 ms), by the loss that was last reported; from its smallest value
+    /// of the last second: since 2014.
     FromMinimum,
 }
 
@@ -58,6 +59,8 @@ pub(crate) struct LossBasedConfig {
     /// By which the rate grows at low loss.
     pub(crate) factor: f64,
     pub(crate) tfrc: TfrcRole,
+    /// A reported loss reduces the rate once, however long no other is reported.
+    pub(crate) once_per_report: bool,
     /// Two clusters of probes at the start, and REMB followed upwards for a while.
     pub(crate) probes: bool,
     /// The rate is halved when feedback stays away.
@@ -67,7 +70,8 @@ pub(crate) struct LossBasedConfig {
 
 /// The sender half of the algorithms of 2013 to 2016.
 ///
-/// Source: libwebrtc 4d06db557a and 524ecc29dd, `send_side_bandwidth_estimation.cc`.
+/// Source: libwebrtc 4d06db557a and 524ecc29dd, `send_side_bandwidth_estimation.cc`; since 2014
+/// `bitrate_controller_impl.cc`, Process, which judges every 25 ms.
 pub(crate) struct LossBased {
     config: LossBasedConfig,
     bounds: RateBounds,
@@ -84,6 +88,8 @@ pub(crate) struct LossBased {
     minima: VecDeque<(Time, Bitrate)>,
     last_increase: Option<Time>,
     last_decrease: Option<Time>,
+    /// Whether the loss that was last reported has reduced the rate.
+    reduced: bool,
     first_report: Option<Time>,
     feedback_due: Option<Time>,
     probes: Vec<Probe>,
@@ -112,6 +118,7 @@ impl LossBased {
             minima: VecDeque::new(),
             last_increase: None,
             last_decrease: None,
+            reduced: false,
             first_report: None,
             feedback_due: None,
             // Taken from the back.
@@ -128,6 +135,7 @@ impl LossBased {
             }
             let (lost, expected) = std::mem::take(&mut self.pending);
             self.loss = (lost * 256 / expected).min(255);
+            self.reduced = false;
         }
         self.tfrc = tfrc::rate(self.rtt, self.loss as f64 / 255.0);
         self.judge(now);
@@ -168,15 +176,34 @@ impl LossBased {
     }
 
     fn reduced(&mut self, now: Time) -> Bitrate {
-        let pause = DECREASE_INTERVAL + self.rtt;
-        if self.last_decrease.is_some_and(|last| now < last + pause) {
+        if self.next_decrease().is_none_or(|at| now < at) {
             return self.rate;
         }
         self.last_decrease = Some(now);
+        self.reduced = true;
         let reduced = Bitrate(self.rate.0 * (512 - self.loss) / 512);
         match self.tfrc.filter(|_| self.config.tfrc == TfrcRole::FloorOfDecreases) {
             Some(tfrc) => reduced.max(tfrc),
             None => reduced,
+        }
+    }
+
+    /// When the loss that was last reported may reduce the rate, if it may.
+    fn next_decrease(&self) -> Option<Time> {
+        let pause = DECREASE_INTERVAL + self.rtt;
+        let done = self.config.once_per_report && self.reduced;
+        (!done).then(|| self.last_decrease.map_or(Time::ZERO, |last| last + pause))
+    }
+
+    /// When the rate changes without another report.
+    fn next_change(&self) -> Option<Time> {
+        if self.config.growth == Growth::EverySecond || self.first_report.is_none() {
+            return None;
+        }
+        match self.loss {
+            ..=LOW_LOSS => self.minima.front().map(|(at, _)| *at + INCREASE_INTERVAL),
+            ..=HIGH_LOSS => None,
+            _ => self.next_decrease(),
         }
     }
 
@@ -223,12 +250,18 @@ impl Controller for LossBased {
                 if !self.follows_remb_upwards(now) && self.rate > remb {
                     self.rate = remb.max(self.bounds.min);
                 }
+                if self.config.growth == Growth::FromMinimum && self.first_report.is_some() {
+                    self.judge(now);
+                }
             }
             Feedback::Packets { .. } => {}
         }
     }
 
     fn on_timeout(&mut self, now: Time) {
+        if self.next_change().is_some_and(|at| now >= at) {
+            self.judge(now);
+        }
         if self.config.halves_without_feedback && self.feedback_due.is_some_and(|due| now >= due) {
             self.feedback_due = Some(now + FEEDBACK_TIMEOUT);
             self.set(self.rate.scaled(0.5));
@@ -236,7 +269,8 @@ impl Controller for LossBased {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.feedback_due.filter(|_| self.config.halves_without_feedback)
+        let halving = self.feedback_due.filter(|_| self.config.halves_without_feedback);
+        [halving, self.next_change()].into_iter().flatten().min()
     }
 
     fn poll_probe(&mut self) -> Option<Probe> {

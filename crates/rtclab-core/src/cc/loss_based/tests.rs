@@ -83,6 +83,41 @@ fn in_2016_growth_is_8_percent_of_the_smallest_rate_of_the_last_second() {
     assert_eq!(report(&mut sender, 2_000, 0, 30), 352_000);
 }
 
+/// Rates at the moments at which they change without a report, up to `until`.
+fn changes(sender: &mut LossBased, until: u64) -> Vec<(u64, u64)> {
+    let mut changes = Vec::new();
+    while let Some(at) = sender.poll_timeout().filter(|at| at.as_millis() <= until) {
+        sender.on_timeout(at);
+        changes.push((at.as_millis(), sender.rate.0));
+    }
+    changes
+}
+
+#[test]
+fn in_2016_a_report_without_loss_lets_the_rate_grow_every_second_until_the_next() {
+    let mut sender = sender(SENDER_2016);
+    assert_eq!(report(&mut sender, 1_000, 0, 30), 325_000);
+    // 325 * 1.08 + 1, and again
+    assert_eq!(changes(&mut sender, 3_500), [(2_000, 352_000), (3_000, 381_160)]);
+    assert_eq!(report(&mut sender, 3_600, 20, 256), 381_160);
+    assert_eq!(changes(&mut sender, 10_000), []);
+}
+
+#[test]
+fn in_2016_a_reported_loss_reduces_the_rate_once_and_in_2015_again_and_again() {
+    // 20 % is 51/256: * 461/512; once in 300 ms and the round trip of 100 ms
+    let once = 300_000 * 461 / 512;
+    let mut sender = sender(SENDER_2016);
+    assert_eq!(report(&mut sender, 1_000, 51, 256), once);
+    assert_eq!(report(&mut sender, 1_300, 51, 256), once);
+    assert_eq!(changes(&mut sender, 3_000), [(1_400, once * 461 / 512)]);
+    let config = LossBasedConfig { once_per_report: false, ..SENDER_2016 };
+    let mut sender = LossBased::new(sender.bounds, config);
+    assert_eq!(report(&mut sender, 1_000, 51, 256), once);
+    let times: Vec<_> = changes(&mut sender, 2_300).iter().map(|change| change.0).collect();
+    assert_eq!(times, [1_400, 1_800, 2_200]);
+}
+
 #[test]
 fn missing_feedback_halves_the_rate_every_two_seconds_if_asked_for() {
     let mut sender = sender(LossBasedConfig { halves_without_feedback: true, ..SENDER_2013 });
