@@ -81,10 +81,12 @@ def test_the_factors_that_the_simulator_used_are_those_of_the_equations() -> Non
             if value > threshold
             for near in (False, True)
         ]
-        off.append(min(abs(alpha - one) for one in known))
+        if known:
+            off.append(min(abs(alpha - one) for one in known))
     # Samples are per frame, over-use is per group of packets: of the few frames that are sent as several
-    # packets some hide the group in question, and its value lies near.
+    # packets some hide the group in question, and its value lies near, or there is none.
     assert len(off) > 100
+    assert len(off) >= 0.99 * used.height
     assert np.mean(np.array(off) < 1e-9) > 0.95
     assert max(off) < 0.005
 
