@@ -11,6 +11,7 @@ from rtclab import _native
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario
+from rtclab.trace import Trace
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,36 @@ def test_a_trace_of_a_receive_side_algorithm_has_the_values_of_both_halves(tmp_p
     receiver = {"offset_ms", "threshold_ms", "detector_state", "rate_control_region", "delay_based_rate_bps"}
     assert receiver <= by["bob"]
     assert not receiver & by["alice"]
+
+
+FREE = {"link": {}, "duration": "60 s", "video.max_bitrate": "2 Mbit/s"}
+"""Nothing in the way of 2 Mbit/s."""
+
+
+def free_call(name: str) -> Trace:
+    """A minute of a call that nothing limits."""
+    scenario = Scenario.load("first-call", FREE | {"congestion_control.name": name})
+    return SimBackend().simulate(scenario, seed=1, repeat=0)
+
+
+def test_audio_takes_nothing_of_a_rate_that_counts_video_alone() -> None:
+    for name in ("gcc-2016", "fixed-alpha"):
+        sent = (
+            free_call(name)
+            .table("outbound_rtp")
+            .filter((pl.col("kind") == "video") & (pl.col("at_ns") > 50e9))
+        )
+        assert sent["targetBitrate"].unique().to_list() == [2_000_000]
+
+
+def test_report_blocks_of_2016_leave_once_a_second_and_those_of_2013_with_every_sender_report() -> None:
+    sizes = {}
+    for name in ("gcc-2016", "rrtcc-2013"):
+        packets = free_call(name).table("packets")
+        rtcp = packets.filter((pl.col("protocol") == "rtcp") & (pl.col("flow") == "alice->bob"))
+        sizes[name] = rtcp["size_bytes"]
+    # IP, UDP and SRTCP are 42 bytes, a name 20, a sender report 28, a receiver report 8, a block 24, REMB 24.
+    assert set(sizes["gcc-2016"]) == {42 + 20 + 28, 42 + 20 + 8 + 24, 42 + 20 + 28 + 24}
+    assert set(sizes["rrtcc-2013"]) == {42 + 20 + 28 + 24, 42 + 20 + 28 + 24 + 24}
+    # Half to one and a half second apart: 59 in 59 s, with a deviation of 2.2.
+    assert 52 <= (sizes["gcc-2016"] == 42 + 20 + 8 + 24).sum() <= 66

@@ -200,10 +200,12 @@ impl LossBased {
         if self.config.growth == Growth::EverySecond || self.first_report.is_none() {
             return None;
         }
-        match self.loss {
-            ..=LOW_LOSS => self.minima.front().map(|(at, _)| *at + INCREASE_INTERVAL),
-            ..=HIGH_LOSS => None,
-            _ => self.next_decrease(),
+        if self.loss <= LOW_LOSS {
+            self.minima.front().map(|(at, _)| *at + INCREASE_INTERVAL)
+        } else if self.loss <= HIGH_LOSS {
+            None
+        } else {
+            self.next_decrease()
         }
     }
 
