@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Replace the configuration of a path from now on.
-    SetPath(PathId, PathConfig),
+    SetPath(PathId, Box<PathConfig>),
     /// End.
     Stop,
 }
@@ -137,7 +137,7 @@ impl<D: Device> Engine<D> {
                 Ok(Command::SetPath(path, config)) => {
                     let now = self.device.now().max(self.clock);
                     self.drain(now)?;
-                    self.network.set_config(now, path, config);
+                    self.network.set_config(now, path, *config);
                 }
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {
