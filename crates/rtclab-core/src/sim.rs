@@ -112,6 +112,8 @@ pub enum SimError {
     CongestionControl(ConfigError),
     /// A connection names someone who does not take part, or a node without a place in the network.
     Unknown(String),
+    /// TCP between two nodes that nothing keeps apart would send without end at one moment.
+    Instant(String),
 }
 
 impl fmt::Display for SimError {
@@ -119,7 +121,7 @@ impl fmt::Display for SimError {
         match self {
             SimError::Network(error) => error.fmt(f),
             SimError::CongestionControl(error) => error.fmt(f),
-            SimError::Unknown(what) => f.write_str(what),
+            SimError::Unknown(what) | SimError::Instant(what) => f.write_str(what),
         }
     }
 }
@@ -180,6 +182,9 @@ impl Simulation {
             let (to_a, to_b) = (Socket(2 * i as u16), Socket(2 * i as u16 + 1));
             ports.push(Port { from: a, to: b, socket: to_b, flow: there, relay });
             ports.push(Port { from: b, to: a, socket: to_a, flow: back, relay });
+        }
+        for traffic in &config.traffic {
+            check_takes_time(traffic, &network, node)?;
         }
         let traffic_seed = derive_seed(config.seed, TRAFFIC_STREAM);
         let traffic = Traffic::new(&config.traffic, flows.len(), traffic_seed, node)?;
@@ -299,6 +304,23 @@ fn end(
     let ssrcs = (Ssrcs::of(index), Ssrcs::of(remote_index));
     let peer = Peer::new(peer, port, back, ssrcs, seed(remote_index));
     Ok(End::Peer(Box::new(peer.map_err(SimError::CongestionControl)?)))
+}
+
+/// Sending and acknowledging must take time, or virtual time would stand still.
+fn check_takes_time(
+    traffic: &TrafficConfig,
+    network: &Network<u32>,
+    node: impl Fn(&str) -> Result<NodeId, SimError>,
+) -> Result<(), SimError> {
+    let TrafficConfig { sender, receiver, .. } = traffic;
+    let (from, to) = (node(sender)?, node(receiver)?);
+    let mut paths = [(from, to), (to, from)].into_iter().filter_map(|(a, b)| network.route(a, b));
+    if paths.all(|route| route.iter().all(|path| network.path_config(*path).is_instant())) {
+        return Err(SimError::Instant(format!(
+            "TCP from `{sender}` to `{receiver}` and back takes no time; expected a capacity or a delay on the way"
+        )));
+    }
+    Ok(())
 }
 
 /// Index of the connection whose `a` first sends what this one carries.

@@ -1,6 +1,6 @@
 //! TCP beside calls: sources in a simulated run.
 
-use rtclab_core::path::Capacity;
+use rtclab_core::path::{Capacity, Delay};
 use rtclab_core::record::{Column, Detail, Table};
 use rtclab_core::sim::{SimConfig, simulate};
 use rtclab_core::units::{Bitrate, Time};
@@ -87,4 +87,18 @@ fn traffic_to_nowhere_is_told() {
     config.traffic[0].receiver = "carol".into();
     let error = simulate(&config).err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("`carol` is no node"), "{error}");
+}
+
+/// Nothing but the acknowledgements would limit it, and they would be there at once.
+#[test]
+fn traffic_over_links_that_take_no_time_is_refused() {
+    let mut config = with_traffic(&long("cubic"), LINK, 1, false);
+    for path in &mut config.network.paths {
+        (path.capacity, path.queue, path.delay) = (None, None, Delay::default());
+    }
+    let error = simulate(&config).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("takes no time"), "{error}");
+    config.network.paths[0].delay = Delay::Constant { ns: Time::from_millis(1) };
+    config.duration_ns = Time::from_millis(10);
+    assert!(simulate(&config).is_ok());
 }

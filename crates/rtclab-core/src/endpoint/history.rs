@@ -83,7 +83,10 @@ impl SendHistory {
             in_flight: Bytes(self.in_flight),
         };
         self.next_transport_seq += 1;
-        if self.waiting.len() == MAX_WAITING {
+        if self.waiting.len() == MAX_WAITING
+            && let Some(oldest) = self.waiting.front().map(|waiting| waiting.sent.transport_seq)
+        {
+            self.leave_flight(oldest);
             self.waiting.pop_front();
         }
         self.waiting.push_back(Waiting { sent, reported: false });
@@ -143,5 +146,19 @@ impl SendHistory {
     fn find(&mut self, seq: u16) -> Option<&mut Stored> {
         let first = self.stored.front()?.packet.seq;
         self.stored.get_mut(usize::from(seq.wrapping_sub(first)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_without_feedback_is_no_longer_in_flight() {
+        let mut history = SendHistory::default();
+        for _ in 0..3 * MAX_WAITING {
+            history.sent(Time::ZERO, Bytes(100), Kind::Audio, 0, None);
+        }
+        assert_eq!(history.in_flight(), Bytes(100 * MAX_WAITING as u64));
     }
 }

@@ -18,6 +18,8 @@ const MIN_PACKETS: usize = 4;
 const MAX_WAITING: usize = 48;
 /// Packets of media that a receiver keeps, by sequence number: more than FEC packets can name.
 const KEPT: usize = 64;
+/// FEC is out of date when media are this far ahead of the first packet it can name.
+const OUTDATED: i16 = (KEPT + MAX_PACKETS) as i16;
 
 /// A packet of media: bytes as far as they exist, and length on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,6 +126,13 @@ impl FecDecoder {
 
     /// A packet of media arrived, or was recovered.
     pub fn on_media(&mut self, seq: u16, packet: Packet) {
+        // Of what these protect nothing is kept any more. When sequence numbers come again, they would
+        // be taken for FEC of other packets.
+        let behind = |fec: &FecPacket| seq.wrapping_sub(fec.seq_base) as i16;
+        while self.waiting.front().is_some_and(|fec| behind(fec) >= OUTDATED) {
+            self.waiting.pop_front();
+            self.discarded += 1;
+        }
         self.media[usize::from(seq) % KEPT] = Some((seq, packet));
     }
 
@@ -245,6 +254,22 @@ mod tests {
         assert_eq!(decoder.poll(), None);
         decoder.on_media(3, packet(3));
         assert_eq!(decoder.poll(), Some((2, packet(2))));
+    }
+
+    #[test]
+    fn fec_does_not_wait_until_sequence_numbers_come_again() {
+        let mut generator = FecGenerator::default();
+        let fec = generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0);
+        let mut decoder = FecDecoder::new(7);
+        decoder.on_media(1, packet(1));
+        decoder.on_media(2, packet(2));
+        decoder.on_fec(fec);
+        // 3 and 4 never come; 65,536 packets later there are others of these numbers.
+        for seq in (5..=u16::MAX).chain(0..=3) {
+            decoder.on_media(seq, packet(seq));
+            assert_eq!(decoder.poll(), None, "at {seq}");
+        }
+        assert_eq!(decoder.discarded, 1);
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Host {
     /// When a picture of so many pixels, taken at `now`, has been encoded.
     pub fn encode(&mut self, now: Time, pixels: u32) -> Time {
         let work = f64::from(pixels) / self.config.encoder_capacity_pixels_per_second;
-        self.busy_until = self.busy_until.max(now) + Time::from_secs_f64(work);
+        self.busy_until = self.busy_until.max(now).saturating_add(Time::from_secs_f64(work));
         self.busy_until
     }
 }
@@ -34,6 +34,12 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_encodes_nothing_is_never_done() {
+        let mut host = Host::new(HostConfig { encoder_capacity_pixels_per_second: 0.0 });
+        assert_eq!(host.encode(Time::from_secs(1), 640 * 480), Time::MAX);
+    }
 
     #[test]
     fn a_second_picture_waits_for_the_first() {

@@ -61,6 +61,14 @@ impl Delay {
         }
     }
 
+    /// Whether it is zero at some time.
+    pub(super) fn vanishes(&self) -> bool {
+        match self {
+            Delay::Steps { steps } => steps.iter().any(|(_, delay)| *delay == Time::ZERO),
+            _ => self.smallest() == Time::ZERO,
+        }
+    }
+
     /// The delay of a packet that enters the wire at `now`.
     pub fn at(&self, now: Time) -> Time {
         match self {

@@ -77,6 +77,13 @@ pub struct PathConfig {
     pub clock: Option<Clock>,
 }
 
+impl PathConfig {
+    /// Whether packets pass it in no time at all, always or at some time.
+    pub fn is_instant(&self) -> bool {
+        self.capacity.is_none() && self.wifi.is_none() && self.delay.vanishes()
+    }
+}
+
 /// Where on a path packets are lost at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

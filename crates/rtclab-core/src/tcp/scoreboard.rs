@@ -140,11 +140,14 @@ impl Scoreboard {
             self.una += 1;
             acked.cumulative += 1;
         }
-        for &(from, to) in ack.sacked() {
+        let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+        blocks[..ack.sacked().len()].copy_from_slice(ack.sacked());
+        // From low to high: the most recent block comes first, which says nothing of reordering.
+        blocks.sort_unstable();
+        for (from, to) in blocks {
             self.sack(now, from.max(self.una), to.min(self.next()), &mut acked);
         }
-        self.known = [(0, 0); MAX_SACK_BLOCKS];
-        self.known[..ack.sacked().len()].copy_from_slice(ack.sacked());
+        self.known = blocks;
         acked
     }
 

@@ -16,6 +16,9 @@ const PACED_SEGMENTS: (f64, f64) = (2.0, 1000.0);
 /// Linux paces single segments below 1.2 Mbit/s, which are so many full segments per second.
 const PACED_SINGLY_BELOW: f64 = 1.2e6 / 8.0 / MAX_SEGMENT_BYTES as f64;
 
+/// Linux, `tcp_rmem[2]`: 6 MiB that the receiver takes at most. Ends slow start where nothing is lost.
+const RECEIVE_WINDOW_SEGMENTS: u32 = (6 << 20) / MAX_SEGMENT_BYTES as u32;
+
 /// One connection's sender.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
@@ -70,8 +73,8 @@ pub struct Sender {
     timer: Option<(Time, Timer)>,
     /// A probe has to be sent …
     probe: bool,
-    /// … or was: the segment after it, and whether it was a retransmission.
-    probed: Option<(u32, bool)>,
+    /// … or was: the segment after all that were sent by then.
+    probed: Option<u32>,
     next_paced: Time,
     paced_left: u32,
     /// A segment waits for nothing but the pacer.
@@ -216,7 +219,8 @@ impl Sender {
         self.held = false;
         let room = self.board.in_flight() < self.window.segments;
         let lost = self.board.next_lost();
-        let new = self.board.next() < self.end;
+        let new =
+            self.board.next() < self.end && self.board.outstanding() < RECEIVE_WINDOW_SEGMENTS;
         if lost.is_none() && !new {
             self.window_limited = !room;
             if room {
@@ -285,7 +289,7 @@ impl Sender {
         } else {
             self.retransmit(now, self.board.next() - 1)
         };
-        self.probed = Some((self.board.next(), !new));
+        self.probed = Some(self.board.next());
         Some(segment)
     }
 
@@ -336,7 +340,9 @@ impl Sender {
         }
         let rate = self.board.rate.take(now);
         let lost = self.detect_loss(now);
-        self.check_probe(segment);
+        // RFC 8985, 7.4.2, would take the repair of a last segment for a sign of congestion: nothing
+        // follows it here, since there is new data to probe with until the end.
+        self.probed = self.probed.filter(|end| segment.ack < *end);
         self.step_phase(segment, acked, lost);
         let ack = Ack {
             now,
@@ -484,19 +490,6 @@ impl Sender {
         };
         let least = i64::from(reduction.out == 0);
         self.window.segments = in_flight + send.max(least) as u32;
-    }
-
-    fn check_probe(&mut self, segment: &Segment) {
-        let Some((_, again)) = self.probed.filter(|(end, _)| segment.ack >= *end) else { return };
-        self.probed = None;
-        // RFC 8985, 7.4.2: the probe repaired a loss that nothing else shows.
-        if again && !segment.duplicate && self.phase == Phase::Open {
-            self.window.credit = 0;
-            self.window.ssthresh = self.congestion_control.on_loss(&self.window);
-            if !self.congestion_control.owns_window() {
-                self.window.segments = self.window.ssthresh;
-            }
-        }
     }
 
     fn on_retransmission_timeout(&mut self, now: Time) {

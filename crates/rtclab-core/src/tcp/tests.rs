@@ -217,6 +217,57 @@ fn a_path_that_loses_everything_is_tried_ever_more_rarely() {
     assert!(steps < 200, "{steps}");
 }
 
+/// An acknowledgement as the receiver would send it.
+fn ack(now: Time, ack: u32, echo: Time, sack: &[(u32, u32)]) -> Segment {
+    let mut segment = Segment::new(0, SegmentKind::Ack, now);
+    (segment.ack, segment.echo) = (ack, echo);
+    segment.sack[..sack.len()].copy_from_slice(sack);
+    segment.sack_blocks = sack.len() as u8;
+    segment
+}
+
+/// A sender that has sent its first ten segments at 100 ms, after a handshake of that length.
+fn opened(algorithm: Algorithm) -> Sender {
+    let mut sender = Sender::new(SenderConfig {
+        connection: 0,
+        congestion_control: algorithm,
+        size: None,
+        seed: 1,
+    });
+    while sender.poll(Time::ZERO).is_some() {}
+    let mut answer = Segment::new(0, SegmentKind::SynAck, HALF);
+    answer.echo = Time::ZERO;
+    sender.handle_segment(HALF * 2, &answer);
+    while sender.poll(HALF * 2).is_some() {}
+    sender
+}
+
+#[test]
+fn two_new_blocks_in_one_acknowledgement_are_no_reordering() {
+    // Segments 0 and 4 are lost, and so is the acknowledgement that told of 1 to 3 alone.
+    let mut sender = opened(Algorithm::NewReno);
+    let now = Time::from_millis(200);
+    sender.handle_segment(now, &ack(now, 0, Time::ZERO, &[(5, 10), (1, 4)]));
+    // Three segments above them say that they are lost: at once, since nothing was reordered.
+    assert_eq!(sender.phase(), Phase::Recovery);
+    let again: Vec<u32> = std::iter::from_fn(|| sender.poll(now)).map(|s| s.seq).take(2).collect();
+    assert_eq!(again, [0, 4]);
+}
+
+#[test]
+fn without_a_limit_of_the_link_the_receiver_limits_what_is_in_flight() {
+    // 10 segments double each 100 ms; 6 MiB are 4344 segments, reached in the tenth round.
+    for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+        let mut pair = Pair::new(algorithm, None, link(None, 0, HALF), HALF);
+        pair.run(Time::from_secs(3));
+        let last_round = pair.now - HALF * 2;
+        let sent = pair.sent.iter().filter(|(at, _)| *at > last_round).count();
+        assert!((4_000..=4_500).contains(&sent), "{algorithm:?}: {sent}");
+        // Slow start goes on until half of the window suffices, BBR to 2.885 times what was in flight.
+        assert!(pair.sender.window().segments <= 3 * 4_344, "{:?}", pair.sender.window());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
