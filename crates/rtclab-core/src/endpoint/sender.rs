@@ -4,7 +4,7 @@ use super::history::SendHistory;
 use super::wire::{
     Port, RTP_HEADER_BYTES, Ssrcs, Wire, max_video_payload, packet_size, payload_size, unsent,
 };
-use super::{AudioConfig, PeerConfig};
+use super::{AudioConfig, PeerConfig, or_never};
 use crate::cc::{
     ConfigError, CongestionControlConfig, Controller, Decision, Feedback, PacketReport, RateBounds,
     RateOf,
@@ -144,9 +144,10 @@ impl Sender {
         let encoder = self.encoder.as_ref().and_then(Encoder::poll_timeout);
         let audio = self.audio.as_ref().map(|audio| audio.next);
         let encoding = self.encoding.as_ref().map(|(ready, _)| *ready);
-        let timers =
-            [encoder, encoding, audio, self.pacer.poll_timeout(), self.controller.poll_timeout()];
-        timers.into_iter().flatten().min()
+        let parts =
+            or_never(self.pacer.poll_timeout()).min(or_never(self.controller.poll_timeout()));
+        let next = or_never(encoder).min(or_never(encoding)).min(or_never(audio)).min(parts);
+        (next < Time::MAX).then_some(next)
     }
 
     pub(super) fn on_timeout(&mut self, now: Time, wire: &mut Wire) {

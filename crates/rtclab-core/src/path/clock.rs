@@ -45,9 +45,16 @@ impl ClockReadings {
     }
 
     /// How long the clock takes, from `now` on, to count `delay`. Calls must come in order of time.
+    #[inline]
     pub(super) fn count(&mut self, now: Time, delay: Time) -> Time {
-        // Not one nanosecond less, which would be a whole tick less where the box has ticks.
-        let Some(clock) = self.clock.filter(|clock| clock.wander > 0.0) else { return delay };
+        match self.clock {
+            // Not one nanosecond less, which would be a whole tick less where the box has ticks.
+            Some(clock) if clock.wander > 0.0 => self.count_wandering(clock, now, delay),
+            _ => delay,
+        }
+    }
+
+    fn count_wandering(&mut self, clock: Clock, now: Time, delay: Time) -> Time {
         let step = now.0 / STEP.0;
         self.read_until(clock, |this| this.begin + this.readings.len() as u64 > step + 1);
         while self.begin < step {

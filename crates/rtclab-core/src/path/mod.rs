@@ -292,17 +292,24 @@ impl<P> Path<P> {
         }
     }
 
+    #[inline]
     fn loses(&mut self, now: Time, position: LossPosition) -> bool {
         if self.config.loss_position != position {
             return false;
         }
+        if !self.config.loss_steps.is_empty() {
+            self.step_loss(now);
+        }
+        self.loss.loses()
+    }
+
+    fn step_loss(&mut self, now: Time) {
         while let Some((from, loss)) = self.config.loss_steps.get(self.loss_step)
             && *from <= now
         {
             self.loss.set(Some(*loss));
             self.loss_step += 1;
         }
-        self.loss.loses()
     }
 
     fn fits(&self, now: Time, size: Bytes) -> bool {
