@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import undisturbed
 
 from rtclab.backend.live.tcp import kernel_congestion_controls
-from rtclab.validate.tcp import BOUNDS_PERCENT, Condition, Figures, of_kernel, simulated
+from rtclab.validate.tcp import BOUNDS_PERCENT, Condition, Figures, Lateness, of_kernel, simulated
 
 pytestmark = pytest.mark.live
 
 SECONDS = 20
 LATE_MS = 3.0
 """Lateness is a longer path to the kernel's TCP: 6 % of this round trip of 50 ms (99th percentile)."""
+STOOD_STILL_MS = 50.0
+"""A round trip: all acknowledgements then come in one burst."""
 # Two bandwidth-delay products of queue: NewReno's sawtooth has a period of 25 round trips, 2.5 s.
 CONDITIONS = {
     f"{control} {flows}": Condition(4_000_000, 50, 50_000, control, flows)
@@ -22,12 +25,17 @@ CONDITIONS = {
 }
 
 
+def disturbed(seen: tuple[Figures, Lateness]) -> bool:
+    """Whether the kernel met another network than the simulator."""
+    return seen[1].p99_ms > LATE_MS or seen[1].max_ms > STOOD_STILL_MS
+
+
 @pytest.fixture(scope="module")
-def kernel() -> dict[str, tuple[Figures, float]]:
+def kernel() -> dict[str, tuple[Figures, Lateness]]:
     """All conditions at the same time, each in a lab of its own: 700 packets per second are no load."""
 
-    def measured(condition: Condition) -> tuple[Figures, float]:
-        return undisturbed(lambda: of_kernel(condition, SECONDS), lambda seen: seen[1] > LATE_MS)
+    def measured(condition: Condition) -> tuple[Figures, Lateness]:
+        return undisturbed(lambda: of_kernel(condition, SECONDS), disturbed)
 
     known = {
         name: own
@@ -40,23 +48,30 @@ def kernel() -> dict[str, tuple[Figures, float]]:
 
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_rate_queue_and_share_are_those_of_the_kernels_tcp(
-    kernel: dict[str, tuple[Figures, float]], name: str
+    kernel: dict[str, tuple[Figures, Lateness]], name: str
 ) -> None:
     if name not in kernel:
         pytest.skip(f"this kernel has no {CONDITIONS[name].congestion_control}")
-    theirs, late_ms = kernel[name]
-    if late_ms > LATE_MS:
-        pytest.skip(f"the machine stood still: the kernel's path was longer by {late_ms:.1f} ms, three times")
     ours, condition = simulated(CONDITIONS[name], SECONDS), CONDITIONS[name]
+    theirs, late = kernel[name]
     differences = ours.differences_percent(theirs)
     if condition.congestion_control == "bbr":
         # BBR's queue is what its estimates are too high by, so it grows with every late acknowledgement; its
-        # window of two bandwidth-delay products keeps it below one.
+        # window of two bandwidth-delay products keeps it below one. The kernel's adds to its window what is
+        # acknowledged in a burst (extra_acked in tcp_bbr.c): what the link carries while it is late.
         product_bytes = condition.capacity_bps / 8 * condition.rtt_ms / 1000
-        assert all(0 < figures.queue_bytes < product_bytes for figures in (ours, theirs))
+        burst_bytes = condition.capacity_bps / 8 * late.max_ms / 1000 if disturbed(kernel[name]) else 0
+        assert 0 < ours.queue_bytes < product_bytes
+        assert 0 < theirs.queue_bytes < product_bytes + burst_bytes
         del differences["queue"]
-    # Alike flows meet at a half after many sawtooths; here are six, and slow start decides who is ahead.
-    assert all(figures.larger_share < 2 / 3 for figures in (ours, theirs)) or condition.flows == 1
+    # Alike flows meet at a half after many sawtooths; here are six, and slow start decides who is ahead. A
+    # timeout of one of them, when the emulator stands still, does too.
+    judged = [ours] if disturbed(kernel[name]) else [ours, theirs]
+    assert all(figures.larger_share < 2 / 3 for figures in judged) or condition.flows == 1
     del differences["share"]
     for figure, percent in differences.items():
-        assert abs(percent) <= BOUNDS_PERCENT[figure], (figure, percent, ours, theirs)
+        bound = BOUNDS_PERCENT[figure]
+        # While the emulator stands still, the link empties its queue and nothing comes in; the burst that
+        # follows, or a timeout, makes the window smaller. That takes from the kernel and adds nothing.
+        most = math.inf if disturbed(kernel[name]) else bound
+        assert -bound <= percent <= most, (figure, percent, ours, theirs, late)

@@ -104,8 +104,16 @@ def simulated(condition: Condition, duration_s: int) -> Figures:
     return _figures(condition, columns, received["size_bytes"].to_list(), duration_s)
 
 
-def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, float]:
-    """The kernel's TCP through the emulator, and the emulator's lateness (99th percentile) in ms."""
+@dataclass(frozen=True)
+class Lateness:
+    """By how much the emulator wrote packets later than the model delivered them."""
+
+    p99_ms: float
+    max_ms: float
+
+
+def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]:
+    """The kernel's TCP through the emulator, and how late the emulator was."""
     from rtclab.backend.live.tcp import kernel_tcp
 
     network: Any = condition.scenario(duration_s).native(seed=1)["network"]
@@ -115,7 +123,8 @@ def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, float]:
     )
     columns = (seen["sent_ns"], seen["delivered_ns"], seen["size_bytes"])
     figures = _figures(condition, columns, seen["flow_bytes"], duration_s)
-    return figures, seen["lateness"]["p99_ns"] / 1e6
+    late = seen["lateness"]
+    return figures, Lateness(p99_ms=late["p99_ns"] / 1e6, max_ms=late["max_ns"] / 1e6)
 
 
 def _figures(
@@ -161,8 +170,8 @@ def _page(duration_s: int, say: Callable[[str], None]) -> Iterator[str]:
     say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
     with ThreadPoolExecutor(AT_ONCE) as pool:
         measured = pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS)
-        for condition, (kernel, late_ms) in zip(CONDITIONS, measured, strict=True):
-            yield _line(condition, kernel, simulated(condition, duration_s), late_ms)
+        for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True):
+            yield _line(condition, kernel, simulated(condition, duration_s), late.p99_ms)
 
 
 def _line(condition: Condition, kernel: Figures, ours: Figures, late_ms: float) -> str:
