@@ -44,7 +44,11 @@ class Objects(Table):
 
 
 class Traffic(Table):
-    """TCP from one node to another: ``flows`` connections at the same time, each endless or of objects."""
+    """TCP from one node to another: ``flows`` connections at the same time, each endless or of objects.
+
+    The way there and back needs a capacity or a delay: without either nothing would limit it but the
+    receiver's window of 6 MiB, and virtual time would stand still.
+    """
 
     sender: str
     receiver: str
