@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rtclab.report.figure import embed
-from rtclab.reproduce import paper
+from rtclab.reproduce import more_of, paper
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.paper import Trend
 from rtclab.reproduce.results import Results
@@ -29,10 +29,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     out: Path = tmp_path_factory.mktemp("reproduce")
     names = [name for one in PAPERS for name in paper(one).scenarios]
     repeats = dict.fromkeys(names, REPEATS) | MORE_REPEATS
-    conditions = [
-        Condition(name, count, traced=count, more=paper(name.partition("/")[0]).measure)
-        for name, count in repeats.items()
-    ]
+    conditions = [Condition(name, count, traced=count, more=more_of(name)) for name, count in repeats.items()]
     assert not run_conditions(conditions, out)
     return Results({one.name: one.store(out) for one in conditions}, repeats)
 

@@ -11,9 +11,8 @@ import typer
 
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
-from rtclab.reproduce import EVERY_PAPER, NAMES, paper
+from rtclab.reproduce import EVERY_PAPER, NAMES, more_of, paper
 from rtclab.reproduce.comparison import Comparison
-from rtclab.reproduce.measure import More
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Results, results_path
@@ -83,14 +82,8 @@ def conditions_of(papers: Sequence[Paper], repeats: int | None) -> list[Conditio
             if name in known:
                 count = repeats or Scenario.load(name).repeats
                 traced = max(one.traced.get(name, 0), found[name].traced if name in found else 0)
-                found[name] = Condition(name, count, min(traced, count), _more(name))
+                found[name] = Condition(name, count, min(traced, count), more_of(name))
     return list(found.values())
-
-
-def _more(scenario: str) -> More | None:
-    """What more is measured, by the paper in whose folder the scenario is."""
-    folder = scenario.partition("/")[0]
-    return paper(folder).measure if folder in NAMES else None
 
 
 def _run(conditions: Sequence[Condition], out: Path, jobs: int | None) -> list[Failure]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 
 from rtclab.errors import BadInput
+from rtclab.reproduce.measure import More
 from rtclab.reproduce.paper import Paper
 from rtclab.scenario.table import closest
 
@@ -28,3 +29,9 @@ def paper(name: str) -> Paper:
     module = importlib.import_module(f"rtclab.reproduce.papers.{name}")
     found: Paper = module.PAPER
     return found
+
+
+def more_of(scenario: str) -> More | None:
+    """What more is measured of a scenario, by the paper in whose folder it is."""
+    folder = scenario.partition("/")[0]
+    return paper(folder).measure if folder in NAMES else None

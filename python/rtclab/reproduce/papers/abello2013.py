@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rtclab.metrics import delay
 from rtclab.reproduce.figures import Line, distributions, over_time, per_repeat
 from rtclab.reproduce.paper import Paper, Trend, published, words
 from rtclab.reproduce.papers import singh2013
@@ -69,6 +70,32 @@ FIGURES = [
             )
         ],
         singh2013.RATE,
+    ),
+]
+
+MOBILE = "examples/mobile-3g"
+FIGURES += [
+    over_time(
+        "48",
+        "A phone on 3G and a desktop",
+        "Receiving rate of one call. The bearer is a model: narrow for a minute, then wider.",
+        [
+            (
+                "",
+                [
+                    Line(MOBILE, "desktop->phone", "to the phone"),
+                    Line(MOBILE, "phone->desktop", "from the phone"),
+                ],
+            )
+        ],
+        singh2013.RATE,
+    ),
+    over_time(
+        "49",
+        "One-way delay from the phone",
+        "Mean over the packets of each second of the same call.",
+        [("", [Line(MOBILE, "phone->desktop", "from the phone", delay.one_way_delay_ms)])],
+        "One-way delay (ms)",
     ),
 ]
 
