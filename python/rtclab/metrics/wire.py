@@ -126,25 +126,29 @@ class StreamRates:
 
 def streams_of(trace: Trace) -> list[tuple[str, str]]:
     """Flow and kind of all that receivers reported on, in the order of flows."""
-    known = trace.table("inbound_rtp").select("flow", "kind").unique().sort("flow", "kind").rows()
-    return [(flow, kind) for flow in trace.manifest["flows"] for name, kind in known if name == flow]
+    known = trace.table("inbound_rtp").select("flow", "kind").unique().sort("kind").group_by("flow").all()
+    kinds = dict(known.iter_rows())
+    return [(flow, kind) for flow in trace.manifest["flows"] for kind in kinds.get(flow, [])]
 
 
 def stream_rates(trace: Trace) -> list[StreamRates]:
     """Both rates of every stream; empty where packets were not recorded or nobody reported twice."""
     if "packets" not in trace.tables:
         return []
-    found = [_rates_of(trace, flow, kind) for flow, kind in streams_of(trace)]
+    rtp = (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
+    arrived = trace.table("packets").filter(rtp).select("flow", "delivered_ns", "size_bytes", "kind")
+    none, flows = arrived.clear(), arrived.partition_by("flow", as_dict=True)
+    found = [_rates_of(trace, flow, kind, flows.get((flow,), none)) for flow, kind in streams_of(trace)]
     return [rates for rates in found if rates is not None]
 
 
-def _rates_of(trace: Trace, flow: str, kind: str) -> StreamRates | None:
+def _rates_of(trace: Trace, flow: str, kind: str, arrived: pl.DataFrame) -> StreamRates | None:
     counted = stats_bytes(trace, "inbound_rtp", flow, kind)
     if counted.at_s.size < 2:
         return None
     begin_s, end_s = counted.at_s[0], counted.at_s[-1]
     span_ns = round(begin_s * NS_PER_S), round(end_s * NS_PER_S)
-    packets = _arrived(trace, flow, kind).filter(pl.col("delivered_ns").is_between(*span_ns, closed="right"))
+    packets = arrived.filter(_carries(kind) & pl.col("delivered_ns").is_between(*span_ns, closed="right"))
     media = packets.filter(pl.col("kind") == kind)
     per_s = KBIT_PER_BYTE / (end_s - begin_s)
     wire_bytes, media_bytes = int(packets["size_bytes"].sum()), int(media["size_bytes"].sum())
@@ -165,8 +169,12 @@ def _arrived(trace: Trace, flow: str, kind: str | None) -> pl.DataFrame:
         return pl.DataFrame(schema={"delivered_ns": pl.Int64, "size_bytes": pl.Int64, "kind": pl.String})
     chosen = (pl.col("flow") == flow) & (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
     if kind is not None:
-        chosen &= pl.col("kind").is_in([kind, *(REPAIR if kind == VIDEO else ())])
+        chosen &= _carries(kind)
     return trace.table("packets").filter(chosen).select("delivered_ns", "size_bytes", "kind")
+
+
+def _carries(kind: str) -> pl.Expr:
+    return pl.col("kind").is_in([kind, *(REPAIR if kind == VIDEO else ())])
 
 
 def _scaled(rate: Samples) -> Samples:

@@ -27,6 +27,8 @@ from rtclab.trace import Run
 
 MOST_PANELS = 6
 """With more flows than this, all share one panel, without ranges."""
+MOST_CURVES = 20
+"""More cannot be told apart: of a run with more flows the plots show the first ones, its table all."""
 COMPARISON_COLOURS = (2, 3)
 """Not those of the first flows, so that a colour does not change its meaning between two pages."""
 
@@ -36,7 +38,7 @@ Panels = list[list[Line]]
 
 def run_plots(run: Run) -> list[Plot]:
     """The plots of one run, in the order of the page; none if no repeat finished."""
-    flows = flows_of(run)
+    flows = flows_of(run)[:MOST_CURVES]
     lines = lines_of([(run, flow, Look.numbered(i, spoken(flow))) for i, flow in enumerate(flows)])
     if not lines:
         return []
