@@ -63,7 +63,8 @@ def _fading(good: str, fade: str, error: float, mean_good: str, mean_fade: str) 
 # A tablet at an access point of 1 mW at 5 GHz (Jansen et al. 2017, section 6): in the same room, and behind
 # a wall. The paper gives no channel. What lets calls behave as it says (without retries loss and a steady
 # delay, with 15 no loss and spikes) are fades of 50 to 300 ms every 2 to 5 s in which 70 to 90 % of the
-# attempts fail: `near` is the mild end of that, `far` its middle at the lowest PHY rate.
+# attempts fail: `near` is the mild end of that, `far` its middle at the lowest PHY rate. `far` is
+# calibrated: of nine settings the one nearest to the effects that the paper states; it is not derived.
 FADINGS = {
     "near": _fading("54 Mbit/s", "12 Mbit/s", 0.7, "5 s", "50 ms"),
     "far": _fading("24 Mbit/s", "6 Mbit/s", 0.8, "3 s", "100 ms"),
