@@ -35,7 +35,7 @@ BROWSER_NICENESS = 10
 
 READY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
-LEAVE_TIMEOUT_S = 2.0
+LEAVE_TIMEOUT_S = 5.0
 CLOSED_GRACE_S = 0.5
 """A page closes before the end of its browser is seen, and the latter says more."""
 
