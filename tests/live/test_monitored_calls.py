@@ -35,6 +35,8 @@ TSHARK_ROW = re.compile(
     re.MULTILINE,
 )
 US = 1_000
+FEWEST = 500
+"""RTP packets of the call, of some 2,500; a browser that is short of processor time sends less."""
 STREAM = ["ssrc", "seq", "rtp_timestamp"]
 
 
@@ -102,7 +104,7 @@ def test_packets_losses_and_jitter_are_those_of_tshark(call: Trace, tmp_path: Pa
     streams = monitor.watch(capture)["streams"].to_dicts()
     seen = {(row["source"].split(":")[0], row["ssrc"]): row for row in streams}
     assert seen.keys() == expected.keys()
-    assert sum(row["packets"] for row in streams) > 2000
+    assert sum(row["packets"] for row in streams) > FEWEST
     for stream, figures in expected.items():
         row = seen[stream]
         assert (row["packets"], row["lost"]) == (figures["packets"], figures["lost"]), stream
@@ -118,7 +120,7 @@ def test_delays_between_the_emulators_directions_are_those_of_its_log(call: Trac
     log = call.table("packets").filter(protocol="rtp")
     log = log.with_columns(logged_ns=pl.col("written_ns") - pl.col("sent_ns"))
     both = seen.drop_nulls("seen_ns").join(log.drop_nulls("logged_ns"), on=STREAM)
-    assert both.height == log["written_ns"].count() > 2000
+    assert both.height == log["written_ns"].count() > FEWEST
     assert (both["seen_ns"] - both["logged_ns"]).abs().max() <= US
 
 
@@ -131,7 +133,7 @@ def test_losses_between_the_emulators_directions_are_its_drops(call: Trace) -> N
     lost, dropped = both.filter(pl.col("seen_ns").is_null()), log.drop_nulls("dropped_ns")
     assert both.height == log.height
     assert lost.select(STREAM).sort(STREAM).equals(dropped.select(STREAM).sort(STREAM))
-    assert dropped.height > 20
+    assert 0.005 < dropped.height / log.height < 0.04  # 2 %; sd of 0.3 % in 2,500 packets
 
 
 def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: Trace) -> None:
@@ -140,11 +142,12 @@ def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: 
     assert set(made.manifest["flows"]) == set(call.manifest["flows"])
     for flow in call.manifest["flows"]:
         # A trace of captures has RTP only; the capture shows when frames were really written, and of the
-        # last packets not whether they were lost.
+        # last packets not whether they were lost. Lost retransmissions are no part of the loss.
         rtp = call.table("packets").filter(flow=flow, protocol="rtp")
-        lost_percent = 100 * rtp["dropped_ns"].count() / rtp.height
+        first = rtp.filter(pl.col("kind") != "rtx")
+        lost_percent = 100 * first["dropped_ns"].count() / first.height
         delays_ms = (rtp["written_ns"] - rtp["sent_ns"]).drop_nulls() / 1e6
-        assert loss.packet_loss(made, flow) == pytest.approx(lost_percent, abs=250 / rtp.height)
+        assert loss.packet_loss(made, flow) == pytest.approx(lost_percent, abs=250 / first.height)
         assert delay.one_way_delay(made, flow) == pytest.approx(delays_ms.mean(), abs=0.1)
 
 
