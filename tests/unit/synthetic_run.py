@@ -17,28 +17,10 @@ TWO_WAY = ALICE_TO_BOB | {"bob->alice": ["bob.up", "alice.down"]}
 _EMPTY_VALUES = {pl.String(): "", pl.Int64(): 0, pl.Float64(): 0.0}
 
 
-class MemoryTrace(Trace):
-    """A trace without files; a table that was not given is empty."""
-
-    def __init__(self, given: dict[str, pl.DataFrame], manifest: dict[str, Any]) -> None:
-        self.given = given
-        self.manifest = manifest
-
-    @property
-    def tables(self) -> list[str]:
-        return [name for name in SCHEMAS if name != "packets" or name in self.given]
-
-    def table(self, name: str) -> pl.DataFrame:
-        return self.given.get(name, SCHEMAS[name].to_frame())
-
-    def rows_of_flow(self, name: str, flow: str) -> pl.DataFrame:
-        return self.table(name).filter(pl.col("flow") == flow)
-
-
-def trace(flows: dict[str, list[str]] = ALICE_TO_BOB, **tables: list[dict[str, Any]]) -> MemoryTrace:
+def trace(flows: dict[str, list[str]] = ALICE_TO_BOB, **tables: list[dict[str, Any]]) -> Trace:
     """A trace from rows, of the flow ``alice->bob`` unless they say otherwise."""
     manifest = {"flows": {flow: {"paths": paths} for flow, paths in flows.items()}}
-    return MemoryTrace({name: frame(name, rows) for name, rows in tables.items()}, manifest)
+    return Trace.in_memory({name: frame(name, rows) for name, rows in tables.items()}, manifest)
 
 
 def frame(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:

@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import polars as pl
 import pytest
 import stub_backend
 from stub_backend import StubBackend
 
 from rtclab import backend as backends
 from rtclab.cli import main
-from rtclab.cli.tables import number
+from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
+from rtclab.metrics.measure import MEASURED
 from rtclab.trace import Run, Trace
 
 
@@ -211,6 +213,19 @@ def test_measure_and_compare_work_on_what_run_left(rtclab: Rtclab, stub: StubBac
 )
 def test_numbers_are_printed_with_about_four_digits(value: float | None, text: str) -> None:
     assert number(value) == text
+
+
+def test_of_very_many_flows_the_first_are_printed_and_the_others_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flows = [f"flow-{index}" for index in range(MOST_FLOWS + 3)]
+    rows = [{"metric": "sending_rate", "flow": flow, "mean": 1.0} for flow in flows]
+    rows.append({"metric": "fairness", "flow": "", "mean": 1.0})
+    show_metrics(pl.DataFrame(rows, schema=MEASURED))
+    out = capsys.readouterr().out
+    assert out.count("flow-") == MOST_FLOWS
+    assert "fairness" in out
+    assert "and 3 flows more" in out
 
 
 def test_the_simulator_runs_first_call_twice_alike(rtclab: Rtclab) -> None:

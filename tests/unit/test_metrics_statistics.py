@@ -7,7 +7,7 @@ from math import isnan, nan
 from typing import Any
 
 import pytest
-from synthetic_run import MemoryTrace, second, trace
+from synthetic_run import second, trace
 
 from rtclab.metrics import compare_runs, measure_run
 from rtclab.metrics.statistics import mean_within_sd, summarise, welch
@@ -19,8 +19,8 @@ T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
 class MemoryRun(Run):
     """A run without files: some traces, and after them some repeats that failed."""
 
-    def __init__(self, traces: list[MemoryTrace], failed: int = 0) -> None:
-        self.traces = list[Trace](traces)
+    def __init__(self, traces: list[Trace], failed: int = 0) -> None:
+        self.traces = traces
         finished = [Repeat(index, seed=0, status="finished") for index in range(len(traces))]
         entries = finished + [Repeat(len(traces) + index, seed=0, status="failed") for index in range(failed)]
         self.manifest = {"repeats": [asdict(entry) for entry in entries]}

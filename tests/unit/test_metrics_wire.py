@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from synthetic_run import NS_PER_S, report, second, trace, write_run
+from synthetic_run import NS_PER_S, frame, report, second, trace, write_run
 
 from rtclab.metrics import rate, wire
 from rtclab.report import write_report
@@ -89,7 +89,7 @@ def test_one_report_gives_no_rate() -> None:
 
 
 def test_the_report_shows_both_rates_of_a_stream_and_their_difference(tmp_path: Any) -> None:
-    tables = trace(**call()).given
+    tables = {name: frame(name, rows) for name, rows in call().items()}
     run = write_run(tmp_path, [tables], flows={"alice->bob": []})
     page = write_report(run).read_text(encoding="utf-8")
     section = page[page.index("On the wire and in getStats") :]

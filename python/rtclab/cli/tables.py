@@ -32,6 +32,9 @@ _stderr = Console(stderr=True)
 # A file or pipe has no width: every row gets one line.
 _WIDTH_WITHOUT_TERMINAL = 10_000
 
+MOST_FLOWS = 100
+"""Nobody reads a table of more, and it would take longer than the call."""
+
 
 @contextmanager
 def progress(title: str, repeats: int) -> Iterator[Callable[[], None]]:
@@ -117,7 +120,8 @@ def describe(spec: PathSpec) -> str:
 
 
 def show_metrics(measured: pl.DataFrame) -> None:
-    """One row per metric and flow that could be measured."""
+    """One row per metric and flow that could be measured, of the first flows if there are very many."""
+    measured, left_out = _first_flows(measured)
     table = new_table("metric", "flow", *right("mean", "sd", "95 % interval"), "unit")
     previous = ""
     for row in measured.iter_rows(named=True):
@@ -130,10 +134,12 @@ def show_metrics(measured: pl.DataFrame) -> None:
         previous = row["metric"]
         table.add_row(name, row["flow"], number(row["mean"]), number(row["sd"]), interval, row["unit"])
     print_table(table)
+    _tell_left_out(left_out)
 
 
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
     """Two runs side by side; a star where the 95 % interval of the difference leaves out zero."""
+    compared, left_out = _first_flows(compared)
     table = new_table("metric", "flow", *right(a, b, "difference", "%"), "", "unit")
     previous = ""
     for row in compared.iter_rows(named=True):
@@ -152,6 +158,19 @@ def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
             row["unit"],
         )
     print_table(table)
+    _tell_left_out(left_out)
+
+
+def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Rows of the first flows and of the whole run, and how many flows are left out."""
+    flows = rows["flow"].unique(maintain_order=True).to_list()
+    shown = [flow for flow in flows if flow][:MOST_FLOWS]
+    return rows.filter(rows["flow"].is_in(["", *shown])), sum(map(bool, flows)) - len(shown)
+
+
+def _tell_left_out(flows: int) -> None:
+    if flows:
+        print(f"and {flows} flows more; --json prints all")
 
 
 def show_checks(checks: Sequence[Check]) -> None:

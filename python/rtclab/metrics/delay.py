@@ -8,7 +8,17 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import NS_PER_S, Array, Samples, Window, flow_seconds, gauge, mean, window_ns
+from rtclab.metrics.series import (
+    NS_PER_S,
+    Array,
+    Samples,
+    Window,
+    flow_seconds,
+    gauge,
+    mean,
+    rows_by,
+    window_ns,
+)
 from rtclab.trace import Trace
 
 HISTOGRAM_BIN_MS = 0.1
@@ -36,8 +46,10 @@ def largest_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> S
 
 
 def _delay_of_seconds(trace: Trace, flow: str, window: Window | None, column: str) -> Samples:
-    rows = flow_seconds(trace, flow, window).drop_nulls(column)
-    return Samples(rows["at_ns"].to_numpy() / NS_PER_S + 0.5, rows[column].to_numpy())
+    rows = flow_seconds(trace, flow, window)
+    delay_ms = rows[column].to_numpy()
+    known = ~np.isnan(delay_ms)
+    return Samples(rows["at_ns"].to_numpy()[known] / NS_PER_S + 0.5, delay_ms[known])
 
 
 @metric(
@@ -54,11 +66,12 @@ def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
 @metric(unit="ms", better="lower", source="RFC 8868, section 3; RFC 7679", samples=one_way_delay_ms)
 def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean over the received packets of the time from the sender to the receiver, on one clock."""
-    rows = flow_seconds(trace, flow, window).drop_nulls("one_way_delay_mean_ms")
-    packets = rows["delivered_packets"].to_numpy()
-    if not packets.sum():
+    rows = flow_seconds(trace, flow, window)
+    delay_ms, packets = rows["one_way_delay_mean_ms"].to_numpy(), rows["delivered_packets"].to_numpy()
+    known = ~np.isnan(delay_ms)
+    if not packets[known].sum():
         return float("nan")
-    return float(np.average(rows["one_way_delay_mean_ms"].to_numpy(), weights=packets))
+    return float(np.average(delay_ms[known], weights=packets[known]))
 
 
 @metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")
@@ -91,17 +104,23 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
 
 def _queuing_delay_of_packets(trace: Trace, flow: str, window: Window, percent: float) -> float:
     """From single packets, if recorded: the histogram knows no time. The base is the smallest of the flow."""
+    packets = trace.kept(_delays_of_packets).get(flow)
+    if packets is None:
+        return float("nan")
+    chosen = packets.filter(pl.col("sent_ns").is_between(*window_ns(window), closed="left"))["delay_ns"]
+    if chosen.is_empty():
+        return float("nan")
+    base_ns = float(packets["delay_ns"].to_numpy().min())
+    return float((np.percentile(chosen.to_numpy(), percent) - base_ns) / NS_PER_MS)
+
+
+def _delays_of_packets(trace: Trace) -> dict[object, pl.DataFrame]:
+    """Of every flow: ``sent_ns`` and ``delay_ns`` of the packets that arrived, if packets were recorded."""
     if "packets" not in trace.tables:
-        return float("nan")
-    packets = trace.table("packets").filter((pl.col("flow") == flow) & pl.col("delivered_ns").is_not_null())
-    delay_ns = packets.select("sent_ns", delay_ns=pl.col("delivered_ns") - pl.col("sent_ns"))
-    chosen = delay_ns.filter(pl.col("sent_ns").is_between(*window_ns(window), closed="left"))[
-        "delay_ns"
-    ].to_numpy()
-    if not chosen.size:
-        return float("nan")
-    base_ns = float(delay_ns["delay_ns"].to_numpy().min())
-    return float((np.percentile(chosen, percent) - base_ns) / NS_PER_MS)
+        return {}
+    arrived = trace.table("packets").drop_nulls("delivered_ns")
+    delay_ns = pl.col("delivered_ns") - pl.col("sent_ns")
+    return rows_by(arrived.select("flow", "sent_ns", delay_ns=delay_ns), "flow")
 
 
 def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
@@ -124,6 +143,8 @@ def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
 def _histogram(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
     """Occupied bins in order of delay: their lower edges in ms and their packets, each of shape (bins,)."""
     tables = [trace.rows_of_flow("delay_histogram", flow) for trace in traces]
-    bins = pl.concat(tables).group_by("one_way_delay_ms").agg(pl.col("packets").sum())
-    bins = bins.filter(pl.col("packets") > 0).sort("one_way_delay_ms")
-    return bins["one_way_delay_ms"].to_numpy(), bins["packets"].cast(pl.Float64).to_numpy()
+    edges_ms = np.concatenate([table["one_way_delay_ms"].to_numpy() for table in tables])
+    counts = np.concatenate([table["packets"].to_numpy() for table in tables])
+    lower_ms, index = np.unique(edges_ms, return_inverse=True)
+    packets: Array = np.bincount(index, weights=counts).astype(np.float64)
+    return lower_ms[packets > 0], packets[packets > 0]

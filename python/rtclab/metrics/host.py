@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import NS_PER_S, Samples, Window, in_window, mean
+from rtclab.metrics.series import NO_SAMPLES, Samples, Window, mean, samples_by, samples_in_window
 from rtclab.trace import Trace
 
 
@@ -33,5 +31,9 @@ def memory(trace: Trace, flow: str, window: Window | None = None) -> float:
 
 def _host(trace: Trace, flow: str, window: Window | None, column: str, scale: float) -> Samples:
     sender = flow.partition("->")[0]
-    rows = in_window(trace.table("host").filter(pl.col("participant") == sender), window).drop_nulls(column)
-    return Samples(rows["at_ns"].to_numpy() / NS_PER_S, rows[column].cast(pl.Float64).to_numpy() * scale)
+    used = samples_in_window(trace.kept(_hosts, column).get(sender, NO_SAMPLES), window)
+    return Samples(used.at_s, used.values * scale)
+
+
+def _hosts(trace: Trace, column: str) -> dict[str, Samples]:
+    return samples_by(trace.table("host"), "participant", column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import NS_PER_S, Samples, Window, counter, flow_seconds, increase, rows_of_flow
+from rtclab.metrics.series import NS_PER_S, Samples, Window, counter, flow_seconds, increase
 from rtclab.trace import Trace
 
 _FIRST_SENT = ("media_sent_packets", "fec_sent_packets")
@@ -34,10 +34,10 @@ def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> floa
     Dropped less repaired in time, by retransmission or FEC. Where packetsRepaired is not known (RTX) it is
     the same as the unseen loss.
     """
-    reports = rows_of_flow(trace, "inbound_rtp", flow)
-    if not reports["packetsRepaired"].count():
+    repairs = counter(trace, "inbound_rtp", flow, "packetsRepaired")
+    if not repairs.at_s.size:
         return unseen_loss(trace, flow, window)
-    repaired = increase(counter(trace, "inbound_rtp", flow, "packetsRepaired"), window)
+    repaired = increase(repairs, window)
     rows = flow_seconds(trace, flow, window)
     sent, dropped = (_total(rows, f"media_{what}_packets") for what in ("sent", "dropped"))
     return 100 * max(dropped - repaired, 0.0) / sent if sent else float("nan")
@@ -53,19 +53,25 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     arrives; expected = packetsReceived - retransmittedPacketsReceived + packetsLost. A probe that is padded
     with repeated packets counts as a repair, which makes the figure a lower bound.
     """
-    columns = ["packetsLost", "packetsReceived", "retransmittedPacketsReceived"]
-    rows = rows_of_flow(trace, "inbound_rtp", flow).with_columns(
-        pl.col(columns).cast(pl.Float64).fill_null(0.0)
-    )
     missing = expected = 0.0
-    for stream in rows.partition_by("ssrc"):
-        at_s = stream["at_ns"].to_numpy() / NS_PER_S
-        lost, received, repaired = (
-            increase(Samples(at_s, stream[name].to_numpy()), window) for name in columns
-        )
+    for counters in trace.kept(_counters_of_streams).get(flow, []):
+        lost, received, repaired = (increase(counted, window) for counted in counters)
         missing += max(lost - repaired, 0.0)
         expected += received - repaired + lost
     return 100 * missing / expected if expected > 0 else float("nan")
+
+
+def _counters_of_streams(trace: Trace) -> dict[object, list[tuple[Samples, ...]]]:
+    """Lost, received and retransmitted packets of every stream that was received, by flow."""
+    columns = ["packetsLost", "packetsReceived", "retransmittedPacketsReceived"]
+    rows = trace.table("inbound_rtp").with_columns(pl.col(columns).cast(pl.Float64).fill_null(0.0))
+    streams = rows.sort("at_ns", maintain_order=True).partition_by("flow", "ssrc", as_dict=True)
+    found: dict[object, list[tuple[Samples, ...]]] = {}
+    for (flow, _), stream in streams.items():
+        at_s = stream["at_ns"].to_numpy() / NS_PER_S
+        counters = tuple(Samples(at_s, stream[name].to_numpy()) for name in columns)
+        found.setdefault(flow, []).append(counters)
+    return found
 
 
 def _total(rows: pl.DataFrame, *columns: str) -> int:

@@ -20,6 +20,8 @@ from rtclab.metrics.series import (
     mean,
     mean_slope,
     per_second,
+    rows_by,
+    samples_in_window,
     slopes,
 )
 from rtclab.trace import Trace
@@ -39,10 +41,8 @@ def received_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samp
 
 def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """The encoders' target at every report, summed over the flow's streams, in kbit/s."""
-    total = counter(trace, "outbound_rtp", flow, "targetBitrate")
-    begin_s, end_s = window or (-np.inf, np.inf)
-    chosen = (total.at_s >= begin_s) & (total.at_s < end_s)
-    return Samples(total.at_s[chosen], total.values[chosen] * 1e-3)
+    target = samples_in_window(counter(trace, "outbound_rtp", flow, "targetBitrate"), window)
+    return Samples(target.at_s, target.values * 1e-3)
 
 
 def goodput_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
@@ -121,13 +121,22 @@ def route_capacity(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:
     Returns two arrays of shape (changes,): the time in ns and the capacity in bit/s from then on, NaN for
     unlimited.
     """
+    known = trace.kept(_capacities)
     names = trace.manifest["flows"].get(flow, {}).get("paths", [])
-    rows = trace.table("paths").filter(pl.col("path").is_in(names)).sort("at_ns")
-    changes = rows["at_ns"].unique().sort().to_numpy()
+    paths = [known[name] for name in names if name in known]
+    changes = np.unique(np.concatenate([np.empty(0, np.int64), *(at_ns for at_ns, _ in paths)]))
     smallest = np.full(changes.size, np.inf)
-    for name in rows["path"].unique().sort():
-        path = rows.filter(pl.col("path") == name)
-        index = np.searchsorted(path["at_ns"].to_numpy(), changes, side="right") - 1
-        capacity_bps = path["capacity_bps"].cast(pl.Float64).fill_null(np.inf).to_numpy()
+    for at_ns, capacity_bps in paths:
+        index = np.searchsorted(at_ns, changes, side="right") - 1
         smallest = np.minimum(smallest, np.where(index >= 0, capacity_bps[np.maximum(index, 0)], np.inf))
     return changes, np.where(np.isinf(smallest), np.nan, smallest)
+
+
+def _capacities(trace: Trace) -> dict[object, tuple[IntegerArray, Array]]:
+    """Of every path: times of changes in ns, the capacity from then on in bit/s, infinite without a limit."""
+    rows = trace.table("paths").sort("at_ns", maintain_order=True)
+    rows = rows.with_columns(pl.col("capacity_bps").cast(pl.Float64).fill_null(np.inf))
+    return {
+        name: (path["at_ns"].to_numpy(), path["capacity_bps"].to_numpy())
+        for name, path in rows_by(rows, "path").items()
+    }

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rtclab.trace import Trace
+from rtclab.trace import SCHEMAS, Trace
 
 Array = NDArray[np.float64]
 IntegerArray = NDArray[np.int64]
@@ -40,11 +40,6 @@ def mean(values: Array) -> float:
     return float(values.mean()) if values.size else float("nan")
 
 
-def rows_of_flow(trace: Trace, table: str, flow: str, window: Window | None = None) -> pl.DataFrame:
-    """Rows of one flow with ``at_ns`` in the window, in order of time."""
-    return in_window(trace.rows_of_flow(table, flow), window).sort("at_ns")
-
-
 def in_window(rows: pl.DataFrame, window: Window | None) -> pl.DataFrame:
     """Rows with ``at_ns`` in the window, or all rows without one."""
     if window is None:
@@ -57,11 +52,24 @@ def window_ns(window: Window) -> tuple[int, int]:
     return round(window[0] * NS_PER_S), round(window[1] * NS_PER_S)
 
 
+def samples_in_window(samples: Samples, window: Window | None) -> Samples:
+    """Samples whose time is in the window, or all of them without one."""
+    if window is None:
+        return samples
+    chosen = (samples.at_s >= window[0]) & (samples.at_s < window[1])
+    return Samples(samples.at_s[chosen], samples.values[chosen])
+
+
 def flow_seconds(trace: Trace, flow: str, window: Window | None = None) -> pl.DataFrame:
-    """Rows of ``flow_seconds`` from the flow's first packet to its last row."""
-    rows = rows_of_flow(trace, "flow_seconds", flow)
-    first = rows.filter(pl.col("sent_packets") > 0)["at_ns"].min()
-    return in_window(rows.filter(pl.col("at_ns") >= pl.lit(first, pl.Int64)), window)
+    """Rows of ``flow_seconds`` from the flow's first packet to its last row, in order of time."""
+    rows = trace.kept(_from_first_packet).get(flow)
+    return in_window(SCHEMAS["flow_seconds"].to_frame() if rows is None else rows, window)
+
+
+def _from_first_packet(trace: Trace) -> dict[object, pl.DataFrame]:
+    rows = trace.table("flow_seconds").sort("flow", "at_ns", maintain_order=True)
+    begun = pl.col("sent_packets").cum_sum().over("flow") > 0
+    return rows_by(rows.filter(begun), "flow")
 
 
 def per_second(rows: pl.DataFrame, column: str) -> Samples:
@@ -81,15 +89,40 @@ def gauge(
     trace: Trace, table: str, flow: str, column: str, window: Window | None = None, scale: float = 1.0
 ) -> Samples:
     """Every reported value of a column that is not a counter, times ``scale``; nulls are left out."""
-    rows = rows_of_flow(trace, table, flow, window).drop_nulls(column)
-    return Samples(rows["at_ns"].to_numpy() / NS_PER_S, rows[column].cast(pl.Float64).to_numpy() * scale)
+    reported = samples_in_window(trace.kept(_gauges, table, column).get(flow, NO_SAMPLES), window)
+    return Samples(reported.at_s, reported.values * scale)
+
+
+def _gauges(trace: Trace, table: str, column: str) -> dict[str, Samples]:
+    return samples_by(trace.table(table), "flow", column)
 
 
 def counter(trace: Trace, table: str, flow: str, column: str) -> Samples:
     """A cumulative column at every report, summed over the flow's streams; nulls are left out."""
-    rows = rows_of_flow(trace, table, flow).drop_nulls(column)
-    totals = rows.group_by("at_ns").agg(pl.col(column).cast(pl.Float64).sum()).sort("at_ns")
-    return Samples(totals["at_ns"].to_numpy() / NS_PER_S, totals[column].to_numpy())
+    return trace.kept(_counters, table, column).get(flow, NO_SAMPLES)
+
+
+def _counters(trace: Trace, table: str, column: str) -> dict[str, Samples]:
+    rows = trace.table(table).drop_nulls(column)
+    totals = rows.group_by("flow", "at_ns").agg(pl.col(column).cast(pl.Float64).sum())
+    return samples_by(totals, "flow", column)
+
+
+def rows_by(rows: pl.DataFrame, key: str) -> dict[object, pl.DataFrame]:
+    """Rows apart by the value of ``key``, each in their order."""
+    return {value: part for (value,), part in rows.partition_by(key, as_dict=True).items()}
+
+
+def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
+    """A column over ``at_ns`` as one series per value of ``key``; nulls are left out."""
+    known = rows.drop_nulls(column).sort(key, "at_ns", maintain_order=True)
+    at_s = known["at_ns"].to_numpy() / NS_PER_S
+    values = known[column].cast(pl.Float64).to_numpy()
+    samples, begin = {}, 0
+    for length, name in known[key].rle().struct.unnest().iter_rows():
+        samples[name] = Samples(at_s[begin : begin + length], values[begin : begin + length])
+        begin += length
+    return samples
 
 
 def slopes(total: Samples, window: Window | None = None) -> Samples:

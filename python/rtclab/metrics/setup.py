@@ -67,10 +67,21 @@ def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
     about = trace.manifest["flows"].get(flow, {})
     first, _, last = flow.partition("->")
     sender, receiver = about.get("sender", first), about.get("receiver", last)
-    rows = trace.table("events").filter(
-        (pl.col("event") == event) & (pl.col("flow").is_null() | (pl.col("flow") == flow))
-    )
-    firsts = dict(rows.group_by("participant").agg(pl.col("at_ns").min()).iter_rows())
-    if event == "joined":
-        return max(firsts[sender], firsts[receiver]) if sender in firsts and receiver in firsts else None
-    return firsts.get(receiver)
+    if event != "joined":
+        return _first_ns(trace, flow, event, receiver)
+    joined_ns = [_first_ns(trace, flow, event, participant) for participant in (sender, receiver)]
+    known_ns = [at_ns for at_ns in joined_ns if at_ns is not None]
+    return max(known_ns) if len(known_ns) == len(joined_ns) else None
+
+
+def _first_ns(trace: Trace, flow: str, event: str, participant: str) -> int | None:
+    """When it first happened to a participant, on this flow or on none in particular."""
+    firsts = trace.kept(_firsts)
+    found = [firsts.get((event, participant, of)) for of in (flow, None)]
+    return min((at_ns for at_ns in found if at_ns is not None), default=None)
+
+
+def _firsts(trace: Trace) -> dict[tuple[str, str, str | None], int]:
+    key = ["event", "participant", "flow"]
+    firsts = trace.table("events").group_by(key).agg(pl.col("at_ns").min())
+    return {(event, participant, flow): at_ns for event, participant, flow, at_ns in firsts.iter_rows()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import Samples, Window, counter, flow_seconds, gauge, increase, mean, slopes
@@ -39,7 +37,7 @@ def tcp_throughput(trace: Trace, flow: str, window: Window | None = None) -> flo
 def tcp_retransmissions(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Segments sent again as a share of all segments with data and connection set-up."""
     repeated = increase(counter(trace, "tcp", flow, "retransmitted_segments"), window)
-    sent = int(flow_seconds(trace, flow, window).select(pl.col("sent_packets").sum()).item())
+    sent = int(flow_seconds(trace, flow, window)["sent_packets"].sum())
     return 100 * repeated / sent if sent else float("nan")
 
 

@@ -23,7 +23,7 @@ from rtclab.metrics.series import (
     Window,
     in_window,
     mean_slope,
-    rows_of_flow,
+    samples_by,
     slopes,
 )
 from rtclab.trace import Trace
@@ -54,8 +54,8 @@ def wire_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
     """IP bytes of the RTP packets that arrived in each second, in kbit/s; of one kind, if given."""
-    seconds = rows_of_flow(trace, "flow_seconds", flow)
-    end_ns = 0 if seconds.is_empty() else int(seconds["at_ns"][-1]) + SECOND_NS
+    seconds = trace.rows_of_flow("flow_seconds", flow)
+    end_ns = 0 if seconds.is_empty() else int(seconds["at_ns"].to_numpy().max()) + SECOND_NS
     packets = _arrived(trace, flow, kind).filter(pl.col("delivered_ns") < end_ns)
     rows = in_window(packets.select(at_ns="delivered_ns", size_bytes="size_bytes"), window)
     if rows.is_empty():
@@ -98,13 +98,15 @@ def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
     """Header and payload bytes at every report, summed over the flow's streams, or those of one kind."""
-    rows = rows_of_flow(trace, table, flow)
+    return trace.kept(_stats_bytes, table, kind).get(flow, NO_SAMPLES)
+
+
+def _stats_bytes(trace: Trace, table: str, kind: str | None) -> dict[str, Samples]:
+    rows = trace.table(table)
     if kind is not None:
         rows = rows.filter(pl.col("kind") == kind)
-    totals = (
-        rows.group_by("at_ns").agg(pl.sum_horizontal(_COUNTERS[table]).sum().alias("bytes")).sort("at_ns")
-    )
-    return Samples(totals["at_ns"].to_numpy() / NS_PER_S, totals["bytes"].cast(pl.Float64).to_numpy())
+    counted = pl.sum_horizontal(_COUNTERS[table]).sum().alias("bytes")
+    return samples_by(rows.group_by("flow", "at_ns").agg(counted), "flow", "bytes")
 
 
 @dataclass(frozen=True)

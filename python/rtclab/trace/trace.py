@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from rtclab.trace.files import json_bytes, read_json, write_bytes
 from rtclab.trace.schema import OPTIONAL_TABLES, SCHEMAS, conform
 
 MANIFEST = "manifest.json"
+Made = TypeVar("Made")
 
 
 class Trace:
@@ -31,7 +32,7 @@ class Trace:
         self.path = path
         self.manifest: dict[str, Any] = read_json(path / MANIFEST, "trace")
         self._read: dict[str, pl.DataFrame] = {}
-        self._by_flow: dict[str, dict[object, pl.DataFrame]] = {}
+        self._kept: dict[object, Any] = {}
         # Lives as long as the trace in it.
         self._temporary: TemporaryDirectory[str] | None = None
 
@@ -46,7 +47,7 @@ class Trace:
         made.path = Path(os.devnull)
         made.manifest = dict(manifest)
         made._read = _complete(tables)
-        made._by_flow = {}
+        made._kept = {}
         made._temporary = None
         return made
 
@@ -95,10 +96,18 @@ class Trace:
         rows = self.table(name)
         if name not in self._read:
             return rows.filter(pl.col("flow") == flow)
-        if name not in self._by_flow:
-            parts = rows.partition_by("flow", maintain_order=True, as_dict=True)
-            self._by_flow[name] = {key[0]: part for key, part in parts.items()}
-        return self._by_flow[name].get(flow, rows.clear())
+        return self.kept(_by_flow, name).get(flow, rows.clear())
+
+    def kept(self, make: Callable[..., Made], *args: Hashable) -> Made:
+        """``make(trace, *args)``, made when first asked for and kept as long as the trace.
+
+        What a metric computes for all flows at once is kept here, since it is asked for flow by flow.
+        """
+        key = (make, args)
+        if key not in self._kept:
+            self._kept[key] = make(self, *args)
+        made: Made = self._kept[key]
+        return made
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}.parquet"
@@ -172,6 +181,11 @@ class Trace:
         made = cls.write(Path(temporary.name), captured.tables, captured.manifest)
         made._temporary = temporary
         return made
+
+
+def _by_flow(trace: Trace, name: str) -> dict[object, pl.DataFrame]:
+    parts = trace.table(name).partition_by("flow", maintain_order=True, as_dict=True)
+    return {flow: part for (flow,), part in parts.items()}
 
 
 def _complete(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
