@@ -105,10 +105,13 @@ def test_packets_losses_and_jitter_are_those_of_tshark(call: Trace, tmp_path: Pa
     seen = {(row["source"].split(":")[0], row["ssrc"]): row for row in streams}
     assert seen.keys() == expected.keys()
     assert sum(row["packets"] for row in streams) > FEWEST
+    # Retransmissions and padding carry timestamps of other packets: neither jumps nor jitter mean anything.
+    media = set(call.table("packets").filter(kind="video")["ssrc"])
+    assert len(media) == 2
     for stream, figures in expected.items():
         row = seen[stream]
         assert (row["packets"], row["lost"]) == (figures["packets"], figures["lost"]), stream
-        if row["packets"] > 100:
+        if stream[1] in media:
             assert row["jitter_mean_ms"] == pytest.approx(figures["jitter_mean_ms"], rel=0.01), stream
             assert row["jitter_max_ms"] == pytest.approx(figures["jitter_max_ms"], rel=0.01), stream
 
