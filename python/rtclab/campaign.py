@@ -6,16 +6,15 @@ import shutil
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, as_completed
+from contextlib import suppress
 from pathlib import Path
 
 from rtclab.backend import Backend, environment
 from rtclab.errors import BadInput, RtclabError
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Run
+from rtclab.trace import INTERRUPTED, Repeat, Run
 
 Progress = Callable[[Repeat], None]
-
-INTERRUPTED = "interrupted"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -108,11 +107,15 @@ def _run_repeats(
     except KeyboardInterrupt:
         for future in futures:
             future.cancel()
-        for future in futures:
-            # What is being simulated right now cannot be stopped, but is soon done: keep it.
-            if not future.cancelled() and (outcome := future.result()).repeat in open_repeats:
-                run.record(outcome)
-                open_repeats.discard(outcome.repeat)
+        with suppress(KeyboardInterrupt):  # a second Ctrl-C: wait no longer
+            for future in futures:
+                # What is being simulated right now cannot be stopped, but is soon done: keep it. Polars
+                # hands Ctrl-C to whichever thread uses it, so that a repeat may have ended by it, too.
+                if future.cancelled() or future.exception() is not None:
+                    continue
+                if (outcome := future.result()).repeat in open_repeats:
+                    run.record(outcome)
+                    open_repeats.discard(outcome.repeat)
         for repeat in sorted(open_repeats):
             run.record(Repeat(repeat, scenario.seed_of(repeat), "failed", INTERRUPTED))
         raise Interrupted(run) from None

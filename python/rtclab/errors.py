@@ -89,10 +89,7 @@ class DiskFull(RtclabError):
     """No space is left where ``path`` was to be written."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"{path}: no space left on the disk",
-            hint="free some space, or choose another place with --out; then continue with --resume",
-        )
+        super().__init__(f"{path}: no space left on the disk", hint="free some space there")
         self.path = path
 
 

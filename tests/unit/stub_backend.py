@@ -22,7 +22,7 @@ class StubBackend:
         self.ran: list[tuple[int, int]] = []
         self.failing: set[int] = set()
         self.crashing: set[int] = set()
-        self.interrupted_in: int | None = None
+        self.interrupted_in: set[int] = set()
 
     def check(self, scenario: Scenario) -> None:
         if scenario.audio is not None:
@@ -30,7 +30,7 @@ class StubBackend:
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
         self.ran.append((repeat, seed))
-        if repeat == self.interrupted_in:
+        if repeat in self.interrupted_in:
             (out / "browser.log").write_text("half a line")
             raise KeyboardInterrupt
         if repeat in self.failing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -9,6 +10,7 @@ import pytest
 
 from rtclab import _native
 from rtclab.backend.sim import SimBackend
+from rtclab.errors import CallFailed
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
@@ -134,3 +136,17 @@ def test_fifty_participants_call_each_other(call: str) -> None:
     # 50 · 49 in a mesh, two for each of 49 edges in trees and stars.
     assert len(trace.manifest["flows"]) >= 98
     assert int(trace.table("flow_seconds")["delivered_bytes"].sum()) > 0
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_that_never_connects_is_a_failed_one_that_keeps_its_trace(call: str, tmp_path: Path) -> None:
+    with pytest.raises(CallFailed) as failed:
+        SimBackend().run(scenario(call, "100 % loss", "goog-cc"), seed=1, repeat=0, out=tmp_path)
+    assert failed.value.message.endswith(" did not connect within 12 s")
+    assert Trace(tmp_path).manifest["failure"] == failed.value.message
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_who_never_joins_is_no_failure(call: str, tmp_path: Path) -> None:
+    trace = SimBackend().run(scenario(call, "bob never joins", "goog-cc"), seed=1, repeat=0, out=tmp_path)
+    assert trace.manifest["failure"] is None

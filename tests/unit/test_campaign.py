@@ -64,7 +64,7 @@ def test_an_unexpected_error_is_named_and_its_traceback_kept(tmp_path: Path) -> 
 
 def test_ctrl_c_keeps_what_finished_and_marks_the_rest_as_interrupted(tmp_path: Path) -> None:
     backend = StubBackend()
-    backend.interrupted_in = 1
+    backend.interrupted_in = {1}
     with pytest.raises(Interrupted) as caught:
         run_scenario(THREE, backend, out=tmp_path)
     run = caught.value.run
@@ -85,6 +85,15 @@ def test_ctrl_c_between_parallel_repeats_keeps_those_that_were_running(tmp_path:
         ("finished", ""),
         ("failed", "interrupted"),
     }
+
+
+def test_ctrl_c_that_reaches_the_repeats_themselves_marks_them_all(tmp_path: Path) -> None:
+    backend = StubBackend()
+    backend.interrupted_in = {0, 1, 2}
+    with ThreadPoolExecutor(2) as executor, pytest.raises(Interrupted) as caught:
+        run_scenario(THREE, backend, out=tmp_path, executor=executor)
+    assert outcomes(caught.value.run) == [("failed", "interrupted")] * 3
+    assert files(caught.value.run) == ["run.json"]
 
 
 def test_resuming_runs_only_what_is_not_finished(tmp_path: Path) -> None:

@@ -7,17 +7,19 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import polars as pl
 import pytest
 import stub_backend
+from rich.console import Console
 from stub_backend import StubBackend
 
 from rtclab import backend as backends
-from rtclab.cli import main
+from rtclab.cli import main, running
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
 from rtclab.metrics.measure import MEASURED
+from rtclab.scenario import shipped
 from rtclab.trace import Run, Trace
 
 
@@ -119,6 +121,7 @@ def test_schema_is_json(rtclab: Rtclab) -> None:
         (["run", "--resume", "x"], "no run `x`"),
         (["measure", "latest"], "no run `latest`"),
         (["link", "--up", "delay 3", "--", "true"], "--up: delay: no unit in `3`"),
+        (["monitor", "--live", "lo", "--duration", "3"], "--duration: no unit in `3`"),
     ],
 )
 def test_bad_input_ends_with_2_and_a_sentence_on_standard_error(
@@ -174,12 +177,54 @@ def test_resume_finishes_a_run_and_measures_all_of_it(rtclab: Rtclab, stub: Stub
 
 
 def test_ctrl_c_ends_with_130_and_tells_how_to_go_on(rtclab: Rtclab, stub: StubBackend) -> None:
-    stub.interrupted_in = 1
+    stub.interrupted_in = {1}
     result = rtclab(*STUB_RUN, "--jobs", "1")
     assert result.status == 128 + signal.SIGINT
     assert "(1 of 2 repeats finished)" in result.out
-    assert "repeat 1 failed: interrupted" in result.err
+    assert "interrupted: 1 of 2 repeats not finished" in result.err
+    assert call_failures() == 0  # the interrupted one says nothing about calls
     assert "hint: continue with `rtclab run --resume runs/first-call-stub-1`" in result.err
+
+
+def test_ctrl_c_while_the_report_is_drawn_says_where_the_run_is(
+    rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(run: Run) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "measure_run", pressed)
+    result = rtclab(*STUB_RUN)
+    assert result.status == 128 + signal.SIGINT
+    assert "`rtclab report runs/first-call-stub-1` measures and draws them" in result.err
+
+
+def test_a_run_whose_every_call_failed_has_that_as_a_metric(rtclab: Rtclab, stub: StubBackend) -> None:
+    stub.failing = {0, 1}
+    result = rtclab(*STUB_RUN)
+    assert result.status == 1
+    assert "call_failures" in result.out
+    assert call_failures() == 100
+
+
+def test_a_directory_that_cannot_be_made_is_named(rtclab: Rtclab, stub: StubBackend) -> None:
+    Path("file").touch()
+    result = rtclab(*STUB_RUN, "--out", "file/runs")
+    assert (result.status, result.err) == (1, "file/runs/first-call-stub-1: Not a directory\n")
+
+
+def call_failures() -> float:
+    kept = json.loads((Run.open("latest").path / "metrics.json").read_text())
+    return float(next(row["mean"] for row in kept if row["metric"] == "call_failures"))
+
+
+def test_names_of_scenarios_are_never_cut(rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = max(shipped(), key=len)
+    monkeypatch.setattr(Console, "is_terminal", True)
+    for columns in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        listed = rtclab("list").out
+        assert f"\n{longest} " in listed
+        assert ("Iqbal" in listed) == (columns == 200)  # a source: where there is room
 
 
 def test_a_scenario_that_the_backend_cannot_run_ends_with_2(rtclab: Rtclab, stub: StubBackend) -> None:

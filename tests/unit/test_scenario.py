@@ -106,6 +106,15 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
             "write `20 packets`",
         ),
         (QueueLimit, "1.5 packets", "`1.5 packets` is not a whole multiple of one packet", None),
+        # 10^15 bit/s, and 10^18 ns.
+        (
+            Bitrate,
+            "1000001 Gbit/s",
+            "`1000001 Gbit/s` is too much; expected at most 1000000 Gbit/s",
+            None,
+        ),
+        (Duration, "1000000001 s", "`1000000001 s` is too much; expected at most 1000000000 s", None),
+        (QueueLimit, "1000000001 s", "`1000000001 s` is too much; expected at most 1000000000 s", None),
         (Bitrate, True, "expected a rate such as `1 Mbit/s`; got `True`", None),
     ],
 )
@@ -237,6 +246,25 @@ def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str
     assert error(tmp_path, base, base=text + "\n").startswith(f"my.toml: {message}")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            'link.up.capacity={step=[["0 s", "1 Mbit/s"]]}',
+            "link.up.capacity: expected a table with steps or trace, or a plain value; got ",
+        ),
+        ("link.up.capacity={steps=[]}", "link.up.capacity.steps: expected at least 1 of them; got 0"),
+        ("participants=3", "participants: expected a table; got `3`"),
+        ('link.up.jitter={sd="1 ms",reorder="yes"}', "link.up.jitter.reorder: expected true or false; got"),
+        ("video.width=16384", "video.width: should be less than or equal to 16383"),
+        ('audio={frame="1 ms"}', "audio.frame: `1 ms` is no length of a frame; expected 2.5 ms to 120 ms"),
+        ("participants.bob.join=61s", "calls.0.participants: only alice joins before the end at `60 s`"),
+    ],
+)
+def test_errors_speak_of_tables_arrays_and_bounds(tmp_path: Path, change: str, message: str) -> None:
+    assert error(tmp_path, "", change).startswith(f"my.toml: {message}")
+
+
 def test_a_call_in_which_nobody_sends_is_refused(tmp_path: Path) -> None:
     assert error(tmp_path, "", "video=false").startswith("my.toml: participants: nobody sends anything")
 
@@ -260,7 +288,6 @@ def test_changes_reach_any_field_and_need_no_quotes(tmp_path: Path) -> None:
         "repeats=3",
         "link.up.capacity=2 Mbit/s",
         "participants.bob.video.max_bitrate=1 Mbit/s",
-        "calls=[{}]",
         "calls.0.kind=p2p",
         "record='seconds'",
     )
@@ -277,6 +304,7 @@ def test_changes_reach_any_field_and_need_no_quotes(tmp_path: Path) -> None:
     [
         ("duration", "--set: cannot read `duration`; expected path.to.field=value"),
         ("=3", "--set: cannot read `=3`; expected path.to.field=value"),
+        ("link..up=3", "--set: cannot read `link..up=3`; expected path.to.field=value"),
         ("duration.x=3", "--set: duration.x: duration is `60 s`, not a table"),
         ("calls.1.kind=p2p", "--set: calls.1.kind: `1` is no element; expected 0 to 0"),
         ("calls.one=p2p", "--set: calls.one: `one` is no element; expected 0 to 0"),

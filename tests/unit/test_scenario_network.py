@@ -10,6 +10,7 @@ import pytest
 from scenario_text import TWO_PEOPLE, error, scenario
 
 from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
+from rtclab.scenario.path import CapacityTrace
 
 
 def test_a_participants_tables_are_laid_over_those_of_the_scenario(tmp_path: Path) -> None:
@@ -158,12 +159,21 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
         ("5\n4\n", "line 2 of `a.txt`: 4 ms comes after 5 ms; expected times that do not fall"),
         ("5\n1.5\n", "line 2 of `a.txt`: expected a whole number of ms; got `1.5`"),
         ("-5\n", "line 1 of `a.txt`: expected a whole number of ms; got `-5`"),
+        ("1\n\n٣\n", "line 3 of `a.txt`: expected a whole number of ms; got `٣`"),
+        ("1 2\n", "line 1 of `a.txt`: expected a whole number of ms; got `1 2`"),
     ],
 )
 def test_a_broken_mahimahi_trace_is_refused_with_its_line(tmp_path: Path, lines: str, message: str) -> None:
     (tmp_path / "a.txt").write_text(lines)
     told = error(tmp_path, '[link]\nup = { capacity = { trace = "a.txt" } }')
     assert told == f"my.toml: link.up.capacity.trace: {message}"
+
+
+def test_a_mahimahi_trace_may_come_from_another_system(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf1\r\n\r\n2\r\n")
+    capacity = scenario(tmp_path, '[link]\nup = { capacity = { trace = "a.txt" } }').link.up.capacity
+    assert isinstance(capacity, CapacityTrace)
+    assert capacity.opportunities_ms == [1, 2]
 
 
 def test_a_bottleneck_is_crossed_by_the_routes_that_it_selects_between_up_and_down(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from rtclab import _native
 from rtclab.backend import manifest
-from rtclab.errors import UnsupportedScenario
+from rtclab.errors import CallFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
+from rtclab.scenario.topology import connections, flow_names
 from rtclab.trace import NULLABLE, SCHEMAS, Trace
 
 
@@ -45,8 +46,18 @@ class SimBackend:
             raise UnsupportedScenario(field, message, hint=hint or None) from None
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
-        """Simulates one repeat and writes its trace to ``out``."""
-        return self.simulate(scenario, seed=seed, repeat=repeat).save(out)
+        """Simulates one repeat and writes its trace to ``out``.
+
+        Raises:
+            CallFailed: two nodes did not connect, as in a live call; the trace is there all the same.
+        """
+        simulated = self.simulate(scenario, seed=seed, repeat=repeat)
+        failure = not_connected(scenario, simulated.table("events"))
+        simulated.manifest["failure"] = failure
+        written = simulated.save(out)
+        if failure is not None:
+            raise CallFailed(failure)
+        return written
 
     def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         """Simulates one repeat and keeps its trace in memory."""
@@ -54,6 +65,18 @@ class SimBackend:
         tables = {name: frame(name, values) for name, values in columns.items()}
         tables["paths"] = scenario.paths_table()
         return Trace.in_memory(tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))
+
+
+def not_connected(scenario: Scenario, events: pl.DataFrame) -> str | None:
+    """Who should have been connected and was not, in the words of the live backend; None if all were."""
+    connected = set(events.filter(pl.col("event") == "dtls_connected")["flow"])
+    joined = connections(scenario)
+    for connection, flows in zip(joined, flow_names(joined), strict=True):
+        if connection.start_ns < connection.end_ns and connected.isdisjoint(flows):
+            together_s = (connection.end_ns - connection.start_ns) / 1e9
+            who = f"{connection.a} and {connection.b}"
+            return f"{who} did not connect within {together_s:.0f} s"
+    return None
 
 
 def frame(table: str, columns: dict[str, Any]) -> pl.DataFrame:

@@ -24,8 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout = None
         sys.exit(NOTHING_TO_SAY_TO)
     except OSError as error:
-        if not is_disk_full(error):
+        if error.filename is None and not is_disk_full(error):
             raise
-        print(f"{error.filename or 'output'}: no space left on the disk", file=sys.stderr)
+        # A directory that cannot be made, a file that may not be written; without a name it was the output.
+        print(f"{error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         sys.exit(1)
     sys.exit(0)

@@ -16,7 +16,7 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.cli import monitor_tables, tables
-from rtclab.errors import BadInput, DiskFull, is_disk_full
+from rtclab.errors import BadInput, DiskFull, FieldError, is_disk_full
 from rtclab.monitor import Tables
 
 PLOTS = {".html", ".svg"}
@@ -118,7 +118,10 @@ def monitor_interface(interface: str, duration: str | None, request: Request) ->
 def _seconds(duration: str) -> float:
     from rtclab.scenario.units import Duration
 
-    return Duration.parse(duration).s
+    try:
+        return Duration.parse(duration).s
+    except FieldError as error:
+        raise BadInput(f"--duration: {error.message}", hint=error.hint) from None
 
 
 def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:

@@ -16,7 +16,7 @@ from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.campaign import Interrupted, run_scenario
 from rtclab.cli import tables
-from rtclab.errors import BadInput, DiskFull, is_disk_full
+from rtclab.errors import BadInput, DiskFull
 from rtclab.metrics import measure_run
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, write_json
@@ -47,15 +47,24 @@ def run_and_report(request: Request) -> int:
         run = _run(scenario, backend, request, resumed)
     except Interrupted as stopped:
         run, interrupted = stopped.run, True
-    failed = [entry for entry in run.repeats if entry.status == "failed"]
+    ended = [entry for entry in run.repeats if not entry.interrupted]
+    failed = [entry for entry in ended if entry.status == "failed"]
     try:
-        measured = measure_and_keep(run) if run.traces else None
-        page = draw(run, measured) if run.traces and request.report and not interrupted else None
+        measured = measure_and_keep(run) if ended else None
+        page = draw(run, measured) if ended and request.report and not interrupted else None
         _tell(request, run, measured, page)
+    except (KeyboardInterrupt, DiskFull) as error:
+        print(f"all repeats are kept; `rtclab report {run.path}` measures and draws them", file=sys.stderr)
+        if isinstance(error, DiskFull):
+            raise
+        interrupted = True
     finally:
         for entry in failed:
             print(f"repeat {entry.repeat} failed: {entry.reason}", file=sys.stderr)
-        if failed:
+        if len(ended) < len(run.repeats):
+            unfinished = len(run.repeats) - len(ended)
+            print(f"interrupted: {unfinished} of {len(run.repeats)} repeats not finished", file=sys.stderr)
+        if len(run.traces) < len(run.repeats):
             print(f"  hint: continue with `rtclab run --resume {run.path}`", file=sys.stderr)
     return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failed else 0
 
@@ -72,17 +81,12 @@ def draw(run: Run, measured: pl.DataFrame | None = None) -> Path:
     """Writes the report of a run; returns its page.
 
     Raises:
-        DiskFull: what was drawn until then may be left, and is replaced next time.
+        DiskFull: what was drawn until then is left, and replaced next time.
     """
     from rtclab.report import write_report
 
-    try:
-        with tables.busy("drawing the report"):
-            return write_report(run, measured)
-    except OSError as error:
-        if is_disk_full(error):
-            raise DiskFull(Path(error.filename or run.path)) from error
-        raise
+    with tables.busy("drawing the report"):
+        return write_report(run, measured)
 
 
 def _prepared(request: Request) -> tuple[Scenario, Backend, Run | None]:

@@ -29,6 +29,8 @@ Heading = tuple[str, Literal["left", "right"]]
 
 _stderr = Console(stderr=True)
 
+# Names take up to 50 columns and are never cut, because one copies them.
+_WIDTH_FOR_SOURCES = 140
 # A file or pipe has no width: every row gets one line.
 _WIDTH_WITHOUT_TERMINAL = 10_000
 
@@ -63,15 +65,16 @@ def busy(doing: str) -> Iterator[None]:
 
 
 def show_scenarios(scenarios: Mapping[str, Scenario]) -> None:
-    """Name, title and source of each, a line between folders."""
-    table = new_table("scenario", "title", "source")
+    """Name, title and, where there is room for it, source of each, a line between folders."""
+    with_source = _console().width >= _WIDTH_FOR_SOURCES
+    table = new_table(*whole("scenario"), *(["title", "source"] if with_source else ["title"]))
     previous = ""
     for name, scenario in scenarios.items():
         folder = name.rpartition("/")[0]
         if folder != previous:
             table.add_section()
         previous = folder
-        table.add_row(name, scenario.title, scenario.source)
+        table.add_row(name, scenario.title, *([scenario.source] if with_source else []))
     print_table(table)
 
 
@@ -228,9 +231,14 @@ def new_table(*columns: str | Heading, tight: bool = False) -> Table:
 
 def print_table(table: Table) -> None:
     """A table on standard output and an empty line; without a terminal every row is one line."""
+    console = _console()
+    console.print(table)
+    console.print()
+
+
+def _console() -> Console:
     # Made anew each time, because standard output may have been redirected in between.
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
-    console.print(table)
-    console.print()
+    return console

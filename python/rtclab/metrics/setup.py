@@ -47,8 +47,8 @@ def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> 
 
 @metric(unit="%", better="lower", scope="run", source="status of each repeat")
 def call_failures(run: Run) -> float:
-    """Repeats that failed (no call, or one that broke) as a share of all repeats."""
-    repeats = run.repeats
+    """Repeats that failed (no call, or one that broke) as a share of all that were not interrupted."""
+    repeats = [repeat for repeat in run.repeats if not repeat.interrupted]
     return (
         100 * sum(repeat.status == "failed" for repeat in repeats) / len(repeats) if repeats else float("nan")
     )

@@ -15,6 +15,7 @@ from rtclab.report.bands import band, points_per_line, thinned
 from rtclab.report.draw import Curve, Distribution, Look, Panel, draw_distributions, draw_panels
 from rtclab.report.figure import Plot, as_svg, embed
 from rtclab.report.page import page_template
+from rtclab.trace import write_text
 
 MOST_PANELS = 6
 MOST_CURVES = 6
@@ -167,7 +168,7 @@ def _write(out: Path, title: str, plots: Sequence[Plot]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".svg":
         if plots:
-            out.write_text(as_svg(plots[0]), encoding="utf-8")
+            write_text(out, as_svg(plots[0]))
         return
     text = page_template("capture.html").render(title=title, drawings=[embed(plot) for plot in plots])
-    out.write_text(text, encoding="utf-8")
+    write_text(out, text)

@@ -16,6 +16,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rtclab.trace import write_bytes, write_text
+
 # After Okabe and Ito 2008: told apart with every kind of colour vision; in grey by line style and marker.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#AA5A96", "#B8860B", "#3A9BDC")
 LINE_STYLES = ("-", (0, (6, 1.5)), (0, (3, 1, 1, 1)), (0, (1, 1)))
@@ -100,8 +102,8 @@ def render(plot: Plot, directory: Path) -> Drawing:
         image = BytesIO()
         wide.savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
         wide_svg = _svg(wide)
-    (directory / f"{plot.name}.svg").write_text(wide_svg, encoding="utf-8")
-    (directory / f"{plot.name}.png").write_bytes(image.getvalue())
+    write_text(directory / f"{plot.name}.svg", wide_svg)
+    write_bytes(directory / f"{plot.name}.png", image.getvalue())
     return _both_sizes(plot, wide_svg)
 
 

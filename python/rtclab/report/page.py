@@ -18,7 +18,7 @@ from rtclab.report import words
 from rtclab.report.figure import Drawing, Plot, render
 from rtclab.report.lines import spoken
 from rtclab.report.plots import comparison_plots, run_plots
-from rtclab.trace import Run
+from rtclab.trace import Run, write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 WHOLE_RUN = "whole run"
@@ -54,7 +54,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         drawings=_render(run_plots(run), run.path / "plots"),
     )
     page = run.path / "report.html"
-    page.write_text(text, encoding="utf-8")
+    write_text(page, text)
     return page
 
 
@@ -71,7 +71,7 @@ def write_comparison(a: Run, b: Run, out: Path) -> Path:
         drawings=_render(comparison_plots(a, b), out.with_name(f"{out.stem}-plots")),
     )
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text, encoding="utf-8")
+    write_text(out, text)
     return out
 
 

@@ -35,6 +35,9 @@ def load(name_or_path: str | Path, overrides: Sequence[str] | dict[str, object] 
     merged = layers.read(file, origin)
     changes = overrides if isinstance(overrides, dict) else dict(map(_split_override, overrides))
     for field, value in changes.items():
+        if field.split(".")[:2] == ["calls", "0"]:
+            # Left out, there is one call of everybody; it can be changed all the same.
+            merged.data.setdefault("calls", [{}])
         _set(merged.data, field, value)
     if is_profile(merged.data):
         raise ScenarioError(origin, [_NO_NAME])
@@ -63,7 +66,7 @@ def _find(name_or_path: str | Path) -> tuple[Path, str]:
 
 def _split_override(text: str) -> tuple[str, object]:
     field, equals, value = text.partition("=")
-    if not (equals and field.strip()):
+    if not (equals and all(key.strip() for key in field.split("."))):
         raise BadInput(
             f"--set: cannot read `{text}`; expected path.to.field=value",
             hint="for example --set 'link.up.capacity=2 Mbit/s'",

@@ -62,7 +62,7 @@ class Scenario(Table):
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     record: Literal["packets", "seconds"] = "packets"
     participants: Annotated[dict[str, Participant], Field(min_length=2)]
-    calls: Annotated[list[Call], Field(min_length=1)] = []
+    calls: Annotated[list[Call], Field(min_length=1, validate_default=False)] = []
     video: Video | None = None
     audio: Audio | None = None
     congestion_control: CongestionControl = CongestionControl()
@@ -193,6 +193,10 @@ class Scenario(Table):
             return [FieldError(message, key=f"{key}.start")]
         there = [name for name in call.participants if self.participants[name].join < self.duration]
         when = "check join and leave against duration"
+        if len(there) < 2:
+            who = f"only {there[0]} joins" if there else "nobody joins"
+            message = f"{who} before the end at `{self.duration}`; a call needs two"
+            return [FieldError(message, hint=f"{when}", key=f"{key}.participants")]
         return [
             FieldError(
                 f"{a} and {b} are never there at the same time",

@@ -12,6 +12,10 @@ from rtclab.scenario.table import Table
 from rtclab.scenario.units import Bitrate, Duration, PixelRate
 
 Count = Annotated[int, Field(strict=True, ge=1)]
+# RFC 6386, section 9.1: 14 bits each in the header of a key frame.
+Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
+# RFC 7587, section 4.2: what a packet of Opus may hold.
+SHORTEST_AUDIO_FRAME, LONGEST_AUDIO_FRAME = Duration(2_500_000), Duration(120_000_000)
 
 
 class Video(Table):
@@ -25,9 +29,9 @@ class Video(Table):
     The camera of a ``device`` other than ``desktop`` is limited to 640x480 at 30/s.
     """
 
-    width: Count = 640
-    height: Count = 480
-    frame_rate: Annotated[float, Field(gt=0, le=240)] = 30
+    width: Pixels = 640
+    height: Pixels = 480
+    frame_rate: Annotated[float, Field(strict=True, ge=0.1, le=240)] = 30
     camera: Literal["rfc8593", "steady"] = "rfc8593"
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
@@ -54,9 +58,13 @@ class Audio(Table):
     frame: Duration = Duration(20_000_000)
 
     @model_validator(mode="after")
-    def _not_zero(self) -> Self:
-        if not self.frame.ns:
-            raise FieldError("a frame of no length", key="frame")
+    def _as_long_as_frames_are(self) -> Self:
+        if not SHORTEST_AUDIO_FRAME <= self.frame <= LONGEST_AUDIO_FRAME:
+            raise FieldError(
+                f"`{self.frame}` is no length of a frame; "
+                f"expected {SHORTEST_AUDIO_FRAME} to {LONGEST_AUDIO_FRAME}",
+                key="frame",
+            )
         return self
 
 

@@ -15,6 +15,9 @@ from rtclab.scenario.wifi import Wifi
 
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
+LATEST_OPPORTUNITY_MS = 10**12  # as late as the longest time
+# Timers of the boxes whose scripts this stands for (1000 Hz); and a ramp is held step by step.
+SHORTEST_STEP = Duration(1_000_000)
 
 
 class CapacitySteps(Table):
@@ -36,7 +39,7 @@ class CapacityTrace(Table):
     """
 
     trace: str
-    opportunities_ms: list[Annotated[int, Field(strict=True, ge=0)]] = []
+    opportunities_ms: list[Annotated[int, Field(strict=True, ge=0, le=LATEST_OPPORTUNITY_MS)]] = []
 
     @model_validator(mode="before")
     @classmethod
@@ -107,8 +110,10 @@ class DelayCourse(Table):
     @model_validator(mode="after")
     def _goes_forward(self) -> Self:
         _check_in_order([point[0] for point in self.points], key="points")
-        if not self.every.ns:
-            raise FieldError("a step of no length", key="every")
+        if self.every < SHORTEST_STEP:
+            raise FieldError(
+                f"`{self.every}` is too short a step; expected {SHORTEST_STEP} or more", key="every"
+            )
         for index, (point, following) in enumerate(pairwise(self.points)):
             if point[2:] == ("exponential",) and not (point[1].ns and following[1].ns):
                 raise FieldError("cannot go exponentially from or to zero delay", key=f"points.{index}")
@@ -135,7 +140,7 @@ class Jitter(Table):
     """Random extra delay: |N(0, sd²)|, cut at three sd (RFC 8868, section 4.4)."""
 
     sd: Duration
-    reorder: bool = False
+    reorder: Annotated[bool, Field(strict=True)] = False
 
 
 class GilbertElliott(Table):
@@ -274,13 +279,14 @@ class PathSpec(Table):
 
 
 def read_mahimahi(file: Path) -> list[int]:
-    """Reads a Mahimahi trace: one whole number of milliseconds per line.
+    """Reads a Mahimahi trace: one whole number of milliseconds per line; empty lines are nothing.
 
     Raises:
         FieldError: the file cannot be read, or a line is no number.
     """
     try:
-        lines = file.read_text().split()
+        # Some editors begin a file with a byte order mark.
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise FieldError(
@@ -288,12 +294,16 @@ def read_mahimahi(file: Path) -> list[int]:
             hint="the file is looked for beside the scenario",
             key="trace",
         ) from None
-    for number, line in enumerate(lines, start=1):
-        if not line.isdecimal():
+    times = []
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if not line:
+            continue
+        if not (line.isascii() and line.isdecimal()):
             raise FieldError(
                 f"line {number} of `{file}`: expected a whole number of ms; got `{line}`", key="trace"
             )
-    return [int(line) for line in lines]
+        times.append(int(line))
+    return times
 
 
 def _check_in_order(times: list[Duration], key: str = "steps") -> None:

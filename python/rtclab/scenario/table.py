@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from rtclab.errors import FieldError, FieldErrors, Problem, ScenarioError
 from rtclab.scenario.units import Quantity
 
 CONSTANT = "<constant>"
+UNKNOWN = "<unknown>"
 
 
 class Table(BaseModel):
@@ -85,7 +87,7 @@ def tag_of(tables: dict[str, type[Table]]) -> Callable[[Any], str]:
         for key, table in tables.items():
             if isinstance(value, table) or (isinstance(value, dict) and key in value):
                 return f"<{key}>"
-        return CONSTANT
+        return UNKNOWN if isinstance(value, dict) else CONSTANT
 
     return discriminate
 
@@ -112,6 +114,9 @@ def _problems(detail: ErrorDetails) -> list[Problem]:
     ]
 
 
+_TOML_WORDS = {"dict_type": "a table", "list_type": "an array", "bool_type": "true or false"}
+
+
 def _translated(detail: ErrorDetails) -> FieldError:
     value = detail["input"]
     if detail["type"] == "missing":
@@ -120,6 +125,14 @@ def _translated(detail: ErrorDetails) -> FieldError:
         expected = str(detail["ctx"]["expected"]).replace("'", "`")
         known = expected.replace("`", "").replace(" or ", ", ").split(", ")
         return FieldError(f"unknown value `{value}`; expected {expected}", hint=closest(value, known))
+    if detail["type"] == "union_tag_invalid":
+        tables = re.findall(r"<(\w+)>", str(detail["ctx"]["expected_tags"]).replace(CONSTANT, ""))
+        return FieldError(f"expected a table with {_one_of(tables)}, or a plain value; got `{value}`")
+    if detail["type"] == "too_short":
+        least, got = detail["ctx"]["min_length"], detail["ctx"]["actual_length"]
+        return FieldError(f"expected at least {least} of them; got {got}")
+    if detail["type"] in _TOML_WORDS:
+        return FieldError(f"expected {_TOML_WORDS[detail['type']]}; got `{value}`")
     message = detail["msg"].removeprefix("Input ").removeprefix("String ")
     return FieldError(f"{message}; got `{value}`")
 

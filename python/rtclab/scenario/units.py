@@ -25,6 +25,9 @@ _NS_PER: dict[str, Decimal] = {
 }
 _NS_PER_SUBMINUTE = {unit: size for unit, size in _NS_PER.items() if unit != "min"}
 _BYTES_PER: dict[str, Decimal] = {"B": Decimal(1), "kB": Decimal(10**3), "MB": Decimal(10**6)}
+# More than networks have, and little enough for sums and products in 64 bits: 31 years, 1 Pbit/s, 1 PB.
+_LARGEST_NS = 10**18
+_LARGEST = 10**15
 _TIME_SPELLINGS = {"sec": "s", "second": "s", "seconds": "s", "msec": "ms", "µs": "us", "m": "min"}
 _RATE_SPELLINGS = {
     short + ending: unit
@@ -125,7 +128,7 @@ class Bitrate(Quantity):
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
-        return cls(_whole(number * cls.units[unit], "1 bit/s", f"{number} {unit}"))
+        return cls(_whole(number, unit, cls.units, "1 bit/s"))
 
     def __str__(self) -> str:
         return _in_largest_unit(self.bps, self.units)
@@ -144,7 +147,7 @@ class Duration(Quantity):
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
-        return cls(_whole(number * cls.units[unit], "1 ns", f"{number} {unit}"))
+        return cls(_whole(number, unit, cls.units, "1 ns", _LARGEST_NS))
 
     @classmethod
     def _guess(cls, number: str) -> str:
@@ -181,7 +184,7 @@ class PixelRate(Quantity):
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
-        return cls(_whole(number * cls.units[unit], "1 pixel/s", f"{number} {unit}"))
+        return cls(_whole(number, unit, cls.units, "1 pixel/s"))
 
     def __str__(self) -> str:
         return _in_largest_unit(self.pixels_per_second, self.units)
@@ -239,7 +242,7 @@ class Size(Quantity):
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
-        return cls(_whole(number * cls.units[unit], "1 B", f"{number} {unit}"))
+        return cls(_whole(number, unit, cls.units, "1 B"))
 
     def __str__(self) -> str:
         return _in_largest_unit(self.bytes, _BYTES_PER)
@@ -265,7 +268,8 @@ class QueueLimit(Quantity):
         if unit != "packets":
             kind = "bytes" if unit in _BYTES_PER else "time"
         smallest = {"time": "1 ns", "packets": "one packet", "bytes": "1 B"}[kind]
-        return cls(kind, _whole(number * cls.units[unit], smallest, f"{number} {unit}"))
+        largest = _LARGEST_NS if kind == "time" else _LARGEST
+        return cls(kind, _whole(number, unit, cls.units, smallest, largest))
 
     def __str__(self) -> str:
         if self.kind == "packets":
@@ -275,9 +279,15 @@ class QueueLimit(Quantity):
         return str(Duration(self.limit))
 
 
-def _whole(value: Decimal, smallest: str, text: str) -> int:
+def _whole(
+    number: Decimal, unit: str, units: Mapping[str, Decimal], smallest: str, largest: int = _LARGEST
+) -> int:
+    value = number * units[unit]
+    if value > largest:
+        most = _plain(Decimal(largest) / units[unit])
+        raise FieldError(f"`{number} {unit}` is too much; expected at most {most} {unit}")
     if value != value.to_integral_value():
-        raise FieldError(f"`{text}` is not a whole multiple of {smallest}")
+        raise FieldError(f"`{_plain(number)} {unit}` is not a whole multiple of {smallest}")
     return int(value)
 
 

@@ -29,6 +29,11 @@ def json_bytes(value: object) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
+def write_text(path: Path, text: str) -> None:
+    """Writes a file in UTF-8; raises DiskFull if that is why it cannot."""
+    write_bytes(path, text.encode())
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes a file; raises DiskFull if that is why it cannot."""
     try:

@@ -17,6 +17,9 @@ RUN_FILE = "run.json"
 
 Status = Literal["finished", "failed"]
 
+INTERRUPTED = "interrupted"
+"""Reason of a repeat that did not end, or did not begin, because of Ctrl-C."""
+
 
 @dataclass(frozen=True)
 class Repeat:
@@ -26,6 +29,11 @@ class Repeat:
     seed: int
     status: Status
     reason: str = ""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C came before its end: it says nothing about calls."""
+        return self.status == "failed" and self.reason == INTERRUPTED
 
 
 class Run:

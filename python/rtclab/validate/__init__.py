@@ -12,7 +12,7 @@ from rtclab.backend import backend
 from rtclab.campaign import run_scenario
 from rtclab.metrics import compare_runs
 from rtclab.scenario import Scenario, shipped
-from rtclab.trace import Run
+from rtclab.trace import Run, write_text
 
 FOLDER = "sim-vs-live/"
 
@@ -51,7 +51,7 @@ def write_validation(
             say(f"{name}: simulated, then live")
             pairs.append(_run_pair(Scenario.load(name), runs, repeats, keep_live))
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(pairs) + notes_of(out))
+    write_text(out, page(pairs) + notes_of(out))
     return out
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from rtclab.backend.sim import SimBackend
 from rtclab.scenario import Scenario
+from rtclab.trace import write_text
 from rtclab.validate import notes_of
 
 SCENARIO = "tcp-vs-kernel"
@@ -149,7 +150,7 @@ def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], Non
     """Measures every condition on both sides and writes the page; returns its path."""
     lines = list(_page(duration_s, say))
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("\n".join(lines) + "\n\n" + notes_of(out))
+    write_text(out, "\n".join(lines) + "\n\n" + notes_of(out))
     return out
 
 

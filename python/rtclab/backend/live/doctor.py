@@ -22,6 +22,7 @@ PYTHON_PACKAGES = {
     "skvideo": "scikit-video",
 }
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FIREFOX_HINT = "apt-get install firefox-esr; live calls are between Chromiums all the same"
 MIN_MEMORY_BYTES = 2_000_000_000
 PROBE_TIMEOUT_S = 20
 
@@ -46,11 +47,11 @@ def doctor() -> list[Check]:
         check_command("nsenter", "util-linux"),
         check_user_namespaces(),
         check_packet_sockets(),
-        check_browser("chromium", find_chromium(), required=True),
-        check_browser("firefox", shutil.which("firefox-esr") or shutil.which("firefox"), required=False),
+        check_browser("chromium", find_chromium(), f"{SETUP}, or apt-get install chromium"),
+        check_browser("firefox", find_firefox(), FIREFOX_HINT, required=False),
         check_command("iperf3", "iperf3", required=False),
         check_command("tshark", "tshark", required=False),
-        check_command("turnserver", "coturn", required=False),
+        check_turn_server(),
         check_python_packages(),
         check_clip(),
         check_cores(),
@@ -65,7 +66,7 @@ def what_is_missing() -> list[Check]:
         check_command("unshare", "util-linux"),
         check_command("nsenter", "util-linux"),
         check_user_namespaces(),
-        check_browser("chromium", find_chromium(), required=True),
+        check_browser("chromium", find_chromium(), f"{SETUP}, or apt-get install chromium"),
     ]
     return [check for check in checks if not check.ok]
 
@@ -73,6 +74,18 @@ def what_is_missing() -> list[Check]:
 def find_chromium() -> str | None:
     """Path of the first Chromium in ``PATH``, None if there is none."""
     return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
+def find_firefox() -> str | None:
+    """Path of Firefox in ``PATH``, None if it is not there."""
+    return shutil.which("firefox-esr") or shutil.which("firefox")
+
+
+def check_turn_server() -> Check:
+    """Whether there is a TURN server; relayed calls are simulated without one."""
+    found = shutil.which("turnserver")
+    hint = "apt-get install coturn; live calls have no relay yet"
+    return Check("turnserver", found is not None, found or "not found in PATH", hint, required=False)
 
 
 def check_command(command: str, package: str, *, required: bool = True) -> Check:
@@ -99,9 +112,8 @@ def check_packet_sockets() -> Check:
     return Check("packet sockets", ok, "usable" if ok else said, hint)
 
 
-def check_browser(name: str, executable: str | None, *, required: bool) -> Check:
+def check_browser(name: str, executable: str | None, hint: str, *, required: bool = True) -> Check:
     """Whether a browser is there and runs, and its version."""
-    hint = f"{SETUP}, or apt-get install {'firefox-esr' if name == 'firefox' else name}"
     if executable is None:
         return Check(name, False, "not found in PATH", hint, required)
     ok, said = probe([executable, "--version"])

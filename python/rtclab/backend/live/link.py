@@ -163,7 +163,10 @@ def link_session(argument: Json, _emit: Emit) -> Json:
 def _start_emulator(network: Json) -> Emulator:
     ports = [node.port() for node in create_nodes(ADDRESSES)]
     emulator = Emulator(json.dumps({**network, "ports": ports}))
-    emulator.start()
+    try:
+        emulator.start()
+    except OSError as error:  # a capture file that cannot be made
+        raise RtclabError(error.strerror or str(error)) from error
     return emulator
 
 
