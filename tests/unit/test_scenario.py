@@ -345,11 +345,3 @@ def test_a_wrong_path_on_the_command_line_names_its_option(text: str, message: s
     with pytest.raises(ScenarioError) as caught:
         PathSpec.parse(text, origin="--up")
     assert str(caught.value) == message
-
-
-def test_the_schema_shows_quantities_as_texts_with_their_units() -> None:
-    schema: Any = Scenario.json_schema()
-    video = schema["$defs"]["Video"]["properties"]["max_bitrate"]
-    assert (video["type"], video["default"]) == ("string", "1.7 Mbit/s")
-    assert {"required": ["name", "duration", "participants"]} in schema["anyOf"]
-    assert schema["additionalProperties"] is False

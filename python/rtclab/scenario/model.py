@@ -25,7 +25,7 @@ from rtclab.scenario.participant import (
     inherit,
 )
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.table import SchemaWithUnits, Table, closest
+from rtclab.scenario.table import Table, closest
 from rtclab.scenario.topology import Flow
 from rtclab.scenario.traffic import Traffic, traffic_errors, traffic_flows
 from rtclab.scenario.units import Duration
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_NAME = r"[a-z0-9][a-z0-9_-]*"
+_SCENARIO_NAME = r"[a-z0-9][a-z0-9._-]*"
+_NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": networks.CORE}}}
 
 
 class Bottleneck(PathSpec):
@@ -54,23 +56,23 @@ class Scenario(Table):
     Without ``calls`` there is one call of all participants. Without ``video`` or ``audio`` nobody sends it.
     """
 
-    name: str
+    name: Annotated[str, Field(json_schema_extra={"pattern": f"^{_SCENARIO_NAME}$"})]
     title: str = ""
     source: str = ""
     duration: Duration
     repeats: Count = 1
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     record: Literal["packets", "seconds"] = "packets"
-    participants: Annotated[dict[str, Participant], Field(min_length=2)]
+    participants: Annotated[dict[str, Participant], Field(min_length=2, json_schema_extra=_NAMES)]
     calls: Annotated[list[Call], Field(min_length=1, validate_default=False)] = []
     video: Video | None = None
     audio: Audio | None = None
     congestion_control: CongestionControl = CongestionControl()
     link: Link = Link()
     host: Host | None = None
-    bottlenecks: dict[str, Bottleneck] = {}
-    servers: dict[str, Server] = {}
-    traffic: dict[str, Traffic] = {}
+    bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
+    servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
+    traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
 
     @classmethod
     def load(cls, name_or_path: str | Path, overrides: Sequence[str] | dict[str, object] = ()) -> Scenario:
@@ -87,14 +89,10 @@ class Scenario(Table):
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """The JSON Schema of scenarios as written in TOML; a profile may hold what one leaves out."""
-        schema = cls.model_json_schema(schema_generator=SchemaWithUnits)
-        schema["properties"]["extends"] = {
-            "type": "string",
-            "description": "A TOML file beside this one, without its ending, that this one is laid over.",
-        }
-        schema["anyOf"] = [{"required": ["extends"]}, {"required": schema.pop("required")}]
-        return schema
+        """The JSON Schema of scenarios as written in TOML, and of profiles that scenarios extend."""
+        from rtclab.scenario.json_schema import json_schema
+
+        return json_schema(cls)
 
     @model_validator(mode="before")
     @classmethod
@@ -135,7 +133,7 @@ class Scenario(Table):
         return self
 
     def _name_errors(self) -> list[FieldError]:
-        if re.fullmatch(r"[a-z0-9][a-z0-9._-]*", self.name) is None:
+        if re.fullmatch(_SCENARIO_NAME, self.name) is None:
             expected = "expected lower-case letters, digits, `.`, `-` and `_`"
             return [FieldError(f"`{self.name}` cannot name a run directory; {expected}", key="name")]
         return [
@@ -146,7 +144,7 @@ class Scenario(Table):
             )
             for table in ("participants", "bottlenecks", "servers", "traffic")
             for name in getattr(self, table)
-            if name == networks.CORE or _NAME.fullmatch(name) is None
+            if name == networks.CORE or re.fullmatch(_NAME, name) is None
         ] + [
             FieldError(f"`{name}` is a participant already", key=f"servers.{name}")
             for name in self.servers

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, PlainValidator, Tag, model_validator
 
 from rtclab.errors import FieldError
 from rtclab.scenario.path import PathSpec
@@ -68,11 +69,20 @@ class Audio(Table):
         return self
 
 
+def _number_or_switch(value: object) -> float:
+    if not isinstance(value, int | float) or not isfinite(value):
+        raise FieldError(f"expected a number, or true or false; got `{value}`")
+    return float(value)
+
+
+Option = Annotated[float, PlainValidator(_number_or_switch, json_schema_input_type=float | bool)]
+
+
 class CongestionControl(Table):
     """Which algorithm sets the sending rate, and its own options: numbers, or true and false."""
 
     name: str = "goog-cc"
-    options: dict[str, float] = {}
+    options: dict[str, Option] = {}
 
 
 class Host(Table):

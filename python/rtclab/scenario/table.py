@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
 from rtclab.errors import FieldError, FieldErrors, Problem, ScenarioError
-from rtclab.scenario.units import Quantity
 
 CONSTANT = "<constant>"
 UNKNOWN = "<unknown>"
@@ -65,15 +63,6 @@ class Table(BaseModel):
         except ValidationError as error:
             problems = [problem for detail in error.errors() for problem in _problems(detail)]
             raise ScenarioError(origin, problems) from None
-
-
-class SchemaWithUnits(GenerateJsonSchema):
-    """Writes defaults as TOML would have them: `25 ms` rather than a number of nanoseconds."""
-
-    def encode_default(self, dft: Any) -> Any:
-        if isinstance(dft, Quantity):
-            return str(dft)
-        return dft.model_dump(mode="json", exclude_unset=True) if isinstance(dft, Table) else dft
 
 
 def tag_of(tables: dict[str, type[Table]]) -> Callable[[Any], str]:

@@ -228,6 +228,13 @@ class Probability(Ratio):
             return cls(float(value))
         return super().parse(value)
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        written = super().__get_pydantic_json_schema__(schema, handler)
+        return {"anyOf": [written, {"type": "number", "minimum": 0, "maximum": 1}]}
+
 
 @dataclass(frozen=True, order=True)
 class Size(Quantity):

@@ -1,0 +1,72 @@
+"""The JSON Schema of scenarios as they are written in TOML, for editors that complete and check them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from rtclab.scenario.table import Table
+from rtclab.scenario.units import Quantity
+
+Schema = dict[str, Any]
+
+WHOLE = "Scenario"
+PART = "PartOf"
+DEFINITIONS = "#/$defs/"
+
+
+def json_schema(model: type[BaseModel]) -> Schema:
+    """The schema of a file: a whole scenario, or one that another completes.
+
+    A file that ``extends`` another, or that has no name so that others may extend it, need not have what a
+    scenario must have, in none of its tables; in arrays it must, since arrays are replaced as a whole. What
+    depends on more than one field is not in the schema.
+    """
+    whole = model.model_json_schema(schema_generator=SchemaWithUnits)
+    tables: Schema = whole.pop("$defs")
+    for key in ("video", "audio"):
+        whole["properties"][key]["anyOf"].append({"const": False, "description": "nobody sends it"})
+    part: Schema = _part(whole)
+    part["properties"]["extends"] = {
+        "type": "string",
+        "description": "A TOML file beside this one, without its ending, that this one is laid over.",
+    }
+    parts = {f"{PART}{name}": _part(table) for name, table in tables.items()}
+    return part | {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": tables | parts | {WHOLE: whole},
+        "if": {"required": ["name"], "not": {"required": ["extends"]}},
+        "then": {"$ref": f"{DEFINITIONS}{WHOLE}"},
+    }
+
+
+class SchemaWithUnits(GenerateJsonSchema):
+    """Writes defaults as TOML would have them: `25 ms` rather than a number of nanoseconds."""
+
+    def encode_default(self, dft: Any) -> Any:
+        if isinstance(dft, Quantity):
+            return str(dft)
+        return dft.model_dump(mode="json", exclude_unset=True) if isinstance(dft, Table) else dft
+
+
+def _part(schema: Any) -> Any:
+    """A copy in which nothing must be there, outside of arrays."""
+    if isinstance(schema, list):
+        return [_part(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "array":
+        return schema
+    part = {}
+    for key, value in schema.items():
+        if key == "$ref":
+            part[key] = value.replace(DEFINITIONS, f"{DEFINITIONS}{PART}")
+        elif key == "properties":
+            part[key] = {name: _part(field) for name, field in value.items()}
+        elif key == "oneOf":  # of several tables that say nothing yet it may be any
+            part["anyOf"] = _part(value)
+        elif key not in ("required", "minProperties"):
+            part[key] = _part(value)
+    return part

@@ -1,0 +1,83 @@
+"""The JSON Schema of scenarios beside what reads them: it never refuses what runs, and says what it can."""
+
+from __future__ import annotations
+
+import tomllib
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtclab.errors import ScenarioError
+from rtclab.scenario import Scenario
+from rtclab.scenario.load import SHIPPED
+
+jsonschema = pytest.importorskip("jsonschema")
+SCHEMA: Any = Scenario.json_schema()
+FILES = sorted(file.relative_to(SHIPPED) for file in SHIPPED.rglob("*.toml"))
+
+
+def accepted_by_schema(data: object) -> bool:
+    return bool(jsonschema.Draft202012Validator(SCHEMA).is_valid(data))
+
+
+def accepted_by_loader(data: object) -> bool:
+    try:
+        Scenario.read(data, "my.toml")
+    except ScenarioError:
+        return False
+    return True
+
+
+def test_it_is_a_schema_that_shows_quantities_as_texts_with_their_units() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    video = SCHEMA["$defs"]["Video"]["properties"]["max_bitrate"]
+    assert (video["type"], video["default"]) == ("string", "1.7 Mbit/s")
+    assert SCHEMA["$defs"]["Scenario"]["required"] == ["name", "duration", "participants"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_it_accepts_every_shipped_scenario_and_what_they_extend(file: Path) -> None:
+    assert accepted_by_schema(tomllib.loads((SHIPPED / file).read_text()))
+
+
+def test_a_scenario_that_extends_nothing_must_be_whole() -> None:
+    whole = first_call()
+    assert accepted_by_schema(whole)
+    for key in ("duration", "participants"):
+        part = {name: value for name, value in whole.items() if name != key}
+        assert not accepted_by_schema(part)
+        assert accepted_by_schema(part | {"extends": "testbed"})
+
+
+VALUES: list[object] = [
+    "1 Mbit/s", "1 Mbps", "25 ms", "25", 25, 0.3, -1, True, False, "2 %", "3 packets", "", [], {},
+    {"steps": [["0 s", "1 Mbit/s"]]}, {"steps": []}, {"step": []}, {"steps": [["0 s", "2 %"]]},
+    {"p": 0.1, "r": "20 %"}, {"p": 0.1}, {"p": 2, "r": 1},
+    {"sd": "2 ms", "reorder": True}, {"sd": "2 ms", "reorder": "yes"},
+    {"name": "fixed", "options": {"rate": 3, "switch": True}}, {"name": "fixed", "options": {"rate": "3"}},
+    {"alice": {}, "bob": {}}, {"alice": {}}, {"Alice": {}, "bob": {}}, {"core": {}, "bob": {}},
+    {"alice": {"video": False}, "bob": {}}, [{"kind": "sfu"}], [{"kind": "zoom"}],
+]  # fmt: skip
+FIELDS = (
+    "name", "duration", "repeats", "seed", "record", "participants", "calls", "audio", "congestion_control",
+    "video.width", "video.frame_rate", "link.up.capacity", "link.up.queue", "link.up.delay", "link.up.jitter",
+    "link.up.loss", "link.up.loss_position", "participants.alice.join", "participants.alice.link", "colour",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", VALUES, ids=str)
+def test_it_accepts_a_value_where_a_run_does_and_nowhere_else(field: str, value: object) -> None:
+    data = first_call()
+    *tables, key = field.split(".")
+    place = data
+    for table in tables:
+        place = place[table]
+    place[key] = deepcopy(value)
+    assert accepted_by_schema(data) == accepted_by_loader(data)
+
+
+def first_call() -> dict[str, Any]:
+    return tomllib.loads((SHIPPED / "first-call.toml").read_text())
