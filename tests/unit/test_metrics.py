@@ -196,6 +196,18 @@ def test_the_parts_of_the_set_up_time_add_up_to_it() -> None:
     assert setup.setup_time(set_up, FLOW) == 400
 
 
+def test_the_set_up_of_a_later_call_begins_with_that_call() -> None:
+    later = "alice->bob#2"
+    names = ["signalling_done", "ice_connected", "dtls_connected", "first_frame"]
+    times_ms = (15_100, 15_150, 15_200, 15_300)
+    steps = [event(at, "bob", name, later) for at, name in zip(times_ms, names, strict=True)]
+    set_up = trace(events=[event(0, "alice", "joined"), event(0, "bob", "joined"), *steps])
+    set_up.manifest["flows"] = {later: {"sender": "alice", "receiver": "bob", "call": 1}}
+    set_up.manifest["scenario"] = {"calls": [{"start": "0 s"}, {"start": "15 s"}]}
+    assert setup.setup_time(set_up, later) == 300
+    assert setup.setup_signalling(set_up, later) == 100
+
+
 def test_a_first_frame_of_another_flow_does_not_end_the_set_up() -> None:
     rows = [
         event(0, "alice", "joined"),

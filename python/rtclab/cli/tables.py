@@ -117,7 +117,7 @@ def describe(spec: PathSpec) -> str:
         if isinstance(value, dict):
             inner = {name: inner for name, inner in value.items() if name != "opportunities_ms"}
             value = "{" + ", ".join(f"{name} {_in_words(inner)}" for name, inner in inner.items()) + "}"
-        if key != "routes":
+        if key != "routes" and value != "wire":  # where packets are lost unless the scenario says
             parts.append(f"{key} {value}")
     return ", ".join(parts)
 
@@ -143,6 +143,7 @@ def show_metrics(measured: pl.DataFrame) -> None:
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
     """Two runs side by side; a star where the 95 % interval of the difference leaves out zero."""
     compared, left_out = _first_flows(compared)
+    print(f"± half of the 95 % interval; the difference is {b} minus {a}, * where its interval leaves out 0")
     table = new_table("metric", "flow", *right(a, b, "difference", "%"), "", "unit")
     previous = ""
     for row in compared.iter_rows(named=True):

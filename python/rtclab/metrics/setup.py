@@ -10,6 +10,7 @@ import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import Window
+from rtclab.scenario import Duration
 from rtclab.trace import Run, Trace
 
 NS_PER_MS = 1_000_000
@@ -17,7 +18,7 @@ NS_PER_MS = 1_000_000
 
 @metric(unit="ms", better="lower", source="events `joined` and `first_frame`")
 def setup_time(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """From the moment both participants have joined to the first frame at the receiver."""
+    """From the moment both participants have joined their call to the first frame at the receiver."""
     return _between(trace, flow, "joined", "first_frame")
 
 
@@ -63,7 +64,7 @@ def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
 
 
 def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
-    """When the event first happened at the flow's receiver; ``joined``: when the later of both ends did."""
+    """When the event first happened at the flow's receiver; ``joined``: when both ends were in the call."""
     about = trace.manifest["flows"].get(flow, {})
     first, _, last = flow.partition("->")
     sender, receiver = about.get("sender", first), about.get("receiver", last)
@@ -71,7 +72,9 @@ def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
         return _first_ns(trace, flow, event, receiver)
     joined_ns = [_first_ns(trace, flow, event, participant) for participant in (sender, receiver)]
     known_ns = [at_ns for at_ns in joined_ns if at_ns is not None]
-    return max(known_ns) if len(known_ns) == len(joined_ns) else None
+    if len(known_ns) < len(joined_ns):
+        return None
+    return max(*known_ns, _start_ns(trace, about.get("call")))
 
 
 def _first_ns(trace: Trace, flow: str, event: str, participant: str) -> int | None:
@@ -85,3 +88,10 @@ def _firsts(trace: Trace) -> dict[tuple[str, str, str | None], int]:
     key = ["event", "participant", "flow"]
     firsts = trace.table("events").group_by(key).agg(pl.col("at_ns").min())
     return {(event, participant, flow): at_ns for event, participant, flow, at_ns in firsts.iter_rows()}
+
+
+def _start_ns(trace: Trace, call: int | None) -> int:
+    """When the call begins: who takes part in several joins only the first of them by joining."""
+    if call is None:
+        return 0
+    return Duration.parse(trace.manifest["scenario"]["calls"][call]["start"]).ns

@@ -50,7 +50,7 @@ def run_plots(run: Run) -> list[Plot]:
         _delay(panels),
         _distribution([lines]),
         _repeats(run, lines),
-        _frame_rate(panels),
+        *_frame_rate(panels),
     ]
 
 
@@ -65,7 +65,7 @@ def comparison_plots(a: Run, b: Run) -> list[Plot]:
     )
     lines = lines_of([pair for flow in flows for pair in ((a, flow, look_a), (b, flow, look_b))])
     panels = [lines[index : index + 2] for index in range(0, len(lines), 2)]
-    return [_rate(panels), _delay(panels), _distribution(panels), _frame_rate(panels)]
+    return [_rate(panels), _delay(panels), _distribution(panels), *_frame_rate(panels)]
 
 
 def _title(lines: list[Line]) -> str:
@@ -189,12 +189,21 @@ def _repeats(run: Run, lines: list[Line]) -> Plot:
     )
 
 
-def _frame_rate(panels: Panels) -> Plot:
-    drawn = _over_time(panels, media.decoded_fps)
-    return Plot(
-        "frame-rate",
-        "Frame rate",
-        "Frames decoded at the receiver, mean over repeats.",
-        len(drawn),
-        partial(draw_panels, drawn, "Frames per second", OVER_REPEATS),
-    )
+def _frame_rate(panels: Panels) -> list[Plot]:
+    """Of the flows that have frames: TCP and the legs to and from a server have none."""
+    with_frames = [
+        replace(panel, curves=curves)
+        for panel in _over_time(panels, media.decoded_fps)
+        if (curves := [one for one in panel.curves if one.band.at_s.size])
+    ]
+    if not with_frames:
+        return []
+    return [
+        Plot(
+            "frame-rate",
+            "Frame rate",
+            "Frames decoded at the receiver, mean over repeats.",
+            len(with_frames),
+            partial(draw_panels, with_frames, "Frames per second", OVER_REPEATS),
+        )
+    ]

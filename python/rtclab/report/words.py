@@ -46,7 +46,12 @@ def _paths(scenario: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
 def _path_in_words(path: Mapping[str, Any]) -> str:
     """A path as ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
     order = ["capacity", "delay", "queue", "jitter", "loss"]
-    keys = [key for key in [*order, *(key for key in path if key not in order)] if path.get(key) is not None]
+    usual = {None, "wire"}  # what is left out, and where packets are lost unless the scenario says
+    keys = [
+        key
+        for key in [*order, *(key for key in path if key not in order)]
+        if isinstance(path.get(key), dict | list) or path.get(key) not in usual
+    ]
     if "capacity" not in keys:
         return ", ".join(["unlimited", *(f"{key} {_in_words(path[key])}" for key in keys)])
     return ", ".join(f"{key} {_in_words(path[key])}" for key in keys)
