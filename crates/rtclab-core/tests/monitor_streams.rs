@@ -63,6 +63,40 @@ fn loss_duplicates_and_reordering_are_counted_over_the_wrap() {
 }
 
 #[test]
+fn a_stream_of_which_no_two_packets_follow_each_other_is_one() {
+    for order in
+        [(0..100).filter(|i| i % 2 == 0).collect::<Vec<_>>(), (0..100).map(|i| i ^ 1).collect()]
+    {
+        let results = capture(order.iter().copied());
+        assert_eq!(results.int("streams", "packets"), [order.len() as i64]);
+        assert_eq!(results.int("flows", "other"), [0]);
+    }
+}
+
+#[test]
+fn no_packet_of_a_stream_that_counts_from_elsewhere_is_missing() {
+    let results = capture((0..100).chain(40_000..40_100));
+    let int = |name| results.int("streams", name)[0];
+    assert_eq!((int("packets"), int("expected"), int("lost"), int("restarts")), (200, 200, 0, 1));
+    assert_eq!((results.int("flows", "rtp"), results.int("flows", "other")), (vec![200], vec![0]));
+}
+
+#[test]
+fn a_payload_type_of_another_clock_changes_neither_the_jitter_nor_the_main_clock() {
+    let mut pcap = Pcap::new(1);
+    for index in 0..300 {
+        // Comfort noise, 8 kHz by RFC 3551, comes first.
+        let payload_type = if index % 150 == 0 { 13 } else { 111 };
+        let packet = Rtp { payload_type, ..audio(index) };
+        pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &packet.bytes())));
+    }
+    let results = watch(&pcap.bytes, MonitorConfig::default());
+    assert_eq!(results.int("streams", "clock_rate"), [48_000]);
+    assert_eq!(results.text("streams", "clock_rate_origin"), ["inferred"]);
+    assert!(results.float("streams", "jitter_max_ms")[0] < 1e-6);
+}
+
+#[test]
 fn every_link_type_shows_the_same_stream() {
     let ip = |index: u32| ipv4_udp(ALICE, BOB, &audio(index).bytes());
     let headers: [(u32, &[u8]); 8] = [

@@ -1,13 +1,15 @@
-//! RTP is believed when two packets of a source follow each other: random UDP makes no streams.
+//! RTP is believed when two packets of a source follow each other, or when many in a row could be a stream of
+//! which none does so: every other packet lost, or neighbours swapped. Random UDP makes no streams.
 //!
 //! Source: RFC 3550, appendix A.1 (`MIN_SEQUENTIAL`).
 
 use super::stream::RtpSeen;
 use std::collections::HashMap;
 
-/// Packets of a source that are kept until it is believed, so that none is missing from its counts.
+/// Packets of a source that are kept until it is believed, so that none is missing from its counts. So many in
+/// a row convince, too: random numbers are all near the one before with a chance of (201 / 65536)^7 = 4e-18.
 const KEPT_PACKETS: usize = 8;
-/// Kept packets count when they lie this close before the two that convinced.
+/// Packets count when their numbers are at most this far from those around them.
 const NEAR: u16 = 100;
 /// The most sources on probation; all are forgotten when there are more.
 const MAX_CANDIDATES: usize = 4096;
@@ -34,16 +36,105 @@ impl Probation {
             kept.remove(0);
         }
         kept.push(*packet);
-        if !follows {
+        if !follows && !(kept.len() == KEPT_PACKETS && goes_on(kept)) {
             return None;
         }
-        let mut kept = self.candidates.remove(&key)?;
-        kept.retain(|early| near(early.seq, packet.seq));
-        Some(kept)
+        let kept = self.candidates.remove(&key)?;
+        let mut last = packet.seq;
+        let mut believed: Vec<RtpSeen> = kept
+            .into_iter()
+            .rev()
+            .filter(|early| {
+                let belongs = near(early.seq, last);
+                last = if belongs { early.seq } else { last };
+                belongs
+            })
+            .collect();
+        believed.reverse();
+        Some(believed)
     }
 }
 
 fn near(a: u16, b: u16) -> bool {
-    let distance = a.wrapping_sub(b);
-    distance.min(distance.wrapping_neg()) <= NEAR
+    a.wrapping_sub(b).min(b.wrapping_sub(a)) <= NEAR
+}
+
+/// Whether all are near the one before, none comes twice, and timestamps grow with the numbers: lengths or
+/// constants of another protocol in their place do not.
+fn goes_on(packets: &[RtpSeen]) -> bool {
+    let first = packets[0];
+    // Within half the range.
+    let place = |p: &RtpSeen| {
+        let number = p.seq.wrapping_sub(first.seq) as i16;
+        (number, p.timestamp.wrapping_sub(first.timestamp) as i32)
+    };
+    let mut places: Vec<(i16, i32)> = packets.iter().map(place).collect();
+    places.sort_unstable();
+    let grow = places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
+    let all_near = packets.windows(2).all(|pair| near(pair[0].seq, pair[1].seq));
+    all_near && grow && places[0].1 < places[places.len() - 1].1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::stream::extensions::Values;
+
+    fn packet(seq: u16, timestamp: u32) -> RtpSeen {
+        RtpSeen {
+            at_ns: 0,
+            ssrc: 7,
+            seq,
+            timestamp,
+            payload_type: 96,
+            clock_rate: None,
+            marker: false,
+            ip_bytes: 100,
+            payload_bytes: 60,
+            relay: None,
+            extensions: Values::default(),
+            shares_timestamp: false,
+            row: 0,
+        }
+    }
+
+    /// The numbers that are believed, and after how many packets.
+    fn believed(packets: &[(u16, u32)]) -> Option<(usize, Vec<u16>)> {
+        let mut probation = Probation::default();
+        packets.iter().enumerate().find_map(|(index, (seq, timestamp))| {
+            let kept = probation.receive(0, &packet(*seq, *timestamp))?;
+            Some((index + 1, kept.iter().map(|packet| packet.seq).collect()))
+        })
+    }
+
+    #[test]
+    fn two_that_follow_each_other_convince_and_bring_those_near_before() {
+        assert_eq!(
+            believed(&[(10, 0), (40_000, 5), (90, 1), (91, 2)]),
+            Some((4, vec![10, 90, 91]))
+        );
+        assert_eq!(believed(&[(65_535, 0), (0, 0)]), Some((2, vec![65_535, 0])));
+    }
+
+    #[test]
+    fn eight_convince_of_which_none_follows_another() {
+        let every_other: Vec<_> =
+            (0..8).map(|i| (65_530u16.wrapping_add(2 * i), 160 * u32::from(i))).collect();
+        assert_eq!(believed(&every_other).unwrap().0, 8);
+        assert_eq!(believed(&every_other).unwrap().1.len(), 8);
+        assert_eq!(believed(&every_other[..7]), None);
+        let swapped = [2, 1, 4, 3, 6, 5, 8, 7].map(|i: u16| (i, 160 * u32::from(i)));
+        assert_eq!(believed(&swapped), Some((8, swapped.map(|(seq, _)| seq).to_vec())));
+    }
+
+    #[test]
+    fn lengths_and_constants_of_another_protocol_convince_nobody() {
+        let lengths = [100, 130, 96, 120, 98, 140, 105, 133];
+        assert_eq!(believed(&lengths.map(|len| (len, 7))), None); // a constant for a timestamp
+        assert_eq!(believed(&[(100, 7); 20]), None);
+        let time = |index: usize| (lengths[index % 8], 1000 * index as u32);
+        assert_eq!(believed(&(0..16).map(time).collect::<Vec<_>>()), None); // a time, but not the numbers'
+        let far = |index: u16| (index.wrapping_mul(101), u32::from(index));
+        assert_eq!(believed(&(0..20).map(far).collect::<Vec<_>>()), None);
+    }
 }

@@ -30,7 +30,7 @@ impl Monitor {
             self.rtcp.reports.iter().map(|(k, r)| (*k, *r)).collect();
         rows.sort_by_key(|(key, _)| *key);
         let rates: HashMap<u32, Option<u32>> =
-            self.streams.iter().map(|stream| (stream.ssrc, stream.clock.rate())).collect();
+            self.streams.iter().map(|s| (s.ssrc, s.clock_rate(&self.config.sdp))).collect();
         let jitter = |key: &ReportKey, units: u32| {
             let rate = rates.get(&key.ssrc).copied().flatten()?;
             Some(f64::from(units) * 1e3 / f64::from(rate))

@@ -1,7 +1,7 @@
 //! What an SDP says about streams on the wire: codecs, repair, extension ids.
 //!
 //! Source: RFC 8866; RFC 8285, section 5 (`extmap`); RFC 4588, section 8 (`apt`); RFC 5576, section 4.2
-//! (`ssrc-group`).
+//! (`ssrc-group`); RFC 3551, section 6 (payload types that need no description).
 
 use std::collections::HashMap;
 
@@ -50,8 +50,8 @@ pub struct Codec {
 }
 
 /// The parts of one or more session descriptions that tell about packets; offer and answer may follow each
-/// other in one text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// other in one text. The default is what is known without any.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sdp {
     codecs: HashMap<u8, Codec>,
     groups: HashMap<u32, Kind>,
@@ -59,6 +59,48 @@ pub struct Sdp {
     pub abs_send_time: Option<u8>,
     /// Extension id of the transport-wide sequence number.
     pub transport_sequence: Option<u8>,
+}
+
+/// Payload types that RFC 3551 fixes, unless an SDP says otherwise.
+const STATIC_CODECS: [(u8, &str, u32, Kind); 24] = [
+    (0, "PCMU", 8_000, Kind::Audio),
+    (3, "GSM", 8_000, Kind::Audio),
+    (4, "G723", 8_000, Kind::Audio),
+    (5, "DVI4", 8_000, Kind::Audio),
+    (6, "DVI4", 16_000, Kind::Audio),
+    (7, "LPC", 8_000, Kind::Audio),
+    (8, "PCMA", 8_000, Kind::Audio),
+    (9, "G722", 8_000, Kind::Audio),
+    (10, "L16", 44_100, Kind::Audio),
+    (11, "L16", 44_100, Kind::Audio),
+    (12, "QCELP", 8_000, Kind::Audio),
+    (13, "CN", 8_000, Kind::Audio),
+    (14, "MPA", 90_000, Kind::Audio),
+    (15, "G728", 8_000, Kind::Audio),
+    (16, "DVI4", 11_025, Kind::Audio),
+    (17, "DVI4", 22_050, Kind::Audio),
+    (18, "G729", 8_000, Kind::Audio),
+    (25, "CelB", 90_000, Kind::Video),
+    (26, "JPEG", 90_000, Kind::Video),
+    (28, "nv", 90_000, Kind::Video),
+    (31, "H261", 90_000, Kind::Video),
+    (32, "MPV", 90_000, Kind::Video),
+    (33, "MP2T", 90_000, Kind::Video),
+    (34, "H263", 90_000, Kind::Video),
+];
+
+impl Default for Sdp {
+    fn default() -> Self {
+        let codec = |(number, name, clock_rate, kind): (u8, &str, u32, Kind)| {
+            (number, Codec { name: name.to_owned(), clock_rate, kind })
+        };
+        Sdp {
+            codecs: STATIC_CODECS.into_iter().map(codec).collect(),
+            groups: HashMap::new(),
+            abs_send_time: None,
+            transport_sequence: None,
+        }
+    }
 }
 
 impl Sdp {
@@ -178,6 +220,7 @@ mod tests {
     fn payload_types_above_127_and_clocks_of_zero_are_ignored() {
         let sdp = Sdp::parse(TEXT);
         assert_eq!((sdp.codec(200), sdp.codec(98)), (None, None));
+        assert_eq!(sdp.codec(0).map(|codec| codec.name.as_str()), Some("PCMU"));
         assert_eq!(Sdp::parse("a=rtpmap:\na=extmap:\na=ssrc-group:\nm="), Sdp::default());
     }
 }

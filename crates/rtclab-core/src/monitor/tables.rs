@@ -102,9 +102,9 @@ impl Monitor {
             .text("codec", texts, |r| sdp.codec(r.stream.payload_type()).map(|c| c.name.clone()))
             .text("kind", texts, |r| r.kind.map(|(kind, _)| kind.name().to_owned()))
             .text("kind_origin", texts, |r| r.kind.map(|(_, inferred)| origin(inferred)))
-            .int("clock_rate", |r| r.stream.clock.rate().map(i64::from))
+            .int("clock_rate", |r| r.stream.clock_rate(sdp).map(i64::from))
             .text("clock_rate_origin", texts, |r| {
-                r.stream.clock.rate().map(|_| origin(r.stream.clock_is_inferred(sdp)))
+                r.stream.clock_rate(sdp).map(|_| origin(r.stream.clock_is_inferred(sdp)))
             })
             .int("first_ns", |r| r.stream.first_ns)
             .int("last_ns", |r| r.stream.last_ns)

@@ -8,7 +8,7 @@ use super::rows::PacketRows;
 use super::rtcp_log::RtcpLog;
 use super::stream::rate::Second;
 use super::stream::sequence::Order;
-use super::stream::{RtpSeen, Stream};
+use super::stream::{Received, RtpSeen, Stream};
 use super::stun_log::StunLog;
 use super::{CaptureError, CaptureReader, Frame, MonitorConfig, ip, link, rtcp_log};
 use crate::rtp::extension::Elements;
@@ -48,6 +48,8 @@ pub struct Monitor {
     pub(super) counts: FrameCounts,
     pub(super) flows: Flows,
     pub(super) probation: Probation,
+    /// By payload type, if an SDP or RFC 3551 says it.
+    clock_rates: [Option<u32>; 128],
     pub(super) stream_index: HashMap<(u32, u32), u32>,
     /// Streams seen lately, as for flows.
     pub(super) recent_streams: [Option<((u32, u32), u32)>; RECENT_STREAMS],
@@ -69,7 +71,10 @@ struct Place {
 impl Monitor {
     /// Has seen nothing yet.
     pub fn new(config: MonitorConfig) -> Self {
+        let clock_rates =
+            std::array::from_fn(|number| Some(config.sdp.codec(number as u8)?.clock_rate));
         Monitor {
+            clock_rates,
             config,
             begin_ns: None,
             counts: FrameCounts::default(),
@@ -224,6 +229,7 @@ impl Monitor {
             seq: header.seq,
             timestamp: header.timestamp,
             payload_type: header.payload_type,
+            clock_rate: self.clock_rates[usize::from(header.payload_type & 0x7F)],
             marker: header.marker,
             ip_bytes,
             payload_bytes: content.wire_bytes.saturating_sub(header_bytes as u32),
@@ -271,7 +277,7 @@ impl Monitor {
         }
         let number = self.streams.len() as u32;
         let begin_ns = self.begin_ns.unwrap_or_default();
-        self.streams.push(Stream::new(flow, &packets[0], begin_ns, &self.config.sdp));
+        self.streams.push(Stream::new(flow, &packets[0], begin_ns));
         self.stream_index.insert((flow, packets[0].ssrc), number);
         packets.iter().for_each(|packet| self.receive(number, packet));
     }
@@ -284,12 +290,23 @@ impl Monitor {
             self.counts.stray_packets += 1;
             return;
         }
+        if let Some(before) = &received.before {
+            self.counts.stray_packets -= 1;
+            self.book(number, &before.0, &before.1);
+        }
+        self.book(number, packet, &received);
+    }
+
+    /// Enters a packet that its stream has counted into everything else.
+    #[inline]
+    fn book(&mut self, number: u32, packet: &RtpSeen, received: &Received) {
+        let stream = &self.streams[number as usize];
         if let Some(second) = received.ended.filter(|_| self.config.seconds) {
             self.seconds.push(SecondRow::of(number, stream, second));
         }
         self.flows.list[stream.flow as usize].count(Protocol::Rtp, packet.relay.is_some());
         if self.config.packets {
-            self.rows.set_rtp(number, packet, &received);
+            self.rows.set_rtp(number, packet, received);
         }
     }
 }

@@ -37,8 +37,8 @@ pub(super) struct PairCounts {
     pub(super) lost: u64,
     /// Unmatched at the second point.
     pub(super) added: u64,
-    /// Times of packets that are unmatched at the first point before or after all that were matched.
-    pub(super) margins_ns: Vec<i64>,
+    /// Packets that are unmatched before or after all that were matched: whether at the second point, and when.
+    pub(super) margins: Vec<(bool, i64)>,
     pub(super) delays: Samples,
     /// At the first point, of matched packets.
     pub(super) matched_from_ns: Option<i64>,
@@ -185,33 +185,41 @@ impl PairCounts {
     }
 
     fn unmatched(&mut self, waiting: &Waiting) {
-        let at_ns = waiting.packet.at_ns;
-        let within =
-            self.matched_from_ns.is_some_and(|from| (from..self.matched_to_ns).contains(&at_ns));
-        match (waiting.second, within) {
-            (true, _) => self.added += 1,
+        let margin = (waiting.second, waiting.packet.at_ns);
+        match (waiting.second, self.is_among_matched(margin)) {
+            (true, true) => self.added += 1,
             (false, true) => self.lost += 1,
-            (false, false) => self.margins_ns.push(at_ns),
+            (_, false) => self.margins.push(margin),
         }
     }
 
-    /// Sorts the packets before and after all matched ones: lost if the other capture ran when they should have
-    /// come, and else outside of it. Gives the number of those.
-    pub(super) fn settle_margins(&mut self, other_ran: (i64, i64)) -> u64 {
-        let Some(from) = self.matched_from_ns else {
-            let outside = self.margins_ns.len() as u64;
-            self.margins_ns.clear();
-            return outside;
-        };
+    /// By the time at the first point.
+    fn is_among_matched(&self, (second, at_ns): (bool, i64)) -> bool {
+        let delay_ns = if second { self.least_delay_ns } else { 0 };
+        let at_ns = at_ns.saturating_sub(delay_ns);
+        self.matched_from_ns.is_some_and(|from| (from..self.matched_to_ns).contains(&at_ns))
+    }
+
+    /// Sorts the packets before and after all matched ones: lost or added if the other capture ran when they
+    /// should have been there, and else outside of it. Gives the number of those.
+    pub(super) fn settle_margins(&mut self, first_ran: (i64, i64), second_ran: (i64, i64)) -> u64 {
         let mut outside = 0;
-        for at_ns in std::mem::take(&mut self.margins_ns) {
-            let within = at_ns >= from && at_ns < self.matched_to_ns;
-            let in_time = at_ns.saturating_add(self.least_delay_ns) >= other_ran.0
-                && at_ns.saturating_add(self.most_delay_ns) <= other_ran.1;
-            if within || in_time {
-                self.lost += 1;
+        for margin in std::mem::take(&mut self.margins) {
+            let (second, at_ns) = margin;
+            let (least, most) = (self.least_delay_ns, self.most_delay_ns);
+            let in_time = if second {
+                at_ns.saturating_sub(most) >= first_ran.0
+                    && at_ns.saturating_sub(least) <= first_ran.1
             } else {
+                at_ns.saturating_add(least) >= second_ran.0
+                    && at_ns.saturating_add(most) <= second_ran.1
+            };
+            if self.matched == 0 || !(in_time || self.is_among_matched(margin)) {
                 outside += 1;
+            } else if second {
+                self.added += 1;
+            } else {
+                self.lost += 1;
             }
         }
         outside

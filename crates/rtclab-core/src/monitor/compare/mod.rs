@@ -297,8 +297,10 @@ impl Comparison {
             }
         });
         for (pair, counts) in self.pairs.iter().zip(&mut self.matcher.pairs) {
-            let other = if pair.reverse { &self.a } else { &self.b };
-            self.outside.push(counts.settle_margins((other.first_ns, other.last_ns)));
+            let ran = |point: &Point| (point.first_ns, point.last_ns);
+            let (first, second) =
+                if pair.reverse { (&self.b, &self.a) } else { (&self.a, &self.b) };
+            self.outside.push(counts.settle_margins(ran(first), ran(second)));
         }
     }
 

@@ -97,7 +97,7 @@ impl Comparison {
                 r.a.kind(sdp)
                     .map(|(_, inferred)| if inferred { "inferred" } else { "sdp" }.to_owned())
             })
-            .int("clock_rate", |r| r.a.clock.rate().map(i64::from))
+            .int("clock_rate", |r| r.a.clock_rate(sdp).map(i64::from))
             .text("source_a", texts, |r| Some(r.flow_a.source.to_string()))
             .text("destination_a", texts, |r| Some(r.flow_a.destination.to_string()))
             .text("source_b", texts, |r| Some(r.flow_b.source.to_string()))

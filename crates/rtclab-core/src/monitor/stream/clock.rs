@@ -1,6 +1,6 @@
 //! The media clock of a stream, and the jitter that it shows.
 //!
-//! Source: RFC 3550, section 6.4.1 and appendix A.8; static payload types of RFC 3551, section 6.
+//! Source: RFC 3550, section 6.4.1 and appendix A.8; several clocks in a stream as in RFC 7160, section 4.1.
 
 use crate::rtp::TimestampUnwrapper;
 
@@ -12,16 +12,6 @@ const SETTLED_NS: i64 = 2_000_000_000;
 const GUESSED_NS: i64 = 200_000_000;
 /// How far the measured rate may lie from a candidate: half the way to the next.
 const TOLERANCE: f64 = 1.33;
-
-/// Clock rate that a payload type of RFC 3551 implies.
-pub(crate) fn static_clock_rate(payload_type: u8) -> Option<u32> {
-    match payload_type {
-        0 | 3..=5 | 7..=9 | 12 | 13 | 15 | 18 => Some(8_000),
-        6 => Some(16_000),
-        25 | 26 | 28 | 31..=34 => Some(90_000),
-        _ => None,
-    }
-}
 
 /// Interarrival jitter, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,10 +30,13 @@ impl Jitter {
     }
 }
 
-/// Follows arrival times and RTP timestamps; the clock rate is known or found.
+/// Follows arrival times and RTP timestamps; the clock rate is said by the payload type or inferred.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    known: Option<u32>,
+    /// Of the last packet.
+    said: Option<u32>,
+    /// Of payload types of which nothing is said.
+    inferred: Option<u32>,
     first_at_ns: i64,
     last_at_ns: i64,
     first_timestamp: i64,
@@ -64,11 +57,12 @@ pub(crate) struct JitterFigures {
 }
 
 impl Clock {
-    pub(crate) fn starting_at(at_ns: i64, timestamp: u32, known: Option<u32>) -> Self {
+    pub(crate) fn starting_at(at_ns: i64, timestamp: u32, said: Option<u32>) -> Self {
         let mut timestamps = TimestampUnwrapper::default();
         let first_timestamp = timestamps.unwrap(timestamp);
         Clock {
-            known,
+            said,
+            inferred: None,
             first_at_ns: at_ns,
             last_at_ns: at_ns,
             first_timestamp,
@@ -82,10 +76,13 @@ impl Clock {
 
     /// Takes the next packet in order of arrival, late ones and duplicates too.
     #[inline]
-    pub(crate) fn update(&mut self, at_ns: i64, timestamp: u32) {
+    pub(crate) fn update(&mut self, at_ns: i64, timestamp: u32, said: Option<u32>) {
+        if said != self.said {
+            return self.change(at_ns, timestamp, said);
+        }
         let arrived_s = (at_ns - self.last_at_ns) as f64 / 1e9;
         let sampled = f64::from(timestamp.wrapping_sub(self.last_timestamp) as i32);
-        match self.known {
+        match self.known() {
             Some(rate) => self.jitters[0].update(arrived_s - sampled / f64::from(rate)),
             None => {
                 for (jitter, rate) in self.jitters.iter_mut().zip(CANDIDATES) {
@@ -96,15 +93,29 @@ impl Clock {
         self.differences += 1;
         (self.last_at_ns, self.last_timestamp) = (at_ns, timestamp);
         self.newest_timestamp = self.newest_timestamp.max(self.timestamps.unwrap(timestamp));
-        if self.known.is_none() && at_ns - self.first_at_ns >= SETTLED_NS {
+        if self.known().is_none() && at_ns - self.first_at_ns >= SETTLED_NS {
             self.settle();
         }
+    }
+
+    /// Timestamps of two clocks have no difference: the jitter stays as it is.
+    fn change(&mut self, at_ns: i64, timestamp: u32, said: Option<u32>) {
+        let jitter = self.jitters[self.jitter_index().unwrap_or(0)];
+        let inferred = self.inferred_rate();
+        let differences = self.differences;
+        *self = Clock::starting_at(at_ns, timestamp, said);
+        self.jitters = [jitter; CANDIDATES.len()];
+        (self.inferred, self.differences) = (inferred, differences);
+    }
+
+    fn known(&self) -> Option<u32> {
+        self.said.or(self.inferred)
     }
 
     fn settle(&mut self) {
         if let Some(index) = self.guess() {
             self.jitters[0] = self.jitters[index];
-            self.known = Some(CANDIDATES[index]);
+            self.inferred = Some(CANDIDATES[index]);
         }
     }
 
@@ -124,14 +135,19 @@ impl Clock {
         near.min_by(|a, b| distance(a).total_cmp(&distance(b)))
     }
 
-    /// The rate that is known or that the packets so far suggest.
-    pub(crate) fn rate(&self) -> Option<u32> {
-        self.known.or_else(|| self.guess().map(|index| CANDIDATES[index]))
+    /// The rate that the packets suggest of which no rate is said.
+    pub(crate) fn inferred_rate(&self) -> Option<u32> {
+        let guessed = || self.guess().map(|index| CANDIDATES[index]);
+        self.inferred.or_else(|| if self.said.is_none() { guessed() } else { None })
+    }
+
+    fn jitter_index(&self) -> Option<usize> {
+        if self.known().is_some() { Some(0) } else { self.guess() }
     }
 
     /// `None` without a clock rate.
     pub(crate) fn jitter(&self) -> Option<JitterFigures> {
-        let index = if self.known.is_some() { 0 } else { self.guess()? };
+        let index = self.jitter_index()?;
         let jitter = self.jitters[index];
         let mean = jitter.sum / self.differences.max(1) as f64;
         Some(JitterFigures {
@@ -152,7 +168,7 @@ mod tests {
         let mut clock = Clock::starting_at(begin + late_ns(0), u32::MAX - 1000, known);
         for index in 1..packets {
             let at = begin + i64::from(index) * 20_000_000 + late_ns(index);
-            clock.update(at, (u32::MAX - 1000).wrapping_add(index * rate / 50));
+            clock.update(at, (u32::MAX - 1000).wrapping_add(index * rate / 50), known);
         }
         clock
     }
@@ -160,11 +176,11 @@ mod tests {
     #[test]
     fn clock_rates_are_found_from_the_progress_of_timestamps_over_a_wrap() {
         for rate in CANDIDATES {
-            assert_eq!(clock(rate, 200, None, |_| 0).rate(), Some(rate));
-            assert_eq!(clock(rate, 20, None, |_| 0).rate(), Some(rate));
+            assert_eq!(clock(rate, 200, None, |_| 0).inferred_rate(), Some(rate));
+            assert_eq!(clock(rate, 20, None, |_| 0).inferred_rate(), Some(rate));
         }
-        assert_eq!(clock(90_000, 10, None, |_| 0).rate(), None); // 180 ms
-        assert_eq!(clock(30_000, 200, None, |_| 0).rate(), None); // as far from 16 as from 48 kHz
+        assert_eq!(clock(90_000, 10, None, |_| 0).inferred_rate(), None); // 180 ms
+        assert_eq!(clock(30_000, 200, None, |_| 0).inferred_rate(), None); // as far from 16 as from 48 kHz
     }
 
     #[test]
@@ -178,6 +194,22 @@ mod tests {
             assert!((last.last_ms - 1.6).abs() < 1e-6, "{last:?}");
             assert!(last.mean_ms < last.max_ms && last.mean_ms > 1.5, "{last:?}");
         }
+    }
+
+    #[test]
+    fn a_change_of_clock_leaves_the_jitter_as_it_is_and_finds_the_new_rate() {
+        // PCMU, 8 kHz, then Opus of which nothing is said, and comfort noise at 8 kHz now and then.
+        let begin = 1_700_000_000_000_000_000;
+        let at = |index: u32| begin + i64::from(index) * 20_000_000;
+        let mut clock = Clock::starting_at(begin, 0, Some(8_000));
+        (1..100).for_each(|index| clock.update(at(index), index * 160, Some(8_000)));
+        assert_eq!(clock.inferred_rate(), None);
+        for index in 100..400 {
+            let noise = index > 250 && index % 10 == 0;
+            clock.update(at(index), index * 960, if noise { Some(8_000) } else { None });
+        }
+        assert_eq!(clock.inferred_rate(), Some(48_000));
+        assert!(clock.jitter().unwrap().max_ms < 1e-6);
     }
 
     #[test]

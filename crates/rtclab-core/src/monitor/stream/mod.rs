@@ -9,7 +9,7 @@ pub(crate) mod sketch;
 
 use super::demux::Relay;
 use super::sdp::{Kind, Sdp};
-use clock::{Clock, static_clock_rate};
+use clock::Clock;
 use extensions::Values;
 use rate::{Second, SecondRates};
 use send_time::RelativeDelay;
@@ -26,6 +26,8 @@ pub(crate) struct RtpSeen {
     pub(crate) seq: u16,
     pub(crate) timestamp: u32,
     pub(crate) payload_type: u8,
+    /// That an SDP or RFC 3551 gives the payload type.
+    pub(crate) clock_rate: Option<u32>,
     pub(crate) marker: bool,
     /// IP total length.
     pub(crate) ip_bytes: u32,
@@ -60,10 +62,12 @@ pub(crate) struct Stream {
     last_timestamp: u32,
     payload_types: [(u8, u64); MAX_PAYLOAD_TYPES],
     pub(crate) sketch: Sketch,
+    /// The last packet that was far from all others.
+    stray: Option<RtpSeen>,
 }
 
 /// What a packet was to its stream.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) extended_seq: i64,
     /// Not [`Order::Stray`], then the packet did not count.
@@ -71,13 +75,19 @@ pub(crate) struct Received {
     pub(crate) relative_delay_ms: Option<f64>,
     /// The second that the packet's ended.
     pub(crate) ended: Option<Second>,
+    /// A stray packet that is believed now, with what it is.
+    pub(crate) before: Option<Box<(RtpSeen, Received)>>,
+}
+
+impl Received {
+    fn new(extended_seq: i64, order: Order) -> Self {
+        Received { extended_seq, order, relative_delay_ms: None, ended: None, before: None }
+    }
 }
 
 impl Stream {
     /// Before `first`, which is still to be [received](Self::receive).
-    pub(crate) fn new(flow: u32, first: &RtpSeen, begin_ns: i64, sdp: &Sdp) -> Self {
-        let codec_rate = sdp.codec(first.payload_type).map(|codec| codec.clock_rate);
-        let known = codec_rate.or_else(|| static_clock_rate(first.payload_type));
+    pub(crate) fn new(flow: u32, first: &RtpSeen, begin_ns: i64) -> Self {
         Stream {
             flow,
             ssrc: first.ssrc,
@@ -89,7 +99,7 @@ impl Stream {
             markers: 0,
             frames: 0,
             sequence: Sequence::starting_at(first.seq, first.at_ns),
-            clock: Clock::starting_at(first.at_ns, first.timestamp, known),
+            clock: Clock::starting_at(first.at_ns, first.timestamp, first.clock_rate),
             rates: SecondRates::starting_at(second_of(first.at_ns, begin_ns)),
             delay: None,
             relay: first.relay,
@@ -97,6 +107,7 @@ impl Stream {
             last_timestamp: first.timestamp.wrapping_sub(1),
             payload_types: [(0, 0); MAX_PAYLOAD_TYPES],
             sketch: Sketch::default(),
+            stray: None,
         }
     }
 
@@ -104,12 +115,26 @@ impl Stream {
     #[inline]
     pub(crate) fn receive(&mut self, packet: &RtpSeen, begin_ns: i64) -> Received {
         let (extended_seq, order) = self.sequence.receive(packet.seq, packet.at_ns);
-        let mut received = Received { extended_seq, order, relative_delay_ms: None, ended: None };
+        let mut received = Received::new(extended_seq, order);
         if order == Order::Stray {
+            self.stray = Some(*packet);
             return received;
         }
+        if order == Order::Restart
+            && let Some(stray) = self.stray.take()
+        {
+            let mut first = Received::new(extended_seq - 1, Order::Newest);
+            self.count(&stray, &mut first, begin_ns);
+            received.before = Some(Box::new((stray, first)));
+        }
+        self.count(packet, &mut received, begin_ns);
+        received
+    }
+
+    #[inline]
+    fn count(&mut self, packet: &RtpSeen, received: &mut Received, begin_ns: i64) {
         if self.packets > 0 {
-            self.clock.update(packet.at_ns, packet.timestamp);
+            self.clock.update(packet.at_ns, packet.timestamp, packet.clock_rate);
         }
         self.first_ns = self.first_ns.min(packet.at_ns);
         self.last_ns = self.last_ns.max(packet.at_ns);
@@ -119,7 +144,9 @@ impl Stream {
         self.markers += u64::from(packet.marker);
         self.shared_timestamps += u64::from(packet.shares_timestamp);
         self.relay = packet.relay.or(self.relay);
-        if order == Order::Newest && packet.timestamp != self.last_timestamp {
+        if matches!(received.order, Order::Newest | Order::Restart)
+            && packet.timestamp != self.last_timestamp
+        {
             self.frames += 1;
             self.last_timestamp = packet.timestamp;
         }
@@ -135,7 +162,6 @@ impl Stream {
                 }
             });
         received.ended = self.rates.add(second_of(packet.at_ns, begin_ns), packet.ip_bytes);
-        received
     }
 
     #[inline]
@@ -171,15 +197,22 @@ impl Stream {
         let by_rate = |rate| if rate == 90_000 { Kind::Video } else { Kind::Audio };
         let inferred = || match self.shared_timestamps * 5 >= self.packets * 4 {
             true => Some(Kind::Rtx),
-            false => self.clock.rate().map(by_rate),
+            false => self.clock_rate(sdp).map(by_rate),
         };
         by_sdp.map(|kind| (kind, false)).or_else(|| inferred().map(|kind| (kind, true)))
     }
 
+    /// The clock rate of the most frequent payload type.
+    pub(crate) fn clock_rate(&self, sdp: &Sdp) -> Option<u32> {
+        match sdp.codec(self.payload_type()) {
+            Some(codec) => Some(codec.clock_rate),
+            None => self.clock.inferred_rate(),
+        }
+    }
+
     /// Whether the clock rate is inferred rather than known from an SDP or RFC 3551.
     pub(crate) fn clock_is_inferred(&self, sdp: &Sdp) -> bool {
-        let payload_type = self.payload_type();
-        sdp.codec(payload_type).is_none() && static_clock_rate(payload_type).is_none()
+        sdp.codec(self.payload_type()).is_none()
     }
 }
 

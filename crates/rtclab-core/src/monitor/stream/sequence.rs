@@ -22,6 +22,8 @@ pub(crate) enum Order {
     Duplicate,
     /// Far from all; believed only when the next one follows it.
     Stray,
+    /// The one that follows a stray one: both are the first of another counting.
+    Restart,
 }
 
 /// Numbers of one stream, extended by the count of their wraps; that begins at 1, so that packets from
@@ -110,7 +112,7 @@ impl Sequence {
             return (self.newest, Order::Stray);
         }
         self.expected_before += self.expected_now();
-        // A cycle that no number of the old counting can reach. The stray packet was its first.
+        // A cycle that no number of the old counting can reach.
         let cycles = (self.newest / CYCLE + 2) * CYCLE;
         self.base = cycles + i64::from(seq) - 1;
         self.newest = self.base;
@@ -118,7 +120,7 @@ impl Sequence {
         self.set_seen(self.newest, true);
         self.received += 1;
         self.restarts += 1;
-        (self.advance(1, at_ns), Order::Newest)
+        (self.advance(1, at_ns), Order::Restart)
     }
 
     fn expected_now(&self) -> u64 {
