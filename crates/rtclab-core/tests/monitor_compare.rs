@@ -220,6 +220,55 @@ fn captures_of_two_hosts_are_no_box_though_each_sees_one_direction_only() {
     assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [-7.0]);
 }
 
+/// What comes by so many routers later.
+fn behind_routers(point: &Point, routers: u8) -> Point {
+    const TIME_TO_LIVE: usize = 14 + 8;
+    let mut behind = Point(point.0.clone());
+    behind.0.iter_mut().for_each(|(_, frame)| frame[TIME_TO_LIVE] -= routers);
+    behind
+}
+
+#[test]
+fn hop_limits_tell_which_way_a_stream_goes_where_clocks_do_not() {
+    let (sender, receiver) = one_way(100, |_| Some(-7 * MS));
+    let receiver = behind_routers(&receiver, 3);
+    for (a, b, way) in [(&sender, &receiver, "a->b"), (&receiver, &sender, "b->a")] {
+        let results = compared(a, b);
+        assert_eq!(results.text("streams", "direction"), [way]);
+        assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [-7.0]);
+    }
+}
+
+#[test]
+fn captures_of_a_router_split_by_direction_go_from_the_one_to_the_other() {
+    // 20 ms through the router one way, 30 ms the other.
+    let (mut enters, mut leaves) = one_way(100, |_| Some(20 * MS));
+    for index in 0..100 {
+        let back = Rtp { ssrc: 8, ..packet(index) }.bytes();
+        enters.see(at(index), BOB, ALICE, &back);
+        leaves.see(at(index) + 30 * MS, BOB, ALICE, &back);
+    }
+    let leaves = behind_routers(&leaves, 1);
+    for (a, b, way) in [(&enters, &leaves, "a->b"), (&leaves, &enters, "b->a")] {
+        let results = compared(a, b);
+        assert_eq!(results.text("streams", "direction"), [way, way]);
+        assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [20.0, 30.0]);
+        assert_eq!(results.text("clock", "method"), ["one direction"]);
+    }
+}
+
+#[test]
+fn a_stream_goes_to_a_relay_before_it_comes_from_there() {
+    let (mut a, mut b) = (Point::default(), Point::default());
+    for index in 0..100 {
+        a.see(at(index), TURN, BOB, &packet(index).bytes());
+        b.see(at(index) + 5 * MS, ALICE, TURN, &channel_data(0x4000, &packet(index).bytes()));
+    }
+    let results = compared(&a, &b);
+    assert_eq!(results.text("streams", "direction"), ["b->a"]);
+    assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [-5.0]);
+}
+
 #[test]
 fn packets_have_a_row_each_with_both_times() {
     let (a, b) = one_way(10, |i| (i != 4).then_some(30 * MS));

@@ -41,6 +41,8 @@ pub(crate) struct Flow {
     pub(crate) transport: Transport,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
+    /// Of the first packet.
+    pub(crate) hop_limit: u8,
     pub(crate) first_ns: i64,
     pub(crate) last_ns: i64,
     pub(crate) packets: u64,
@@ -197,6 +199,7 @@ impl Flows {
             transport: datagram.transport,
             source: datagram.source,
             destination: datagram.destination,
+            hop_limit: datagram.hop_limit,
             first_ns: at_ns,
             last_ns: at_ns,
             packets: 0,

@@ -49,6 +49,8 @@ pub struct Datagram<'a> {
     pub destination: SocketAddr,
     /// IP total length: of the packet, or of the fragment.
     pub ip_bytes: u32,
+    /// Time to live (hop limit): every router takes one off.
+    pub hop_limit: u8,
     /// Length of the payload on the wire; of a first fragment, of the whole datagram (UDP says it).
     pub payload_bytes: u32,
     /// What was captured of the payload.
@@ -72,6 +74,7 @@ pub enum IpContent<'a> {
 struct IpHeader<'a> {
     source: IpAddr,
     destination: IpAddr,
+    hop_limit: u8,
     /// Of what follows.
     protocol: u8,
     /// In 8 bytes; `Some` for fragments.
@@ -131,6 +134,7 @@ fn ipv4(bytes: &[u8]) -> Option<IpHeader<'_>> {
     Some(IpHeader {
         source: Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]).into(),
         destination: Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]).into(),
+        hop_limit: fixed[8],
         protocol: fixed[9],
         fragment_offset: (more || offset > 0).then_some(offset),
         total_bytes: total_bytes.into(),
@@ -150,6 +154,7 @@ fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
     let mut header = IpHeader {
         source: Ipv6Addr::from(*source).into(),
         destination: Ipv6Addr::from(*destination).into(),
+        hop_limit: fixed[7],
         protocol: fixed[6],
         fragment_offset: None,
         total_bytes: total_bytes as u32,
@@ -206,6 +211,7 @@ fn udp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         source: SocketAddr::new(ip.source, be16(header, 0)),
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
+        hop_limit: ip.hop_limit,
         payload_bytes,
         payload: &payload[..payload.len().min(payload_bytes as usize)],
     })
@@ -222,6 +228,7 @@ fn tcp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         source: SocketAddr::new(ip.source, be16(header, 0)),
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
+        hop_limit: ip.hop_limit,
         payload_bytes: transport_bytes.saturating_sub(header_bytes as u32),
         payload: ip.payload.get(header_bytes..)?,
     })

@@ -2,6 +2,7 @@
 
 use super::Side;
 use crate::monitor::Monitor;
+use crate::monitor::flow::Flow;
 use crate::monitor::stream::Stream;
 use crate::monitor::stream::sketch::PacketName;
 use std::collections::{HashMap, HashSet};
@@ -14,6 +15,8 @@ pub(super) struct Pair {
     pub(super) b: u32,
     /// Seen at B first.
     pub(super) reverse: bool,
+    /// Where it was seen first, if addresses or hop limits tell.
+    first: Option<Side>,
     /// Smallest and largest time at B less time at A, of the packets that both sketches have.
     least_ns: i64,
     most_ns: i64,
@@ -78,8 +81,21 @@ fn candidate(
         (&a.flows.list[stream_a.flow as usize], &b.flows.list[stream_b.flow as usize]);
     let same = (flow_a.source, flow_a.destination) == (flow_b.source, flow_b.destination);
     let hosts = (flow_a.source.ip(), flow_a.destination.ip());
-    let pair = Pair { a: a_number, b: b_number, reverse: false, least_ns, most_ns, hosts };
+    let first = first_of(flow_a, flow_b);
+    let reverse = first == Some(Side::B);
+    let pair = Pair { a: a_number, b: b_number, reverse, first, least_ns, most_ns, hosts };
     Some(((!same, usize::MAX - count), pair))
+}
+
+/// Where a stream passed first, whatever the clocks: routers take from the hop limit, and a relay sends from
+/// where it received.
+fn first_of(a: &Flow, b: &Flow) -> Option<Side> {
+    let side = |a_first| Some(if a_first { Side::A } else { Side::B });
+    if (a.source, a.destination) == (b.source, b.destination) {
+        return if a.hop_limit == b.hop_limit { None } else { side(a.hop_limit > b.hop_limit) };
+    }
+    let relayed = (a.destination.ip() == b.source.ip(), b.destination.ip() == a.source.ip());
+    if relayed.0 == relayed.1 { None } else { side(relayed.0) }
 }
 
 /// Orients the pairs of one box whose inbound frames are in one capture and whose outbound frames are in the other,
@@ -102,29 +118,30 @@ pub(super) fn orient_one_box(pairs: &mut [Pair], inbound: Option<Side>) -> bool 
 
 /// Says of each pair whether B saw it first, and gives the rough difference of B's clock to A's.
 ///
-/// Of two hosts' streams in opposite directions, those with the larger time at B less time at A go from A to B:
-/// the difference between the two is a round-trip time and not negative, whatever the clocks.
+/// Where nothing else tells: of two hosts' streams in opposite directions, those with the larger time at B less
+/// time at A go from A to B; the difference between the two is a round-trip time and not negative, whatever the
+/// clocks.
 pub(super) fn orient(pairs: &mut [Pair]) -> i64 {
-    /// The least and most of either direction between two hosts.
-    type Directions = [Option<(i64, i64)>; 2];
+    /// The least difference of either direction between two hosts.
+    type Directions = [Option<i64>; 2];
     let mut groups: HashMap<(IpAddr, IpAddr), Directions> = HashMap::new();
     let key = |hosts: (IpAddr, IpAddr)| {
         if hosts.0 <= hosts.1 { (hosts, 0) } else { ((hosts.1, hosts.0), 1) }
     };
     for pair in pairs.iter() {
         let (hosts, side) = key(pair.hosts);
-        let extremes = &mut groups.entry(hosts).or_default()[side];
-        let (least, most) = extremes.unwrap_or((i64::MAX, i64::MIN));
-        *extremes = Some((least.min(pair.least_ns), most.max(pair.most_ns)));
+        let least = &mut groups.entry(hosts).or_default()[side];
+        *least = Some(least.map_or(pair.least_ns, |least| least.min(pair.least_ns)));
     }
-    let mut clock = None;
-    for pair in pairs.iter_mut() {
+    for pair in pairs.iter_mut().filter(|pair| pair.first.is_none()) {
         let (hosts, side) = key(pair.hosts);
         let [Some(low), Some(high)] = groups[&hosts] else { continue };
-        let (to_b, to_a, reverse_side) =
-            if low.0 >= high.0 { (low, high, 1) } else { (high, low, 0) };
-        pair.reverse = side == reverse_side;
-        clock.get_or_insert(to_b.0 / 2 + to_a.1 / 2);
+        pair.reverse = side == if low >= high { 1 } else { 0 };
     }
-    clock.or_else(|| pairs.iter().map(|pair| pair.least_ns).min()).unwrap_or(0)
+    let to_b = pairs.iter().filter(|pair| !pair.reverse).map(|pair| pair.least_ns).min();
+    let to_a = pairs.iter().filter(|pair| pair.reverse).map(|pair| pair.most_ns).max();
+    match (to_b, to_a) {
+        (Some(to_b), Some(to_a)) => to_b / 2 + to_a / 2,
+        (one, other) => one.or(other).unwrap_or(0),
+    }
 }
