@@ -147,6 +147,25 @@ fn a_header_only_capture_tells_the_same_as_a_whole_one() {
 }
 
 #[test]
+fn extensions_are_read_as_far_as_the_capture_has_kept_them() {
+    // Ethernet 14, IPv4 20, UDP 8, RTP 12 and 4 of 12 bytes of extensions: abs-send-time, and no more.
+    for (snaplen, ids) in [(61, [-1, -1]), (62, [2, -1]), (65, [2, 3])] {
+        let mut pcap = Pcap::with_snaplen(1, snaplen);
+        for index in 0..100u32 {
+            let [_, a, b, c] = (index * 5243).to_be_bytes(); // 20 ms in 2^-18 s
+            let [high, low] = (index as u16).to_be_bytes();
+            let bytes = audio(index).with_extensions(&[0x22, a, b, c, 0x31, high, low]);
+            pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &bytes)));
+        }
+        let results = watch(&pcap.bytes, MonitorConfig::default());
+        let found =
+            ["abs_send_time_id", "transport_seq_id"].map(|id| results.int("streams", id)[0]);
+        assert_eq!(found, ids, "{snaplen}");
+        assert_eq!(results.int("streams", "payload_bytes"), [100 * 148], "{snaplen}");
+    }
+}
+
+#[test]
 fn random_udp_makes_no_streams() {
     let mut random = 1u64;
     let mut pcap = Pcap::new(1);

@@ -35,6 +35,10 @@ impl Monitor {
         count("RTCP packets or report blocks above the limit of rows", self.rtcp.over_limit);
         count("records of the capture that contradict themselves, skipped", faults.malformed);
         count("records of the capture above 1 MiB, skipped", faults.oversized);
+        count(
+            "packets without a time (simple packet blocks): rates and jitter mean nothing",
+            faults.untimed,
+        );
         count("frames that the kernel dropped before they were seen", faults.dropped);
         count("packets of interfaces that the capture does not describe", faults.unknown_interface);
         if counts.streams_over_limit > 0 {

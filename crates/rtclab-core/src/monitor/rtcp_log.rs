@@ -30,7 +30,7 @@ pub(crate) struct KindKey {
 pub(crate) struct KindCount {
     pub(crate) packets: u64,
     pub(crate) encrypted: u64,
-    /// Bytes of the datagrams that begin with it.
+    /// Its own; of encrypted ones, the datagram's.
     pub(crate) bytes: u64,
     pub(crate) figures: Figures,
 }
@@ -100,7 +100,6 @@ impl RtcpLog {
 
     fn plain(&mut self, seen: Seen, bytes: &[u8]) {
         let mut rest = bytes;
-        let mut datagram_bytes = bytes.len() as u64;
         while let Ok(header) = RtcpHeader::parse(rest) {
             let Some((packet, after)) = rest.split_at_checked(header.packet_bytes) else { break };
             rest = after;
@@ -108,9 +107,8 @@ impl RtcpLog {
             let figures = Figures::of(kind, packet);
             self.count(seen, packet, kind, |count| {
                 count.figures.add(&figures);
-                count.bytes += datagram_bytes;
+                count.bytes += packet.len() as u64;
             });
-            datagram_bytes = 0;
             if kind == "SR" || kind == "RR" {
                 self.report(seen, packet);
             }
@@ -277,6 +275,7 @@ mod tests {
         let count = |kind| log.kinds[&KindKey { flow: 1, sender: 7, kind }];
         assert_eq!((count("SR").packets, count("SR").encrypted), (1, 0));
         assert_eq!((count("NACK").packets, count("NACK").figures.lost), (1, 3));
+        assert_eq!((count("SR").bytes, count("NACK").bytes), (28, 20)); // 1 and 2 lie in one item of 4 B, 40 in another
     }
 
     #[test]

@@ -326,18 +326,28 @@ fn point_of(frame: &Frame<'_>, packet: &link::LinkPacket<'_>) -> Point {
 /// The header, its extensions as far as the capture has kept them, and its length.
 #[inline]
 fn parse_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
-    let bytes = content.bytes;
-    match parse_raw(bytes) {
+    match parse_raw(content.bytes) {
         Ok(parsed) => Some(parsed),
-        Err(_) if bytes.len() >= content.wire_bytes as usize => None,
-        Err(_) => {
-            let mut fixed = *bytes.first_chunk::<FIXED_BYTES>()?;
-            let sources = usize::from(fixed[0] & 15) * 4;
-            fixed[0] &= 0xE0; // neither sources nor extensions
-            let (header, ..) = parse_raw(&fixed).ok()?;
-            Some((header, Elements::default(), FIXED_BYTES + sources))
-        }
+        Err(_) if content.bytes.len() >= content.wire_bytes as usize => None,
+        Err(_) => parse_cut_rtp(content),
     }
+}
+
+fn parse_cut_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
+    let mut fixed = *content.bytes.first_chunk::<FIXED_BYTES>()?;
+    let (extended, sources) = (fixed[0] & 0x10 != 0, usize::from(fixed[0] & 15));
+    fixed[0] &= 0xE0; // neither sources nor extensions
+    let (header, ..) = parse_raw(&fixed).ok()?;
+    let mut header_bytes = FIXED_BYTES + sources * 4;
+    let mut elements = Elements::default();
+    let rest = content.bytes.get(header_bytes..).unwrap_or_default();
+    if extended && let Some(([p0, p1, w0, w1], rest)) = rest.split_first_chunk::<4>() {
+        let extension_bytes = usize::from(u16::from_be_bytes([*w0, *w1])) * 4;
+        elements =
+            Elements::new(u16::from_be_bytes([*p0, *p1]), &rest[..rest.len().min(extension_bytes)]);
+        header_bytes += 4 + extension_bytes;
+    }
+    (header_bytes <= content.wire_bytes as usize).then_some((header, elements, header_bytes))
 }
 
 impl SecondRow {

@@ -90,6 +90,8 @@ pub struct CaptureFaults {
     pub oversized: u64,
     /// Packets of interfaces that the file does not describe, or above the limit of interfaces; skipped.
     pub unknown_interface: u64,
+    /// Packets that the file gives no time: simple packet blocks.
+    pub untimed: u64,
     /// Frames that a live capture missed for want of room.
     pub dropped: u64,
 }

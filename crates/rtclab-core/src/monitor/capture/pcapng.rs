@@ -104,6 +104,7 @@ impl Pcapng {
             let body = &buffer.data()[8..len as usize - 4];
             match self.block(kind, body, interfaces) {
                 Block::Packet(record) => {
+                    faults.untimed += u64::from(kind == SIMPLE_PACKET);
                     let data = record.data.start + 8..record.data.end + 8;
                     return Ok(Some(Record { data, record_bytes: len as usize, ..record }));
                 }
