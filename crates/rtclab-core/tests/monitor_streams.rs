@@ -318,6 +318,23 @@ fn streams_above_the_limit_are_counted_and_said_so() {
 }
 
 #[test]
+fn a_call_is_found_after_more_flows_than_are_kept() {
+    let mut pcap = Pcap::new(1);
+    for flow in 0..10_100u32 {
+        let [_, _, net, host] = flow.to_be_bytes();
+        pcap.frame(at(0), &ethernet(&ipv4_udp((host, 1000 + u16::from(net)), (9, 53), b"name?")));
+    }
+    (0..100).for_each(|i| pcap.frame(at(i), &ethernet(&ipv4_udp(ALICE, BOB, &audio(i).bytes()))));
+    let config = MonitorConfig { packets: true, ..MonitorConfig::default() };
+    let results = watch(&pcap.bytes, config);
+    assert_eq!(results.int("streams", "packets"), [100]);
+    assert_eq!(results.note("packets of flows above the limit"), 100);
+    let last = |name| *results.int("flows", name).last().unwrap();
+    assert_eq!((last("packets"), last("bytes"), last("rtp")), (100, 100 * 188, 100));
+    assert_eq!(results.text("packets", "protocol").iter().filter(|p| **p == "rtp").count(), 100);
+}
+
+#[test]
 fn packets_and_seconds_are_tables_of_their_own() {
     let mut pcap = Pcap::new(1);
     for index in 0..100 {

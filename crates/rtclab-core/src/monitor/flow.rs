@@ -3,12 +3,15 @@
 use super::capture::Direction;
 use super::ip::{Datagram, Transport};
 use super::sdp::Sdp;
+use super::stream::RtpSeen;
 use super::stream::extensions::Learner;
 use crate::rtp::Protocol;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 
-/// The most flows that are kept; packets of others are counted together.
+/// The most flows that are kept; packets of others are counted together. Flows of RTP streams have as much room
+/// again: a call is found among whatever else a network carries.
 pub(crate) const MAX_FLOWS: usize = 10_000;
 /// A power of two.
 const RECENT_FLOWS: usize = 64;
@@ -192,6 +195,10 @@ impl Flows {
             self.packets_over_limit += 1;
             return None;
         }
+        Some(self.insert(key, at_ns, datagram, sdp))
+    }
+
+    fn insert(&mut self, key: Key, at_ns: i64, datagram: &Datagram<'_>, sdp: &Sdp) -> u32 {
         let index = self.list.len() as u32;
         self.index.insert(key, index);
         self.list.push(Flow {
@@ -215,6 +222,32 @@ impl Flows {
             extensions: Learner::new(sdp),
             recent: None,
         });
+        index
+    }
+
+    /// A number that stands for a flow above the limit, and for no flow that is kept.
+    pub(crate) fn unlisted(&self, point: Point, datagram: &Datagram<'_>) -> u32 {
+        self.index.hasher().hash_one(Self::key(point, datagram)) as u32 | 1 << 31
+    }
+
+    /// Keeps a flow above the limit after all, because of these packets of a stream; `None` if there is no more
+    /// room for that either.
+    pub(crate) fn list_late(
+        &mut self,
+        point: Point,
+        datagram: &Datagram<'_>,
+        packets: &[RtpSeen],
+        sdp: &Sdp,
+    ) -> Option<u32> {
+        if self.list.len() >= 2 * MAX_FLOWS {
+            return None;
+        }
+        let index = self.insert(Self::key(point, datagram), packets[0].at_ns, datagram, sdp);
+        let flow = &mut self.list[index as usize];
+        flow.last_ns = packets[packets.len() - 1].at_ns;
+        flow.packets = packets.len() as u64;
+        flow.bytes = packets.iter().map(|packet| u64::from(packet.ip_bytes)).sum();
+        self.packets_over_limit -= flow.packets;
         Some(index)
     }
 }

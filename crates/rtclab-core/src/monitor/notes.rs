@@ -48,7 +48,10 @@ impl Monitor {
             ));
         }
         if self.flows.packets_over_limit > 0 {
-            notes.push((format!("only the first {MAX_FLOWS} flows are shown"), None));
+            notes.push((
+                format!("only the first {MAX_FLOWS} flows are shown, and those of streams"),
+                None,
+            ));
         }
         if faults.cut_short {
             notes.push(("the capture ends within a record".to_owned(), None));

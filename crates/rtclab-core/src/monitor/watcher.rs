@@ -6,6 +6,7 @@ use super::ip::{Datagram, IpContent, Transport};
 use super::probation::Probation;
 use super::rows::PacketRows;
 use super::rtcp_log::RtcpLog;
+use super::stream::extensions::Values;
 use super::stream::rate::Second;
 use super::stream::sequence::Order;
 use super::stream::{Received, RtpSeen, Stream};
@@ -132,7 +133,7 @@ impl Monitor {
         };
         let point = point_of(frame, &packet);
         let found = self.flows.receive(frame.at_ns, point, &datagram, &self.config.sdp);
-        let Some(flow) = found else { return };
+        let Some(flow) = found else { return self.unlisted(frame.at_ns, point, &datagram) };
         self.flows.list[flow as usize].fragments += u64::from(fragment);
         let place = Place { at_ns: frame.at_ns, flow, interface: frame.interface };
         match datagram.transport {
@@ -214,6 +215,29 @@ impl Monitor {
         }
     }
 
+    /// Looks for a stream in a flow above the limit.
+    fn unlisted(&mut self, at_ns: i64, point: Point, datagram: &Datagram<'_>) {
+        if datagram.transport != Transport::Udp {
+            return;
+        }
+        let content = demultiplex(datagram.payload, datagram.payload_bytes);
+        if content.protocol != Protocol::Rtp {
+            return;
+        }
+        let Some((header, _, header_bytes)) = parse_rtp(&content) else { return };
+        let packet = self.seen(at_ns, datagram.ip_bytes, &content, (header, header_bytes));
+        let unlisted = self.flows.unlisted(point, datagram);
+        let Some(mut packets) = self.probation.receive(unlisted, &packet) else { return };
+        let listed = self.flows.list_late(point, datagram, &packets, &self.config.sdp);
+        let Some(flow) = listed else { return };
+        for packet in packets.iter_mut().filter(|_| self.config.packets) {
+            let relayed = packet.relay.is_some();
+            let place = (packet.at_ns, flow);
+            packet.row = self.rows.push(place, packet.ip_bytes, Protocol::Other, relayed);
+        }
+        self.admit(flow, &packets);
+    }
+
     #[inline]
     fn rtp_header(
         &mut self,
@@ -222,9 +246,23 @@ impl Monitor {
         content: &Content<'_>,
     ) -> Option<RtpSeen> {
         let (header, elements, header_bytes) = parse_rtp(content)?;
+        let mut packet = self.seen(place.at_ns, ip_bytes, content, (header, header_bytes));
         let flow = &mut self.flows.list[place.flow as usize];
-        Some(RtpSeen {
-            at_ns: place.at_ns,
+        packet.extensions = flow.extensions.read(place.at_ns, elements);
+        packet.shares_timestamp = flow.shares_timestamp(header.ssrc, header.timestamp);
+        Some(packet)
+    }
+
+    #[inline]
+    fn seen(
+        &self,
+        at_ns: i64,
+        ip_bytes: u32,
+        content: &Content<'_>,
+        (header, header_bytes): (RtpHeader, usize),
+    ) -> RtpSeen {
+        RtpSeen {
+            at_ns,
             ssrc: header.ssrc,
             seq: header.seq,
             timestamp: header.timestamp,
@@ -234,10 +272,10 @@ impl Monitor {
             ip_bytes,
             payload_bytes: content.wire_bytes.saturating_sub(header_bytes as u32),
             relay: content.relay,
-            extensions: flow.extensions.read(place.at_ns, elements),
-            shares_timestamp: flow.shares_timestamp(header.ssrc, header.timestamp),
+            extensions: Values::default(),
+            shares_timestamp: false,
             row: 0,
-        })
+        }
     }
 
     /// The stream that a frame belongs to, among those known by now, and its packet; changes nothing.
