@@ -3,7 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use rtclab_core::monitor::Sdp;
-use rtclab_core::monitor::demux::{demultiplex, demultiplex_segment};
+use rtclab_core::monitor::demux::demultiplex;
+use rtclab_core::monitor::framing::{Framing, Segment};
 
 fuzz_target!(|input: &[u8]| {
     let Some(([high, low], payload)) = input.split_first_chunk::<2>() else { return };
@@ -12,11 +13,18 @@ fuzz_target!(|input: &[u8]| {
     let content = demultiplex(payload, wire_bytes);
     assert!(content.bytes.len() <= payload.len());
     assert!(content.bytes.len() <= content.wire_bytes as usize);
-    let mut frames = 0;
-    demultiplex_segment(payload, wire_bytes, &mut |content| {
-        frames += 1;
-        assert!(content.bytes.len() <= payload.len());
-    });
+    let mut framing = Framing::default();
+    // Segments of a changing size, captured whole but for the last.
+    let (size, mut seq, mut frames) = (usize::from(*low % 61) + 1, u32::MAX - 30, 0);
+    for bytes in payload.chunks(size) {
+        let wire_bytes = bytes.len() as u32 + u32::from(bytes.len() < size) * 100;
+        let segment = Segment { seq, begins: *high % 2 == 0, bytes, wire_bytes };
+        framing.receive(segment, &mut |content| {
+            frames += 1;
+            assert!(content.bytes.len() <= payload.len());
+        });
+        seq = seq.wrapping_add(wire_bytes);
+    }
     assert!(frames <= payload.len());
     Sdp::parse(&String::from_utf8_lossy(payload));
 });

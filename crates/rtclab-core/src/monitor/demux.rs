@@ -123,39 +123,6 @@ pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, u16, &[u8])
     })
 }
 
-/// What begins in a TCP segment: frames of RFC 4571, or STUN and ChannelData of TURN over TCP.
-///
-/// Segments are not put together again: what does not begin a frame is [`Protocol::Other`].
-pub fn demultiplex_segment(
-    mut bytes: &[u8],
-    mut wire_bytes: u32,
-    found: &mut dyn FnMut(Content<'_>),
-) {
-    while !bytes.is_empty() {
-        let Some((content, len)) = tcp_frame(bytes, wire_bytes) else { break };
-        found(content);
-        bytes = bytes.get(len as usize..).unwrap_or_default();
-        wire_bytes = wire_bytes.saturating_sub(len);
-    }
-}
-
-/// The first frame, and its length with framing and padding.
-fn tcp_frame(bytes: &[u8], wire_bytes: u32) -> Option<(Content<'_>, u32)> {
-    let words = bytes.first_chunk::<4>()?;
-    let first = u32::from(u16::from_be_bytes([words[0], words[1]]));
-    let second = u32::from(u16::from_be_bytes([words[2], words[3]]));
-    let turn = demultiplex(bytes, wire_bytes);
-    if turn.protocol == Protocol::Stun || turn.relay.is_some() {
-        // Over TCP ChannelData are padded to words, RFC 8656, section 12.5; STUN always is.
-        let header = if bytes[0] < 64 { stun::HEADER_BYTES as u32 } else { 4 };
-        return Some((turn, header + second.next_multiple_of(4)));
-    }
-    let inner = &bytes[2..];
-    let content = demultiplex(&inner[..inner.len().min(first as usize)], first);
-    let plausible = first + 2 <= wire_bytes && content.protocol != Protocol::Other;
-    plausible.then_some((content, first + 2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,29 +179,5 @@ mod tests {
         }
         let request = indication(0x06, 14, &RTP);
         assert_eq!(demultiplex(&request, 52).relay, None);
-    }
-
-    fn segment(bytes: &[u8], wire_bytes: u32) -> Vec<(Protocol, Option<Relay>, u32)> {
-        let mut found = Vec::new();
-        demultiplex_segment(bytes, wire_bytes, &mut |c| {
-            found.push((c.protocol, c.relay, c.wire_bytes))
-        });
-        found
-    }
-
-    #[test]
-    fn a_segment_may_hold_several_frames_of_rfc_4571() {
-        let frame = [&[0, 14][..], &RTP].concat();
-        let two = [&frame[..], &frame, &[0, 99]].concat();
-        assert_eq!(segment(&two, two.len() as u32), [(Protocol::Rtp, None, 14); 2]);
-        assert_eq!(segment(b"GET / HTTP/1.1\r\n", 16), []);
-    }
-
-    #[test]
-    fn channel_data_over_tcp_are_padded_to_words() {
-        let framed = [&channel_data(0x4000, 14, &RTP)[..], &[0, 0]].concat();
-        let two = [&framed[..], &framed].concat();
-        let expected = (Protocol::Rtp, Some(Relay::Channel(0x4000)), 14);
-        assert_eq!(segment(&two, two.len() as u32), [expected; 2]);
     }
 }

@@ -1,6 +1,7 @@
 //! Flows: what goes from one address and port to another, past one interface.
 
 use super::capture::Direction;
+use super::framing::Framing;
 use super::ip::{Datagram, Transport};
 use super::sdp::Sdp;
 use super::stream::RtpSeen;
@@ -57,8 +58,9 @@ pub(crate) struct Flow {
     /// Of all those, how many came in TURN framing.
     pub(crate) relayed: u64,
     pub(crate) fragments: u64,
-    /// Frames found in TCP segments.
-    pub(crate) frames: u64,
+    /// TCP segments that begin or continue a frame.
+    pub(crate) framed: u64,
+    pub(crate) framing: Framing,
     pub(crate) stun_rtt: Rtt,
     pub(crate) extensions: Learner,
     recent: Option<Box<[(u32, u32); RECENT_TIMESTAMPS]>>,
@@ -111,13 +113,13 @@ impl Flow {
         self.relayed += u64::from(relayed);
     }
 
-    /// Packets that are none of what is counted; for TCP segments, those without a frame's beginning.
+    /// Packets that are none of what is counted; for TCP, segments without frames.
     pub(crate) fn other(&self) -> u64 {
         match self.transport {
             Transport::Udp => {
                 self.packets.saturating_sub(self.stun + self.dtls + self.rtp + self.rtcp)
             }
-            Transport::Tcp => self.packets.saturating_sub(self.frames),
+            Transport::Tcp => self.packets.saturating_sub(self.framed),
         }
     }
 }
@@ -217,7 +219,8 @@ impl Flows {
             rtcp: 0,
             relayed: 0,
             fragments: 0,
-            frames: 0,
+            framed: 0,
+            framing: Framing::default(),
             stun_rtt: Rtt::default(),
             extensions: Learner::new(sdp),
             recent: None,

@@ -11,6 +11,8 @@ const IPV4_HEADER_BYTES: usize = 20;
 const IPV6_HEADER_BYTES: usize = 40;
 const UDP_HEADER_BYTES: usize = 8;
 const TCP_HEADER_BYTES: usize = 20;
+/// Counts as a byte before the payload.
+const TCP_SYN: u8 = 2;
 
 /// Protocol numbers, which IPv6 has for its extension headers too.
 mod protocol {
@@ -49,6 +51,8 @@ pub struct Datagram<'a> {
     pub destination: SocketAddr,
     /// IP total length: of the packet, or of the fragment.
     pub ip_bytes: u32,
+    /// Of a TCP segment: the number of the payload's first byte, and whether the connection begins before it.
+    pub tcp: (u32, bool),
     /// Time to live (hop limit): every router takes one off.
     pub hop_limit: u8,
     /// Length of the payload on the wire; of a first fragment, of the whole datagram (UDP says it).
@@ -212,6 +216,7 @@ fn udp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
         hop_limit: ip.hop_limit,
+        tcp: (0, false),
         payload_bytes,
         payload: &payload[..payload.len().min(payload_bytes as usize)],
     })
@@ -223,12 +228,15 @@ fn tcp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
     if header_bytes < TCP_HEADER_BYTES {
         return None;
     }
+    let seq = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    let begins = header[13] & TCP_SYN != 0;
     Some(Datagram {
         transport: Transport::Tcp,
         source: SocketAddr::new(ip.source, be16(header, 0)),
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
         hop_limit: ip.hop_limit,
+        tcp: (seq.wrapping_add(begins.into()), begins),
         payload_bytes: transport_bytes.saturating_sub(header_bytes as u32),
         payload: ip.payload.get(header_bytes..)?,
     })

@@ -15,6 +15,7 @@
 pub mod capture;
 pub mod compare;
 pub mod demux;
+pub mod framing;
 pub mod ip;
 pub mod link;
 pub mod sdp;

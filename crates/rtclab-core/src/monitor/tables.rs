@@ -79,7 +79,7 @@ impl Monitor {
             .map(|(number, stream)| StreamRow {
                 number: number as i64,
                 stream,
-                flow: &self.flows.list[stream.flow as usize],
+                flow: self.flow_of(stream),
                 leg_of: legs[number],
                 kind: stream.kind(&self.config.sdp),
                 jitter: stream.clock.jitter(),

@@ -1,7 +1,8 @@
 //! The monitor itself: where each frame goes.
 
-use super::demux::{Content, demultiplex, demultiplex_segment};
-use super::flow::{Flows, Point};
+use super::demux::{Content, demultiplex};
+use super::flow::{Flow, Flows, Point};
+use super::framing::Segment;
 use super::ip::{Datagram, IpContent, Transport};
 use super::probation::Probation;
 use super::rows::PacketRows;
@@ -145,18 +146,21 @@ impl Monitor {
         }
     }
 
-    /// A segment's IP and TCP headers count for its first frame.
+    /// A segment's IP and TCP headers count for the first frame that begins in it.
     fn segment(&mut self, place: Place, datagram: &Datagram<'_>) {
-        let mut ip_bytes = datagram.ip_bytes - datagram.payload_bytes.min(datagram.ip_bytes);
-        let mut frames = 0;
-        demultiplex_segment(datagram.payload, datagram.payload_bytes, &mut |content| {
-            frames += 1;
+        let flow = place.flow as usize;
+        let (seq, begins) = datagram.tcp;
+        let wire_bytes = datagram.payload_bytes;
+        let segment = Segment { seq, begins, bytes: datagram.payload, wire_bytes };
+        let mut ip_bytes = datagram.ip_bytes - wire_bytes.min(datagram.ip_bytes);
+        let mut framing = std::mem::take(&mut self.flows.list[flow].framing);
+        let framed = framing.receive(segment, &mut |content| {
             self.content(place, datagram, ip_bytes + content.wire_bytes, &content);
             ip_bytes = 0;
         });
-        if frames > 0 {
-            self.flows.list[place.flow as usize].frames += 1;
-        } else if self.config.packets {
+        self.flows.list[flow].framing = framing;
+        self.flows.list[flow].framed += u64::from(framed);
+        if !framed && self.config.packets {
             let at = (place.at_ns, place.flow);
             self.rows.push(at, datagram.ip_bytes, Protocol::Other, false);
         }
@@ -276,6 +280,10 @@ impl Monitor {
             shares_timestamp: false,
             row: 0,
         }
+    }
+
+    pub(crate) fn flow_of(&self, stream: &Stream) -> &Flow {
+        &self.flows.list[stream.flow as usize]
     }
 
     /// The stream that a frame belongs to, among those known by now, and its packet; changes nothing.

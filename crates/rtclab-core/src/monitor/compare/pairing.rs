@@ -3,6 +3,7 @@
 use super::Side;
 use crate::monitor::Monitor;
 use crate::monitor::flow::Flow;
+use crate::monitor::ip::Transport;
 use crate::monitor::stream::Stream;
 use crate::monitor::stream::sketch::PacketName;
 use std::collections::{HashMap, HashSet};
@@ -26,7 +27,8 @@ pub(super) struct Pair {
 
 fn streams_by_ssrc(monitor: &Monitor) -> HashMap<u32, Vec<u32>> {
     let mut found: HashMap<u32, Vec<u32>> = HashMap::new();
-    for (number, stream) in monitor.streams.iter().enumerate() {
+    let of_udp = |stream: &Stream| monitor.flow_of(stream).transport == Transport::Udp;
+    for (number, stream) in monitor.streams.iter().enumerate().filter(|(_, s)| of_udp(s)) {
         found.entry(stream.ssrc).or_default().push(number as u32);
     }
     found
@@ -77,8 +79,7 @@ fn candidate(
 ) -> Option<((bool, usize), Pair)> {
     let (stream_a, stream_b) = (&a.streams[a_number as usize], &b.streams[b_number as usize]);
     let (count, least_ns, most_ns) = common(stream_a, stream_b)?;
-    let (flow_a, flow_b) =
-        (&a.flows.list[stream_a.flow as usize], &b.flows.list[stream_b.flow as usize]);
+    let (flow_a, flow_b) = (a.flow_of(stream_a), b.flow_of(stream_b));
     let same = (flow_a.source, flow_a.destination) == (flow_b.source, flow_b.destination);
     let hosts = (flow_a.source.ip(), flow_a.destination.ip());
     let first = first_of(flow_a, flow_b);

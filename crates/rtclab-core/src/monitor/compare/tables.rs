@@ -7,6 +7,7 @@ use super::samples::{DelayFigures, figures};
 use super::{Comparison, Point};
 use crate::monitor::Tables;
 use crate::monitor::flow::Flow;
+use crate::monitor::ip::Transport;
 use crate::monitor::stream::Stream;
 use crate::monitor::texts::{Columns, Texts};
 use crate::record::Table;
@@ -28,7 +29,7 @@ struct Row<'a> {
 impl Point {
     fn stream(&self, number: u32) -> (&Stream, &Flow) {
         let stream = &self.monitor.streams[number as usize];
-        (stream, &self.monitor.flows.list[stream.flow as usize])
+        (stream, self.monitor.flow_of(stream))
     }
 }
 
@@ -130,9 +131,16 @@ impl Comparison {
                 notes.push((text.to_owned(), Some(count)));
             }
         };
-        let unpaired = |point: &Point| (point.monitor.streams.len() - rows.len()) as u64;
+        let of_tcp = |point: &Point| {
+            let monitor = &point.monitor;
+            let is = |stream: &&Stream| monitor.flow_of(stream).transport == Transport::Tcp;
+            monitor.streams.iter().filter(is).count()
+        };
+        let unpaired =
+            |point: &Point| (point.monitor.streams.len() - of_tcp(point) - rows.len()) as u64;
         count("streams at A only", unpaired(&self.a));
         count("streams at B only", unpaired(&self.b));
+        count("streams over TCP, not compared", (of_tcp(&self.a) + of_tcp(&self.b)) as u64);
         count(
             "packets given up for want of room before the other point could show them",
             self.matcher.given_up,

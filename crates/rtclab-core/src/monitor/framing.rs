@@ -1,0 +1,250 @@
+//! Frames in TCP: RFC 4571, or STUN and ChannelData of TURN over TCP.
+//!
+//! Segments are not put together again. Their sequence numbers tell where the next frame begins, so that frames
+//! are found wherever they begin, by their first bytes; and that what is sent again is counted once.
+//!
+//! Source: RFC 4571, section 2; RFC 8656, section 12.5 (ChannelData over TCP); RFC 9293, section 3.4.
+
+use super::demux::{Content, demultiplex};
+use crate::rtp::{Protocol, stun};
+
+/// A segment's payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// Sequence number of its first byte.
+    pub seq: u32,
+    /// Whether the connection begins before that byte.
+    pub begins: bool,
+    /// As much of it as was captured.
+    pub bytes: &'a [u8],
+    /// Its length on the wire.
+    pub wire_bytes: u32,
+}
+
+/// So many bytes at a segment's end are kept for the next one when they may be the header of a frame: RTP with
+/// its extensions, in ChannelData.
+const HEAD_BYTES: usize = 64;
+/// What is sent again lies at most this far back, and a frame goes on for less.
+const FAR: i32 = 1 << 20;
+
+/// Where frames begin in one direction of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Framing {
+    /// Where the next frame begins, once one has been found.
+    next: Option<u32>,
+    /// The first bytes of that frame, from the end of a segment.
+    head: Vec<u8>,
+}
+
+/// What begins somewhere.
+enum Found<'a> {
+    /// A frame, and its length with framing and padding.
+    Frame(Content<'a>, u32),
+    /// Too little to say.
+    Short,
+    Nothing,
+}
+
+impl Framing {
+    /// Tells the frames that begin in a segment; says whether it begins or continues any.
+    pub fn receive(&mut self, segment: Segment<'_>, found: &mut dyn FnMut(Content<'_>)) -> bool {
+        if segment.begins {
+            (self.next, self.head) = (Some(segment.seq), Vec::new());
+        }
+        if segment.wire_bytes == 0 {
+            return false;
+        }
+        let Segment { seq, bytes, wire_bytes, .. } = segment;
+        if !self.head.is_empty() && !self.finish_head(segment, found) {
+            return true;
+        }
+        // Where the frame begins that is due, counted from the segment's beginning.
+        let due = self.next.map(|next| next.wrapping_sub(seq) as i32);
+        let mut offset = match due {
+            Some(due) if (0..=FAR).contains(&due) => due as u32,
+            // Segments are missing, or it is another connection: whether a frame begins here is to be found out.
+            _ => {
+                self.next = None;
+                0
+            }
+        };
+        let mut any = self.next.is_some() && offset > 0;
+        while offset < wire_bytes {
+            let rest = bytes.get(offset as usize..).unwrap_or_default();
+            match frame(rest, wire_bytes - offset, self.next.is_some()) {
+                Found::Frame(content, len) => {
+                    found(content);
+                    offset = offset.saturating_add(len);
+                    any = true;
+                }
+                Found::Short => {
+                    self.head = rest.to_vec();
+                    any = true;
+                    break;
+                }
+                Found::Nothing => {
+                    self.next = None;
+                    return any;
+                }
+            }
+            self.next = Some(seq.wrapping_add(offset));
+        }
+        any
+    }
+
+    /// Completes the header that began in the segment before; whether there is more to look at.
+    fn finish_head(&mut self, segment: Segment<'_>, found: &mut dyn FnMut(Content<'_>)) -> bool {
+        let Some(next) = self.next else { return true };
+        let head = std::mem::take(&mut self.head);
+        let due = next.wrapping_add(head.len() as u32);
+        if due.wrapping_sub(segment.seq) as i32 > 0 {
+            self.head = head; // sent again
+            return false;
+        }
+        if due != segment.seq {
+            self.next = None;
+            return true;
+        }
+        let more = &segment.bytes[..segment.bytes.len().min(2 * HEAD_BYTES)];
+        let joined = [&head[..], more].concat();
+        let wire_bytes = segment.wire_bytes.saturating_add(head.len() as u32);
+        match frame(&joined, wire_bytes, true) {
+            Found::Frame(content, len) => {
+                found(content);
+                self.next = Some(next.wrapping_add(len));
+                true
+            }
+            Found::Short => {
+                self.head = joined;
+                false
+            }
+            Found::Nothing => {
+                self.next = None;
+                true
+            }
+        }
+    }
+}
+
+/// The first frame; of one that is not due, all of it must be here.
+fn frame(bytes: &[u8], wire_bytes: u32, due: bool) -> Found<'_> {
+    let cut = bytes.len() < wire_bytes as usize;
+    let found = begin(bytes, if due { u32::MAX } else { wire_bytes }, due);
+    let short = due && !cut && bytes.len() < HEAD_BYTES;
+    match found {
+        Some((_, len)) if short && len > wire_bytes => Found::Short,
+        None if short => Found::Short,
+        Some((content, len)) => Found::Frame(content, len),
+        None => Found::Nothing,
+    }
+}
+
+fn begin(bytes: &[u8], limit: u32, due: bool) -> Option<(Content<'_>, u32)> {
+    let words = bytes.first_chunk::<4>()?;
+    let first = u32::from(u16::from_be_bytes([words[0], words[1]]));
+    let second = u32::from(u16::from_be_bytes([words[2], words[3]]));
+    let turn = demultiplex(bytes, limit);
+    if turn.protocol == Protocol::Stun || turn.relay.is_some() {
+        // Over TCP ChannelData are padded to words; STUN always is.
+        let header = if bytes[0] < 64 { stun::HEADER_BYTES as u32 } else { 4 };
+        let len = header + second.next_multiple_of(4);
+        return Some((Content { wire_bytes: turn.wire_bytes.min(len), ..turn }, len));
+    }
+    let inner = &bytes[2..];
+    let content = demultiplex(&inner[..inner.len().min(first as usize)], first);
+    let plausible = match content.protocol {
+        Protocol::Other => false,
+        // One first byte in six is one of DTLS: unless a frame is due, its version must be there, too.
+        Protocol::Dtls => due || content.bytes.get(1) == Some(&0xFE),
+        _ => true,
+    };
+    (plausible && first + 2 <= limit).then_some((content, first + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::demux::Relay;
+
+    const RTP: [u8; 14] = [0x80, 96, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 9, 9];
+
+    fn framed() -> Vec<u8> {
+        [&[0, 14][..], &RTP].concat()
+    }
+
+    fn channel_data() -> Vec<u8> {
+        [&[0x40, 0, 0, 14][..], &RTP, &[0, 0]].concat()
+    }
+
+    /// Frames found in each segment; the first byte of the stream has the number `u32::MAX - 9`.
+    fn found(stream: &[u8], segments: &[std::ops::Range<usize>], begins: bool) -> Vec<usize> {
+        let mut framing = Framing::default();
+        let mut count = |(index, range): (usize, &std::ops::Range<usize>)| {
+            let mut frames = 0;
+            let segment = Segment {
+                seq: (u32::MAX - 9).wrapping_add(range.start as u32),
+                begins: begins && index == 0,
+                bytes: &stream[range.clone()],
+                wire_bytes: range.len() as u32,
+            };
+            framing.receive(segment, &mut |content| {
+                assert_eq!((content.protocol, content.wire_bytes), (Protocol::Rtp, 14));
+                frames += 1;
+            });
+            frames
+        };
+        segments.iter().enumerate().map(&mut count).collect()
+    }
+
+    #[test]
+    fn a_segment_may_hold_several_frames() {
+        for frame in [framed(), channel_data()] {
+            let two = [&frame[..], &frame].concat();
+            assert_eq!(found(&two, &[0..two.len()], false), [2]);
+        }
+        assert_eq!(found(b"GET / HTTP/1.1\r\n", &[0..16], true), [0]);
+    }
+
+    #[test]
+    fn a_channel_is_told() {
+        let mut relay = None;
+        let bytes = channel_data();
+        let segment = Segment { seq: 0, begins: false, bytes: &bytes, wire_bytes: 20 };
+        assert!(Framing::default().receive(segment, &mut |content| relay = content.relay));
+        assert_eq!(relay, Some(Relay::Channel(0x4000)));
+    }
+
+    #[test]
+    fn frames_are_found_wherever_segments_end() {
+        for frame in [framed(), channel_data()] {
+            let stream = frame.repeat(20);
+            for size in 1..=stream.len() {
+                let ends = (0..stream.len()).step_by(size);
+                let segments: Vec<_> = ends.map(|at| at..(at + size).min(stream.len())).collect();
+                let frames: usize = found(&stream, &segments, true).iter().sum();
+                assert_eq!(frames, 20, "segments of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_sent_again_counts_once_and_what_is_missing_not_at_all() {
+        let stream = framed().repeat(10); // of 16 bytes each
+        assert_eq!(found(&stream, &[0..40, 0..40, 20..40, 40..160], false), [2, 0, 0, 8]);
+        // A gap to the middle of a frame, and a segment that begins with one.
+        assert_eq!(found(&stream, &[0..32, 40..64, 64..160], false), [2, 0, 6]);
+    }
+
+    #[test]
+    fn what_a_capture_has_cut_off_is_not_needed_to_find_the_next_frame() {
+        let stream = framed().repeat(2);
+        let mut framing = Framing::default();
+        let mut frames = 0;
+        for range in [0..32, 32..64] {
+            let bytes = &stream[..16];
+            let segment = Segment { seq: range.start, begins: false, bytes, wire_bytes: 32 };
+            framing.receive(segment, &mut |_| frames += 1);
+        }
+        assert_eq!(frames, 2); // the second of each is not there
+    }
+}
