@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +109,38 @@ def test_a_file_that_is_no_capture_is_named(tmp_path: Path, content: bytes | Non
         monitor.watch(path)
 
 
+def test_a_compressed_capture_is_said_to_be(call: Path) -> None:
+    packed = call.with_suffix(".pcap.gz")
+    packed.write_bytes(gzip.compress(call.read_bytes()))
+    with pytest.raises(BadInput, match=r"compressed; expected(.|\n)*hint: unpack it: `gzip -cd"):
+        monitor.watch(packed)
+
+
+def test_pipes_are_read_by_watch_and_refused_by_compare(call: Path) -> None:
+    command = [sys.executable, "-m", "rtclab", "monitor", "-", "--csv"]
+    said = subprocess.run(command, input=call.read_bytes(), capture_output=True, check=True).stdout
+    assert pl.read_csv(said)["packets"].to_list() == [200]
+    pipe = call.with_name("pipe")
+    os.mkfifo(pipe)
+    with pytest.raises(BadInput, match=f"{pipe}: a pipe can be read only once"):
+        monitor.compare(call, pipe)
+
+
+def test_of_many_streams_and_flows_the_largest_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frames = speech(50, ssrc=7) + [frame for ssrc in range(100, 220) for frame in speech(2, ssrc=ssrc)]
+    frames += [(0, udp(b"name?" * 20, ("10.0.0.9", port), BOB)) for port in range(1, 200)]
+    path = write_pcap(tmp_path / "a.pcap", sorted(frames))
+    assert command(path) == 0
+    out = capsys.readouterr().out
+    assert out.count("0x000000") == 100
+    assert "0x00000007" in out
+    assert "streams: the 100 largest of 121; --json has all" in out
+    assert "flows: the 100 largest of 200; --json has all" in out
+    assert re.search(r"10\.0\.0\.1:5004 → 10\.0\.0\.2:6006 +udp", out)
+
+
 def test_a_capture_that_was_cut_short_gives_what_it_has_and_says_so(call: Path) -> None:
     call.write_bytes(call.read_bytes()[:-50])
     seen = monitor.watch(call)
@@ -157,7 +193,8 @@ def test_plots_are_a_page_or_a_drawing(call: Path, tmp_path: Path, name: str) ->
     [
         ([], "expected one capture, or two"),
         (["a", "b", "c"], "got 3"),
-        (["-", "-"], "standard input can be only one"),
+        (["-", "b"], "-: a pipe can be read only once"),
+        (["a", "--sdp", __file__], "no line `m=…`; expected session descriptions"),
         (["a", "--plot", "rates.png"], "expected a name that ends in .html or .svg"),
         (["a", "--json", "--csv"], "expected one of them"),
         (["a", "--sdp", "/none"], "--sdp: /none: No such file"),

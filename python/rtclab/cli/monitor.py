@@ -40,14 +40,20 @@ class Request:
         """What the SDP file holds.
 
         Raises:
-            BadInput: it cannot be read.
+            BadInput: it cannot be read, or describes no media.
         """
         if self.sdp is None:
             return None
         try:
-            return self.sdp.read_text(encoding="utf-8", errors="replace")
+            text = self.sdp.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
             raise BadInput(f"--sdp: {self.sdp}: {error.strerror}") from None
+        if not any(line.lstrip().startswith("m=") for line in text.splitlines()):
+            raise BadInput(
+                f"--sdp: {self.sdp}: no line `m=…`; expected session descriptions",
+                hint="as text, not as JSON: what `description.sdp` holds",
+            )
+        return text
 
 
 def monitor_captures(request: Request) -> None:
@@ -66,8 +72,6 @@ def check(request: Request) -> None:
             f"expected one capture, or two of the same streams; got {len(request.captures)}",
             hint="rtclab monitor call.pcapng",
         )
-    if [str(capture) for capture in request.captures].count(monitor.STANDARD_INPUT) > 1:
-        raise BadInput("`-`: standard input can be only one of two captures")
     if request.plot is not None and request.plot.suffix not in PLOTS:
         raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in .html or .svg")
     if request.as_json and request.as_csv:

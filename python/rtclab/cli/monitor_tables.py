@@ -17,6 +17,9 @@ from rtclab.monitor import Tables
 NS_PER_S = 1e9
 INFERRED = "?"
 """Behind what no SDP said."""
+COUNTS_LOSSES = {"NACK", "TWCC", "CCFB"}
+MOST_ROWS = 100
+"""Of a table that is printed; --json, --csv and --parquet have all."""
 
 
 def show_capture(seen: Tables) -> None:
@@ -59,7 +62,7 @@ def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
         *right(*counts, "jitter ms", "from s", "to s"),
         tight=True,
     )
-    for row in streams.sort("first_ns", "stream").iter_rows(named=True):
+    for row in _largest(streams).sort("first_ns", "stream").iter_rows(named=True):
         table.add_row(
             _way(row),
             f"{row['ssrc']:#010x}",
@@ -85,7 +88,9 @@ def flows_table(flows: pl.DataFrame) -> Table:
     names = ("stun", "dtls", "rtp", "rtcp", "other")
     headings = ("packets", "bytes", "STUN", "DTLS", "RTP", "RTCP", "other", "in TURN", "STUN RTT ms")
     table = new_table("flow", "", *right(*headings))
-    for row in flows.iter_rows(named=True):
+    # Those of calls first: what a capture holds besides may be much more.
+    of_calls = pl.sum_horizontal("rtp", "rtcp", "stun", "dtls") > 0
+    for row in _largest(flows, of_calls).sort("flow").iter_rows(named=True):
         counts = (str(row[name]) for name in ("packets", "bytes", *names, "relayed"))
         table.add_row(_way(row), row["transport"], *counts, number(row["stun_rtt_mean_ms"]))
     return table
@@ -94,10 +99,13 @@ def flows_table(flows: pl.DataFrame) -> Table:
 def rtcp_table(seen: Tables) -> Table:
     """RTCP packets of every flow by type."""
     ways = {row["flow"]: _way(row) for row in seen["flows"].iter_rows(named=True)}
-    table = new_table("RTCP in flow", *whole("sender", "type"), *right("packets", "encrypted", "bytes"))
-    for row in seen["rtcp"].iter_rows(named=True):
+    headings = right("packets", "encrypted", "bytes", "lost", "REMB kbit/s")
+    table = new_table("RTCP in flow", *whole("sender", "type"), *headings)
+    for row in _largest(seen["rtcp"]).iter_rows(named=True):
         counts = (str(row[name]) for name in ("packets", "encrypted", "bytes"))
-        table.add_row(ways.get(row["flow"], ""), f"{row['ssrc']:#010x}", row["type"], *counts)
+        lost = str(row["lost"]) if row["items"] and row["type"] in COUNTS_LOSSES else ""
+        sender = f"{row['ssrc']:#010x}"
+        table.add_row(ways.get(row["flow"], ""), sender, row["type"], *counts, lost, _kbps(row["remb_bps"]))
     return table
 
 
@@ -105,7 +113,7 @@ def reports_table(reports: pl.DataFrame) -> Table:
     """What receivers said of streams, where RTCP is not encrypted."""
     headings = ("reports", "lost", "loss %", "jitter ms", "RTT ms")
     table = new_table("reported stream", "by", *right(*headings))
-    for row in reports.iter_rows(named=True):
+    for row in _largest(reports.with_columns(packets="reports")).iter_rows(named=True):
         table.add_row(
             f"{row['ssrc']:#010x}",
             f"{row['reporter_ssrc']:#010x}",
@@ -139,7 +147,7 @@ def compared_table(streams: pl.DataFrame) -> Table:
         *right(*headings, "jitter A ms", "jitter B ms"),
         tight=True,
     )
-    for row in streams.iter_rows(named=True):
+    for row in _largest(streams.with_columns(packets="matched")).iter_rows(named=True):
         table.add_row(
             f"{row['source_a']} → {row['destination_b']}",
             row["direction"],
@@ -161,7 +169,7 @@ def delays_table(streams: pl.DataFrame) -> Table:
     names = ("mean", "sd", "min", "p50", "p95", "p99", "max")
     table = new_table(*whole("SSRC", ""), "one-way delay, ms", *right(*names))
     views = {"as captured": "one_way_delay", "clocks corrected": "corrected_one_way_delay"}
-    for row in streams.iter_rows(named=True):
+    for row in _largest(streams.with_columns(packets="matched")).iter_rows(named=True):
         for view, prefix in views.items():
             values = [row[f"{prefix}_{name}_ms"] for name in names]
             if values[0] is not None:
@@ -185,8 +193,21 @@ def clock_in_words(row: dict[str, Any]) -> str:
     return "the clocks cannot be compared: too few packets were seen at both points"
 
 
+def _largest(table: pl.DataFrame, first: pl.Expr | None = None) -> pl.DataFrame:
+    """As many rows as are printed, in their order: those that are ``first``, then those of most packets."""
+    if table.height <= MOST_ROWS:
+        return table
+    before = pl.lit(True) if first is None else first
+    numbered = table.with_row_index("order").with_columns(before.alias("before"))
+    most = numbered.sort("before", "packets", "order", descending=[True, True, False]).head(MOST_ROWS)
+    return most.sort("order").drop("order", "before")
+
+
 def show_notes(seen: Tables) -> None:
     """Notes of the monitor, and how the tables are to be read."""
+    for name, table in seen.items():
+        if name in ("streams", "flows", "rtcp", "reports") and table.height > MOST_ROWS:
+            print(f"{name}: the {MOST_ROWS} largest of {table.height}; --json has all")
     for row in seen["notes"].iter_rows(named=True):
         print(f"{row['note']}: {row['count']}" if row["count"] is not None else row["note"])
     if (seen["streams"]["kind_origin"] == "inferred").any():

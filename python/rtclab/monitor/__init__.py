@@ -1,6 +1,6 @@
 """What passes a point of a network: streams, flows and packets out of captures.
 
-Tables are those of the native monitor; docs/trace.md lists their columns. Times (``_ns``) are on the
+Tables are those of the native monitor; docs/monitor.md lists their columns. Times (``_ns``) are on the
 capture's clock, nanoseconds since 1970.
 """
 
@@ -69,8 +69,14 @@ def compare(
     ``notes``, and ``packets`` if asked for. Delays are as the clocks have them, negative ones too.
 
     Raises:
-        BadInput: a file cannot be read or is no capture.
+        BadInput: a file cannot be read, is no capture, or can be read only once: captures are read twice.
     """
+    for capture in (a, b):
+        if capture is not None and (str(capture) == STANDARD_INPUT or capture.is_fifo()):
+            raise BadInput(
+                f"{capture}: a pipe can be read only once; two points are compared in two passes",
+                hint="put the capture into a file",
+            )
     try:
         columns = _native.monitor_compare(
             str(a), None if b is None else str(b), sdp=sdp, packets=packets, max_streams=max_streams
@@ -122,7 +128,9 @@ class LiveMonitor:
 def unreadable(error: OSError | ValueError) -> BadInput:
     """The error of a file that is not there or is no capture; the native side has named it."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return BadInput(reason, hint="expected a pcap or pcapng file, not compressed")
+    if "compressed" in reason:
+        return BadInput(reason, hint="unpack it: `gzip -cd call.pcap.gz | rtclab monitor -`")
+    return BadInput(reason, hint="expected a pcap or pcapng file")
 
 
 def as_tables(native: Mapping[str, Mapping[str, Any]]) -> Tables:

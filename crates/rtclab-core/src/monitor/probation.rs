@@ -36,7 +36,8 @@ impl Probation {
             kept.remove(0);
         }
         kept.push(*packet);
-        if !follows && !(kept.len() == KEPT_PACKETS && goes_on(kept)) {
+        let convinces = follows || kept.len() == KEPT_PACKETS && goes_on(kept);
+        if !convinces {
             return None;
         }
         let kept = self.candidates.remove(&key)?;

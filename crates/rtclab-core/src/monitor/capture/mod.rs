@@ -55,11 +55,23 @@ pub enum CaptureError {
     Io(io::Error),
 }
 
+/// What files begin with that gzip, zstd, xz, bzip2 and lz4 have made.
+const COMPRESSED: [&[u8]; 5] = [
+    &[0x1F, 0x8B],
+    &[0x28, 0xB5, 0x2F, 0xFD],
+    &[0xFD, b'7', b'z', b'X', b'Z'],
+    b"BZh",
+    &[0x04, 0x22, 0x4D, 0x18],
+];
+
 impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CaptureError::NotACapture(first) if first.is_empty() => {
                 write!(f, "empty; expected a pcap or pcapng capture")
+            }
+            CaptureError::NotACapture(first) if COMPRESSED.iter().any(|m| first.starts_with(m)) => {
+                write!(f, "compressed; expected a pcap or pcapng capture")
             }
             CaptureError::NotACapture(first) => {
                 write!(f, "begins with bytes {first:02x?}; expected a pcap or pcapng capture")
