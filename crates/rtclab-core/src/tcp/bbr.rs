@@ -1,8 +1,10 @@
 //! BBR version 1 (Cardwell et al. 2016), constants and order of steps as in Linux, `tcp_bbr.c`.
 
 use super::INITIAL_WINDOW;
-use super::congestion_control::{Ack, CongestionControl, Phase, Window};
+use super::aggregation::Aggregation;
+use super::congestion_control::{Ack, CongestionControl, Phase, Totals, Window};
 use super::delivery_rate::RateSample;
+use super::pacer;
 use super::policer::Policer;
 use crate::units::Time;
 use rand::{RngExt, SeedableRng};
@@ -29,12 +31,8 @@ const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
 /// A first round trip of almost nothing does not make an endless rate.
 const SHORTEST_RTT: Time = Time::from_micros(1);
-/// Segments that Linux sends at once, of which the window has room for three lots.
-const SEGMENTS_AT_ONCE: u32 = 2;
-const LOTS: u32 = 3;
-/// Aggregation of acknowledgements is remembered in two windows of five rounds, up to 100 ms of data.
-const AGGREGATION_ROUNDS: u32 = 5;
-const MAX_AGGREGATION_S: f64 = 0.1;
+/// The window has room for so many of the bursts that leave at once.
+const BURSTS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -42,6 +40,11 @@ enum Mode {
     Drain,
     ProbeBandwidth,
     ProbeRtt,
+}
+
+/// What is paced for an estimated rate.
+fn paced(rate: f64) -> f64 {
+    rate * (1.0 - PACING_MARGIN)
 }
 
 /// Paces at the largest delivery rate and keeps two bandwidth-delay products in flight at most.
@@ -66,15 +69,6 @@ pub struct Bbr {
     pacing_rate: Option<f64>,
     aggregation: Aggregation,
     policer: Policer,
-}
-
-#[derive(Default)]
-struct Aggregation {
-    extra: [u32; 2],
-    index: usize,
-    rounds: u32,
-    since: Time,
-    acked: u32,
 }
 
 impl Bbr {
@@ -132,29 +126,27 @@ impl Bbr {
             Some((min_rtt, _)) => (rate * min_rtt.as_secs_f64() * gain).ceil() as u32,
             None => INITIAL_WINDOW,
         };
-        let even = (product + extra + LOTS * self.at_once()).next_multiple_of(2);
+        let even = (product + extra + BURSTS * self.burst()).next_multiple_of(2);
         let probing = self.mode == Mode::ProbeBandwidth && self.cycle == 0;
         even + 2 * u32::from(probing)
     }
 
-    fn at_once(&self) -> u32 {
-        let per_millisecond = self.pacing_rate.unwrap_or(0.0) / 1024.0;
-        (per_millisecond as u32).max(SEGMENTS_AT_ONCE)
+    fn burst(&self) -> u32 {
+        pacer::burst(self.pacing_rate.unwrap_or(0.0))
     }
 
     fn update_rate(&mut self, ack: &Ack, sample: &RateSample) {
-        self.round_start = false;
-        if sample.interval == Time::ZERO {
-            return;
-        }
         if sample.prior_delivered >= self.next_round_delivered {
             self.next_round_delivered = ack.total_delivered;
             self.round += 1;
             self.round_start = true;
             self.conserving = false;
         }
+        let round = self.round_start;
+        if self.policer.on_ack(ack, sample.app_limited, round, self.mode == Mode::ProbeBandwidth) {
+            self.probe_bandwidth(ack.now);
+        }
         let bandwidth = self.bandwidth();
-        self.policer.on_ack(ack, sample, self.round_start);
         let rate = sample.delivered as f64 / sample.interval.as_secs_f64();
         if !sample.app_limited || rate >= bandwidth {
             while self.rates.back().is_some_and(|(_, known)| *known <= rate) {
@@ -168,45 +160,28 @@ impl Bbr {
         }
     }
 
-    fn update_aggregation(&mut self, ack: &Ack, window: u32) {
-        if ack.delivered == 0 {
-            return;
-        }
-        let bandwidth = self.rate();
-        let known = &mut self.aggregation;
-        if self.round_start {
-            known.rounds += 1;
-            if known.rounds >= AGGREGATION_ROUNDS {
-                known.rounds = 0;
-                known.index ^= 1;
-                known.extra[known.index] = 0;
-            }
-        }
-        let elapsed_s = ack.now.saturating_sub(known.since).as_secs_f64();
-        let mut expected = (bandwidth * elapsed_s) as u32;
-        if known.acked <= expected {
-            known.acked = 0;
-            known.since = ack.now;
-            expected = 0;
-        }
-        known.acked += ack.delivered;
-        let extra = (known.acked - expected).min(window);
-        known.extra[known.index] = known.extra[known.index].max(extra);
+    /// How many of those in flight will not have arrived when the pacer lets the next ones go; while
+    /// more is sent than arrives, with them.
+    fn in_network_at_departure(&self, ack: &Ack, in_flight: u32) -> u32 {
+        let wait_s = ack.next_departure.saturating_sub(ack.now).as_secs_f64();
+        let arriving = (self.rate() * wait_s) as u32;
+        let rising = self.gains().0 > 1.0;
+        (in_flight + if rising { self.burst() } else { 0 }).saturating_sub(arriving)
     }
 
     fn update_cycle(&mut self, ack: &Ack) {
-        if self.mode != Mode::ProbeBandwidth || self.policer.rate().is_some() {
+        if self.mode != Mode::ProbeBandwidth {
             return;
         }
         let (gain, _) = self.gains();
         let min_rtt = self.min_rtt.map_or(Time::ZERO, |(rtt, _)| rtt);
         let over = ack.now.saturating_sub(self.cycle_start) > min_rtt;
         let bandwidth = self.bandwidth();
+        let in_network = self.in_network_at_departure(ack, ack.prior_in_flight);
         let next = if gain > 1.0 {
-            let in_net = ack.prior_in_flight + self.at_once();
-            over && (ack.lost > 0 || in_net >= self.target(bandwidth, gain, 0))
+            over && (ack.lost > 0 || in_network >= self.target(bandwidth, gain, 0))
         } else if gain < 1.0 {
-            over || ack.prior_in_flight <= self.target(bandwidth, 1.0, 0)
+            over || in_network <= self.target(bandwidth, 1.0, 0)
         } else {
             over
         };
@@ -237,8 +212,11 @@ impl Bbr {
         if self.mode == Mode::Startup && self.is_pipe_full() {
             self.mode = Mode::Drain;
         }
-        if self.mode == Mode::Drain && ack.in_flight <= self.target(self.bandwidth(), 1.0, 0) {
-            self.probe_bandwidth(ack.now);
+        if self.mode == Mode::Drain {
+            let in_network = self.in_network_at_departure(ack, ack.in_flight);
+            if in_network <= self.target(self.bandwidth(), 1.0, 0) {
+                self.probe_bandwidth(ack.now);
+            }
         }
     }
 
@@ -252,7 +230,7 @@ impl Bbr {
     fn update_min_rtt(&mut self, ack: &Ack, window: &mut Window) {
         let expired = self.min_rtt.is_some_and(|(_, at)| ack.now > at.saturating_add(MIN_RTT_LIFE));
         if let Some(rtt) = ack.rtt
-            && (expired || self.min_rtt.is_none_or(|(min, _)| rtt <= min))
+            && (expired || self.min_rtt.is_none_or(|(min, _)| rtt < min))
         {
             self.min_rtt = Some((rtt, ack.now));
         }
@@ -296,7 +274,7 @@ impl Bbr {
     }
 
     fn set_pacing_rate(&mut self) {
-        let rate = self.rate() * self.gains().0 * (1.0 - PACING_MARGIN);
+        let rate = paced(self.rate() * self.gains().0);
         if self.is_pipe_full() || self.pacing_rate.is_none_or(|old| rate > old) {
             self.pacing_rate = Some(rate);
         }
@@ -304,15 +282,11 @@ impl Bbr {
 
     fn set_window(&mut self, ack: &Ack, window: &mut Window) {
         if ack.delivered > 0 && !self.conserves(ack, window) {
-            let extra = if self.is_pipe_full() {
-                let most = (self.rate() * MAX_AGGREGATION_S) as u32;
-                self.aggregation.extra[0].max(self.aggregation.extra[1]).min(most)
-            } else {
-                0
-            };
+            let full = self.is_pipe_full();
+            let extra = if full { self.aggregation.extra(self.rate()) } else { 0 };
             let target = self.target(self.rate(), self.gains().1, extra);
             let grown = window.segments.saturating_add(ack.delivered);
-            if self.is_pipe_full() {
+            if full {
                 window.segments = grown.min(target);
             } else if window.segments < target || ack.total_delivered < u64::from(INITIAL_WINDOW) {
                 window.segments = grown;
@@ -347,16 +321,18 @@ impl CongestionControl for Bbr {
     /// The high gain's rate, before there is a delivery rate.
     fn on_connected(&mut self, rtt: Time, window: &Window) {
         let rtt = rtt.max(SHORTEST_RTT).as_secs_f64();
-        self.pacing_rate = Some(HIGH_GAIN * f64::from(window.segments) / rtt);
+        self.pacing_rate = Some(paced(HIGH_GAIN * f64::from(window.segments) / rtt));
     }
 
     fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        self.round_start = false;
         if let Some(sample) = ack.rate {
             self.update_rate(ack, &sample);
-            self.update_aggregation(ack, window.segments);
-            self.update_cycle(ack);
+            let (rate, round) = (self.rate(), self.round_start);
+            self.aggregation.on_ack(ack.now, ack.delivered, rate, window.segments, round);
             self.check_full(&sample);
         }
+        self.update_cycle(ack);
         self.check_drain(ack);
         self.update_min_rtt(ack, window);
         self.set_pacing_rate();
@@ -368,10 +344,13 @@ impl CongestionControl for Bbr {
         window.ssthresh
     }
 
-    fn on_timeout(&mut self) {
+    /// Ends a round of the policer's interval.
+    fn on_timeout(&mut self, timeout: &Totals) {
         self.phase = Phase::Loss;
         self.full_rate = 0.0;
-        self.round_start = true;
+        if self.policer.on_timeout(timeout, self.mode == Mode::ProbeBandwidth) {
+            self.probe_bandwidth(timeout.now);
+        }
     }
 
     fn on_undo(&mut self) {
@@ -390,5 +369,91 @@ impl CongestionControl for Bbr {
 
     fn limits_itself(&self) -> bool {
         self.mode == Mode::ProbeRtt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand segments per second over a round trip of 50 ms: 50 segments.
+    fn full() -> (Bbr, Ack) {
+        let mut bbr = Bbr::new(1);
+        bbr.mode = Mode::ProbeBandwidth;
+        bbr.full_rounds = FULL_ROUNDS;
+        bbr.min_rtt = Some((Time::from_millis(50), Time::ZERO));
+        bbr.rates.push_back((0, 1000.0));
+        bbr.pacing_rate = Some(1000.0);
+        (bbr, Ack::of(Time::from_millis(10), 1))
+    }
+
+    #[test]
+    fn what_arrives_before_the_next_departure_is_not_in_the_network_then() {
+        let (mut bbr, mut ack) = full();
+        ack.next_departure = ack.now + Time::from_micros(1900);
+        // Probing: 60 in flight and the two that leave, less one that arrives in 1.9 ms.
+        bbr.cycle = 0;
+        assert_eq!(bbr.in_network_at_departure(&ack, 60), 61);
+        // Draining and cruising: without what leaves. A pacer that waits for nothing changes nothing.
+        bbr.cycle = 1;
+        assert_eq!(bbr.in_network_at_departure(&ack, 60), 59);
+        ack.next_departure = Time::ZERO;
+        assert_eq!(bbr.in_network_at_departure(&ack, 60), 60);
+    }
+
+    #[test]
+    fn draining_ends_by_what_is_in_the_network_when_the_next_segments_leave() {
+        // 50 segments and three bursts of two are 56.
+        for (in_flight, wait_us, ends) in [(56, 0, true), (57, 0, false), (57, 1900, true)] {
+            let (mut bbr, mut ack) = full();
+            bbr.cycle = 1;
+            ack.prior_in_flight = in_flight;
+            ack.next_departure = ack.now + Time::from_micros(wait_us);
+            bbr.update_cycle(&ack);
+            assert_eq!(bbr.cycle == 2, ends, "{in_flight} in flight, {wait_us} us");
+        }
+    }
+
+    #[test]
+    fn below_a_megabit_and_two_tenths_the_window_has_room_for_three_segments() {
+        let (mut bbr, _) = full();
+        bbr.cycle = 2;
+        // 100 segments/s, 1.16 Mbit/s, over 50 ms: 5 and three bursts of one. At 150/s: 8 and 3 of two.
+        for (rate, target) in [(100.0, 8), (150.0, 14)] {
+            bbr.pacing_rate = Some(rate);
+            assert_eq!(bbr.target(rate, 1.0, 0), target);
+        }
+    }
+
+    #[test]
+    fn the_same_round_trip_again_does_not_put_off_measuring_it_with_a_small_window() {
+        let (mut bbr, mut ack) = full();
+        let mut window = Window::new(100);
+        ack.rtt = Some(Time::from_millis(50));
+        for (now_ms, small) in [(5_000, false), (10_000, false), (10_001, true)] {
+            ack.now = Time::from_millis(now_ms);
+            bbr.on_ack(&ack, &mut window);
+            assert_eq!(bbr.limits_itself(), small, "{now_ms} ms");
+        }
+    }
+
+    #[test]
+    fn the_first_segments_are_paced_one_per_cent_below_the_high_gain() {
+        let mut bbr = Bbr::new(1);
+        bbr.on_connected(Time::from_millis(100), &Window::new(10));
+        // 2.885 times 10 segments in 100 ms, less 1 %.
+        assert!((bbr.pacing_rate().unwrap_or(0.0) - 285.615).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_acknowledgement_without_a_rate_is_in_no_new_round() {
+        let (mut bbr, mut ack) = full();
+        let interval = Time::from_millis(50);
+        ack.rate = Some(RateSample { delivered: 50, interval, ..RateSample::default() });
+        bbr.on_ack(&ack, &mut Window::new(100));
+        assert!(bbr.round_start);
+        ack.rate = None;
+        bbr.on_ack(&ack, &mut Window::new(100));
+        assert!(!bbr.round_start);
     }
 }

@@ -84,6 +84,17 @@ pub enum Phase {
     Loss,
 }
 
+/// What a connection has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Until when.
+    pub now: Time,
+    /// Segments delivered.
+    pub delivered: u64,
+    /// Segments found to be lost.
+    pub lost: u64,
+}
+
 /// What an acknowledgement means for congestion control.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
@@ -97,6 +108,8 @@ pub struct Ack {
     pub total_delivered: u64,
     /// Segments found to be lost.
     pub lost: u32,
+    /// All segments found to be lost so far, also without an acknowledgement.
+    pub total_lost: u64,
     /// Round trip of the newest segment, if it was sent once.
     pub rtt: Option<Time>,
     /// Smoothed round trip.
@@ -111,10 +124,44 @@ pub struct Ack {
     pub una: u32,
     /// Next new segment.
     pub next: u32,
+    /// When the pacer lets the next segment go; not later than `now` if it does already.
+    pub next_departure: Time,
     /// The window, not the application, limits what is sent.
     pub window_limited: bool,
     /// Phase of loss recovery.
     pub phase: Phase,
+}
+
+impl Ack {
+    /// What the connection has done so far.
+    pub fn totals(&self) -> Totals {
+        Totals { now: self.now, delivered: self.total_delivered, lost: self.total_lost }
+    }
+}
+
+#[cfg(test)]
+impl Ack {
+    /// So many segments arrived in order on a path that is otherwise idle.
+    pub(super) fn of(now: Time, acked: u32) -> Self {
+        Ack {
+            now,
+            acked,
+            delivered: acked,
+            total_delivered: 0,
+            lost: 0,
+            total_lost: 0,
+            rtt: None,
+            smoothed_rtt: None,
+            rate: None,
+            prior_in_flight: 0,
+            in_flight: 0,
+            una: 0,
+            next: 0,
+            next_departure: Time::ZERO,
+            window_limited: true,
+            phase: Phase::Open,
+        }
+    }
 }
 
 /// Decides the window, and the pacing rate if it paces.
@@ -130,7 +177,7 @@ pub trait CongestionControl: Send {
     fn on_connected(&mut self, _rtt: Time, _window: &Window) {}
 
     /// The retransmission timer expired; comes after `on_loss`.
-    fn on_timeout(&mut self) {}
+    fn on_timeout(&mut self, _timeout: &Totals) {}
 
     /// The last reduction was a mistake and has been undone.
     fn on_undo(&mut self) {}

@@ -1,6 +1,6 @@
 //! CUBIC, RFC 9438, with the slow start exit of Linux (HyStart, Ha and Rhee 2011).
 
-use super::congestion_control::{Ack, CongestionControl, Window};
+use super::congestion_control::{Ack, CongestionControl, Totals, Window};
 use super::newreno::MIN_SSTHRESH;
 use crate::units::Time;
 
@@ -76,7 +76,7 @@ impl CongestionControl for Cubic {
         ((segments * BETA) as u32).max(MIN_SSTHRESH)
     }
 
-    fn on_timeout(&mut self) {
+    fn on_timeout(&mut self, _timeout: &Totals) {
         *self = Cubic::default();
     }
 }
@@ -172,27 +172,7 @@ impl HyStart {
 
 #[cfg(test)]
 mod tests {
-    use super::super::congestion_control::Phase;
     use super::*;
-
-    fn acked(now: Time, acked: u32) -> Ack {
-        Ack {
-            now,
-            acked,
-            delivered: acked,
-            total_delivered: 0,
-            lost: 0,
-            rtt: None,
-            smoothed_rtt: None,
-            rate: None,
-            prior_in_flight: 0,
-            in_flight: 0,
-            una: 0,
-            next: 0,
-            window_limited: true,
-            phase: Phase::Open,
-        }
-    }
 
     #[test]
     fn after_a_loss_the_window_is_seven_tenths_and_back_at_its_maximum_after_k() {
@@ -205,7 +185,7 @@ mod tests {
         let mut now = Time::from_secs(10);
         while window.segments < 100 {
             let each = Time(100_000_000 / u64::from(window.segments));
-            cubic.on_ack(&acked(now, 1), &mut window);
+            cubic.on_ack(&Ack::of(now, 1), &mut window);
             now += each;
         }
         // The curve is flat there: within a segment of its maximum for cbrt(1 / 0.4) = 1.36 s on

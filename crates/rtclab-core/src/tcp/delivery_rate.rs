@@ -25,15 +25,28 @@ pub struct RateSample {
 }
 
 /// Counts what is delivered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct DeliveryRate {
     /// Segments delivered so far.
     pub(super) delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
-    /// Until so many are delivered, samples are limited by the application; 0 for none.
-    app_limited_until: u64,
+    /// Until more than so many are delivered, samples are limited by the application.
+    app_limited_until: Option<u64>,
     newest: Option<(Time, Stamp)>,
+}
+
+impl Default for DeliveryRate {
+    fn default() -> Self {
+        DeliveryRate {
+            delivered: 0,
+            delivered_at: Time::ZERO,
+            first_sent_at: Time::ZERO,
+            // Linux: what is sent before anything is acknowledged says nothing of the path.
+            app_limited_until: Some(0),
+            newest: None,
+        }
+    }
 }
 
 impl DeliveryRate {
@@ -46,13 +59,13 @@ impl DeliveryRate {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
-            app_limited: self.app_limited_until > 0,
+            app_limited: self.app_limited_until.is_some(),
         }
     }
 
     /// The application ran out of data with so many segments in flight.
     pub(super) fn limit_by_application(&mut self, in_flight: u32) {
-        self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
+        self.app_limited_until = Some(self.delivered + u64::from(in_flight));
     }
 
     /// A segment sent at `sent` is known to have arrived.
@@ -64,19 +77,60 @@ impl DeliveryRate {
         }
     }
 
-    /// The sample of all that one acknowledgement delivered, if it delivered anything.
-    pub(super) fn take(&mut self, now: Time) -> Option<RateSample> {
+    /// The sample of all that one acknowledgement delivered, if it delivered anything over at least the
+    /// smallest round trip: what takes less was on its way before (Linux, `tcp_rate_gen`).
+    pub(super) fn take(&mut self, now: Time, min_rtt: Option<Time>) -> Option<RateSample> {
         let (sent, stamp) = self.newest.take()?;
-        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
-            self.app_limited_until = 0;
-        }
+        self.app_limited_until = self.app_limited_until.filter(|until| self.delivered <= *until);
         let sending = sent.saturating_sub(stamp.first_sent_at);
         self.first_sent_at = sent;
-        Some(RateSample {
-            delivered: self.delivered - stamp.delivered,
-            interval: sending.max(now.saturating_sub(stamp.delivered_at)),
-            prior_delivered: stamp.delivered,
-            app_limited: stamp.app_limited,
-        })
+        let interval = sending.max(now.saturating_sub(stamp.delivered_at));
+        (interval > Time::ZERO && min_rtt.is_none_or(|min_rtt| interval >= min_rtt)).then_some(
+            RateSample {
+                delivered: self.delivered - stamp.delivered,
+                interval,
+                prior_delivered: stamp.delivered,
+                app_limited: stamp.app_limited,
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Time = Time::from_millis;
+
+    /// A segment sent at 0 and acknowledged at 50 ms, and one sent then.
+    fn one_round() -> (DeliveryRate, Stamp) {
+        let mut rate = DeliveryRate::default();
+        let first = rate.on_sent(MS(0), true);
+        rate.on_delivered(MS(50), MS(0), first);
+        assert_eq!(rate.take(MS(50), Some(MS(50))).map(|sample| sample.app_limited), Some(true));
+        let second = rate.on_sent(MS(50), true);
+        (rate, second)
+    }
+
+    #[test]
+    fn what_is_sent_after_the_first_acknowledgement_is_not_limited_by_the_application() {
+        let (mut rate, second) = one_round();
+        rate.on_delivered(MS(100), MS(50), second);
+        let sample = rate.take(MS(100), Some(MS(50)));
+        let interval = MS(50);
+        let expected =
+            RateSample { delivered: 1, interval, prior_delivered: 1, app_limited: false };
+        assert_eq!(sample, Some(expected));
+    }
+
+    #[test]
+    fn what_arrives_in_less_than_the_smallest_round_trip_gives_no_rate() {
+        // A copy sent at 50 ms is acknowledged at 60 ms: that was the first copy.
+        for (acknowledged_ms, gives) in [(60, false), (99, false), (100, true)] {
+            let (mut rate, copy) = one_round();
+            let now = MS(acknowledged_ms);
+            rate.on_delivered(now, MS(50), copy);
+            assert_eq!(rate.take(now, Some(MS(50))).is_some(), gives, "{acknowledged_ms} ms");
+        }
     }
 }

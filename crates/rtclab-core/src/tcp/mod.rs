@@ -5,11 +5,13 @@
 //! is what Linux does: SACK scoreboard, RACK-TLP (RFC 8985), proportional rate reduction (RFC 6937),
 //! retransmission timeout of at least 200 ms, undo of spurious retransmissions by timestamps.
 
+mod aggregation;
 pub mod bbr;
 pub mod congestion_control;
 pub mod cubic;
 mod delivery_rate;
 pub mod newreno;
+mod pacer;
 mod policer;
 mod rack;
 mod receiver;

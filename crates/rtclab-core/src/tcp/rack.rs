@@ -35,15 +35,15 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// When it was sent, and its round trip.
+    /// When it was sent, and the last round trip.
     pub(super) fn newest(&self) -> Option<(Time, Time)> {
         self.newest
     }
 
+    /// RFC 8985, 6.2 step 2: the round trip is of what arrived last, sent last or not.
     pub(super) fn on_delivered(&mut self, sent: Time, rtt: Time) {
-        if self.newest.is_none_or(|(at, _)| sent >= at) {
-            self.newest = Some((sent, rtt));
-        }
+        let newest = self.newest.map_or(sent, |(at, _)| at.max(sent));
+        self.newest = Some((newest, rtt));
     }
 
     /// A segment sent once arrived after one sent later.
@@ -74,5 +74,20 @@ impl Rack {
         }
         let min_rtt = self.min_rtt.unwrap_or(Time::ZERO);
         Time(min_rtt.0 / 4 * self.multiple).min(smoothed_rtt.unwrap_or(Time::ZERO))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_round_trip_is_of_what_arrived_last_and_the_time_of_what_was_sent_last() {
+        let ms = Time::from_millis;
+        let mut rack = Rack::default();
+        rack.on_delivered(ms(20), ms(100));
+        // Sent before it and arrived after it: what was sent with it may take as long.
+        rack.on_delivered(ms(10), ms(115));
+        assert_eq!(rack.newest(), Some((ms(20), ms(115))));
     }
 }

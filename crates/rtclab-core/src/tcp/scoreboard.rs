@@ -32,6 +32,17 @@ pub(super) struct Acked {
     pub(super) newest_rtt: Option<Time>,
 }
 
+/// What was too old to be still on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    /// Segments.
+    pub(super) lost: u32,
+    /// A retransmission is among them.
+    pub(super) again: bool,
+    /// When others will be too old.
+    pub(super) look_again: Option<Time>,
+}
+
 /// All segments in flight, by number.
 #[derive(Default)]
 pub(super) struct Scoreboard {
@@ -40,6 +51,8 @@ pub(super) struct Scoreboard {
     una: u32,
     sacked: u32,
     lost: u32,
+    /// Segments found to be lost so far.
+    total_lost: u64,
     retransmitted: u32,
     /// One above the highest segment known to have arrived.
     highest_delivered: u32,
@@ -75,6 +88,10 @@ impl Scoreboard {
 
     pub(super) fn lost(&self) -> u32 {
         self.lost
+    }
+
+    pub(super) fn total_lost(&self) -> u64 {
+        self.total_lost
     }
 
     /// Segments believed to be in the network.
@@ -130,8 +147,10 @@ impl Scoreboard {
     pub(super) fn acknowledge(&mut self, now: Time, ack: &Segment) -> Acked {
         let mut acked = Acked::default();
         let min_rtt = self.rack.min_rtt;
+        let mut retransmitted = false;
         while self.una < ack.ack {
             let Some(sent) = self.sent.pop_front() else { break };
+            retransmitted |= sent.ever_retransmitted;
             if sent.sacked {
                 self.sacked -= 1;
             } else {
@@ -139,6 +158,10 @@ impl Scoreboard {
             }
             self.una += 1;
             acked.cumulative += 1;
+        }
+        if retransmitted {
+            // What is acknowledged with a retransmission may have waited for it at the receiver.
+            (acked.oldest_rtt, acked.newest_rtt) = (None, None);
         }
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
         blocks[..ack.sacked().len()].copy_from_slice(ack.sacked());
@@ -201,11 +224,12 @@ impl Scoreboard {
         }
     }
 
-    /// Marks what is too old to be still on its way; returns how many segments, and when to look again.
-    pub(super) fn detect_loss(&mut self, now: Time, window: Time) -> (u32, Option<Time>) {
-        let Some((newest, age)) = self.rack.newest() else { return (0, None) };
+    /// Marks what is too old to be still on its way.
+    pub(super) fn detect_loss(&mut self, now: Time, window: Time) -> Found {
+        let mut found = Found::default();
+        let Some((newest, age)) = self.rack.newest() else { return found };
         let age = age.saturating_add(window);
-        let (mut found, mut waiting) = (0, false);
+        let mut waiting = false;
         // The two lists are each in order of time.
         let mut seq = self.undecided_from.max(self.una);
         while let Some(sent) = self.sent.get((seq - self.una) as usize).copied() {
@@ -218,7 +242,7 @@ impl Scoreboard {
                     break;
                 }
                 self.mark_lost(seq);
-                found += 1;
+                found.lost += 1;
             }
             seq += 1;
         }
@@ -230,9 +254,11 @@ impl Scoreboard {
             }
             self.retransmissions.pop_front();
             self.mark_lost(seq);
-            found += 1;
+            found.lost += 1;
+            found.again = true;
         }
-        (found, waiting.then(|| newest.saturating_add(age)))
+        found.look_again = waiting.then(|| newest.saturating_add(age));
+        found
     }
 
     /// The oldest retransmission that is still in flight: when, and of which segment.
@@ -277,6 +303,7 @@ impl Scoreboard {
             sent.lost = true;
             self.lost += 1;
         }
+        self.total_lost += 1;
         self.retransmit_from = self.retransmit_from.min(seq);
     }
 }

@@ -1,8 +1,9 @@
 //! The sending end: what may leave when, loss recovery and timers.
 
-use super::congestion_control::{Ack, Algorithm, CongestionControl, Phase, Window};
+use super::congestion_control::{Ack, Algorithm, CongestionControl, Phase, Totals, Window};
+use super::pacer::Pacer;
 use super::rtt::RttEstimator;
-use super::scoreboard::{Acked, Scoreboard};
+use super::scoreboard::{Acked, Found, Scoreboard};
 use super::{INITIAL_WINDOW, MAX_SEGMENT_BYTES, Segment, SegmentKind};
 use crate::units::{Bytes, Time};
 
@@ -11,11 +12,6 @@ use crate::units::{Bytes, Time};
 const PROBE_DELAY: Time = Time::from_millis(200);
 /// … and otherwise two ticks of Linux.
 const PROBE_SLACK: Time = Time::from_millis(2);
-/// Linux builds packets of two segments when it paces slowly, of 1 ms of data when fast.
-const PACED_SEGMENTS: (f64, f64) = (2.0, 1000.0);
-/// Linux paces single segments below 1.2 Mbit/s, which are so many full segments per second.
-const PACED_SINGLY_BELOW: f64 = 1.2e6 / 8.0 / MAX_SEGMENT_BYTES as f64;
-
 /// Linux, `tcp_rmem[2]`: 6 MiB that the receiver takes at most. Ends slow start where nothing is lost.
 const RECEIVE_WINDOW_SEGMENTS: u32 = (6 << 20) / MAX_SEGMENT_BYTES as u32;
 
@@ -75,8 +71,7 @@ pub struct Sender {
     probe: bool,
     /// … or was: the segment after all that were sent by then.
     probed: Option<u32>,
-    next_paced: Time,
-    paced_left: u32,
+    pacer: Pacer,
     /// A segment waits for nothing but the pacer.
     held: bool,
     window_limited: bool,
@@ -106,8 +101,7 @@ impl Sender {
             timer: None,
             probe: false,
             probed: None,
-            next_paced: Time::ZERO,
-            paced_left: 0,
+            pacer: Pacer::default(),
             held: false,
             window_limited: false,
             end: config.size.map_or(u32::MAX, segments),
@@ -187,7 +181,9 @@ impl Sender {
                 self.arm_retransmission(now, false);
             }
             Timer::Reordering => {
-                if self.detect_loss(now) > 0 {
+                // Linux, `tcp_rack_reo_timeout`: the window is reduced once in a recovery, which may follow
+                // a timeout.
+                if self.detect_loss(now).lost > 0 && self.phase != Phase::Recovery {
                     self.begin_recovery();
                     self.reduce(1, 0, false);
                 }
@@ -201,7 +197,7 @@ impl Sender {
     /// When to call [`Sender::handle_timeout`] and [`Sender::poll`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let timer = self.timer.map(|(at, _)| at);
-        let paced = self.held.then_some(self.next_paced);
+        let paced = self.held.then_some(self.pacer.next());
         match (timer, paced) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (timer, paced) => timer.or(paced),
@@ -232,7 +228,8 @@ impl Sender {
             self.window_limited = true;
             return None;
         }
-        self.held = !self.may_pace(now);
+        let rate = self.congestion_control.pacing_rate();
+        self.held = rate.is_some_and(|rate| !self.pacer.admits(now, rate));
         if self.held {
             return None;
         }
@@ -308,55 +305,45 @@ impl Sender {
         }
     }
 
-    /// Whether pacing lets a segment go; counts it if so.
-    fn may_pace(&mut self, now: Time) -> bool {
-        let Some(rate) = self.congestion_control.pacing_rate() else { return true };
-        if self.paced_left == 0 {
-            if now < self.next_paced {
-                return false;
-            }
-            self.next_paced = now;
-            self.paced_left = paced_together(rate);
-        }
-        self.paced_left -= 1;
-        self.next_paced += Time::from_secs_f64(1.0 / rate.max(f64::MIN_POSITIVE)).min(MAX_GAP);
-        true
-    }
-
     fn on_ack(&mut self, now: Time, segment: &Segment) {
         if segment.ack > self.board.next() || segment.ack < self.board.una() {
             return;
         }
         let prior_in_flight = self.board.in_flight();
         let acked = self.board.acknowledge(now, segment);
-        if let Some(rtt) = acked.oldest_rtt {
+        // RFC 7323, 4.1: of a retransmission, the echo says which copy arrived.
+        let echoed = (acked.cumulative > 0).then(|| now.saturating_sub(segment.echo));
+        let newest_rtt = acked.newest_rtt.or(echoed);
+        if let Some(rtt) = acked.oldest_rtt.or(echoed) {
             self.on_rtt(rtt);
         }
-        if let Some(rtt) = acked.newest_rtt {
+        if let Some(rtt) = newest_rtt {
             self.on_min_rtt(rtt);
         }
         if segment.duplicate {
             self.board.rack.on_duplicate(self.board.una(), self.board.next());
         }
-        let rate = self.board.rate.take(now);
-        let lost = self.detect_loss(now);
+        let rate = self.board.rate.take(now, self.rtt.min);
+        let found = self.detect_loss(now);
         // RFC 8985, 7.4.2, would take the repair of a last segment for a sign of congestion: nothing
         // follows it here, since there is new data to probe with until the end.
         self.probed = self.probed.filter(|end| segment.ack < *end);
-        self.step_phase(segment, acked, lost);
+        self.step_phase(segment, acked, found);
         let ack = Ack {
             now,
             acked: acked.cumulative,
             delivered: acked.delivered,
             total_delivered: self.board.rate.delivered,
-            lost,
-            rtt: acked.newest_rtt,
+            lost: found.lost,
+            total_lost: self.board.total_lost(),
+            rtt: newest_rtt,
             smoothed_rtt: self.rtt.smoothed(),
             rate,
             prior_in_flight,
             in_flight: self.board.in_flight(),
             una: self.board.una(),
             next: self.board.next(),
+            next_departure: self.pacer.next(),
             window_limited: self.is_window_limited(prior_in_flight),
             phase: self.phase,
         };
@@ -402,38 +389,40 @@ impl Sender {
         self.board.rack.min_rtt = Some(min);
     }
 
-    fn detect_loss(&mut self, now: Time) -> u32 {
+    fn detect_loss(&mut self, now: Time) -> Found {
         let recovering = self.phase >= Phase::Recovery;
         let rack = &self.board.rack;
         let window = rack.window(recovering, self.board.sacked(), self.rtt.smoothed());
-        let (lost, again) = self.board.detect_loss(now, window);
-        match again {
+        let found = self.board.detect_loss(now, window);
+        match found.look_again {
             Some(at) => self.timer = Some((at.max(now), Timer::Reordering)),
             None if self.timer.is_some_and(|(_, timer)| timer == Timer::Reordering) => {
                 self.timer = None;
             }
             None => {}
         }
-        lost
+        found
     }
 
-    fn step_phase(&mut self, segment: &Segment, acked: Acked, lost: u32) {
+    fn step_phase(&mut self, segment: &Segment, acked: Acked, found: Found) {
         if acked.cumulative > 0 && self.phase >= Phase::Recovery && self.is_spurious(segment) {
             self.take_back();
         }
         if self.phase != Phase::Open && self.board.una() >= self.recover {
             self.end_recovery();
         }
-        let missing = lost > 0 || (self.phase == Phase::Open && self.board.lost() > 0);
-        if missing && self.phase < Phase::Recovery {
+        let begins = match self.phase {
+            Phase::Open => self.board.lost() > 0,
+            Phase::Recovery => false,
+            // RFC 5681, 4.3: the loss of a retransmission is a second sign of congestion.
+            Phase::Loss => found.again,
+        };
+        if begins {
             self.begin_recovery();
         }
     }
 
     fn begin_recovery(&mut self) {
-        if self.phase >= Phase::Recovery {
-            return;
-        }
         self.undo = Some(self.undo());
         self.recover = self.board.next();
         self.reduction = Reduction { from: self.window.segments, delivered: 0, out: 0 };
@@ -504,15 +493,15 @@ impl Sender {
             self.window.ssthresh = self.congestion_control.on_loss(&self.window);
         }
         self.phase = Phase::Loss;
-        self.congestion_control.on_timeout();
         self.recover = self.board.next();
         self.board.mark_after_timeout(now);
+        let (delivered, lost) = (self.board.rate.delivered, self.board.total_lost());
+        self.congestion_control.on_timeout(&Totals { now, delivered, lost });
         self.window.segments = self.board.in_flight() + 1;
         self.rtt.back_off();
         self.probed = None;
         // The head goes at once: a timeout does not wait for the pacer.
-        self.next_paced = now;
-        self.paced_left = 0;
+        self.pacer.release(now);
         self.timer = Some((now.saturating_add(self.rtt.timeout()), Timer::Retransmission));
     }
 
@@ -547,16 +536,4 @@ impl Sender {
         let from = self.board.oldest_sent().filter(|_| !anew).unwrap_or(now);
         from.saturating_add(self.rtt.timeout()).max(now + PROBE_SLACK)
     }
-}
-
-/// A pacing rate of almost nothing still sends once in a while.
-const MAX_GAP: Time = Time::from_secs(10);
-
-/// Segments that leave back to back when paced at `rate` segments per second.
-fn paced_together(rate: f64) -> u32 {
-    if rate < PACED_SINGLY_BELOW {
-        return 1;
-    }
-    let (least, per_second) = PACED_SEGMENTS;
-    (rate / per_second).max(least) as u32
 }

@@ -268,6 +268,69 @@ fn without_a_limit_of_the_link_the_receiver_limits_what_is_in_flight() {
     }
 }
 
+#[test]
+fn the_reordering_timer_reduces_the_window_once_in_a_recovery() {
+    let mut sender = opened(Algorithm::NewReno);
+    let ms = Time::from_millis;
+    let sent = HALF * 2;
+    // 1 before 0 is reordering; from then on a segment has a quarter of the round trip more.
+    sender.handle_segment(ms(200), &ack(ms(200), 0, sent, &[(1, 2)]));
+    sender.handle_segment(ms(201), &ack(ms(201), 2, sent, &[]));
+    sender.handle_segment(ms(204), &ack(ms(204), 2, sent, &[(3, 4)]));
+    // 2 is lost 104 + 25 ms after it was sent.
+    assert_eq!(sender.poll_timeout(), Some(ms(229)));
+    sender.handle_timeout(ms(229));
+    assert_eq!(sender.phase(), Phase::Recovery);
+    let ssthresh = sender.window().ssthresh;
+    sender.handle_segment(ms(230), &ack(ms(230), 2, sent, &[(3, 4), (5, 6)]));
+    // Recovery reduces the window by what is acknowledged; 4 is lost at 100 + 130 + 25 ms, without one.
+    let before = sender.window();
+    assert_eq!(sender.poll_timeout(), Some(ms(255)));
+    sender.handle_timeout(ms(255));
+    assert_eq!((sender.window(), sender.window().ssthresh), (before, ssthresh));
+}
+
+/// A sender whose timer expired: everything that it has sent is lost.
+fn timed_out() -> (Sender, Time) {
+    let mut sender = opened(Algorithm::NewReno);
+    let mut now = HALF * 2;
+    while sender.timeouts() == 0 {
+        now = sender.poll_timeout().unwrap_or(now);
+        sender.handle_timeout(now);
+        if sender.timeouts() == 0 {
+            while sender.poll(now).is_some() {}
+        }
+    }
+    (sender, now)
+}
+
+#[test]
+fn a_retransmission_lost_after_a_timeout_reduces_the_window_again() {
+    let (mut sender, timeout) = timed_out();
+    let at = |ms: u64| timeout + Time::from_millis(ms);
+    assert_eq!(sender.poll(at(0)).map(|s| s.seq), Some(0));
+    sender.handle_segment(at(100), &ack(at(100), 1, at(0), &[]));
+    assert_eq!((sender.phase(), sender.window().ssthresh), (Phase::Loss, 5));
+    // The second window of two: 1 is lost again, 2 arrives.
+    assert_eq!(sender.poll(at(100)).map(|s| s.seq), Some(1));
+    assert_eq!(sender.poll(at(101)).map(|s| s.seq), Some(2));
+    sender.handle_segment(at(201), &ack(at(201), 1, at(0), &[(2, 3)]));
+    assert_eq!((sender.phase(), sender.window().ssthresh), (Phase::Recovery, 2));
+}
+
+#[test]
+fn the_echo_gives_the_round_trip_of_a_retransmission_and_ends_the_backoff() {
+    let (mut sender, timeout) = timed_out();
+    let at = |ms: u64| timeout + Time::from_millis(ms);
+    while sender.poll(at(0)).is_some() {}
+    sender.handle_segment(at(180), &ack(at(180), 1, at(0), &[]));
+    // 7/8 of 100 ms and 1/8 of 180 ms.
+    assert_eq!(sender.smoothed_rtt(), Some(Time::from_millis(110)));
+    while sender.poll(at(180)).is_some() {}
+    // RTTVAR was 50 ms and is 3/4 * 50 + 1/4 * 80 = 57.5 ms: four times that, not doubled.
+    assert_eq!(sender.poll_timeout(), Some(at(180 + 110 + 230)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
