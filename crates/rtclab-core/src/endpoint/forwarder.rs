@@ -1,8 +1,9 @@
 //! An end of a connection that sends what another end at its node receives: of an SFU, of a switching
 //! MCU, or of a participant who passes media on in a tree.
 
+use super::rtp_format::{self, Ssrcs};
 use super::setup::{Setup, Step};
-use super::wire::{self, Arrival, Port, Ssrcs, Wire};
+use super::wire::{Arrival, Port, Wire};
 use crate::media::Kind;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
@@ -197,7 +198,7 @@ impl Forwarder {
         if self.kept.iter().any(|kept| kept.label.seq == seq) {
             return None;
         }
-        header.payload_type = wire::VIDEO;
+        header.payload_type = rtp_format::VIDEO;
         header.ssrc = self.config.ssrcs.video;
         header.seq = seq;
         let rest = rest.to_vec();
@@ -275,7 +276,7 @@ impl Forwarder {
         {
             // RFC 4588: on a stream of its own, under its own sequence number.
             let size = Bytes(kept.size.0 + rtx::OSN_BYTES as u64);
-            (header.payload_type, header.ssrc) = (wire::RTX, self.config.ssrcs.rtx);
+            (header.payload_type, header.ssrc) = (rtp_format::RTX, self.config.ssrcs.rtx);
             header.seq = self.next_rtx_seq;
             header.write(&ExtensionIds::CHROMIUM, &mut bytes);
             rtx::write(seq, &mut bytes);

@@ -5,21 +5,22 @@ mod forwarder;
 mod history;
 mod receiver;
 mod reception;
+mod reports;
+mod rtp_format;
 mod sender;
 mod setup;
 mod stats;
 mod turn;
 mod wire;
 
-use crate::cc::{ConfigError, CongestionControlConfig, Feedback, PacketReport, RembTiming};
+use crate::cc::{ConfigError, CongestionControlConfig, PacketReport};
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
 use crate::record::Detail;
-use crate::rtp::rtcp::{NtpTime, ReceiverReport, SdesChunk, SenderReport, SourceDescription};
-use crate::rtp::{Protocol, RtcpPacket, classify, rtcp};
+use crate::rtp::{Protocol, classify};
 use crate::units::{Bitrate, Bytes, Time};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use receiver::Receiver;
 use sender::Sender;
@@ -29,12 +30,9 @@ use std::collections::BTreeMap;
 
 pub use ends::{End, Ends};
 pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
-pub use wire::{Arrival, Delivery, Port, Socket, Ssrcs, Wire};
+pub use rtp_format::Ssrcs;
+pub use wire::{Arrival, Delivery, Port, Socket, Wire};
 
-/// libwebrtc, `rtcp_sender.cc`: interval of reports for video, drawn from half to one and a half of it.
-const REPORT_INTERVAL: Time = Time::from_millis(1_000);
-/// libwebrtc: above 360 kbit/s the interval is 360 / rate in kbit/s, in seconds.
-const REPORT_BITS: u64 = 360_000;
 /// The rate of frames that the overhead of headers is computed for at least.
 const FRAMES_PER_SECOND_FLOOR: f64 = 30.0;
 
@@ -55,7 +53,8 @@ impl AudioConfig {
 
     /// Rate on the wire, headers included.
     fn wire_rate(&self) -> Bitrate {
-        let size = wire::packet_size(Repair::None, crate::media::Kind::Audio, self.payload().0);
+        let size =
+            rtp_format::packet_size(Repair::None, crate::media::Kind::Audio, self.payload().0);
         Bitrate(
             (u128::from(size.bits()) * 1_000_000_000 / u128::from(self.frame_ns.0.max(1))) as u64,
         )
@@ -293,61 +292,6 @@ impl Peer {
         }
     }
 
-    fn on_rtcp(&mut self, now: Time, bytes: &[u8], wire: &mut Wire) {
-        for packet in rtcp::parse_compound(bytes).flatten() {
-            match packet {
-                RtcpPacket::SenderReport(report) => {
-                    self.receiver.on_sender_report(now, report.ntp.middle());
-                    self.on_report_blocks(now, report.ssrc, &report.blocks, wire);
-                }
-                RtcpPacket::ReceiverReport(report) => {
-                    self.on_report_blocks(now, report.ssrc, &report.blocks, wire);
-                }
-                RtcpPacket::TransportFeedback(feedback) => {
-                    self.sender.on_transport_feedback(now, &feedback, &mut self.reports);
-                    self.observe_feedback(now, wire);
-                }
-                RtcpPacket::Nack(nack) => self.sender.on_nack(now, nack.lost.iter().copied()),
-                RtcpPacket::PictureLossIndication(_) | RtcpPacket::FullIntraRequest(_) => {
-                    self.sender.on_key_request();
-                }
-                RtcpPacket::Remb(remb) => {
-                    self.sender.on_feedback(now, Feedback::Remb(remb.bitrate));
-                    self.observe_feedback(now, wire);
-                }
-                RtcpPacket::SourceDescription(_)
-                | RtcpPacket::Goodbye(_)
-                | RtcpPacket::CongestionFeedback(_)
-                | RtcpPacket::Unknown { .. } => {}
-            }
-        }
-    }
-
-    fn on_report_blocks(
-        &mut self,
-        now: Time,
-        reporter: u32,
-        blocks: &[rtcp::ReportBlock],
-        wire: &mut Wire,
-    ) {
-        for block in blocks {
-            let rtt = block.round_trip(NtpTime::from_time(now));
-            self.sender.rtt = rtt.or(self.sender.rtt);
-            let Some((lost, expected)) =
-                self.stats.on_report_block(self.ssrcs, reporter, block, rtt)
-            else {
-                continue;
-            };
-            if block.ssrc == self.ssrcs.video || !self.streams_apart() {
-                self.sender.on_feedback(now, Feedback::ReceiverReport { lost, expected, rtt });
-            }
-            if let Some(rtt) = rtt {
-                self.receiver.on_rtt(now, rtt);
-            }
-            self.observe_feedback(now, wire);
-        }
-    }
-
     fn show_frames(&mut self, now: Time, wire: &mut Wire) {
         while let Some(frame) = self.receiver.poll_frame(now) {
             if !self.first_frame {
@@ -360,80 +304,6 @@ impl Peer {
             let captured = Time((ticks as u64) * 100_000 / 9);
             wire.recorder.frame(self.back.flow, self.receiver_ssrc(), captured, &frame);
         }
-    }
-
-    /// Whether every stream of video has RTCP of its own, as in libwebrtc since 2014: sender reports, and
-    /// REMB with them, have no report blocks, receiver reports leave once a second whatever is sent, and
-    /// the loss of audio does not count. Source: libwebrtc 83d0910694 (2016), `video_send_stream.cc` (its
-    /// module has no receive statistics, sends REMB and alone observes bandwidth), `vie_remb.cc`,
-    /// `rtcp_sender.cc`.
-    fn streams_apart(&self) -> bool {
-        self.config.video.is_some() && self.receiver.remb_timing() == Some(RembTiming::AtOnce)
-    }
-
-    fn send_report(&mut self, now: Time, wire: &mut Wire) {
-        let blocks = match self.streams_apart() {
-            true => Vec::new(),
-            false => self.receiver.report_blocks(now),
-        };
-        let ssrc = self.ssrcs.video;
-        let video = self.sender.totals[crate::media::Kind::Video as usize];
-        let report = if self.config.video.is_some() {
-            RtcpPacket::SenderReport(SenderReport {
-                ssrc,
-                ntp: NtpTime::from_time(now),
-                rtp_timestamp: self.sender.rtp_timestamp(now, sender::VIDEO_CLOCK),
-                packet_count: video.packets as u32,
-                octet_count: video.payload_bytes as u32,
-                blocks,
-            })
-        } else {
-            RtcpPacket::ReceiverReport(ReceiverReport { ssrc, blocks })
-        };
-        let remb = self.receiver.take_remb();
-        self.send_described(now, report, remb, wire);
-        self.schedule_report(now);
-    }
-
-    fn send_receiver_report(&mut self, now: Time, wire: &mut Wire) {
-        let blocks = self.receiver.report_blocks(now);
-        let report = ReceiverReport { ssrc: self.ssrcs.video, blocks };
-        self.send_described(now, RtcpPacket::ReceiverReport(report), None, wire);
-        self.schedule_receiver_report(now);
-    }
-
-    fn send_described(
-        &mut self,
-        now: Time,
-        report: RtcpPacket,
-        remb: Option<RtcpPacket>,
-        wire: &mut Wire,
-    ) {
-        let cname = format!("rtclab-{}", self.port.from.0);
-        let chunks = vec![SdesChunk { ssrc: self.ssrcs.video, cname }];
-        let description = RtcpPacket::SourceDescription(SourceDescription { chunks });
-        let mut bytes = wire.buffer();
-        // A report on two streams, a name of a few bytes and a REMB for one stream always fit.
-        let mut packets = [report, description].into_iter().chain(remb);
-        if packets.all(|packet| packet.write(&mut bytes).is_ok()) {
-            wire.send_rtcp(now, self.port, bytes);
-        }
-    }
-
-    fn schedule_report(&mut self, now: Time) {
-        let bits = Bytes(REPORT_BITS / 8);
-        let interval = self.sender.target().time_for(bits).unwrap_or(REPORT_INTERVAL);
-        self.timers.report = now + self.varied(interval.min(REPORT_INTERVAL));
-    }
-
-    fn schedule_receiver_report(&mut self, now: Time) {
-        self.timers.receiver_report = now + self.varied(REPORT_INTERVAL);
-    }
-
-    /// Half to one and a half of an interval.
-    fn varied(&mut self, interval: Time) -> Time {
-        let factor = 0.5 + self.rng.random::<f64>();
-        Time::from_secs_f64(interval.as_secs_f64() * factor)
     }
 
     /// The receiver half has seen a packet, or its time has come.

@@ -1,8 +1,9 @@
 //! Receiving half of a peer: statistics, loss repair, playout, and the feedback for the other side.
 
 use super::reception::Reception;
+use super::rtp_format::{self, Ssrcs, payload_size, read_vp8};
 use super::sender::{AUDIO_CLOCK, VIDEO_CLOCK};
-use super::wire::{self, Port, Ssrcs, Wire, payload_size, read_vp8};
+use super::wire::{Port, Wire};
 use crate::cc::{Estimator, ReceivedPacket, RembTiming};
 use crate::media::MediaPacket;
 use crate::media::fec::FecDecoder;
@@ -293,20 +294,20 @@ impl Receiver {
             false => self.video.count(now, header, seq, (payload, header_bytes), VIDEO_CLOCK),
         }
         let (mut payload_type, mut body, mut payload) = (header.payload_type, body, payload);
-        if payload_type == wire::RED {
+        if payload_type == rtp_format::RED {
             let Ok((block_type, data)) = red::parse(body) else { return };
             payload = payload.saturating_sub((body.len() - data.len()) as u64);
             (payload_type, body) = (block_type, data);
         }
         if let Some(fec) = &mut self.fec {
-            if payload_type == wire::ULPFEC {
+            if payload_type == rtp_format::ULPFEC {
                 self.nack.on_packet(now, seq);
                 if let Ok(packet) = FecPacket::parse(body) {
                     fec.on_fec(packet);
                 }
                 return self.recover(now);
             }
-            fec.on_media(header.seq, wire::received(header, payload_type, body, payload));
+            fec.on_media(header.seq, rtp_format::received(header, payload_type, body, payload));
         }
         if let Some(media) = read_vp8(header, header.seq, body, payload) {
             self.on_video(now, &media, seq, again);

@@ -1,9 +1,10 @@
 //! Sending half of a peer: encoder, packetiser, pacer, history, congestion control.
 
 use super::history::SendHistory;
-use super::wire::{
-    Port, RTP_HEADER_BYTES, Ssrcs, Wire, max_video_payload, packet_size, payload_size, unsent,
+use super::rtp_format::{
+    RTP_HEADER_BYTES, Ssrcs, max_video_payload, packet_size, payload_size, unsent,
 };
+use super::wire::{Port, Wire};
 use super::{AudioConfig, PeerConfig, or_never};
 use crate::cc::{
     ConfigError, CongestionControlConfig, Controller, Decision, Feedback, PacketReport, RateBounds,

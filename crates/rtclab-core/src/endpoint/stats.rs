@@ -1,7 +1,8 @@
 //! The rows of getStats, once a second, with the names of W3C webrtc-stats.
 
+use super::rtp_format::Ssrcs;
 use super::sender::{AUDIO_CLOCK, VIDEO_CLOCK};
-use super::wire::{Ssrcs, Wire};
+use super::wire::Wire;
 use super::{Peer, Port};
 use crate::media::Kind;
 use crate::record::{Cell, NO_INT, Stats};
