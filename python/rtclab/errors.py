@@ -73,10 +73,6 @@ class TraceError(BadInput):
     """A run or trace is not there, or does not hold what the trace contract says."""
 
 
-class EmptyFlow(RtclabError):
-    """A metric was asked of a flow that has nothing to measure."""
-
-
 class BackendUnavailable(RtclabError):
     """This machine lacks something that the backend needs: a browser, namespaces, a module."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -66,7 +65,7 @@ def list_scenarios(as_json: AsJson = False) -> None:
 
     scenarios = {name: Scenario.load(name) for name in shipped()}
     if as_json:
-        print_json(
+        tables.print_json(
             [
                 {"name": name, "title": scenario.title, "source": scenario.source}
                 for name, scenario in scenarios.items()
@@ -85,7 +84,7 @@ def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -
     loaded = Scenario.load(scenario, changes or [])
     if as_json:
         flows = [flow.as_dict() for flow in loaded.flows()]
-        print_json(loaded.model_dump(mode="json") | {"flows": flows, "network": loaded.network()})
+        tables.print_json(loaded.model_dump(mode="json") | {"flows": flows, "network": loaded.network()})
     else:
         tables.show_scenario(loaded)
 
@@ -138,7 +137,7 @@ def measure(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
 
     measured = measure_and_keep(Run.open(name, out=out))
     if as_json:
-        print_json(measured.to_dicts())
+        tables.print_json(measured.to_dicts())
     else:
         tables.show_metrics(measured)
 
@@ -146,12 +145,13 @@ def measure(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: rtclab report first-call-sim-1")
 def report(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
     """Write the report of a run: one HTML file and its plots."""
+    from rtclab.cli import tables
     from rtclab.cli.running import draw
     from rtclab.trace import Run
 
     written = draw(Run.open(name, out=out))
     if as_json:
-        print_json({"report": str(written)})
+        tables.print_json({"report": str(written)})
     else:
         print(written)
 
@@ -175,7 +175,7 @@ def compare(
         compared = compare_runs(*runs)
         page = write_comparison(*runs, html or out / f"{runs[0].name}-and-{runs[1].name}.html")
     if as_json:
-        print_json(compared.to_dicts())
+        tables.print_json(compared.to_dicts())
     else:
         tables.show_comparison(compared, runs[0].name, runs[1].name)
         print(f"page: {page}")
@@ -301,7 +301,7 @@ def doctor(as_json: AsJson = False) -> None:
     with tables.busy("looking around"):
         checks = look_around()
     if as_json:
-        print_json([vars(check) for check in checks])
+        tables.print_json([vars(check) for check in checks])
     else:
         tables.show_checks(checks)
     raise typer.Exit(0 if all(check.ok or not check.required for check in checks) else 1)
@@ -310,9 +310,10 @@ def doctor(as_json: AsJson = False) -> None:
 @app.command(epilog="Example: rtclab schema > scenario.schema.json")
 def schema() -> None:
     """Print the JSON Schema of scenarios, for editors that complete and check TOML."""
+    from rtclab.cli import tables
     from rtclab.scenario import Scenario
 
-    print_json(Scenario.json_schema())
+    tables.print_json(Scenario.json_schema())
 
 
 @app.command(epilog="Example: rtclab validate --out docs/sim-vs-live.md")
@@ -354,8 +355,3 @@ def look_around() -> Sequence[Check]:
     except ImportError as error:
         simulator = Check("simulator", False, str(error), "make setup")
     return [simulator, *doctor()]
-
-
-def print_json(value: Any) -> None:
-    """JSON on standard output, one document."""
-    print(json.dumps(value, indent=1, ensure_ascii=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -132,7 +131,7 @@ def _tell(request: Request, run: Run, measured: pl.DataFrame | None, page: Path 
             "metrics": [] if measured is None else measured.to_dicts(),
             "report": page and str(page),
         }
-        print(json.dumps(answer, indent=1, ensure_ascii=False))
+        tables.print_json(answer)
         return
     if measured is not None:
         tables.show_metrics(measured)

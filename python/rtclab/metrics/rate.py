@@ -22,7 +22,6 @@ from rtclab.metrics.series import (
     per_second,
     rows_by,
     samples_in_window,
-    slopes,
 )
 from rtclab.trace import Trace
 
@@ -43,12 +42,6 @@ def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Sample
     """The encoders' target at every report, summed over the flow's streams, in kbit/s."""
     target = samples_in_window(counter(trace, "outbound_rtp", flow, "targetBitrate"), window)
     return Samples(target.at_s, target.values * 1e-3)
-
-
-def goodput_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """Media payload received between neighbouring reports, in kbit/s; retransmissions are still in it."""
-    rate = slopes(counter(trace, "inbound_rtp", flow, "bytesReceived"), window)
-    return Samples(rate.at_s, rate.values * KBIT_PER_BYTE)
 
 
 def _rate(trace: Trace, flow: str, window: Window | None, column: str) -> Samples:

@@ -19,34 +19,42 @@ MINUTES = 60
 
 
 def capacity(kbps: int) -> str:
+    """A call over a constant capacity, figure 5."""
     return f"jansen2017/capacity-{kbps}kbit"
 
 
 def latency(ms: int) -> str:
+    """A call with a delay added in each direction, figure 6."""
     return f"jansen2017/latency-{ms}ms"
 
 
 def loss(percent: int) -> str:
+    """A call with random loss, figure 7."""
     return f"jansen2017/loss-{percent}-percent"
 
 
 def codec(name: str) -> str:
+    """The schedule of table 4 with a codec, section 5.1."""
     return f"jansen2017/codec-{name}"
 
 
 def platform(name: str) -> str:
+    """The schedule of table 4 on a kind of device, figure 17."""
     return f"jansen2017/platform-{name}"
 
 
 def mesh(people: int) -> str:
+    """A full mesh of some people, figure 14."""
     return f"jansen2017/mesh-{people}"
 
 
 def sfu(people: int) -> str:
+    """Some people over an SFU, figure 15."""
     return f"jansen2017/sfu-{people}"
 
 
 def wireless(where: str, fading: str, retries: str = "") -> str:
+    """A tablet near or far its access point calls one of ``PLACES``; ``retries`` is one of ``RETRIES``."""
     return f"jansen2017/wireless-{where}-{fading}{retries}"
 
 

@@ -48,10 +48,12 @@ def near(published: float, value: Value, unit: str) -> Check:
 
 
 def ratio(above: Value, below: Value) -> Value:
+    """One value divided by another."""
     return lambda results: above(results) / below(results)
 
 
 def percent_of(above: Value, below: Value) -> Value:
+    """One value as a share of another, in per cent."""
     return lambda results: 100 * above(results) / below(results)
 
 
@@ -94,10 +96,12 @@ def ordered(*values: Value, unit: str) -> Check:
 
 
 def second_half(minute: int) -> tuple[int, int]:
+    """Begin and end of the second half of a minute, in seconds since the run began."""
     return minute * MINUTES + MINUTES // 2, (minute + 1) * MINUTES
 
 
 def calls(numbers: Sequence[str], way: str) -> list[str]:
+    """Flows of some of the three calls in one direction; the first call has no number."""
     return [way + number for number in numbers]
 
 
@@ -107,6 +111,7 @@ def both_ways(value: Callable[[str], Value]) -> Value:
 
 
 def fairness(numbers: Sequence[str], begin_s: int, end_s: int) -> Value:
+    """Jain's index among some of the three calls between two moments, mean of both directions."""
     return both_ways(lambda way: jain(THREE_CALLS, calls(numbers, way), begin_s, end_s))
 
 
@@ -149,4 +154,5 @@ def lower_by(worse: str, better: str, what: str) -> Value:
 
 
 def far_lower_by(place: str, what: str) -> Value:
+    """By how many per cent a value is lower far from the access point than near it."""
     return lower_by(wireless(place, "far"), wireless(place, "near"), what)
