@@ -108,6 +108,22 @@ def test_ctrl_c_goes_to_the_command() -> None:
         assert process.wait(10) == 9
 
 
+def test_ctrl_c_before_the_command_begins_ends_the_link() -> None:
+    command = link("sleep", "3000")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        wait_for(lambda: processes_with(f"rtclab-lab-of-{process.pid}"), 30)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    # The same status if the machine stood still and the command had begun: then Ctrl-C ended that.
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in said
+
+
+def test_a_capture_that_cannot_be_made_is_named() -> None:
+    with pytest.raises(LabError, match=r"^capture file /proc/x/link.pcapng: No such file"):
+        run_link(PATH, PATH, ["true"], pcap=Path("/proc/x/link.pcapng"))
+
+
 def test_a_full_disk_ends_the_link_and_names_the_file() -> None:
     # A capture of some hundred packets fills the writer's buffer.
     done = finish(link("ping", "-c", "2000", "-i", "0.002", "10.77.0.1", pcap="/dev/full"))

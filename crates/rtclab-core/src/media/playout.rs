@@ -14,7 +14,7 @@ const MAX_WAIT_FOR_KEY: Time = Time::from_millis(200);
 const JITTER_HALF_LIFE_S: f64 = 5.0;
 /// The smallest transit seen is trusted for this long; then a larger one may replace it.
 const BASE_WINDOW: Time = Time::from_secs(10);
-/// webrtc-stats, totalFreezesDuration: a freeze is an interval above
+/// webrtc-stats, freezeCount: a freeze is an interval that equals or exceeds
 /// max(3 * average, average + 150 ms).
 const FREEZE_MARGIN_S: f64 = 0.150;
 /// webrtc-stats: the average is taken over this many pictures.
@@ -250,7 +250,7 @@ impl Playout {
         let interval = now.saturating_sub(last).as_secs_f64();
         if self.intervals.len() == FREEZE_WINDOW {
             let average = self.intervals.iter().sum::<f64>() / FREEZE_WINDOW as f64;
-            if interval > (3.0 * average).max(average + FREEZE_MARGIN_S) {
+            if interval >= (3.0 * average).max(average + FREEZE_MARGIN_S) {
                 self.stats.freeze_count += 1;
                 self.stats.total_freezes_duration += interval;
             }

@@ -25,7 +25,6 @@ from rtclab.backend.live.namespaces import (
     NODE_INTERFACE,
     Emit,
     Json,
-    LabError,
     call_in_node,
     create_nodes,
     node_command,
@@ -84,14 +83,19 @@ def run_link(
         "server": server,
     }
     in_main_thread = threading.current_thread() is threading.main_thread()
-    # Ctrl-C reaches the whole foreground group; it is for the command, whose end ends the rest.
-    before = signal.signal(signal.SIGINT, lambda *_: None) if in_main_thread else None
+    begun = threading.Event()
+
+    def ctrl_c(*_: object) -> None:
+        # It reaches the whole foreground group and is for the command, whose end ends the rest.
+        if not begun.is_set():
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, ctrl_c) if in_main_thread else None
     try:
-        result = run_in_lab("rtclab.backend.live.link:link_session", argument, foreground=True)
-    except LabError as error:
-        if error.kind == KeyboardInterrupt.__name__:  # before the command had begun
-            return INTERRUPTED_STATUS
-        raise
+        session = "rtclab.backend.live.link:link_session"
+        result = run_in_lab(session, argument, on_event=lambda _: begun.set(), foreground=True)
+    except KeyboardInterrupt:
+        return INTERRUPTED_STATUS
     finally:
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
@@ -127,8 +131,9 @@ def summary_text(result: Json) -> str:
 # --- inside the lab ----------------------------------------------------------------------------------
 
 
-def link_session(argument: Json, _emit: Emit) -> Json:
+def link_session(argument: Json, emit: Emit) -> Json:
     """Runs the command; returns its status and the summary. What :func:`run_link` runs in the lab."""
+    # Not ignored as until now: the command would inherit that.
     signal.signal(signal.SIGINT, lambda *_: None)
     emulator = _start_emulator(argument["network"])
     environment = ["env", f"RTCLAB_CLIENT={ADDRESSES[CLIENT]}", f"RTCLAB_SERVER={ADDRESSES[CORE]}"]
@@ -138,6 +143,7 @@ def link_session(argument: Json, _emit: Emit) -> Json:
         # A session of its own: Ctrl-C is for the command. Standard output belongs to the command too.
         server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
         wait_until_listening(server, argument["server"])
+    emit({"begun": True})
     process = subprocess.Popen(node_command(CLIENT, [*environment, *argument["command"]]))
     status = None
     while status is None and emulator.is_running():

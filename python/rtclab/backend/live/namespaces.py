@@ -17,6 +17,7 @@ import fcntl
 import importlib
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -89,7 +90,8 @@ def run_in_lab(
             except for an empty ``/run``.
         on_event: called in this thread with each emitted object. An exception of it ends the lab.
         foreground: the lab keeps the terminal: standard input and Ctrl-C reach the processes in it.
-            Otherwise it has neither, and its standard output goes to standard error.
+            The lab itself ignores Ctrl-C until ``target`` decides what it means. Otherwise it has
+            neither, and its standard output goes to standard error.
 
     Raises:
         LabError: ``target`` raised (text of its error; the traceback is a note), or the lab died.
@@ -103,6 +105,7 @@ def run_in_lab(
             stdin=None if foreground else subprocess.DEVNULL,
             stdout=None if foreground else 2,
             start_new_session=not foreground,
+            preexec_fn=_ignore_ctrl_c if foreground else None,
         )
         theirs.close()
         try:
@@ -115,6 +118,10 @@ def run_in_lab(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _ignore_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _converse(stream: Any, request: Json, on_event: Emit | None, process: subprocess.Popen[bytes]) -> Json:
