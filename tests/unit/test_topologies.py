@@ -33,7 +33,7 @@ def simulate(tmp_path: Path, text: str, *changes: str) -> Trace:
     loaded = scenario(tmp_path, text, *changes)
     backend = SimBackend()
     backend.check(loaded)
-    return backend.run(loaded, seed=1, repeat=0, out=tmp_path / f"trace-{len(list(tmp_path.iterdir()))}")
+    return backend.simulate(loaded, seed=1, repeat=0)
 
 
 def audio(trace: Trace, flow: str) -> pl.DataFrame:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
@@ -11,43 +9,42 @@ from rtclab.backend.sim import SimBackend
 from rtclab.scenario import Scenario
 
 
-def packets(name: str, out: Path, flow: str, **changes: object) -> pl.DataFrame:
+def packets(name: str, flow: str, **changes: object) -> pl.DataFrame:
     """Packets of a flow, with the second in which each was sent and its delay in ms."""
     loaded = Scenario.load(name, {key.replace("__", "."): value for key, value in changes.items()})
-    table = SimBackend().run(loaded, seed=1, repeat=0, out=out).table("packets")
+    table = SimBackend().simulate(loaded, seed=1, repeat=0).table("packets")
     delay = (pl.col("delivered_ns") - pl.col("sent_ns")) / 1e6
     return table.filter(pl.col("flow") == flow).with_columns(
         second=pl.col("sent_ns") // 10**9, delay_ms=delay
     )
 
 
-def loss_and_deviation(out: Path, retry_limit: int) -> tuple[float, float]:
+def loss_and_deviation(retry_limit: int) -> tuple[float, float]:
     """Loss ratio, and standard deviation of the delay in ms, of what the tablet receives."""
     limit = {"participants__tablet__link__both__wifi__retry_limit": retry_limit}
-    table = packets("examples/wifi", out, "server->tablet", **limit)
+    table = packets("examples/wifi", "server->tablet", **limit)
     deviation = table["delay_ms"].drop_nulls().std()
     assert isinstance(deviation, float)
     return table["delivered_ns"].null_count() / table.height, deviation
 
 
-def test_wifi_without_retries_loses_and_with_fifteen_delays(tmp_path: Path) -> None:
+def test_wifi_without_retries_loses_and_with_fifteen_delays() -> None:
     # Of attempts fail 5 % in 3 s and 80 % in 100 ms: 7.4 %. With one each they are lost. There are only some
     # 32 fades in 100 s, whose share of the time varies by a quarter.
-    loss, steady = loss_and_deviation(tmp_path / "1", 1)
+    loss, steady = loss_and_deviation(1)
     assert 0.05 <= loss <= 0.12
     # 0.8^15 = 3.5 % of those in fades: 0.1 %. What is not lost waits: spikes of tens of ms.
-    residual, varying = loss_and_deviation(tmp_path / "15", 15)
+    residual, varying = loss_and_deviation(15)
     assert 0 <= residual <= 0.005
     assert steady <= 3
     assert 5 * steady <= varying <= 100
 
 
 @pytest.mark.parametrize("error", [0.0, 1.0])
-def test_wifi_that_never_or_always_fails_ends_with_all_or_nothing(tmp_path: Path, error: float) -> None:
+def test_wifi_that_never_or_always_fails_ends_with_all_or_nothing(error: float) -> None:
     fading = {"good": {"rate": "6 Mbit/s", "error": error}}
     table = packets(
         "examples/wifi",
-        tmp_path / "trace",
         "server->tablet",
         participants__tablet__link__both__wifi__fading=fading,
         duration="10 s",
@@ -57,8 +54,8 @@ def test_wifi_that_never_or_always_fails_ends_with_all_or_nothing(tmp_path: Path
     assert (table.height == 0) == (error == 1.0)
 
 
-def test_a_phone_on_3g_has_seconds_of_delay_until_its_bearer_widens(tmp_path: Path) -> None:
-    up = packets("examples/mobile-3g", tmp_path / "trace", "phone->desktop")
+def test_a_phone_on_3g_has_seconds_of_delay_until_its_bearer_widens() -> None:
+    up = packets("examples/mobile-3g", "phone->desktop")
     # 16 kB at 64 kbit/s are 2 s, and 0.11 s of flight and jitter.
     first = up.filter(pl.col("second") < 60)["delay_ms"].max()
     assert isinstance(first, float)
