@@ -277,6 +277,11 @@ def test_two_directions_tell_how_far_the_clocks_are_apart(
     assert command(*captures) == 0
     said = capsys.readouterr().out
     assert re.search(r"estimate: B's clock is \+100\.0\d\d ms against A's, off by at most 20", said)
+    assert command(*captures, "--plot", tmp_path / "delays.html") == 0
+    page = (tmp_path / "delays.html").read_text(encoding="utf-8")
+    assert page.index("Distribution of the one-way delay, clocks corrected") < page.index(
+        "a delay can be negative"
+    )
     as_captured = Trace.from_pcap(*captures, names=ADDRESSES)
     corrected = Trace.from_pcap(*captures, names=ADDRESSES, corrected=True)
     for flow, seen_ms in {"alice->bob": 120.0, "bob->alice": -80.0}.items():

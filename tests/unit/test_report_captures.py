@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
 from rtclab.report import captures
 
@@ -31,3 +32,17 @@ def test_a_stream_that_ends_before_its_capture_is_drawn_to_its_end() -> None:
 
 def test_a_capture_of_less_than_a_second_is_drawn() -> None:
     assert rate_kbps(1_250, ends_s=0) == [10]
+
+
+def test_delays_are_corrected_by_offset_and_drift_on_the_clock_of_a() -> None:
+    # B is 100 ms ahead at zero and gains 1 ms a second; every packet takes 20 ms.
+    clock = {"offset_ms": 100.0, "drift_ppm": 1000.0, "at_ns": 0}
+    at_a = [0, 10 * SECOND]
+    for direction, point, delays_ms in (
+        ("a->b", "sent_ns", [120.05, 130.05]),
+        ("b->a", "delivered_ns", [-79.95, -89.95]),
+    ):
+        packets = pl.DataFrame({point: at_a, "one_way_delay_ms": delays_ms})
+        bins = captures._corrected_bins(packets, direction, clock)
+        assert bins["one_way_delay_ms"].to_list() == pytest.approx([20.0])
+        assert bins["packets"].to_list() == [2]

@@ -140,7 +140,18 @@ def show_comparison(compared: Tables) -> None:
 
 def compared_table(streams: pl.DataFrame) -> Table:
     """Packets and rates at both points, and losses between."""
-    headings = ("packets A", "packets B", "kbit/s A", "sd", "kbit/s B", "sd", "matched", "lost", "added")
+    headings = (
+        "packets A",
+        "packets B",
+        "kbit/s A",
+        "sd",
+        "kbit/s B",
+        "sd",
+        "matched",
+        "lost",
+        "added",
+        "outside",
+    )
     table = new_table(
         "stream",
         *whole("", "SSRC", "PT", "kind"),
@@ -157,7 +168,7 @@ def compared_table(streams: pl.DataFrame) -> Table:
             str(row["packets_a"]),
             str(row["packets_b"]),
             *(_kbps(row[f"rate_{what}_{point}_bps"]) for point in "ab" for what in ("mean", "sd")),
-            *(str(row[name]) for name in ("matched", "lost", "added")),
+            *(str(row[name]) for name in ("matched", "lost", "added", "outside")),
             number(row["jitter_a_ms"]),
             number(row["jitter_b_ms"]),
         )

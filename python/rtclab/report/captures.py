@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,9 +33,9 @@ def write_capture_plots(out: Path, title: str, seen: Tables) -> None:
 def write_comparison_plots(out: Path, title: str, compared: Tables) -> None:
     """Draws rates and delays of :func:`rtclab.monitor.compare` (with ``packets``) into ``out``.
 
-    An SVG holds one plot: the distribution of delays.
+    An SVG holds one plot: the distribution of delays, on one clock if that can be estimated.
     """
-    plots = [delays(compared), rates_at_both(compared)] if not compared["streams"].is_empty() else []
+    plots = [*delays(compared), rates_at_both(compared)] if not compared["streams"].is_empty() else []
     _write(out, title, plots)
 
 
@@ -90,21 +91,51 @@ def rates_at_both(compared: Tables) -> Plot:
     )
 
 
-def delays(compared: Tables) -> Plot:
-    """Distribution of the one-way delay of every stream, as the clocks have it."""
+def delays(compared: Tables) -> list[Plot]:
+    """Distribution of every stream's one-way delay; also without the clocks' difference, if there is one."""
     streams = compared["streams"].sort("matched", descending=True).head(MOST_CURVES)
-    distributions = []
+    (clock,) = compared["clock"].to_dicts()
+    seen, corrected = [], []
     for index, row in enumerate(streams.iter_rows(named=True)):
+        look = Look.numbered(index, _name(row))
         bins = compared["delay_histogram"].filter(pl.col("stream") == row["stream"]).sort("one_way_delay_ms")
         if not bins.is_empty():
-            distributions.append(_distribution(Look.numbered(index, _name(row)), bins))
-    return Plot(
+            seen.append(_distribution(look, bins))
+            if clock["offset_ms"]:
+                packets = compared["packets"].filter(pl.col("stream") == row["stream"])
+                corrected.append(_distribution(look, _corrected_bins(packets, row["direction"], clock)))
+    caption = "Share of the packets seen at both points that took at most so long, "
+    as_seen = _delay_plot(
         "delays",
         "Distribution of the one-way delay",
-        "Share of the packets seen at both points that took at most so long, as the two clocks have it: "
-        "where the clocks differ a delay can be negative.",
-        1,
-        partial(draw_distributions, [("", distributions)], "One-way delay (ms)"),
+        caption + "as the two clocks have it: where the clocks differ a delay can be negative.",
+        ("One-way delay (ms)", seen),
+    )
+    without = _delay_plot(
+        "corrected-delays",
+        "Distribution of the one-way delay, clocks corrected",
+        caption + "without the difference of the clocks, which is estimated from both directions.",
+        ("One-way delay, clocks corrected (ms)", corrected),
+    )
+    return [without, as_seen] if corrected else [as_seen]
+
+
+def _delay_plot(name: str, title: str, caption: str, content: tuple[str, list[Distribution]]) -> Plot:
+    unit, distributions = content
+    return Plot(name, title, caption, 1, partial(draw_distributions, [("", distributions)], unit))
+
+
+def _corrected_bins(packets: pl.DataFrame, direction: str, clock: Mapping[str, Any]) -> pl.DataFrame:
+    """As ``delay_histogram`` of one stream, on one clock; the estimate is for moments on A's."""
+    forwards = direction == "a->b"
+    at_a = pl.col("sent_ns" if forwards else "delivered_ns")
+    difference_ms = clock["offset_ms"] + (at_a - clock["at_ns"]) * ((clock["drift_ppm"] or 0.0) * 1e-12)
+    delay_ms = pl.col("one_way_delay_ms") - (difference_ms if forwards else -difference_ms)
+    return (
+        packets.drop_nulls("one_way_delay_ms")
+        .group_by(((delay_ms / BIN_MS).floor() * BIN_MS).alias("one_way_delay_ms"))
+        .agg(packets=pl.len())
+        .sort("one_way_delay_ms")
     )
 
 
