@@ -51,6 +51,8 @@ pub struct Datagram<'a> {
     pub destination: SocketAddr,
     /// IP total length: of the packet, or of the fragment.
     pub ip_bytes: u32,
+    /// Of a first fragment: which packet's.
+    pub fragment: Option<FragmentOf>,
     /// Of a TCP segment: the number of the payload's first byte, and whether the connection begins before it.
     pub tcp: (u32, bool),
     /// Time to live (hop limit): every router takes one off.
@@ -61,13 +63,24 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
 }
 
+/// The packet that a fragment belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentOf {
+    /// Sending address.
+    pub source: IpAddr,
+    /// Receiving address.
+    pub destination: IpAddr,
+    /// Identification.
+    pub id: u32,
+}
+
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpContent<'a> {
     /// UDP or TCP; the first fragment of one, too.
     Datagram(Datagram<'a>),
-    /// A fragment without transport header.
-    LaterFragment,
+    /// A fragment without transport header, and its IP total length.
+    LaterFragment(FragmentOf, u32),
     /// ICMP and the like.
     Other,
     /// Its headers contradict themselves, or are cut.
@@ -83,6 +96,8 @@ struct IpHeader<'a> {
     protocol: u8,
     /// In 8 bytes; `Some` for fragments.
     fragment_offset: Option<u16>,
+    /// Of fragments.
+    id: u32,
     /// Length of the packet, by the header; 0 when the network card cuts segments, and for jumbograms.
     total_bytes: u32,
     /// Bytes up to what follows.
@@ -101,10 +116,10 @@ pub fn parse<'a>(packet: &LinkPacket<'a>) -> (IpContent<'a>, bool) {
     };
     let Some(header) = header else { return (IpContent::Malformed, false) };
     let fragment = header.fragment_offset.is_some();
-    if header.fragment_offset.is_some_and(|offset| offset > 0) {
-        return (IpContent::LaterFragment, true);
-    }
     let ip_bytes = if header.total_bytes == 0 { packet.wire_bytes } else { header.total_bytes };
+    if header.fragment_offset.is_some_and(|offset| offset > 0) {
+        return (IpContent::LaterFragment(header.fragment_of(), ip_bytes), true);
+    }
     let transport_bytes = ip_bytes.saturating_sub(header.header_bytes as u32);
     let content = match header.protocol {
         protocol::UDP => udp(&header, ip_bytes, transport_bytes),
@@ -117,6 +132,12 @@ pub fn parse<'a>(packet: &LinkPacket<'a>) -> (IpContent<'a>, bool) {
 #[inline]
 fn be16(bytes: &[u8], offset: usize) -> u16 {
     u16::from_be_bytes([bytes[offset], bytes[offset + 1]])
+}
+
+impl IpHeader<'_> {
+    fn fragment_of(&self) -> FragmentOf {
+        FragmentOf { source: self.source, destination: self.destination, id: self.id }
+    }
 }
 
 /// What follows a header, up to the packet's end as its header has it.
@@ -141,6 +162,7 @@ fn ipv4(bytes: &[u8]) -> Option<IpHeader<'_>> {
         hop_limit: fixed[8],
         protocol: fixed[9],
         fragment_offset: (more || offset > 0).then_some(offset),
+        id: be16(fixed, 4).into(),
         total_bytes: total_bytes.into(),
         header_bytes,
         payload: payload(bytes, header_bytes, total_bytes.into()),
@@ -161,6 +183,7 @@ fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
         hop_limit: fixed[7],
         protocol: fixed[6],
         fragment_offset: None,
+        id: 0,
         total_bytes: total_bytes as u32,
         header_bytes: IPV6_HEADER_BYTES,
         payload: payload(bytes, IPV6_HEADER_BYTES, total_bytes),
@@ -172,6 +195,7 @@ fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
             let field = be16(extension, 2);
             // RFC 6946: offset 0 without more fragments is the whole packet.
             header.fragment_offset = (field & 0xFFF9 != 0).then_some(field >> 3);
+            header.id = u32::from(be16(extension, 4)) << 16 | u32::from(be16(extension, 6));
         }
         header.protocol = extension[0];
         header.header_bytes += extension_bytes;
@@ -216,6 +240,7 @@ fn udp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
         hop_limit: ip.hop_limit,
+        fragment: ip.fragment_offset.map(|_| ip.fragment_of()),
         tcp: (0, false),
         payload_bytes,
         payload: &payload[..payload.len().min(payload_bytes as usize)],
@@ -236,6 +261,7 @@ fn tcp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
         hop_limit: ip.hop_limit,
+        fragment: ip.fragment_offset.map(|_| ip.fragment_of()),
         tcp: (seq.wrapping_add(begins.into()), begins),
         payload_bytes: transport_bytes.saturating_sub(header_bytes as u32),
         payload: ip.payload.get(header_bytes..)?,

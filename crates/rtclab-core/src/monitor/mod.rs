@@ -22,6 +22,7 @@ pub mod sdp;
 
 mod feedback;
 mod flow;
+mod fragments;
 mod legs;
 mod notes;
 mod probation;

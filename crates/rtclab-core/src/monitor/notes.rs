@@ -21,7 +21,7 @@ impl Monitor {
         count("frames without IP", counts.not_ip);
         count("IP packets that are neither UDP nor TCP", counts.other_transport);
         count("packets whose headers are malformed or cut, skipped", counts.malformed);
-        count("later fragments of IP packets, not reassembled", counts.later_fragments);
+        count("later fragments of IP packets, counted with the first", counts.later_fragments);
         let tcp = self.flows.list.iter().filter(|flow| flow.transport == Transport::Tcp);
         count("TCP segments, not reassembled", tcp.map(|flow| flow.packets).sum());
         count(

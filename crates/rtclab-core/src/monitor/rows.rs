@@ -74,6 +74,17 @@ impl PacketRows {
         self.relative_delay_ms[row] = received.relative_delay_ms.unwrap_or(f64::NAN);
     }
 
+    /// The row that the next packet gets.
+    pub(crate) fn next(&self) -> usize {
+        self.base + self.at_ns.len()
+    }
+
+    /// Adds bytes to a packet, unless its row is gone.
+    pub(crate) fn add_bytes(&mut self, row: usize, bytes: u32) {
+        let size = row.checked_sub(self.base).and_then(|row| self.size_bytes.get_mut(row));
+        size.into_iter().for_each(|size| *size += i64::from(bytes));
+    }
+
     /// Takes all rows away; later ones go on counting.
     pub(crate) fn take(&mut self) -> PacketRows {
         let base = self.base + self.at_ns.len();

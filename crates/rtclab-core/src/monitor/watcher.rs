@@ -2,8 +2,9 @@
 
 use super::demux::{Content, demultiplex};
 use super::flow::{Flow, Flows, Point};
+use super::fragments::{Counted, Fragments};
 use super::framing::Segment;
-use super::ip::{Datagram, IpContent, Transport};
+use super::ip::{Datagram, FragmentOf, IpContent, Transport};
 use super::probation::Probation;
 use super::rows::PacketRows;
 use super::rtcp_log::RtcpLog;
@@ -48,6 +49,7 @@ pub struct Monitor {
     pub(super) config: MonitorConfig,
     pub(super) begin_ns: Option<i64>,
     pub(super) counts: FrameCounts,
+    fragments: Fragments,
     pub(super) flows: Flows,
     pub(super) probation: Probation,
     /// By payload type, if an SDP or RFC 3551 says it.
@@ -80,6 +82,7 @@ impl Monitor {
             config,
             begin_ns: None,
             counts: FrameCounts::default(),
+            fragments: Fragments::default(),
             flows: Flows::default(),
             probation: Probation::default(),
             stream_index: HashMap::new(),
@@ -126,13 +129,20 @@ impl Monitor {
             return;
         };
         let (content, fragment) = ip::parse(&packet);
-        let datagram = match content {
+        let mut datagram = match content {
             IpContent::Datagram(datagram) => datagram,
-            IpContent::LaterFragment => return self.counts.later_fragments += 1,
+            IpContent::LaterFragment(of, bytes) => {
+                return self.later_fragment(frame.interface, of, bytes);
+            }
             IpContent::Other => return self.counts.other_transport += 1,
             IpContent::Malformed => return self.counts.malformed += 1,
         };
         let point = point_of(frame, &packet);
+        if let Some(of) = datagram.fragment {
+            let earlier_bytes = self.fragments.earlier_bytes(frame.interface, of);
+            datagram.ip_bytes = datagram.ip_bytes.saturating_add(earlier_bytes);
+        }
+        let row = self.rows.next();
         let found = self.flows.receive(frame.at_ns, point, &datagram, &self.config.sdp);
         let Some(flow) = found else { return self.unlisted(frame.at_ns, point, &datagram) };
         self.flows.list[flow as usize].fragments += u64::from(fragment);
@@ -143,6 +153,22 @@ impl Monitor {
                 self.content(place, &datagram, datagram.ip_bytes, &content);
             }
             Transport::Tcp => self.segment(place, &datagram),
+        }
+        if let Some(of) = datagram.fragment {
+            let ssrc = rtp_ssrc(&datagram);
+            self.fragments.first(frame.interface, of, Counted { flow, ssrc, row });
+        }
+    }
+
+    /// Its bytes are those of the packet that the first fragment was counted as.
+    fn later_fragment(&mut self, interface: u32, of: FragmentOf, bytes: u32) {
+        self.counts.later_fragments += 1;
+        let Some(counted) = self.fragments.later(interface, of, bytes) else { return };
+        self.flows.list[counted.flow as usize].bytes += u64::from(bytes);
+        self.rows.add_bytes(counted.row, bytes);
+        let stream = counted.ssrc.and_then(|ssrc| self.known_stream((counted.flow, ssrc)));
+        if let Some(stream) = stream {
+            self.streams[stream as usize].add_bytes(bytes);
         }
     }
 
@@ -363,6 +389,12 @@ pub(crate) struct Identified {
     pub(crate) at_ns: i64,
     pub(crate) header: RtpHeader,
     pub(crate) ip_bytes: u32,
+}
+
+fn rtp_ssrc(datagram: &Datagram<'_>) -> Option<u32> {
+    let content = demultiplex(datagram.payload, datagram.payload_bytes);
+    let is_rtp = datagram.transport == Transport::Udp && content.protocol == Protocol::Rtp;
+    is_rtp.then(|| parse_rtp(&content)).flatten().map(|(header, ..)| header.ssrc)
 }
 
 fn point_of(frame: &Frame<'_>, packet: &link::LinkPacket<'_>) -> Point {

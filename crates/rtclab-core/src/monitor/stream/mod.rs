@@ -164,6 +164,12 @@ impl Stream {
         received.ended = self.rates.add(second_of(packet.at_ns, begin_ns), packet.ip_bytes);
     }
 
+    /// Counts a fragment of a packet that was counted already.
+    pub(crate) fn add_bytes(&mut self, ip_bytes: u32) {
+        self.bytes += u64::from(ip_bytes);
+        self.rates.add_bytes(ip_bytes);
+    }
+
     #[inline]
     fn count_payload_type(&mut self, payload_type: u8) {
         let slots = &mut self.payload_types;

@@ -36,6 +36,11 @@ impl SecondRates {
         ended
     }
 
+    /// Counts bytes of a packet that was counted already.
+    pub(crate) fn add_bytes(&mut self, bytes: u32) {
+        self.current.bytes += u64::from(bytes);
+    }
+
     fn end(&mut self, index: u32) -> Second {
         let ended = std::mem::replace(&mut self.current, Second { index, ..Second::default() });
         if ended.index > self.first_index {
