@@ -10,6 +10,7 @@ from scenario_text import TWO_PEOPLE, error, scenario
 
 from rtclab.errors import BadInput, FieldError, ScenarioError
 from rtclab.scenario import Bitrate, Duration, PathSpec, PixelRate, Probability, QueueLimit, Ratio, Scenario
+from rtclab.scenario.path import DelaySteps, GilbertElliott
 
 
 @pytest.mark.parametrize(
@@ -323,6 +324,14 @@ def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:
         loss=Ratio(0.02),
     )
     assert PathSpec.parse("") == PathSpec()
+    tables = 'delay {steps = [["0 s", "5 ms"], ["9 s", "7 ms"]]}, loss {p = 0.01, r = 0.3}, jitter 1 ms'
+    assert PathSpec.parse(tables) == PathSpec(
+        delay=DelaySteps(
+            steps=[(Duration(0), Duration(5 * 10**6)), (Duration(9 * 10**9), Duration(7 * 10**6))]
+        ),
+        loss=GilbertElliott(p=Probability(0.01), r=Probability(0.3)),
+        jitter=Duration(10**6),
+    )
 
 
 @pytest.mark.parametrize(
@@ -339,6 +348,7 @@ def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:
             "--up: delay: no unit in `25`; expected ns, us, ms, s or min\n  hint: write `25 ms` or `25 s`",
         ),
         ("delay 1 ms, delay 2 ms", "--up: delay: given twice"),
+        ("loss {p = 0.01, r = 2}", "--up: loss.r: `2` is no probability; expected 0 to 1, or 0 % to 100 %"),
     ],
 )
 def test_a_wrong_path_on_the_command_line_names_its_option(text: str, message: str) -> None:

@@ -200,7 +200,8 @@ def link(
 ) -> None:
     """Run a command behind an emulated link; no root needed.
 
-    PATH is a list such as 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms, jitter 2 ms, loss 1 %'.
+    PATH is a list such as 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms, jitter 2 ms, loss 1 %'. A value
+    may be a table as in a scenario: 'loss {p = 0.01, r = 0.3}', 'capacity {trace = "mobile.mahimahi"}'.
     The command finds the addresses of the two sides in RTCLAB_CLIENT (its own) and RTCLAB_SERVER.
     Ends with the status of the command.
     """

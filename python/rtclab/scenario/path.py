@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -12,6 +14,9 @@ from rtclab.errors import FieldError, Problem, ScenarioError
 from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
 from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
 from rtclab.scenario.wifi import Wifi
+
+# One level of tables: only a Wi-Fi fading of one's own has more, and that needs a scenario.
+_COMMA_OUTSIDE_TABLES = re.compile(r",(?![^{]*\})")
 
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
@@ -242,12 +247,14 @@ class PathSpec(Table):
     def parse(cls, text: str, *, origin: str = "link") -> Self:
         """Reads ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %``, as ``rtclab link`` takes it.
 
+        A value may be a table as in TOML: ``loss {p = 0.01, r = 0.3}``.
+
         Raises:
             ScenarioError: beginning with ``origin``.
         """
-        table: dict[str, str] = {}
+        table: dict[str, object] = {}
         problems = []
-        for part in filter(None, (part.strip() for part in text.split(","))):
+        for part in filter(None, (part.strip() for part in _COMMA_OUTSIDE_TABLES.split(text))):
             key, _, value = part.partition(" ")
             if key not in cls.key_names():
                 expected = f"{', '.join(cls.key_names()[:-1])} or {cls.key_names()[-1]}"
@@ -255,7 +262,10 @@ class PathSpec(Table):
                 problems.append(Problem(key, f"unknown key; expected {expected}", hint))
             elif key in table:
                 problems.append(Problem(key, "given twice"))
-            table[key] = value.strip()
+            try:
+                table[key] = _value(value.strip())
+            except tomllib.TOMLDecodeError as error:
+                problems.append(Problem(key, f"cannot read `{value}` as a table: {error}"))
         if problems:
             raise ScenarioError(origin, problems)
         return cls.read(table, origin)
@@ -276,6 +286,10 @@ class PathSpec(Table):
             "clock": self.clock
             and {"wander": self.clock.wander.value, "correlation_ns": self.clock.correlation.ns},
         }
+
+
+def _value(text: str) -> object:
+    return tomllib.loads(f"value = {text}")["value"] if text.startswith("{") else text
 
 
 def read_mahimahi(file: Path) -> list[int]:
