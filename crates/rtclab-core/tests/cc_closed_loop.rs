@@ -167,7 +167,8 @@ fn gcc_2016_fills_the_queue_of_the_slowest_link_and_with_the_gains_of_august_201
 #[test]
 fn in_the_form_of_the_draft_the_queue_fills_until_packets_are_lost() {
     let figures = run("gcc-2016", &[("draft", 1.0)], 1_000, 50);
-    assert!((0.95..1.01).contains(&figures.share), "{figures:?}");
+    // A reported loss of 10 to 20 % takes half as much off the rate.
+    assert!((0.9..1.01).contains(&figures.share), "{figures:?}");
     assert!((QUEUE_MS / 2.0..QUEUE_MS).contains(&figures.queue_ms), "{figures:?}");
     assert!(figures.dropped > 0, "{figures:?}");
 }
@@ -204,7 +205,7 @@ fn without_feedback_the_code_of_2013_keeps_its_rate_and_the_draft_falls_to_the_m
     assert!((0.03..0.06).contains(&halved), "{halved}");
 }
 
-/// The receiver forgets everything after two seconds without packets; growth begins anew from what arrives.
+/// After two seconds without packets the receiver forgets what it measured, in 2013 its estimate too.
 #[test]
 fn after_an_outage_of_five_seconds_every_algorithm_comes_back() {
     for name in ["rrtcc-2013", "gcc-2016", "dynamic-alpha", "fixed-alpha"] {

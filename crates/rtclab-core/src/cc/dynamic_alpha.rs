@@ -51,6 +51,7 @@ const KALMAN_2015: KalmanConfig =
 
 const RATE_CONTROL_2015: RateControlConfig = RateControlConfig {
     initialisation: Time::from_secs(5),
+    over_use_initialises: true,
     increase: IncreaseLaw::Aimd { additive: 1.0 },
     ..RATE_CONTROL_2013
 };

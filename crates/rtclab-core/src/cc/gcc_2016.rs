@@ -35,13 +35,14 @@ const DETECTOR_OF_DRAFT: DetectorConfig = DetectorConfig {
 
 pub(crate) const RATE_CONTROL_2016: RateControlConfig = RateControlConfig {
     initialisation: Time::from_secs(5),
+    over_use_initialises: true,
     increase: IncreaseLaw::Aimd { additive: 0.5 },
     decrease: DecreaseLaw::Fixed(0.85),
     recovers: false,
     under_use_factor: None,
 };
 
-const RECEIVER_2016: ReceiveSideConfig = ReceiveSideConfig {
+pub(crate) const RECEIVER_2016: ReceiveSideConfig = ReceiveSideConfig {
     clock: Clock::SendTimes,
     kalman: Some(KALMAN_2016),
     detector: DETECTOR_2016,

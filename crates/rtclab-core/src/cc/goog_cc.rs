@@ -186,7 +186,7 @@ impl Controller for GoogCc {
         let receive_time = timestamp(now);
         match feedback {
             Feedback::Packets { reports, in_flight } => self.on_packets(now, reports, in_flight),
-            Feedback::ReceiverReport { lost, expected, rtt } => {
+            Feedback::ReceiverReport { lost, expected, rtt, .. } => {
                 let update = self.inner.on_transport_loss_report(TransportLossReport {
                     receive_time,
                     packets_lost_delta: lost,

@@ -67,6 +67,8 @@ pub enum Feedback<'a> {
         lost: u64,
         /// Packets expected since the last report.
         expected: u64,
+        /// Share of them that was lost, in 1/255, as the block has it.
+        fraction: u8,
         /// Round trip from LSR and DLSR, if the other side has seen a sender report.
         rtt: Option<Time>,
     },

@@ -29,13 +29,14 @@ pub(crate) const DETECTOR_2013: DetectorConfig = DetectorConfig {
 
 pub(crate) const RATE_CONTROL_2013: RateControlConfig = RateControlConfig {
     initialisation: Time::from_millis(500),
+    over_use_initialises: false,
     increase: IncreaseLaw::ResponseTime,
     decrease: DecreaseLaw::ByRegion,
     recovers: true,
     under_use_factor: None,
 };
 
-const RECEIVER_2013: ReceiveSideConfig = ReceiveSideConfig {
+pub(crate) const RECEIVER_2013: ReceiveSideConfig = ReceiveSideConfig {
     clock: Clock::Frames,
     kalman: Some(KALMAN_2013),
     detector: DETECTOR_2013,

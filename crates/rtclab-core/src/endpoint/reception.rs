@@ -114,7 +114,8 @@ impl Reception {
             (self.expected() - self.reported.0, self.packets - self.reported.1);
         self.reported = (self.expected(), self.packets);
         let lost = (expected - received as i64).max(0);
-        let fraction_lost = if expected > 0 { (lost * 256 / expected).min(255) } else { 0 };
+        // libwebrtc, from 2013 (`rtp_receiver.cc`) until today: 255 is everything; RFC 3550: 256.
+        let fraction_lost = if expected > 0 { lost * 255 / expected } else { 0 };
         ReportBlock {
             ssrc,
             fraction_lost: fraction_lost as u8,

@@ -61,7 +61,9 @@ impl Peer {
                 continue;
             };
             if block.ssrc == self.ssrcs.video || !self.streams_apart() {
-                self.sender.on_feedback(now, Feedback::ReceiverReport { lost, expected, rtt });
+                let fraction = block.fraction_lost;
+                let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
+                self.sender.on_feedback(now, report);
             }
             if let Some(rtt) = rtt {
                 self.receiver.on_rtt(now, rtt);

@@ -169,11 +169,11 @@ impl Sender {
     pub(super) fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) {
         self.controller.on_feedback(now, feedback);
         self.apply_decision(now);
-        if let Feedback::ReceiverReport { lost, expected, .. } = feedback
+        if let Feedback::ReceiverReport { expected, fraction, .. } = feedback
             && expected > 0
             && self.scheme.uses_red()
         {
-            self.fec.loss.add(now, (lost as f64 / expected as f64).min(1.0));
+            self.fec.loss.add(now, f64::from(fraction) / 255.0);
             self.protect();
         }
     }

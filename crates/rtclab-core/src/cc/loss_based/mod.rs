@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// Loss is judged once this many packets have been reported on.
 const MIN_PACKETS: u64 = 20;
-/// Loss fractions of reports are in 1/256; up to this (2 %) the rate grows …
+/// Loss fractions of reports are in 1/255; up to this (2 %) the rate grows …
 const LOW_LOSS: u64 = 5;
 /// … up to this (10 %) it stays, above it falls.
 const HIGH_LOSS: u64 = 26;
@@ -82,7 +82,7 @@ pub(crate) struct LossBased {
     tfrc: Option<Bitrate>,
     rtt: Time,
     loss: u64,
-    /// Packets lost and expected, not yet judged.
+    /// Packets that reports were about and that are not yet judged: those lost, in 1/255, and all.
     pending: (u64, u64),
     /// Smallest rates of the last second, oldest and smallest first.
     minima: VecDeque<(Time, Bitrate)>,
@@ -126,16 +126,19 @@ impl LossBased {
         }
     }
 
-    fn on_report(&mut self, now: Time, lost: u64, expected: u64) {
+    fn on_report(&mut self, now: Time, fraction: u64, packets: u64) {
         self.first_report.get_or_insert(now);
-        if expected > 0 {
-            self.pending = (self.pending.0 + lost, self.pending.1 + expected);
+        if packets > 0 {
+            self.pending = (self.pending.0 + fraction * packets, self.pending.1 + packets);
             if self.pending.1 < MIN_PACKETS {
                 return;
             }
-            let (lost, expected) = std::mem::take(&mut self.pending);
-            self.loss = (lost * 256 / expected).min(255);
+            let (lost, packets) = std::mem::take(&mut self.pending);
+            self.loss = lost / packets;
             self.reduced = false;
+        } else if self.config.growth == Growth::EverySecond {
+            // In 2013 a report about no packet counts as it is, and it has no loss.
+            self.loss = fraction;
         }
         self.tfrc = tfrc::rate(self.rtt, self.loss as f64 / 255.0);
         self.judge(now);
@@ -243,9 +246,9 @@ impl Controller for LossBased {
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) {
         self.feedback_due = Some(now + FEEDBACK_TIMEOUT);
         match feedback {
-            Feedback::ReceiverReport { lost, expected, rtt } => {
+            Feedback::ReceiverReport { expected, fraction, rtt, .. } => {
                 self.rtt = rtt.unwrap_or(self.rtt);
-                self.on_report(now, lost, expected);
+                self.on_report(now, fraction.into(), expected);
             }
             Feedback::Remb(remb) => {
                 self.remb = Some(remb);
@@ -294,7 +297,7 @@ impl Controller for LossBased {
     fn observe(&self, out: &mut dyn FnMut(&'static str, f64)) {
         out("target_bps", self.rate.0 as f64);
         out("loss_based_rate_bps", self.uncapped.0 as f64);
-        out("loss_ratio", self.loss as f64 / 256.0);
+        out("loss_ratio", self.loss as f64 / 255.0);
         out("rtt_ms", self.rtt.as_secs_f64() * 1e3);
         if let Some(remb) = self.remb {
             out("remb_bps", remb.0 as f64);

@@ -11,7 +11,8 @@ fn sender(config: LossBasedConfig) -> LossBased {
 
 fn report(sender: &mut LossBased, ms: u64, lost: u64, expected: u64) -> u64 {
     let rtt = Some(Time::from_millis(100));
-    let feedback = Feedback::ReceiverReport { lost, expected, rtt };
+    let fraction = (lost * 255).checked_div(expected).unwrap_or(0) as u8;
+    let feedback = Feedback::ReceiverReport { lost, expected, fraction, rtt };
     sender.on_feedback(Time::from_millis(ms), feedback);
     sender.rate.0
 }
@@ -37,28 +38,39 @@ fn fewer_than_twenty_packets_change_nothing_until_they_add_up() {
     let mut sender = sender(SENDER_2013);
     assert_eq!(report(&mut sender, 1_000, 10, 10), 300_000);
     assert_eq!(report(&mut sender, 2_000, 0, 9), 300_000);
-    // 10 of 39 lost = 65/256: 300 * (512 - 65) / 512
+    // 10 of 39 lost = 65/255: 300 * (512 - 65) / 512
     assert_eq!(report(&mut sender, 3_000, 0, 20), 300_000 * 447 / 512);
+}
+
+#[test]
+fn a_report_about_no_packet_tells_of_no_loss_in_2013_and_of_nothing_since() {
+    // 20 % lost, and then nothing arrives at all: the rate of 2013 grows.
+    for (config, lost) in [(SENDER_2013, 0), (SENDER_2016, 51)] {
+        let mut sender = sender(config);
+        let reduced = report(&mut sender, 1_000, 51, 255);
+        let next = report(&mut sender, 1_350, 0, 0);
+        assert_eq!((sender.loss, next > reduced), (lost, lost == 0));
+    }
 }
 
 #[test]
 fn between_2_and_10_percent_of_loss_the_rate_stays() {
     for lost in [6, 26] {
         let mut sender = sender(SENDER_2013);
-        assert_eq!(report(&mut sender, 1_000, lost, 256), 300_000);
+        assert_eq!(report(&mut sender, 1_000, lost, 255), 300_000);
     }
 }
 
 #[test]
 fn above_10_percent_the_rate_falls_once_per_300_ms_and_round_trip_but_not_below_tfrc() {
-    // 20 % of 51/256 at 100 ms: TFRC is 44 kbit/s; 300 * 461/512
+    // 20 % of 51/255 at 100 ms: TFRC is 44 kbit/s; 300 * 461/512
     let mut sender = sender(SENDER_2013);
-    assert_eq!(report(&mut sender, 1_000, 51, 256), 300_000 * 461 / 512);
-    assert_eq!(report(&mut sender, 1_399, 51, 256), 300_000 * 461 / 512);
-    assert!(report(&mut sender, 1_400, 51, 256) < 300_000 * 461 / 512);
+    assert_eq!(report(&mut sender, 1_000, 51, 255), 300_000 * 461 / 512);
+    assert_eq!(report(&mut sender, 1_399, 51, 255), 300_000 * 461 / 512);
+    assert!(report(&mut sender, 1_400, 51, 255) < 300_000 * 461 / 512);
     // At 5 ms TFRC is about 900 kbit/s: the floor even raises the rate.
     let rtt = Some(Time::from_millis(5));
-    let feedback = Feedback::ReceiverReport { lost: 51, expected: 256, rtt };
+    let feedback = Feedback::ReceiverReport { lost: 51, expected: 255, fraction: 51, rtt };
     sender.on_feedback(Time::from_secs(3), feedback);
     assert!((800_000..1_000_000).contains(&sender.rate.0), "{:?}", sender.rate);
 }
@@ -99,21 +111,21 @@ fn in_2016_a_report_without_loss_lets_the_rate_grow_every_second_until_the_next(
     assert_eq!(report(&mut sender, 1_000, 0, 30), 325_000);
     // 325 * 1.08 + 1, and again
     assert_eq!(changes(&mut sender, 3_500), [(2_000, 352_000), (3_000, 381_160)]);
-    assert_eq!(report(&mut sender, 3_600, 20, 256), 381_160);
+    assert_eq!(report(&mut sender, 3_600, 20, 255), 381_160);
     assert_eq!(changes(&mut sender, 10_000), []);
 }
 
 #[test]
 fn in_2016_a_reported_loss_reduces_the_rate_once_and_in_2015_again_and_again() {
-    // 20 % is 51/256: * 461/512; once in 300 ms and the round trip of 100 ms
+    // 20 % is 51/255: * 461/512; once in 300 ms and the round trip of 100 ms
     let once = 300_000 * 461 / 512;
     let mut sender = sender(SENDER_2016);
-    assert_eq!(report(&mut sender, 1_000, 51, 256), once);
-    assert_eq!(report(&mut sender, 1_300, 51, 256), once);
+    assert_eq!(report(&mut sender, 1_000, 51, 255), once);
+    assert_eq!(report(&mut sender, 1_300, 51, 255), once);
     assert_eq!(changes(&mut sender, 3_000), [(1_400, once * 461 / 512)]);
     let config = LossBasedConfig { once_per_report: false, ..SENDER_2016 };
     let mut sender = LossBased::new(sender.bounds, config);
-    assert_eq!(report(&mut sender, 1_000, 51, 256), once);
+    assert_eq!(report(&mut sender, 1_000, 51, 255), once);
     let times: Vec<_> = changes(&mut sender, 2_300).iter().map(|change| change.0).collect();
     assert_eq!(times, [1_400, 1_800, 2_200]);
 }
@@ -138,7 +150,7 @@ fn tfrc_as_a_cap_holds_the_rate_at_or_below_it_and_as_a_floor_at_or_above_it() {
     for (role, start) in [(TfrcRole::Cap, 1_500), (TfrcRole::Floor, 300)] {
         let mut sender = sender(LossBasedConfig { tfrc: role, ..SENDER_2013 });
         sender.rate = Bitrate::from_kbps(start);
-        let rate = report(&mut sender, 1_000, 6, 256);
+        let rate = report(&mut sender, 1_000, 6, 255);
         assert!((525_000..526_000).contains(&rate), "{role:?}: {rate}");
     }
 }

@@ -23,7 +23,7 @@ use rate_control::{Input, RateControl, RateControlConfig};
 use remb::RembThrottle;
 use std::collections::VecDeque;
 
-/// Without packets for this long everything is forgotten.
+/// Without packets for this long what was measured is forgotten; in 2013 the rate, too.
 const IDLE: Time = Time::from_secs(2);
 /// libwebrtc, `call_stats.cc`: the round trip is the largest of this time …
 const RTT_WINDOW: Time = Time::from_millis(1_500);
@@ -46,6 +46,15 @@ pub(crate) enum Clock {
     Frames,
     /// Departure times (abs-send-time): bursts of 5 ms, and probes at the start.
     SendTimes,
+}
+
+impl Clock {
+    fn grouping(self) -> Grouping {
+        match self {
+            Clock::Frames => Grouping::FRAMES,
+            Clock::SendTimes => Grouping::BURSTS_OF_5_MS,
+        }
+    }
 }
 
 /// Which form of each part.
@@ -81,12 +90,8 @@ pub(crate) struct ReceiveSide {
 
 impl ReceiveSide {
     pub(crate) fn new(config: ReceiveSideConfig) -> Self {
-        let grouping = match config.clock {
-            Clock::Frames => Grouping::FRAMES,
-            Clock::SendTimes => Grouping::BURSTS_OF_5_MS,
-        };
         ReceiveSide {
-            groups: Groups::new(grouping),
+            groups: Groups::new(config.clock.grouping()),
             filter: Filter::new(config.kalman),
             detector: Detector::new(config.detector),
             incoming: IncomingRate::new(config.window),
@@ -147,6 +152,19 @@ impl ReceiveSide {
         }
     }
 
+    /// libwebrtc, `remote_bitrate_estimator_{single_stream,abs_send_time}.cc`: with its last stream the
+    /// former loses detector and rate, the latter groups and filter alone.
+    fn forget(&mut self) {
+        match self.config.clock {
+            Clock::Frames => *self = ReceiveSide::new(self.config),
+            Clock::SendTimes => {
+                self.groups = Groups::new(self.config.clock.grouping());
+                self.filter = Filter::new(self.config.kalman);
+                self.next_update = None;
+            }
+        }
+    }
+
     fn interval(&self) -> Time {
         const REMB_SIZE: Bytes = Bytes(80);
         const REMB_SHARE: f64 = 0.05;
@@ -198,7 +216,7 @@ impl Estimator for ReceiveSide {
 
     fn on_timeout(&mut self, now: Time) {
         if now > self.last_packet + IDLE {
-            *self = ReceiveSide::new(self.config);
+            self.forget();
             return;
         }
         self.update(now);
@@ -239,3 +257,6 @@ impl Estimator for ReceiveSide {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,8 +74,10 @@ pub(crate) enum DecreaseLaw {
 /// Which form of the rate control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RateControlConfig {
-    /// The incoming rate becomes the first estimate after this time, unless over-use comes first.
+    /// The incoming rate becomes the first estimate after this time, …
     pub(crate) initialisation: Time,
+    /// … or what the first over-use leaves of it, if that comes before.
+    pub(crate) over_use_initialises: bool,
     /// How the rate grows.
     pub(crate) increase: IncreaseLaw,
     /// How it falls.
@@ -271,7 +273,7 @@ impl RateControl {
     fn decrease(&mut self, now: Time, input: &Input) -> f64 {
         self.state = State::Hold;
         self.last_change = Some(now);
-        self.initialised = true;
+        self.initialised |= self.config.over_use_initialises;
         let incoming = input.incoming_bps;
         if incoming < MIN_BPS {
             return MIN_BPS;

@@ -36,6 +36,16 @@ fn the_first_estimate_of_2013_is_what_arrives_after_half_a_second() {
 }
 
 #[test]
+fn over_use_makes_the_first_estimate_since_2015_and_not_in_2013() {
+    for (config, estimate) in [(RATE_CONTROL_2013, None), (RATE_CONTROL_2016, Some(255))] {
+        let mut control = RateControl::new(config);
+        control.update(Time::from_millis(300), &input(Usage::Over, 300.0));
+        // 0.85 * 300
+        assert_eq!(control.estimate(), estimate.map(Bitrate::from_kbps));
+    }
+}
+
+#[test]
 fn the_first_over_use_of_2013_leaves_nine_tenths_and_later_ones_leave_19_twentieths() {
     let mut control = at_1_mbps(RATE_CONTROL_2013);
     control.update(Time::from_secs(3), &input(Usage::Over, 900.0));

@@ -1,0 +1,34 @@
+use super::*;
+use crate::cc::gcc_2016::RECEIVER_2016;
+use crate::cc::rrtcc_2013::RECEIVER_2013;
+use crate::rtp::AbsSendTime;
+
+/// Ten seconds of 30 pictures of 1250 bytes a second: 300 kbit/s.
+fn after_ten_seconds(config: ReceiveSideConfig) -> ReceiveSide {
+    let mut receiver = ReceiveSide::new(config);
+    for i in 0..300_u32 {
+        let at = Time::from_micros(33_333 * u64::from(i));
+        while receiver.poll_timeout().is_some_and(|due| due <= at) {
+            receiver.on_timeout(at);
+        }
+        receiver.on_packet(&ReceivedPacket {
+            at,
+            payload: Bytes(1_250),
+            rtp_timestamp: 3_000 * i,
+            abs_send_time: Some(AbsSendTime::from_time(at)),
+        });
+    }
+    receiver
+}
+
+#[test]
+fn two_seconds_without_packets_take_the_rate_of_2013_and_not_that_of_2016() {
+    for (config, kept) in [(RECEIVER_2013, false), (RECEIVER_2016, true)] {
+        let mut receiver = after_ten_seconds(config);
+        let before = receiver.control.estimate();
+        assert!(before.is_some() && receiver.filter.count() > 200);
+        receiver.on_timeout(Time::from_secs(13));
+        assert_eq!((receiver.filter.count(), receiver.poll_timeout()), (0, None));
+        assert_eq!(receiver.control.estimate(), before.filter(|_| kept));
+    }
+}
