@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,9 +26,25 @@ NEVER = (
     "bottlenecks.*.clock.*",
     "bottlenecks.*.tick",
     "bottlenecks.*.loss_position",
+    "link.*.jitter",
+    "participants.*.link.*.jitter",
+    "participants.*.link.*.wifi.fading.*",
+    "participants.*.video.*bitrate",
     "video.*bitrate",
+    "video.camera",
+    "video.repair",
 )
 """Parameters of models: one set per testbed."""
+
+OPTIONAL = (
+    "participants.*",
+    "servers.*",
+    "traffic.*",
+    "link.*.wifi.*",
+    "link.*.queue",
+    "bottlenecks.*",
+)
+"""What only some conditions of a testbed have: people, servers, TCP, phones' air, limits of the emulator."""
 
 FILES = [file for name in NAMES for file in sorted((SHIPPED / name).glob("*.toml"))]
 CONDITIONS = [file for file in FILES if "name" in tomllib.loads(file.read_text())]
@@ -51,6 +68,37 @@ def test_a_condition_differs_from_its_testbed_only_in_what_the_paper_varied(file
     for field, value in leaves(data):
         if field not in DESCRIPTION and profile.get(field) != value:
             assert any(fnmatchcase(field, pattern) for pattern in varied), field
+
+
+def root_profile(file: Path) -> Path:
+    """The profile at the root of what a condition extends."""
+    while base := tomllib.loads(file.read_text()).get("extends"):
+        file = (file.parent / f"{base}.toml").resolve()
+    return file
+
+
+TESTBEDS = sorted({root_profile(file) for file in CONDITIONS})
+
+
+@pytest.mark.parametrize("profile", TESTBEDS, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_conditions_of_a_testbed_have_one_value_of_everything_that_the_paper_did_not_vary(
+    profile: Path,
+) -> None:
+    # Whatever profiles lie between: of what a scenario comes to with all defaults.
+    conditions = [file for file in CONDITIONS if root_profile(file) == profile]
+    resolved = [dict(leaves(Scenario.load(file).model_dump(mode="json"))) for file in conditions]
+    varied = {pattern for file in conditions for pattern in paper(file.parent.name).varies}
+    values = defaultdict(set)
+    for fields in resolved:
+        for field, value in fields.items():
+            if field not in DESCRIPTION and value not in (None, {}):
+                values[field].add(str(value))
+    for field, found in values.items():
+        if any(fnmatchcase(field, pattern) for pattern in varied):
+            continue
+        assert len(found) == 1, (field, found)
+        everywhere = all(fields.get(field) is not None for fields in resolved)
+        assert everywhere or any(fnmatchcase(field, pattern) for pattern in OPTIONAL), field
 
 
 @pytest.mark.parametrize("name", NAMES)
