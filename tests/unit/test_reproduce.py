@@ -177,6 +177,8 @@ PAPER = Paper(
 def test_cells_that_are_not_explained_count_apart(results: Results) -> None:
     (count,) = Comparison(PAPER, results).counts()
     assert (count.kind, count.within, count.compared) == ("rate", 1, 2)
+    everything = Comparison(PAPER, results).with_unexplained
+    assert (everything.within, everything.compared) == (1, 3)
 
 
 def test_a_page_has_printed_and_own_numbers_verdicts_corrections_and_reasons(
@@ -190,6 +192,7 @@ def test_a_page_has_printed_and_own_numbers_verdicts_corrections_and_reasons(
         "✗",
         "digits transposed",
         "one processor for everything",
+        "1 of 3 (33 %) with those that are not explained",
         "The queue is longer",
         "1 of 2 trends",
     ):
@@ -205,6 +208,7 @@ def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Res
     assert "| 50 ms | 1050 (1000) ✓ |" in text
     assert "| 100 ms | 1050 (500) ✗ |" in text
     assert "one processor for everything (1 cells of table I)" in text
+    assert "| my | 1 of 2 (50 %) | 1 of 3 (33 %) |" in text
     assert "\n\n\n" not in text
 
 

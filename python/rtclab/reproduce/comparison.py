@@ -111,6 +111,17 @@ class Comparison:
         chosen = [one for one in self.counts(OVERALL if overall else None) if one.kind in ("rate", "delay")]
         return Count("rate and delay", sum(one.within for one in chosen), sum(one.compared for one in chosen))
 
+    @property
+    def with_unexplained(self) -> Count:
+        """The same, with cells that are not explained among them, as not within."""
+        main, overall = self.rates_and_delays, any(cell.machine == OVERALL for cell in self.paper.cells)
+        unexplained = [
+            one
+            for one in self.listed(Verdict.NOT_EXPLAINED)
+            if kind(one.cell) in ("rate", "delay") and (one.cell.machine == OVERALL or not overall)
+        ]
+        return Count(main.kind, main.within, main.compared + len(unexplained))
+
     def verdicts(self) -> Counter[Verdict]:
         """How many cells have each verdict."""
         return Counter(one.verdict for one in self.cells.values())
@@ -124,6 +135,7 @@ class Comparison:
         return {
             "paper": self.paper.name,
             "rates_and_delays": vars(self.rates_and_delays),
+            "with_unexplained": vars(self.with_unexplained),
             "counts": [vars(count) | {"percent": _null(count.percent)} for count in self.counts()],
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [

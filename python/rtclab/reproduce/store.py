@@ -100,8 +100,10 @@ def fingerprint(scenario: Scenario, *code: Path) -> str:
 @cache
 def _code_digest(more: tuple[Path, ...]) -> str:
     native = Path(str(_native.__file__))
-    own = sorted(path for part in ("metrics", "trace") for path in (PACKAGE / part).rglob("*.py"))
+    parts = ("scenario", "trace", "metrics")
+    own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
+    single = (PACKAGE / "backend" / "sim.py", PACKAGE / "reproduce" / "measure.py")
     digest = hashlib.sha256(rtclab.__version__.encode())
-    for path in (native, *own, PACKAGE / "reproduce" / "measure.py", *more):
+    for path in (native, *own, *single, *more):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -118,7 +118,7 @@ PAPER = Paper(
             "rates at 25, 50, 100 and 200 ms between 40 and 90 kbit/s",
             all_between(LOSS_AND_DELAY, 40, 90),
             reason="The row of 25 ms contradicts itself: its round trip is 30 ms more than twice the delay. "
-            "With 40 ms, half of what it prints, ours is 97 kbit/s.",
+            "With 40 ms, half of what it prints, ours is 99 kbit/s.",
         ),
         Trend(
             "Without latency the same loss leaves over 1 Mbit/s",

@@ -59,7 +59,7 @@ SHARING = [
         near(451, over(TCP, 60, 660, flows="download"), "kbit/s"),
         reason="the call has 1312, both together 1909 of 2000 kbit/s: the paper's two (1859) leave more "
         "unused. The share depends on the emulator's queue, which the paper does not give. With the gains of "
-        "August 2016 it is 302 : 1490, so that this Chrome had those of May",
+        "August 2016 it is 307 : 1481, so that this Chrome had those of May",
     ),
     Trend(
         "Jain's index of both is 0.79",
