@@ -18,7 +18,7 @@ from rtclab.reproduce.paper import UNUSABLE, Cell, Finding, Paper, Table, Trend
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.runner import Condition, run_conditions, unfinished
 from rtclab.reproduce.store import Store
-from rtclab.reproduce.verdict import Verdict, verdict
+from rtclab.reproduce.verdict import Verdict, kind, verdict
 from rtclab.scenario import Scenario, shipped
 
 CELL = Cell("I", "50 ms", "overall", "Rate (kbit/s)", "my/call", "rate_kbps", 1000.0, None, "", "", "")
@@ -247,3 +247,11 @@ def test_scenarios_of_finished_papers_are_shipped() -> None:
     known = shipped()
     missing = [name for name in paper("singh2013").scenarios if name not in known]
     assert all(name.startswith(("singh2013/tcp", "singh2013/calls", "singh2013/m")) for name in missing)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_where_a_rate_is_not_explained_nothing_of_its_row_counts(name: str) -> None:
+    cells = paper(name).cells
+    unexplained = [cell for cell in cells if cell.status not in ("", UNUSABLE)]
+    rows = {(cell.table, cell.row) for cell in unexplained if kind(cell) == "rate"}
+    assert not [cell for cell in cells if (cell.table, cell.row) in rows and not cell.status]

@@ -17,6 +17,10 @@ REACHED = 0.9
 """Share of the later rate at which it counts as reached: what a rise time ends with."""
 
 
+SPIKE = 1.5
+"""Multiple of a call's median round trip above which it has a peak."""
+
+
 def measure(trace: Trace) -> Mapping[str, Mapping[str, float]]:
     """Values by name and flow: averages of the whole call, means of windows, and how long rises take.
 
@@ -50,6 +54,7 @@ def _of_flow(trace: Trace, flow: str) -> dict[str, float]:
     values |= {name: float(of.mean()) for name, of in averages.items() if of.size}
     if series["rtt"].values.size:
         values["rtt_sd_ms"] = float(series["rtt"].values.std())
+        values |= _spikes(series["rtt"])
     return values | {f"rise_s@{begin_s}": rise_s for begin_s, rise_s in _rises_s(rate).items()}
 
 
@@ -72,6 +77,15 @@ def loss_percent(trace: Trace, flow: str) -> np.ndarray[tuple[int], np.dtype[np.
     )
     expected = lost.values + received.values
     return np.divide(100 * lost.values, expected, out=np.zeros_like(expected), where=expected > 0)
+
+
+def _spikes(rtt: Samples) -> dict[str, float]:
+    """Mean of the peaks, one in a window, as multiples of the median; none without peaks."""
+    heights = rtt.values / np.median(rtt.values)
+    windows = rtt.at_s // WINDOW_S
+    peaks = np.array([heights[windows == window].max() for window in np.unique(windows)])
+    high = peaks[peaks > SPIKE]
+    return {"rtt_spike": float(high.mean())} if high.size else {}
 
 
 def _windows(samples: Samples) -> dict[int, float]:

@@ -12,7 +12,15 @@ from rtclab.reproduce.papers.jansen2017.names import (
     latency,
     loss,
 )
-from rtclab.reproduce.papers.jansen2017.values import near, of, ordered, over, percent_of, percent_used
+from rtclab.reproduce.papers.jansen2017.values import (
+    in_seconds,
+    near,
+    of,
+    ordered,
+    over,
+    percent_of,
+    percent_used,
+)
 from rtclab.reproduce.trends import between, both
 
 STATIC = [
@@ -43,6 +51,14 @@ STATIC = [
         "spends 0.03 bit per pixel on any",
     ),
     Trend(
+        "and it takes about 10 s until data flow",
+        "4.1, figure 5",
+        "set-up of 8 to 12 s",
+        near(10, in_seconds(of(capacity(250), "setup_ms")), "s"),
+        reason="offer, answer, ICE and DTLS are some kilobytes, and the first picture takes a second at "
+        "250 kbit/s; what took ten there (pages, signalling over the same link, the browser) is unknown",
+    ),
+    Trend(
         "Latency does not affect the rate",
         "4.1, figure 6",
         "at 100, 250 and 500 ms 95 to 105 % of the rate without",
@@ -53,6 +69,14 @@ STATIC = [
                 )
                 for ms in LATENCIES_MS
             ]
+        ),
+    ),
+    Trend(
+        "With latency it takes longer until data flow",
+        "4.1, figure 6",
+        "set-up with 500 ms above that with 250, 100 and none",
+        ordered(
+            *[of(name, "setup_ms") for name in (*map(latency, LATENCIES_MS[::-1]), UNCONSTRAINED)], unit="ms"
         ),
     ),
     Trend(

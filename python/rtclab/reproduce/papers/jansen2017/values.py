@@ -47,6 +47,10 @@ def near(published: float, value: Value, unit: str) -> Check:
     return between(0.8 * published, 1.2 * published, value, unit)
 
 
+def in_seconds(milliseconds: Value) -> Value:
+    return lambda results: milliseconds(results) / 1e3
+
+
 def ratio(above: Value, below: Value) -> Value:
     """One value divided by another."""
     return lambda results: above(results) / below(results)
