@@ -41,7 +41,7 @@ def reproduce(request: Request) -> int:
     try:
         failures = _run(conditions, out, request.jobs)
     except KeyboardInterrupt:
-        print("interrupted; finished repeats are kept, the same command goes on", file=sys.stderr)
+        print("finished repeats are kept, the same command goes on", file=sys.stderr)
         return EXIT_INTERRUPTED
     results = Results(
         {condition.name: condition.store(out) for condition in conditions},
@@ -96,7 +96,10 @@ def _run(conditions: Sequence[Condition], out: Path, jobs: int | None) -> list[F
             for _ in range(count):
                 advance()
 
-        return run_conditions(conditions, out, jobs=jobs, on_finished=on_finished)
+        def on_interrupt() -> None:
+            print("interrupted; what is being simulated is finished and kept", file=sys.stderr)
+
+        return run_conditions(conditions, out, jobs=jobs, on_finished=on_finished, on_interrupt=on_interrupt)
 
 
 def _tell(request: Request, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:

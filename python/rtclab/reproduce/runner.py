@@ -58,6 +58,7 @@ def run_conditions(
     *,
     jobs: int | None = None,
     on_finished: Callable[[int], None] = lambda repeats: None,
+    on_interrupt: Callable[[], None] = lambda: None,
 ) -> list[Failure]:
     """Runs every repeat that is not finished; returns what failed.
 
@@ -65,6 +66,7 @@ def run_conditions(
         out: directory of finished repeats; those that are there already are not run again.
         jobs: processes; as many as cores if not given, and none at all (everything here) for 0.
         on_finished: called with the number of repeats after each batch.
+        on_interrupt: called at Ctrl-C, before what has begun is finished.
 
     Raises:
         KeyboardInterrupt: by Ctrl-C; batches that had begun are kept.
@@ -73,7 +75,7 @@ def run_conditions(
     if jobs == 0:
         return list(_here(batches, on_finished))
     with _pool(min(jobs or len(os.sched_getaffinity(0)), max(len(batches), 1))) as pool:
-        return list(_in_parallel(pool, batches, on_finished))
+        return list(_in_parallel(pool, batches, on_finished, on_interrupt))
 
 
 def unfinished(condition: Condition, out: Path) -> list[int]:
@@ -147,7 +149,10 @@ def _here(batches: Sequence[_Batch], on_finished: Callable[[int], None]) -> Iter
 
 
 def _in_parallel(
-    pool: ProcessPoolExecutor, batches: Sequence[_Batch], on_finished: Callable[[int], None]
+    pool: ProcessPoolExecutor,
+    batches: Sequence[_Batch],
+    on_finished: Callable[[int], None],
+    on_interrupt: Callable[[], None],
 ) -> Iterator[Failure]:
     futures = {pool.submit(_run, batch): batch for batch in batches}
     waiting = set(futures)
@@ -157,6 +162,7 @@ def _in_parallel(
             yield from _note(futures[future], _outcome(future, futures[future]))
             on_finished(len(futures[future].repeats))
     except KeyboardInterrupt:
+        on_interrupt()
         for future in waiting:
             future.cancel()
         # What is being simulated right now is soon done: keep it.
