@@ -57,7 +57,7 @@ SHARING = [
         "4.3, figure 13",
         "361 to 541 kbit/s",
         near(451, over(TCP, 60, 660, flows="download"), "kbit/s"),
-        reason="the call has 1312, both together 1909 of 2000 kbit/s: the paper's two (1859) leave more "
+        reason="the call has 1316, both together 1909 of 2000 kbit/s: the paper's two (1859) leave more "
         "unused. The share depends on the emulator's queue, which the paper does not give. With the gains of "
         "August 2016 it is 307 : 1481, so that this Chrome had those of May",
     ),
