@@ -1,11 +1,8 @@
 //! The same stream at several places of a capture: both legs of a relayed call, or two interfaces.
 
 use super::stream::Stream;
-use super::stream::sketch::PacketName;
+use super::stream::sketch::{self, PacketName};
 use std::collections::HashMap;
-
-/// With an overlap of a tenth, two places have none of each other's with a chance of 0.9^64 = 0.1 %.
-const COMPARED_PACKETS: usize = 64;
 
 /// For each stream the first one that carries the same packets; `None` for the first itself.
 ///
@@ -18,7 +15,7 @@ pub(crate) fn first_legs(streams: &[Stream]) -> Vec<Option<u32>> {
     for number in order {
         let stream = &streams[number as usize];
         let names = || {
-            let packets = stream.sketch.packets().take(COMPARED_PACKETS);
+            let packets = stream.sketch.packets().take(sketch::SMALL);
             packets.map(|(name, _)| (stream.ssrc, name))
         };
         let known = names().find_map(|name| carriers.get(&name).copied());

@@ -11,6 +11,7 @@ use super::rtcp_log::RtcpLog;
 use super::stream::extensions::Values;
 use super::stream::rate::Second;
 use super::stream::sequence::Order;
+use super::stream::sketch;
 use super::stream::{Received, RtpSeen, Stream};
 use super::stun_log::StunLog;
 use super::{CaptureError, CaptureReader, Frame, MonitorConfig, ip, link, rtcp_log};
@@ -52,6 +53,8 @@ pub struct Monitor {
     fragments: Fragments,
     pub(super) flows: Flows,
     pub(super) probation: Probation,
+    /// Packets by which a stream is recognised elsewhere.
+    sketch: usize,
     /// By payload type, if an SDP or RFC 3551 says it.
     clock_rates: [Option<u32>; 128],
     pub(super) stream_index: HashMap<(u32, u32), u32>,
@@ -78,6 +81,7 @@ impl Monitor {
         let clock_rates =
             std::array::from_fn(|number| Some(config.sdp.codec(number as u8)?.clock_rate));
         Monitor {
+            sketch: sketch::SMALL,
             clock_rates,
             config,
             begin_ns: None,
@@ -93,6 +97,11 @@ impl Monitor {
             seconds: Vec::new(),
             rows: PacketRows::default(),
         }
+    }
+
+    /// Remembers more of every stream, by which another monitor's is found to be the same.
+    pub(crate) fn for_comparison(config: MonitorConfig) -> Self {
+        Monitor { sketch: sketch::LARGE, ..Self::new(config) }
     }
 
     /// Watches a whole capture; `progress` hears now and then how many bytes have been read, and stops the
@@ -349,7 +358,7 @@ impl Monitor {
         }
         let number = self.streams.len() as u32;
         let begin_ns = self.begin_ns.unwrap_or_default();
-        self.streams.push(Stream::new(flow, &packets[0], begin_ns));
+        self.streams.push(Stream::new(flow, &packets[0], begin_ns, self.sketch));
         self.stream_index.insert((flow, packets[0].ssrc), number);
         packets.iter().for_each(|packet| self.receive(number, packet));
     }

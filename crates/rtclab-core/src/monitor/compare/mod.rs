@@ -124,7 +124,7 @@ struct Comparison {
 impl Point {
     fn new(config: &MonitorConfig) -> Self {
         let config = MonitorConfig { packets: false, seconds: false, ..config.clone() };
-        let monitor = Monitor::new(config);
+        let monitor = Monitor::for_comparison(config);
         let (first_ns, last_ns) = (i64::MAX, i64::MIN);
         Point { monitor, pair_of: Vec::new(), first_ns, last_ns, facing: Facing::Nowhere }
     }

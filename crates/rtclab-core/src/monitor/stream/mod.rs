@@ -87,7 +87,7 @@ impl Received {
 
 impl Stream {
     /// Before `first`, which is still to be [received](Self::receive).
-    pub(crate) fn new(flow: u32, first: &RtpSeen, begin_ns: i64) -> Self {
+    pub(crate) fn new(flow: u32, first: &RtpSeen, begin_ns: i64, sketch: usize) -> Self {
         Stream {
             flow,
             ssrc: first.ssrc,
@@ -106,7 +106,7 @@ impl Stream {
             shared_timestamps: 0,
             last_timestamp: first.timestamp.wrapping_sub(1),
             payload_types: [(0, 0); MAX_PAYLOAD_TYPES],
-            sketch: Sketch::default(),
+            sketch: Sketch::of(sketch),
             stray: None,
         }
     }

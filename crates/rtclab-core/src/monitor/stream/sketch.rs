@@ -7,9 +7,12 @@
 
 use std::collections::BTreeMap;
 
-/// With an overlap of a hundredth, no packet is common to two sketches with a chance of 0.99^1024 = 0.003 %:
-/// a minute's capture is found in that of a call of more than an hour.
-const PACKETS: usize = 1024;
+/// For legs within a capture. With an overlap of a tenth, no packet is common to two sketches with a chance of
+/// 0.9^64 = 0.1 %.
+pub(crate) const SMALL: usize = 64;
+/// For streams in two captures. With an overlap of a hundredth, none is common with a chance of
+/// 0.99^1024 = 0.003 %: a minute's capture is found in that of a call of more than an hour. 30 kB.
+pub(crate) const LARGE: usize = 1024;
 
 /// A packet of a stream: the same wherever it is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,19 +21,14 @@ pub(crate) struct PacketName {
     pub(crate) timestamp: u32,
 }
 
-/// At most 1024 packets of a stream.
+/// At most so many packets of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Sketch {
+    packets: usize,
     /// When each was first seen, by hash.
     kept: BTreeMap<(u32, PacketName), i64>,
     /// Hashes from here on are not kept.
     limit: u32,
-}
-
-impl Default for Sketch {
-    fn default() -> Self {
-        Sketch { kept: BTreeMap::new(), limit: u32::MAX }
-    }
 }
 
 /// A mixing of 48 bits into 32 in which every bit counts (multiplications of `splitmix64`).
@@ -43,6 +41,10 @@ fn hash(name: PacketName) -> u32 {
 }
 
 impl Sketch {
+    pub(crate) fn of(packets: usize) -> Self {
+        Sketch { packets, kept: BTreeMap::new(), limit: u32::MAX }
+    }
+
     /// Considers a packet; of one that comes again, the first time counts.
     #[inline]
     pub(crate) fn consider(&mut self, name: PacketName, at_ns: i64) {
@@ -54,7 +56,7 @@ impl Sketch {
 
     fn keep(&mut self, hash: u32, name: PacketName, at_ns: i64) {
         self.kept.entry((hash, name)).or_insert(at_ns);
-        if self.kept.len() > PACKETS {
+        if self.kept.len() > self.packets {
             self.kept.pop_last();
             self.limit = self.kept.last_key_value().map_or(u32::MAX, |((hash, _), _)| *hash);
         }
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     fn sketch(numbers: std::ops::Range<u32>) -> Sketch {
-        let mut sketch = Sketch::default();
+        let mut sketch = Sketch::of(LARGE);
         for n in numbers {
             let name = PacketName { seq: n as u16, timestamp: n * 3000 };
             sketch.consider(name, i64::from(n));
