@@ -151,7 +151,11 @@ def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: 
         lost_percent = 100 * first["dropped_ns"].count() / first.height
         delays_ms = (rtp["written_ns"] - rtp["sent_ns"]).drop_nulls() / 1e6
         assert loss.packet_loss(made, flow) == pytest.approx(lost_percent, abs=250 / first.height)
-        assert delay.one_way_delay(made, flow) == pytest.approx(delays_ms.mean(), abs=0.1)
+        # Of packets that were under way when the log ended, the capture still has the delay: the mean moves
+        # by no more than their share of the delays' range.
+        under_way = rtp.height - delays_ms.len() - rtp["dropped_ns"].count()
+        moved_ms = under_way / delays_ms.len() * (delays_ms.max() - delays_ms.min())
+        assert delay.one_way_delay(made, flow) == pytest.approx(delays_ms.mean(), abs=0.1 + moved_ms)
 
 
 def test_every_packet_of_the_trace_is_described_by_the_monitor(call: Trace) -> None:
