@@ -17,8 +17,10 @@ const BASE_WINDOW: Time = Time::from_secs(10);
 /// webrtc-stats, freezeCount: a freeze is an interval that equals or exceeds
 /// max(3 * average, average + 150 ms).
 const FREEZE_MARGIN_S: f64 = 0.150;
-/// webrtc-stats: the average is taken over this many pictures.
+/// webrtc-stats: the average is taken over the last so many pictures, …
 const FREEZE_WINDOW: usize = 30;
+/// … and in libwebrtc (`video/video_quality_observer2.cc`) over at least these, the new one among them.
+const FREEZE_MIN_INTERVALS: usize = 5;
 
 /// A picture shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -249,14 +251,17 @@ impl Playout {
         let Some(last) = self.last_rendered.replace(now) else { return };
         let interval = now.saturating_sub(last).as_secs_f64();
         if self.intervals.len() == FREEZE_WINDOW {
-            let average = self.intervals.iter().sum::<f64>() / FREEZE_WINDOW as f64;
-            if interval >= (3.0 * average).max(average + FREEZE_MARGIN_S) {
-                self.stats.freeze_count += 1;
-                self.stats.total_freezes_duration += interval;
-            }
             self.intervals.pop_front();
         }
         self.intervals.push_back(interval);
+        if self.intervals.len() < FREEZE_MIN_INTERVALS {
+            return;
+        }
+        let average = self.intervals.iter().sum::<f64>() / self.intervals.len() as f64;
+        if interval >= (3.0 * average).max(average + FREEZE_MARGIN_S) {
+            self.stats.freeze_count += 1;
+            self.stats.total_freezes_duration += interval;
+        }
     }
 }
 
@@ -363,19 +368,35 @@ mod tests {
         assert!(playout.poll_key_request(Time::from_millis(3_061)));
     }
 
-    #[test]
-    fn a_gap_of_a_second_after_thirty_frames_is_one_freeze_of_that_length() {
+    /// Freezes of pictures shown every 33 ms but for one interval.
+    fn freezes_with_a_gap(intervals_before: i64, gap_ms: u64) -> (u64, f64) {
         let mut playout = Playout::new(90_000.0);
-        for n in 0..40 {
+        for n in 0..=intervals_before {
             arrive(&mut playout, n, 50 + 33 * n as u64);
             show(&mut playout, 50 + 33 * n as u64 + 15);
         }
-        let packet = packet(true, true, false);
-        let at = Time::from_millis(60 + 33 * 39 + 1000);
-        playout.on_packet(at, &packet, 40, 40, (at.as_millis() as i64 - 60) * 90);
+        let (n, at) = (intervals_before + 1, 50 + 33 * intervals_before as u64 + gap_ms);
+        playout.on_packet(
+            Time::from_millis(at),
+            &packet(true, true, false),
+            n,
+            n,
+            at as i64 * 90 - 4_500,
+        );
         show(&mut playout, 10_000);
-        assert_eq!(playout.stats().freeze_count, 1);
-        let duration = playout.stats().total_freezes_duration;
+        (playout.stats().freeze_count, playout.stats().total_freezes_duration)
+    }
+
+    #[test]
+    fn a_gap_of_a_second_after_forty_frames_is_one_freeze_of_that_length() {
+        let (count, duration) = freezes_with_a_gap(39, 1000);
+        assert_eq!(count, 1);
         assert!((0.99..1.03).contains(&duration), "{duration}");
+    }
+
+    #[test]
+    fn freezes_are_known_from_the_fifth_interval_on() {
+        assert_eq!(freezes_with_a_gap(3, 1000).0, 0);
+        assert_eq!(freezes_with_a_gap(4, 1000).0, 1);
     }
 }
