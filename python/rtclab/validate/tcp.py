@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +29,6 @@ END_S = 0.5
 """The connection is opened in the first moments of a run; this much earlier than that the last one counts."""
 BOUNDS_PERCENT = {"rate": 5.0, "queue": 20.0, "share": 10.0}
 """How far the simulated figure may be from the kernel's."""
-LATE_STEP_MS = 0.02
-"""Resolution of lateness: as much as 25 bytes at 10 Mbit/s."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class Condition:
     congestion_control: str
     flows: int = 1
 
-    def scenario(self, duration_s: int, late_ms: Sequence[float] = ()) -> Scenario:
-        """The scenario of this condition, on a path that is late by so much in each millisecond."""
+    def scenario(self, duration_s: int) -> Scenario:
+        """The scenario of this condition."""
         return Scenario.load(
             SCENARIO,
             [
@@ -52,23 +50,11 @@ class Condition:
                 f"link.up.capacity={self.capacity_bps} bit/s",
                 f"link.up.queue={self.queue_bytes} B",
                 f"link.up.delay={self.rtt_ms / 2:g} ms",
-                f"link.down.delay={self._delay_back(late_ms)}",
+                f"link.down.delay={self.rtt_ms / 2:g} ms",
                 f"traffic.upload.congestion_control={self.congestion_control}",
                 f"traffic.upload.flows={self.flows}",
             ],
         )
-
-    def _delay_back(self, late_ms: Sequence[float]) -> str:
-        """Of an acknowledgement: with the lateness of the packet that it is for, and with its own."""
-        half_ms = self.rtt_ms / 2
-        if not len(late_ms):
-            return f"{half_ms:g} ms"
-        late = np.asarray(late_ms)
-        own = late[np.minimum(np.arange(len(late)) + round(half_ms), len(late) - 1)]
-        delay_ms = np.round((half_ms + late + own) / LATE_STEP_MS) * LATE_STEP_MS
-        changes = np.flatnonzero(np.diff(delay_ms, prepend=-1))
-        steps = ", ".join(f'["{at} ms", "{delay_ms[at]:.2f} ms"]' for at in changes)
-        return f"{{ steps = [{steps}] }}"
 
 
 CONDITIONS = tuple(
@@ -106,9 +92,9 @@ class Figures:
         }
 
 
-def simulated(condition: Condition, duration_s: int, late_ms: Sequence[float] = ()) -> Figures:
-    """The simulator's TCP, on a path that is late by so much in each millisecond."""
-    scenario = condition.scenario(duration_s, late_ms)
+def simulated(condition: Condition, duration_s: int) -> Figures:
+    """The simulator's TCP."""
+    scenario = condition.scenario(duration_s)
     with TemporaryDirectory(prefix="rtclab-tcp-") as out:
         table = SimBackend().run(scenario, seed=1, repeat=0, out=Path(out)).table("packets")
         packets = table.filter(pl.col("flow").str.contains(r"^upload(\.\d+)?$"))
@@ -125,8 +111,6 @@ class Lateness:
 
     p99_ms: float
     max_ms: float
-    course_ms: tuple[float, ...] = ()
-    """In each millisecond of the run: of the last packet that was due by then."""
 
 
 def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]:
@@ -141,10 +125,7 @@ def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]
     columns = (seen["sent_ns"], seen["delivered_ns"], seen["size_bytes"])
     figures = _figures(condition, columns, seen["flow_bytes"], duration_s)
     late = seen["lateness"]
-    at_ns = min(seen["sent_ns"]) + np.arange(duration_s * 1000) * 1e6
-    last = np.maximum(np.searchsorted(seen["due_ns"], at_ns, side="right") - 1, 0)
-    course_ms = tuple((np.asarray(seen["late_ns"])[last] / 1e6).tolist())
-    return figures, Lateness(late["p99_ns"] / 1e6, late["max_ns"] / 1e6, course_ms)
+    return figures, Lateness(p99_ms=late["p99_ns"] / 1e6, max_ms=late["max_ns"] / 1e6)
 
 
 def _figures(
@@ -180,8 +161,7 @@ def _page(duration_s: int, say: Callable[[str], None]) -> Iterator[str]:
     yield "Made by `rtclab validate --tcp`: iperf3 through the emulator and the simulator's TCP over the"
     yield f"same bottleneck, {duration_s} s without the first {WARM_UP_S:g} s. Rate is of the capacity, queue"
     yield "the mean of the bytes that wait, share the larger flow's; late is the 99th percentile of the"
-    yield "emulator's lateness, which the kernel sees as round-trip time. So does the simulated TCP: its"
-    yield "acknowledgements are as late in each millisecond as the emulator was."
+    yield "emulator's lateness, which the kernel sees as round-trip time."
     yield ""
     yield f"Wanted: {wanted}."
     yield ""
@@ -193,7 +173,7 @@ def _page(duration_s: int, say: Callable[[str], None]) -> Iterator[str]:
         # Nothing is simulated until all is measured: it would make the emulators late.
         measured = list(pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS))
     for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True):
-        yield _line(condition, kernel, simulated(condition, duration_s, late.course_ms), late.p99_ms)
+        yield _line(condition, kernel, simulated(condition, duration_s), late.p99_ms)
 
 
 def _line(condition: Condition, kernel: Figures, ours: Figures, late_ms: float) -> str:

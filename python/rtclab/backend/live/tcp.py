@@ -30,8 +30,7 @@ def kernel_tcp(up: Json, down: Json, congestion_control: str, flows: int, durati
 
     Returns:
         ``sent_ns``, ``delivered_ns`` (-1: dropped) and ``size_bytes`` of the packets on ``up``,
-        ``flow_bytes`` received of each flow, ``lateness``, and its course: of the packets in both
-        directions ``due_ns`` and ``late_ns``, in the order in which they were due.
+        ``flow_bytes`` received of each flow, and ``lateness``.
 
     Raises:
         RtclabError: iperf3 failed.
@@ -56,7 +55,6 @@ def tcp_session(argument: Json, _emit: Emit) -> Json:
         raise RtclabError(f"iperf3: {said['error']}")
     return {
         **_sent_by_client(summary),
-        **_course_of_lateness(summary["packets"]),
         "flow_bytes": [stream["receiver"]["bytes"] for stream in said["end"]["streams"]],
         "lateness": summary["lateness"],
     }
@@ -66,11 +64,3 @@ def _sent_by_client(summary: Json) -> dict[str, Any]:
     packets = summary["packets"]
     up = np.asarray(packets["from"]) == summary["names"]["nodes"].index(CLIENT)
     return {name: packets[name][up].tolist() for name in ("sent_ns", "delivered_ns", "size_bytes")}
-
-
-def _course_of_lateness(packets: Json) -> dict[str, list[int]]:
-    due_ns, written_ns = (np.asarray(packets[name]) for name in ("delivered_ns", "written_ns"))
-    written = (due_ns >= 0) & (written_ns >= 0)
-    due_ns, late_ns = due_ns[written], np.maximum(written_ns - due_ns, 0)[written]
-    order = np.argsort(due_ns, kind="stable")
-    return {"due_ns": due_ns[order].tolist(), "late_ns": late_ns[order].tolist()}
