@@ -130,7 +130,7 @@ def _verdict(percent: float, bound: float) -> str:
 def _figure(mean: object, half_width: object) -> str:
     if not isinstance(mean, float):
         return ""
-    return f"{mean:.4g} ± {half_width:.2g}" if isinstance(half_width, float) else f"{mean:.4g}"
+    return f"{mean:.4g} ± {float(f'{half_width:.2g}'):g}" if isinstance(half_width, float) else f"{mean:.4g}"
 
 
 def _lateness(live: Run) -> str:
