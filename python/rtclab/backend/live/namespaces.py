@@ -180,7 +180,8 @@ def serve(file_descriptor: int) -> None:
             "kind": type(error).__name__,
             "traceback": traceback.format_exc(),
         }
-    send(message)
+    with contextlib.suppress(ConnectionError):  # the caller is gone: nobody to tell
+        send(message)
     sys.stdout.flush()
     sys.stderr.flush()
     # The kernel ends whatever still runs in the lab; no thread is waited for.
