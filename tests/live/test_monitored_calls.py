@@ -180,11 +180,12 @@ def test_wire_and_getstats_differ_by_the_headers_below_rtp(call: Trace) -> None:
             pl.col("delivered_ns").is_between(reports["at_ns"][0], reports["at_ns"][-1], closed="right"),
         ).height
         # A report may be late at either end, on a busy machine by 100 ms: each packet that only one side
-        # counted moves the mean by its size, up to 1.25 kB.
+        # counted moves the mean by its size, up to 1.25 kB. As many at both ends do so by what their sizes
+        # differ: ten packets of 400 B (standard deviation) and ten others in a thousand make 1.8 B.
         only_one_side = abs(passed - counted)
         assert only_one_side < 0.05 * passed
         # IPv4 20 B, UDP 8 B, tag of AES_CM_128_HMAC_SHA1_80 10 B.
-        assert row.difference_bytes == pytest.approx(38, abs=0.01 + 1250 * only_one_side / passed)
+        assert row.difference_bytes == pytest.approx(38, abs=5 + 1250 * only_one_side / passed)
         assert row.repair > 0
 
 
