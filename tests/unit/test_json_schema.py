@@ -7,13 +7,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from rtclab.errors import ScenarioError
 from rtclab.scenario import Scenario
 from rtclab.scenario.load import SHIPPED
 
-jsonschema = pytest.importorskip("jsonschema")
 SCHEMA: Any = Scenario.json_schema()
 FILES = sorted(file.relative_to(SHIPPED) for file in SHIPPED.rglob("*.toml"))
 

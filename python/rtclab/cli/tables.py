@@ -117,7 +117,7 @@ def describe(spec: PathSpec) -> str:
         if isinstance(value, dict):
             inner = {name: inner for name, inner in value.items() if name != "opportunities_ms"}
             value = "{" + ", ".join(f"{name} {_in_words(inner)}" for name, inner in inner.items()) + "}"
-        if key != "routes" and value != "wire":  # where packets are lost unless the scenario says
+        if key != "routes" and (key, value) != ("loss_position", "wire"):  # the usual place
             parts.append(f"{key} {value}")
     return ", ".join(parts)
 

@@ -46,12 +46,9 @@ def _paths(scenario: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
 def _path_in_words(path: Mapping[str, Any]) -> str:
     """A path as ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
     order = ["capacity", "delay", "queue", "jitter", "loss"]
-    usual = {None, "wire"}  # what is left out, and where packets are lost unless the scenario says
-    keys = [
-        key
-        for key in [*order, *(key for key in path if key not in order)]
-        if isinstance(path.get(key), dict | list) or path.get(key) not in usual
-    ]
+    # Where packets are lost is said only if it is not the usual place.
+    told = {key: value for key, value in path.items() if (key, value) != ("loss_position", "wire")}
+    keys = [key for key in [*order, *(key for key in told if key not in order)] if told.get(key) is not None]
     if "capacity" not in keys:
         return ", ".join(["unlimited", *(f"{key} {_in_words(path[key])}" for key in keys)])
     return ", ".join(f"{key} {_in_words(path[key])}" for key in keys)

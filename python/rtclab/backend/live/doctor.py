@@ -22,6 +22,7 @@ PYTHON_PACKAGES = {
     "skvideo": "scikit-video",
 }
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NO_RELAY = "live calls have no relay yet, simulated ones need none"
 FIREFOX_HINT = "apt-get install firefox-esr; live calls are between Chromiums all the same"
 MIN_MEMORY_BYTES = 2_000_000_000
 PROBE_TIMEOUT_S = 20
@@ -51,7 +52,7 @@ def doctor() -> list[Check]:
         check_browser("firefox", find_firefox(), FIREFOX_HINT, required=False),
         check_command("iperf3", "iperf3", required=False),
         check_command("tshark", "tshark", required=False),
-        check_turn_server(),
+        check_command("turnserver", "coturn", NO_RELAY, required=False),
         check_python_packages(),
         check_clip(),
         check_cores(),
@@ -81,17 +82,11 @@ def find_firefox() -> str | None:
     return shutil.which("firefox-esr") or shutil.which("firefox")
 
 
-def check_turn_server() -> Check:
-    """Whether there is a TURN server; relayed calls are simulated without one."""
-    found = shutil.which("turnserver")
-    hint = "apt-get install coturn; live calls have no relay yet"
-    return Check("turnserver", found is not None, found or "not found in PATH", hint, required=False)
-
-
-def check_command(command: str, package: str, *, required: bool = True) -> Check:
-    """Whether a program of a Debian package is in ``PATH``."""
+def check_command(command: str, package: str, remark: str = "", *, required: bool = True) -> Check:
+    """Whether a program of a Debian package is in ``PATH``; ``remark`` if `make setup-live` leaves it out."""
     found = shutil.which(command)
-    hint = f"{SETUP}, or apt-get install {package}"
+    install = f"apt-get install {package}"
+    hint = f"{install}; {remark}" if remark else f"{SETUP}, or {install}"
     return Check(command, found is not None, found or "not found in PATH", hint, required)
 
 

@@ -28,6 +28,7 @@ TITLES = {
 }
 
 UNCONSTRAINED = "singh2013/unconstrained"
+MOBILE = "examples/mobile-3g"
 FIGURES = [
     per_repeat(
         "27",
@@ -71,10 +72,6 @@ FIGURES = [
         ],
         singh2013.RATE,
     ),
-]
-
-MOBILE = "examples/mobile-3g"
-FIGURES += [
     over_time(
         "48",
         "A phone on 3G and a desktop",
