@@ -165,19 +165,22 @@ impl Simulation {
                 ))
             })
         };
-        let mut flows: Vec<String> = Vec::new();
-        let mut flow_id = |name: String| {
-            let known = flows.iter().position(|flow| *flow == name);
-            FlowId(known.unwrap_or_else(|| {
-                flows.push(name);
+        let mut flows: Vec<(String, Time)> = Vec::new();
+        let mut flow_id = |name: String, end: Time| {
+            let known = flows.iter().position(|flow| *flow.0 == name);
+            let index = known.unwrap_or_else(|| {
+                flows.push((name, end));
                 flows.len() - 1
-            }) as u16)
+            });
+            flows[index].1 = flows[index].1.max(end);
+            FlowId(index as u16)
         };
         let mut ports = Vec::new();
         for (i, connection) in config.connections.iter().enumerate() {
             let (a, b) = (node(&connection.a)?, node(&connection.b)?);
             let relay = connection.relay.as_deref().map(node).transpose()?;
-            let [there, back] = connection.flow_names().map(&mut flow_id);
+            let end = end_of(config, connection);
+            let [there, back] = connection.flow_names().map(|name| flow_id(name, end));
             // The end at an index listens at the socket of that number.
             let (to_a, to_b) = (Socket(2 * i as u16), Socket(2 * i as u16 + 1));
             ports.push(Port { from: a, to: b, socket: to_b, flow: there, relay });
@@ -188,7 +191,10 @@ impl Simulation {
         }
         let traffic_seed = derive_seed(config.seed, TRAFFIC_STREAM);
         let traffic = Traffic::new(&config.traffic, flows.len(), traffic_seed, node)?;
-        flows.extend(Traffic::flow_names(&config.traffic));
+        for traffic in &config.traffic {
+            let names = Traffic::flow_names(std::slice::from_ref(traffic));
+            flows.extend(names.into_iter().map(|name| (name, traffic.stop_ns)));
+        }
         let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
         let recorder = Recorder::new(config.record, &flows, &paths);
         let core = node(CORE)?;
@@ -242,6 +248,12 @@ impl Simulation {
             }
         }
     }
+}
+
+/// When a connection ends: when it shall, or when one of both leaves.
+fn end_of(config: &SimConfig, connection: &ConnectionConfig) -> Time {
+    let ends = config.participants.iter().filter(|p| p.name == connection.a || p.name == connection.b);
+    ends.fold(connection.end_ns, |end, p| end.min(p.leave_ns))
 }
 
 /// The end of a connection that has this index: two per connection, `a` before `b`.

@@ -62,6 +62,7 @@ class SimBackend:
     def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         """Simulates one repeat and keeps its trace in memory."""
         columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
+        columns.pop("flows")  # when each flow was there
         tables = {name: frame(name, values) for name, values in columns.items()}
         tables["paths"] = scenario.paths_table()
         return Trace.in_memory(tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))

@@ -125,6 +125,10 @@ struct Second {
 
 struct Flow {
     text: u16,
+    /// When its first packet was sent.
+    begin: Option<Time>,
+    /// When the connection ends; what arrives later is received by nobody.
+    end: Time,
     seconds: Vec<Second>,
     delays: Vec<u32>,
 }
@@ -144,8 +148,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// An empty record of a run over the given flows and paths.
-    pub fn new(detail: Detail, flows: &[String], paths: &[String]) -> Self {
+    /// An empty record of a run over the given flows, each with the time at which it ends, and paths.
+    pub fn new(detail: Detail, flows: &[(String, Time)], paths: &[String]) -> Self {
         let mut recorder = Recorder {
             detail,
             texts: Vec::new(),
@@ -158,9 +162,10 @@ impl Recorder {
             packets: Packets::default(),
             tables: Tables::new(),
         };
-        for name in flows {
+        for (name, end) in flows {
             let text = recorder.text(name);
-            recorder.flows.push(Flow { text, seconds: Vec::new(), delays: Vec::new() });
+            let (seconds, delays) = (Vec::new(), Vec::new());
+            recorder.flows.push(Flow { text, begin: None, end: *end, seconds, delays });
         }
         recorder.path_texts = paths.iter().map(|name| recorder.text(name)).collect();
         recorder.cause_texts = DropCause::ALL.iter().map(|c| recorder.text(c.name())).collect();
@@ -209,6 +214,7 @@ impl Recorder {
 
     fn sent_as(&mut self, at: Time, label: &Label, protocol: u16, kind: u16) -> PacketRecord {
         let flow = &mut self.flows[usize::from(label.flow.0)];
+        flow.begin.get_or_insert(at);
         let second = flow.second(at);
         second.sent.0 += 1;
         second.sent.1 += label.size.0;
@@ -226,8 +232,14 @@ impl Recorder {
 
     /// A packet reached the other end.
     pub fn delivered(&mut self, at: Time, record: PacketRecord, size: Bytes) {
+        if self.detail == Detail::Packets {
+            self.packets.delivered[record.row as usize] = at.0 as i64;
+        }
         let delay = at.saturating_sub(record.sent);
         let flow = &mut self.flows[usize::from(record.flow)];
+        if at >= flow.end {
+            return;
+        }
         let bin = ((delay.0 / DELAY_BIN.0) as usize).min(MAX_DELAY_BINS - 1);
         if flow.delays.len() <= bin {
             flow.delays.resize(bin + 1, 0);
@@ -238,9 +250,6 @@ impl Recorder {
         second.delivered.1 += size.0;
         let (min, max, sum) = second.delay.unwrap_or((Time::MAX, Time::ZERO, 0));
         second.delay = Some((min.min(delay), max.max(delay), sum + delay.0));
-        if self.detail == Detail::Packets {
-            self.packets.delivered[record.row as usize] = at.0 as i64;
-        }
     }
 
     /// A packet was dropped on the way.
@@ -311,7 +320,7 @@ impl Recorder {
         for flow in &mut self.flows {
             flow.second(last);
         }
-        let mut tables = vec![self.flow_seconds(), self.delay_histogram()];
+        let mut tables = vec![self.flow_spans(end), self.flow_seconds(), self.delay_histogram()];
         if self.detail == Detail::Packets {
             tables.push(self.packets.into_table());
         }
@@ -319,6 +328,18 @@ impl Recorder {
         tables.extend([t.outbound_rtp, t.inbound_rtp, t.remote_inbound_rtp, t.candidate_pair]);
         tables.extend([t.frames, t.controller, t.events, t.tcp]);
         (self.texts, tables)
+    }
+
+    /// When each flow was there: from its first packet to the end of its connection or of the run.
+    fn flow_spans(&self, run_end: Time) -> Table {
+        let columns = [("flow", text()), ("begin_ns", int()), ("end_ns", int())];
+        let mut table = Table::new("flows", &columns);
+        for flow in &self.flows {
+            let begin = flow.begin.map_or(NO_INT, |at| at.0 as i64);
+            let end = flow.end.min(run_end).0 as i64;
+            table.push(&[Cell::Text(flow.text), Cell::Int(begin), Cell::Int(end)]);
+        }
+        table
     }
 
     fn flow_seconds(&self) -> Table {
