@@ -1,18 +1,20 @@
 //! Nodes joined by paths; routes a packet over one or more of them.
 
+use crate::timeouts::Timeouts;
 use crate::path::{Departure, DropCause, Packet, Path, PathConfig};
 use crate::units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fmt;
 
 /// Index of a node in [`NetworkConfig::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct NodeId(pub u16);
+pub struct NodeId(pub u32);
 
 /// Index of a path in [`NetworkConfig::paths`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PathId(pub u16);
+pub struct PathId(pub u32);
 
 /// Which paths a packet takes from one node to another, in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,8 +54,8 @@ impl std::error::Error for NetworkError {}
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]
 struct Hop<P> {
-    route: u16,
-    hop: u8,
+    route: u32,
+    hop: u32,
     payload: P,
 }
 
@@ -82,15 +84,17 @@ pub enum NetworkEvent<P> {
     },
 }
 
+/// Stands for a missing route.
+const NO_ROUTE: u32 = u32::MAX;
+
 /// Nodes joined by paths.
 pub struct Network<P> {
     nodes: Vec<String>,
     paths: Vec<Path<Hop<P>>>,
-    /// Next event of each path, `Time::MAX` if none.
-    timeouts: Vec<Time>,
+    timeouts: Timeouts,
     routes: Vec<(NodeId, Vec<PathId>)>,
-    /// Route index + 1 by `from * nodes + to`; 0 where there is none.
-    route_of: Vec<u16>,
+    /// Route index by `from * nodes + to`; [`NO_ROUTE`] where there is none.
+    route_of: Vec<u32>,
 }
 
 impl<P> Network<P> {
@@ -99,29 +103,31 @@ impl<P> Network<P> {
     /// # Errors
     /// A route that names an unknown node or path, or no path at all.
     pub fn new(config: NetworkConfig, seed: u64) -> Result<Self, NetworkError> {
+        let nodes = index_of(config.nodes.iter());
+        let path_ids = index_of(config.paths.iter().map(|path| &path.name));
         let node = |name: &str| {
-            config.nodes.iter().position(|n| n == name).ok_or_else(|| {
+            nodes.get(name).copied().ok_or_else(|| {
                 NetworkError(format!("route names node `{name}`; known are {:?}", config.nodes))
             })
         };
-        let path = |name: &str| {
-            config.paths.iter().position(|p| p.name == name).map(|i| PathId(i as u16)).ok_or_else(
-                || NetworkError(format!("route names path `{name}`, which is not defined")),
-            )
+        let path = |name: &String| {
+            path_ids.get(name.as_str()).map(|index| PathId(*index)).ok_or_else(|| {
+                NetworkError(format!("route names path `{name}`, which is not defined"))
+            })
         };
-        let mut route_of = vec![0; config.nodes.len() * config.nodes.len()];
+        let mut route_of = vec![NO_ROUTE; config.nodes.len() * config.nodes.len()];
         let mut routes = Vec::new();
         for route in &config.routes {
             let (from, to) = (node(&route.from)?, node(&route.to)?);
-            let hops = route.paths.iter().map(|p| path(p)).collect::<Result<Vec<_>, _>>()?;
+            let hops = route.paths.iter().map(path).collect::<Result<Vec<_>, _>>()?;
             if hops.is_empty() {
                 return Err(NetworkError(format!(
                     "route {} -> {} has no path; expected at least one",
                     route.from, route.to
                 )));
             }
-            routes.push((NodeId(to as u16), hops));
-            route_of[from * config.nodes.len() + to] = routes.len() as u16;
+            route_of[from as usize * config.nodes.len() + to as usize] = routes.len() as u32;
+            routes.push((NodeId(to), hops));
         }
         let paths: Vec<_> = config
             .paths
@@ -130,7 +136,7 @@ impl<P> Network<P> {
             .map(|(i, path)| Path::new(path, derive_seed(seed, i as u64)))
             .collect();
         Ok(Network {
-            timeouts: vec![Time::MAX; paths.len()],
+            timeouts: Timeouts::new(paths.iter().map(Path::poll_timeout)),
             nodes: config.nodes,
             paths,
             routes,
@@ -145,12 +151,12 @@ impl<P> Network<P> {
 
     /// The paths, by [`PathId`].
     pub fn path_config(&self, path: PathId) -> &PathConfig {
-        self.paths[usize::from(path.0)].config()
+        self.paths[path.0 as usize].config()
     }
 
     /// Bytes waiting in the queue of a path.
     pub fn queued(&self, path: PathId) -> Bytes {
-        self.paths[usize::from(path.0)].queued()
+        self.paths[path.0 as usize].queued()
     }
 
     /// The paths from one node to another, or `None` where there is no route.
@@ -160,7 +166,7 @@ impl<P> Network<P> {
 
     /// Replaces the configuration of a path; see [`Path::set_config`].
     pub fn set_config(&mut self, now: Time, path: PathId, config: PathConfig) {
-        let index = usize::from(path.0);
+        let index = path.0 as usize;
         self.paths[index].set_config(now, config);
         self.update_timeout(index);
     }
@@ -177,7 +183,7 @@ impl<P> Network<P> {
         packet: Packet<P>,
     ) -> Result<(), Packet<P>> {
         let Some(route) = self.route_index(from, to) else { return Err(packet) };
-        let payload = Hop { route: route as u16, hop: 0, payload: packet.payload };
+        let payload = Hop { route: route as u32, hop: 0, payload: packet.payload };
         self.enter(now, self.routes[route].1[0], Packet { size: packet.size, payload });
         Ok(())
     }
@@ -185,8 +191,8 @@ impl<P> Network<P> {
     /// What has come out by `now`, earliest first.
     pub fn poll(&mut self, now: Time) -> Option<NetworkEvent<P>> {
         loop {
-            let (index, at) = self.next()?;
-            if at > now {
+            let (index, at) = self.timeouts.earliest();
+            if at > now || at == Time::MAX {
                 return None;
             }
             let departure = self.paths[index].poll(at);
@@ -195,14 +201,14 @@ impl<P> Network<P> {
                 None => {}
                 Some(Departure::Dropped { at, cause, packet }) => {
                     let packet = Packet { size: packet.size, payload: packet.payload.payload };
-                    let path = PathId(index as u16);
+                    let path = PathId(index as u32);
                     return Some(NetworkEvent::Dropped { at, path, cause, packet });
                 }
                 Some(Departure::Delivered { at, mut packet }) => {
                     packet.payload.hop += 1;
                     let Hop { route, hop, .. } = packet.payload;
-                    let (to, hops) = &self.routes[usize::from(route)];
-                    match hops.get(usize::from(hop)) {
+                    let (to, hops) = &self.routes[route as usize];
+                    match hops.get(hop as usize) {
                         Some(&path) => self.enter(at, path, packet),
                         None => {
                             let packet =
@@ -217,33 +223,32 @@ impl<P> Network<P> {
 
     /// When to call [`Network::poll`] again.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.next().map(|(_, at)| at)
+        Some(self.timeouts.earliest().1).filter(|at| *at < Time::MAX)
     }
 
     fn route_index(&self, from: NodeId, to: NodeId) -> Option<usize> {
-        let index = usize::from(from.0) * self.nodes.len() + usize::from(to.0);
-        usize::from(*self.route_of.get(index)?).checked_sub(1)
-    }
-
-    fn next(&self) -> Option<(usize, Time)> {
-        let mut next = (0, Time::MAX);
-        for (index, &at) in self.timeouts.iter().enumerate() {
-            if at < next.1 {
-                next = (index, at);
-            }
-        }
-        (next.1 < Time::MAX).then_some(next)
+        let index = from.0 as usize * self.nodes.len() + to.0 as usize;
+        self.route_of.get(index).filter(|route| **route != NO_ROUTE).map(|route| *route as usize)
     }
 
     fn enter(&mut self, now: Time, path: PathId, packet: Packet<Hop<P>>) {
-        let index = usize::from(path.0);
+        let index = path.0 as usize;
         self.paths[index].handle_packet(now, packet);
         self.update_timeout(index);
     }
 
     fn update_timeout(&mut self, index: usize) {
-        self.timeouts[index] = self.paths[index].poll_timeout().unwrap_or(Time::MAX);
+        self.timeouts.set(index, self.paths[index].poll_timeout());
     }
+}
+
+fn index_of<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<&'a str, u32> {
+    // The first of several of the same name counts.
+    let mut index = HashMap::new();
+    for (i, name) in names.enumerate() {
+        index.entry(name.as_str()).or_insert(i as u32);
+    }
+    index
 }
 
 /// A seed for the `index`-th random stream of a run (SplitMix64, Steele et al. 2014).

@@ -1,8 +1,8 @@
-//! Who of many is due next.
+//! Picks the earliest timeout among many.
 
 use crate::units::Time;
 
-/// The times at which a fixed number of parties want to be called; ties go to the lower index.
+/// The next timeout of each of a fixed number of parties; ties go to the lower index.
 ///
 /// A tournament: each inner node holds the smaller of the two below it.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Timeouts {
         }
     }
 
-    /// Who is next, and when; `Time::MAX` if nobody is.
+    /// The party with the earliest timeout, and that timeout; `Time::MAX` if there is none.
     pub(crate) fn earliest(&self) -> (usize, Time) {
         let at = self.nodes[1];
         let mut node = 1;

@@ -13,7 +13,7 @@ use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig, Region};
 use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
 use super::rrtcc_2013::{DETECTOR_2013, KALMAN_2013, RATE_CONTROL_2013};
-use super::{Halves, RateBounds, RembTiming};
+use super::control::{Halves, RateBounds};
 use crate::units::Time;
 
 /// Share left by over-use when the detector's value no longer exceeds its threshold.
@@ -63,7 +63,7 @@ const RECEIVER_2015: ReceiveSideConfig = ReceiveSideConfig {
     rate_control: RATE_CONTROL_2015,
     window: Time::from_secs(1),
     updates: Updates::FivePercent,
-    remb: RembTiming::AtOnce,
+    remb_interval: Time::from_millis(200),
 };
 
 const SENDER_2015: LossBasedConfig =

@@ -10,7 +10,7 @@ use super::receive_side::increase::IncreaseLaw;
 use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig};
 use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
-use super::{Halves, Pacing, RateBounds, RembTiming};
+use super::control::{Halves, RateBounds};
 use crate::units::Time;
 
 const KALMAN_2016: KalmanConfig = KalmanConfig {
@@ -49,7 +49,7 @@ pub(crate) const RECEIVER_2016: ReceiveSideConfig = ReceiveSideConfig {
     rate_control: RATE_CONTROL_2016,
     window: Time::from_secs(1),
     updates: Updates::FivePercent,
-    remb: RembTiming::AtOnce,
+    remb_interval: Time::from_millis(200),
 };
 
 pub(crate) const SENDER_2016: LossBasedConfig = LossBasedConfig {
@@ -59,7 +59,6 @@ pub(crate) const SENDER_2016: LossBasedConfig = LossBasedConfig {
     once_per_report: true,
     probes: true,
     halves_without_feedback: false,
-    pacing: Pacing::Factor,
 };
 
 /// What differs between the draft and the releases.

@@ -1,10 +1,11 @@
 //! Today's libwebrtc: the send-side algorithm as published in the crate `goog_cc`, a port of
 //! libwebrtc revision da2a3d6c4d (December 2024), behind our [`Controller`].
 
-use super::{
-    Controller, Decision, Feedback, PACING_BURST, PacketReport, Probe, RateBounds, RateOf,
-    SentPacket,
+use super::control::{
+    ControlError, Controller, Decision, Feedback, Observation, PacketReport, Probe, RateBounds,
+    SenderState, SentPacket,
 };
+use crate::packet::Kind;
 use crate::units::{Bitrate, Bytes, Time};
 use goog_cc::network_control::{NetworkControllerConfig, NetworkControllerInterface};
 use goog_cc::transport::{
@@ -14,10 +15,8 @@ use goog_cc::transport::{
 };
 use goog_cc::units::{DataRate, DataSize, TimeDelta, Timestamp};
 use goog_cc::{GoogCcConfig, GoogCcNetworkController};
+use send_wrapper::SendWrapper;
 use std::collections::VecDeque;
-
-/// libwebrtc, `goog_cc_network_control.cc`: kDefaultPaceMultiplier.
-pub(super) const PACING_FACTOR: f64 = 2.5;
 
 /// libwebrtc, `GoogCcNetworkControllerFactory::GetProcessInterval`.
 const PROCESS_INTERVAL: Time = Time::from_millis(25);
@@ -28,7 +27,8 @@ const EPOCH: Time = Time::from_secs(1);
 
 /// Send-side congestion control of today's Chromium.
 pub struct GoogCc {
-    inner: GoogCcNetworkController,
+    /// The crate's type is not `Send`; a run is made and finished on one thread.
+    inner: SendWrapper<GoogCcNetworkController>,
     decision: Decision,
     next_process: Time,
     probes: VecDeque<Probe>,
@@ -76,16 +76,8 @@ impl GoogCc {
             ..NetworkControllerConfig::default()
         };
         GoogCc {
-            inner: GoogCcNetworkController::new(config, GoogCcConfig::default()),
-            decision: Decision {
-                target: bounds.start,
-                target_of: RateOf::Packets,
-                pacing_burst: PACING_BURST,
-                pacing_tick: Time::ZERO,
-                pacing_rate: bounds.start.scaled(PACING_FACTOR),
-                padding_rate: Bitrate::ZERO,
-                drop_ratio: 0.0,
-            },
+            inner: SendWrapper::new(GoogCcNetworkController::new(config, GoogCcConfig::default())),
+            decision: Decision::at(bounds.start),
             next_process: Time::ZERO,
             probes: VecDeque::new(),
             announced: Vec::new(),
@@ -109,7 +101,7 @@ impl GoogCc {
             }
         }
         if let Some(pacer) = update.pacer_config {
-            self.decision.pacing_rate = bitrate(pacer.data_rate());
+            self.decision.pacing_rate = Some(bitrate(pacer.data_rate()));
             self.decision.padding_rate = bitrate(pacer.pad_rate());
         }
         for cluster in update.probe_cluster_configs {
@@ -148,7 +140,7 @@ impl GoogCc {
             size: size(packet.size),
             prior_unacked_data: DataSize::zero(),
             pacing_info: self.pacing_info(packet.probe),
-            audio: packet.audio,
+            audio: packet.kind == Kind::Audio,
             sequence_number: packet.transport_seq,
             data_in_flight: size(packet.in_flight),
         }
@@ -176,16 +168,19 @@ impl GoogCc {
 }
 
 impl Controller for GoogCc {
-    fn on_sent(&mut self, packet: &SentPacket) {
+    fn on_sent(&mut self, packet: &SentPacket) -> Result<(), ControlError> {
         let sent = self.sent_packet(packet);
         let update = self.inner.on_sent_packet(sent);
         self.apply(update);
+        Ok(())
     }
 
-    fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) {
+    fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
         let receive_time = timestamp(now);
         match feedback {
-            Feedback::Packets { reports, in_flight } => self.on_packets(now, reports, in_flight),
+            Feedback::Packets { reports, in_flight, .. } => {
+                self.on_packets(now, reports, in_flight);
+            }
             Feedback::ReceiverReport { lost, expected, rtt, .. } => {
                 let update = self.inner.on_transport_loss_report(TransportLossReport {
                     receive_time,
@@ -211,9 +206,10 @@ impl Controller for GoogCc {
                 self.apply(update);
             }
         }
+        Ok(())
     }
 
-    fn on_timeout(&mut self, now: Time) {
+    fn on_timeout(&mut self, now: Time, _sender: &SenderState) -> Result<(), ControlError> {
         if self.next_process == Time::ZERO {
             let update = self.inner.on_network_availability(NetworkAvailability {
                 at_time: timestamp(now),
@@ -226,6 +222,7 @@ impl Controller for GoogCc {
             .on_process_interval(ProcessInterval { at_time: timestamp(now), pacer_queue: None });
         self.apply(update);
         self.next_process = now + PROCESS_INTERVAL;
+        Ok(())
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -240,14 +237,13 @@ impl Controller for GoogCc {
         self.decision
     }
 
-    fn observe(&self, out: &mut dyn FnMut(&'static str, f64)) {
-        out("target_bps", self.decision.target.0 as f64);
-        out("pacing_rate_bps", self.decision.pacing_rate.0 as f64);
-        out("loss_ratio", self.loss_ratio);
-        out("drop_ratio", self.decision.drop_ratio);
-        if let Some(rtt) = self.rtt {
-            out("rtt_ms", rtt.as_secs_f64() * 1e3);
-        }
+    fn observe(&self, out: &mut Vec<Observation>) {
+        let pacing = self.decision.pacing_rate;
+        out.push(Observation::new("target_bps", self.decision.target.0 as f64));
+        out.extend(pacing.map(|rate| Observation::new("pacing_rate_bps", rate.0 as f64)));
+        out.push(Observation::new("loss_ratio", self.loss_ratio));
+        out.push(Observation::new("drop_ratio", self.decision.drop_ratio));
+        out.extend(self.rtt.map(|rtt| Observation::new("rtt_ms", rtt.as_secs_f64() * 1e3)));
     }
 }
 

@@ -10,7 +10,7 @@ use super::receive_side::increase::IncreaseLaw;
 use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig};
 use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
-use super::{Halves, Pacing, RateBounds, RembTiming};
+use super::control::{Halves, RateBounds};
 use crate::units::Time;
 
 pub(crate) const KALMAN_2013: KalmanConfig = KalmanConfig {
@@ -43,7 +43,7 @@ pub(crate) const RECEIVER_2013: ReceiveSideConfig = ReceiveSideConfig {
     rate_control: RATE_CONTROL_2013,
     window: Time::from_millis(500),
     updates: Updates::EverySecond,
-    remb: RembTiming::WithReport,
+    remb_interval: Time::from_secs(1),
 };
 
 pub(crate) const SENDER_2013: LossBasedConfig = LossBasedConfig {
@@ -53,7 +53,6 @@ pub(crate) const SENDER_2013: LossBasedConfig = LossBasedConfig {
     once_per_report: false,
     probes: false,
     halves_without_feedback: false,
-    pacing: Pacing::None,
 };
 
 /// What the draft and the papers say instead.

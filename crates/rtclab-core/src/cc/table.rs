@@ -1,8 +1,8 @@
 //! The table of algorithms, and the choice of one.
 
 use super::options::{OptionSpec, Options};
-use super::{Fixed, GoogCc, Halves, RateBounds, dynamic_alpha, gcc_2016, rrtcc_2013};
-use crate::media::repair::Repair;
+use super::control::{Halves, RateBounds};
+use super::{Fixed, GoogCc, dynamic_alpha, gcc_2016, rrtcc_2013};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,8 +24,8 @@ pub struct Algorithm {
     pub name: &'static str,
     /// Its options.
     pub options: &'static [OptionSpec],
-    /// Loss repair of its time.
-    pub repair: Repair,
+    /// Name of the stack profile that it ran in.
+    pub stack: &'static str,
     create: fn(RateBounds, Options<'_>) -> Halves,
 }
 
@@ -34,38 +34,37 @@ pub const ALGORITHMS: [Algorithm; 6] = [
     Algorithm {
         name: "goog-cc",
         options: &[],
-        repair: Repair::Rtx,
+        stack: "chrome-156",
         create: |bounds, _| (Box::new(GoogCc::new(bounds.with_audio())), None),
     },
     Algorithm {
         name: "fixed",
         options: &[],
-        repair: Repair::Rtx,
+        stack: "chrome-156",
         create: |bounds, _| (Box::new(Fixed::new(bounds.with_audio().max)), None),
     },
     Algorithm {
         name: "rrtcc-2013",
         options: rrtcc_2013::OPTIONS,
-        repair: Repair::Hybrid2013,
+        stack: "chrome-27",
         create: rrtcc_2013::create,
     },
     Algorithm {
         name: "gcc-2016",
         options: gcc_2016::OPTIONS,
-        repair: Repair::Rtx,
+        stack: "chrome-52",
         create: gcc_2016::create,
     },
     Algorithm {
         name: "dynamic-alpha",
         options: dynamic_alpha::OPTIONS,
-        // The paper does not say; that of 2013 is taken with the regions of 2013.
-        repair: Repair::Hybrid2013,
+        stack: "chrome-45",
         create: dynamic_alpha::create,
     },
     Algorithm {
         name: "fixed-alpha",
         options: dynamic_alpha::OPTIONS_FIXED,
-        repair: Repair::Hybrid2013,
+        stack: "chrome-45",
         create: dynamic_alpha::create_fixed,
     },
 ];

@@ -1,20 +1,20 @@
 //! An end of a connection that sends what another end at its node receives: of an SFU, of a switching
 //! MCU, or of a participant who passes media on in a tree.
 
-use super::rtp_format::{self, Ssrcs};
+use super::config::{Addresses, Session, StreamConfig};
+use super::event::Event;
+use super::outbox::Outbox;
 use super::setup::{Setup, Step};
-use super::wire::{Arrival, Port, Wire};
-use crate::media::Kind;
-use crate::media::repair::Repair;
-use crate::network::NodeId;
-use crate::record::RtpLabel;
-use crate::rtp::rtcp::{self, NtpTime, SenderReport};
-use crate::rtp::{ExtensionIds, Protocol, RtcpPacket, RtpHeader, classify, rtx};
-use crate::units::{Bytes, Time};
+use crate::packet::{
+    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Transmit, payload_type,
+};
+use crate::rtp::rtcp::{NtpTime, SenderReport};
+use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
+use crate::units::Time;
 use std::collections::VecDeque;
 
 /// Janus, `ice.c`: packets are kept for retransmission up to a second (DEFAULT_MAX_NACK_QUEUE).
-const KEPT: Time = Time::from_secs(1);
+const STORED_FOR: Time = Time::from_secs(1);
 /// Interval of sender reports.
 const REPORT_INTERVAL: Time = Time::from_secs(1);
 
@@ -29,52 +29,37 @@ pub enum Forwarding {
 }
 
 /// What a forwarder is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ForwarderConfig {
+    /// Where it is, and the other end.
+    pub addresses: Addresses,
+    /// When the connection is there.
+    pub session: Session,
     /// What it does with RTCP.
     pub forwarding: Forwarding,
     /// Streams of the first sender.
-    pub ssrcs: Ssrcs,
-    /// Loss repair of the first sender's video.
-    pub repair: Repair,
-    /// Where the signalling server is.
-    pub core: NodeId,
-    /// Whether it sends the offer.
-    pub offerer: bool,
-    /// When the connection begins.
-    pub start: Time,
-    /// When it ends.
-    pub end: Time,
+    pub streams: Vec<StreamConfig>,
 }
 
-/// What shall be done at the end that the media come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Ask for a key frame.
-    KeyFrame,
-    /// Pass the datagram on.
-    Pass,
-}
-
-/// Such an end.
+/// An end of a connection that passes media on.
 pub struct Forwarder {
     config: ForwarderConfig,
-    port: Port,
     setup: Setup,
     begun: bool,
-    kept: VecDeque<Kept>,
+    /// One for each stream of video.
+    videos: Vec<Forwarded>,
     next_transport_seq: u16,
-    next_rtx_seq: u16,
     next_report: Option<Time>,
-    sent: Option<Sent>,
+    outbox: Outbox,
+    events: VecDeque<Event>,
 }
 
-struct Kept {
-    at: Time,
-    label: RtpLabel,
-    bytes: Vec<u8>,
-    size: Bytes,
-    last_sent: Time,
+/// A stream of video that is passed on.
+struct Forwarded {
+    config: StreamConfig,
+    store: Store,
+    next_repair_seq: u16,
+    sent: Option<Sent>,
 }
 
 /// What a sender report says.
@@ -85,19 +70,63 @@ struct Sent {
     octets: u32,
 }
 
+struct Stored {
+    at: Time,
+    packet: Rtp,
+    last_sent: Time,
+}
+
+/// Packets of one stream that may be asked for again, by sequence number; `None` for what has not come.
+#[derive(Default)]
+struct Store {
+    unwrapper: SeqUnwrapper,
+    first: i64,
+    packets: VecDeque<Option<Stored>>,
+}
+
+impl Store {
+    fn find(&mut self, seq: u16) -> Option<&mut Stored> {
+        let index = usize::try_from(self.unwrapper.peek(seq) - self.first).ok()?;
+        self.packets.get_mut(index)?.as_mut()
+    }
+
+    fn insert(&mut self, now: Time, packet: &Rtp) {
+        let old = |stored: &Stored| stored.at + STORED_FOR < now;
+        while self.packets.front().is_some_and(|stored| stored.as_ref().is_none_or(old)) {
+            self.packets.pop_front();
+            self.first += 1;
+        }
+        let seq = self.unwrapper.unwrap(packet.header.seq);
+        if self.packets.is_empty() {
+            self.first = seq;
+        }
+        // A packet from before all that are stored is too late to be asked for.
+        let Ok(index) = usize::try_from(seq - self.first) else { return };
+        while self.packets.len() <= index {
+            self.packets.push_back(None);
+        }
+        self.packets[index] = Some(Stored { at: now, packet: packet.clone(), last_sent: now });
+    }
+}
+
 impl Forwarder {
-    /// `port` leads to the other end, `back` from it.
-    pub fn new(config: ForwarderConfig, port: Port, back: Port) -> Self {
-        Forwarder {
-            setup: Setup::new(port, back.socket, config.core, config.offerer, config.start),
-            config,
-            port,
-            begun: false,
-            kept: VecDeque::new(),
-            next_transport_seq: 0,
-            next_rtx_seq: 1,
-            next_report: None,
+    /// Has forwarded nothing yet.
+    pub fn new(config: ForwarderConfig) -> Self {
+        let forwarded = |config: &StreamConfig| Forwarded {
+            config: *config,
+            store: Store::default(),
+            next_repair_seq: 1,
             sent: None,
+        };
+        Forwarder {
+            setup: Setup::new(&config.session, config.addresses.relay.is_some()),
+            videos: config.streams.iter().filter(|s| s.is_video()).map(forwarded).collect(),
+            begun: false,
+            next_transport_seq: 0,
+            next_report: None,
+            outbox: Outbox::new(config.addresses),
+            events: VecDeque::new(),
+            config,
         }
     }
 
@@ -108,201 +137,193 @@ impl Forwarder {
 
     /// When to call [`Forwarder::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
+        let Session { start, end, .. } = self.config.session;
         let due = match self.begun {
             true => [self.setup.poll_timeout(), self.next_report].into_iter().flatten().min(),
-            false => Some(self.config.start),
+            false => Some(start),
         };
-        due.filter(|at| *at < self.config.end)
+        due.filter(|at| *at < end)
+    }
+
+    /// The next datagram to send.
+    pub fn poll_transmit(&mut self, _now: Time) -> Option<Transmit> {
+        self.outbox.poll()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
     }
 
     /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Time, wire: &mut Wire) {
+    pub fn handle_timeout(&mut self, now: Time) {
         self.begun = true;
-        self.setup.on_timeout(now, wire);
+        self.setup.handle_timeout(now, &mut self.outbox);
         if self.next_report.is_some_and(|at| at <= now) {
-            self.send_report(now, wire);
+            self.send_reports(now);
         }
     }
 
-    /// A datagram of the other end arrived.
-    pub fn handle_datagram(&mut self, arrival: &Arrival, wire: &mut Wire) -> Option<Request> {
-        let (now, bytes) = (arrival.at, arrival.bytes.as_slice());
-        if now >= self.config.end {
-            return None;
+    /// A datagram of the other end arrived. Media and RTCP that pass as they are, are handed by whoever
+    /// drives the forwarders to [`Forwarder::forward`] of those that pass them on.
+    pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
+        if now >= self.config.session.end {
+            return;
         }
-        match classify(bytes) {
-            Protocol::Rtcp if self.config.forwarding == Forwarding::Terminating => {
-                return self.on_rtcp(now, bytes, wire);
+        match &datagram.content {
+            Content::Rtcp(rtcp) if self.config.forwarding == Forwarding::Terminating => {
+                return self.on_rtcp(now, rtcp);
             }
-            Protocol::Rtp | Protocol::Rtcp => return Some(Request::Pass),
-            Protocol::Stun => self.setup.on_stun(now, bytes, wire),
-            Protocol::Dtls => self.setup.on_dtls(now, bytes, wire),
-            Protocol::TurnChannel => {}
-            Protocol::Other => self.setup.on_signalling(now, bytes, wire),
+            Content::Rtp(_) | Content::Rtcp(_) | Content::Tcp(_) => return,
+            Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
+            Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
+            Content::Signalling(segment) => {
+                self.setup.on_signalling(now, *segment, &mut self.outbox);
+            }
+            Content::Allocation(answer) => {
+                self.setup.on_allocation(now, *answer, &mut self.outbox);
+            }
         }
         let terminating = self.config.forwarding == Forwarding::Terminating;
-        if terminating && self.setup.step == Step::DtlsConnected && self.next_report.is_none() {
+        if terminating && self.is_connected() && self.next_report.is_none() {
             self.next_report = Some(now + REPORT_INTERVAL);
-            return Some(Request::KeyFrame);
+            self.events.push_back(Event::KeyFrameRequested);
         }
-        None
     }
 
-    /// Sends on what arrived at another end of this node.
-    pub fn forward(&mut self, arrival: &Arrival, wire: &mut Wire) {
-        if self.setup.step != Step::DtlsConnected || arrival.at >= self.config.end {
+    /// Sends on what arrived at another end of this node; `first_sent` is when its first sender sent it.
+    pub fn forward(&mut self, now: Time, first_sent: Time, datagram: &Datagram) {
+        if !self.is_connected() || now >= self.config.session.end {
             return;
         }
-        match (self.config.forwarding, arrival.rtp) {
-            (Forwarding::Switching, rtp) => {
-                let mut bytes = wire.buffer();
-                bytes.extend_from_slice(&arrival.bytes);
-                wire.forward(arrival.at, arrival.sent, self.port, bytes, arrival.size, rtp);
+        match (self.config.forwarding, &datagram.content) {
+            (Forwarding::Switching, _) => self.outbox.forward(first_sent, datagram.clone()),
+            (Forwarding::Terminating, Content::Rtp(packet)) => {
+                self.forward_media(now, first_sent, packet);
             }
-            (Forwarding::Terminating, Some(label)) => self.forward_media(arrival, label, wire),
-            (Forwarding::Terminating, None) => {}
+            (Forwarding::Terminating, _) => {}
         }
     }
 
-    fn forward_media(&mut self, arrival: &Arrival, label: RtpLabel, wire: &mut Wire) {
-        if label.kind == Kind::Padding {
+    fn is_connected(&self) -> bool {
+        self.setup.step == Step::DtlsConnected
+    }
+
+    fn forward_media(&mut self, now: Time, first_sent: Time, packet: &Rtp) {
+        if packet.kind == Kind::Padding {
             return;
         }
-        let mut bytes = wire.buffer();
-        bytes.extend_from_slice(&arrival.bytes);
-        let (mut label, mut size) = (label, arrival.size);
-        if label.ssrc == self.config.ssrcs.rtx {
-            match self.as_original(&mut bytes, &mut label) {
-                Some(()) => size = Bytes(size.0 - rtx::OSN_BYTES as u64),
-                None => return wire.recycle(bytes),
-            }
-        }
-        self.send(arrival.at, arrival.sent, label, &bytes, size, wire);
-        let sent = self.sent.get_or_insert_default();
-        // A retransmission under the original number is another copy of what may be kept already.
-        let kept = label.kind == Kind::Rtx && self.kept.iter().any(|k| k.label.seq == label.seq);
-        if label.ssrc == self.config.ssrcs.video && label.kind != Kind::Fec && !kept {
-            sent.timestamp = label.timestamp;
-            sent.packets = sent.packets.wrapping_add(1);
-            sent.octets = sent.octets.wrapping_add(size.0 as u32);
-            self.keep(Kept { at: arrival.at, label, bytes, size, last_sent: arrival.at }, wire);
-        } else {
-            wire.recycle(bytes);
-        }
-    }
-
-    /// Turns a retransmission into what was lost; `None` if that has come already.
-    fn as_original(&self, bytes: &mut Vec<u8>, label: &mut RtpLabel) -> Option<()> {
-        let (mut header, len) = RtpHeader::parse(bytes, &ExtensionIds::CHROMIUM).ok()?;
-        let (seq, rest) = rtx::parse(bytes.get(len..)?).ok()?;
-        if self.kept.iter().any(|kept| kept.label.seq == seq) {
-            return None;
-        }
-        header.payload_type = rtp_format::VIDEO;
-        header.ssrc = self.config.ssrcs.video;
-        header.seq = seq;
-        let rest = rest.to_vec();
-        bytes.clear();
-        header.write(&ExtensionIds::CHROMIUM, bytes);
-        bytes.extend_from_slice(&rest);
-        let (ssrc, payload_type) = (header.ssrc, header.payload_type);
-        *label = RtpLabel { kind: Kind::Video, ssrc, payload_type, seq, ..*label };
-        Some(())
-    }
-
-    fn keep(&mut self, packet: Kept, wire: &mut Wire) {
-        while self.kept.front().is_some_and(|kept| kept.at + KEPT < packet.at) {
-            if let Some(old) = self.kept.pop_front() {
-                wire.recycle(old.bytes);
-            }
-        }
-        self.kept.push_back(packet);
-    }
-
-    /// Sends a copy with the next transport-wide number; `origin` is when it was first sent.
-    fn send(
-        &mut self,
-        now: Time,
-        origin: Time,
-        label: RtpLabel,
-        packet: &[u8],
-        size: Bytes,
-        wire: &mut Wire,
-    ) {
-        let Ok((mut header, len)) = RtpHeader::parse(packet, &ExtensionIds::CHROMIUM) else {
-            return;
+        let ssrc = packet.header.ssrc;
+        let of = |v: &&mut Forwarded| ssrc == v.config.ssrc || ssrc == v.config.repair_ssrc;
+        let Some(video) = self.videos.iter_mut().find(of) else {
+            return self.send(first_sent, packet.clone());
         };
-        header.extensions.transport_sequence = Some(self.next_transport_seq);
-        self.next_transport_seq = self.next_transport_seq.wrapping_add(1);
-        let mut bytes = wire.buffer();
-        header.write(&ExtensionIds::CHROMIUM, &mut bytes);
-        bytes.extend_from_slice(&packet[len..]);
-        wire.forward(now, origin, self.port, bytes, size, Some(label));
+        let packet = match &packet.payload {
+            RtpPayload::Rtx { .. } => match video.as_original(packet) {
+                Some(original) => original,
+                None => return,
+            },
+            _ => packet.clone(),
+        };
+        // A retransmission under the original number is another copy of what may be stored already.
+        let again = packet.kind == Kind::Rtx && video.store.find(packet.header.seq).is_some();
+        if packet.kind != Kind::Fec && !again {
+            let sent = video.sent.get_or_insert_default();
+            sent.timestamp = packet.header.timestamp;
+            sent.packets = sent.packets.wrapping_add(1);
+            sent.octets = sent.octets.wrapping_add(packet.payload_bytes() as u32);
+            video.store.insert(now, &packet);
+        }
+        self.send(first_sent, packet);
     }
 
-    fn on_rtcp(&mut self, now: Time, bytes: &[u8], wire: &mut Wire) -> Option<Request> {
-        let mut request = None;
-        for packet in rtcp::parse_compound(bytes).flatten() {
+    /// Sends a packet with the next transport-wide number.
+    fn send(&mut self, first_sent: Time, mut packet: Rtp) {
+        packet.header.extensions.transport_sequence = Some(self.next_transport_seq);
+        self.next_transport_seq = self.next_transport_seq.wrapping_add(1);
+        let datagram = Datagram::new(Ecn::NotCapable, Content::Rtp(packet));
+        self.outbox.forward(first_sent, datagram);
+    }
+
+    fn on_rtcp(&mut self, now: Time, rtcp: &Rtcp) {
+        for packet in rtcp.packets.iter() {
             match packet {
                 RtcpPacket::Nack(nack) => {
-                    for seq in nack.lost {
-                        self.send_again(now, seq, wire);
+                    for &seq in &nack.lost {
+                        self.send_again(now, nack.media_ssrc, seq);
                     }
                 }
                 RtcpPacket::PictureLossIndication(_) | RtcpPacket::FullIntraRequest(_) => {
-                    request = Some(Request::KeyFrame);
+                    self.events.push_back(Event::KeyFrameRequested);
                 }
                 _ => {}
             }
         }
-        request
     }
 
-    fn send_again(&mut self, now: Time, seq: u16, wire: &mut Wire) {
-        let pause = self.setup.check_rtt.unwrap_or(Time::ZERO) + self.config.repair.resend_pause();
-        let Some(index) = self.kept.iter().position(|kept| kept.label.seq == seq) else { return };
-        if now < self.kept[index].last_sent + pause {
-            return;
+    fn send_again(&mut self, now: Time, ssrc: u32, seq: u16) {
+        let rtt = self.setup.check_rtt.unwrap_or(Time::ZERO);
+        let video = self.videos.iter_mut().find(|video| video.config.ssrc == ssrc);
+        if let Some(packet) = video.and_then(|video| video.again(now, seq, rtt)) {
+            self.send(now, packet);
         }
-        self.kept[index].last_sent = now;
-        let kept = &self.kept[index];
-        let mut bytes = wire.buffer();
-        let label = RtpLabel { kind: Kind::Rtx, ..kept.label };
-        if self.config.repair.on_original_ssrc() {
-            let size = kept.size;
-            bytes.extend_from_slice(&kept.bytes);
-            self.send(now, now, label, &bytes, size, wire);
-        } else if let Ok((mut header, len)) = RtpHeader::parse(&kept.bytes, &ExtensionIds::CHROMIUM)
-        {
-            // RFC 4588: on a stream of its own, under its own sequence number.
-            let size = Bytes(kept.size.0 + rtx::OSN_BYTES as u64);
-            (header.payload_type, header.ssrc) = (rtp_format::RTX, self.config.ssrcs.rtx);
-            header.seq = self.next_rtx_seq;
-            header.write(&ExtensionIds::CHROMIUM, &mut bytes);
-            rtx::write(seq, &mut bytes);
-            bytes.extend_from_slice(&kept.bytes[len..]);
-            let (ssrc, payload_type) = (header.ssrc, header.payload_type);
-            let label = RtpLabel { ssrc, payload_type, seq: header.seq, ..label };
-            self.next_rtx_seq = self.next_rtx_seq.wrapping_add(1);
-            self.send(now, now, label, &bytes, size, wire);
-        }
-        wire.recycle(bytes);
     }
 
-    fn send_report(&mut self, now: Time, wire: &mut Wire) {
+    fn send_reports(&mut self, now: Time) {
         self.next_report = Some(now + REPORT_INTERVAL);
-        let Some(sent) = self.sent else { return };
-        let report = RtcpPacket::SenderReport(SenderReport {
-            ssrc: self.config.ssrcs.video,
-            ntp: NtpTime::from_time(now),
-            rtp_timestamp: sent.timestamp,
-            packet_count: sent.packets,
-            octet_count: sent.octets,
-            blocks: Vec::new(),
-        });
-        let mut bytes = wire.buffer();
-        if report.write(&mut bytes).is_ok() {
-            wire.send_rtcp(now, self.port, bytes);
+        for video in &self.videos {
+            let Some(sent) = video.sent else { continue };
+            let report = SenderReport {
+                ssrc: video.config.ssrc,
+                ntp: NtpTime::from_time(now),
+                rtp_timestamp: sent.timestamp,
+                packet_count: sent.packets,
+                octet_count: sent.octets,
+                blocks: Vec::new(),
+            };
+            self.outbox.send_rtcp(now, [RtcpPacket::SenderReport(report)]);
         }
+    }
+}
+
+impl Forwarded {
+    /// What a retransmission repeats; `None` if that has come already.
+    fn as_original(&mut self, packet: &Rtp) -> Option<Rtp> {
+        let RtpPayload::Rtx { original_seq, part } = packet.payload else { return None };
+        if self.store.find(original_seq).is_some() {
+            return None;
+        }
+        let header = RtpHeader {
+            payload_type: payload_type::VIDEO,
+            ssrc: self.config.ssrc,
+            seq: original_seq,
+            ..packet.header
+        };
+        Some(Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Video })
+    }
+
+    /// A packet that is asked for again, unless it was sent less than a round trip ago.
+    fn again(&mut self, now: Time, seq: u16, rtt: Time) -> Option<Rtp> {
+        let repair = self.config.repair;
+        let stored = self.store.find(seq)?;
+        if now < stored.last_sent + rtt + repair.resend_pause() {
+            return None;
+        }
+        stored.last_sent = now;
+        let packet = Rtp { kind: Kind::Rtx, ..stored.packet.clone() };
+        if repair.on_original_ssrc() {
+            return Some(packet);
+        }
+        // RFC 4588: on a stream of its own, under its own sequence number.
+        let RtpPayload::Video(part) = packet.payload else { return None };
+        let header = RtpHeader {
+            payload_type: payload_type::RTX,
+            ssrc: self.config.repair_ssrc,
+            seq: self.next_repair_seq,
+            ..packet.header
+        };
+        self.next_repair_seq = self.next_repair_seq.wrapping_add(1);
+        let payload = RtpPayload::Rtx { original_seq: seq, part };
+        Some(Rtp { header, payload, kind: Kind::Rtx })
     }
 }

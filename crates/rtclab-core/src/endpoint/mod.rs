@@ -1,134 +1,107 @@
-//! A participant's end of a connection: set-up, media, congestion control and RTCP.
+//! An end of a connection, without I/O: datagrams and time come in, datagrams and events come out.
+//!
+//! A [`Peer`] makes media, shows them or gives feedback on them; a [`Forwarder`] passes them on. Both have
+//! five verbs: `handle_datagram`, `handle_timeout`, `poll_transmit`, `poll_event` and `poll_timeout`. They
+//! know no network, no record and no other end. Whoever drives them calls a `handle_…` method, takes
+//! everything from the two polls, and comes back at `poll_timeout`.
 
-mod ends;
+mod config;
+mod event;
 mod forwarder;
-mod history;
-mod receiver;
-mod reception;
-mod reports;
-mod rtp_format;
-mod sender;
+mod inbound;
+mod outbound;
+mod outbox;
+mod rtcp;
 mod setup;
 mod stats;
 mod turn;
-mod wire;
 
-use crate::cc::{ConfigError, CongestionControlConfig, PacketReport};
-use crate::media::encoder::VideoConfig;
-use crate::media::repair::Repair;
-use crate::network::NodeId;
-use crate::record::Detail;
-use crate::rtp::{Protocol, classify};
-use crate::units::{Bitrate, Bytes, Time};
+use crate::cc::{ControlError, Halves};
+use crate::packet::{Address, Content, Datagram, Transmit};
+use crate::units::Time;
+use inbound::Receiver;
+use outbound::Sender;
+use outbox::Outbox;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use receiver::Receiver;
-use sender::Sender;
-use serde::{Deserialize, Serialize};
 use setup::{Setup, Step};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
-pub use ends::{End, Ends};
+pub use config::{Addresses, AudioConfig, Direction, Media, Session, StreamConfig};
+pub use event::Event;
 pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
-pub use rtp_format::Ssrcs;
-pub use wire::{Arrival, Delivery, Port, Socket, Wire};
+pub use stats::{
+    CandidatePair, CandidatePairColumns, InboundRtp, InboundRtpColumns, OutboundRtp,
+    OutboundRtpColumns, RemoteInboundRtp, RemoteInboundRtpColumns, Statistics,
+};
 
-/// The rate of frames that the overhead of headers is computed for at least.
-const FRAMES_PER_SECOND_FLOOR: f64 = 30.0;
+/// Statistics are reported at multiples of this.
+const STATISTICS_INTERVAL: Time = Time::from_secs(1);
 
-/// A constant-rate audio stream, as Opus without silence suppression would be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AudioConfig {
-    /// Rate of the codec.
-    pub bitrate_bps: Bitrate,
-    /// Length of sound in a packet.
-    pub frame_ns: Time,
+/// How often a peer reports inner values of its congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observe {
+    /// With the statistics.
+    EachSecond,
+    /// Whenever feedback or a whole frame has changed them.
+    EachChange,
 }
 
-impl AudioConfig {
-    fn payload(&self) -> Bytes {
-        self.bitrate_bps.bytes_in(self.frame_ns)
-    }
-
-    /// Rate on the wire, headers included.
-    fn wire_rate(&self) -> Bitrate {
-        let size =
-            rtp_format::packet_size(Repair::None, crate::media::Kind::Audio, self.payload().0);
-        Bitrate(
-            (u128::from(size.bits()) * 1_000_000_000 / u128::from(self.frame_ns.0.max(1))) as u64,
-        )
-    }
-}
-
-/// What one side of a connection sends, and how.
+/// What one side of a connection is.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// Video that it sends.
-    pub video: Option<VideoConfig>,
-    /// Audio that it sends.
-    pub audio: Option<AudioConfig>,
-    /// Video and audio that the other side sends.
-    pub remote_media: (Option<VideoConfig>, Option<AudioConfig>),
-    /// A server's end: it gives feedback on what it receives, and shows nothing.
-    pub server: bool,
-    /// Congestion control of what it sends.
-    pub congestion_control: CongestionControlConfig,
-    /// Congestion control of what the other side sends; a receiver half of it runs here.
-    pub remote_congestion_control: CongestionControlConfig,
-    /// Loss repair of the video that it sends.
-    pub repair: Repair,
-    /// Loss repair of the video that the other side sends.
-    pub remote_repair: Repair,
-    /// Code of its participant's name in the record.
-    pub participant: u16,
-    /// Where servers live.
-    pub core: NodeId,
-    /// Whether it sends the offer.
-    pub offerer: bool,
-    /// When the connection begins.
-    pub start: Time,
-    /// When it ends.
-    pub end: Time,
-    /// Random stream of this side.
+    /// Where it is, and the other end.
+    pub addresses: Addresses,
+    /// When the connection is there.
+    pub session: Session,
+    /// SSRC of its RTCP.
+    pub ssrc: u32,
+    /// What it sends.
+    pub sends: Direction,
+    /// What the other side sends. Feedback and RTCP are as that side's stack wants them.
+    pub receives: Direction,
+    /// Whether it shows what it receives; a server only gives feedback on it.
+    pub plays: bool,
+    /// Whether encoding takes time: then pictures are encoded by whoever drives the peer, see
+    /// [`Event::EncodeRequested`].
+    pub encodes_slowly: bool,
+    /// How often inner values of the congestion control are reported.
+    pub observe: Observe,
+    /// Seed of everything random on this side, RTP timestamps included.
     pub seed: u64,
 }
 
 /// One side of a connection.
 pub struct Peer {
     config: PeerConfig,
-    port: Port,
-    back: Port,
-    ssrcs: Ssrcs,
     setup: Setup,
     announced: Step,
     joined: bool,
     left: bool,
+    has_shown: bool,
     sender: Sender,
     receiver: Receiver,
     timers: Timers,
     rng: Pcg64Mcg,
-    first_frame: bool,
-    stats: stats::Counters,
-    names: BTreeMap<&'static str, u16>,
-    reports: Vec<PacketReport>,
-    /// What the other side adds to its RTP timestamps; turns them into capture times for the trace.
-    timestamp_offset: u32,
+    counters: stats::Counters,
+    outbox: Outbox,
+    events: VecDeque<Event>,
 }
 
-/// Timeouts of the parts, kept because most events touch only one of them; `Time::MAX` for none.
+/// Timeouts of the parts, cached because most calls touch only one of them; `Time::MAX` for none.
 struct Timers {
     setup: Time,
     sender: Time,
     receiver: Time,
     report: Time,
     receiver_report: Time,
+    statistics: Time,
 }
 
 impl Timers {
     fn next(&self) -> Time {
         let media = self.setup.min(self.sender).min(self.receiver);
-        media.min(self.report).min(self.receiver_report)
+        media.min(self.report).min(self.receiver_report).min(self.statistics)
     }
 }
 
@@ -137,217 +110,230 @@ fn or_never(timeout: Option<Time>) -> Time {
 }
 
 impl Peer {
-    /// One side; `port` leads to the other, `back` from it. `remote_seed` is the other side's seed.
-    ///
-    /// # Errors
-    /// No congestion control of that name, or no such option.
-    pub fn new(
-        config: PeerConfig,
-        port: Port,
-        back: Port,
-        (ssrcs, remote): (Ssrcs, Ssrcs),
-        remote_seed: u64,
-    ) -> Result<Self, ConfigError> {
-        let media = (config.video, config.audio);
-        let (controller, _) = sender::halves(media, &config.congestion_control)?;
-        let (_, estimator) =
-            sender::halves(config.remote_media, &config.remote_congestion_control)?;
-        Ok(Peer {
-            setup: Setup::new(port, back.socket, config.core, config.offerer, config.start),
+    /// One side of a connection. The controller is for what it sends, the estimator for what it receives.
+    pub fn new(config: PeerConfig, (controller, estimator): Halves) -> Self {
+        let PeerConfig { addresses, session, ssrc, plays, .. } = config;
+        Peer {
+            setup: Setup::new(&session, addresses.relay.is_some()),
             announced: Step::New,
             joined: false,
             left: false,
-            sender: Sender::new(&config, port, ssrcs, controller),
-            receiver: Receiver::new(
-                port,
-                ssrcs.video,
-                remote,
-                (config.remote_repair, !config.server),
-                estimator,
-            ),
+            has_shown: false,
+            sender: Sender::new(&config, controller),
+            receiver: Receiver::new(&config.receives, ssrc, plays, estimator),
             timers: Timers {
-                setup: config.start,
+                setup: session.start,
                 sender: Time::MAX,
                 receiver: Time::MAX,
                 report: Time::MAX,
                 receiver_report: Time::MAX,
+                statistics: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
-            first_frame: false,
-            stats: stats::Counters::default(),
-            names: BTreeMap::new(),
-            reports: Vec::new(),
-            timestamp_offset: remote_seed as u32,
+            counters: stats::Counters::default(),
+            outbox: Outbox::new(addresses),
+            events: VecDeque::new(),
             config,
-            port,
-            back,
-            ssrcs,
-        })
+        }
     }
 
     /// When to call [`Peer::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
+        let Session { start, end, .. } = self.config.session;
         if !self.joined {
             // A connection of no length never begins.
-            return (self.config.start < self.config.end).then_some(self.config.start);
+            return (start < end).then_some(start);
         }
-        (!self.left).then_some(self.timers.next().min(self.config.end))
+        (!self.left).then_some(self.timers.next().min(end))
+    }
+
+    /// The next datagram to send.
+    pub fn poll_transmit(&mut self, _now: Time) -> Option<Transmit> {
+        self.outbox.poll()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
     }
 
     /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Time, wire: &mut Wire) {
-        if now >= self.config.end {
-            self.left = true;
-            self.person_event(now, "left", wire);
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.left {
             return;
+        }
+        let result = self.on_timeout(now);
+        self.end_on_error(result);
+    }
+
+    /// A datagram of the other end, of a server or of a relay arrived.
+    pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
+        if self.left || now >= self.config.session.end {
+            return;
+        }
+        let result = self.on_datagram(now, datagram);
+        self.end_on_error(result);
+    }
+
+    /// The picture of an [`Event::EncodeRequested`] will be encoded at `ready`.
+    pub fn handle_encoded(&mut self, stream: usize, ready: Time) {
+        self.sender.handle_encoded(stream, ready);
+        self.timers.sender = self.sender.poll_timeout();
+    }
+
+    /// Asks the other side for key frames, for someone to whom its media are passed on.
+    pub fn request_key_frame(&mut self, now: Time) {
+        if self.is_connected() && !self.left {
+            self.receiver.request_key_frames(now, &mut self.outbox);
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.setup.step == Step::DtlsConnected
+    }
+
+    fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
+        if now >= self.config.session.end {
+            self.report_statistics(now);
+            self.left = true;
+            self.events.push_back(Event::Left);
+            return Ok(());
         }
         if !self.joined {
             self.joined = true;
-            self.person_event(now, Step::New.event(), wire);
+            self.events.push_back(Event::Joined);
         }
         if self.timers.setup <= now {
-            self.setup.on_timeout(now, wire);
-            self.after_setup(now, wire);
+            self.setup.handle_timeout(now, &mut self.outbox);
+            self.after_setup(now)?;
         }
         if self.timers.sender <= now {
-            self.sender.on_timeout(now, wire);
-            self.timers.sender = or_never(self.sender.poll_timeout());
+            self.sender.handle_timeout(now, &mut self.outbox, &mut self.events)?;
+            self.timers.sender = self.sender.poll_timeout();
         }
         if self.timers.receiver <= now {
-            let target = self.sender.target();
-            self.receiver.on_timeout(now, target, self.sender.rtt, wire);
-            self.show_frames(now, wire);
-            self.timers.receiver = or_never(self.receiver.poll_timeout());
-            self.after_estimator(now, wire);
+            let (target, rtt) = (self.sender.target(), self.sender.rtt);
+            self.receiver.handle_timeout(now, target, rtt, &mut self.outbox)?;
+            self.show_frames(now);
+            self.timers.receiver = self.receiver.poll_timeout();
+            self.send_urgent_remb(now);
         }
         if self.timers.report <= now {
-            self.send_report(now, wire);
+            self.send_report(now);
         }
         if self.timers.receiver_report <= now {
-            self.send_receiver_report(now, wire);
+            self.send_receiver_report(now);
         }
+        if self.timers.statistics <= now {
+            self.report_statistics(now);
+        }
+        Ok(())
     }
 
-    /// A datagram arrived.
-    pub fn handle_datagram(&mut self, now: Time, bytes: &[u8], size: Bytes, wire: &mut Wire) {
-        if now >= self.config.end {
-            return;
-        }
-        self.stats.received(size);
-        match classify(bytes) {
-            Protocol::Rtp => {
-                let frame_end = self.receiver.on_rtp(now, bytes, size, self.sender.rtt, wire);
-                if frame_end && wire.recorder.detail() == Detail::Packets {
-                    self.observe_estimator(now, wire);
+    fn on_datagram(&mut self, now: Time, datagram: &Datagram) -> Result<(), ControlError> {
+        self.counters.received(datagram.size);
+        match &datagram.content {
+            Content::Rtp(packet) => {
+                let rtt = self.sender.rtt;
+                self.receiver.on_rtp(now, datagram, packet, rtt, &mut self.outbox)?;
+                if packet.header.marker && self.config.observe == Observe::EachChange {
+                    self.observe_receiver();
                 }
-                self.timers.receiver = or_never(self.receiver.poll_timeout());
-                self.after_estimator(now, wire);
-                return;
+                self.timers.receiver = self.receiver.poll_timeout();
+                self.send_urgent_remb(now);
+                return Ok(());
             }
-            Protocol::Rtcp => self.on_rtcp(now, bytes, wire),
-            Protocol::Stun => self.setup.on_stun(now, bytes, wire),
-            Protocol::Dtls => self.setup.on_dtls(now, bytes, wire),
-            Protocol::TurnChannel => {}
-            Protocol::Other => self.setup.on_signalling(now, bytes, wire),
-        }
-        self.after_setup(now, wire);
-        self.timers.sender = or_never(self.sender.poll_timeout());
-    }
-
-    /// Asks the other side for a key frame, for someone to whom its media are passed on.
-    pub fn request_key_frame(&mut self, now: Time, wire: &mut Wire) {
-        if self.setup.step == Step::DtlsConnected && now < self.config.end {
-            self.receiver.send_key_request(now, wire);
-        }
-    }
-
-    /// Writes the statistics of the second that ends now.
-    pub fn write_stats(&mut self, now: Time, wire: &mut Wire) {
-        if self.setup.step == Step::DtlsConnected && now <= self.config.end {
-            self.write_stat_rows(now, wire);
-            if wire.recorder.detail() == Detail::Seconds {
-                self.observe(now, wire);
-                self.observe_estimator(now, wire);
+            Content::Rtcp(rtcp) => self.on_rtcp(now, rtcp)?,
+            Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
+            Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
+            Content::Signalling(segment) => {
+                self.setup.on_signalling(now, *segment, &mut self.outbox);
             }
+            Content::Allocation(answer) => {
+                self.setup.on_allocation(now, *answer, &mut self.outbox);
+            }
+            Content::Tcp(_) => {}
         }
+        self.after_setup(now)?;
+        self.timers.sender = self.sender.poll_timeout();
+        Ok(())
     }
 
-    fn after_setup(&mut self, now: Time, wire: &mut Wire) {
+    fn after_setup(&mut self, now: Time) -> Result<(), ControlError> {
         self.timers.setup = or_never(self.setup.poll_timeout());
         while self.announced < self.setup.step {
-            self.announced = match self.announced {
-                Step::New => Step::Signalled,
-                Step::Signalled => Step::IceConnected,
-                Step::IceConnected | Step::DtlsConnected => Step::DtlsConnected,
-            };
-            self.event(now, self.announced.event(), wire);
-            if self.announced == Step::DtlsConnected {
-                self.sender.start(now, &self.config);
-                self.timers.sender = or_never(self.sender.poll_timeout());
+            let (step, event) = self.announced.next();
+            self.announced = step;
+            self.events.push_back(event);
+            if step == Step::DtlsConnected {
+                self.counters.begin(now);
+                self.sender.start(now)?;
+                self.timers.sender = self.sender.poll_timeout();
                 self.schedule_report(now);
-                if self.streams_apart() {
+                if self.reports_apart() {
                     self.schedule_receiver_report(now);
                 }
+                self.timers.statistics = (now + Time(1)).ceil_to(STATISTICS_INTERVAL);
             }
         }
+        Ok(())
     }
 
-    fn show_frames(&mut self, now: Time, wire: &mut Wire) {
-        while let Some(frame) = self.receiver.poll_frame(now) {
-            if !self.first_frame {
-                self.first_frame = true;
-                self.event(now, "first_frame", wire);
-            }
-            let offset = i64::from(self.timestamp_offset);
-            let ticks = (frame.timestamp - offset).rem_euclid(1 << 32);
-            // The timestamp wraps after 13 hours of media; the capture time is then counted anew.
-            let captured = Time((ticks as u64) * 100_000 / 9);
-            wire.recorder.frame(self.back.flow, self.receiver_ssrc(), captured, &frame);
+    fn show_frames(&mut self, now: Time) {
+        let before = self.events.len();
+        self.receiver.show_frames(now, &mut self.events);
+        if self.events.len() > before && !self.has_shown {
+            self.has_shown = true;
+            self.events.insert(before, Event::FirstFrame);
         }
     }
 
-    /// The receiver half has seen a packet, or its time has come.
-    fn after_estimator(&mut self, now: Time, wire: &mut Wire) {
-        if self.receiver.has_urgent_remb() && self.setup.step == Step::DtlsConnected {
-            self.send_report(now, wire);
+    fn send_urgent_remb(&mut self, now: Time) {
+        if self.receiver.has_urgent_remb() && self.is_connected() {
+            self.send_report(now);
         }
     }
 
-    /// Where every packet is kept, what each feedback changed is kept too.
-    fn observe_feedback(&mut self, now: Time, wire: &mut Wire) {
-        if wire.recorder.detail() == Detail::Packets {
-            self.observe(now, wire);
+    fn report_statistics(&mut self, now: Time) {
+        if !self.is_connected() {
+            return;
+        }
+        self.timers.statistics = now + STATISTICS_INTERVAL;
+        let statistics = Box::new(self.statistics(now));
+        self.events.push_back(Event::Statistics(statistics));
+        if self.config.observe == Observe::EachSecond {
+            self.observe_sender();
+            self.observe_receiver();
         }
     }
 
-    fn observe(&mut self, now: Time, wire: &mut Wire) {
-        let (participant, flow) = (self.config.participant, self.port.flow);
-        let names = &mut self.names;
-        self.sender.controller.observe(&mut |name, value| {
-            let code = *names.entry(name).or_insert_with(|| wire.recorder.text(name));
-            wire.recorder.controller(now, participant, flow, code, value);
-        });
+    /// Feedback has changed the sender half.
+    fn observe_feedback(&mut self) {
+        if self.config.observe == Observe::EachChange {
+            self.observe_sender();
+        }
     }
 
-    /// Values of the receiver half, which belong to what is received.
-    fn observe_estimator(&mut self, now: Time, wire: &mut Wire) {
+    fn observe_sender(&mut self) {
+        let mut values = Vec::new();
+        self.sender.controller.observe(&mut values);
+        self.events.push_back(Event::Observed { sender: true, values });
+    }
+
+    fn observe_receiver(&mut self) {
         let Some(estimator) = &self.receiver.estimator else { return };
-        let (participant, flow) = (self.config.participant, self.back.flow);
-        let names = &mut self.names;
-        estimator.observe(&mut |name, value| {
-            let code = *names.entry(name).or_insert_with(|| wire.recorder.text(name));
-            wire.recorder.controller(now, participant, flow, code, value);
-        });
+        let mut values = Vec::new();
+        estimator.observe(&mut values);
+        self.events.push_back(Event::Observed { sender: false, values });
     }
 
-    /// Something happened to the participant and not to the connection alone.
-    fn person_event(&self, now: Time, event: &str, wire: &mut Wire) {
-        if !self.config.server {
-            wire.recorder.event(now, self.config.participant, None, event);
+    fn end_on_error(&mut self, result: Result<(), ControlError>) {
+        if let Err(error) = result {
+            self.left = true;
+            self.events.push_back(Event::Failed(error));
         }
-    }
-
-    fn event(&self, now: Time, event: &str, wire: &mut Wire) {
-        wire.recorder.event(now, self.config.participant, Some(self.back.flow), event);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,249 +1,420 @@
-//! The rows of getStats, once a second, with the names of W3C webrtc-stats.
+//! What getStats would report, with the names of W3C webrtc-stats.
 
-use super::rtp_format::Ssrcs;
-use super::sender::{AUDIO_CLOCK, VIDEO_CLOCK};
-use super::wire::Wire;
-use super::{Peer, Port};
-use crate::media::Kind;
-use crate::record::{Cell, NO_INT, Stats};
+use super::Peer;
+use super::inbound::{InboundAudio, InboundVideo, Reception, Retransmitted};
+use super::outbound::{AUDIO_CLOCK, OutboundStream, VIDEO_CLOCK};
+use crate::packet::Kind;
 use crate::rtp::rtcp::ReportBlock;
+use crate::table::row;
 use crate::units::{Bytes, Time};
+
+/// Everything that one report of getStats holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statistics {
+    /// One per stream that is sent.
+    pub outbound: Vec<OutboundRtp>,
+    /// One per stream of which anything has arrived.
+    pub inbound: Vec<InboundRtp>,
+    /// One per stream that the other side has reported on.
+    pub remote_inbound: Vec<RemoteInboundRtp>,
+    /// The connection.
+    pub candidate_pair: CandidatePair,
+}
+
+row! {
+    /// A stream that is sent; totals since its beginning.
+    pub struct OutboundRtp / OutboundRtpColumns {
+        /// Its SSRC.
+        ssrc: u32 = "ssrc",
+        /// Video or audio.
+        kind: Kind = "kind",
+        /// Packets, retransmissions, FEC and padding included.
+        packets_sent: u64 = "packetsSent",
+        /// Payload of these, without padding.
+        bytes_sent: u64 = "bytesSent",
+        /// RTP headers of these.
+        header_bytes_sent: u64 = "headerBytesSent",
+        /// Retransmissions.
+        retransmitted_packets_sent: u64 = "retransmittedPacketsSent",
+        /// Payload of these.
+        retransmitted_bytes_sent: u64 = "retransmittedBytesSent",
+        /// What the encoder is asked for, in bit/s.
+        target_bitrate: Option<f64> = "targetBitrate",
+        /// Frames encoded.
+        frames_encoded: Option<u64> = "framesEncoded",
+        /// Key frames among them.
+        key_frames_encoded: Option<u64> = "keyFramesEncoded",
+        /// Frames handed to the pacer.
+        frames_sent: Option<u64> = "framesSent",
+        /// Width of the last frame.
+        frame_width: Option<u64> = "frameWidth",
+        /// Height of the last frame.
+        frame_height: Option<u64> = "frameHeight",
+        /// Frames per second since the last report.
+        frames_per_second: Option<f64> = "framesPerSecond",
+        /// Requests for retransmission received.
+        nack_count: Option<u64> = "nackCount",
+        /// Requests for a key frame received.
+        pli_count: Option<u64> = "pliCount",
+    }
+}
+
+row! {
+    /// A stream that is received; totals since its beginning.
+    pub struct InboundRtp / InboundRtpColumns {
+        /// Its SSRC.
+        ssrc: u32 = "ssrc",
+        /// Video or audio.
+        kind: Kind = "kind",
+        /// Packets, retransmissions included.
+        packets_received: u64 = "packetsReceived",
+        /// RFC 3550: expected less received; negative with duplicates.
+        packets_lost: i64 = "packetsLost",
+        /// Payload of the packets received.
+        bytes_received: u64 = "bytesReceived",
+        /// RTP headers of these.
+        header_bytes_received: u64 = "headerBytesReceived",
+        /// Interarrival jitter in seconds.
+        jitter: f64 = "jitter",
+        /// Complete frames.
+        frames_received: Option<u64> = "framesReceived",
+        /// Frames shown.
+        frames_decoded: Option<u64> = "framesDecoded",
+        /// Frames given up.
+        frames_dropped: Option<u64> = "framesDropped",
+        /// Width of the last frame shown.
+        frame_width: Option<u64> = "frameWidth",
+        /// Height of the last frame shown.
+        frame_height: Option<u64> = "frameHeight",
+        /// Frames shown per second since the last report.
+        frames_per_second: Option<f64> = "framesPerSecond",
+        /// Freezes that have ended.
+        freeze_count: Option<u64> = "freezeCount",
+        /// Seconds spent in these.
+        total_freezes_duration: Option<f64> = "totalFreezesDuration",
+        /// Requests for retransmission sent.
+        nack_count: Option<u64> = "nackCount",
+        /// Requests for a key frame sent.
+        pli_count: Option<u64> = "pliCount",
+        /// Seconds spent in the jitter buffer, summed over frames.
+        jitter_buffer_delay: Option<f64> = "jitterBufferDelay",
+        /// Frames that have left the jitter buffer.
+        jitter_buffer_emitted_count: Option<u64> = "jitterBufferEmittedCount",
+        /// Retransmissions received.
+        retransmitted_packets_received: Option<u64> = "retransmittedPacketsReceived",
+        /// Packets made good in time; `None` where RTX tells it.
+        packets_repaired: Option<u64> = "packetsRepaired",
+        /// FEC packets received.
+        fec_packets_received: Option<u64> = "fecPacketsReceived",
+        /// FEC packets that were of no use.
+        fec_packets_discarded: Option<u64> = "fecPacketsDiscarded",
+    }
+}
+
+row! {
+    /// A stream that is sent, as the other side reports it.
+    pub struct RemoteInboundRtp / RemoteInboundRtpColumns {
+        /// Its SSRC.
+        ssrc: u32 = "ssrc",
+        /// Video or audio.
+        kind: Kind = "kind",
+        /// Seconds, from the last report that tells it.
+        round_trip_time: Option<f64> = "roundTripTime",
+        /// Share lost in the last interval, 0 to 1.
+        fraction_lost: f64 = "fractionLost",
+        /// Packets lost since the beginning; negative with duplicates.
+        packets_lost: i64 = "packetsLost",
+        /// Interarrival jitter in seconds.
+        jitter: f64 = "jitter",
+    }
+}
+
+row! {
+    /// The connection; totals since its beginning.
+    pub struct CandidatePair / CandidatePairColumns {
+        /// Seconds, of the last connectivity check that was answered.
+        current_round_trip_time: Option<f64> = "currentRoundTripTime",
+        /// Target of the congestion control, in bit/s.
+        available_outgoing_bitrate: f64 = "availableOutgoingBitrate",
+        /// RTP headers and payload sent.
+        bytes_sent: u64 = "bytesSent",
+        /// IP bytes received.
+        bytes_received: u64 = "bytesReceived",
+        /// RTP packets sent.
+        packets_sent: u64 = "packetsSent",
+        /// IP packets received.
+        packets_received: u64 = "packetsReceived",
+    }
+}
 
 /// What the other side last said of one stream.
 #[derive(Clone, Debug, Default)]
 struct Remote {
+    ssrc: u32,
     block: Option<ReportBlock>,
     rtt: Option<Time>,
-    /// The last block of each who reports; a switching forwarder passes on the reports of many.
+    /// The newest block of each who reports; a switching forwarder passes on the reports of many.
     reporters: Vec<(u32, ReportBlock)>,
 }
 
 impl Remote {
     /// Keeps the block; returns packets lost and expected since the one before.
     ///
+    /// Returns `None` for the first block of a reporter, and for one that is older than its last: a report
+    /// that was overtaken on its way tells nothing new.
+    ///
     /// Of several reporters each tells its own share of losses, which counts for the packets since anyone's
     /// last report: libwebrtc of 2013 kept the highest sequence number per stream reported on, not per
     /// reporter (`bitrate_controller_impl.cc`).
     fn note(&mut self, reporter: u32, block: &ReportBlock) -> Option<(u64, u64)> {
-        let latest = self.block.replace(*block);
         let Some((_, own)) = self.reporters.iter_mut().find(|(ssrc, _)| *ssrc == reporter) else {
             self.reporters.push((reporter, *block));
+            self.block = Some(*block);
             return None;
         };
+        let expected = block.highest_seq.wrapping_sub(own.highest_seq) as i32;
+        if expected < 0 {
+            return None;
+        }
         let before = std::mem::replace(own, *block);
-        let expected = block.highest_seq.wrapping_sub(before.highest_seq);
-        let lost = (block.cumulative_lost - before.cumulative_lost).max(0) as u64;
+        let latest = self.block.replace(*block);
+        let (expected, lost) = (expected as u64, block.cumulative_lost - before.cumulative_lost);
+        let lost = lost.max(0) as u64;
         if self.reporters.len() == 1 {
-            return Some((lost, u64::from(expected)));
+            return Some((lost, expected));
         }
         let since = |latest: ReportBlock| block.highest_seq.wrapping_sub(latest.highest_seq) as i32;
         let counted = latest.map_or(0, since).max(0) as u64;
-        Some((lost * counted / u64::from(expected.max(1)), counted))
+        Some((lost * counted / expected.max(1), counted))
     }
 }
 
 /// Totals that belong to the connection and not to a half.
 #[derive(Default)]
 pub(super) struct Counters {
-    received: (u64, u64),
-    video: Remote,
-    audio: Remote,
-    frames: (u64, u64),
+    received_packets: u64,
+    received_bytes: u64,
+    remotes: Vec<Remote>,
+    /// When statistics were last reported, or when the connection stood.
+    reported: Time,
+    /// Frames until then, by SSRC: those sent, and those shown.
+    frames_sent: Vec<(u32, u64)>,
+    frames_shown: Vec<(u32, u64)>,
 }
 
 impl Counters {
     pub(super) fn received(&mut self, size: Bytes) {
-        self.received.0 += 1;
-        self.received.1 += size.0;
+        self.received_packets += 1;
+        self.received_bytes += size.0;
     }
 
     /// Keeps the block; returns packets lost and expected since the one before.
     pub(super) fn on_report_block(
         &mut self,
-        ssrcs: Ssrcs,
         reporter: u32,
         block: &ReportBlock,
         rtt: Option<Time>,
     ) -> Option<(u64, u64)> {
-        let remote = match block.ssrc {
-            ssrc if ssrc == ssrcs.video => &mut self.video,
-            ssrc if ssrc == ssrcs.audio => &mut self.audio,
-            _ => return None,
-        };
+        let index = self.remotes.iter().position(|remote| remote.ssrc == block.ssrc);
+        let index = index.unwrap_or_else(|| {
+            self.remotes.push(Remote { ssrc: block.ssrc, ..Remote::default() });
+            self.remotes.len() - 1
+        });
+        let remote = &mut self.remotes[index];
         remote.rtt = rtt.or(remote.rtt);
         remote.note(reporter, block)
     }
+
+    /// The connection stands: the first report is about the time from now on.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.reported = now;
+    }
 }
 
-fn int(value: u64) -> Cell {
-    Cell::Int(value as i64)
+/// How much a stream's count has grown since it was last asked for, per second.
+fn growth(counts: &mut Vec<(u32, u64)>, ssrc: u32, count: u64, elapsed: Time) -> f64 {
+    let known = counts.iter_mut().find(|(known, _)| *known == ssrc);
+    let before = match known {
+        Some((_, before)) => std::mem::replace(before, count),
+        None => {
+            counts.push((ssrc, count));
+            0
+        }
+    };
+    (count - before) as f64 / elapsed.as_secs_f64()
 }
 
-fn seconds(time: Option<Time>) -> Cell {
-    Cell::Float(time.map_or(f64::NAN, Time::as_secs_f64))
+fn seconds(time: Option<Time>) -> Option<f64> {
+    time.map(Time::as_secs_f64)
 }
 
 impl Peer {
-    pub(super) fn receiver_ssrc(&self) -> u32 {
-        self.receiver.remote_video()
-    }
-
-    pub(super) fn write_stat_rows(&mut self, now: Time, wire: &mut Wire) {
-        if self.config.video.is_some() {
-            self.write_outbound(now, Kind::Video, wire);
+    /// The statistics as of now; [`Peer::poll_event`] gives them once a second.
+    pub(super) fn statistics(&mut self, now: Time) -> Statistics {
+        let counters = &mut self.counters;
+        let rtt = self.setup.check_rtt;
+        let elapsed = now.saturating_sub(counters.reported);
+        let (mut packets_sent, mut bytes_sent) = (0, 0);
+        let mut outbound = Vec::new();
+        for stream in &self.sender.streams {
+            let row = outbound_rtp(elapsed, stream, &mut counters.frames_sent);
+            packets_sent += row.packets_sent;
+            bytes_sent += row.bytes_sent + row.header_bytes_sent;
+            outbound.push(row);
         }
-        if self.config.audio.is_some() {
-            self.write_outbound(now, Kind::Audio, wire);
-        }
-        for kind in [Kind::Video, Kind::Audio] {
-            self.write_inbound(now, kind, wire);
-            self.write_remote_inbound(now, kind, wire);
-        }
-        let sent = &self.sender.totals;
-        let packets = sent.iter().map(|t| t.packets).sum();
-        let bytes = sent.iter().map(|t| t.payload_bytes + t.header_bytes).sum();
-        let row = [
-            int(now.0),
-            Cell::Text(self.config.participant),
-            Cell::Text(wire.recorder.flow_text(self.port.flow)),
-            seconds(self.setup.check_rtt),
-            Cell::Float(self.sender.target().0 as f64),
-            int(bytes),
-            int(self.stats.received.1),
-            int(packets),
-            int(self.stats.received.0),
-        ];
-        wire.recorder.stats(Stats::CandidatePair, &row);
-    }
-
-    fn head(&self, now: Time, port: Port, ssrc: u32, kind: Kind, wire: &Wire) -> [Cell; 5] {
-        [
-            int(now.0),
-            Cell::Text(self.config.participant),
-            Cell::Text(wire.recorder.flow_text(port.flow)),
-            Cell::Int(i64::from(ssrc)),
-            Cell::Text(wire.recorder.kind_text(kind)),
-        ]
-    }
-
-    fn write_outbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
-        let totals = self.sender.totals[kind as usize];
-        let video = self.sender.encoder.as_ref().filter(|_| kind == Kind::Video);
-        // W3C counts retransmissions and FEC in the totals too; libwebrtc sends padding on their stream.
-        let (mut rtx, mut padding, mut fec) = Default::default();
-        if video.is_some() {
-            rtx = self.sender.totals[Kind::Rtx as usize];
-            padding = self.sender.totals[Kind::Padding as usize];
-            fec = self.sender.totals[Kind::Fec as usize];
-        }
-        let mut row = self.head(now, self.port, self.ssrcs.get(kind), kind, wire).to_vec();
-        row.extend([
-            int(totals.packets + rtx.packets + padding.packets + fec.packets),
-            int(totals.payload_bytes + rtx.payload_bytes + fec.payload_bytes),
-            int(totals.header_bytes + rtx.header_bytes + padding.header_bytes + fec.header_bytes),
-            int(rtx.packets),
-            int(rtx.payload_bytes),
-        ]);
-        match video {
-            Some(encoder) => {
-                let (width, height) = encoder.resolution();
-                let rate = totals.frames - self.stats.frames.0;
-                self.stats.frames.0 = totals.frames;
-                row.extend([
-                    Cell::Float(encoder.target().0 as f64),
-                    int(totals.frames),
-                    int(totals.key_frames),
-                    int(totals.frames),
-                    int(u64::from(width)),
-                    int(u64::from(height)),
-                    Cell::Float(rate as f64),
-                    int(self.sender.nack_count),
-                    int(self.sender.pli_count),
-                ]);
-            }
-            None => {
-                row.push(Cell::Float(f64::NAN));
-                row.extend([Cell::Int(NO_INT); 5]);
-                row.push(Cell::Float(f64::NAN));
-                row.extend([Cell::Int(NO_INT); 2]);
-            }
-        }
-        wire.recorder.stats(Stats::Outbound, &row);
-    }
-
-    fn write_inbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
-        let receiver = &self.receiver;
-        let (stream, clock, ssrc) = match kind {
-            Kind::Audio => (&receiver.audio, AUDIO_CLOCK, receiver.remote_audio()),
-            _ => (&receiver.video, VIDEO_CLOCK, receiver.remote_video()),
+        let videos = self.receiver.videos.iter().filter(|video| video.reception.packets > 0);
+        let mut inbound: Vec<_> =
+            videos.map(|v| inbound_video(elapsed, v, &mut counters.frames_shown)).collect();
+        let audios = self.receiver.audios.iter().filter(|audio| audio.reception.packets > 0);
+        inbound.extend(audios.map(inbound_audio));
+        let kind_of = |ssrc: u32| {
+            let stream = self.sender.streams.iter().find(|stream| stream.config.ssrc == ssrc);
+            stream.map(|stream| kind(stream.config.is_video()))
         };
-        if stream.packets == 0 {
-            return;
+        let remotes = counters.remotes.iter();
+        let remote_inbound = remotes.filter_map(|remote| remote_inbound(remote, &kind_of)).collect();
+        counters.reported = now;
+        Statistics {
+            outbound,
+            inbound,
+            remote_inbound,
+            candidate_pair: CandidatePair {
+                current_round_trip_time: seconds(rtt),
+                available_outgoing_bitrate: self.sender.target().0 as f64,
+                bytes_sent,
+                bytes_received: counters.received_bytes,
+                packets_sent,
+                packets_received: counters.received_packets,
+            },
         }
-        let rtx = match kind {
-            Kind::Video => receiver.retransmitted,
-            _ => Default::default(),
-        };
-        let mut row = self.head(now, self.back, ssrc, kind, wire).to_vec();
-        row.extend([
-            int(stream.packets + rtx.packets),
-            Cell::Int(stream.lost()),
-            int(stream.payload_bytes + rtx.payload_bytes),
-            int(stream.header_bytes + rtx.header_bytes),
-            Cell::Float(stream.jitter_s(clock)),
-        ]);
-        if kind == Kind::Video && receiver.plays() {
-            let playout = receiver.playout.stats();
-            let (width, height) = receiver.playout.resolution();
-            let rate = playout.frames_decoded - self.stats.frames.1;
-            self.stats.frames.1 = playout.frames_decoded;
-            row.extend([
-                int(playout.frames_received),
-                int(playout.frames_decoded),
-                int(playout.frames_dropped),
-                int(u64::from(width)),
-                int(u64::from(height)),
-                Cell::Float(rate as f64),
-                int(playout.freeze_count),
-                Cell::Float(playout.total_freezes_duration),
-                int(receiver.nack_count),
-                int(receiver.pli_count),
-                Cell::Float(playout.jitter_buffer_delay),
-                int(playout.frames_decoded),
-                int(rtx.packets),
-            ]);
-            row.extend(
-                receiver.repair_counters().map(|count| count.map_or(Cell::Int(NO_INT), int)),
-            );
-        } else {
-            let of_video =
-                |count: u64| if kind == Kind::Video { int(count) } else { Cell::Int(NO_INT) };
-            row.extend([Cell::Int(NO_INT); 5]);
-            row.extend([Cell::Float(f64::NAN), Cell::Int(NO_INT), Cell::Float(f64::NAN)]);
-            row.extend([of_video(receiver.nack_count), of_video(receiver.pli_count)]);
-            row.extend([Cell::Float(f64::NAN), Cell::Int(NO_INT), of_video(rtx.packets)]);
-            let repaired =
-                receiver.repair_counters().map(|count| count.filter(|_| kind == Kind::Video));
-            row.extend(repaired.map(|count| count.map_or(Cell::Int(NO_INT), int)));
-        }
-        wire.recorder.stats(Stats::Inbound, &row);
     }
+}
 
-    fn write_remote_inbound(&mut self, now: Time, kind: Kind, wire: &mut Wire) {
-        let (remote, clock) = match kind {
-            Kind::Audio => (&self.stats.audio, AUDIO_CLOCK),
-            _ => (&self.stats.video, VIDEO_CLOCK),
-        };
-        let Some(block) = remote.block else { return };
-        let mut row = self.head(now, self.port, block.ssrc, kind, wire).to_vec();
-        row.extend([
-            seconds(remote.rtt),
-            Cell::Float(f64::from(block.fraction_lost) / 256.0),
-            Cell::Int(i64::from(block.cumulative_lost)),
-            Cell::Float(f64::from(block.jitter) / clock as f64),
-        ]);
-        wire.recorder.stats(Stats::RemoteInbound, &row);
+fn kind(video: bool) -> Kind {
+    if video { Kind::Video } else { Kind::Audio }
+}
+
+fn outbound_rtp(
+    elapsed: Time,
+    stream: &OutboundStream,
+    frames_sent: &mut Vec<(u32, u64)>,
+) -> OutboundRtp {
+    let ssrc = stream.config.ssrc;
+    // W3C counts retransmissions and FEC in the totals too; libwebrtc sends padding on their stream.
+    let sum = |of: fn(&super::outbound::Totals) -> u64| stream.totals.iter().map(of).sum();
+    let video = stream.video();
+    let retransmitted = stream.totals[Kind::Rtx as usize];
+    let resolution = video.map(|video| video.encoder.resolution());
+    let frames = video.map(|video| video.frames);
+    OutboundRtp {
+        ssrc,
+        kind: kind(video.is_some()),
+        packets_sent: sum(|totals| totals.packets),
+        bytes_sent: sum(|totals| totals.payload_bytes),
+        header_bytes_sent: sum(|totals| totals.header_bytes),
+        retransmitted_packets_sent: retransmitted.packets,
+        retransmitted_bytes_sent: retransmitted.payload_bytes,
+        target_bitrate: video.map(|video| video.encoder.target().0 as f64),
+        frames_encoded: frames,
+        key_frames_encoded: video.map(|video| video.key_frames),
+        frames_sent: frames,
+        frame_width: resolution.map(|(width, _)| u64::from(width)),
+        frame_height: resolution.map(|(_, height)| u64::from(height)),
+        frames_per_second: frames.map(|count| growth(frames_sent, ssrc, count, elapsed)),
+        nack_count: video.map(|_| stream.nack_count),
+        pli_count: video.map(|_| stream.pli_count),
     }
+}
+
+fn inbound(
+    ssrc: u32,
+    kind: Kind,
+    reception: &Reception,
+    again: Retransmitted,
+    clock: u64,
+) -> InboundRtp {
+    InboundRtp {
+        ssrc,
+        kind,
+        packets_received: reception.packets + again.packets,
+        packets_lost: reception.lost(),
+        bytes_received: reception.payload_bytes + again.payload_bytes,
+        header_bytes_received: reception.header_bytes + again.header_bytes,
+        jitter: reception.jitter_s(clock),
+        frames_received: None,
+        frames_decoded: None,
+        frames_dropped: None,
+        frame_width: None,
+        frame_height: None,
+        frames_per_second: None,
+        freeze_count: None,
+        total_freezes_duration: None,
+        nack_count: None,
+        pli_count: None,
+        jitter_buffer_delay: None,
+        jitter_buffer_emitted_count: None,
+        retransmitted_packets_received: None,
+        packets_repaired: None,
+        fec_packets_received: None,
+        fec_packets_discarded: None,
+    }
+}
+
+fn inbound_audio(audio: &InboundAudio) -> InboundRtp {
+    let again = Retransmitted::default();
+    inbound(audio.config.ssrc, Kind::Audio, &audio.reception, again, AUDIO_CLOCK)
+}
+
+fn inbound_video(
+    elapsed: Time,
+    video: &InboundVideo,
+    frames_shown: &mut Vec<(u32, u64)>,
+) -> InboundRtp {
+    let ssrc = video.config.ssrc;
+    let [packets_repaired, fec_packets_received, fec_packets_discarded] = video.repair_counters();
+    let row = InboundRtp {
+        nack_count: Some(video.nack_count),
+        pli_count: Some(video.pli_count),
+        retransmitted_packets_received: Some(video.retransmitted.packets),
+        packets_repaired,
+        fec_packets_received,
+        fec_packets_discarded,
+        ..inbound(ssrc, Kind::Video, &video.reception, video.retransmitted, VIDEO_CLOCK)
+    };
+    if !video.plays {
+        return row;
+    }
+    let playout = video.playout.stats();
+    let (width, height) = video.playout.resolution();
+    InboundRtp {
+        frames_received: Some(playout.frames_received),
+        frames_decoded: Some(playout.frames_decoded),
+        frames_dropped: Some(playout.frames_dropped),
+        frame_width: Some(u64::from(width)),
+        frame_height: Some(u64::from(height)),
+        frames_per_second: Some(growth(frames_shown, ssrc, playout.frames_decoded, elapsed)),
+        freeze_count: Some(playout.freeze_count),
+        total_freezes_duration: Some(playout.total_freezes_duration),
+        jitter_buffer_delay: Some(playout.jitter_buffer_delay),
+        jitter_buffer_emitted_count: Some(playout.frames_decoded),
+        ..row
+    }
+}
+
+fn remote_inbound(
+    remote: &Remote,
+    kind_of: &impl Fn(u32) -> Option<Kind>,
+) -> Option<RemoteInboundRtp> {
+    let (block, kind) = (remote.block?, kind_of(remote.ssrc)?);
+    let clock = if kind == Kind::Audio { AUDIO_CLOCK } else { VIDEO_CLOCK };
+    Some(RemoteInboundRtp {
+        ssrc: remote.ssrc,
+        kind,
+        round_trip_time: seconds(remote.rtt),
+        fraction_lost: f64::from(block.fraction_lost) / 256.0,
+        packets_lost: i64::from(block.cumulative_lost),
+        jitter: f64::from(block.jitter) / clock as f64,
+    })
 }
 
 #[cfg(test)]
@@ -264,6 +435,18 @@ mod tests {
     }
 
     #[test]
+    fn a_report_that_was_overtaken_tells_nothing_and_changes_nothing() {
+        let mut remote = Remote::default();
+        remote.note(1, &block(100, 0));
+        assert_eq!(remote.note(1, &block(200, 10)), Some((10, 100)));
+        assert_eq!(remote.note(1, &block(190, 5)), None);
+        assert_eq!(remote.note(1, &block(300, 12)), Some((2, 100)));
+        // The sequence number may wrap in between.
+        remote.note(1, &block(u32::MAX, 12));
+        assert_eq!(remote.note(1, &block(9, 12)), Some((0, 10)));
+    }
+
+    #[test]
     fn each_of_two_reporters_tells_its_own_share_of_the_packets_since_the_last_report_of_either() {
         let mut remote = Remote::default();
         remote.note(1, &block(100, 0));
@@ -271,7 +454,7 @@ mod tests {
         // Reporter 1 loses nothing of 100, reporter 2 loses 30 of 150, which counts for the 50 since.
         assert_eq!(remote.note(1, &block(200, 0)), Some((0, 100)));
         assert_eq!(remote.note(2, &block(250, 30)), Some((10, 50)));
-        // An older report than the last counts for nothing.
+        // A report that tells of fewer packets than the other reporter's last counts for none.
         assert_eq!(remote.note(1, &block(240, 4)), Some((0, 0)));
     }
 }

@@ -58,6 +58,21 @@ pub struct Frame {
     pub resolution: (u16, u16),
 }
 
+/// How an encoder is asked for a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncoderControl {
+    /// For all that may be sent: libwebrtc until 2019.
+    AsksForAll,
+    /// For what may be sent less what its frames vary: libwebrtc since then.
+    LeavesRoom,
+}
+
+impl EncoderControl {
+    fn overshoot(self) -> Option<OvershootDetector> {
+        (self == EncoderControl::LeavesRoom).then(OvershootDetector::default)
+    }
+}
+
 /// The source.
 pub struct Encoder {
     config: VideoConfig,
@@ -83,12 +98,12 @@ pub struct Encoder {
 
 impl Encoder {
     /// Takes its first picture at `start`.
-    pub fn new(config: VideoConfig, start: Time, seed: u64) -> Self {
+    pub fn new(config: VideoConfig, control: EncoderControl, start: Time, seed: u64) -> Self {
         Encoder {
             rng: Pcg64Mcg::seed_from_u64(seed),
             available: config.start_bps,
             target: config.start_bps,
-            overshoot: Some(OvershootDetector::default()),
+            overshoot: control.overshoot(),
             scale: 0,
             frame_rate: config.frame_rate,
             next_frame: start,
@@ -107,11 +122,6 @@ impl Encoder {
     /// What may be sent of encoded media, headers not included, from the next frame on.
     pub fn set_target(&mut self, available: Bitrate) {
         self.available = available;
-    }
-
-    /// Asks the encoder for all that may be sent, as libwebrtc did until 2019.
-    pub fn disable_overshoot_adjustment(&mut self) {
-        self.overshoot = None;
     }
 
     /// Share of pictures to drop before encoding (congestion window push-back).
@@ -280,7 +290,7 @@ mod tests {
     #[test]
     fn mean_rate_over_a_minute_is_within_2_percent_of_what_is_asked_and_5_to_15_below_what_is_available()
      {
-        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let (mut bits, mut asked, mut frames) = (0, 0, 0);
         while let Some(frame) = encoder.poll(Time::from_secs(60)) {
@@ -297,7 +307,7 @@ mod tests {
 
     #[test]
     fn thirty_frames_a_second_within_2_percent() {
-        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let count = frames(&mut encoder, Time::from_secs(60)).len();
         assert!((1764..=1836).contains(&count), "{count}");
@@ -305,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_steady_camera_takes_a_picture_every_thirtieth_of_a_second() {
-        let mut encoder = Encoder::new(VideoConfig { steady: true, ..vga() }, Time::ZERO, 1);
+        let mut encoder = Encoder::new(VideoConfig { steady: true, ..vga() }, EncoderControl::LeavesRoom, Time::ZERO, 1);
         let frames = frames(&mut encoder, Time::from_secs(10));
         for (i, frame) in frames.iter().enumerate() {
             let expected = i as f64 / 30.0;
@@ -316,7 +326,7 @@ mod tests {
 
     #[test]
     fn far_more_than_the_maximum_gives_the_maximum() {
-        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_mbps(50));
         frames(&mut encoder, Time::from_secs(10));
         let kbps = encoder.target().0 / 1000;
@@ -327,7 +337,7 @@ mod tests {
     fn a_key_frame_and_its_transient_keep_the_mean() {
         // A new encoder is asked for 1000 / 1.2 kbit/s: 8 frames at 30/s are 27.8 kB, the first of
         // them 4.5 kB for 640x480.
-        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let first: Vec<_> = frames(&mut encoder, Time::from_secs(1)).into_iter().take(8).collect();
         assert!(first[0].key && !first[1].key);
@@ -338,7 +348,7 @@ mod tests {
 
     #[test]
     fn resolution_falls_below_276_kbps_and_returns_with_a_key_frame() {
-        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(200));
         frames(&mut encoder, Time::from_secs(5));
         assert_eq!(encoder.resolution(), (480, 360));
@@ -349,7 +359,7 @@ mod tests {
 
     #[test]
     fn at_the_smallest_picture_the_frame_rate_gives_way_but_not_below_five() {
-        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(30));
         frames(&mut encoder, Time::from_secs(10));
         let count = frames(&mut encoder, Time::from_secs(20)).len();
@@ -360,9 +370,9 @@ mod tests {
 
     #[test]
     fn a_drop_ratio_of_one_quarter_drops_every_fourth_picture() {
-        let mut encoder = Encoder::new(vga(), Time::ZERO, 1);
+        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
-        let all = frames(&mut Encoder::new(vga(), Time::ZERO, 1), Time::from_secs(20)).len();
+        let all = frames(&mut Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1), Time::from_secs(20)).len();
         encoder.set_drop_ratio(0.25);
         let kept = frames(&mut encoder, Time::from_secs(20)).len();
         assert!((kept as f64 / all as f64 - 0.75).abs() < 0.02, "{kept} of {all}");

@@ -5,8 +5,10 @@
 //! packets lie in several, and protects a frame's first partition more.
 
 use super::protection::Protection;
-use crate::rtp::ulpfec::{FecPacket, MAX_PACKETS, Media};
+use crate::packet::{FecBlock, Rtp};
+use crate::rtp::ulpfec::MAX_PACKETS;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A block ends when it has this much more FEC than wanted at most, in 1/256 of the media …
 const MAX_EXCESS: u32 = 50;
@@ -21,25 +23,10 @@ const KEPT: usize = 64;
 /// FEC is out of date when media are this far ahead of the first packet it can name.
 const OUTDATED: i16 = (KEPT + MAX_PACKETS) as i16;
 
-/// A packet of media: bytes as far as they exist, and length on the wire.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Packet {
-    /// Header and what exists of the payload.
-    pub bytes: Vec<u8>,
-    /// Length on the wire, header included.
-    pub len: usize,
-}
-
-impl Packet {
-    fn media(&self) -> Media<'_> {
-        Media { bytes: &self.bytes, len: self.len }
-    }
-}
-
 /// Makes FEC packets, block by block.
 #[derive(Default)]
 pub struct FecGenerator {
-    block: Vec<Packet>,
+    block: Vec<Rtp>,
     frames: u32,
     /// FEC packets per packet of media in 1/256 and frames at most, of the present block.
     rate: u8,
@@ -57,8 +44,8 @@ impl FecGenerator {
         &mut self,
         protection: &Protection,
         key: bool,
-        packets: impl Iterator<Item = Packet>,
-    ) -> Vec<FecPacket> {
+        packets: impl Iterator<Item = Rtp>,
+    ) -> Vec<FecBlock> {
         let rate = rate_of(protection, key);
         if self.block.is_empty() {
             (self.rate, self.max_frames) = (rate, protection.max_frames);
@@ -71,9 +58,9 @@ impl FecGenerator {
         }
         let count = self.fec_packets();
         let fec = (0..count).filter_map(|i| {
-            let protected = self.block.iter().skip(i).step_by(count);
-            // A block is at most as long as a mask, and its packets are of one stream.
-            FecPacket::protect(protected.map(Packet::media)).ok()
+            let protected = self.block.iter().skip(i).step_by(count).cloned();
+            // A block is at most as long as a mask.
+            FecBlock::new(protected.collect::<Vec<_>>())
         });
         let fec = fec.collect();
         self.block.clear();
@@ -102,70 +89,60 @@ fn rate_of(protection: &Protection, key: bool) -> u8 {
 
 /// Recovers packets of one stream.
 pub struct FecDecoder {
-    ssrc: u32,
-    /// By sequence number modulo the length.
-    media: Vec<Option<(u16, Packet)>>,
-    waiting: VecDeque<FecPacket>,
+    /// Sequence numbers of packets that are known, by their rest modulo the length.
+    known: Vec<Option<u16>>,
+    waiting: VecDeque<Arc<FecBlock>>,
     /// FEC packets that arrived.
     pub received: u64,
     /// FEC packets that were of no use: nothing of what they protect was missing, or too much.
     pub discarded: u64,
 }
 
-impl FecDecoder {
-    /// Has seen no packet of the stream yet.
-    pub fn new(ssrc: u32) -> Self {
-        FecDecoder {
-            ssrc,
-            media: vec![None; KEPT],
-            waiting: VecDeque::new(),
-            received: 0,
-            discarded: 0,
-        }
+impl Default for FecDecoder {
+    fn default() -> Self {
+        FecDecoder { known: vec![None; KEPT], waiting: VecDeque::new(), received: 0, discarded: 0 }
     }
+}
 
+impl FecDecoder {
     /// A packet of media arrived, or was recovered.
-    pub fn on_media(&mut self, seq: u16, packet: Packet) {
-        // Of what these protect nothing is kept any more. When sequence numbers come again, they would
+    pub fn on_media(&mut self, seq: u16) {
+        // Of what these protect nothing is known any more. When sequence numbers come again, they would
         // be taken for FEC of other packets.
-        let behind = |fec: &FecPacket| seq.wrapping_sub(fec.seq_base) as i16;
+        let behind = |fec: &FecBlock| seq.wrapping_sub(fec.seq_base()) as i16;
         while self.waiting.front().is_some_and(|fec| behind(fec) >= OUTDATED) {
             self.waiting.pop_front();
             self.discarded += 1;
         }
-        self.media[usize::from(seq) % KEPT] = Some((seq, packet));
+        self.known[usize::from(seq) % KEPT] = Some(seq);
     }
 
     /// A FEC packet arrived.
-    pub fn on_fec(&mut self, packet: FecPacket) {
+    pub fn on_fec(&mut self, block: Arc<FecBlock>) {
         self.received += 1;
-        self.waiting.push_back(packet);
+        self.waiting.push_back(block);
         if self.waiting.len() > MAX_WAITING {
             self.waiting.pop_front();
             self.discarded += 1;
         }
     }
 
-    /// A packet that can be recovered now, and its sequence number; it is known from then on.
-    pub fn poll(&mut self) -> Option<(u16, Packet)> {
+    /// A packet that can be recovered now; it is known from then on.
+    pub fn poll(&mut self) -> Option<Rtp> {
         let mut i = 0;
         while i < self.waiting.len() {
-            let mut missing = self.waiting[i].protected().filter(|seq| self.find(*seq).is_none());
-            let (first, second) = (missing.next(), missing.next());
+            let packets = self.waiting[i].packets();
+            let mut missing = packets.iter().filter(|packet| !self.knows(packet.header.seq));
+            let (first, second) = (missing.next().cloned(), missing.next());
             if second.is_some() {
                 i += 1;
                 continue;
             }
-            drop(missing);
-            let recovered = self.waiting.remove(i).zip(first).and_then(|(fec, seq)| {
-                let others = fec.protected().filter_map(|seq| self.find(seq).map(Packet::media));
-                let (bytes, len) = fec.recover((self.ssrc, seq), others)?;
-                Some((seq, Packet { bytes, len }))
-            });
-            match recovered {
-                Some((seq, packet)) => {
-                    self.on_media(seq, packet.clone());
-                    return Some((seq, packet));
+            self.waiting.remove(i);
+            match first {
+                Some(packet) => {
+                    self.on_media(packet.header.seq);
+                    return Some(packet);
                 }
                 None => self.discarded += 1,
             }
@@ -173,25 +150,28 @@ impl FecDecoder {
         None
     }
 
-    fn find(&self, seq: u16) -> Option<&Packet> {
-        let slot = self.media[usize::from(seq) % KEPT].as_ref();
-        slot.filter(|(kept, _)| *kept == seq).map(|(_, packet)| packet)
+    fn knows(&self, seq: u16) -> bool {
+        self.known[usize::from(seq) % KEPT] == Some(seq)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtp::{ExtensionIds, RtpHeader};
+    use crate::packet::{Kind, RtpPayload, VideoPart};
+    use crate::rtp::RtpHeader;
 
     const QUARTER: Protection = Protection { key: 170, delta: 64, max_frames: 6 };
 
-    fn packet(seq: u16) -> Packet {
+    fn packet(seq: u16) -> Rtp {
+        let part = VideoPart { bytes: 1_000 + seq, ..VideoPart::default() };
         let header = RtpHeader { payload_type: 96, seq, ssrc: 7, ..RtpHeader::default() };
-        let mut bytes = Vec::new();
-        header.write(&ExtensionIds::CHROMIUM, &mut bytes);
-        bytes.push(seq as u8);
-        Packet { bytes, len: 1_000 + usize::from(seq) }
+        Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Video }
+    }
+
+    fn block_of_four() -> Arc<FecBlock> {
+        let mut generator = FecGenerator::default();
+        Arc::new(generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0))
     }
 
     /// Blocks that frames of so many packets give: packets of media and of FEC of each.
@@ -230,43 +210,40 @@ mod tests {
 
     #[test]
     fn of_four_packets_of_which_one_is_lost_none_is_missing() {
-        let mut generator = FecGenerator::default();
-        let fec = generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0);
+        let fec = block_of_four();
         for lost in 1..=4 {
-            let mut decoder = FecDecoder::new(7);
+            let mut decoder = FecDecoder::default();
             for seq in (1..=4).filter(|seq| *seq != lost) {
-                decoder.on_media(seq, packet(seq));
+                decoder.on_media(seq);
             }
             decoder.on_fec(fec.clone());
-            assert_eq!(decoder.poll(), Some((lost, packet(lost))));
+            assert_eq!(decoder.poll(), Some(packet(lost)));
             assert_eq!((decoder.poll(), decoder.discarded), (None, 0));
         }
     }
 
     #[test]
     fn of_four_packets_of_which_two_are_lost_one_must_come_again() {
-        let mut generator = FecGenerator::default();
-        let fec = generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0);
-        let mut decoder = FecDecoder::new(7);
-        decoder.on_media(1, packet(1));
-        decoder.on_media(4, packet(4));
+        let fec = block_of_four();
+        let mut decoder = FecDecoder::default();
+        decoder.on_media(1);
+        decoder.on_media(4);
         decoder.on_fec(fec);
         assert_eq!(decoder.poll(), None);
-        decoder.on_media(3, packet(3));
-        assert_eq!(decoder.poll(), Some((2, packet(2))));
+        decoder.on_media(3);
+        assert_eq!(decoder.poll(), Some(packet(2)));
     }
 
     #[test]
     fn fec_does_not_wait_until_sequence_numbers_come_again() {
-        let mut generator = FecGenerator::default();
-        let fec = generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0);
-        let mut decoder = FecDecoder::new(7);
-        decoder.on_media(1, packet(1));
-        decoder.on_media(2, packet(2));
+        let fec = block_of_four();
+        let mut decoder = FecDecoder::default();
+        decoder.on_media(1);
+        decoder.on_media(2);
         decoder.on_fec(fec);
         // 3 and 4 never come; 65,536 packets later there are others of these numbers.
         for seq in (5..=u16::MAX).chain(0..=3) {
-            decoder.on_media(seq, packet(seq));
+            decoder.on_media(seq);
             assert_eq!(decoder.poll(), None, "at {seq}");
         }
         assert_eq!(decoder.discarded, 1);
@@ -274,10 +251,9 @@ mod tests {
 
     #[test]
     fn fec_of_which_nothing_is_missing_is_discarded() {
-        let mut generator = FecGenerator::default();
-        let fec = generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0);
-        let mut decoder = FecDecoder::new(7);
-        (1..=4).for_each(|seq| decoder.on_media(seq, packet(seq)));
+        let fec = block_of_four();
+        let mut decoder = FecDecoder::default();
+        (1..=4).for_each(|seq| decoder.on_media(seq));
         decoder.on_fec(fec);
         assert_eq!((decoder.poll(), decoder.received, decoder.discarded), (None, 1, 1));
     }

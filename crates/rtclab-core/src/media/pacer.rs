@@ -2,8 +2,8 @@
 //!
 //! After libwebrtc, `modules/pacing/pacing_controller.cc` and `bitrate_prober.cc`.
 
-use super::{Kind, MediaPacket};
-use crate::cc::{PACING_BURST, Probe};
+use crate::cc::Probe;
+use crate::packet::{Kind, VideoPart};
 use crate::units::{Bitrate, Bytes, Time};
 use std::collections::VecDeque;
 
@@ -26,6 +26,76 @@ pub const PADDING_PAYLOAD: Bytes = Bytes(224);
 /// libwebrtc, `rtp_packet_history.cc`: padding repeats a packet of media that is at most this many
 /// times as large as what is wanted; otherwise it is pure.
 const MAX_PADDING_FACTOR: u64 = 3;
+
+/// libwebrtc in 2013: so fast that nothing waits.
+const UNPACED: Bitrate = Bitrate::from_mbps(100_000);
+/// How far ahead packets may leave where nothing waits.
+const UNPACED_BURST: Time = Time::from_millis(40);
+
+/// How packets leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pacing {
+    /// At once: libjingle in 2013.
+    None,
+    /// At a multiple of the target, and what may leave in a tick leaves at once; audio is not counted.
+    ///
+    /// Source: libwebrtc 524ecc29dd, `paced_sender.cc`, kMinPacketLimitMs.
+    Ticks {
+        /// Pacing rate over target, if the control names no pacing rate.
+        factor: f64,
+        /// How often the queue is looked at.
+        tick: Time,
+    },
+    /// At a multiple of the target, whenever a packet is due: since 2019.
+    Burst {
+        /// Pacing rate over target, if the control names no pacing rate.
+        factor: f64,
+        /// How far packets may leave ahead of the pacing rate, if the control does not say.
+        burst: Time,
+    },
+}
+
+impl Pacing {
+    /// Pacing rate for a target.
+    pub fn rate(self, target: Bitrate) -> Bitrate {
+        match self {
+            Pacing::None => UNPACED,
+            Pacing::Ticks { factor, .. } | Pacing::Burst { factor, .. } => target.scaled(factor),
+        }
+    }
+
+    fn burst(self) -> Time {
+        match self {
+            Pacing::None => UNPACED_BURST,
+            Pacing::Ticks { tick, .. } => tick,
+            Pacing::Burst { burst, .. } => burst,
+        }
+    }
+
+    fn tick(self) -> Time {
+        match self {
+            Pacing::None | Pacing::Burst { .. } => Time::ZERO,
+            Pacing::Ticks { tick, .. } => tick,
+        }
+    }
+}
+
+/// A packet of media on its way through the pacer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MediaPacket {
+    /// Index of its stream at its sender.
+    pub stream: u8,
+    /// What it carries.
+    pub kind: Kind,
+    /// RTP sequence number; for a retransmission that of the original.
+    pub seq: u16,
+    /// RTP timestamp.
+    pub timestamp: u32,
+    /// Last packet of its frame.
+    pub marker: bool,
+    /// A piece of a frame. Of anything else only its bytes count.
+    pub part: VideoPart,
+}
 
 /// What the pacer lets go.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,12 +120,15 @@ struct Cluster {
 
 /// Queue of packets in priority order: audio, retransmissions, video.
 pub struct Pacer {
+    pacing: Pacing,
     rate: Bitrate,
     /// Packets may leave this much ahead of the pacing rate.
     burst: Time,
     /// The queue is looked at this often, and next at this time; zero: whenever a packet is due.
     tick: Time,
     next_tick: Time,
+    /// Nothing but audio leaves: the congestion window is full.
+    congested: bool,
     padding_rate: Bitrate,
     queues: [VecDeque<(MediaPacket, Bytes)>; 3],
     queued: u64,
@@ -70,13 +143,15 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// An empty queue that lets go at `rate`; a packet of pure padding is `padding_size` long in IP.
-    pub fn new(rate: Bitrate, padding_size: Bytes) -> Self {
+    /// An empty queue for a first target; a packet of pure padding is `padding_size` long in IP.
+    pub fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
         Pacer {
-            rate,
-            burst: PACING_BURST,
-            tick: Time::ZERO,
+            pacing,
+            rate: pacing.rate(target),
+            burst: pacing.burst(),
+            tick: pacing.tick(),
             next_tick: Time::ZERO,
+            congested: false,
             padding_size,
             padding_rate: Bitrate::ZERO,
             queues: Default::default(),
@@ -101,11 +176,14 @@ impl Pacer {
         self.padding_rate = padding_rate;
     }
 
-    /// How far packets may leave ahead of the pacing rate from now on, and how often the queue is looked
-    /// at; zero: whenever a packet is due. A pacer with ticks (libwebrtc until 2019) does not see audio.
-    pub fn set_burst(&mut self, burst: Time, tick: Time) {
-        self.burst = burst;
-        self.tick = tick;
+    /// How far packets may leave ahead of the pacing rate from now on; `None`: as the stack has it.
+    pub fn set_burst(&mut self, burst: Option<Time>) {
+        self.burst = burst.unwrap_or(self.pacing.burst());
+    }
+
+    /// Whether the congestion window is full, so that nothing but audio may leave.
+    pub fn set_congested(&mut self, congested: bool) {
+        self.congested = congested;
     }
 
     /// A probe to run as soon as there is something to send.
@@ -157,6 +235,9 @@ impl Pacer {
         if !self.queues[0].is_empty() {
             return Some(Time::ZERO);
         }
+        if self.congested {
+            return None;
+        }
         let probe = self.clusters.front().and_then(Cluster::next).unwrap_or(Time::MAX);
         let media = match self.queued {
             0 => Time::MAX,
@@ -181,6 +262,9 @@ impl Pacer {
                 _ => self.queued -= size.0,
             }
             return Some((Release::Media(packet), None));
+        }
+        if self.congested {
+            return None;
         }
         let probing = self.clusters.front().and_then(Cluster::next).is_some_and(|at| at <= now);
         if probing {
@@ -322,16 +406,18 @@ mod tests {
 
     fn video(seq: u16) -> MediaPacket {
         MediaPacket {
+            stream: 0,
             kind: Kind::Video,
             seq,
             timestamp: 0,
             marker: false,
-            first: false,
-            key: false,
-            picture_id: 0,
-            resolution: (0, 0),
-            payload: 1000,
+            part: VideoPart { bytes: 1000, ..VideoPart::default() },
         }
+    }
+
+    fn paced(rate: Bitrate) -> Pacer {
+        let pacing = Pacing::Burst { factor: 1.0, burst: Time::from_millis(40) };
+        Pacer::new(pacing, rate, Bytes(225))
     }
 
     fn run(pacer: &mut Pacer, until: Time) -> Vec<(Time, Release, Option<u32>)> {
@@ -352,7 +438,7 @@ mod tests {
     #[test]
     fn after_a_burst_of_40_ms_packets_leave_at_the_pacing_rate() {
         // 1250 B at 1 Mbit/s = 10 ms: packets 0..=4 at once (debt 0..40 ms), then one each 10 ms
-        let mut pacer = Pacer::new(Bitrate::from_mbps(1), Bytes(225));
+        let mut pacer = paced(Bitrate::from_mbps(1));
         for seq in 0..10 {
             pacer.push(Time::ZERO, video(seq), Bytes(1250));
         }
@@ -364,8 +450,8 @@ mod tests {
     #[test]
     fn with_ticks_of_5_ms_packets_leave_together_as_the_budget_of_a_tick_allows() {
         // 2 Mbit/s = 1250 B a tick, 1000 B each; left after each: 250, -750; -500; -250; 0; 250.
-        let mut pacer = Pacer::new(Bitrate::from_mbps(2), Bytes(225));
-        pacer.set_burst(Time::from_millis(5), Time::from_millis(5));
+        let pacing = Pacing::Ticks { factor: 1.0, tick: Time::from_millis(5) };
+        let mut pacer = Pacer::new(pacing, Bitrate::from_mbps(2), Bytes(225));
         for seq in 0..6 {
             pacer.push(Time::from_millis(1), video(seq), Bytes(1000));
         }
@@ -376,7 +462,7 @@ mod tests {
 
     #[test]
     fn audio_overtakes_video_and_is_not_held_back() {
-        let mut pacer = Pacer::new(Bitrate::from_kbps(100), Bytes(225));
+        let mut pacer = paced(Bitrate::from_kbps(100));
         for seq in 0..3 {
             pacer.push(Time::ZERO, video(seq), Bytes(1250));
         }
@@ -384,6 +470,20 @@ mod tests {
         pacer.push(Time::ZERO, audio, Bytes(120));
         let first = pacer.poll(Time::ZERO).map(|r| r.0);
         assert_eq!(first, Some(Release::Media(audio)));
+    }
+
+    #[test]
+    fn a_full_window_holds_back_everything_but_audio() {
+        let mut pacer = paced(Bitrate::from_mbps(1));
+        pacer.push(Time::ZERO, video(0), Bytes(1250));
+        pacer.set_congested(true);
+        assert_eq!((pacer.poll_timeout(), pacer.poll(Time::ZERO)), (None, None));
+        let audio = MediaPacket { kind: Kind::Audio, ..video(100) };
+        pacer.push(Time::ZERO, audio, Bytes(120));
+        assert_eq!(pacer.poll(Time::ZERO).map(|r| r.0), Some(Release::Media(audio)));
+        assert_eq!(pacer.poll(Time::ZERO), None);
+        pacer.set_congested(false);
+        assert_eq!(pacer.poll(Time::ZERO).map(|r| r.0), Some(Release::Media(video(0))));
     }
 
     #[test]
@@ -396,7 +496,7 @@ mod tests {
             min_bytes: Bytes(1687),
             min_spacing: Time::from_millis(2),
         };
-        let mut pacer = Pacer::new(Bitrate::from_kbps(750), Bytes(225));
+        let mut pacer = paced(Bitrate::from_kbps(750));
         pacer.add_probe(Time::ZERO, probe);
         pacer.push(Time::ZERO, video(0), Bytes(1125));
         let out = run(&mut pacer, Time::from_secs(1));
@@ -410,7 +510,7 @@ mod tests {
     #[test]
     fn two_seconds_of_queue_raise_the_rate() {
         // 500 kB at 1 Mbit/s would take 4 s; the queue must be gone in little more than 2 s
-        let mut pacer = Pacer::new(Bitrate::from_mbps(1), Bytes(225));
+        let mut pacer = paced(Bitrate::from_mbps(1));
         for seq in 0..400 {
             pacer.push(Time::ZERO, video(seq), Bytes(1250));
         }

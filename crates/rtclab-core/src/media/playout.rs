@@ -1,6 +1,6 @@
 //! From packets to pictures on the screen: assembly, continuity, de-jitter, freezes.
 
-use super::MediaPacket;
+use crate::packet::VideoPart;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
@@ -118,15 +118,14 @@ impl Playout {
         self.resolution
     }
 
-    /// A packet that had not been received before; returns whether its frame can still be shown.
-    /// `seq`, `frame` and `timestamp` are unwrapped.
+    /// A piece of a frame that had not been received before; returns whether the frame can still be shown.
+    /// Sequence number, frame number and timestamp are unwrapped.
     pub fn on_packet(
         &mut self,
         now: Time,
-        packet: &MediaPacket,
-        seq: i64,
-        frame: i64,
-        timestamp: i64,
+        part: &VideoPart,
+        marker: bool,
+        (seq, frame, timestamp): (i64, i64, i64),
     ) -> bool {
         if self.last_decoded.is_some_and(|last| frame <= last) {
             return false;
@@ -145,7 +144,7 @@ impl Playout {
             }
         };
         let assembly = &mut self.frames[index];
-        assembly.add(packet, seq);
+        assembly.add(part, marker, seq);
         if assembly.complete.is_none() && assembly.is_whole() {
             assembly.complete = Some(now);
             let captured_s = timestamp as f64 / self.clock_rate;
@@ -281,15 +280,15 @@ impl Assembly {
         }
     }
 
-    fn add(&mut self, packet: &MediaPacket, seq: i64) {
+    fn add(&mut self, part: &VideoPart, marker: bool, seq: i64) {
         self.packets += 1;
-        self.size += u64::from(packet.payload);
-        if packet.first {
+        self.size += u64::from(part.bytes);
+        if part.first {
             self.first_seq = Some(seq);
-            self.key = packet.key;
-            self.resolution = packet.resolution;
+            self.key = part.key;
+            self.resolution = part.resolution;
         }
-        if packet.marker {
+        if marker {
             self.last_seq = Some(seq);
         }
     }
@@ -301,27 +300,16 @@ impl Assembly {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kind;
     use super::*;
 
-    fn packet(first: bool, marker: bool, key: bool) -> MediaPacket {
-        MediaPacket {
-            kind: Kind::Video,
-            seq: 0,
-            timestamp: 0,
-            marker,
-            first,
-            key,
-            picture_id: 0,
-            resolution: (640, 480),
-            payload: 1000,
-        }
+    /// A frame of one packet.
+    fn whole(key: bool) -> VideoPart {
+        VideoPart { first: true, key, picture_id: 0, resolution: (640, 480), bytes: 1000 }
     }
 
     /// Frame `n` of one packet, taken at `33 n` ms, arriving at `at` ms.
     fn arrive(playout: &mut Playout, n: i64, at: u64) {
-        let packet = packet(true, true, n == 0);
-        playout.on_packet(Time::from_millis(at), &packet, n, n, 33 * n * 90);
+        playout.on_packet(Time::from_millis(at), &whole(n == 0), true, (n, n, 33 * n * 90));
     }
 
     fn show(playout: &mut Playout, until: u64) -> Vec<u64> {
@@ -376,13 +364,8 @@ mod tests {
             show(&mut playout, 50 + 33 * n as u64 + 15);
         }
         let (n, at) = (intervals_before + 1, 50 + 33 * intervals_before as u64 + gap_ms);
-        playout.on_packet(
-            Time::from_millis(at),
-            &packet(true, true, false),
-            n,
-            n,
-            at as i64 * 90 - 4_500,
-        );
+        let ids = (n, n, at as i64 * 90 - 4_500);
+        playout.on_packet(Time::from_millis(at), &whole(false), true, ids);
         show(&mut playout, 10_000);
         (playout.stats().freeze_count, playout.stats().total_freezes_duration)
     }

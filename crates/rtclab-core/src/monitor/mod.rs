@@ -40,7 +40,7 @@ pub use capture::{CaptureError, CaptureFaults, CaptureReader, Direction, Frame, 
 pub use sdp::Sdp;
 pub use watcher::Monitor;
 
-use crate::record::Table;
+use crate::table::Table;
 
 /// What to look for and what to keep.
 #[derive(Clone, Debug)]

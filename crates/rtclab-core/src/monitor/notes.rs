@@ -5,7 +5,7 @@ use super::capture::CaptureFaults;
 use super::flow::MAX_FLOWS;
 use super::ip::Transport;
 use super::texts::{Columns, Texts};
-use crate::record::Table;
+use crate::table::Table;
 
 impl Monitor {
     /// Table `notes`: text and, where it counts something, how often.

@@ -5,7 +5,7 @@ use super::tables::{direction_name, interface_name};
 use super::texts::{Columns, Texts};
 use super::watcher::SecondRow;
 use super::{Interface, Monitor};
-use crate::record::{Column, NO_TEXT, Table};
+use crate::table::{Column, NO_TEXT, Table};
 use crate::rtp::Protocol;
 
 /// Names of [`Protocol`], in the order of its variants. TURN framing has been taken off.
@@ -32,9 +32,9 @@ impl Monitor {
         let rows = self.rows.take();
         let flows = &self.flows.list;
         let mut of_flow = |name: &dyn Fn(&Flow) -> Option<String>| {
-            let codes: Vec<u16> = flows
+            let codes: Vec<u32> = flows
                 .iter()
-                .map(|flow| name(flow).map_or(NO_TEXT, |text| texts.code(&text)))
+                .map(|flow| name(flow).map_or(NO_TEXT, |text| texts.code(&text).0))
                 .collect();
             Column::Text(rows.flow.iter().map(|flow| codes[*flow as usize]).collect())
         };
@@ -42,12 +42,12 @@ impl Monitor {
         let direction = of_flow(&|flow| direction_name(flow.point.direction));
         let source = of_flow(&|flow| Some(flow.source.to_string()));
         let destination = of_flow(&|flow| Some(flow.destination.to_string()));
-        let kinds: Vec<u16> = (self.streams.iter())
-            .map(|s| s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name())))
+        let kinds: Vec<u32> = (self.streams.iter())
+            .map(|s| s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name()).0))
             .collect();
         let kind =
             rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();
-        let protocols = PROTOCOLS.map(|name| texts.code(name));
+        let protocols = PROTOCOLS.map(|name| texts.code(name).0);
         let protocol = rows.protocol.iter().map(|p: &Protocol| protocols[*p as usize]).collect();
         let columns = vec![
             ("at_ns", Column::Int(rows.at_ns)),

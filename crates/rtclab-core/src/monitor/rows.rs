@@ -1,7 +1,7 @@
 //! The table of packets: one row each, as long as somebody wants it.
 
 use super::stream::{Received, RtpSeen};
-use crate::record::NO_INT;
+use crate::table::NO_INT;
 use crate::rtp::Protocol;
 
 /// Columns that are filled as packets come; what follows from flow and stream is added at the end.

@@ -4,7 +4,7 @@ use super::Monitor;
 use super::rtcp_log::{KindCount, KindKey, ReportKey, Reports};
 use super::tables::ms;
 use super::texts::{Columns, Texts};
-use crate::record::Table;
+use crate::table::Table;
 use std::collections::HashMap;
 
 impl Monitor {

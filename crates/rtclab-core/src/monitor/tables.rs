@@ -11,7 +11,7 @@ use super::stream::clock::JitterFigures;
 use super::stream::extensions::LearnedId;
 use super::texts::{Columns, Texts};
 use super::{Monitor, Tables};
-use crate::record::Table;
+use crate::table::Table;
 
 /// A stream with what its row takes from elsewhere.
 struct StreamRow<'a> {

@@ -1,30 +1,8 @@
 //! Texts and columns of the result tables.
 
-use crate::record::{Column, NO_INT, NO_TEXT, Table};
-use std::collections::HashMap;
+use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
-/// Texts that columns refer to by number.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Texts {
-    pub(crate) list: Vec<String>,
-    index: HashMap<String, u16>,
-}
-
-impl Texts {
-    /// The text's number; null when there are too many (65535).
-    pub(crate) fn code(&mut self, text: &str) -> u16 {
-        if let Some(code) = self.index.get(text) {
-            return *code;
-        }
-        let code = self.list.len();
-        if code >= usize::from(NO_TEXT) {
-            return NO_TEXT;
-        }
-        self.list.push(text.to_owned());
-        self.index.insert(text.to_owned(), code as u16);
-        code as u16
-    }
-}
+pub(crate) use crate::table::Texts;
 
 /// Builds a table from rows, a column at a time.
 pub(crate) struct Columns<'a, T> {
@@ -63,7 +41,7 @@ impl<'a, T> Columns<'a, T> {
         texts: &mut Texts,
         value: impl Fn(&T) -> Option<String>,
     ) -> Self {
-        let code = |row| value(row).map_or(NO_TEXT, |text| texts.code(&text));
+        let code = |row| value(row).map_or(NO_TEXT, |text| texts.code(&text).0);
         let values = self.rows.iter().map(code).collect();
         self.table.columns.push((name, Column::Text(values)));
         self

@@ -1,39 +1,31 @@
-//! What a run leaves behind: columns, in the shape of the trace tables.
+//! What a run leaves behind: tables in the shape that docs/trace.md gives them.
 //!
-//! The layout of each table is that of docs/trace.md. Null is -1 in integer columns, NaN in
-//! float columns and [`NO_TEXT`] in text columns.
+//! A [`Recorder`] listens: whoever drives endpoints and network hands it what they say.
 
+mod flow;
 mod packets;
-mod rows;
-mod table;
 
-use crate::media::Kind;
+use crate::cc::Observation;
+use crate::endpoint::{
+    CandidatePair, Event, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics,
+};
 use crate::media::playout::Rendered;
 use crate::network::PathId;
+use crate::packet::{Content, Kind, Transmit};
 use crate::path::DropCause;
-use crate::rtp::Protocol;
+use crate::table::{Rows, Text, Texts, row};
+use crate::tcp;
 use crate::units::{Bytes, Time};
-use packets::Packets;
-use rows::Tables;
-use table::{float, int, text};
+use flow::{First, Flow};
+use packets::{Packets, RtpLabel};
 
-pub use rows::Stats;
-pub use table::{Cell, Column, Table};
+pub use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
-/// Null in a text column.
-pub const NO_TEXT: u16 = u16::MAX;
-/// Null in an integer column.
-pub const NO_INT: i64 = -1;
-/// Names of [`Protocol`] in a trace, in the order of its variants.
-const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
-/// Name of TCP in a trace.
-const TCP: &str = "tcp";
-/// Width of a bin of the delay histogram.
-const DELAY_BIN: Time = Time::from_micros(100);
-/// Delays above this share the last bin.
-const MAX_DELAY_BINS: usize = 600_000;
+/// Names of [`crate::rtp::Protocol`] in a trace, in the order of its variants, and of TCP.
+const PROTOCOLS: [&str; 7] = ["stun", "dtls", "turn", "rtp", "rtcp", "other", "tcp"];
+const TCP: usize = 6;
 
-/// How much is kept.
+/// How much is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Detail {
@@ -43,386 +35,340 @@ pub enum Detail {
     Packets,
 }
 
-/// What is known of a packet when it is sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Label {
-    /// Which flow it belongs to.
-    pub flow: FlowId,
-    /// IP total length.
-    pub size: Bytes,
-    /// What the first bytes say.
-    pub protocol: Protocol,
-    /// What it carries, if it is RTP.
-    pub rtp: Option<RtpLabel>,
-}
-
-/// The RTP header of a packet, for the trace.
-#[derive(Clone, Copy, Debug)]
-pub struct RtpLabel {
-    /// Carried media.
-    pub kind: Kind,
-    /// SSRC.
-    pub ssrc: u32,
-    /// Payload type.
-    pub payload_type: u8,
-    /// Sequence number.
-    pub seq: u16,
-    /// Timestamp.
-    pub timestamp: u32,
-    /// Marker bit.
-    pub marker: bool,
-}
-
-/// Index of a flow in the trace: one direction between two participants.
+/// Index of a flow: one direction between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId(pub u16);
+pub struct FlowId(pub u32);
+
+/// A flow, and when its connection ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowConfig {
+    /// Its name.
+    pub name: String,
+    /// When its connection ends.
+    pub end: Time,
+}
+
+/// Whose events are recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Who.
+    pub participant: Text,
+    /// Whether it is a participant, whose coming and going are recorded, or a server.
+    pub is_person: bool,
+    /// The flow that it sends.
+    pub sends: FlowId,
+    /// The flow that it receives.
+    pub receives: FlowId,
+    /// What the RTP timestamps that it receives have on top of capture times.
+    pub timestamp_offset: u32,
+}
 
 /// Handle of a packet between being sent and being delivered or dropped.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct PacketRecord {
     row: u32,
-    flow: u16,
+    flow: FlowId,
     first: First,
     sent: Time,
 }
 
-impl PacketRecord {
-    /// When the packet was first sent.
-    pub fn sent(&self) -> Time {
-        self.sent
+row! {
+    /// A moment, a participant and a flow.
+    struct Whose / WhoseColumns {
+        at: Time = "at_ns",
+        participant: Text = "participant",
+        flow: Option<Text> = "flow",
     }
 }
 
-/// What a packet is the first transmission of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum First {
-    #[default]
-    None,
-    Media,
-    Fec,
-}
-
-impl First {
-    fn of(label: &Label) -> Self {
-        match label.rtp.map(|rtp| rtp.kind) {
-            Some(Kind::Video | Kind::Audio) => First::Media,
-            Some(Kind::Fec) => First::Fec,
-            Some(Kind::Rtx | Kind::Padding) | None => First::None,
-        }
+row! {
+    /// A frame that was shown.
+    struct FrameRow / FrameColumns {
+        flow: Text = "flow",
+        ssrc: u32 = "ssrc",
+        rtp_timestamp: u32 = "rtp_timestamp",
+        captured: Time = "captured_ns",
+        received: Time = "received_ns",
+        rendered: Time = "rendered_ns",
+        width: u16 = "width",
+        height: u16 = "height",
+        size: u64 = "size_bytes",
     }
 }
 
-#[derive(Clone, Default)]
-struct Second {
-    sent: (u64, u64),
-    delivered: (u64, u64),
-    dropped: u64,
-    /// Packets sent and dropped of media and of FEC, first transmissions only.
-    media: (u64, u64),
-    fec: (u64, u64),
-    delay: Option<(Time, Time, u64)>,
+row! {
+    /// A value of a congestion control.
+    struct ControlValue / ControlValueColumns {
+        name: Text = "name",
+        value: f64 = "value",
+    }
 }
 
-struct Flow {
-    text: u16,
-    /// When its first packet was sent.
-    begin: Option<Time>,
-    /// When the connection ends; what arrives later is received by nobody.
-    end: Time,
-    seconds: Vec<Second>,
-    delays: Vec<u32>,
+row! {
+    /// Something that happened.
+    struct Happened / HappenedColumns {
+        event: Text = "event",
+        detail: Text = "detail",
+    }
+}
+
+row! {
+    /// A moment and a flow.
+    struct Moment / MomentColumns {
+        at: Time = "at_ns",
+        flow: Text = "flow",
+    }
+}
+
+row! {
+    /// All connections of a flow of TCP.
+    struct TcpRow / TcpColumns {
+        connections: u64 = "connections",
+        cwnd_segments: Option<u64> = "cwnd_segments",
+        srtt_ms: Option<f64> = "srtt_ms",
+        delivered_bytes: u64 = "delivered_bytes",
+        retransmitted_segments: u64 = "retransmitted_segments",
+        timeouts: u64 = "timeouts",
+        objects: u64 = "objects",
+    }
+}
+
+row! {
+    /// No further columns.
+    struct Nothing / NoColumns {}
 }
 
 /// Collects everything that is observed.
 pub struct Recorder {
     detail: Detail,
-    texts: Vec<String>,
+    texts: Texts,
     flows: Vec<Flow>,
-    path_texts: Vec<u16>,
-    cause_texts: Vec<u16>,
-    protocol_texts: Vec<u16>,
-    tcp_text: u16,
-    kind_texts: Vec<u16>,
+    path_texts: Vec<Text>,
+    cause_texts: Vec<Text>,
+    protocol_texts: Vec<Text>,
     packets: Packets,
-    tables: Tables,
+    outbound_rtp: Rows<Whose, OutboundRtp>,
+    inbound_rtp: Rows<Whose, InboundRtp>,
+    remote_inbound_rtp: Rows<Whose, RemoteInboundRtp>,
+    candidate_pair: Rows<Whose, CandidatePair>,
+    frames: Rows<FrameRow, Nothing>,
+    controller: Rows<Whose, ControlValue>,
+    events: Rows<Whose, Happened>,
+    tcp: Rows<Moment, TcpRow>,
+    /// Figures of the ends of TCP that have reported for the second that ends then, by flow.
+    tcp_second: (Time, Vec<(FlowId, tcp::Statistics)>),
 }
 
 impl Recorder {
-    /// An empty record of a run over the given flows, each with the time at which it ends, and paths.
-    pub fn new(detail: Detail, flows: &[(String, Time)], paths: &[String]) -> Self {
-        let mut recorder = Recorder {
-            detail,
-            texts: Vec::new(),
-            flows: Vec::new(),
-            path_texts: Vec::new(),
-            cause_texts: Vec::new(),
-            protocol_texts: Vec::new(),
-            tcp_text: NO_TEXT,
-            kind_texts: Vec::new(),
-            packets: Packets::default(),
-            tables: Tables::new(),
-        };
-        for (name, end) in flows {
-            let text = recorder.text(name);
-            let (seconds, delays) = (Vec::new(), Vec::new());
-            recorder.flows.push(Flow { text, begin: None, end: *end, seconds, delays });
+    /// An empty record of a run over the given flows and paths.
+    pub fn new(detail: Detail, flows: &[FlowConfig], paths: &[String]) -> Self {
+        let mut texts = Texts::default();
+        // Kinds come first: their codes are those of the variants.
+        for kind in Kind::ALL {
+            texts.code(kind.name());
         }
-        recorder.path_texts = paths.iter().map(|name| recorder.text(name)).collect();
-        recorder.cause_texts = DropCause::ALL.iter().map(|c| recorder.text(c.name())).collect();
-        recorder.protocol_texts = PROTOCOLS.iter().map(|name| recorder.text(name)).collect();
-        recorder.tcp_text = recorder.text(TCP);
-        recorder.kind_texts = Kind::ALL.iter().map(|k| recorder.text(k.name())).collect();
-        recorder
-    }
-
-    /// How much is kept.
-    pub fn detail(&self) -> Detail {
-        self.detail
+        Recorder {
+            detail,
+            flows: flows.iter().map(|f| Flow::new(texts.code(&f.name), f.end)).collect(),
+            path_texts: paths.iter().map(|name| texts.code(name)).collect(),
+            cause_texts: DropCause::ALL.iter().map(|cause| texts.code(cause.name())).collect(),
+            protocol_texts: PROTOCOLS.iter().map(|name| texts.code(name)).collect(),
+            texts,
+            packets: Packets::default(),
+            outbound_rtp: Rows::new("outbound_rtp"),
+            inbound_rtp: Rows::new("inbound_rtp"),
+            remote_inbound_rtp: Rows::new("remote_inbound_rtp"),
+            candidate_pair: Rows::new("candidate_pair"),
+            frames: Rows::new("frames"),
+            controller: Rows::new("controller"),
+            events: Rows::new("events"),
+            tcp: Rows::new("tcp"),
+            tcp_second: (Time::ZERO, Vec::new()),
+        }
     }
 
     /// The code of a text, new or known.
-    pub fn text(&mut self, text: &str) -> u16 {
-        let known = self.texts.iter().position(|t| t == text);
-        known.unwrap_or_else(|| {
-            self.texts.push(text.to_owned());
-            self.texts.len() - 1
-        }) as u16
+    pub fn text(&mut self, text: &str) -> Text {
+        self.texts.code(text)
     }
 
-    /// The code of a kind of media.
-    pub fn kind_text(&self, kind: Kind) -> u16 {
-        self.kind_texts[kind as usize]
-    }
-
-    /// The code of a flow's name.
-    pub fn flow_text(&self, flow: FlowId) -> u16 {
-        self.flows[usize::from(flow.0)].text
-    }
-
-    /// A packet enters the network.
-    pub fn sent(&mut self, at: Time, label: &Label) -> PacketRecord {
-        let protocol = self.protocol_texts[label.protocol as usize];
-        let kind = label.rtp.map_or(NO_TEXT, |rtp| self.kind_texts[rtp.kind as usize]);
-        self.sent_as(at, label, protocol, kind)
-    }
-
-    /// A segment of TCP enters the network.
-    pub fn sent_segment(&mut self, at: Time, flow: FlowId, size: Bytes) -> PacketRecord {
-        let label = Label { flow, size, protocol: Protocol::Other, rtp: None };
-        self.sent_as(at, &label, self.tcp_text, NO_TEXT)
-    }
-
-    fn sent_as(&mut self, at: Time, label: &Label, protocol: u16, kind: u16) -> PacketRecord {
-        let flow = &mut self.flows[usize::from(label.flow.0)];
-        flow.begin.get_or_insert(at);
-        let second = flow.second(at);
-        second.sent.0 += 1;
-        second.sent.1 += label.size.0;
-        let first = First::of(label);
-        if let Some(count) = second.first(first) {
-            count.0 += 1;
-        }
-        let mut record = PacketRecord { row: 0, flow: label.flow.0, first, sent: at };
-        if self.detail == Detail::Packets {
-            record.row = self.packets.sent.len() as u32;
-            self.packets.push(at, label, flow.text, protocol, kind);
-        }
-        record
+    /// A packet enters the network; `None` for what belongs to no flow.
+    pub fn sent(&mut self, flow: FlowId, transmit: &Transmit) -> Option<PacketRecord> {
+        let content = &transmit.datagram.content;
+        let protocol = match content {
+            Content::Tcp(_) => TCP,
+            _ => content.protocol()? as usize,
+        };
+        let rtp = match content {
+            Content::Rtp(packet) => Some(RtpLabel {
+                kind: packet.kind,
+                ssrc: packet.header.ssrc,
+                payload_type: packet.header.payload_type,
+                seq: packet.header.seq,
+                timestamp: packet.header.timestamp,
+                marker: packet.header.marker,
+            }),
+            _ => None,
+        };
+        let (sent, size) = (transmit.first_sent, transmit.wire_size());
+        let first = First::of(rtp.map(|rtp| rtp.kind));
+        let of = &mut self.flows[flow.0 as usize];
+        of.sent(sent, size, first);
+        let row = match self.detail {
+            Detail::Packets => {
+                self.packets.push(sent, of.text, size, self.protocol_texts[protocol], rtp)
+            }
+            Detail::Seconds => 0,
+        };
+        Some(PacketRecord { row, flow, first, sent })
     }
 
     /// A packet reached the other end.
     pub fn delivered(&mut self, at: Time, record: PacketRecord, size: Bytes) {
-        if self.detail == Detail::Packets {
-            self.packets.delivered[record.row as usize] = at.0 as i64;
-        }
         let delay = at.saturating_sub(record.sent);
-        let flow = &mut self.flows[usize::from(record.flow)];
-        if at >= flow.end {
-            return;
+        self.flows[record.flow.0 as usize].delivered(at, delay, size);
+        if self.detail == Detail::Packets {
+            self.packets.delivered(record.row, at);
         }
-        let bin = ((delay.0 / DELAY_BIN.0) as usize).min(MAX_DELAY_BINS - 1);
-        if flow.delays.len() <= bin {
-            flow.delays.resize(bin + 1, 0);
-        }
-        flow.delays[bin] += 1;
-        let second = flow.second(at);
-        second.delivered.0 += 1;
-        second.delivered.1 += size.0;
-        let (min, max, sum) = second.delay.unwrap_or((Time::MAX, Time::ZERO, 0));
-        second.delay = Some((min.min(delay), max.max(delay), sum + delay.0));
     }
 
     /// A packet was dropped on the way.
     pub fn dropped(&mut self, at: Time, record: PacketRecord, path: PathId, cause: DropCause) {
-        let second = self.flows[usize::from(record.flow)].second(at);
-        second.dropped += 1;
-        if let Some(count) = second.first(record.first) {
-            count.1 += 1;
-        }
+        self.flows[record.flow.0 as usize].dropped(at, record.first);
         if self.detail == Detail::Packets {
-            let row = record.row as usize;
-            self.packets.dropped[row] = at.0 as i64;
-            self.packets.cause[row] = self.cause_texts[cause as usize];
-            self.packets.path[row] = self.path_texts[usize::from(path.0)];
+            let (cause, path) =
+                (self.cause_texts[cause as usize], self.path_texts[path.0 as usize]);
+            self.packets.dropped(record.row, at, cause, path);
         }
     }
 
-    /// A row of statistics, in the order of the columns of the table.
-    pub fn stats(&mut self, which: Stats, row: &[Cell]) {
-        match which {
-            Stats::Outbound => self.tables.outbound_rtp.push(row),
-            Stats::Inbound => self.tables.inbound_rtp.push(row),
-            Stats::RemoteInbound => self.tables.remote_inbound_rtp.push(row),
-            Stats::CandidatePair => self.tables.candidate_pair.push(row),
-            Stats::Tcp => self.tables.tcp.push(row),
+    /// An endpoint says something; events that are requests to its driver are not recorded.
+    pub fn event(&mut self, at: Time, source: &Source, event: Event) {
+        match event {
+            Event::Joined => self.person_event(at, source, "joined"),
+            Event::Left => self.person_event(at, source, "left"),
+            Event::Signalled => self.connection_event(at, source, "signalling_done"),
+            Event::IceConnected => self.connection_event(at, source, "ice_connected"),
+            Event::DtlsConnected => self.connection_event(at, source, "dtls_connected"),
+            Event::FirstFrame => self.connection_event(at, source, "first_frame"),
+            Event::FrameRendered { ssrc, frame } => self.frame(source, ssrc, &frame),
+            Event::Statistics(statistics) => self.statistics(at, source, *statistics),
+            Event::Observed { sender, values } => self.observed(at, source, sender, values),
+            Event::EncodeRequested { .. } | Event::KeyFrameRequested | Event::Failed(_) => {}
         }
     }
 
-    /// A picture was shown.
-    pub fn frame(&mut self, flow: FlowId, ssrc: u32, captured: Time, frame: &Rendered) {
-        let (width, height) = frame.resolution;
-        self.tables.frames.push(&[
-            Cell::Text(self.flows[usize::from(flow.0)].text),
-            Cell::Int(i64::from(ssrc)),
-            Cell::Int(frame.timestamp & 0xffff_ffff),
-            Cell::Int(captured.0 as i64),
-            Cell::Int(frame.received.0 as i64),
-            Cell::Int(frame.rendered.0 as i64),
-            Cell::Int(i64::from(width)),
-            Cell::Int(i64::from(height)),
-            Cell::Int(frame.size.0 as i64),
-        ]);
-    }
-
-    /// An internal value of a congestion control.
-    pub fn controller(&mut self, at: Time, participant: u16, flow: FlowId, name: u16, value: f64) {
-        let flow = Cell::Text(self.flow_text(flow));
-        let (at, name) = (Cell::Int(at.0 as i64), Cell::Text(name));
-        self.tables.controller.push(&[at, Cell::Text(participant), flow, name, Cell::Float(value)]);
-    }
-
-    /// Something happened to a participant; `flow` is what it receives over the connection in question.
-    pub fn event(&mut self, at: Time, participant: u16, flow: Option<FlowId>, event: &str) {
-        let flow = flow.map_or(NO_TEXT, |flow| self.flow_text(flow));
-        let (event, detail) = (self.text(event), self.text(""));
-        self.tables.events.push(&[
-            Cell::Int(at.0 as i64),
-            Cell::Text(participant),
-            Cell::Text(flow),
-            Cell::Text(event),
-            Cell::Text(detail),
-        ]);
+    /// An end of a TCP connection that belongs to `flow` reports its figures.
+    pub fn tcp(&mut self, at: Time, flow: FlowId, figures: tcp::Statistics) {
+        if self.tcp_second.0 < at {
+            self.finish_tcp_second();
+            self.tcp_second.0 = at;
+        }
+        let of_flow = self.tcp_second.1.iter_mut().find(|(known, _)| *known == flow);
+        match of_flow {
+            Some((_, sum)) => *sum = sum.plus(&figures),
+            None => self.tcp_second.1.push((flow, figures)),
+        }
     }
 
     /// All texts and all tables; seconds from 0 to `end` are all there, empty ones included.
     pub fn finish(mut self, end: Time) -> (Vec<String>, Vec<Table>) {
-        let last = Time(end.0.saturating_sub(1));
-        for flow in &mut self.flows {
-            flow.second(last);
-        }
-        let mut tables = vec![self.flow_spans(end), self.flow_seconds(), self.delay_histogram()];
+        self.finish_tcp_second();
+        let mut tables = Vec::from(flow::tables(&mut self.flows, end));
         if self.detail == Detail::Packets {
-            tables.push(self.packets.into_table());
+            tables.push(self.packets.finish());
         }
-        let t = self.tables;
-        tables.extend([t.outbound_rtp, t.inbound_rtp, t.remote_inbound_rtp, t.candidate_pair]);
-        tables.extend([t.frames, t.controller, t.events, t.tcp]);
-        (self.texts, tables)
+        tables.extend([
+            self.outbound_rtp.finish(),
+            self.inbound_rtp.finish(),
+            self.remote_inbound_rtp.finish(),
+            self.candidate_pair.finish(),
+            self.frames.finish(),
+            self.controller.finish(),
+            self.events.finish(),
+            self.tcp.finish(),
+        ]);
+        (self.texts.list, tables)
     }
 
-    /// When each flow was there: from its first packet to the end of its connection or of the run.
-    fn flow_spans(&self, run_end: Time) -> Table {
-        let columns = [("flow", text()), ("begin_ns", int()), ("end_ns", int())];
-        let mut table = Table::new("flows", &columns);
-        for flow in &self.flows {
-            let begin = flow.begin.map_or(NO_INT, |at| at.0 as i64);
-            let end = flow.end.min(run_end).0 as i64;
-            table.push(&[Cell::Text(flow.text), Cell::Int(begin), Cell::Int(end)]);
-        }
-        table
+    fn flow_text(&self, flow: FlowId) -> Text {
+        self.flows[flow.0 as usize].text
     }
 
-    fn flow_seconds(&self) -> Table {
-        let mut table = Table::new(
-            "flow_seconds",
-            &[
-                ("at_ns", int()),
-                ("flow", text()),
-                ("sent_packets", int()),
-                ("sent_bytes", int()),
-                ("delivered_packets", int()),
-                ("delivered_bytes", int()),
-                ("dropped_packets", int()),
-                ("media_sent_packets", int()),
-                ("media_dropped_packets", int()),
-                ("fec_sent_packets", int()),
-                ("fec_dropped_packets", int()),
-                ("one_way_delay_min_ms", float()),
-                ("one_way_delay_mean_ms", float()),
-                ("one_way_delay_max_ms", float()),
-            ],
-        );
-        for flow in &self.flows {
-            for (i, second) in flow.seconds.iter().enumerate() {
-                let ms = |ns: f64| Cell::Float(ns / 1e6);
-                let (min, mean, max) = match second.delay {
-                    Some((min, max, sum)) => {
-                        let mean = sum as f64 / second.delivered.0 as f64;
-                        (ms(min.0 as f64), ms(mean), ms(max.0 as f64))
-                    }
-                    None => (ms(f64::NAN), ms(f64::NAN), ms(f64::NAN)),
-                };
-                table.push(&[
-                    Cell::Int(i as i64 * 1_000_000_000),
-                    Cell::Text(flow.text),
-                    Cell::Int(second.sent.0 as i64),
-                    Cell::Int(second.sent.1 as i64),
-                    Cell::Int(second.delivered.0 as i64),
-                    Cell::Int(second.delivered.1 as i64),
-                    Cell::Int(second.dropped as i64),
-                    Cell::Int(second.media.0 as i64),
-                    Cell::Int(second.media.1 as i64),
-                    Cell::Int(second.fec.0 as i64),
-                    Cell::Int(second.fec.1 as i64),
-                    min,
-                    mean,
-                    max,
-                ]);
-            }
-        }
-        table
-    }
-
-    fn delay_histogram(&self) -> Table {
-        let columns = [("flow", text()), ("one_way_delay_ms", float()), ("packets", int())];
-        let mut table = Table::new("delay_histogram", &columns);
-        for flow in &self.flows {
-            for (bin, &packets) in flow.delays.iter().enumerate().filter(|(_, n)| **n > 0) {
-                let lower = bin as f64 / 10.0;
-                table.push(&[Cell::Text(flow.text), Cell::Float(lower), Cell::Int(packets.into())]);
-            }
-        }
-        table
-    }
-}
-
-impl Second {
-    /// Packets sent and dropped among the first transmissions of this kind.
-    fn first(&mut self, first: First) -> Option<&mut (u64, u64)> {
-        match first {
-            First::None => None,
-            First::Media => Some(&mut self.media),
-            First::Fec => Some(&mut self.fec),
+    fn person_event(&mut self, at: Time, source: &Source, event: &str) {
+        if source.is_person {
+            self.happened(at, source.participant, None, event);
         }
     }
-}
 
-impl Flow {
-    fn second(&mut self, at: Time) -> &mut Second {
-        let index = (at.0 / 1_000_000_000) as usize;
-        if self.seconds.len() <= index {
-            self.seconds.resize(index + 1, Second::default());
+    /// Something happened to a connection; its flow is the one that the source receives.
+    fn connection_event(&mut self, at: Time, source: &Source, event: &str) {
+        let flow = self.flow_text(source.receives);
+        self.happened(at, source.participant, Some(flow), event);
+    }
+
+    fn happened(&mut self, at: Time, participant: Text, flow: Option<Text>, event: &str) {
+        let happened = Happened { event: self.texts.code(event), detail: self.texts.code("") };
+        self.events.push(Whose { at, participant, flow }, happened);
+    }
+
+    fn frame(&mut self, source: &Source, ssrc: u32, frame: &Rendered) {
+        let ticks = (frame.timestamp - i64::from(source.timestamp_offset)).rem_euclid(1 << 32);
+        let (width, height) = frame.resolution;
+        let row = FrameRow {
+            flow: self.flow_text(source.receives),
+            ssrc,
+            rtp_timestamp: frame.timestamp as u32,
+            // 90 kHz. It wraps after 13 hours of media; the capture time is then counted anew.
+            captured: Time(ticks as u64 * 100_000 / 9),
+            received: frame.received,
+            rendered: frame.rendered,
+            width,
+            height,
+            size: frame.size.0,
+        };
+        self.frames.push(row, Nothing {});
+    }
+
+    fn statistics(&mut self, at: Time, source: &Source, statistics: Statistics) {
+        let Statistics { outbound, inbound, remote_inbound, candidate_pair } = statistics;
+        let whose = |flow: Text| Whose { at, participant: source.participant, flow: Some(flow) };
+        let (sends, receives) = (self.flow_text(source.sends), self.flow_text(source.receives));
+        for row in outbound {
+            self.outbound_rtp.push(whose(sends), row);
         }
-        &mut self.seconds[index]
+        for row in inbound {
+            self.inbound_rtp.push(whose(receives), row);
+        }
+        for row in remote_inbound {
+            self.remote_inbound_rtp.push(whose(sends), row);
+        }
+        self.candidate_pair.push(whose(sends), candidate_pair);
+    }
+
+    fn observed(&mut self, at: Time, source: &Source, sender: bool, values: Vec<Observation>) {
+        let flow = self.flow_text(if sender { source.sends } else { source.receives });
+        for Observation { name, value } in values {
+            let name = self.texts.code(&name);
+            let whose = Whose { at, participant: source.participant, flow: Some(flow) };
+            self.controller.push(whose, ControlValue { name, value });
+        }
+    }
+
+    fn finish_tcp_second(&mut self) {
+        let at = self.tcp_second.0;
+        for (flow, figures) in std::mem::take(&mut self.tcp_second.1) {
+            let tcp::Statistics { connections, window, smoothed_rtts: (sum, count), .. } = figures;
+            let row = TcpRow {
+                connections,
+                cwnd_segments: (connections > 0).then_some(window),
+                srtt_ms: (count > 0).then(|| sum.as_secs_f64() * 1e3 / count as f64),
+                delivered_bytes: figures.delivered,
+                retransmitted_segments: figures.retransmitted,
+                timeouts: figures.timeouts,
+                objects: figures.objects,
+            };
+            self.tcp.push(Moment { at, flow: self.flow_text(flow) }, row);
+        }
     }
 }

@@ -1,65 +1,94 @@
 //! Every packet, one row each.
 
-use super::table::{Column, Table};
-use super::{Label, NO_INT, NO_TEXT, RtpLabel};
-use crate::units::Time;
+use crate::packet::Kind;
+use crate::table::{Column, NO_INT, NO_TEXT, RowColumns, Table, Text, row};
+use crate::units::{Bytes, Time};
 
+row! {
+    /// A packet when it is sent.
+    pub(super) struct PacketRow / PacketColumns {
+        sent: Time = "sent_ns",
+        flow: Text = "flow",
+        size: u64 = "size_bytes",
+        protocol: Text = "protocol",
+        kind: Option<Text> = "kind",
+        ssrc: Option<u32> = "ssrc",
+        payload_type: Option<u32> = "payload_type",
+        seq: Option<u32> = "seq",
+        rtp_timestamp: Option<u32> = "rtp_timestamp",
+        marker: Option<u32> = "marker",
+    }
+}
+
+/// The table `packets`: what is known when a packet is sent, and what becomes of it.
 #[derive(Default)]
 pub(super) struct Packets {
-    pub(super) sent: Vec<i64>,
-    pub(super) delivered: Vec<i64>,
-    pub(super) dropped: Vec<i64>,
-    pub(super) cause: Vec<u16>,
-    pub(super) path: Vec<u16>,
-    flow: Vec<u16>,
-    size: Vec<i64>,
-    protocol: Vec<u16>,
-    kind: Vec<u16>,
-    ssrc: Vec<i64>,
-    payload_type: Vec<i64>,
-    seq: Vec<i64>,
-    timestamp: Vec<i64>,
-    marker: Vec<i64>,
+    rows: PacketColumns,
+    delivered: Vec<i64>,
+    dropped: Vec<i64>,
+    cause: Vec<u32>,
+    path: Vec<u32>,
+}
+
+/// What an RTP header says of a packet.
+#[derive(Clone, Copy)]
+pub(super) struct RtpLabel {
+    pub(super) kind: Kind,
+    pub(super) ssrc: u32,
+    pub(super) payload_type: u8,
+    pub(super) seq: u16,
+    pub(super) timestamp: u32,
+    pub(super) marker: bool,
 }
 
 impl Packets {
-    pub(super) fn push(&mut self, at: Time, label: &Label, flow: u16, protocol: u16, kind: u16) {
-        self.sent.push(at.0 as i64);
+    /// Adds a packet; returns its row.
+    pub(super) fn push(
+        &mut self,
+        sent: Time,
+        flow: Text,
+        size: Bytes,
+        protocol: Text,
+        rtp: Option<RtpLabel>,
+    ) -> u32 {
+        let row = self.delivered.len() as u32;
+        self.rows.push(PacketRow {
+            sent,
+            flow,
+            size: size.0,
+            protocol,
+            kind: rtp.map(|rtp| Text(rtp.kind as u32)),
+            ssrc: rtp.map(|rtp| rtp.ssrc),
+            payload_type: rtp.map(|rtp| rtp.payload_type.into()),
+            seq: rtp.map(|rtp| rtp.seq.into()),
+            rtp_timestamp: rtp.map(|rtp| rtp.timestamp),
+            marker: rtp.map(|rtp| rtp.marker.into()),
+        });
         self.delivered.push(NO_INT);
         self.dropped.push(NO_INT);
         self.cause.push(NO_TEXT);
         self.path.push(NO_TEXT);
-        self.flow.push(flow);
-        self.size.push(label.size.0 as i64);
-        self.protocol.push(protocol);
-        self.kind.push(kind);
-        let rtp = |value: fn(&RtpLabel) -> i64| label.rtp.as_ref().map_or(NO_INT, value);
-        self.ssrc.push(rtp(|r| i64::from(r.ssrc)));
-        self.payload_type.push(rtp(|r| i64::from(r.payload_type)));
-        self.seq.push(rtp(|r| i64::from(r.seq)));
-        self.timestamp.push(rtp(|r| i64::from(r.timestamp)));
-        self.marker.push(rtp(|r| i64::from(r.marker)));
+        row
     }
 
-    pub(super) fn into_table(self) -> Table {
-        Table {
-            name: "packets",
-            columns: vec![
-                ("sent_ns", Column::Int(self.sent)),
-                ("delivered_ns", Column::Int(self.delivered)),
-                ("dropped_ns", Column::Int(self.dropped)),
-                ("drop_cause", Column::Text(self.cause)),
-                ("drop_path", Column::Text(self.path)),
-                ("flow", Column::Text(self.flow)),
-                ("size_bytes", Column::Int(self.size)),
-                ("protocol", Column::Text(self.protocol)),
-                ("kind", Column::Text(self.kind)),
-                ("ssrc", Column::Int(self.ssrc)),
-                ("payload_type", Column::Int(self.payload_type)),
-                ("seq", Column::Int(self.seq)),
-                ("rtp_timestamp", Column::Int(self.timestamp)),
-                ("marker", Column::Int(self.marker)),
-            ],
-        }
+    pub(super) fn delivered(&mut self, row: u32, at: Time) {
+        self.delivered[row as usize] = at.0 as i64;
+    }
+
+    pub(super) fn dropped(&mut self, row: u32, at: Time, cause: Text, path: Text) {
+        self.dropped[row as usize] = at.0 as i64;
+        self.cause[row as usize] = cause.0;
+        self.path[row as usize] = path.0;
+    }
+
+    pub(super) fn finish(self) -> Table {
+        let mut columns = self.rows.finish();
+        columns.extend([
+            ("delivered_ns", Column::Int(self.delivered)),
+            ("dropped_ns", Column::Int(self.dropped)),
+            ("drop_cause", Column::Text(self.cause)),
+            ("drop_path", Column::Text(self.path)),
+        ]);
+        Table { name: "packets", columns }
     }
 }

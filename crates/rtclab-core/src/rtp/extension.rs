@@ -57,6 +57,14 @@ pub struct Extensions {
 }
 
 impl Extensions {
+    /// Bytes of the block in the one-byte form when every extension has an id.
+    pub(super) fn wire_bytes(&self) -> usize {
+        let elements = 4 * usize::from(self.abs_send_time.is_some())
+            + 3 * usize::from(self.transport_sequence.is_some())
+            + 2 * usize::from(self.audio_level.is_some());
+        if elements == 0 { 0 } else { (4 + elements).next_multiple_of(4) }
+    }
+
     /// The block in the one-byte form, and its size; zero when there is nothing to write.
     ///
     /// With every extension 4 bytes of header, elements of 4, 3 and 2 bytes, 3 of padding: 16. Built as a

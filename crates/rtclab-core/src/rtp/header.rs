@@ -45,6 +45,11 @@ impl RtpHeader {
         out.truncate(begin + FIXED_BYTES + block_bytes);
     }
 
+    /// Bytes of the header as [`RtpHeader::write`] writes it with Chromium's extensions.
+    pub fn wire_bytes(&self) -> usize {
+        FIXED_BYTES + self.extensions.wire_bytes()
+    }
+
     /// The header and its length in bytes; works on SRTP too, where the header is in clear.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ pub const MAX_PACKETS: usize = 48;
 /// Bytes of the FEC header and the level's header with the long mask.
 pub const MAX_HEADER_BYTES: usize = 18;
 /// Packets that the short mask can name.
-const SHORT_MASK: usize = 16;
+pub(crate) const SHORT_MASK: usize = 16;
 /// The most significant bit of the mask stands for the base.
 const FIRST_BIT: u64 = 1 << (MAX_PACKETS - 1);
 

@@ -1,6 +1,6 @@
 //! The receiving end: reassembly, delayed and selective acknowledgements.
 
-use super::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind};
+use crate::packet::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind};
 use crate::units::{Bytes, Time};
 
 /// Linux, `TCP_DELACK_MIN`.

@@ -2,7 +2,7 @@
 
 use super::delivery_rate::{DeliveryRate, Stamp};
 use super::rack::Rack;
-use super::{MAX_SACK_BLOCKS, Segment};
+use crate::packet::{MAX_SACK_BLOCKS, Segment};
 use crate::units::Time;
 use std::collections::VecDeque;
 

@@ -67,9 +67,9 @@ pub struct Sender {
     reduction: Reduction,
     undo: Option<Undo>,
     timer: Option<(Time, Timer)>,
-    /// A probe has to be sent …
+    /// A tail loss probe has to be sent.
     probe: bool,
-    /// … or was: the segment after all that were sent by then.
+    /// A tail loss probe was sent: the number of the segment that was to be sent next by then.
     probed: Option<u32>,
     pacer: Pacer,
     /// A segment waits for nothing but the pacer.

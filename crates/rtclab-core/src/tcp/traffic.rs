@@ -1,14 +1,16 @@
-//! Sources of cross traffic: endless transfers and objects with pauses between them.
+//! The two ends of cross traffic: endless transfers, and objects with pauses between them.
+//!
+//! Neither end knows a network: both have the five verbs of an endpoint.
 
-use super::{Algorithm, Receiver, Segment, SegmentKind, Sender, SenderConfig};
-use crate::endpoint::Wire;
-use crate::network::{NodeId, derive_seed};
-use crate::record::{Cell, FlowId, NO_INT, Stats};
-use crate::timeouts::Timeouts;
+use super::{Algorithm, Receiver, Sender, SenderConfig};
+use crate::packet::{Address, Content, Datagram, Segment, SegmentKind, Transmit};
 use crate::units::{Bytes, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
+
+/// Statistics are reported at multiples of this.
+const STATISTICS_INTERVAL: Time = Time::from_secs(1);
 
 /// Objects one after the other, each over a connection of its own (RFC 8868, section 5, short TCP).
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -24,261 +26,158 @@ pub struct ObjectsConfig {
     pub idle_first: bool,
 }
 
-/// TCP from one node to another.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TrafficConfig {
-    /// Names of its flows: one for each endless transfer, one for all objects together.
-    pub flows: Vec<String>,
-    /// Name of the node that sends data.
-    pub sender: String,
-    /// Name of the node that receives them.
-    pub receiver: String,
+/// What a client sends, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientConfig {
     /// How it controls congestion.
     pub congestion_control: Algorithm,
-    /// How many connections there are at the same time.
-    pub connections: u32,
-    /// When they begin.
-    pub start_ns: Time,
+    /// When it begins.
+    pub start: Time,
     /// When nothing new is sent any more.
-    pub stop_ns: Time,
+    pub stop: Time,
     /// What is sent; `None` is an endless transfer.
     pub objects: Option<ObjectsConfig>,
+    /// Seed of sizes, pauses and congestion control.
+    pub seed: u64,
 }
 
-/// Name of the flow of a flow's acknowledgements.
-pub(crate) fn acknowledgements(flow: &str) -> String {
-    format!("{flow} acks")
+/// Figures of one end. Those of both ends of a connection add up to its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Open connections.
+    pub connections: u64,
+    /// Congestion windows of these, in segments.
+    pub window: u64,
+    /// Smoothed round trips of these: their sum, and how many have one.
+    pub smoothed_rtts: (Time, u64),
+    /// Bytes delivered to the application, since the beginning.
+    pub delivered: u64,
+    /// Segments sent again, since the beginning.
+    pub retransmitted: u64,
+    /// Retransmission timeouts, since the beginning.
+    pub timeouts: u64,
+    /// Objects transferred, since the beginning.
+    pub objects: u64,
 }
 
-/// All sources of a run.
-pub struct Traffic {
-    sources: Vec<Source>,
-    flows: Vec<FlowId>,
-    timeouts: Timeouts,
+impl Statistics {
+    /// The figures of two ends together.
+    #[must_use]
+    pub fn plus(&self, other: &Statistics) -> Statistics {
+        let ((sum, count), (more, others)) = (self.smoothed_rtts, other.smoothed_rtts);
+        Statistics {
+            connections: self.connections + other.connections,
+            window: self.window + other.window,
+            smoothed_rtts: (sum + more, count + others),
+            delivered: self.delivered + other.delivered,
+            retransmitted: self.retransmitted + other.retransmitted,
+            timeouts: self.timeouts + other.timeouts,
+            objects: self.objects + other.objects,
+        }
+    }
 }
 
-/// One connection after another, or one that does not end.
-struct Source {
-    from: NodeId,
-    to: NodeId,
-    /// Of its data; acknowledgements go on the next one.
-    flow: FlowId,
-    congestion_control: Algorithm,
-    objects: Option<ObjectsConfig>,
-    connection: Option<Connection>,
-    /// How many connections it had, and when the next begins.
+/// What an end of TCP tells whoever drives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The figures of the second that ends now.
+    Statistics(Statistics),
+}
+
+/// When statistics are due, and whether they wait to be polled.
+struct Reporting {
+    next: Time,
+    due: bool,
+}
+
+impl Reporting {
+    fn new() -> Self {
+        Reporting { next: STATISTICS_INTERVAL, due: false }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.next <= now {
+            self.next += STATISTICS_INTERVAL;
+            self.due = true;
+        }
+    }
+}
+
+/// The end that sends data: one connection after another, or one that does not end.
+pub struct Client {
+    config: ClientConfig,
+    server: Address,
+    /// The open connection, and its number.
+    connection: Option<(u32, Sender)>,
+    /// How many connections it has had.
     opened: u32,
+    /// When the next connection begins, while none is open.
     begin: Time,
-    stop: Time,
     closed: bool,
     rng: Pcg64Mcg,
-    /// Of the connections that are over.
-    past: Totals,
+    /// Figures of the connections that are over.
+    past: Statistics,
+    reporting: Reporting,
 }
 
-struct Connection {
-    id: u32,
-    sender: Sender,
-    receiver: Receiver,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Totals {
-    delivered: u64,
-    retransmitted: u64,
-    timeouts: u64,
-    objects: u64,
-}
-
-impl Traffic {
-    /// The sources of `configs`; their flows are numbered from `first_flow` on, data and
-    /// acknowledgements in turn, in the order of [`Traffic::flow_names`].
-    ///
-    /// # Errors
-    /// What `node` says of a name that is no node.
-    pub fn new<E>(
-        configs: &[TrafficConfig],
-        first_flow: usize,
-        seed: u64,
-        node: impl Fn(&str) -> Result<NodeId, E>,
-    ) -> Result<Self, E> {
-        let (mut sources, mut all_flows) = (Vec::new(), Vec::new());
-        let mut flow = first_flow as u16;
-        for config in configs {
-            let (from, to) = (node(&config.sender)?, node(&config.receiver)?);
-            let flows = config.flows.len().max(1) as u32;
-            for index in 0..config.connections {
-                let own = FlowId(flow + 2 * (index % flows) as u16);
-                let seed = derive_seed(seed, sources.len() as u64);
-                sources.push(Source::new(config, (from, to), own, seed));
-            }
-            all_flows.extend((0..flows).map(|index| FlowId(flow + 2 * index as u16)));
-            flow += 2 * flows as u16;
-        }
-        let timeouts = Timeouts::new(sources.iter().map(Source::timeout));
-        Ok(Traffic { sources, flows: all_flows, timeouts })
-    }
-
-    /// Names of the flows, in the order of their numbers.
-    pub fn flow_names(configs: &[TrafficConfig]) -> Vec<String> {
-        let flows = configs.iter().flat_map(|config| &config.flows);
-        flows.flat_map(|flow| [flow.clone(), acknowledgements(flow)]).collect()
-    }
-
-    /// When to call [`Traffic::handle_timeout`]; [`Time::MAX`] for never.
-    pub fn poll_timeout(&self) -> Time {
-        self.timeouts.earliest().1
-    }
-
-    /// Does what is due first.
-    pub fn handle_timeout(&mut self, now: Time, wire: &mut Wire) {
-        let (index, count) = (self.timeouts.earliest().0, self.sources.len() as u32);
-        let Some(source) = self.sources.get_mut(index) else { return };
-        source.handle_timeout(now, index as u32, count);
-        source.send(now, wire);
-        self.update(index);
-    }
-
-    /// A segment reached its node.
-    pub fn handle_segment(&mut self, now: Time, segment: &Segment, wire: &mut Wire) {
-        let index = segment.connection as usize % self.sources.len().max(1);
-        let Some(source) = self.sources.get_mut(index) else { return };
-        source.handle_segment(now, segment);
-        source.send(now, wire);
-        self.update(index);
-    }
-
-    /// Writes the second that ends now.
-    pub fn write_stats(&self, now: Time, wire: &mut Wire) {
-        for &flow in &self.flows {
-            let sources = self.sources.iter().filter(|source| source.flow == flow);
-            write_flow(now, flow, sources, wire);
-        }
-    }
-
-    fn update(&mut self, index: usize) {
-        self.timeouts.set(index, self.sources[index].timeout());
-    }
-}
-
-fn write_flow<'a>(
-    now: Time,
-    flow: FlowId,
-    sources: impl Iterator<Item = &'a Source>,
-    wire: &mut Wire,
-) {
-    let (mut totals, mut open, mut window, mut rtts) = (Totals::default(), 0, 0, Vec::new());
-    for source in sources {
-        let sum = source.totals();
-        totals.delivered += sum.delivered;
-        totals.retransmitted += sum.retransmitted;
-        totals.timeouts += sum.timeouts;
-        totals.objects += sum.objects;
-        if let Some(connection) = &source.connection {
-            open += 1;
-            window += i64::from(connection.sender.window().segments);
-            rtts.extend(connection.sender.smoothed_rtt());
-        }
-    }
-    let mean =
-        |rtts: &[Time]| rtts.iter().map(|rtt| rtt.as_secs_f64()).sum::<f64>() / rtts.len() as f64;
-    let flow = Cell::Text(wire.recorder.flow_text(flow));
-    wire.recorder.stats(
-        Stats::Tcp,
-        &[
-            Cell::Int(now.0 as i64),
-            flow,
-            Cell::Int(open),
-            Cell::Int(if open > 0 { window } else { NO_INT }),
-            Cell::Float(mean(&rtts) * 1e3),
-            Cell::Int(totals.delivered as i64),
-            Cell::Int(totals.retransmitted as i64),
-            Cell::Int(totals.timeouts as i64),
-            Cell::Int(totals.objects as i64),
-        ],
-    );
-}
-
-impl Source {
-    fn new(config: &TrafficConfig, (from, to): (NodeId, NodeId), flow: FlowId, seed: u64) -> Self {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+impl Client {
+    /// Sends to `server`.
+    pub fn new(config: ClientConfig, server: Address) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
         let idle = config.objects.filter(|objects| objects.idle_first);
         let pause = idle.map_or(Time::ZERO, |objects| exponential(&mut rng, objects.mean_idle_ns));
-        Source {
-            from,
-            to,
-            flow,
-            congestion_control: config.congestion_control,
-            objects: config.objects,
+        Client {
+            server,
             connection: None,
             opened: 0,
-            begin: config.start_ns.saturating_add(pause),
-            stop: config.stop_ns,
+            begin: config.start.saturating_add(pause),
             closed: false,
             rng,
-            past: Totals::default(),
+            past: Statistics::default(),
+            reporting: Reporting::new(),
+            config,
         }
     }
 
-    fn timeout(&self) -> Option<Time> {
-        let Some(connection) = &self.connection else {
-            return (self.begin < self.stop).then_some(self.begin);
+    /// When to call [`Client::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let ClientConfig { stop, objects, .. } = self.config;
+        let due = match &self.connection {
+            None => (self.begin < stop).then_some(self.begin),
+            Some((_, sender)) => {
+                let stop = (!self.closed && objects.is_none()).then_some(stop);
+                [sender.poll_timeout(), stop].into_iter().flatten().min()
+            }
         };
-        let stop = (!self.closed && self.objects.is_none()).then_some(self.stop);
-        let ends = [connection.sender.poll_timeout(), connection.receiver.poll_timeout(), stop];
-        ends.into_iter().flatten().min()
+        Some(due.map_or(self.reporting.next, |due| due.min(self.reporting.next)))
     }
 
-    fn handle_timeout(&mut self, now: Time, index: u32, sources: u32) {
-        if self.connection.is_none() {
-            // Where numbers run out after 2^32 objects, they are used again.
-            let id = self.opened.wrapping_mul(sources).wrapping_add(index);
-            self.open(id);
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.reporting.handle_timeout(now);
+        let ClientConfig { stop, objects, .. } = self.config;
+        if self.connection.is_none() && self.begin <= now && self.begin < stop {
+            self.open();
         }
-        if let Some(connection) = &mut self.connection {
-            if now >= self.stop && self.objects.is_none() && !self.closed {
-                self.closed = true;
-                connection.sender.close();
-            }
-            connection.sender.handle_timeout(now);
+        let Some((_, sender)) = &mut self.connection else { return };
+        if now >= stop && objects.is_none() && !self.closed {
+            self.closed = true;
+            sender.close();
         }
+        sender.handle_timeout(now);
     }
 
-    fn open(&mut self, id: u32) {
-        let size = self.objects.map(|objects| {
-            let (min, max) = (objects.min_bytes.0, objects.max_bytes.0);
-            Bytes(self.rng.random_range(min..=max.max(min)))
-        });
-        self.opened += 1;
-        self.connection = Some(Connection {
-            id,
-            sender: Sender::new(SenderConfig {
-                connection: id,
-                congestion_control: self.congestion_control,
-                size,
-                seed: self.rng.random(),
-            }),
-            receiver: Receiver::new(id),
-        });
-    }
-
-    fn handle_segment(&mut self, now: Time, segment: &Segment) {
-        let current = self.connection.as_mut().filter(|open| open.id == segment.connection);
-        let Some(connection) = current else { return };
-        match segment.kind {
-            SegmentKind::Syn | SegmentKind::Data => {
-                connection.receiver.handle_segment(now, segment);
-            }
-            SegmentKind::SynAck | SegmentKind::Ack => {
-                connection.sender.handle_segment(now, segment);
-            }
-        }
-        if connection.sender.is_finished() {
-            self.past = self.totals();
+    /// A segment of the server arrived.
+    pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
+        let Content::Tcp(segment) = &datagram.content else { return };
+        let current = self.connection.as_mut().filter(|(id, _)| *id == segment.connection);
+        let Some((_, sender)) = current else { return };
+        sender.handle_segment(now, segment);
+        if sender.is_finished() {
+            self.past = self.statistics();
             self.connection = None;
             self.begin = Time::MAX;
-            if let Some(objects) = self.objects {
+            if let Some(objects) = self.config.objects {
                 self.past.objects += 1;
                 let pause = exponential(&mut self.rng, objects.mean_idle_ns);
                 self.begin = now.saturating_add(pause);
@@ -286,25 +185,121 @@ impl Source {
         }
     }
 
-    fn send(&mut self, now: Time, wire: &mut Wire) {
-        let Some(connection) = &mut self.connection else { return };
-        while let Some(segment) = connection.sender.poll(now) {
-            wire.send_segment(now, (self.from, self.to), self.flow, segment);
+    /// The next segment to send.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        let (_, sender) = self.connection.as_mut()?;
+        sender.poll(now).map(|segment| transmit(now, self.server, segment))
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        std::mem::take(&mut self.reporting.due).then(|| Event::Statistics(self.statistics()))
+    }
+
+    fn open(&mut self) {
+        let size = self.config.objects.map(|objects| {
+            let (min, max) = (objects.min_bytes.0, objects.max_bytes.0);
+            Bytes(self.rng.random_range(min..=max.max(min)))
+        });
+        // Where numbers run out after 2^32 objects, they are used again.
+        let id = self.opened;
+        self.opened = id.wrapping_add(1);
+        let sender = Sender::new(SenderConfig {
+            connection: id,
+            congestion_control: self.config.congestion_control,
+            size,
+            seed: self.rng.random(),
+        });
+        self.connection = Some((id, sender));
+    }
+
+    fn statistics(&self) -> Statistics {
+        let past = Statistics {
+            connections: 0,
+            window: 0,
+            smoothed_rtts: (Time::ZERO, 0),
+            ..self.past
+        };
+        let Some((_, sender)) = &self.connection else { return past };
+        let rtt = sender.smoothed_rtt();
+        Statistics {
+            connections: 1,
+            window: u64::from(sender.window().segments),
+            smoothed_rtts: (rtt.unwrap_or(Time::ZERO), u64::from(rtt.is_some())),
+            retransmitted: past.retransmitted + sender.retransmissions(),
+            timeouts: past.timeouts + sender.timeouts(),
+            ..past
         }
-        while let Some(segment) = connection.receiver.poll(now) {
-            wire.send_segment(now, (self.to, self.from), FlowId(self.flow.0 + 1), segment);
+    }
+}
+
+/// The end that receives data: of the newest connection that was opened to it.
+pub struct Server {
+    client: Address,
+    connection: Option<(u32, Receiver)>,
+    /// Bytes delivered by the connections that are over.
+    delivered_before: u64,
+    reporting: Reporting,
+}
+
+impl Server {
+    /// Answers `client`.
+    pub fn new(client: Address) -> Self {
+        Server { client, connection: None, delivered_before: 0, reporting: Reporting::new() }
+    }
+
+    /// When to call [`Server::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let next = self.reporting.next;
+        let receiver = self.connection.as_ref().and_then(|(_, receiver)| receiver.poll_timeout());
+        Some(receiver.map_or(next, |at| at.min(next)))
+    }
+
+    /// Does what is due; a delayed acknowledgement waits to be polled.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.reporting.handle_timeout(now);
+    }
+
+    /// A segment of the client arrived.
+    pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
+        let Content::Tcp(segment) = &datagram.content else { return };
+        let id = segment.connection;
+        if segment.kind == SegmentKind::Syn && self.is_new(id) {
+            self.delivered_before = self.delivered();
+            self.connection = Some((id, Receiver::new(id)));
+        }
+        let current = self.connection.as_mut().filter(|(current, _)| *current == id);
+        if let Some((_, receiver)) = current {
+            receiver.handle_segment(now, segment);
         }
     }
 
-    fn totals(&self) -> Totals {
-        let mut totals = self.past;
-        if let Some(Connection { sender, receiver, .. }) = &self.connection {
-            totals.delivered += receiver.delivered().0;
-            totals.retransmitted += sender.retransmissions();
-            totals.timeouts += sender.timeouts();
-        }
-        totals
+    /// The next segment to send.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        let (_, receiver) = self.connection.as_mut()?;
+        receiver.poll(now).map(|segment| transmit(now, self.client, segment))
     }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let delivered = self.delivered();
+        let statistics = Statistics { delivered, ..Statistics::default() };
+        std::mem::take(&mut self.reporting.due).then_some(Event::Statistics(statistics))
+    }
+
+    /// Whether a connection was opened after the present one; a SYN of an earlier one may come late.
+    fn is_new(&self, id: u32) -> bool {
+        self.connection.as_ref().is_none_or(|(now, _)| id.wrapping_sub(*now) as i32 > 0)
+    }
+
+    fn delivered(&self) -> u64 {
+        let now = self.connection.as_ref().map_or(0, |(_, receiver)| receiver.delivered().0);
+        self.delivered_before + now
+    }
+}
+
+fn transmit(now: Time, to: Address, segment: Segment) -> Transmit {
+    Transmit::direct(now, to, Content::Tcp(segment))
 }
 
 fn exponential(rng: &mut Pcg64Mcg, mean: Time) -> Time {

@@ -1,6 +1,9 @@
 //! Sender half of the receive-side algorithms: loss rules, bounded by the last REMB.
 
-use super::{Controller, Decision, Feedback, Pacing, Probe, RateBounds, RateOf, tfrc};
+use super::control::{
+    ControlError, Controller, Decision, Feedback, Observation, Probe, RateBounds, SenderState,
+};
+use super::tfrc;
 use crate::units::{Bitrate, Bytes, Time};
 use std::collections::VecDeque;
 
@@ -65,7 +68,6 @@ pub(crate) struct LossBasedConfig {
     pub(crate) probes: bool,
     /// The rate is halved when feedback stays away.
     pub(crate) halves_without_feedback: bool,
-    pub(crate) pacing: Pacing,
 }
 
 /// The sender half of the algorithms of 2013 to 2016.
@@ -243,7 +245,7 @@ impl LossBased {
 }
 
 impl Controller for LossBased {
-    fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) {
+    fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
         self.feedback_due = Some(now + FEEDBACK_TIMEOUT);
         match feedback {
             Feedback::ReceiverReport { expected, fraction, rtt, .. } => {
@@ -261,9 +263,10 @@ impl Controller for LossBased {
             }
             Feedback::Packets { .. } => {}
         }
+        Ok(())
     }
 
-    fn on_timeout(&mut self, now: Time) {
+    fn on_timeout(&mut self, now: Time, _sender: &SenderState) -> Result<(), ControlError> {
         if self.next_change().is_some_and(|at| now >= at) {
             self.judge(now);
         }
@@ -271,6 +274,7 @@ impl Controller for LossBased {
             self.feedback_due = Some(now + FEEDBACK_TIMEOUT);
             self.set(self.rate.scaled(0.5));
         }
+        Ok(())
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -283,28 +287,18 @@ impl Controller for LossBased {
     }
 
     fn decision(&self) -> Decision {
-        Decision {
-            target: self.rate,
-            target_of: RateOf::Payloads,
-            pacing_rate: self.config.pacing.rate(self.rate),
-            pacing_burst: self.config.pacing.burst(),
-            pacing_tick: self.config.pacing.tick(),
-            padding_rate: Bitrate::ZERO,
-            drop_ratio: 0.0,
-        }
+        Decision::at(self.rate)
     }
 
-    fn observe(&self, out: &mut dyn FnMut(&'static str, f64)) {
-        out("target_bps", self.rate.0 as f64);
-        out("loss_based_rate_bps", self.uncapped.0 as f64);
-        out("loss_ratio", self.loss as f64 / 255.0);
-        out("rtt_ms", self.rtt.as_secs_f64() * 1e3);
-        if let Some(remb) = self.remb {
-            out("remb_bps", remb.0 as f64);
-        }
-        if let Some(tfrc) = self.tfrc {
-            out("tfrc_rate_bps", tfrc.0 as f64);
-        }
+    fn observe(&self, out: &mut Vec<Observation>) {
+        out.extend([
+            Observation::new("target_bps", self.rate.0 as f64),
+            Observation::new("loss_based_rate_bps", self.uncapped.0 as f64),
+            Observation::new("loss_ratio", self.loss as f64 / 255.0),
+            Observation::new("rtt_ms", self.rtt.as_secs_f64() * 1e3),
+        ]);
+        out.extend(self.remb.map(|remb| Observation::new("remb_bps", remb.0 as f64)));
+        out.extend(self.tfrc.map(|tfrc| Observation::new("tfrc_rate_bps", tfrc.0 as f64)));
     }
 }
 

@@ -12,7 +12,7 @@ mod probe;
 pub(crate) mod rate_control;
 mod remb;
 
-use super::{Estimator, ReceivedPacket, RembTiming};
+use super::control::{ControlError, Estimator, Observation, ReceivedPacket};
 use crate::units::{Bitrate, Bytes, Time};
 use detector::{Detector, DetectorConfig, Usage};
 use groups::{Grouping, Groups};
@@ -68,7 +68,8 @@ pub(crate) struct ReceiveSideConfig {
     /// Incoming rate is measured over this time.
     pub(crate) window: Time,
     pub(crate) updates: Updates,
-    pub(crate) remb: RembTiming,
+    /// A REMB that is not below the last one waits until this long after it.
+    pub(crate) remb_interval: Time,
 }
 
 /// The receiver half of the algorithms of 2013 to 2016.
@@ -97,7 +98,7 @@ impl ReceiveSide {
             incoming: IncomingRate::new(config.window),
             control: RateControl::new(config.rate_control),
             probes: ProbeDetector::default(),
-            remb: RembThrottle::new(config.remb),
+            remb: RembThrottle::new(config.remb_interval),
             last_packet: Time::ZERO,
             next_update: None,
             rtts: VecDeque::new(),
@@ -180,7 +181,11 @@ impl ReceiveSide {
 }
 
 impl Estimator for ReceiveSide {
-    fn on_packet(&mut self, packet: &ReceivedPacket) {
+    fn on_packet(&mut self, packet: &ReceivedPacket) -> Result<(), ControlError> {
+        // Audio had no part in receive-side algorithms.
+        if packet.audio {
+            return Ok(());
+        }
         let now = packet.at;
         self.last_packet = now;
         self.next_update.get_or_insert(now + self.interval());
@@ -200,6 +205,7 @@ impl Estimator for ReceiveSide {
                 self.update(now);
             }
         }
+        Ok(())
     }
 
     fn on_rtt(&mut self, now: Time, rtt: Time) {
@@ -214,13 +220,14 @@ impl Estimator for ReceiveSide {
         }
     }
 
-    fn on_timeout(&mut self, now: Time) {
+    fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
         if now > self.last_packet + IDLE {
             self.forget();
-            return;
+            return Ok(());
         }
         self.update(now);
         self.next_update = Some(now + self.interval());
+        Ok(())
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -231,29 +238,21 @@ impl Estimator for ReceiveSide {
         self.remb.take()
     }
 
-    /// Chrome 27 did (a to-do in its code); what FEC made again has no send time.
-    fn hears_recovered(&self) -> bool {
-        matches!(self.config.clock, Clock::Frames)
-    }
-
-    fn remb_timing(&self) -> RembTiming {
-        self.config.remb
-    }
-
-    fn observe(&self, out: &mut dyn FnMut(&'static str, f64)) {
-        out("offset_ms", self.filter.offset_ms());
-        out("noise_variance_ms2", self.filter.noise());
-        out("detector_value_ms", self.detector.value_ms());
-        out("threshold_ms", self.detector.threshold_ms());
-        out("detector_state", f64::from(self.detector.usage() as u8));
-        out("rate_control_state", f64::from(self.control.state() as u8));
-        out("rate_control_region", f64::from(self.control.region() as u8));
-        out("incoming_rate_bps", self.incoming_bps);
-        if let Some(rate) = self.control.estimate() {
-            out("delay_based_rate_bps", rate.0 as f64);
-        }
+    fn observe(&self, out: &mut Vec<Observation>) {
+        out.extend([
+            Observation::new("offset_ms", self.filter.offset_ms()),
+            Observation::new("noise_variance_ms2", self.filter.noise()),
+            Observation::new("detector_value_ms", self.detector.value_ms()),
+            Observation::new("threshold_ms", self.detector.threshold_ms()),
+            Observation::new("detector_state", f64::from(self.detector.usage() as u8)),
+            Observation::new("rate_control_state", f64::from(self.control.state() as u8)),
+            Observation::new("rate_control_region", f64::from(self.control.region() as u8)),
+            Observation::new("incoming_rate_bps", self.incoming_bps),
+        ]);
+        let estimate = self.control.estimate();
+        out.extend(estimate.map(|rate| Observation::new("delay_based_rate_bps", rate.0 as f64)));
         if self.control.alpha().is_finite() {
-            out("alpha", self.control.alpha());
+            out.push(Observation::new("alpha", self.control.alpha()));
         }
     }
 }

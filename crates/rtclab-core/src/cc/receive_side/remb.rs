@@ -1,6 +1,5 @@
 //! When an estimate becomes a REMB.
 
-use crate::cc::RembTiming;
 use crate::units::{Bitrate, Time};
 
 /// An estimate below this share of what was last said is said at once.
@@ -17,11 +16,7 @@ pub(crate) struct RembThrottle {
 
 impl RembThrottle {
     /// Lets an estimate pass at most once per interval, unless it falls.
-    pub(crate) fn new(timing: RembTiming) -> Self {
-        let interval = match timing {
-            RembTiming::WithReport => Time::from_secs(1),
-            RembTiming::AtOnce => Time::from_millis(200),
-        };
+    pub(crate) fn new(interval: Time) -> Self {
         RembThrottle { interval, last: None, pending: None }
     }
 
@@ -44,8 +39,8 @@ impl RembThrottle {
 mod tests {
     use super::*;
 
-    fn said(timing: RembTiming, estimates: &[(u64, u64)]) -> Vec<(u64, u64)> {
-        let mut throttle = RembThrottle::new(timing);
+    fn said(interval_ms: u64, estimates: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mut throttle = RembThrottle::new(Time::from_millis(interval_ms));
         let mut said = Vec::new();
         for &(ms, kbps) in estimates {
             throttle.on_estimate(Time::from_millis(ms), Bitrate::from_kbps(kbps));
@@ -57,18 +52,18 @@ mod tests {
     #[test]
     fn in_2013_an_estimate_is_said_once_a_second() {
         let estimates = [(0, 1000), (500, 1100), (999, 1200), (1000, 1300), (1900, 1400)];
-        assert_eq!(said(RembTiming::WithReport, &estimates), [(0, 1000), (1000, 1300)]);
+        assert_eq!(said(1_000, &estimates), [(0, 1000), (1000, 1300)]);
     }
 
     #[test]
     fn later_it_is_said_five_times_a_second() {
         let estimates = [(0, 1000), (199, 1100), (200, 1200), (390, 1300), (400, 1400)];
-        assert_eq!(said(RembTiming::AtOnce, &estimates), [(0, 1000), (200, 1200), (400, 1400)]);
+        assert_eq!(said(200, &estimates), [(0, 1000), (200, 1200), (400, 1400)]);
     }
 
     #[test]
     fn a_fall_below_97_percent_is_said_at_once_and_one_to_97_is_not() {
         let estimates = [(0, 1000), (10, 970), (20, 969), (30, 950), (40, 939)];
-        assert_eq!(said(RembTiming::WithReport, &estimates), [(0, 1000), (20, 969), (40, 939)]);
+        assert_eq!(said(1_000, &estimates), [(0, 1000), (20, 969), (40, 939)]);
     }
 }

@@ -10,7 +10,7 @@ use crate::monitor::flow::Flow;
 use crate::monitor::ip::Transport;
 use crate::monitor::stream::Stream;
 use crate::monitor::texts::{Columns, Texts};
-use crate::record::Table;
+use crate::table::Table;
 
 /// A pair with what its row takes from elsewhere.
 struct Row<'a> {

@@ -225,6 +225,35 @@ impl RtcpPacket {
         }
     }
 
+    /// Bytes of the packet as [`RtcpPacket::write`] writes it; `None` where that is an error.
+    pub fn wire_bytes(&self) -> Option<usize> {
+        let items = |count: usize, bytes: usize| (count <= MAX_COUNT).then_some(bytes);
+        let body = match self {
+            Self::SenderReport(SenderReport { blocks, .. }) => {
+                items(blocks.len(), 24 + blocks.len() * ReportBlock::BYTES)
+            }
+            Self::ReceiverReport(ReceiverReport { blocks, .. }) => {
+                items(blocks.len(), 4 + blocks.len() * ReportBlock::BYTES)
+            }
+            Self::SourceDescription(description) => description.wire_bytes(),
+            Self::Nack(nack) => Some(nack.wire_bytes()),
+            Self::PictureLossIndication(_) => Some(8),
+            Self::Remb(Remb { ssrcs, .. }) => {
+                (ssrcs.len() <= usize::from(u8::MAX)).then_some(16 + 4 * ssrcs.len())
+            }
+            Self::TransportFeedback(feedback) => feedback.wire_bytes(),
+            Self::Goodbye(_)
+            | Self::FullIntraRequest(_)
+            | Self::CongestionFeedback(_)
+            | Self::Unknown { .. } => {
+                let mut bytes = Vec::new();
+                return self.write(&mut bytes).ok().map(|()| bytes.len());
+            }
+        };
+        let whole = body?.next_multiple_of(4);
+        (whole / 4 <= usize::from(u16::MAX)).then_some(HEADER_BYTES + whole)
+    }
+
     fn write_body(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         match self {
             Self::SenderReport(packet) => packet.write(out),

@@ -30,11 +30,26 @@ impl Nack {
         Ok(Nack { sender_ssrc, media_ssrc, lost })
     }
 
+    /// Bytes of the body.
+    pub(super) fn wire_bytes(&self) -> usize {
+        8 + 4 * self.items().count()
+    }
+
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         out.extend_from_slice(&self.sender_ssrc.to_be_bytes());
         out.extend_from_slice(&self.media_ssrc.to_be_bytes());
+        for (first, following) in self.items() {
+            out.extend_from_slice(&first.to_be_bytes());
+            out.extend_from_slice(&following.to_be_bytes());
+        }
+        Ok(())
+    }
+
+    /// A sequence number and the bitmask of the 16 that follow it, as often as needed.
+    fn items(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
         let mut lost = self.lost.iter().copied().peekable();
-        while let Some(first) = lost.next() {
+        std::iter::from_fn(move || {
+            let first = lost.next()?;
             let mut following = 0u16;
             // Ascending, so that the list is parsed in the order it was written in.
             let mut previous = 0;
@@ -44,9 +59,7 @@ impl Nack {
                 previous = seq.wrapping_sub(first);
                 following |= 1 << (previous - 1);
             }
-            out.extend_from_slice(&first.to_be_bytes());
-            out.extend_from_slice(&following.to_be_bytes());
-        }
-        Ok(())
+            Some((first, following))
+        })
     }
 }

@@ -32,6 +32,17 @@ impl SourceDescription {
         Ok(SourceDescription { chunks })
     }
 
+    /// Bytes of the body; `None` where it cannot be written.
+    pub(super) fn wire_bytes(&self) -> Option<usize> {
+        let chunk = |chunk: &SdesChunk| {
+            // SSRC, type and length, and at least one zero behind the name
+            let len = chunk.cname.len();
+            (len <= usize::from(u8::MAX)).then_some((4 + 2 + len + 1).next_multiple_of(4))
+        };
+        let chunks = self.chunks.iter().map(chunk).sum::<Option<usize>>()?;
+        (self.chunks.len() <= MAX_COUNT).then_some(chunks)
+    }
+
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         WriteError::check("SDES chunks", self.chunks.len(), MAX_COUNT)?;
         self.chunks.iter().try_for_each(|chunk| chunk.write(out))

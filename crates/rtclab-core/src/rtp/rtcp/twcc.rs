@@ -104,6 +104,25 @@ impl TransportFeedback {
         })
     }
 
+    /// Bytes of the body; `None` where it cannot be written.
+    pub(super) fn wire_bytes(&self) -> Option<usize> {
+        if self.statuses.len() > Self::MAX_PACKETS {
+            return None;
+        }
+        let (mut chunks, mut bytes) = (ChunkWriter::default(), Vec::new());
+        let mut deltas = 0;
+        for &status in &self.statuses {
+            chunks.push(symbol_of(status), &mut bytes);
+            deltas += match status {
+                None => 0,
+                Some(0..=255) => 1,
+                Some(delta) => i16::try_from(delta).ok().map(|_| 2)?,
+            };
+        }
+        chunks.finish(&mut bytes);
+        Some(16 + bytes.len() + deltas)
+    }
+
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         let count = self.statuses.len();
         WriteError::check("TWCC packets", count, Self::MAX_PACKETS)?;

@@ -1,18 +1,19 @@
 //! Reception of one stream, counted for reports and statistics.
 
+use crate::packet::Rtp;
 use crate::rtp::rtcp::ReportBlock;
 use crate::rtp::{RtpHeader, SeqUnwrapper};
 use crate::units::Time;
 
 /// Reception of one stream, as RFC 3550, appendix A, counts it.
 #[derive(Default)]
-pub(super) struct Reception {
-    pub(super) unwrapper: SeqUnwrapper,
+pub(in crate::endpoint) struct Reception {
+    pub(in crate::endpoint) unwrapper: SeqUnwrapper,
     first: Option<i64>,
     highest: i64,
-    pub(super) packets: u64,
-    pub(super) payload_bytes: u64,
-    pub(super) header_bytes: u64,
+    pub(in crate::endpoint) packets: u64,
+    pub(in crate::endpoint) payload_bytes: u64,
+    pub(in crate::endpoint) header_bytes: u64,
     jitter: f64,
     last_transit: Option<f64>,
     reported: (i64, u64),
@@ -48,12 +49,12 @@ impl Retransmissions {
 
 impl Reception {
     /// Of a stream on which lost packets come again under their own numbers.
-    pub(super) fn with_retransmissions() -> Self {
+    pub(in crate::endpoint) fn with_retransmissions() -> Self {
         Reception { retransmissions: Some(Retransmissions::default()), ..Reception::default() }
     }
 
     /// Unwraps the sequence number, and tells whether the packet is a retransmission on this stream.
-    pub(super) fn identify(&mut self, now: Time, header: &RtpHeader, clock: u64) -> (i64, bool) {
+    pub(in crate::endpoint) fn identify(&mut self, now: Time, header: &RtpHeader, clock: u64) -> (i64, bool) {
         let seq = self.unwrapper.unwrap(header.seq);
         let Some(retransmissions) = &mut self.retransmissions else { return (seq, false) };
         if self.first.is_none() || seq > self.highest {
@@ -64,21 +65,20 @@ impl Reception {
     }
 
     /// Counts a packet by its unwrapped sequence number.
-    pub(super) fn count(
+    pub(in crate::endpoint) fn count(
         &mut self,
         now: Time,
-        header: &RtpHeader,
+        packet: &Rtp,
         seq: i64,
-        (payload, header_bytes): (u64, usize),
         clock: u64,
     ) {
         self.first.get_or_insert(seq);
         self.highest = self.highest.max(seq);
         self.packets += 1;
-        self.payload_bytes += payload;
-        self.header_bytes += header_bytes as u64;
+        self.payload_bytes += packet.payload_bytes();
+        self.header_bytes += packet.header_bytes();
         // RFC 3550, section 6.4.1; the difference of transits makes the offset of the clocks vanish.
-        let transit = now.as_secs_f64() * clock as f64 - f64::from(header.timestamp);
+        let transit = now.as_secs_f64() * clock as f64 - f64::from(packet.header.timestamp);
         if let Some(last) = self.last_transit {
             let difference = (transit - last).abs();
             // A wrap of the timestamp is no jitter.
@@ -90,7 +90,7 @@ impl Reception {
     }
 
     /// A round trip was measured.
-    pub(super) fn on_rtt(&mut self, rtt: Time) {
+    pub(in crate::endpoint) fn on_rtt(&mut self, rtt: Time) {
         if let Some(Retransmissions { min_rtt, .. }) = &mut self.retransmissions {
             *min_rtt = Some(min_rtt.map_or(rtt, |min| min.min(rtt)));
         }
@@ -100,16 +100,16 @@ impl Reception {
         self.first.map_or(0, |first| self.highest - first + 1)
     }
 
-    pub(super) fn lost(&self) -> i64 {
+    pub(in crate::endpoint) fn lost(&self) -> i64 {
         self.expected() - self.packets as i64
     }
 
-    pub(super) fn jitter_s(&self, clock: u64) -> f64 {
+    pub(in crate::endpoint) fn jitter_s(&self, clock: u64) -> f64 {
         self.jitter / clock as f64
     }
 
     /// A report block, and a new interval for the next one.
-    pub(super) fn report(&mut self, ssrc: u32) -> ReportBlock {
+    pub(in crate::endpoint) fn report(&mut self, ssrc: u32) -> ReportBlock {
         let (expected, received) =
             (self.expected() - self.reported.0, self.packets - self.reported.1);
         self.reported = (self.expected(), self.packets);
@@ -130,6 +130,7 @@ impl Reception {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{Kind, RtpPayload, VideoPart};
 
     const CLOCK: u64 = 90_000;
 
@@ -140,10 +141,12 @@ mod tests {
         let mut receive = |seq: u16, ms| {
             let timestamp = u32::from(seq / 2) * 33 * 90;
             let header = RtpHeader { seq, timestamp, ..RtpHeader::default() };
+            let payload = RtpPayload::Video(VideoPart::default());
+            let packet = Rtp { header, payload, kind: Kind::Video };
             let at = Time::from_millis(ms);
-            let (whole, again) = reception.identify(at, &header, CLOCK);
+            let (whole, again) = reception.identify(at, &packet.header, CLOCK);
             if !again {
-                reception.count(at, &header, whole, (1_000, 24), CLOCK);
+                reception.count(at, &packet, whole, CLOCK);
             }
         };
         for seq in (0..10).filter(|seq| late.iter().all(|late| late.0 != *seq)) {

@@ -1,0 +1,125 @@
+//! What an endpoint sends and receives.
+
+use super::outbound::packet_size;
+use crate::cc::RateBounds;
+use crate::media::encoder::VideoConfig;
+use crate::media::repair::Repair;
+use crate::network::NodeId;
+use crate::packet::{Address, Kind};
+use crate::stack::StackProfile;
+use crate::units::{Bitrate, Bytes, Time};
+use serde::{Deserialize, Serialize};
+
+/// A constant-rate audio stream, as Opus without silence suppression would be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AudioConfig {
+    /// Rate of the codec.
+    pub bitrate_bps: Bitrate,
+    /// Length of sound in a packet.
+    pub frame_ns: Time,
+}
+
+impl AudioConfig {
+    pub(super) fn payload(&self) -> Bytes {
+        self.bitrate_bps.bytes_in(self.frame_ns)
+    }
+
+    /// Rate on the wire, headers included.
+    pub(super) fn wire_rate(&self) -> Bitrate {
+        let size = packet_size(Repair::None, Kind::Audio, self.payload().0);
+        let bits = u128::from(size.bits()) * 1_000_000_000;
+        Bitrate((bits / u128::from(self.frame_ns.0.max(1))) as u64)
+    }
+}
+
+/// What a stream carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Media {
+    /// A camera and its encoder.
+    Video(VideoConfig),
+    /// A microphone.
+    Audio(AudioConfig),
+}
+
+/// One stream, as a session description would give it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StreamConfig {
+    /// SSRC of its media.
+    pub ssrc: u32,
+    /// SSRC of its retransmissions and of padding; without use for audio.
+    pub repair_ssrc: u32,
+    /// What it carries.
+    pub media: Media,
+    /// How losses are made good; never [`Repair::Auto`]. Without use for audio.
+    pub repair: Repair,
+}
+
+impl StreamConfig {
+    /// Whether it is a stream of video.
+    pub fn is_video(&self) -> bool {
+        matches!(self.media, Media::Video(_))
+    }
+}
+
+/// One direction of a connection.
+#[derive(Clone, Debug)]
+pub struct Direction {
+    /// The streams sent this way.
+    pub streams: Vec<StreamConfig>,
+    /// The stack that sends them, and how it wants feedback.
+    pub stack: &'static StackProfile,
+}
+
+impl Direction {
+    /// Whether video is sent this way.
+    pub fn has_video(&self) -> bool {
+        self.streams.iter().any(StreamConfig::is_video)
+    }
+
+    /// Bounds that the media set to a congestion control.
+    pub fn bounds(&self) -> RateBounds {
+        let (mut video, mut has_video) = ([0; 3], false);
+        let mut audio = 0;
+        for stream in &self.streams {
+            match stream.media {
+                Media::Audio(config) => audio += config.wire_rate().0,
+                Media::Video(VideoConfig { start_bps, min_bps, max_bps, .. }) => {
+                    has_video = true;
+                    for (sum, rate) in video.iter_mut().zip([start_bps, min_bps, max_bps]) {
+                        *sum += rate.0;
+                    }
+                }
+            }
+        }
+        let audio = Bitrate(audio);
+        match (has_video, video.map(Bitrate)) {
+            (true, [start, min, max]) => RateBounds { start, min, max, audio },
+            (false, _) => RateBounds { start: audio, min: audio, max: audio, audio: Bitrate::ZERO },
+        }
+    }
+}
+
+/// Where an endpoint is and whom it talks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Its own address.
+    pub local: Address,
+    /// The other end's.
+    pub remote: Address,
+    /// A TURN relay that everything but signalling passes.
+    pub relay: Option<NodeId>,
+    /// Where the signalling server is.
+    pub core: NodeId,
+}
+
+/// When a connection is there, and who begins it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Whether this side sends the offer.
+    pub offerer: bool,
+    /// When the connection begins.
+    pub start: Time,
+    /// When it ends.
+    pub end: Time,
+}

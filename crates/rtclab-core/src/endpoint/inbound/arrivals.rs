@@ -1,0 +1,106 @@
+//! Arrivals that transport-wide feedback has not reported yet.
+
+use crate::rtp::SeqUnwrapper;
+use crate::rtp::rtcp::TransportFeedback;
+use crate::units::{Bitrate, Bytes, Time};
+
+/// libwebrtc, `transport_sequence_number_feedback_generator.cc`: first interval between reports …
+const FIRST_INTERVAL: Time = Time::from_millis(100);
+/// … later intervals lie between these …
+const MIN_INTERVAL: Time = Time::from_millis(50);
+const MAX_INTERVAL: Time = Time::from_millis(250);
+/// … such that reports of this size (20 IPv4, 8 UDP, 10 SRTP, 30 report) …
+const REPORT_SIZE: Bytes = Bytes(68);
+/// … take this share of the rate.
+const REPORT_SHARE: f64 = 0.05;
+/// A report covers at most this many packets, so that it fits into a datagram.
+const MAX_PACKETS: i64 = 500;
+
+#[derive(Default)]
+pub(super) struct Arrivals {
+    unwrapper: SeqUnwrapper,
+    /// First sequence number of the next report.
+    base: Option<i64>,
+    /// Arrivals by sequence number less that of the base; `None` for what has not arrived.
+    seen: Vec<Option<Time>>,
+    pub(super) next_report: Option<Time>,
+    count: u8,
+}
+
+impl Arrivals {
+    pub(super) fn note(&mut self, now: Time, seq: u16) {
+        let seq = self.unwrapper.unwrap(seq);
+        self.next_report.get_or_insert(now + FIRST_INTERVAL);
+        let base = *self.base.get_or_insert(seq);
+        if seq < base {
+            // libwebrtc reports again from a late packet on.
+            let before = (base - seq) as usize;
+            self.seen.splice(0..0, std::iter::repeat_n(None, before));
+            self.base = Some(seq);
+        }
+        let index = (seq - base.min(seq)) as usize;
+        if self.seen.len() <= index {
+            self.seen.resize(index + 1, None);
+        }
+        self.seen[index].get_or_insert(now);
+    }
+
+    /// Sets the time of the next report, for a rate of which reports may take their share.
+    pub(super) fn schedule(&mut self, now: Time, rate: Bitrate) {
+        let interval = rate.scaled(REPORT_SHARE).time_for(REPORT_SIZE);
+        let interval = interval.map_or(MAX_INTERVAL, |at| at.clamp(MIN_INTERVAL, MAX_INTERVAL));
+        self.next_report = Some(now + interval);
+    }
+
+    /// The next report, from the base to the highest sequence number seen.
+    pub(super) fn take(&mut self, ssrcs: (u32, u32)) -> Option<TransportFeedback> {
+        let base = self.base?;
+        let highest = self.seen.iter().rposition(Option::is_some)?;
+        let last = highest.min(MAX_PACKETS as usize - 1);
+        let arrivals = &self.seen[..=last];
+        let (report, covered) =
+            TransportFeedback::from_arrivals(ssrcs, self.count, base as u16, arrivals);
+        self.count = self.count.wrapping_add(1);
+        let covered = covered.max(1);
+        self.base = Some(base + covered as i64);
+        self.seen.drain(..covered.min(self.seen.len()));
+        Some(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sequence numbers of the next report, and whether each has arrived.
+    fn next(arrivals: &mut Arrivals) -> Vec<(u16, bool)> {
+        let report = arrivals.take((1, 2)).unwrap_or_default();
+        report.arrivals().map(|(seq, ticks)| (seq, ticks.is_some())).collect()
+    }
+
+    #[test]
+    fn a_report_begins_behind_the_last_and_ends_with_the_newest_packet() {
+        let mut arrivals = Arrivals::default();
+        [7, 9].map(|seq| arrivals.note(Time::ZERO, seq));
+        assert_eq!(next(&mut arrivals), [(7, true), (8, false), (9, true)]);
+        assert_eq!(arrivals.take((1, 2)), None);
+        arrivals.note(Time::ZERO, 11);
+        assert_eq!(next(&mut arrivals), [(10, false), (11, true)]);
+    }
+
+    #[test]
+    fn a_late_packet_is_reported_with_all_that_follow_it_as_far_as_they_are_new() {
+        let mut arrivals = Arrivals::default();
+        [7, 9].map(|seq| arrivals.note(Time::ZERO, seq));
+        next(&mut arrivals);
+        [10, 8].map(|seq| arrivals.note(Time::ZERO, seq));
+        assert_eq!(next(&mut arrivals), [(8, true), (9, false), (10, true)]);
+    }
+
+    #[test]
+    fn a_report_of_more_than_500_packets_is_split() {
+        let mut arrivals = Arrivals::default();
+        (0..600).for_each(|seq| arrivals.note(Time::ZERO, seq));
+        assert_eq!([next(&mut arrivals).len(), next(&mut arrivals).len()], [500, 100]);
+    }
+}

@@ -1,0 +1,263 @@
+//! Receiving half of a peer: statistics, loss repair, playout, and the feedback for the other side.
+
+mod arrivals;
+mod reception;
+mod video;
+
+use super::config::{Direction, StreamConfig};
+use super::event::Event;
+use super::outbound::AUDIO_CLOCK;
+use super::outbox::Outbox;
+use crate::cc::{ControlError, Estimator, ReceivedPacket};
+use crate::packet::{Datagram, Ecn, Rtp};
+use crate::rtp::RtcpPacket;
+use crate::rtp::rtcp::{Nack, PictureLossIndication, Remb, ReportBlock};
+use crate::stack::FeedbackKind;
+use crate::units::{Bitrate, Bytes, Time};
+use arrivals::Arrivals;
+use std::collections::VecDeque;
+
+pub(super) use reception::Reception;
+pub(super) use video::{InboundVideo, Retransmitted};
+
+/// libwebrtc: round trip assumed before one is known.
+const DEFAULT_RTT: Time = Time::from_millis(100);
+
+/// A stream of audio that is received.
+pub(super) struct InboundAudio {
+    pub(super) config: StreamConfig,
+    pub(super) reception: Reception,
+}
+
+pub(super) struct Receiver {
+    local_ssrc: u32,
+    feedback: FeedbackKind,
+    arrivals: Arrivals,
+    /// Receiver half of the congestion control.
+    pub(super) estimator: Option<Box<dyn Estimator>>,
+    /// A REMB that has not been sent.
+    remb: Option<Bitrate>,
+    pub(super) videos: Vec<InboundVideo>,
+    pub(super) audios: Vec<InboundAudio>,
+    /// Middle bits of the NTP time of the last sender report, and when it came.
+    last_sender_report: Option<(u32, Time)>,
+}
+
+impl Receiver {
+    pub(super) fn new(
+        direction: &Direction,
+        local_ssrc: u32,
+        plays: bool,
+        estimator: Option<Box<dyn Estimator>>,
+    ) -> Self {
+        let (videos, audios): (Vec<StreamConfig>, Vec<StreamConfig>) =
+            direction.streams.iter().partition(|stream| stream.is_video());
+        let audio = |config| InboundAudio { config, reception: Reception::default() };
+        Receiver {
+            local_ssrc,
+            feedback: direction.stack.feedback,
+            arrivals: Arrivals::default(),
+            estimator,
+            remb: None,
+            videos: videos.into_iter().map(|config| InboundVideo::new(config, plays)).collect(),
+            audios: audios.into_iter().map(audio).collect(),
+            last_sender_report: None,
+        }
+    }
+
+    /// The stream of video that transport-wide feedback names.
+    fn media_ssrc(&self) -> u32 {
+        let video = self.videos.first().map(|video| video.config.ssrc);
+        video.or(self.audios.first().map(|audio| audio.config.ssrc)).unwrap_or(0)
+    }
+
+    /// A packet of media arrived. `rtt` is the round trip that the sending half has measured.
+    pub(super) fn on_rtp(
+        &mut self,
+        now: Time,
+        datagram: &Datagram,
+        packet: &Rtp,
+        rtt: Option<Time>,
+        outbox: &mut Outbox,
+    ) -> Result<(), ControlError> {
+        let ssrc = packet.header.ssrc;
+        let is_audio = self.audios.iter().any(|audio| audio.config.ssrc == ssrc);
+        self.estimate(&received(now, packet, datagram.size, datagram.ecn, is_audio))?;
+        if self.feedback == FeedbackKind::TransportWide
+            && let Some(seq) = packet.header.extensions.transport_sequence
+        {
+            self.arrivals.note(now, seq);
+        }
+        let audio = self.audios.iter_mut().find(|audio| audio.config.ssrc == ssrc);
+        if let Some(audio) = audio {
+            let (seq, _) = audio.reception.identify(now, &packet.header, AUDIO_CLOCK);
+            audio.reception.count(now, packet, seq, AUDIO_CLOCK);
+        } else {
+            self.on_video(now, packet)?;
+        }
+        self.request_repair(now, rtt, outbox);
+        Ok(())
+    }
+
+    fn on_video(&mut self, now: Time, packet: &Rtp) -> Result<(), ControlError> {
+        let ssrc = packet.header.ssrc;
+        let of = |video: &&mut InboundVideo| {
+            ssrc == video.config.ssrc || ssrc == video.config.repair_ssrc
+        };
+        let Some(video) = self.videos.iter_mut().find(of) else { return Ok(()) };
+        if ssrc == video.config.repair_ssrc {
+            video.on_retransmission(now, packet);
+            return Ok(());
+        }
+        let mut recovered = Vec::new();
+        let hears = matches!(self.feedback, FeedbackKind::Remb { with_recovered: true, .. });
+        video.on_packet(now, packet, &mut |packet| {
+            if hears {
+                // What FEC has made again has neither travelled nor a send time.
+                let mut packet = received(now, packet, Bytes::ZERO, Ecn::NotCapable, false);
+                (packet.abs_send_time, packet.transport_seq) = (None, None);
+                recovered.push(packet);
+            }
+        });
+        recovered.iter().try_for_each(|packet| self.estimate(packet))
+    }
+
+    fn estimate(&mut self, packet: &ReceivedPacket) -> Result<(), ControlError> {
+        self.estimator.as_mut().map_or(Ok(()), |estimator| estimator.on_packet(packet))
+    }
+
+    pub(super) fn on_sender_report(&mut self, now: Time, middle: u32) {
+        self.last_sender_report = Some((middle, now));
+    }
+
+    pub(super) fn poll_timeout(&self) -> Time {
+        let estimator = self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout());
+        let timers = [self.arrivals.next_report, estimator].into_iter();
+        let videos = self.videos.iter().map(InboundVideo::poll_timeout);
+        timers.chain(videos).flatten().min().unwrap_or(Time::MAX)
+    }
+
+    /// Sends what is due; `target` is the rate of which feedback may take its share.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Time,
+        target: Bitrate,
+        rtt: Option<Time>,
+        outbox: &mut Outbox,
+    ) -> Result<(), ControlError> {
+        if self.arrivals.next_report.is_some_and(|at| at <= now) {
+            self.arrivals.schedule(now, target);
+            let ssrcs = (self.local_ssrc, self.media_ssrc());
+            while let Some(report) = self.arrivals.take(ssrcs) {
+                outbox.send_rtcp(now, [RtcpPacket::TransportFeedback(report)]);
+            }
+        }
+        if let Some(estimator) = &mut self.estimator
+            && estimator.poll_timeout().is_some_and(|at| at <= now)
+        {
+            estimator.on_timeout(now)?;
+        }
+        self.request_repair(now, rtt, outbox);
+        for index in 0..self.videos.len() {
+            if self.videos[index].poll_key_request(now) {
+                self.send_key_request(now, index, outbox);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_rtt(&mut self, now: Time, rtt: Time) {
+        self.videos.iter_mut().for_each(|video| video.reception.on_rtt(rtt));
+        if let Some(estimator) = &mut self.estimator {
+            estimator.on_rtt(now, rtt);
+        }
+    }
+
+    /// Whether there is a REMB that does not wait for the next report.
+    pub(super) fn has_urgent_remb(&mut self) -> bool {
+        let Some(estimator) = &mut self.estimator else { return false };
+        self.remb = estimator.poll_remb().or(self.remb);
+        let at_once = matches!(self.feedback, FeedbackKind::Remb { at_once: true, .. });
+        at_once && self.remb.is_some()
+    }
+
+    /// The REMB to send with the report that leaves now.
+    pub(super) fn take_remb(&mut self) -> Option<RtcpPacket> {
+        let bitrate = self.remb.take()?;
+        let ssrcs = self.videos.iter().map(|video| video.config.ssrc).collect();
+        Some(RtcpPacket::Remb(Remb { sender_ssrc: self.local_ssrc, bitrate, ssrcs }))
+    }
+
+    /// Reports the frames that are due.
+    pub(super) fn show_frames(&mut self, now: Time, events: &mut VecDeque<Event>) {
+        for video in &mut self.videos {
+            let ssrc = video.config.ssrc;
+            while let Some(frame) = video.poll_frame(now) {
+                events.push_back(Event::FrameRendered { ssrc, frame });
+            }
+        }
+    }
+
+    /// Report blocks for the streams received, for the next sender or receiver report.
+    pub(super) fn report_blocks(&mut self, now: Time) -> Vec<ReportBlock> {
+        let (last_sender_report, delay) = match self.last_sender_report {
+            Some((middle, at)) => (middle, now.saturating_sub(at).0 * 65_536 / 1_000_000_000),
+            None => (0, 0),
+        };
+        let videos = self.videos.iter_mut().map(|video| (&mut video.reception, video.config.ssrc));
+        let audios = self.audios.iter_mut().map(|audio| (&mut audio.reception, audio.config.ssrc));
+        let received = videos.chain(audios).filter(|(stream, _)| stream.packets > 0);
+        received
+            .map(|(stream, ssrc)| ReportBlock {
+                last_sender_report,
+                delay_since_last_sender_report: delay as u32,
+                ..stream.report(ssrc)
+            })
+            .collect()
+    }
+
+    fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
+        for index in 0..self.videos.len() {
+            if self.videos[index].take_overflow() {
+                self.send_key_request(now, index, outbox);
+            }
+            let video = &mut self.videos[index];
+            let lost = video.poll_missing(now, rtt.unwrap_or(DEFAULT_RTT));
+            if !lost.is_empty() {
+                let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
+                outbox.send_rtcp(now, [RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost })]);
+            }
+        }
+    }
+
+    /// Asks for a key frame on every stream of video.
+    pub(super) fn request_key_frames(&mut self, now: Time, outbox: &mut Outbox) {
+        for index in 0..self.videos.len() {
+            self.send_key_request(now, index, outbox);
+        }
+    }
+
+    fn send_key_request(&mut self, now: Time, index: usize, outbox: &mut Outbox) {
+        let video = &mut self.videos[index];
+        video.pli_count += 1;
+        let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
+        let pli = PictureLossIndication { sender_ssrc, media_ssrc };
+        outbox.send_rtcp(now, [RtcpPacket::PictureLossIndication(pli)]);
+    }
+}
+
+/// A packet as the receiver half of a congestion control sees it.
+fn received(now: Time, packet: &Rtp, size: Bytes, ecn: Ecn, audio: bool) -> ReceivedPacket {
+    ReceivedPacket {
+        at: now,
+        ssrc: packet.header.ssrc,
+        seq: packet.header.seq,
+        audio,
+        size,
+        payload: Bytes(packet.payload_bytes()),
+        rtp_timestamp: packet.header.timestamp,
+        abs_send_time: packet.header.extensions.abs_send_time,
+        transport_seq: packet.header.extensions.transport_sequence,
+        ecn,
+    }
+}

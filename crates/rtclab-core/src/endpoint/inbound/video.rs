@@ -1,0 +1,171 @@
+//! Reception of one stream of video: repair of losses, and playout.
+
+use super::reception::Reception;
+use crate::endpoint::config::StreamConfig;
+use crate::endpoint::outbound::VIDEO_CLOCK;
+use crate::media::fec::FecDecoder;
+use crate::media::nack::{Arrival, Nack};
+use crate::media::playout::{Playout, Rendered};
+use crate::media::repair::Repair;
+use crate::packet::{FecBlock, Rtp, RtpPayload, VideoPart};
+use crate::rtp::{RtpHeader, TimestampUnwrapper, Unwrapper};
+use crate::units::Time;
+use std::sync::Arc;
+
+/// Totals of retransmissions, padding not counted.
+#[derive(Clone, Copy, Default)]
+pub(in crate::endpoint) struct Retransmitted {
+    pub(in crate::endpoint) packets: u64,
+    pub(in crate::endpoint) payload_bytes: u64,
+    pub(in crate::endpoint) header_bytes: u64,
+}
+
+impl Retransmitted {
+    fn count(&mut self, packet: &Rtp) {
+        self.packets += 1;
+        self.payload_bytes += packet.payload_bytes();
+        self.header_bytes += packet.header_bytes();
+    }
+}
+
+pub(in crate::endpoint) struct InboundVideo {
+    pub(in crate::endpoint) config: StreamConfig,
+    /// Whether pictures are decoded and shown.
+    pub(in crate::endpoint) plays: bool,
+    pub(in crate::endpoint) reception: Reception,
+    timestamps: TimestampUnwrapper,
+    pictures: Unwrapper<15>,
+    nack: Nack,
+    fec: Option<FecDecoder>,
+    pub(in crate::endpoint) playout: Playout,
+    pub(in crate::endpoint) retransmitted: Retransmitted,
+    /// Packets that were missing and then made good in time.
+    repaired: u64,
+    pub(in crate::endpoint) nack_count: u64,
+    pub(in crate::endpoint) pli_count: u64,
+}
+
+impl InboundVideo {
+    pub(super) fn new(config: StreamConfig, plays: bool) -> Self {
+        InboundVideo {
+            config,
+            plays,
+            reception: match config.repair.on_original_ssrc() {
+                true => Reception::with_retransmissions(),
+                false => Reception::default(),
+            },
+            timestamps: TimestampUnwrapper::default(),
+            pictures: Unwrapper::default(),
+            nack: Nack::new(config.repair.nack_rules()),
+            fec: config.repair.uses_red().then(FecDecoder::default),
+            playout: Playout::new(VIDEO_CLOCK as f64),
+            retransmitted: Retransmitted::default(),
+            repaired: 0,
+            nack_count: 0,
+            pli_count: 0,
+        }
+    }
+
+    /// Packets repaired in time, FEC packets received and discarded; `None` where RTX tells it.
+    pub(in crate::endpoint) fn repair_counters(&self) -> [Option<u64>; 3] {
+        let fec = |count: fn(&FecDecoder) -> u64| self.fec.as_ref().map(count);
+        let repaired = (self.config.repair != Repair::Rtx).then_some(self.repaired);
+        [repaired, fec(|fec| fec.received), fec(|fec| fec.discarded)]
+    }
+
+    /// A packet of the stream itself: media, a retransmission of them, or FEC. What FEC can make again
+    /// is handed to `recovered` too.
+    pub(super) fn on_packet(&mut self, now: Time, packet: &Rtp, recovered: &mut dyn FnMut(&Rtp)) {
+        let (seq, again) = self.reception.identify(now, &packet.header, VIDEO_CLOCK);
+        match again {
+            true => self.retransmitted.count(packet),
+            false => self.reception.count(now, packet, seq, VIDEO_CLOCK),
+        }
+        match &packet.payload {
+            RtpPayload::Video(part) => {
+                if let Some(fec) = &mut self.fec {
+                    fec.on_media(packet.header.seq);
+                }
+                self.on_media(now, &packet.header, part, seq, again);
+            }
+            RtpPayload::Fec(block) => self.on_fec(now, seq, block),
+            RtpPayload::Audio(_) | RtpPayload::Rtx { .. } | RtpPayload::Padding(_) => return,
+        }
+        while let Some(packet) = self.fec.as_mut().and_then(FecDecoder::poll) {
+            recovered(&packet);
+            let RtpPayload::Video(part) = &packet.payload else { continue };
+            let seq = self.reception.unwrapper.peek(packet.header.seq);
+            self.on_media(now, &packet.header, part, seq, true);
+        }
+    }
+
+    /// A packet of the retransmission stream; padding is nothing.
+    pub(super) fn on_retransmission(&mut self, now: Time, packet: &Rtp) {
+        let RtpPayload::Rtx { original_seq, part } = &packet.payload else { return };
+        self.retransmitted.count(packet);
+        let seq = self.reception.unwrapper.peek(*original_seq);
+        self.on_media(now, &packet.header, part, seq, true);
+    }
+
+    fn on_fec(&mut self, now: Time, seq: i64, block: &Arc<FecBlock>) {
+        self.nack.on_packet(now, seq);
+        if let Some(fec) = &mut self.fec {
+            fec.on_fec(Arc::clone(block));
+        }
+    }
+
+    /// A piece of a frame, as it was sent first or `repaired`.
+    fn on_media(
+        &mut self,
+        now: Time,
+        header: &RtpHeader,
+        part: &VideoPart,
+        seq: i64,
+        repaired: bool,
+    ) {
+        let arrival = self.nack.on_packet(now, seq);
+        if arrival == Arrival::Duplicate || !self.plays {
+            return;
+        }
+        let frame = self.pictures.unwrap(part.picture_id);
+        let timestamp = self.timestamps.unwrap(header.timestamp);
+        let ids = (seq, frame, timestamp);
+        let in_time = self.playout.on_packet(now, part, header.marker, ids);
+        self.repaired += u64::from(in_time && repaired && arrival == Arrival::Filled);
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        [self.nack.poll_timeout(), self.playout.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Whether a key frame is needed: nothing decodable came for too long, or too much is missing.
+    pub(super) fn poll_key_request(&mut self, now: Time) -> bool {
+        self.playout.poll_key_request(now)
+    }
+
+    /// Whether too much is missing to be asked for.
+    pub(super) fn take_overflow(&mut self) -> bool {
+        self.nack.take_overflow()
+    }
+
+    /// Sequence numbers to ask for now; empty for none.
+    pub(super) fn poll_missing(&mut self, now: Time, rtt: Time) -> Vec<u16> {
+        let mut missing = Vec::new();
+        if self.nack.poll_timeout().is_some_and(|at| at <= now) {
+            self.nack.poll(now, rtt, &mut missing);
+            self.nack_count += u64::from(!missing.is_empty());
+        }
+        missing.into_iter().map(|seq| seq as u16).collect()
+    }
+
+    /// The next picture due.
+    pub(super) fn poll_frame(&mut self, now: Time) -> Option<Rendered> {
+        let frame = self.playout.poll(now)?;
+        let last = self.playout.last_seq().filter(|_| self.config.repair.on_original_ssrc());
+        if let Some(last) = last {
+            // The jitter buffer of 2013 asked for nothing before the last picture decoded.
+            self.nack.forget_before(last);
+        }
+        Some(frame)
+    }
+}

@@ -1,0 +1,506 @@
+//! Sending half of a peer: streams, pacer, history and congestion control.
+
+mod history;
+mod packets;
+mod store;
+mod video;
+
+use super::config::{AudioConfig, Direction, Media, StreamConfig};
+use super::event::Event;
+use super::outbox::Outbox;
+use super::{PeerConfig, or_never};
+use crate::cc::{ControlError, Controller, Decision, Feedback, PacketReport, SenderState};
+use crate::media::pacer::{MediaPacket, PADDING_PAYLOAD, Pacer, Release};
+use crate::media::protection::Conditions;
+use crate::media::repair::Repair;
+use crate::packet::{Kind, Rtp, VideoPart};
+use crate::rtp::rtcp::TransportFeedback;
+use crate::stack::{RateAccounting, StackProfile};
+use crate::units::{Bitrate, Bytes, Time};
+use history::{Departure, TransportHistory};
+use std::collections::VecDeque;
+use video::VideoStream;
+
+pub(super) use packets::packet_size;
+
+/// Ticks of the RTP clock of video.
+pub(super) const VIDEO_CLOCK: u64 = 90_000;
+/// Ticks of the RTP clock of Opus.
+pub(super) const AUDIO_CLOCK: u64 = 48_000;
+/// Bytes of the header of every RTP packet: fixed part, abs-send-time, transport-wide sequence number.
+const RTP_HEADER_BYTES: u64 = 24;
+/// libwebrtc: the share of the rate that repair has taken in this time is taken from the encoder.
+const REPAIR_WINDOW: Time = Time::from_secs(1);
+/// libwebrtc, `fec_controller_default.cc`: repair takes at most this share.
+const MAX_REPAIR_SHARE: f64 = 0.5;
+
+/// Totals of what was sent of one kind on one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) packets: u64,
+    pub(super) payload_bytes: u64,
+    pub(super) header_bytes: u64,
+}
+
+/// A stream that is sent.
+pub(super) struct OutboundStream {
+    pub(super) config: StreamConfig,
+    /// Next sequence number of the media, and of what goes on the retransmission stream.
+    next_seq: u16,
+    next_repair_seq: u16,
+    pub(super) totals: [Totals; Kind::ALL.len()],
+    pub(super) nack_count: u64,
+    pub(super) pli_count: u64,
+    pub(super) source: Source,
+}
+
+/// Where a stream's media come from.
+pub(super) enum Source {
+    Video(Box<VideoStream>),
+    Audio { config: AudioConfig, next: Time },
+}
+
+impl OutboundStream {
+    fn new(config: &StreamConfig, stack: &StackProfile, start: Time, seed: u64) -> Self {
+        OutboundStream {
+            config: *config,
+            next_seq: 1,
+            next_repair_seq: 1,
+            totals: Default::default(),
+            nack_count: 0,
+            pli_count: 0,
+            source: match config.media {
+                Media::Video(video) => {
+                    let control = stack.encoder_control;
+                    Source::Video(Box::new(VideoStream::new(video, control, start, seed)))
+                }
+                Media::Audio(config) => Source::Audio { config, next: start },
+            },
+        }
+    }
+
+    pub(super) fn video(&self) -> Option<&VideoStream> {
+        match &self.source {
+            Source::Video(video) => Some(video),
+            Source::Audio { .. } => None,
+        }
+    }
+
+    fn video_mut(&mut self) -> Option<&mut VideoStream> {
+        match &mut self.source {
+            Source::Video(video) => Some(video),
+            Source::Audio { .. } => None,
+        }
+    }
+
+    fn poll_timeout(&self) -> Time {
+        match &self.source {
+            Source::Video(video) => video.poll_timeout(),
+            Source::Audio { next, .. } => *next,
+        }
+    }
+
+    fn take_seq(&mut self) -> u16 {
+        let seq = self.next_seq;
+        self.next_seq = seq.wrapping_add(1);
+        seq
+    }
+
+    fn take_repair_seq(&mut self) -> u16 {
+        let seq = self.next_repair_seq;
+        self.next_repair_seq = seq.wrapping_add(1);
+        seq
+    }
+}
+
+/// Bytes of media and of repair since the beginning of the present window.
+#[derive(Default)]
+struct RepairShare {
+    since: Time,
+    total: u64,
+    repair: u64,
+    share: f64,
+}
+
+pub(super) struct Sender {
+    stack: &'static StackProfile,
+    direction: Direction,
+    /// Empty until the connection stands.
+    pub(super) streams: Vec<OutboundStream>,
+    /// Index of the stream of video that was sent last; padding goes with it.
+    padding_stream: usize,
+    encodes_slowly: bool,
+    pub(super) controller: Box<dyn Controller>,
+    pacer: Pacer,
+    history: TransportHistory,
+    repair: RepairShare,
+    /// Decision and repair share that pacer and encoders follow.
+    applied: Option<(Decision, f64)>,
+    /// What the encoders were asked for, and whether anything has waited since the control's last tick.
+    media_rate: Bitrate,
+    waited: bool,
+    seed: u64,
+    timestamp_offset: u32,
+    pub(super) rtt: Option<Time>,
+    started: bool,
+    reports: Vec<PacketReport>,
+}
+
+impl Sender {
+    pub(super) fn new(config: &PeerConfig, controller: Box<dyn Controller>) -> Self {
+        let direction = config.sends.clone();
+        let padding = packet_size(Repair::None, Kind::Padding, PADDING_PAYLOAD.0);
+        let target = controller.decision().target;
+        Sender {
+            stack: direction.stack,
+            pacer: Pacer::new(direction.stack.pacing, target, padding),
+            padding_stream: direction.streams.iter().position(StreamConfig::is_video).unwrap_or(0),
+            direction,
+            streams: Vec::new(),
+            encodes_slowly: config.encodes_slowly,
+            controller,
+            history: TransportHistory::default(),
+            repair: RepairShare::default(),
+            applied: None,
+            media_rate: Bitrate::ZERO,
+            waited: false,
+            seed: config.seed,
+            timestamp_offset: config.seed as u32,
+            rtt: None,
+            started: false,
+            reports: Vec::new(),
+        }
+    }
+
+    /// The connection stands: media begin.
+    pub(super) fn start(&mut self, now: Time) -> Result<(), ControlError> {
+        self.started = true;
+        self.repair.since = now;
+        let streams = self.direction.streams.iter().enumerate();
+        let seed = |index: usize| self.seed.wrapping_add((index as u64) << 32);
+        self.streams = streams
+            .map(|(index, config)| OutboundStream::new(config, self.stack, now, seed(index)))
+            .collect();
+        self.controller.on_timeout(now, &SenderState::default())?;
+        self.apply_decision(now);
+        Ok(())
+    }
+
+    pub(super) fn rtp_timestamp(&self, at: Time, clock: u64) -> u32 {
+        let ticks = u128::from(at.0) * u128::from(clock) / 1_000_000_000;
+        (ticks as u32).wrapping_add(self.timestamp_offset)
+    }
+
+    /// The stream with this SSRC.
+    pub(super) fn stream(&mut self, ssrc: u32) -> Option<&mut OutboundStream> {
+        self.streams.iter_mut().find(|stream| stream.config.ssrc == ssrc)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Time {
+        if !self.started {
+            return Time::MAX;
+        }
+        let control =
+            or_never(self.pacer.poll_timeout()).min(or_never(self.controller.poll_timeout()));
+        self.streams.iter().map(OutboundStream::poll_timeout).fold(control, Time::min)
+    }
+
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Time,
+        outbox: &mut Outbox,
+        events: &mut VecDeque<Event>,
+    ) -> Result<(), ControlError> {
+        if !self.started {
+            return Ok(());
+        }
+        if self.controller.poll_timeout().is_some_and(|at| at <= now) {
+            let state = SenderState {
+                queued: self.pacer.queued(),
+                in_flight: self.history.in_flight(),
+                media_rate: self.media_rate,
+                application_limited: !std::mem::take(&mut self.waited),
+            };
+            self.controller.on_timeout(now, &state)?;
+            self.apply_decision(now);
+        }
+        for index in 0..self.streams.len() {
+            match &self.streams[index].source {
+                Source::Video(_) => self.encode(now, index, events),
+                Source::Audio { .. } => self.sample_audio(now, index),
+            }
+        }
+        while let Some((release, probe)) = self.pacer.poll(now) {
+            self.release(now, release, probe, outbox)?;
+        }
+        self.waited |= self.pacer.queued() > Bytes::ZERO;
+        Ok(())
+    }
+
+    /// The frame that was asked to be encoded will be ready then.
+    pub(super) fn handle_encoded(&mut self, stream: usize, ready: Time) {
+        if let Some(video) = self.streams.get_mut(stream).and_then(OutboundStream::video_mut) {
+            video.encoded_at(ready);
+        }
+    }
+
+    pub(super) fn on_feedback(
+        &mut self,
+        now: Time,
+        feedback: Feedback<'_>,
+    ) -> Result<(), ControlError> {
+        self.controller.on_feedback(now, feedback)?;
+        self.apply_decision(now);
+        if let Feedback::ReceiverReport { expected, fraction, .. } = feedback
+            && expected > 0
+        {
+            self.protect(now, f64::from(fraction) / 255.0);
+        }
+        Ok(())
+    }
+
+    /// Follows a reported loss with the FEC of every stream that has any.
+    fn protect(&mut self, now: Time, loss: f64) {
+        let (rtt, bitrate) = (self.rtt.unwrap_or(Time::ZERO), self.target());
+        for stream in self.streams.iter_mut().filter(|stream| stream.config.repair.uses_red()) {
+            let Some(video) = stream.video_mut() else { continue };
+            video.fec.loss.add(now, loss);
+            video.fec.follow(&Conditions {
+                loss: video.fec.loss.max(),
+                rtt,
+                bitrate,
+                frame_rate: video.encoder.frame_rate(),
+                resolution: video.encoder.resolution(),
+            });
+        }
+    }
+
+    pub(super) fn on_transport_feedback(
+        &mut self,
+        now: Time,
+        feedback: &TransportFeedback,
+    ) -> Result<(), ControlError> {
+        let mut reports = std::mem::take(&mut self.reports);
+        reports.clear();
+        self.history.acknowledge(feedback, &mut reports);
+        if !reports.is_empty() {
+            let in_flight = self.history.in_flight();
+            let resolution = TransportFeedback::TICK;
+            let feedback = Feedback::Packets { reports: &reports, in_flight, resolution };
+            self.on_feedback(now, feedback)?;
+        }
+        self.reports = reports;
+        Ok(())
+    }
+
+    pub(super) fn on_nack(&mut self, now: Time, ssrc: u32, seqs: &[u16]) {
+        let rtt = self.rtt.unwrap_or(Time::ZERO);
+        let Some(index) = self.streams.iter().position(|stream| stream.config.ssrc == ssrc) else {
+            return;
+        };
+        let stream = &mut self.streams[index];
+        stream.nack_count += 1;
+        let repair = stream.config.repair;
+        let Some(video) = stream.video_mut() else { return };
+        for &seq in seqs {
+            if let Some(packet) = video.store.retransmit(now, seq, rtt + repair.resend_pause()) {
+                let size = packet_size(repair, Kind::Rtx, u64::from(packet.part.bytes));
+                self.pacer.push(now, packet, size);
+            }
+        }
+    }
+
+    pub(super) fn on_key_request(&mut self, ssrc: u32) {
+        if let Some(stream) = self.stream(ssrc) {
+            stream.pli_count += 1;
+            if let Some(video) = stream.video_mut() {
+                video.encoder.request_key_frame();
+            }
+        }
+    }
+
+    /// Rate that the congestion control allows.
+    pub(super) fn target(&self) -> Bitrate {
+        self.controller.decision().target
+    }
+
+    fn apply_decision(&mut self, now: Time) {
+        while let Some(probe) = self.controller.poll_probe() {
+            self.pacer.add_probe(now, probe);
+        }
+        let decision = self.controller.decision();
+        self.pacer.set_congested(decision.window.is_some_and(|w| self.history.in_flight() >= w));
+        let applied = Some((decision, self.repair.share));
+        if self.applied == applied {
+            return;
+        }
+        self.applied = applied;
+        let pacing_rate = decision.pacing_rate.unwrap_or(self.stack.pacing.rate(decision.target));
+        self.pacer.set_rates(now, pacing_rate, decision.padding_rate);
+        self.pacer.set_burst(decision.pacing_burst);
+        self.allocate(&decision);
+    }
+
+    /// Shares the target among the streams of video: evenly, but for what a stream cannot use.
+    fn allocate(&mut self, decision: &Decision) {
+        let audio: u64 = self.direction.streams.iter().filter_map(audio_rate).sum();
+        let (mut left, accounting) = (decision.target.0, self.stack.rate_accounting);
+        if accounting == RateAccounting::Packets {
+            left = left.saturating_sub(audio);
+        }
+        let for_media = 1.0 - self.repair.share;
+        let mut videos: Vec<(StreamConfig, &mut VideoStream)> = Vec::new();
+        for stream in &mut self.streams {
+            let config = stream.config;
+            videos.extend(stream.video_mut().map(|video| (config, video)));
+        }
+        // Those that need least come first, so that what they leave goes to the others.
+        videos.sort_by_key(|(config, _)| max_rate(config));
+        let count = videos.len();
+        self.media_rate = Bitrate::ZERO;
+        for (index, (config, video)) in videos.into_iter().enumerate() {
+            let others = (count - 1 - index) as u64;
+            let share = if others == 0 { left } else { (left / (others + 1)).min(max_rate(&config)) };
+            left -= share;
+            let media = match accounting {
+                RateAccounting::Packets => packets::without_headers(Bitrate(share), config.repair),
+                RateAccounting::Payloads => Bitrate(share),
+            };
+            let media = media.scaled(for_media);
+            self.media_rate = Bitrate(self.media_rate.0 + media.0);
+            video.encoder.set_target(media);
+            video.encoder.set_drop_ratio(decision.drop_ratio);
+        }
+    }
+
+    fn encode(&mut self, now: Time, index: usize, events: &mut VecDeque<Event>) {
+        let stream = &mut self.streams[index];
+        let Some(video) = stream.video_mut() else { return };
+        if let Some(frame) = video.take_encoded(now) {
+            self.packetise(now, index, &frame);
+        }
+        loop {
+            let Some(video) = self.streams[index].video_mut() else { return };
+            if video.is_encoding() {
+                return video.encoder.skip(now);
+            }
+            let Some(frame) = video.encoder.poll(now) else { return };
+            if self.encodes_slowly {
+                let (width, height) = frame.resolution;
+                let pixels = u32::from(width) * u32::from(height);
+                video.encode(frame);
+                events.push_back(Event::EncodeRequested { stream: index, pixels });
+            } else {
+                self.packetise(now, index, &frame);
+            }
+        }
+    }
+
+    fn sample_audio(&mut self, now: Time, index: usize) {
+        loop {
+            let stream = &mut self.streams[index];
+            let Source::Audio { config, next } = &mut stream.source else { return };
+            let (config, at) = (*config, *next);
+            if at > now {
+                return;
+            }
+            *next = at + config.frame_ns;
+            let (seq, payload) = (stream.take_seq(), config.payload());
+            let packet = MediaPacket {
+                stream: index as u8,
+                kind: Kind::Audio,
+                seq,
+                timestamp: self.rtp_timestamp(at, AUDIO_CLOCK),
+                marker: false,
+                part: VideoPart { bytes: payload.0 as u16, ..VideoPart::default() },
+            };
+            self.pacer.push(now, packet, packet_size(Repair::None, Kind::Audio, payload.0));
+        }
+    }
+
+    fn release(
+        &mut self,
+        now: Time,
+        release: Release,
+        probe: Option<u32>,
+        outbox: &mut Outbox,
+    ) -> Result<(), ControlError> {
+        let Some(packet) = self.released(now, release) else { return Ok(()) };
+        let transport_seq = self.history.next_seq() as u16;
+        let Some(rtp) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
+        let ecn = self.controller.decision().ecn;
+        self.count(&rtp, &packet);
+        let size = outbox.send_rtp(now, ecn, rtp);
+        let index = usize::from(packet.stream);
+        if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {
+            self.padding_stream = index;
+            // What FEC protects is asked for again, FEC itself is not.
+            if packet.kind != Kind::Fec
+                && let Some(video) = self.streams[index].video_mut()
+            {
+                video.store.on_sent(now, packet.seq);
+            }
+        }
+        let departure = Departure { at: now, size, kind: packet.kind, probe, ecn };
+        let sent = self.history.sent(&departure);
+        self.controller.on_sent(&sent)?;
+        let window = self.controller.decision().window;
+        self.pacer.set_congested(window.is_some_and(|window| sent.in_flight >= window));
+        self.update_repair_share(now, packet.kind, size);
+        Ok(())
+    }
+
+    /// The packet that the pacer lets go; `None` if it wants to repeat one and there is none.
+    fn released(&self, now: Time, release: Release) -> Option<MediaPacket> {
+        match release {
+            Release::Media(packet) => Some(packet),
+            Release::Repeat => {
+                let video = self.streams.get(self.padding_stream)?.video()?;
+                video.store.last_sent().map(|packet| MediaPacket { kind: Kind::Rtx, ..packet })
+            }
+            Release::Padding => Some(MediaPacket {
+                stream: self.padding_stream as u8,
+                kind: Kind::Padding,
+                seq: 0,
+                timestamp: self.rtp_timestamp(now, VIDEO_CLOCK),
+                marker: false,
+                part: VideoPart { bytes: PADDING_PAYLOAD.0 as u16, ..VideoPart::default() },
+            }),
+        }
+    }
+
+    fn count(&mut self, rtp: &Rtp, packet: &MediaPacket) {
+        let totals = &mut self.streams[usize::from(packet.stream)].totals[packet.kind as usize];
+        totals.packets += 1;
+        totals.header_bytes += RTP_HEADER_BYTES;
+        if packet.kind != Kind::Padding {
+            totals.payload_bytes += rtp.payload_bytes();
+        }
+    }
+
+    fn update_repair_share(&mut self, now: Time, kind: Kind, size: Bytes) {
+        let repair = &mut self.repair;
+        repair.total += size.0;
+        repair.repair += if matches!(kind, Kind::Rtx | Kind::Fec) { size.0 } else { 0 };
+        if now >= repair.since + REPAIR_WINDOW {
+            let share = repair.repair as f64 / repair.total.max(1) as f64;
+            let share = share.min(MAX_REPAIR_SHARE);
+            *repair = RepairShare { since: now, share, ..RepairShare::default() };
+        }
+    }
+}
+
+fn audio_rate(stream: &StreamConfig) -> Option<u64> {
+    match stream.media {
+        Media::Audio(config) => Some(config.wire_rate().0),
+        Media::Video(_) => None,
+    }
+}
+
+/// The most that a stream of video can use, without headers.
+fn max_rate(stream: &StreamConfig) -> u64 {
+    match stream.media {
+        Media::Video(config) => config.max_bps.0,
+        Media::Audio(_) => 0,
+    }
+}

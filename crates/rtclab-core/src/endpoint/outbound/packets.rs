@@ -1,0 +1,174 @@
+//! From frames to packets, and from packets to RTP.
+
+use super::{RTP_HEADER_BYTES, Sender, VIDEO_CLOCK};
+use crate::media::encoder::Frame;
+use crate::media::pacer::MediaPacket;
+use crate::media::repair::Repair;
+use crate::packet::{
+    IP_UDP_BYTES, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, SRTP_BYTES, VideoPart, payload_type,
+};
+use crate::rtp::header::FIXED_BYTES;
+use crate::rtp::vp8::DESCRIPTOR_BYTES;
+use crate::rtp::{AbsSendTime, Extensions, RtpHeader, red, rtx, ulpfec};
+use crate::units::{Bitrate, Bytes, Time};
+use std::sync::Arc;
+
+/// The overhead of headers is computed for at least this rate of frames.
+const FRAMES_PER_SECOND_FLOOR: f64 = 30.0;
+
+/// IP total length of a packet of media; `payload` of a FEC packet is all behind its RED header.
+pub(in crate::endpoint) fn packet_size(repair: Repair, kind: Kind, payload: u64) -> Bytes {
+    let red = if repair.uses_red() { red::HEADER_BYTES } else { 0 };
+    let before = match kind {
+        Kind::Video => red + DESCRIPTOR_BYTES,
+        Kind::Rtx if repair.on_original_ssrc() => red + DESCRIPTOR_BYTES,
+        Kind::Rtx => DESCRIPTOR_BYTES + rtx::OSN_BYTES,
+        Kind::Fec => red,
+        Kind::Audio | Kind::Padding => 0,
+    };
+    Bytes(IP_UDP_BYTES + RTP_HEADER_BYTES + before as u64 + payload + SRTP_BYTES)
+}
+
+/// Bytes that a packet of video carries at most, so that what repairs it fits too.
+fn max_payload(repair: Repair) -> u64 {
+    let repair = if repair.uses_red() {
+        // FEC protects what lies behind the fixed header, extensions included.
+        red::HEADER_BYTES + ulpfec::MAX_HEADER_BYTES + RTP_HEADER_BYTES as usize - FIXED_BYTES
+    } else {
+        rtx::OSN_BYTES
+    };
+    MAX_RTP_BYTES - RTP_HEADER_BYTES - (DESCRIPTOR_BYTES + repair) as u64
+}
+
+/// What a rate of packets leaves to the encoder: at least one packet per frame, else full packets.
+pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
+    let payload = max_payload(repair);
+    let full = packet_size(repair, Kind::Video, payload);
+    let headers = (full.0 - payload) * 8;
+    let packets = (rate.0 as f64 / full.bits() as f64).max(FRAMES_PER_SECOND_FLOOR);
+    Bitrate(rate.0.saturating_sub((headers as f64 * packets) as u64))
+}
+
+impl Sender {
+    pub(super) fn packetise(&mut self, now: Time, index: usize, frame: &Frame) {
+        let timestamp = self.rtp_timestamp(frame.captured, VIDEO_CLOCK);
+        let stream = &mut self.streams[index];
+        let repair = stream.config.repair;
+        let count = frame.size.0.div_ceil(max_payload(repair)).max(1);
+        for i in 0..count {
+            // Packets of one frame differ by at most one byte, as libwebrtc cuts them.
+            let payload = frame.size.0 * (i + 1) / count - frame.size.0 * i / count;
+            let seq = stream.take_seq();
+            let Some(video) = stream.video_mut() else { return };
+            let key = frame.key && i == 0;
+            let packet = MediaPacket {
+                stream: index as u8,
+                kind: Kind::Video,
+                seq,
+                timestamp,
+                marker: i + 1 == count,
+                part: VideoPart {
+                    first: i == 0,
+                    key,
+                    picture_id: video.next_picture,
+                    resolution: if key { frame.resolution } else { (0, 0) },
+                    bytes: payload as u16,
+                },
+            };
+            video.store.push(packet);
+            self.pacer.push(now, packet, packet_size(repair, Kind::Video, payload));
+        }
+        let Some(video) = stream.video_mut() else { return };
+        video.frames += 1;
+        video.key_frames += u64::from(frame.key);
+        video.next_picture = (video.next_picture + 1) & 0x7fff;
+        if video.fec.generator.wants(&video.fec.protection, frame.key) {
+            self.add_fec(now, index, frame.key, count as usize);
+        }
+    }
+
+    /// Sends FEC behind the last `count` packets, which are a frame.
+    fn add_fec(&mut self, now: Time, index: usize, key: bool, count: usize) {
+        let stream = &mut self.streams[index];
+        let (ssrc, repair) = (stream.config.ssrc, stream.config.repair);
+        let Some(video) = stream.video_mut() else { return };
+        let frame = video.store.newest(count).map(|packet| unsent(ssrc, packet));
+        let blocks = video.fec.generator.add_frame(&video.fec.protection, key, frame);
+        let Some(last) = video.store.newest(1).next().copied() else { return };
+        for block in blocks {
+            let payload = block.wire_bytes() as u16;
+            let seq = stream.take_seq();
+            let part = VideoPart { bytes: payload, ..VideoPart::default() };
+            let packet = MediaPacket { kind: Kind::Fec, seq, marker: false, part, ..last };
+            let Some(video) = stream.video_mut() else { return };
+            // Keeps the store without holes; nobody gets it again.
+            video.store.push(packet);
+            video.fec.queue.push_back(block);
+            self.pacer.push(now, packet, packet_size(repair, Kind::Fec, u64::from(payload)));
+        }
+    }
+
+    /// The packet as it leaves now; `None` for FEC whose content is gone.
+    pub(super) fn rtp(
+        &mut self,
+        now: Time,
+        packet: &MediaPacket,
+        transport_seq: u16,
+    ) -> Option<Rtp> {
+        let stream = &mut self.streams[usize::from(packet.stream)];
+        let (ssrc, repair_ssrc) = (stream.config.ssrc, stream.config.repair_ssrc);
+        let repair = stream.config.repair;
+        let video = if repair.uses_red() { payload_type::RED } else { payload_type::VIDEO };
+        let on_repair_stream = match packet.kind {
+            Kind::Rtx => !repair.on_original_ssrc(),
+            Kind::Padding => true,
+            Kind::Video | Kind::Audio | Kind::Fec => false,
+        };
+        let payload = match packet.kind {
+            Kind::Audio => RtpPayload::Audio(packet.part.bytes),
+            Kind::Padding => RtpPayload::Padding(packet.part.bytes),
+            Kind::Rtx if on_repair_stream => {
+                RtpPayload::Rtx { original_seq: packet.seq, part: packet.part }
+            }
+            Kind::Video | Kind::Rtx => RtpPayload::Video(packet.part),
+            Kind::Fec => RtpPayload::Fec(Arc::new(stream.video_mut()?.fec.queue.pop_front()?)),
+        };
+        let (ssrc, payload_type) = match packet.kind {
+            Kind::Audio => (ssrc, payload_type::AUDIO),
+            _ if on_repair_stream => (repair_ssrc, payload_type::RTX),
+            _ => (ssrc, video),
+        };
+        let header = RtpHeader {
+            marker: packet.marker,
+            padding: packet.kind == Kind::Padding,
+            payload_type,
+            seq: if on_repair_stream { stream.take_repair_seq() } else { packet.seq },
+            timestamp: packet.timestamp,
+            ssrc,
+            extensions: stamp(now, transport_seq),
+        };
+        Some(Rtp { header, payload, kind: packet.kind })
+    }
+}
+
+/// A packet of video as FEC protects it: without RED, and before it is known when it leaves.
+fn unsent(ssrc: u32, packet: &MediaPacket) -> Rtp {
+    let header = RtpHeader {
+        marker: packet.marker,
+        padding: false,
+        payload_type: payload_type::VIDEO,
+        seq: packet.seq,
+        timestamp: packet.timestamp,
+        ssrc,
+        extensions: stamp(Time::ZERO, 0),
+    };
+    Rtp { header, payload: RtpPayload::Video(packet.part), kind: Kind::Video }
+}
+
+fn stamp(now: Time, transport_seq: u16) -> Extensions {
+    Extensions {
+        abs_send_time: Some(AbsSendTime::from_time(now)),
+        transport_sequence: Some(transport_seq),
+        audio_level: None,
+    }
+}

@@ -1,0 +1,63 @@
+//! Packets of one stream of video that may be asked for again.
+
+use crate::media::pacer::MediaPacket;
+use crate::packet::Kind;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// libwebrtc, `rtp_packet_history.h`: packets kept for retransmission.
+const MAX_STORED: usize = 600;
+
+struct Stored {
+    packet: MediaPacket,
+    last_sent: Option<Time>,
+}
+
+/// By sequence number, without holes.
+#[derive(Default)]
+pub(super) struct PacketStore {
+    stored: VecDeque<Stored>,
+}
+
+impl PacketStore {
+    pub(super) fn push(&mut self, packet: MediaPacket) {
+        if self.stored.len() == MAX_STORED {
+            self.stored.pop_front();
+        }
+        self.stored.push_back(Stored { packet, last_sent: None });
+    }
+
+    /// The last `count` packets, in their order.
+    pub(super) fn newest(&self, count: usize) -> impl Iterator<Item = &MediaPacket> {
+        let before = self.stored.len().saturating_sub(count);
+        self.stored.range(before..).map(|stored| &stored.packet)
+    }
+
+    /// The newest packet that has left.
+    pub(super) fn last_sent(&self) -> Option<MediaPacket> {
+        self.stored.iter().rev().find(|s| s.last_sent.is_some()).map(|s| s.packet)
+    }
+
+    pub(super) fn on_sent(&mut self, now: Time, seq: u16) {
+        if let Some(stored) = self.find(seq) {
+            stored.last_sent = Some(now);
+        }
+    }
+
+    /// The packet to send again, unless it was sent less than `pause` ago.
+    pub(super) fn retransmit(&mut self, now: Time, seq: u16, pause: Time) -> Option<MediaPacket> {
+        let stored = self.find(seq)?;
+        let last = stored.last_sent?;
+        if now < last + pause {
+            return None;
+        }
+        // Counts as sent from now on, so that a second request does not queue it twice.
+        stored.last_sent = Some(now);
+        Some(MediaPacket { kind: Kind::Rtx, ..stored.packet })
+    }
+
+    fn find(&mut self, seq: u16) -> Option<&mut Stored> {
+        let first = self.stored.front()?.packet.seq;
+        self.stored.get_mut(usize::from(seq.wrapping_sub(first)))
+    }
+}

@@ -1,0 +1,79 @@
+//! One stream of video: encoder, packets that may be asked for again, and FEC.
+
+use super::store::PacketStore;
+use crate::media::encoder::{Encoder, EncoderControl, Frame, VideoConfig};
+use crate::media::fec::FecGenerator;
+use crate::media::protection::{Conditions, LossFilter, Protection};
+use crate::packet::FecBlock;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// FEC of a stream.
+#[derive(Default)]
+pub(super) struct Fec {
+    pub(super) loss: LossFilter,
+    pub(super) protection: Protection,
+    pub(super) generator: FecGenerator,
+    /// Contents of the FEC packets in the pacer, in their order.
+    pub(super) queue: VecDeque<FecBlock>,
+}
+
+impl Fec {
+    pub(super) fn follow(&mut self, conditions: &Conditions) {
+        self.protection = Protection::for_conditions(conditions);
+    }
+}
+
+pub(in crate::endpoint) struct VideoStream {
+    pub(in crate::endpoint) encoder: Encoder,
+    /// The picture being encoded, and when it will be ready; `Time::MAX` while that is not known.
+    encoding: Option<(Time, Frame)>,
+    pub(super) store: PacketStore,
+    pub(super) fec: Fec,
+    pub(super) next_picture: u16,
+    pub(in crate::endpoint) frames: u64,
+    pub(in crate::endpoint) key_frames: u64,
+}
+
+impl VideoStream {
+    pub(super) fn new(
+        config: VideoConfig,
+        control: EncoderControl,
+        start: Time,
+        seed: u64,
+    ) -> Self {
+        VideoStream {
+            encoder: Encoder::new(config, control, start, seed),
+            encoding: None,
+            store: PacketStore::default(),
+            fec: Fec::default(),
+            next_picture: 0,
+            frames: 0,
+            key_frames: 0,
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Time {
+        let encoding = self.encoding.as_ref().map_or(Time::MAX, |(ready, _)| *ready);
+        self.encoder.poll_timeout().unwrap_or(Time::MAX).min(encoding)
+    }
+
+    pub(super) fn is_encoding(&self) -> bool {
+        self.encoding.is_some()
+    }
+
+    /// Begins to encode a picture; [`VideoStream::encoded_at`] says how long it takes.
+    pub(super) fn encode(&mut self, frame: Frame) {
+        self.encoding = Some((Time::MAX, frame));
+    }
+
+    pub(super) fn encoded_at(&mut self, ready: Time) {
+        if let Some(encoding) = &mut self.encoding {
+            encoding.0 = ready;
+        }
+    }
+
+    pub(super) fn take_encoded(&mut self, now: Time) -> Option<Frame> {
+        self.encoding.take_if(|(ready, _)| *ready <= now).map(|(_, frame)| frame)
+    }
+}

@@ -1,0 +1,77 @@
+//! What an endpoint wants to send, until it is polled.
+
+use super::config::Addresses;
+use crate::packet::{
+    Allocation, Content, Datagram, DtlsFlight, Ecn, Rtcp, Rtp, Signalling, Stun, Transmit, Via,
+};
+use crate::rtp::RtcpPacket;
+use crate::units::{Bytes, Time};
+use std::collections::VecDeque;
+
+/// Datagrams that wait to be polled, and the way to the other end.
+pub(super) struct Outbox {
+    pub(super) addresses: Addresses,
+    queue: VecDeque<Transmit>,
+}
+
+impl Outbox {
+    pub(super) fn new(addresses: Addresses) -> Self {
+        Outbox { addresses, queue: VecDeque::new() }
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Transmit> {
+        self.queue.pop_front()
+    }
+
+    /// Sends RTP; returns its IP total length.
+    pub(super) fn send_rtp(&mut self, now: Time, ecn: Ecn, packet: Rtp) -> Bytes {
+        let datagram = Datagram::new(ecn, Content::Rtp(packet));
+        let size = datagram.size;
+        self.forward(now, datagram);
+        size
+    }
+
+    /// Sends RTCP packets together, unless one of them does not fit its format.
+    pub(super) fn send_rtcp(
+        &mut self,
+        now: Time,
+        packets: impl Into<std::sync::Arc<[RtcpPacket]>>,
+    ) {
+        if let Some(rtcp) = Rtcp::new(packets) {
+            self.forward(now, Datagram::new(Ecn::NotCapable, Content::Rtcp(rtcp)));
+        }
+    }
+
+    pub(super) fn send_stun(&mut self, now: Time, stun: Stun) {
+        self.forward(now, Datagram::new(Ecn::NotCapable, Content::Stun(stun)));
+    }
+
+    pub(super) fn send_dtls(&mut self, now: Time, flight: DtlsFlight) {
+        self.forward(now, Datagram::new(Ecn::NotCapable, Content::Dtls(flight)));
+    }
+
+    /// Sends a datagram whose content was first sent at `first_sent`, maybe by someone else.
+    pub(super) fn forward(&mut self, first_sent: Time, datagram: Datagram) {
+        let Addresses { remote, relay, .. } = self.addresses;
+        let via = relay.map_or(Via::Direct, Via::Relay);
+        self.queue.push_back(Transmit { to: remote, via, first_sent, datagram });
+    }
+
+    /// Sends a segment of signalling, by way of the signalling server.
+    pub(super) fn send_signalling(&mut self, now: Time, segment: Signalling) {
+        let Addresses { local, remote, core, .. } = self.addresses;
+        // A server at the core speaks to the signalling server without a network.
+        let via = if local.node == core { Via::Direct } else { Via::Server(core) };
+        let datagram = Datagram::new(Ecn::NotCapable, Content::Signalling(segment));
+        self.queue.push_back(Transmit { to: remote, via, first_sent: now, datagram });
+    }
+
+    /// Sends a request to the relay, which comes back as its answer.
+    pub(super) fn send_allocation(&mut self, now: Time, allocation: Allocation) {
+        let Addresses { local, relay, .. } = self.addresses;
+        let Some(relay) = relay else { return };
+        let datagram = Datagram::new(Ecn::NotCapable, Content::Allocation(allocation));
+        let via = Via::Server(relay);
+        self.queue.push_back(Transmit { to: local, via, first_sent: now, datagram });
+    }
+}

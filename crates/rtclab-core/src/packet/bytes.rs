@@ -1,0 +1,184 @@
+//! Packets as they are on the wire: for captures and tests. The simulator itself never needs them.
+//!
+//! Everything is in clear. What SRTP and SRTCP add has a length in [`Datagram::size`] and no bytes here,
+//! and encoded media have none either.
+
+use super::{
+    Content, DtlsFlight, Kind, Rtcp, Rtp, RtpPayload, SRTP_BYTES, Stun, VideoPart, payload_type,
+};
+use crate::rtp::stun::{Class, Message, write_binding_request, write_binding_success};
+use crate::rtp::ulpfec::{FecPacket, Media};
+use crate::rtp::vp8::{Descriptor, FrameHeader};
+use crate::rtp::{ExtensionIds, Protocol, RtcpPacket, RtpHeader, classify, red, rtcp, rtx};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// First byte of a DTLS record that carries a handshake message.
+const DTLS_HANDSHAKE: u8 = 22;
+/// Bytes of a DTLS record header (RFC 6347, section 4.1).
+const DTLS_HEADER_BYTES: usize = 13;
+/// The address that answers to connectivity checks tell; nobody reads it.
+const MAPPED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 9);
+
+impl Content {
+    /// Appends the UDP payload, as far as it has content; nothing for what is not UDP.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Content::Rtp(packet) => packet.write(out),
+            Content::Rtcp(rtcp) => {
+                for packet in rtcp.packets.iter() {
+                    // `Rtcp::new` has refused what does not fit its format.
+                    let _ = packet.write(out);
+                }
+            }
+            Content::Stun(stun) => stun.write(out),
+            Content::Dtls(DtlsFlight(flight)) => {
+                // Version 1.2, epoch 0, the flight in place of the sequence number.
+                let rest = self.ip_bytes().0 - super::IP_UDP_BYTES - DTLS_HEADER_BYTES as u64;
+                out.extend_from_slice(&[DTLS_HANDSHAKE, 0xFE, 0xFD, 0, 0, 0, 0, 0, 0, 0, *flight]);
+                out.extend_from_slice(&(rest as u16).to_be_bytes());
+            }
+            Content::Signalling(_) | Content::Allocation(_) | Content::Tcp(_) => {}
+        }
+    }
+
+    /// Reads a UDP payload that is `udp_bytes` long on the wire, SRTP included; `bytes` may hold less of it.
+    ///
+    /// Returns `None` for what no endpoint sends. FEC is not read: its block cannot be told from the XOR.
+    pub fn read(bytes: &[u8], udp_bytes: u64) -> Option<Content> {
+        match classify(bytes) {
+            Protocol::Rtp => Rtp::read(bytes, udp_bytes).map(Content::Rtp),
+            Protocol::Rtcp => {
+                let packets: Vec<RtcpPacket> =
+                    rtcp::parse_compound(bytes).collect::<Result<_, _>>().ok()?;
+                Rtcp::new(packets).map(Content::Rtcp)
+            }
+            Protocol::Stun => Stun::read(bytes).map(Content::Stun),
+            Protocol::Dtls => Some(Content::Dtls(DtlsFlight(*bytes.get(10)?))),
+            Protocol::TurnChannel | Protocol::Other => None,
+        }
+    }
+}
+
+impl Rtp {
+    /// Appends the packet, as far as it has content.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.header.write(&ExtensionIds::CHROMIUM, out);
+        let wrapped = self.header.payload_type == payload_type::RED;
+        match &self.payload {
+            RtpPayload::Video(part) => {
+                if wrapped {
+                    red::write(payload_type::VIDEO, out);
+                }
+                part.write(out);
+            }
+            RtpPayload::Rtx { original_seq, part } => {
+                rtx::write(*original_seq, out);
+                part.write(out);
+            }
+            RtpPayload::Fec(block) => {
+                red::write(payload_type::ULPFEC, out);
+                let packets: Vec<(Vec<u8>, usize)> = block
+                    .packets()
+                    .iter()
+                    .map(|packet| {
+                        let mut bytes = Vec::new();
+                        packet.write(&mut bytes);
+                        (bytes, packet.rtp_bytes() as usize)
+                    })
+                    .collect();
+                let media = packets.iter().map(|(bytes, len)| Media { bytes, len: *len });
+                // `FecBlock::new` has refused blocks that are too long.
+                if let Ok(fec) = FecPacket::protect(media) {
+                    fec.write(out);
+                }
+            }
+            RtpPayload::Audio(_) | RtpPayload::Padding(_) => {}
+        }
+    }
+
+    fn read(bytes: &[u8], udp_bytes: u64) -> Option<Rtp> {
+        let (header, len) = RtpHeader::parse(bytes, &ExtensionIds::CHROMIUM).ok()?;
+        let rest = &bytes[len..];
+        let payload_bytes = udp_bytes.checked_sub(SRTP_BYTES + len as u64)?;
+        let (kind, payload) = match header.payload_type {
+            payload_type::AUDIO => (Kind::Audio, RtpPayload::Audio(payload_bytes as u16)),
+            payload_type::VIDEO => {
+                (Kind::Video, RtpPayload::Video(VideoPart::read(rest, payload_bytes)?))
+            }
+            payload_type::RED => {
+                let (block, part) = red::parse(rest).ok()?;
+                let bytes = payload_bytes.checked_sub(red::HEADER_BYTES as u64)?;
+                let video = (block == payload_type::VIDEO).then(|| VideoPart::read(part, bytes))?;
+                (Kind::Video, RtpPayload::Video(video?))
+            }
+            payload_type::RTX if header.padding => {
+                (Kind::Padding, RtpPayload::Padding(payload_bytes as u16))
+            }
+            payload_type::RTX => {
+                let (original_seq, part) = rtx::parse(rest).ok()?;
+                let bytes = payload_bytes.checked_sub(rtx::OSN_BYTES as u64)?;
+                let part = VideoPart::read(part, bytes)?;
+                (Kind::Rtx, RtpPayload::Rtx { original_seq, part })
+            }
+            _ => return None,
+        };
+        Some(Rtp { header, payload, kind })
+    }
+}
+
+impl VideoPart {
+    fn write(&self, out: &mut Vec<u8>) {
+        let descriptor = Descriptor {
+            partition_start: self.first,
+            picture_id: Some(self.picture_id),
+            ..Descriptor::default()
+        };
+        descriptor.write(out);
+        if self.first {
+            let (width, height) = self.resolution;
+            let header =
+                if self.key { FrameHeader::Key { width, height } } else { FrameHeader::Delta };
+            header.write(out);
+        }
+    }
+
+    fn read(payload: &[u8], payload_bytes: u64) -> Option<VideoPart> {
+        let (descriptor, len) = Descriptor::parse(payload).ok()?;
+        let first = descriptor.begins_frame();
+        let frame =
+            if first { FrameHeader::parse(&payload[len..]).ok()? } else { FrameHeader::Delta };
+        let (key, resolution) = match frame {
+            FrameHeader::Key { width, height } => (true, (width, height)),
+            FrameHeader::Delta => (false, (0, 0)),
+        };
+        let bytes = payload_bytes.checked_sub(len as u64)? as u16;
+        Some(VideoPart { first, key, picture_id: descriptor.picture_id?, resolution, bytes })
+    }
+}
+
+impl Stun {
+    fn write(self, out: &mut Vec<u8>) {
+        let mut id = [0; 12];
+        id[8..].copy_from_slice(&self.check.to_be_bytes());
+        if self.success {
+            write_binding_success(&id, MAPPED, out);
+        } else {
+            // The user name is shorter than the limit.
+            let _ = write_binding_request(&id, Self::USERNAME, Some(1), out);
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Option<Stun> {
+        let message = Message::parse(bytes).ok()?;
+        let success = match message.class {
+            Class::Request => false,
+            Class::Success => true,
+            Class::Indication | Class::Error => return None,
+        };
+        let check = u32::from_be_bytes(*message.transaction_id.last_chunk()?);
+        Some(Stun { success, check })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Segments of TCP as values.
+
+use crate::units::{Bytes, Time};
+
+/// Payload of a full segment: 1500 B of IP less IPv4 and TCP headers with timestamps.
+pub const MAX_SEGMENT_BYTES: u16 = 1448;
+/// IPv4 and TCP headers with the timestamps option.
+const HEADER_BYTES: u64 = 52;
+/// The same with the options of a SYN: MSS, SACK permitted, window scale.
+const SYN_BYTES: u64 = 60;
+/// RFC 2018: what fits beside timestamps.
+pub const MAX_SACK_BLOCKS: usize = 3;
+
+/// What a segment is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// Opens a connection.
+    Syn,
+    /// Answers the opening.
+    SynAck,
+    /// From sender to receiver.
+    Data,
+    /// From receiver to sender.
+    Ack,
+}
+
+/// A segment on the wire.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Segment {
+    /// Which connection it belongs to.
+    pub connection: u32,
+    /// What it is for.
+    pub kind: SegmentKind,
+    /// Number of the segment, if it has data.
+    pub seq: u32,
+    /// Bytes of data.
+    pub payload: u16,
+    /// Number of the segment that is expected next.
+    pub ack: u32,
+    /// Segments received above `ack`, `[from, to)`, most recent first.
+    pub sack: [(u32, u32); MAX_SACK_BLOCKS],
+    /// How many of `sack` are in use.
+    pub sack_blocks: u8,
+    /// What arrived had arrived before (RFC 2883); takes the place of a block.
+    pub duplicate: bool,
+    /// Timestamp of its sender.
+    pub sent: Time,
+    /// Timestamp that it returns (RFC 7323).
+    pub echo: Time,
+}
+
+impl Segment {
+    /// A segment without data, acknowledgement or echo.
+    pub fn new(connection: u32, kind: SegmentKind, sent: Time) -> Self {
+        Segment {
+            connection,
+            kind,
+            seq: 0,
+            payload: 0,
+            ack: 0,
+            sack: [(0, 0); MAX_SACK_BLOCKS],
+            sack_blocks: 0,
+            duplicate: false,
+            sent,
+            echo: Time::ZERO,
+        }
+    }
+
+    /// IP total length. A SACK option has 4 bytes, padding included, and 8 for each block.
+    pub fn size(&self) -> Bytes {
+        let header = match self.kind {
+            SegmentKind::Syn | SegmentKind::SynAck => SYN_BYTES,
+            SegmentKind::Data | SegmentKind::Ack => HEADER_BYTES,
+        };
+        let blocks = (usize::from(self.sack_blocks) + usize::from(self.duplicate))
+            .min(MAX_SACK_BLOCKS) as u64;
+        let option = if blocks > 0 { 4 + 8 * blocks } else { 0 };
+        Bytes(header + option + u64::from(self.payload))
+    }
+
+    /// The blocks of `sack` in use.
+    pub fn sacked(&self) -> &[(u32, u32)] {
+        &self.sack[..usize::from(self.sack_blocks).min(MAX_SACK_BLOCKS)]
+    }
+}

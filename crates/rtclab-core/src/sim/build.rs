@@ -1,0 +1,380 @@
+//! From a configuration to endpoints, network and record.
+
+use super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
+use super::ends::End;
+use super::links::Links;
+use super::{CreateControl, Place, Simulation};
+use crate::cc::{self, CongestionControlConfig};
+use crate::endpoint::{
+    Addresses, Direction, Forwarder, ForwarderConfig, Forwarding, Media, Observe, Peer, PeerConfig,
+    Session, StreamConfig,
+};
+use crate::media::host::Host;
+use crate::network::{Network, NodeId, derive_seed};
+use crate::packet::Address;
+use crate::record::{Detail, FlowConfig, FlowId, Recorder, Source};
+use crate::stack::{PROFILES, StackProfile};
+use crate::tcp::{Client, ClientConfig, Server};
+use crate::timeouts::Timeouts;
+use crate::units::Time;
+use std::collections::HashMap;
+
+/// Random stream of cross traffic: far from those of the connections.
+const TRAFFIC_STREAM: u64 = 1 << 32;
+/// Name of the node where servers live.
+const CORE: &str = "core";
+
+/// Nodes by name.
+struct Nodes<'a>(HashMap<&'a str, NodeId>);
+
+impl Nodes<'_> {
+    fn get(&self, name: &str) -> Result<NodeId, SimError> {
+        self.0.get(name).copied().ok_or_else(|| {
+            let mut known: Vec<_> = self.0.keys().collect();
+            known.sort();
+            SimError::Unknown(format!("`{name}` is no node of the network; known: {known:?}"))
+        })
+    }
+}
+
+/// Flows in the order of their numbers.
+#[derive(Default)]
+struct Flows {
+    flows: Vec<FlowConfig>,
+    ids: HashMap<String, FlowId>,
+}
+
+impl Flows {
+    /// The flow of that name. Where several connections share it, it ends with the last of them.
+    fn get(&mut self, name: String, end: Time) -> FlowId {
+        if let Some(id) = self.ids.get(&name) {
+            let flow = &mut self.flows[id.0 as usize];
+            flow.end = flow.end.max(end);
+            return *id;
+        }
+        let id = FlowId(self.flows.len() as u32);
+        self.ids.insert(name.clone(), id);
+        self.flows.push(FlowConfig { name, end });
+        id
+    }
+}
+
+/// One end of a connection of a call: where it is, whom it talks to, and its flow.
+#[derive(Clone, Copy)]
+struct Port {
+    local: Address,
+    remote: Address,
+    relay: Option<NodeId>,
+    flow: FlowId,
+}
+
+pub(super) fn simulation(
+    config: &SimConfig,
+    create: &CreateControl<'_>,
+) -> Result<Simulation, SimError> {
+    let network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
+        .map_err(SimError::Network)?;
+    let names = config.network.nodes.iter().enumerate();
+    let nodes = Nodes(names.map(|(i, name)| (name.as_str(), NodeId(i as u32))).collect());
+    let mut flows = Flows::default();
+    let ports = ports(config, &nodes, &mut flows)?;
+    let traffic = Traffic::new(config, &network, &nodes, &mut flows, ports.len() as u32)?;
+    let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
+    let mut recorder = Recorder::new(config.record, &flows.flows, &paths);
+    let mut builder = Builder {
+        config,
+        create,
+        participants: config.participants.iter().map(|p| (p.name.as_str(), p)).collect(),
+        core: nodes.get(CORE)?,
+        ports,
+        ends: Vec::new(),
+        places: Vec::new(),
+    };
+    for index in 0..builder.ports.len() {
+        builder.add_end(index, &mut recorder)?;
+    }
+    let Builder { mut ends, mut places, .. } = builder;
+    traffic.add_ends(&mut ends, &mut places);
+    for index in 0..places.len() {
+        if let Some(from) = places[index].media_from {
+            places[from].media_to.push(index);
+        }
+    }
+    let mut hosts = Vec::new();
+    for participant in &config.participants {
+        if let Some(host) = participant.host {
+            hosts.push((nodes.get(&participant.name)?, Host::new(host)));
+        }
+    }
+    let timeouts = Timeouts::new(ends.iter().map(End::poll_timeout));
+    let links = Links::new(network);
+    Ok(Simulation { links, ends, places, timeouts, hosts, recorder, failure: None })
+}
+
+/// Two per connection, `a` before `b`. The port of an address is the index of its end.
+fn ports(config: &SimConfig, nodes: &Nodes<'_>, flows: &mut Flows) -> Result<Vec<Port>, SimError> {
+    let mut ports = Vec::new();
+    for connection in &config.connections {
+        let port = ports.len() as u32;
+        let a = Address { node: nodes.get(&connection.a)?, port };
+        let b = Address { node: nodes.get(&connection.b)?, port: port + 1 };
+        let relay = connection.relay.as_deref().map(|name| nodes.get(name)).transpose()?;
+        let end = end_of(config, connection);
+        let [there, back] = connection.flow_names().map(|name| flows.get(name, end));
+        ports.push(Port { local: a, remote: b, relay, flow: there });
+        ports.push(Port { local: b, remote: a, relay, flow: back });
+    }
+    Ok(ports)
+}
+
+/// When a connection ends: when it shall, or when one of both leaves.
+fn end_of(config: &SimConfig, connection: &ConnectionConfig) -> Time {
+    let of = |p: &&ParticipantConfig| p.name == connection.a || p.name == connection.b;
+    config.participants.iter().filter(of).fold(connection.end_ns, |end, p| end.min(p.leave_ns))
+}
+
+struct Builder<'a> {
+    config: &'a SimConfig,
+    create: &'a CreateControl<'a>,
+    participants: HashMap<&'a str, &'a ParticipantConfig>,
+    core: NodeId,
+    ports: Vec<Port>,
+    ends: Vec<End>,
+    places: Vec<Place>,
+}
+
+impl<'a> Builder<'a> {
+    /// Adds the end of a connection that has this index.
+    fn add_end(&mut self, index: usize, recorder: &mut Recorder) -> Result<(), SimError> {
+        let connection = &self.config.connections[index / 2];
+        let offerer = index.is_multiple_of(2);
+        let (here, there) = match offerer {
+            true => (connection.a.as_str(), connection.b.as_str()),
+            false => (connection.b.as_str(), connection.a.as_str()),
+        };
+        let (own, other) = (self.participants.get(here).copied(), self.participants.get(there));
+        let other = other.copied();
+        let Port { local, remote, relay, flow } = self.ports[index];
+        let addresses = Addresses { local, remote, relay, core: self.core };
+        let session = session(connection, offerer, [own, other]);
+        let origin = self.origin(index / 2)?;
+        let sender = self.participant(&self.config.connections[origin].a)?;
+        let passes_on = match offerer {
+            true => connection.forwards.is_some(),
+            false => connection.switching && own.is_none(),
+        };
+        let control_of = own.unwrap_or(sender);
+        let (end, source) = if passes_on {
+            let forwarding = match connection.switching {
+                true => Forwarding::Switching,
+                false => Forwarding::Terminating,
+            };
+            let streams = streams(sender, 2 * origin, stack_of(sender)?);
+            let config = ForwarderConfig { addresses, session, forwarding, streams };
+            (End::Forwarder(Box::new(Forwarder::new(config))), None)
+        } else {
+            // What comes over a forwarder has the names and the clock of who sent it first.
+            let remote_index = if offerer { index ^ 1 } else { 2 * origin };
+            let source = Source {
+                participant: recorder.text(here),
+                is_person: own.is_some(),
+                sends: flow,
+                receives: self.ports[index ^ 1].flow,
+                timestamp_offset: self.seed(remote_index) as u32,
+            };
+            let sends = own.filter(|_| offerer || !connection.one_way);
+            let remote = if offerer { other } else { Some(sender) };
+            let receives = remote.filter(|_| !offerer || !connection.one_way);
+            let from = remote.unwrap_or(control_of);
+            let config = PeerConfig {
+                addresses,
+                session,
+                ssrc: ssrc_base(index) + 1,
+                sends: direction(sends, index, stack_of(control_of)?),
+                receives: direction(receives, remote_index, stack_of(from)?),
+                plays: own.is_some(),
+                encodes_slowly: own.is_some_and(|own| own.host.is_some()),
+                observe: match self.config.record {
+                    Detail::Packets => Observe::EachChange,
+                    Detail::Seconds => Observe::EachSecond,
+                },
+                seed: self.seed(index),
+            };
+            let create = |control: &CongestionControlConfig, direction: &Direction| {
+                (self.create)(control, direction.bounds()).map_err(SimError::CongestionControl)
+            };
+            let (controller, _) = create(&control_of.congestion_control, &config.sends)?;
+            let (_, estimator) = create(&from.congestion_control, &config.receives)?;
+            (End::Peer(Box::new(Peer::new(config, (controller, estimator)))), Some(source))
+        };
+        let media_from = connection.forwards.filter(|_| offerer).map(|source| 2 * source + 1);
+        self.ends.push(end);
+        self.places.push(Place {
+            node: local.node,
+            flow,
+            source,
+            control: format!(
+                "congestion control `{}` of {here} on {here}->{there}",
+                control_of.congestion_control.name
+            ),
+            media_from,
+            media_to: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn seed(&self, index: usize) -> u64 {
+        derive_seed(self.config.seed, 1 + index as u64)
+    }
+
+    fn participant(&self, name: &str) -> Result<&'a ParticipantConfig, SimError> {
+        self.participants.get(name).copied().ok_or_else(|| {
+            SimError::Unknown(format!("connection names `{name}`, who is no participant"))
+        })
+    }
+
+    /// Index of the connection whose `a` first sends what this one carries.
+    fn origin(&self, mut index: usize) -> Result<usize, SimError> {
+        while let Some(before) = self.config.connections[index].forwards {
+            if before >= index {
+                let what =
+                    format!("connection {index} forwards {before}, which does not stand before it");
+                return Err(SimError::Unknown(what));
+            }
+            index = before;
+        }
+        Ok(index)
+    }
+}
+
+/// When both are there.
+fn session(
+    connection: &ConnectionConfig,
+    offerer: bool,
+    participants: [Option<&ParticipantConfig>; 2],
+) -> Session {
+    let present = || participants.into_iter().flatten();
+    Session {
+        offerer,
+        start: present().fold(connection.start_ns, |start, p| start.max(p.join_ns)),
+        end: present().fold(connection.end_ns, |end, p| end.min(p.leave_ns)),
+    }
+}
+
+/// First of the SSRCs of the end with this index, less one.
+fn ssrc_base(index: usize) -> u32 {
+    (index as u32 + 1) * 1_000
+}
+
+/// What a participant sends at the end with this index.
+fn streams(
+    participant: &ParticipantConfig,
+    index: usize,
+    stack: &StackProfile,
+) -> Vec<StreamConfig> {
+    let video = participant.video.map(Media::Video);
+    let audio = participant.audio.map(Media::Audio);
+    let stream = |(number, media): (u32, Media)| StreamConfig {
+        ssrc: ssrc_base(index) + 2 * number + 1,
+        repair_ssrc: ssrc_base(index) + 2 * number + 2,
+        media,
+        repair: participant.repair.or(stack.repair),
+    };
+    (0..).zip([video, audio]).filter_map(|(n, media)| Some(stream((n, media?)))).collect()
+}
+
+fn direction(
+    participant: Option<&ParticipantConfig>,
+    index: usize,
+    stack: &'static StackProfile,
+) -> Direction {
+    let streams = participant.map_or(Vec::new(), |participant| streams(participant, index, stack));
+    Direction { streams, stack }
+}
+
+/// The stack profile of a participant.
+fn stack_of(participant: &ParticipantConfig) -> Result<&'static StackProfile, SimError> {
+    let control =
+        cc::check(&participant.congestion_control).map_err(SimError::CongestionControl)?;
+    let name = participant.stack.as_deref().unwrap_or(control.stack);
+    StackProfile::named(name).ok_or_else(|| {
+        let known = PROFILES.map(|profile| profile.name).join("`, `");
+        SimError::Unknown(format!("stack: unknown `{name}`; expected one of `{known}`"))
+    })
+}
+
+/// The ends of TCP, which follow those of the calls.
+struct Traffic {
+    clients: Vec<(ClientConfig, [Address; 2], [FlowId; 2])>,
+}
+
+impl Traffic {
+    fn new(
+        config: &SimConfig,
+        network: &Network<u32>,
+        nodes: &Nodes<'_>,
+        flows: &mut Flows,
+        first_port: u32,
+    ) -> Result<Self, SimError> {
+        let seed = derive_seed(config.seed, TRAFFIC_STREAM);
+        let mut clients = Vec::new();
+        for traffic in &config.traffic {
+            let [from, to] = [nodes.get(&traffic.sender)?, nodes.get(&traffic.receiver)?];
+            check_takes_time(traffic, network, [from, to])?;
+            let ids: Vec<[FlowId; 2]> = traffic
+                .flows
+                .iter()
+                .map(|flow| {
+                    let names = [flow.clone(), format!("{flow} acks")];
+                    names.map(|name| flows.get(name, traffic.stop_ns))
+                })
+                .collect();
+            for &of_flow in ids.iter().cycle().take(traffic.connections as usize) {
+                let port = first_port + 2 * clients.len() as u32;
+                let client = ClientConfig {
+                    congestion_control: traffic.congestion_control,
+                    start: traffic.start_ns,
+                    stop: traffic.stop_ns,
+                    objects: traffic.objects,
+                    seed: derive_seed(seed, clients.len() as u64),
+                };
+                let ends = [Address { node: from, port }, Address { node: to, port: port + 1 }];
+                clients.push((client, ends, of_flow));
+            }
+        }
+        Ok(Traffic { clients })
+    }
+
+    fn add_ends(self, ends: &mut Vec<End>, places: &mut Vec<Place>) {
+        for (config, [from, to], [data, acks]) in self.clients {
+            ends.push(End::Client(Box::new(Client::new(config, to))));
+            ends.push(End::Server(Box::new(Server::new(from))));
+            for (Address { node, .. }, flow) in [(from, data), (to, acks)] {
+                places.push(Place {
+                    node,
+                    flow,
+                    source: None,
+                    control: String::new(),
+                    media_from: None,
+                    media_to: Vec::new(),
+                });
+            }
+        }
+    }
+}
+
+/// Sending and acknowledging must take time, or virtual time would stand still.
+fn check_takes_time(
+    traffic: &TrafficConfig,
+    network: &Network<u32>,
+    [from, to]: [NodeId; 2],
+) -> Result<(), SimError> {
+    let mut routes = [(from, to), (to, from)].into_iter().filter_map(|(a, b)| network.route(a, b));
+    if routes.all(|route| route.iter().all(|path| network.path_config(*path).is_instant())) {
+        let TrafficConfig { sender, receiver, .. } = traffic;
+        return Err(SimError::Instant(format!(
+            "TCP from `{sender}` to `{receiver}` and back takes no time; expected a capacity or a delay on the way"
+        )));
+    }
+    Ok(())
+}

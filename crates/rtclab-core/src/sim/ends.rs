@@ -1,0 +1,65 @@
+//! All ends of all connections under one roof.
+
+use crate::endpoint::{self, Forwarder, Peer};
+use crate::packet::{Address, Datagram, Transmit};
+use crate::tcp::{self, Client, Server};
+use crate::units::Time;
+
+/// An end of a connection.
+pub(super) enum End {
+    /// Makes media, shows them, or gives feedback on them.
+    Peer(Box<Peer>),
+    /// Passes media on.
+    Forwarder(Box<Forwarder>),
+    /// Sends data over TCP.
+    Client(Box<Client>),
+    /// Receives data over TCP.
+    Server(Box<Server>),
+}
+
+/// What an end says.
+pub(super) enum Event {
+    /// A peer or a forwarder.
+    Endpoint(endpoint::Event),
+    /// An end of TCP.
+    Tcp(tcp::Event),
+}
+
+/// Calls the method of the same name of whatever kind of end it is.
+macro_rules! each {
+    ($end:expr, $inner:ident => $call:expr) => {
+        match $end {
+            End::Peer($inner) => $call,
+            End::Forwarder($inner) => $call,
+            End::Client($inner) => $call,
+            End::Server($inner) => $call,
+        }
+    };
+}
+
+impl End {
+    pub(super) fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
+        each!(self, end => end.handle_datagram(now, from, datagram));
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        each!(self, end => end.handle_timeout(now));
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        each!(self, end => end.poll_transmit(now))
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        each!(self, end => end.poll_timeout())
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        match self {
+            End::Peer(peer) => peer.poll_event().map(Event::Endpoint),
+            End::Forwarder(forwarder) => forwarder.poll_event().map(Event::Endpoint),
+            End::Client(client) => client.poll_event().map(Event::Tcp),
+            End::Server(server) => server.poll_event().map(Event::Tcp),
+        }
+    }
+}

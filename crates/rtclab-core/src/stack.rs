@@ -1,0 +1,127 @@
+//! What a browser of a certain year did beside its congestion control.
+//!
+//! A control says how feedback becomes a decision; everything else that changed from release to release
+//! is one [`StackProfile`], named after the browser that had it.
+
+use crate::media::encoder::EncoderControl;
+use crate::media::pacer::Pacing;
+use crate::media::repair::Repair;
+use crate::units::Time;
+
+/// Everything that belongs to an era and not to a congestion control.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StackProfile {
+    /// Browser and release: `chrome-27`.
+    pub name: &'static str,
+    /// What a receiver tells a sender about arrivals.
+    pub feedback: FeedbackKind,
+    /// When reports leave, and what they hold.
+    pub rtcp: RtcpSchedule,
+    /// How packets leave.
+    pub pacing: Pacing,
+    /// What the target of a congestion control counts.
+    pub rate_accounting: RateAccounting,
+    /// How lost video is made good, if the scenario does not say.
+    pub repair: Repair,
+    /// How the encoder is asked for a rate.
+    pub encoder_control: EncoderControl,
+}
+
+/// What a receiver tells a sender about arrivals, receiver reports apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedbackKind {
+    /// Transport-wide feedback of every packet.
+    TransportWide,
+    /// REMB of the receiver half of the congestion control.
+    Remb {
+        /// Whether a REMB leaves at once, in a report of its own, or with the next regular report.
+        at_once: bool,
+        /// Whether the receiver half hears of packets that FEC has made again.
+        with_recovered: bool,
+    },
+}
+
+/// When reports leave, and what they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtcpSchedule {
+    /// One report on everything received, in the sender report if there is one.
+    Joint,
+    /// Every stream of video has RTCP of its own: sender reports, and REMB with them, have no report
+    /// blocks, receiver reports leave once a second whatever is sent, and the loss of audio does not count.
+    ///
+    /// Source: libwebrtc 83d0910694 (2016), `video_send_stream.cc` (its module has no receive statistics,
+    /// sends REMB and alone observes bandwidth), `vie_remb.cc`, `rtcp_sender.cc`.
+    PerStream,
+}
+
+/// What the target of a congestion control counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateAccounting {
+    /// Whole packets of all streams, headers included.
+    Packets,
+    /// What packets of video carry: until 2019 headers came on top of what was controlled, and audio
+    /// beside it.
+    Payloads,
+}
+
+/// libwebrtc: packets leave at this multiple of the target (`goog_cc_network_control.cc`,
+/// kDefaultPaceMultiplier; `paced_sender.h` in 2016).
+const PACING_FACTOR: f64 = 2.5;
+
+const CHROME_27: StackProfile = StackProfile {
+    name: "chrome-27",
+    feedback: FeedbackKind::Remb { at_once: false, with_recovered: true },
+    rtcp: RtcpSchedule::Joint,
+    pacing: Pacing::None,
+    rate_accounting: RateAccounting::Payloads,
+    repair: Repair::Hybrid2013,
+    encoder_control: EncoderControl::AsksForAll,
+};
+
+const CHROME_52: StackProfile = StackProfile {
+    name: "chrome-52",
+    feedback: FeedbackKind::Remb { at_once: true, with_recovered: false },
+    rtcp: RtcpSchedule::PerStream,
+    pacing: Pacing::Ticks { factor: PACING_FACTOR, tick: Time::from_millis(5) },
+    repair: Repair::Rtx,
+    ..CHROME_27
+};
+
+/// All there are, oldest first.
+pub const PROFILES: [StackProfile; 4] = [
+    CHROME_27,
+    // The publication that has its controls does not say how losses were repaired; as in 2013.
+    StackProfile { name: "chrome-45", repair: Repair::Hybrid2013, ..CHROME_52 },
+    CHROME_52,
+    StackProfile {
+        name: "chrome-156",
+        feedback: FeedbackKind::TransportWide,
+        rtcp: RtcpSchedule::Joint,
+        pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
+        rate_accounting: RateAccounting::Packets,
+        repair: Repair::Rtx,
+        encoder_control: EncoderControl::LeavesRoom,
+    },
+];
+
+impl StackProfile {
+    /// The profile of that name.
+    pub fn named(name: &str) -> Option<&'static StackProfile> {
+        static ALL: [StackProfile; PROFILES.len()] = PROFILES;
+        ALL.iter().find(|profile| profile.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::ALGORITHMS;
+
+    #[test]
+    fn every_algorithm_names_a_profile_that_exists() {
+        for algorithm in &ALGORITHMS {
+            assert!(StackProfile::named(algorithm.stack).is_some(), "{}", algorithm.name);
+        }
+        assert_eq!(StackProfile::named("chrome-28"), None);
+    }
+}
