@@ -1,7 +1,7 @@
 //! Nodes joined by paths; routes a packet over one or more of them.
 
-use crate::timeouts::Timeouts;
 use crate::path::{Departure, DropCause, Packet, Path, PathConfig};
+use crate::timeouts::Timeouts;
 use crate::units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

@@ -22,7 +22,7 @@ fn texts<'a>(result: &'a SimResult, table: &'a Table, name: &str) -> Vec<&'a str
     match &table.columns.iter().find(|c| c.0 == name).expect("the column").1 {
         Column::Text(codes) => codes
             .iter()
-            .map(|code| result.texts.get(usize::from(*code)).map_or("", String::as_str))
+            .map(|code| result.texts.get(*code as usize).map_or("", String::as_str))
             .collect(),
         other => panic!("{name} is {other:?}"),
     }

@@ -58,7 +58,7 @@ fn run(control: &str, repair: Repair, kbps: u64, (delay_ms, loss): (f64, f64)) -
         }
     }
     let result = simulate(&config).expect("a run");
-    let code = |text: &str| result.texts.iter().position(|t| t == text).map(|code| code as u16);
+    let code = |text: &str| result.texts.iter().position(|t| t == text).map(|code| code as u32);
     let table = |name| result.tables.iter().find(|t| t.name == name).expect("the table");
     let of_alice = |table: &Table, name: &str| -> Vec<i64> {
         let Column::Text(flows) = column(table, "flow") else { panic!("no text") };

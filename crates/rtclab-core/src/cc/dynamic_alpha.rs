@@ -5,6 +5,7 @@
 //! equations 3 to 5, on libwebrtc 2f1509395b (30 June 2015), the last state with the regions that the
 //! equations name.
 
+use super::control::{Halves, RateBounds};
 use super::gcc_2016::SENDER_2016;
 use super::loss_based::{LossBased, LossBasedConfig, TfrcRole};
 use super::options::{OptionSpec, Options, switch};
@@ -13,7 +14,6 @@ use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig, Region};
 use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
 use super::rrtcc_2013::{DETECTOR_2013, KALMAN_2013, RATE_CONTROL_2013};
-use super::control::{Halves, RateBounds};
 use crate::units::Time;
 
 /// Share left by over-use when the detector's value no longer exceeds its threshold.

@@ -3,6 +3,7 @@
 //! Source: libwebrtc 524ecc29dd (25 May 2016, Chrome 52), receive side; with the option `draft` the
 //! filter and detector of draft-ietf-rmcat-gcc-02, sections 5.3 and 5.4.
 
+use super::control::{Halves, RateBounds};
 use super::loss_based::{Growth, LossBased, LossBasedConfig, TfrcRole};
 use super::options::{OptionSpec, Options, switch};
 use super::receive_side::detector::{DetectorConfig, Threshold};
@@ -10,7 +11,6 @@ use super::receive_side::increase::IncreaseLaw;
 use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig};
 use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
-use super::control::{Halves, RateBounds};
 use crate::units::Time;
 
 const KALMAN_2016: KalmanConfig = KalmanConfig {

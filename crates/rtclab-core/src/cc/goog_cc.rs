@@ -250,7 +250,16 @@ impl Controller for GoogCc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::Ecn;
     use crate::units::RemoteTime;
+
+    fn report(sent: SentPacket, received: Option<RemoteTime>) -> PacketReport {
+        PacketReport { sent, received, ecn: None, lost_before: false }
+    }
+
+    fn packets(reports: &[PacketReport], in_flight: Bytes) -> Feedback<'_> {
+        Feedback::Packets { reports, in_flight, resolution: Time::from_micros(250) }
+    }
 
     /// A closed loop over one FIFO: 1200-byte packets at the target rate, feedback every 50 ms.
     fn converge(capacity: Bitrate, seconds: u64) -> Bitrate {
@@ -263,7 +272,7 @@ mod tests {
         let mut next_feedback = Time::from_millis(50);
         while now < Time::from_secs(seconds) {
             while cc.poll_timeout().is_some_and(|at| at <= now) {
-                cc.on_timeout(now);
+                cc.on_timeout(now, &SenderState::default()).expect("no error");
             }
             let size = Bytes(1200);
             free = free.max(now) + capacity.time_for(size).unwrap_or_default();
@@ -272,12 +281,13 @@ mod tests {
                 transport_seq: seq,
                 at: now,
                 size,
-                audio: false,
+                kind: Kind::Video,
                 probe,
-                in_flight: size,
+                in_flight: Bytes(1200 * (1 + waiting.len() as u64)),
+                ecn: Ecn::NotCapable,
             };
             seq += 1;
-            cc.on_sent(&packet);
+            cc.on_sent(&packet).expect("no error");
             waiting.push_back((packet, free + Time::from_millis(25)));
             if now >= next_feedback {
                 next_feedback = now + Time::from_millis(50);
@@ -287,13 +297,11 @@ mod tests {
                     .is_some_and(|(_, arrival)| *arrival + Time::from_millis(25) <= now)
                 {
                     if let Some((sent, arrival)) = waiting.pop_front() {
-                        reports.push(PacketReport { sent, received: Some(RemoteTime(arrival)) });
+                        reports.push(report(sent, Some(RemoteTime(arrival))));
                     }
                 }
-                cc.on_feedback(
-                    now,
-                    Feedback::Packets { reports: &reports, in_flight: Bytes::ZERO },
-                );
+                let in_flight = Bytes(1200 * waiting.len() as u64);
+                cc.on_feedback(now, packets(&reports, in_flight)).expect("no error");
             }
             now += cc.decision().target.time_for(size).unwrap_or(Time::from_millis(1));
         }
@@ -317,19 +325,20 @@ mod tests {
             max: kbps(2_000),
             audio: Bitrate::ZERO,
         });
-        cc.on_timeout(Time::ZERO);
+        cc.on_timeout(Time::ZERO, &SenderState::default()).expect("no error");
         let sent = SentPacket {
             transport_seq: 0,
             at: Time::ZERO,
             size: Bytes(1200),
-            audio: false,
+            kind: Kind::Video,
             probe: None,
             in_flight: Bytes(1200),
+            ecn: Ecn::NotCapable,
         };
-        cc.on_sent(&sent);
-        let reports = [PacketReport { sent, received: None }];
-        let feedback = Feedback::Packets { reports: &reports, in_flight: Bytes::ZERO };
-        cc.on_feedback(Time::from_millis(50), feedback);
+        cc.on_sent(&sent).expect("no error");
+        let reports = [report(sent, None)];
+        let feedback = packets(&reports, Bytes::ZERO);
+        cc.on_feedback(Time::from_millis(50), feedback).expect("no error");
         assert_eq!(cc.held.len(), 1);
     }
 }

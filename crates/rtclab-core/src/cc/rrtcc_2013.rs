@@ -3,6 +3,7 @@
 //! Source: libwebrtc 4d06db557a (27 March 2013); the options are what draft-alvestrand-rmcat-congestion-02
 //! and the papers of 2013 say instead.
 
+use super::control::{Halves, RateBounds};
 use super::loss_based::{Growth, LossBased, LossBasedConfig, TfrcRole};
 use super::options::{OptionSpec, Options, switch};
 use super::receive_side::detector::{DetectorConfig, Threshold};
@@ -10,7 +11,6 @@ use super::receive_side::increase::IncreaseLaw;
 use super::receive_side::kalman::KalmanConfig;
 use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig};
 use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
-use super::control::{Halves, RateBounds};
 use crate::units::Time;
 
 pub(crate) const KALMAN_2013: KalmanConfig = KalmanConfig {

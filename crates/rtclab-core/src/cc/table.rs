@@ -1,7 +1,7 @@
 //! The table of algorithms, and the choice of one.
 
-use super::options::{OptionSpec, Options};
 use super::control::{Halves, RateBounds};
+use super::options::{OptionSpec, Options};
 use super::{Fixed, GoogCc, dynamic_alpha, gcc_2016, rrtcc_2013};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -33,7 +33,9 @@ impl Peer {
                     self.observe_feedback();
                 }
                 RtcpPacket::Nack(nack) => self.sender.on_nack(now, nack.media_ssrc, &nack.lost),
-                RtcpPacket::PictureLossIndication(pli) => self.sender.on_key_request(pli.media_ssrc),
+                RtcpPacket::PictureLossIndication(pli) => {
+                    self.sender.on_key_request(pli.media_ssrc)
+                }
                 RtcpPacket::FullIntraRequest(request) => {
                     for (ssrc, _) in &request.commands {
                         self.sender.on_key_request(*ssrc);
@@ -101,7 +103,10 @@ impl Peer {
             }));
         }
         if packets.is_empty() {
-            packets.push(RtcpPacket::ReceiverReport(ReceiverReport { ssrc: self.config.ssrc, blocks }));
+            packets.push(RtcpPacket::ReceiverReport(ReceiverReport {
+                ssrc: self.config.ssrc,
+                blocks,
+            }));
         }
         packets.push(self.description());
         packets.extend(self.receiver.take_remb());

@@ -139,7 +139,12 @@ impl Setup {
         }
     }
 
-    pub(super) fn on_dtls(&mut self, now: Time, DtlsFlight(flight): DtlsFlight, outbox: &mut Outbox) {
+    pub(super) fn on_dtls(
+        &mut self,
+        now: Time,
+        DtlsFlight(flight): DtlsFlight,
+        outbox: &mut Outbox,
+    ) {
         if DtlsFlight(flight) == DtlsFlight::LAST {
             self.next_flight = None;
             self.step = Step::DtlsConnected;

@@ -315,7 +315,12 @@ mod tests {
 
     #[test]
     fn a_steady_camera_takes_a_picture_every_thirtieth_of_a_second() {
-        let mut encoder = Encoder::new(VideoConfig { steady: true, ..vga() }, EncoderControl::LeavesRoom, Time::ZERO, 1);
+        let mut encoder = Encoder::new(
+            VideoConfig { steady: true, ..vga() },
+            EncoderControl::LeavesRoom,
+            Time::ZERO,
+            1,
+        );
         let frames = frames(&mut encoder, Time::from_secs(10));
         for (i, frame) in frames.iter().enumerate() {
             let expected = i as f64 / 30.0;
@@ -372,7 +377,11 @@ mod tests {
     fn a_drop_ratio_of_one_quarter_drops_every_fourth_picture() {
         let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
-        let all = frames(&mut Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1), Time::from_secs(20)).len();
+        let all = frames(
+            &mut Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1),
+            Time::from_secs(20),
+        )
+        .len();
         encoder.set_drop_ratio(0.25);
         let kept = frames(&mut encoder, Time::from_secs(20)).len();
         assert!((kept as f64 / all as f64 - 0.75).abs() < 0.02, "{kept} of {all}");
@@ -381,10 +390,7 @@ mod tests {
     fn hd(codec: Codec) -> Encoder {
         let (width, height, max_bps) = (1280, 720, Bitrate::from_kbps(2500));
         let config = VideoConfig { width, height, frame_rate: 50.0, codec, max_bps, ..vga() };
-        let mut encoder = Encoder::new(config, Time::ZERO, 1);
-        // As before 2019: it is asked for all of its target.
-        encoder.disable_overshoot_adjustment();
-        encoder
+        Encoder::new(config, EncoderControl::AsksForAll, Time::ZERO, 1)
     }
 
     /// Height of the pictures, and pictures per second, from 10 to 20 s at a rate.
@@ -440,7 +446,7 @@ mod tests {
         for codec in [Codec::Vp8, Codec::Vp9In2016, Codec::H264In2016] {
             let mut config = hd(codec).config;
             config.min_bps = Bitrate::ZERO;
-            let mut encoder = Encoder::new(config, Time::ZERO, 1);
+            let mut encoder = Encoder::new(config, EncoderControl::LeavesRoom, Time::ZERO, 1);
             encoder.set_target(Bitrate::ZERO);
             let count = frames(&mut encoder, Time::from_secs(100)).len();
             // Two seconds at 50/s until it adapts, then at least its smallest frame rate.

@@ -1,8 +1,8 @@
 //! The table of packets: one row each, as long as somebody wants it.
 
 use super::stream::{Received, RtpSeen};
-use crate::table::NO_INT;
 use crate::rtp::Protocol;
+use crate::table::NO_INT;
 
 /// Columns that are filled as packets come; what follows from flow and stream is added at the end.
 #[derive(Clone, Debug, Default)]

@@ -212,6 +212,7 @@ impl<'a> Builder<'a> {
         self.places.push(Place {
             node: local.node,
             flow,
+            data_flow: flow,
             source,
             control: format!(
                 "congestion control `{}` of {here} on {here}->{there}",
@@ -353,6 +354,7 @@ impl Traffic {
                 places.push(Place {
                     node,
                     flow,
+                    data_flow: data,
                     source: None,
                     control: String::new(),
                     media_from: None,

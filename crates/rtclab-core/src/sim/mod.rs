@@ -59,6 +59,8 @@ struct Place {
     node: NodeId,
     /// The flow that it sends.
     flow: FlowId,
+    /// The flow of data that figures of TCP belong to, at both of its ends.
+    data_flow: FlowId,
     /// Whose events these are, if they are recorded as a participant's or a server's.
     source: Option<Source>,
     /// Participant, flow and congestion control, for errors.
@@ -156,7 +158,7 @@ impl Simulation {
             match event {
                 Event::Endpoint(event) => self.handle_event(now, index, event),
                 Event::Tcp(tcp::Event::Statistics(figures)) => {
-                    self.recorder.tcp(now, self.places[index].flow, figures);
+                    self.recorder.tcp(now, self.places[index].data_flow, figures);
                 }
             }
         }

@@ -4,6 +4,7 @@ use super::congestion_control::Phase;
 use super::*;
 use crate::path::{Capacity, Delay, Departure, Loss, Packet, Path, PathConfig, QueueLimit};
 use crate::units::Bitrate;
+use crate::units::{Bytes, Time};
 use proptest::prelude::*;
 
 /// One connection over a path there and a path back, and what happened.

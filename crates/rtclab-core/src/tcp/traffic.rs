@@ -214,12 +214,8 @@ impl Client {
     }
 
     fn statistics(&self) -> Statistics {
-        let past = Statistics {
-            connections: 0,
-            window: 0,
-            smoothed_rtts: (Time::ZERO, 0),
-            ..self.past
-        };
+        let past =
+            Statistics { connections: 0, window: 0, smoothed_rtts: (Time::ZERO, 0), ..self.past };
         let Some((_, sender)) = &self.connection else { return past };
         let rtt = sender.smoothed_rtt();
         Statistics {

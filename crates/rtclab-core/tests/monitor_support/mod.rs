@@ -137,9 +137,9 @@ impl Results {
         let Column::Text(codes) = self.column(table, name) else {
             panic!("{name} is no text column")
         };
-        let text = |code: &u16| match *code {
+        let text = |code: &u32| match *code {
             NO_TEXT => "",
-            code => self.0.texts[usize::from(code)].as_str(),
+            code => self.0.texts[code as usize].as_str(),
         };
         codes.iter().map(text).collect()
     }

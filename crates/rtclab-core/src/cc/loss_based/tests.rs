@@ -13,7 +13,7 @@ fn report(sender: &mut LossBased, ms: u64, lost: u64, expected: u64) -> u64 {
     let rtt = Some(Time::from_millis(100));
     let fraction = (lost * 255).checked_div(expected).unwrap_or(0) as u8;
     let feedback = Feedback::ReceiverReport { lost, expected, fraction, rtt };
-    sender.on_feedback(Time::from_millis(ms), feedback);
+    sender.on_feedback(Time::from_millis(ms), feedback).expect("a control that goes on");
     sender.rate.0
 }
 
@@ -71,7 +71,7 @@ fn above_10_percent_the_rate_falls_once_per_300_ms_and_round_trip_but_not_below_
     // At 5 ms TFRC is about 900 kbit/s: the floor even raises the rate.
     let rtt = Some(Time::from_millis(5));
     let feedback = Feedback::ReceiverReport { lost: 51, expected: 255, fraction: 51, rtt };
-    sender.on_feedback(Time::from_secs(3), feedback);
+    sender.on_feedback(Time::from_secs(3), feedback).expect("a control that goes on");
     assert!((800_000..1_000_000).contains(&sender.rate.0), "{:?}", sender.rate);
 }
 
@@ -80,9 +80,10 @@ fn remb_can_only_lower_the_rate_in_2013_and_raises_it_for_two_seconds_in_2016() 
     for (config, expected) in [(SENDER_2013, 300_000), (SENDER_2016, 1_500_000)] {
         let mut sender = sender(config);
         let remb = Feedback::Remb(Bitrate::from_kbps(1_500));
-        sender.on_feedback(Time::from_millis(500), remb);
+        sender.on_feedback(Time::from_millis(500), remb).expect("a control that goes on");
         assert_eq!(sender.rate.0, expected);
-        sender.on_feedback(Time::from_millis(600), Feedback::Remb(Bitrate::from_kbps(200)));
+        let remb = Feedback::Remb(Bitrate::from_kbps(200));
+        sender.on_feedback(Time::from_millis(600), remb).expect("a control that goes on");
         assert_eq!(sender.rate.0, 200_000);
     }
 }
@@ -99,7 +100,7 @@ fn in_2016_growth_is_8_percent_of_the_smallest_rate_of_the_last_second() {
 fn changes(sender: &mut LossBased, until: u64) -> Vec<(u64, u64)> {
     let mut changes = Vec::new();
     while let Some(at) = sender.poll_timeout().filter(|at| at.as_millis() <= until) {
-        sender.on_timeout(at);
+        sender.on_timeout(at, &SenderState::default()).expect("a control that goes on");
         changes.push((at.as_millis(), sender.rate.0));
     }
     changes
@@ -134,11 +135,13 @@ fn in_2016_a_reported_loss_reduces_the_rate_once_and_in_2015_again_and_again() {
 fn missing_feedback_halves_the_rate_every_two_seconds_if_asked_for() {
     let mut sender = sender(LossBasedConfig { halves_without_feedback: true, ..SENDER_2013 });
     assert_eq!(report(&mut sender, 1_000, 0, 30), 325_000);
-    sender.on_timeout(Time::from_millis(2_999));
+    sender
+        .on_timeout(Time::from_millis(2_999), &SenderState::default())
+        .expect("a control that goes on");
     assert_eq!(sender.rate.0, 325_000);
     for rate in [162_500, 81_250, 50_000] {
         let at = sender.poll_timeout().expect("a timeout");
-        sender.on_timeout(at);
+        sender.on_timeout(at, &SenderState::default()).expect("a control that goes on");
         assert_eq!(sender.rate.0, rate);
     }
     assert_eq!(super::LossBased::new(sender.bounds, SENDER_2013).poll_timeout(), None);

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cc::gcc_2016::RECEIVER_2016;
 use crate::cc::rrtcc_2013::RECEIVER_2013;
+use crate::packet::Ecn;
 use crate::rtp::AbsSendTime;
 
 /// Ten seconds of 30 pictures of 1250 bytes a second: 300 kbit/s.
@@ -9,14 +10,21 @@ fn after_ten_seconds(config: ReceiveSideConfig) -> ReceiveSide {
     for i in 0..300_u32 {
         let at = Time::from_micros(33_333 * u64::from(i));
         while receiver.poll_timeout().is_some_and(|due| due <= at) {
-            receiver.on_timeout(at);
+            receiver.on_timeout(at).expect("a control that goes on");
         }
-        receiver.on_packet(&ReceivedPacket {
+        let packet = ReceivedPacket {
             at,
+            ssrc: 1,
+            seq: i as u16,
+            audio: false,
+            size: Bytes(1_312),
             payload: Bytes(1_250),
             rtp_timestamp: 3_000 * i,
             abs_send_time: Some(AbsSendTime::from_time(at)),
-        });
+            transport_seq: None,
+            ecn: Ecn::NotCapable,
+        };
+        receiver.on_packet(&packet).expect("a control that goes on");
     }
     receiver
 }
@@ -27,7 +35,7 @@ fn two_seconds_without_packets_take_the_rate_of_2013_and_not_that_of_2016() {
         let mut receiver = after_ten_seconds(config);
         let before = receiver.control.estimate();
         assert!(before.is_some() && receiver.filter.count() > 200);
-        receiver.on_timeout(Time::from_secs(13));
+        receiver.on_timeout(Time::from_secs(13)).expect("a control that goes on");
         assert_eq!((receiver.filter.count(), receiver.poll_timeout()), (0, None));
         assert_eq!(receiver.control.estimate(), before.filter(|_| kept));
     }

@@ -54,7 +54,12 @@ impl Reception {
     }
 
     /// Unwraps the sequence number, and tells whether the packet is a retransmission on this stream.
-    pub(in crate::endpoint) fn identify(&mut self, now: Time, header: &RtpHeader, clock: u64) -> (i64, bool) {
+    pub(in crate::endpoint) fn identify(
+        &mut self,
+        now: Time,
+        header: &RtpHeader,
+        clock: u64,
+    ) -> (i64, bool) {
         let seq = self.unwrapper.unwrap(header.seq);
         let Some(retransmissions) = &mut self.retransmissions else { return (seq, false) };
         if self.first.is_none() || seq > self.highest {
@@ -65,13 +70,7 @@ impl Reception {
     }
 
     /// Counts a packet by its unwrapped sequence number.
-    pub(in crate::endpoint) fn count(
-        &mut self,
-        now: Time,
-        packet: &Rtp,
-        seq: i64,
-        clock: u64,
-    ) {
+    pub(in crate::endpoint) fn count(&mut self, now: Time, packet: &Rtp, seq: i64, clock: u64) {
         self.first.get_or_insert(seq);
         self.highest = self.highest.max(seq);
         self.packets += 1;

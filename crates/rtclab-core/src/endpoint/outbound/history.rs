@@ -138,8 +138,13 @@ mod tests {
     }
 
     /// Reports on packets from `base` on; `true` has arrived.
-    fn report(history: &mut TransportHistory, base: u16, arrived: &[bool]) -> Vec<(i64, bool, bool)> {
-        let arrivals: Vec<_> = arrived.iter().map(|arrived| arrived.then_some(Time::ZERO)).collect();
+    fn report(
+        history: &mut TransportHistory,
+        base: u16,
+        arrived: &[bool],
+    ) -> Vec<(i64, bool, bool)> {
+        let arrivals: Vec<_> =
+            arrived.iter().map(|arrived| arrived.then_some(Time::ZERO)).collect();
         let (feedback, _) = TransportFeedback::from_arrivals((1, 2), 0, base, &arrivals);
         let mut reports = Vec::new();
         history.acknowledge(&feedback, &mut reports);

@@ -360,7 +360,8 @@ impl Sender {
         self.media_rate = Bitrate::ZERO;
         for (index, (config, video)) in videos.into_iter().enumerate() {
             let others = (count - 1 - index) as u64;
-            let share = if others == 0 { left } else { (left / (others + 1)).min(max_rate(&config)) };
+            let share =
+                if others == 0 { left } else { (left / (others + 1)).min(max_rate(&config)) };
             left -= share;
             let media = match accounting {
                 RateAccounting::Packets => packets::without_headers(Bitrate(share), config.repair),
