@@ -5,10 +5,12 @@
 
 pub mod cc;
 pub mod endpoint;
+pub mod ipv4;
 pub mod media;
 pub mod monitor;
 pub mod network;
 pub mod path;
+pub mod pcapng;
 pub mod record;
 pub mod rtp;
 pub mod sim;

@@ -15,7 +15,6 @@ mod engine;
 mod frame;
 mod listener;
 mod packet_log;
-mod pcapng;
 mod socket;
 
 pub use classify::Protocol;

@@ -6,28 +6,13 @@ mod buffer;
 mod pcap;
 mod pcapng;
 
+pub use crate::pcapng::{Direction, Interface};
+
+use crate::pcapng::block;
 use buffer::Buffer;
 use std::error::Error;
 use std::fmt;
 use std::io::{self, Read};
-
-/// Which way a frame went at the interface it was captured on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Into the capturing system.
-    Inbound,
-    /// Out of it.
-    Outbound,
-}
-
-/// Where frames were captured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
-    /// What its frames begin with: a `LINKTYPE_` number.
-    pub link_type: u16,
-    /// If the file names it.
-    pub name: Option<String>,
-}
 
 /// A captured frame; its bytes may have been cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +129,7 @@ impl<R: Read> CaptureReader<R> {
         let mut interfaces = Vec::new();
         let format = if let Some(header) = pcap::Pcap::open(&mut buffer, &mut interfaces)? {
             Format::Pcap(header)
-        } else if buffer.data().starts_with(&pcapng::SECTION_HEADER.to_le_bytes()) {
+        } else if buffer.data().starts_with(&block::SECTION_HEADER.to_le_bytes()) {
             Format::Pcapng(pcapng::Pcapng::default())
         } else {
             let first = buffer.data();
