@@ -237,7 +237,8 @@ fn a_chain_that_never_goes_bad_loses_nothing_after_one_that_always_was() {
             loss_steps: vec![(Time::from_secs(1), never_bad)],
             ..PathConfig::default()
         });
-        [0, 1].map(|second| path.handle_packet(Time::from_secs(second), packet(second as u32)));
+        path.handle_packet(Time::ZERO, packet(0));
+        path.handle_packet(Time::from_secs(1), packet(1));
         let lost: Vec<_> = drain(&mut path).iter().map(|departure| departure.2).collect();
         assert_eq!(lost, [Some(DropCause::Loss), None], "r = {r}");
     }

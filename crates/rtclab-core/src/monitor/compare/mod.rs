@@ -1,7 +1,8 @@
 //! One packet at two points: what is lost between them, and the one-way delay.
 //!
 //! Captures are read twice, side by side: first to find which stream is which and roughly how the clocks differ,
-//! then to match packets. Memory is that of half a minute of packets, and 12 bytes per matched one.
+//! then to match packets. Memory is that of half a minute of packets that wait for their counterpart, a minute of
+//! unmatched ones at the begin and end of the captures, and 12 bytes per matched one.
 
 mod clock;
 mod matching;
@@ -11,7 +12,7 @@ mod tables;
 
 use super::{CaptureError, CaptureReader, Direction, Frame, Monitor, MonitorConfig, Tables, link};
 use clock::{ClockEstimate, Envelope};
-use matching::{Fate, Matcher};
+use matching::{Fate, Matcher, Way};
 use pairing::Pair;
 use std::io::Read;
 
@@ -116,7 +117,6 @@ struct Comparison {
     fates: Vec<Fate>,
     to_b: Envelope,
     to_a: Envelope,
-    outside: Vec<u64>,
     neither_direction: u64,
     faulty: bool,
 }
@@ -157,7 +157,6 @@ impl Comparison {
             fates: Vec::new(),
             to_b: Envelope::default(),
             to_a: Envelope::default(),
-            outside: Vec::new(),
             neither_direction: 0,
             faulty: false,
         }
@@ -209,12 +208,22 @@ impl Comparison {
                 self.clock_ns = pairing::orient(&mut self.pairs);
             }
         }
-        self.matcher = Matcher::new(self.pairs.len());
+        self.matcher = Matcher::new(self.pairs.iter().map(|pair| self.way(pair)));
         self.a.pair_of = vec![None; self.a.monitor.streams.len()];
         self.b.pair_of = vec![None; self.b.monitor.streams.len()];
         for (number, pair) in self.pairs.iter().enumerate() {
             self.a.pair_of[pair.a as usize] = Some(number as u32);
             self.b.pair_of[pair.b as usize] = Some(number as u32);
+        }
+    }
+
+    fn way(&self, pair: &Pair) -> Way {
+        let ran = |point: &Point| (point.first_ns, point.last_ns);
+        let (a, b, clock_ns) = (ran(&self.a), ran(&self.b), self.clock_ns);
+        if pair.reverse {
+            Way { reverse: true, clock_ns: -clock_ns, first_ran: b, second_ran: a }
+        } else {
+            Way { reverse: false, clock_ns, first_ran: a, second_ran: b }
         }
     }
 
@@ -249,6 +258,9 @@ impl Comparison {
                 continue;
             };
             next[index] = Some(self.handle(*capture, &frame));
+            if let Some(read_ns) = next.iter().flatten().min() {
+                self.expire(*read_ns);
+            }
             frames += 1;
             let read =
                 || read_before + readers.iter().map(|(_, reader)| reader.bytes_read()).sum::<u64>();
@@ -269,24 +281,31 @@ impl Comparison {
         };
         let Some((stream, packet)) = point.monitor.identify(frame) else { return common_ns };
         let Some(pair) = point.pair_of[stream as usize] else { return common_ns };
-        let reverse = self.pairs[pair as usize].reverse;
-        let second = (side == Side::B) != reverse;
-        let (keep, fates) = (self.config.packets, &mut self.fates);
-        let (to_b, to_a) = (&mut self.to_b, &mut self.to_a);
-        self.matcher.receive((pair, second), common_ns, &packet, &mut |fate| {
-            if let (Some(first_ns), Some(second_ns)) = (fate.first_ns, fate.second_ns) {
-                // Times of A, whichever point is first.
-                if reverse {
-                    to_a.add(second_ns, second_ns - first_ns);
-                } else {
-                    to_b.add(first_ns, second_ns - first_ns);
-                }
+        let Some(fate) = self.matcher.receive((pair, side), common_ns, &packet) else {
+            return common_ns;
+        };
+        if let (Some(first_ns), Some(second_ns)) = (fate.first_ns, fate.second_ns) {
+            // Times of A, whichever point is first.
+            if self.pairs[pair as usize].reverse {
+                self.to_a.add(second_ns, second_ns - first_ns);
+            } else {
+                self.to_b.add(first_ns, second_ns - first_ns);
             }
+        }
+        if self.config.packets {
+            self.fates.push(fate);
+        }
+        common_ns
+    }
+
+    /// Gives up packets that have waited long enough, now that both captures have been read up to `read_ns`.
+    fn expire(&mut self, read_ns: i64) {
+        let (keep, fates) = (self.config.packets, &mut self.fates);
+        self.matcher.expire(read_ns, &mut |fate| {
             if keep {
                 fates.push(fate);
             }
         });
-        common_ns
     }
 
     fn finish(&mut self) {
@@ -296,12 +315,6 @@ impl Comparison {
                 fates.push(fate);
             }
         });
-        for (pair, counts) in self.pairs.iter().zip(&mut self.matcher.pairs) {
-            let ran = |point: &Point| (point.first_ns, point.last_ns);
-            let (first, second) =
-                if pair.reverse { (&self.b, &self.a) } else { (&self.a, &self.b) };
-            self.outside.push(counts.settle_margins(ran(first), ran(second)));
-        }
     }
 
     fn clock(&self) -> ClockEstimate {

@@ -17,7 +17,6 @@ struct Row<'a> {
     number: i64,
     pair: &'a Pair,
     counts: &'a PairCounts,
-    outside: u64,
     a: &'a Stream,
     b: &'a Stream,
     flow_a: &'a Flow,
@@ -75,7 +74,6 @@ impl Comparison {
             number: number as i64,
             pair,
             counts,
-            outside: self.outside[number],
             a,
             b,
             flow_a,
@@ -120,7 +118,7 @@ impl Comparison {
             .int("matched", |r| r.counts.matched as i64)
             .int("lost", |r| r.counts.lost as i64)
             .int("added", |r| r.counts.added as i64)
-            .int("outside", |r| r.outside as i64);
+            .int("outside", |r| r.counts.outside as i64);
         delay_columns(columns).table()
     }
 
@@ -144,6 +142,10 @@ impl Comparison {
         count(
             "packets given up for want of room before the other point could show them",
             self.matcher.given_up,
+        );
+        count(
+            "packets near the begin or end of a capture counted by the delays seen until then, for want of room",
+            self.matcher.hastily_settled,
         );
         count("frames without a direction, not compared", self.neither_direction);
         if rows.iter().any(|row| row.delay.is_some_and(|delay| delay.min_ms < 0.0)) {
