@@ -17,7 +17,7 @@ mod listener;
 mod packet_log;
 mod socket;
 
-pub use classify::Protocol;
+pub use classify::LoggedProtocol;
 pub use config::{EmulatorConfig, MacAddress, PortConfig};
 pub use emulator::{Emulator, EmulatorError, Summary};
 pub use engine::Counters;
