@@ -1,10 +1,9 @@
 //! Tables with a row per packet, or per second of a stream.
 
+use super::capture::Interface;
 use super::flow::Flow;
-use super::tables::{direction_name, interface_name};
 use super::texts::{Columns, Texts};
-use super::watcher::SecondRow;
-use super::{Interface, Monitor};
+use super::watcher::{Monitor, SecondRow};
 use crate::record::{Column, NO_TEXT, Table};
 use crate::rtp::Protocol;
 
@@ -38,8 +37,8 @@ impl Monitor {
                 .collect();
             Column::Text(rows.flow.iter().map(|flow| codes[*flow as usize]).collect())
         };
-        let interface = of_flow(&|flow| Some(interface_name(flow.point, interfaces)));
-        let direction = of_flow(&|flow| direction_name(flow.point.direction));
+        let interface = of_flow(&|flow| Some(flow.point.interface_name(interfaces)));
+        let direction = of_flow(&|flow| flow.point.direction_name());
         let source = of_flow(&|flow| Some(flow.source.to_string()));
         let destination = of_flow(&|flow| Some(flow.destination.to_string()));
         let kinds: Vec<u16> = (self.streams.iter())

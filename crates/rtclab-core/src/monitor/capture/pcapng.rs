@@ -1,9 +1,9 @@
 //! The block format: sections of either byte order, each with interfaces of their own.
 
 use super::buffer::{Buffer, CAPACITY};
-use super::{ByteOrder, CaptureFaults, Direction, Interface, Record, clamp_time};
+use super::record::{ByteOrder, CaptureFaults, Record, clamp_time};
 use crate::pcapng::block::{ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER};
-use crate::pcapng::{BYTE_ORDER_MAGIC, option};
+use crate::pcapng::{BYTE_ORDER_MAGIC, Direction, Interface, option};
 use std::io::{self, Read};
 
 const OBSOLETE_PACKET: u32 = 2;

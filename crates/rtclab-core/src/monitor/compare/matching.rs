@@ -8,7 +8,7 @@
 //! [`TIMEOUT_NS`] for its counterpart, and an unmatched one is remembered only if the delays still to be seen can
 //! change what it counts as.
 
-use super::Side;
+use super::points::Side;
 use super::samples::Samples;
 use crate::monitor::stream::sketch::PacketName;
 use crate::monitor::watcher::Identified;

@@ -1,4 +1,4 @@
-use super::super::earliest;
+use super::super::comparison::earliest;
 use super::*;
 use crate::rtp::RtpHeader;
 use proptest::prelude::*;
@@ -100,7 +100,7 @@ fn without_room_for_unsettled_packets_the_delays_so_far_decide() {
 }
 
 proptest! {
-    /// What packets count as does not depend on which of them are remembered until the end.
+    /// What packets count as does not depend on which of those not between matched ones are remembered until the end.
     #[test]
     fn deciding_early_gives_what_deciding_at_the_end_gives(
         (first_from, first_length) in (0i64..300, 1i64..300),
@@ -129,7 +129,11 @@ proptest! {
             }
             let (seen, at_ns) = if second { (second_seen, second_ns) } else { (first_seen, first_ns) };
             if !seen { continue; }
-            late.unsettled.push((second, at_ns));
+            if late.is_among_matched(second, at_ns) {
+                late.unmatched(second, at_ns);
+            } else {
+                late.unsettled.push((second, at_ns));
+            }
             if early.may_change(second, at_ns) {
                 early.unsettled.push((second, at_ns));
             } else {
