@@ -4,7 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 use rtclab_core::monitor::Frame;
 use rtclab_core::monitor::ip::{self, IpContent};
-use rtclab_core::monitor::link::{self, link_type};
+use rtclab_core::monitor::link;
+use rtclab_core::pcapng::link_type;
 
 const LINK_TYPES: [u16; 8] = [
     link_type::ETHERNET,

@@ -5,8 +5,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rtclab_core::monitor::link::link_type;
 use rtclab_core::monitor::{CaptureFaults, Frame, Monitor, MonitorConfig, Sdp};
+use rtclab_core::pcapng::link_type;
 
 fn packet(from_a: bool, port: u8, payload: &[u8]) -> Vec<u8> {
     let total = (28 + payload.len()) as u16;

@@ -10,7 +10,7 @@ def simulate(config: str) -> dict[str, dict[str, Any]]:
     """Runs one repeat in virtual time, without the GIL.
 
     Takes what ``Scenario.native`` returns, as JSON. Returns table -> column -> array of int64 or
-    float64, or for texts (array of uint16 codes, list of texts), 65535 for null.
+    float64, or for texts (array of uint32 codes, list of texts), 4294967295 for null.
 
     Raises:
         ValueError: the JSON does not describe a scenario.

@@ -5,11 +5,13 @@
 
 pub mod cc;
 pub mod endpoint;
+pub mod ipv4;
 pub mod media;
 pub mod monitor;
 pub mod network;
 pub mod packet;
 pub mod path;
+pub mod pcapng;
 pub mod record;
 pub mod rtp;
 pub mod sim;

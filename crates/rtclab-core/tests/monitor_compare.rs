@@ -122,6 +122,30 @@ fn captures_that_begin_and_end_at_different_moments_lose_nothing() {
 }
 
 #[test]
+fn a_pause_of_a_minute_loses_nothing() {
+    // The packets on their way when the pause begins are read at B after the first one behind the pause is read at A.
+    let pause = |index: i64| if index < 50 { 0 } else { 60_000 * MS };
+    let (mut a, mut b) = one_way(100, |i| Some(if i < 45 { 10 * MS } else { 70 * MS }));
+    for (index, (seen, frame)) in (0..).zip(a.0.iter_mut().zip(b.0.iter_mut())) {
+        seen.0 += pause(index);
+        frame.0 += pause(index);
+    }
+    assert_eq!(counts(&compared(&a, &b)), [100, 0, 0, 0]);
+}
+
+#[test]
+fn captures_that_share_a_second_of_ten_minutes_match_that_second() {
+    // A has the first 500 of 998 packets, one a second, and B those from 499 on, ten minutes either way.
+    let slowly = |index: i64| BEGIN_NS + index * 1000 * MS;
+    let (mut a, mut b) = (Point::default(), Point::default());
+    for index in 0..500 {
+        a.see(slowly(index), ALICE, BOB, &packet(index).bytes());
+        b.see(slowly(index + 498) + 20 * MS, ALICE, BOB, &packet(index + 498).bytes());
+    }
+    assert_eq!(counts(&compared(&a, &b)), [2, 0, 0, 996]);
+}
+
+#[test]
 fn a_hundredth_of_a_call_is_found_in_it() {
     // B ran for 4 s of A's 400 s; of 1024 packets that A remembers of the stream, 10 are to be expected there.
     let (a, mut b) = one_way(20_000, |_| Some(20 * MS));

@@ -1,16 +1,28 @@
 //! Writes captured frames in a thread of its own, so that a slow disk delays no packet.
 
 use crate::device::PortId;
-use crate::pcapng::{Captured, Direction, Writer};
+use rtclab_core::pcapng::{self, Direction, Interface, Packet, link_type};
 use rtclab_core::units::Time;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
 /// Frames that may wait for the disk: 6 s at 10,000 frames per second, below 10 MB.
 const BACKLOG: usize = 65_536;
+
+/// A frame as the file keeps it.
+struct Captured {
+    interface: u32,
+    /// Nanoseconds since 1970.
+    at_ns: u64,
+    direction: Direction,
+    /// Length on the wire.
+    wire_bytes: u32,
+    /// The beginning of the frame.
+    bytes: Vec<u8>,
+}
 
 /// The loop's end: takes frames without waiting.
 pub(crate) struct Capture {
@@ -34,11 +46,16 @@ impl Capture {
         snaplen: u32,
         epoch_ns: u64,
     ) -> io::Result<(Self, JoinHandle<io::Result<()>>)> {
-        let writer = Writer::new(BufWriter::new(File::create(path)?), interfaces, snaplen)?;
+        let file = BufWriter::new(File::create(path)?);
+        let mut header = Vec::new();
+        let named =
+            |name: &String| Interface { link_type: link_type::ETHERNET, name: Some(name.clone()) };
+        let interfaces: Vec<Interface> = interfaces.iter().map(named).collect();
+        pcapng::write_section(&mut header, &interfaces, snaplen);
         let (sender, receiver) = sync_channel(BACKLOG);
         let thread = thread::Builder::new()
             .name("rtclab-capture".into())
-            .spawn(move || write(writer, receiver))?;
+            .spawn(move || write(file, header, receiver))?;
         Ok((Capture { sender, snaplen: snaplen as usize, epoch_ns, dropped: 0 }, thread))
     }
 
@@ -54,7 +71,7 @@ impl Capture {
             interface: port.0 as u32,
             at_ns: self.epoch_ns + at.0,
             direction,
-            length: frame.len() as u32,
+            wire_bytes: frame.len() as u32,
             bytes: frame[..frame.len().min(self.snaplen)].to_vec(),
         };
         match self.sender.try_send(captured) {
@@ -68,11 +85,24 @@ impl Capture {
     }
 }
 
-fn write(mut writer: Writer<BufWriter<File>>, frames: Receiver<Captured>) -> io::Result<()> {
+/// Writes `header`, then every frame, each by way of the same buffer.
+fn write(mut file: BufWriter<File>, header: Vec<u8>, frames: Receiver<Captured>) -> io::Result<()> {
+    let mut buffer = header;
     for captured in frames {
-        writer.packet(&captured)?;
+        let packet = Packet {
+            interface: captured.interface,
+            at_ns: captured.at_ns,
+            direction: captured.direction,
+            wire_bytes: captured.wire_bytes,
+            bytes: &captured.bytes,
+            zeros: 0,
+        };
+        packet.write(&mut buffer);
+        file.write_all(&buffer)?;
+        buffer.clear();
     }
-    writer.flush()
+    file.write_all(&buffer)?; // the header of a capture without frames
+    file.flush()
 }
 
 #[cfg(test)]

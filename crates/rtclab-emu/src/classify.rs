@@ -5,9 +5,9 @@ use rtclab_core::rtp::header::parse_raw;
 use rtclab_core::rtp::stun::ChannelData;
 use rtclab_core::rtp::{self, RtpHeader};
 
-/// What the payload of a packet is.
+/// What a packet carries, as a [`crate::PacketLog`] tells it: TURN channels are taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum LoggedProtocol {
     /// RTP, RFC 3550.
     Rtp,
     /// RTCP, RFC 3550, also when sharing a port with RTP (RFC 5761).
@@ -20,40 +20,45 @@ pub enum Protocol {
     Other,
 }
 
-impl Protocol {
+impl LoggedProtocol {
     /// All protocols, in the order of their codes in a [`crate::PacketLog`].
-    pub const ALL: [Protocol; 5] =
-        [Protocol::Rtp, Protocol::Rtcp, Protocol::Stun, Protocol::Dtls, Protocol::Other];
+    pub const ALL: [LoggedProtocol; 5] = [
+        LoggedProtocol::Rtp,
+        LoggedProtocol::Rtcp,
+        LoggedProtocol::Stun,
+        LoggedProtocol::Dtls,
+        LoggedProtocol::Other,
+    ];
 
     /// The name used in traces.
     pub const fn name(self) -> &'static str {
         match self {
-            Protocol::Rtp => "rtp",
-            Protocol::Rtcp => "rtcp",
-            Protocol::Stun => "stun",
-            Protocol::Dtls => "dtls",
-            Protocol::Other => "other",
+            LoggedProtocol::Rtp => "rtp",
+            LoggedProtocol::Rtcp => "rtcp",
+            LoggedProtocol::Stun => "stun",
+            LoggedProtocol::Dtls => "dtls",
+            LoggedProtocol::Other => "other",
         }
     }
 }
 
 /// Classifies the packet in an Ethernet frame; what a TURN channel carries counts as what it is.
 ///
-/// RTP whose header does not parse is [`Protocol::Other`].
-pub(crate) fn classify(frame: &[u8]) -> (Protocol, Option<RtpHeader>) {
-    let Some(mut datagram) = udp_payload(frame) else { return (Protocol::Other, None) };
+/// RTP whose header does not parse is [`LoggedProtocol::Other`].
+pub(crate) fn classify(frame: &[u8]) -> (LoggedProtocol, Option<RtpHeader>) {
+    let Some(mut datagram) = udp_payload(frame) else { return (LoggedProtocol::Other, None) };
     if let Ok(channel) = ChannelData::parse(datagram) {
         datagram = channel.data;
     }
     match rtp::classify(datagram) {
         rtp::Protocol::Rtp => match parse_raw(datagram) {
-            Ok((header, ..)) => (Protocol::Rtp, Some(header)),
-            Err(_) => (Protocol::Other, None),
+            Ok((header, ..)) => (LoggedProtocol::Rtp, Some(header)),
+            Err(_) => (LoggedProtocol::Other, None),
         },
-        rtp::Protocol::Rtcp => (Protocol::Rtcp, None),
-        rtp::Protocol::Stun => (Protocol::Stun, None),
-        rtp::Protocol::Dtls => (Protocol::Dtls, None),
-        rtp::Protocol::TurnChannel | rtp::Protocol::Other => (Protocol::Other, None),
+        rtp::Protocol::Rtcp => (LoggedProtocol::Rtcp, None),
+        rtp::Protocol::Stun => (LoggedProtocol::Stun, None),
+        rtp::Protocol::Dtls => (LoggedProtocol::Dtls, None),
+        rtp::Protocol::TurnChannel | rtp::Protocol::Other => (LoggedProtocol::Other, None),
     }
 }
 
@@ -76,7 +81,7 @@ mod tests {
     fn assert_is_rtp(payload: &[u8]) {
         let (protocol, header) = classify(&frame(payload));
         let header = header.expect("an RTP header");
-        assert_eq!(protocol, Protocol::Rtp);
+        assert_eq!(protocol, LoggedProtocol::Rtp);
         assert_eq!((header.payload_type, header.seq, header.marker), (96, 0x1234, true));
         assert_eq!((header.timestamp, header.ssrc), (0x0102_0304, 0x0a0b_0c0d));
     }
@@ -92,13 +97,13 @@ mod tests {
         let protocol = |payload: &[u8]| classify(&frame(payload)).0;
         let stun = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42], [0; 12].as_slice()].concat();
         let dtls = [&[22, 0xfe, 0xfd], [0; 20].as_slice()].concat();
-        assert_eq!(protocol(&[0x80, 200, 0, 1, 0, 0, 0, 1]), Protocol::Rtcp);
-        assert_eq!(protocol(&stun), Protocol::Stun);
-        assert_eq!(protocol(&dtls), Protocol::Dtls);
-        assert_eq!(protocol(&[0, 0, 0, 1, 0, 0, 0, 0]), Protocol::Other);
-        assert_eq!(protocol(&[0x80, 96]), Protocol::Other);
-        assert_eq!(protocol(&[0x8f, 96, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]), Protocol::Other);
-        assert_eq!(protocol(&[]), Protocol::Other);
+        assert_eq!(protocol(&[0x80, 200, 0, 1, 0, 0, 0, 1]), LoggedProtocol::Rtcp);
+        assert_eq!(protocol(&stun), LoggedProtocol::Stun);
+        assert_eq!(protocol(&dtls), LoggedProtocol::Dtls);
+        assert_eq!(protocol(&[0, 0, 0, 1, 0, 0, 0, 0]), LoggedProtocol::Other);
+        assert_eq!(protocol(&[0x80, 96]), LoggedProtocol::Other);
+        assert_eq!(protocol(&[0x8f, 96, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]), LoggedProtocol::Other);
+        assert_eq!(protocol(&[]), LoggedProtocol::Other);
     }
 
     #[test]
@@ -107,7 +112,7 @@ mod tests {
         tcp[23] = 6;
         let mut fragment = frame(&RTP);
         fragment[21] = 185; // offset 1480 in units of 8 bytes
-        assert_eq!(classify(&tcp).0, Protocol::Other);
-        assert_eq!(classify(&fragment).0, Protocol::Other);
+        assert_eq!(classify(&tcp).0, LoggedProtocol::Other);
+        assert_eq!(classify(&fragment).0, LoggedProtocol::Other);
     }
 }

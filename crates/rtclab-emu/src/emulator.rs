@@ -138,7 +138,7 @@ impl Emulator {
             EmulatorError::Config(format!("no path `{}`; known are {:?}", config.name, self.paths))
         })?;
         // A loop that has ended says why when it is stopped.
-        let _ = self.commands.send(Command::SetPath(PathId(index as u16), Box::new(config)));
+        let _ = self.commands.send(Command::SetPath(PathId(index as u32), Box::new(config)));
         self.waker.wake();
         Ok(())
     }

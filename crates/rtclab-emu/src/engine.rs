@@ -6,9 +6,9 @@ use crate::config::PortConfig;
 use crate::device::{Device, PortId};
 use crate::frame::{Received, parse, readdress};
 use crate::packet_log::PacketLog;
-use crate::pcapng::Direction;
 use rtclab_core::network::{Network, NetworkEvent, NodeId, PathId};
 use rtclab_core::path::{Packet, PathConfig};
+use rtclab_core::pcapng::Direction;
 use rtclab_core::units::{Bytes, Time};
 use std::collections::HashMap;
 use std::io;
@@ -115,7 +115,7 @@ impl<D: Device> Engine<D> {
                     config.interface, config.address
                 ));
             }
-            resolved.push(Port { node: NodeId(node as u16), config });
+            resolved.push(Port { node: NodeId(node as u32), config });
         }
         Ok(Engine {
             device,

@@ -15,10 +15,9 @@ mod engine;
 mod frame;
 mod listener;
 mod packet_log;
-mod pcapng;
 mod socket;
 
-pub use classify::Protocol;
+pub use classify::LoggedProtocol;
 pub use config::{EmulatorConfig, MacAddress, PortConfig};
 pub use emulator::{Emulator, EmulatorError, Summary};
 pub use engine::Counters;

@@ -1,8 +1,8 @@
 //! Listening at an interface: the live counterpart of a capture file.
 
 use crate::socket::{MAX_FRAME, PacketSocket, check, timestamp};
-use rtclab_core::monitor::link::link_type;
 use rtclab_core::monitor::{Direction, Frame};
+use rtclab_core::pcapng::link_type;
 use std::io::{self, ErrorKind};
 use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::AsRawFd;

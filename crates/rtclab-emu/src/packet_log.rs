@@ -1,6 +1,6 @@
 //! What happened to every packet, in columns.
 
-use crate::classify::Protocol;
+use crate::classify::LoggedProtocol;
 use rtclab_core::network::{NodeId, PathId};
 use rtclab_core::path::DropCause;
 use rtclab_core::rtp::RtpHeader;
@@ -20,14 +20,14 @@ pub struct PacketLog {
     /// Index in [`DropCause::ALL`].
     pub drop_cause: Vec<i8>,
     /// Index of the path that dropped it.
-    pub drop_path: Vec<i32>,
+    pub drop_path: Vec<i64>,
     /// Index of the sending node.
-    pub from: Vec<u16>,
+    pub from: Vec<u32>,
     /// Index of the receiving node.
-    pub to: Vec<u16>,
+    pub to: Vec<u32>,
     /// IP total length.
     pub size_bytes: Vec<u32>,
-    /// Index in [`Protocol::ALL`].
+    /// Index in [`LoggedProtocol::ALL`].
     pub protocol: Vec<u8>,
     /// RTP only.
     pub ssrc: Vec<i64>,
@@ -67,7 +67,7 @@ impl PacketLog {
         sent: Time,
         (from, to): (NodeId, NodeId),
         size: Bytes,
-        (protocol, rtp): (Protocol, Option<RtpHeader>),
+        (protocol, rtp): (LoggedProtocol, Option<RtpHeader>),
     ) -> usize {
         self.sent_ns.push(sent.0 as i64);
         for unknown in [&mut self.delivered_ns, &mut self.dropped_ns, &mut self.written_ns] {
@@ -129,7 +129,7 @@ mod tests {
         let mut log = PacketLog::default();
         for i in 1..=200 {
             let nodes = (NodeId(0), NodeId(1));
-            let row = log.push(Time::ZERO, nodes, Bytes(100), (Protocol::Other, None));
+            let row = log.push(Time::ZERO, nodes, Bytes(100), (LoggedProtocol::Other, None));
             log.delivered(row, Time::from_secs(1), Some(Time::from_millis(1000 + i)));
         }
         let expected = Lateness {

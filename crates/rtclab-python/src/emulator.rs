@@ -5,7 +5,9 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rtclab_core::path::{DropCause, PathConfig};
-use rtclab_emu::{Counters, EmulatorConfig, EmulatorError, Lateness, PacketLog, Protocol, Summary};
+use rtclab_emu::{
+    Counters, EmulatorConfig, EmulatorError, Lateness, LoggedProtocol, PacketLog, Summary,
+};
 use serde::de::DeserializeOwned;
 
 /// A network in real time between interfaces of this network namespace.
@@ -78,7 +80,7 @@ impl Emulator {
         let names = PyDict::new(py);
         names.set_item("nodes", &self.config.nodes)?;
         names.set_item("paths", self.config.paths.iter().map(|p| &p.name).collect::<Vec<_>>())?;
-        names.set_item("protocols", Protocol::ALL.map(Protocol::name))?;
+        names.set_item("protocols", LoggedProtocol::ALL.map(LoggedProtocol::name))?;
         names.set_item("drop_causes", DropCause::ALL.map(DropCause::name))?;
         Ok(names)
     }

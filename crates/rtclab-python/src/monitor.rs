@@ -5,10 +5,10 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rtclab_core::monitor::compare::{CompareError, Points, Side, compare};
-use rtclab_core::monitor::link::link_type;
 use rtclab_core::monitor::{
     CaptureError, CaptureFaults, CaptureReader, Interface, Monitor, MonitorConfig, Sdp, Tables,
 };
+use rtclab_core::pcapng::link_type;
 use rtclab_emu::Listener;
 use std::fs::File;
 use std::io::Read;

@@ -10,7 +10,7 @@ use rtclab_core::sim::{SimConfig, SimResult};
 /// Runs a scenario in virtual time; releases the GIL while it runs.
 ///
 /// Returns a dictionary from table to a dictionary from column to values: int64 and float64 arrays,
-/// or for text columns a pair of uint16 codes (65535 for null) and the list of texts.
+/// or for text columns a pair of uint32 codes (4294967295 for null) and the list of texts.
 ///
 /// Raises ValueError when the configuration cannot be run; the message names the field.
 #[pyfunction]

@@ -1,11 +1,12 @@
 //! Flows: what goes from one address and port to another, past one interface.
 
-use super::capture::Direction;
+use super::capture::{Direction, Interface};
 use super::framing::Framing;
 use super::ip::{Datagram, Transport};
 use super::sdp::Sdp;
 use super::stream::RtpSeen;
 use super::stream::extensions::Learner;
+use super::texts::ms;
 use crate::rtp::Protocol;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -26,6 +27,22 @@ pub(crate) struct Point {
     /// Of a cooked capture on all devices.
     pub(crate) device: u32,
     pub(crate) direction: Option<Direction>,
+}
+
+impl Point {
+    /// The interface's name or number, and the device if there are several.
+    pub(crate) fn interface_name(&self, interfaces: &[Interface]) -> String {
+        let name = interfaces.get(self.interface as usize).and_then(|i| i.name.clone());
+        let name = name.unwrap_or_else(|| format!("interface {}", self.interface));
+        if self.device == 0 { name } else { format!("{name} device {}", self.device) }
+    }
+
+    pub(crate) fn direction_name(&self) -> Option<String> {
+        self.direction.map(|direction| match direction {
+            Direction::Inbound => "inbound".to_owned(),
+            Direction::Outbound => "outbound".to_owned(),
+        })
+    }
 }
 
 /// Addresses as numbers: quick to hash. IPv4 is mapped into IPv6.
@@ -83,8 +100,16 @@ impl Rtt {
         self.count += 1;
     }
 
-    pub(crate) fn mean_ns(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    pub(crate) fn min_ms(&self) -> Option<f64> {
+        (self.count > 0).then(|| ms(self.min_ns as f64))
+    }
+
+    pub(crate) fn mean_ms(&self) -> Option<f64> {
+        (self.count > 0).then(|| ms(self.sum_ns as f64 / self.count as f64))
+    }
+
+    pub(crate) fn max_ms(&self) -> Option<f64> {
+        (self.count > 0).then(|| ms(self.max_ns as f64))
     }
 }
 

@@ -27,11 +27,16 @@ const HEAD_BYTES: usize = 64;
 /// What is sent again lies at most this far back, and a frame goes on for less.
 const FAR: i32 = 1 << 20;
 
+/// First byte of the version in a DTLS record, from 1.0 on: RFC 6347, section 4.1.
+const DTLS_VERSION_MAJOR: u8 = 0xFE;
+
 /// Where frames begin in one direction of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Framing {
-    /// Where the next frame begins, once one has been found.
+    /// Where the next frame begins, once one has been found or the connection has begun.
     next: Option<u32>,
+    /// Whether the connection has had a frame.
+    framed: bool,
     /// The first bytes of that frame, from the end of a segment.
     head: Vec<u8>,
 }
@@ -49,7 +54,7 @@ impl Framing {
     /// Tells the frames that begin in a segment; says whether it begins or continues any.
     pub fn receive(&mut self, segment: Segment<'_>, found: &mut dyn FnMut(Content<'_>)) -> bool {
         if segment.begins {
-            (self.next, self.head) = (Some(segment.seq), Vec::new());
+            *self = Framing { next: Some(segment.seq), ..Framing::default() };
         }
         if segment.wire_bytes == 0 {
             return false;
@@ -71,15 +76,16 @@ impl Framing {
         let mut any = self.next.is_some() && offset > 0;
         while offset < wire_bytes {
             let rest = bytes.get(offset as usize..).unwrap_or_default();
-            match frame(rest, wire_bytes - offset, self.next.is_some()) {
+            match self.frame(rest, wire_bytes - offset) {
                 Found::Frame(content, len) => {
                     found(content);
+                    self.framed = true;
                     offset = offset.saturating_add(len);
                     any = true;
                 }
                 Found::Short => {
                     self.head = rest.to_vec();
-                    any = true;
+                    any |= self.framed;
                     break;
                 }
                 Found::Nothing => {
@@ -108,9 +114,10 @@ impl Framing {
         let more = &segment.bytes[..segment.bytes.len().min(2 * HEAD_BYTES)];
         let joined = [&head[..], more].concat();
         let wire_bytes = segment.wire_bytes.saturating_add(head.len() as u32);
-        match frame(&joined, wire_bytes, true) {
+        match self.frame(&joined, wire_bytes) {
             Found::Frame(content, len) => {
                 found(content);
+                self.framed = true;
                 self.next = Some(next.wrapping_add(len));
                 true
             }
@@ -124,22 +131,34 @@ impl Framing {
             }
         }
     }
-}
 
-/// The first frame; of one that is not due, all of it must be here.
-fn frame(bytes: &[u8], wire_bytes: u32, due: bool) -> Found<'_> {
-    let cut = bytes.len() < wire_bytes as usize;
-    let found = begin(bytes, if due { u32::MAX } else { wire_bytes }, due);
-    let short = due && !cut && bytes.len() < HEAD_BYTES;
-    match found {
-        Some((_, len)) if short && len > wire_bytes => Found::Short,
-        None if short => Found::Short,
-        Some((content, len)) => Found::Frame(content, len),
-        None => Found::Nothing,
+    /// The first frame; of one that is not due, all of it must be here.
+    fn frame<'a>(&self, bytes: &'a [u8], wire_bytes: u32) -> Found<'a> {
+        let due = self.next.is_some();
+        let cut = bytes.len() < wire_bytes as usize;
+        let found = begin(bytes, if due { u32::MAX } else { wire_bytes });
+        let short = due && !cut && bytes.len() < HEAD_BYTES;
+        match found {
+            Some((_, len)) if short && len > wire_bytes => Found::Short,
+            None if short => Found::Short,
+            Some((content, len)) if self.believes(&content) => Found::Frame(content, len),
+            _ => Found::Nothing,
+        }
+    }
+
+    /// The first byte alone says too little of DTLS: every third character of ASCII is in its range, and those
+    /// of `GET` and `HTTP` before it are channel numbers. Unless a frame is due after another, its version must be
+    /// there, too.
+    fn believes(&self, content: &Content<'_>) -> bool {
+        let due_after_another = self.next.is_some() && self.framed;
+        content.protocol != Protocol::Dtls
+            || due_after_another
+            || content.bytes.get(1) == Some(&DTLS_VERSION_MAJOR)
     }
 }
 
-fn begin(bytes: &[u8], limit: u32, due: bool) -> Option<(Content<'_>, u32)> {
+/// A frame at the beginning of `bytes` and its length, which is at most `limit`.
+fn begin(bytes: &[u8], limit: u32) -> Option<(Content<'_>, u32)> {
     let words = bytes.first_chunk::<4>()?;
     let first = u32::from(u16::from_be_bytes([words[0], words[1]]));
     let second = u32::from(u16::from_be_bytes([words[2], words[3]]));
@@ -152,13 +171,8 @@ fn begin(bytes: &[u8], limit: u32, due: bool) -> Option<(Content<'_>, u32)> {
     }
     let inner = &bytes[2..];
     let content = demultiplex(&inner[..inner.len().min(first as usize)], first);
-    let plausible = match content.protocol {
-        Protocol::Other => false,
-        // One first byte in six is one of DTLS: unless a frame is due, its version must be there, too.
-        Protocol::Dtls => due || content.bytes.get(1) == Some(&0xFE),
-        _ => true,
-    };
-    (plausible && first + 2 <= limit).then_some((content, first + 2))
+    let known = content.protocol != Protocol::Other && first + 2 <= limit;
+    known.then_some((content, first + 2))
 }
 
 #[cfg(test)]
@@ -203,6 +217,57 @@ mod tests {
             assert_eq!(found(&two, &[(0, two.len())], false), [2]);
         }
         assert_eq!(found(b"GET / HTTP/1.1\r\n", &[(0, 16)], true), [0]);
+    }
+
+    /// What is recognised in one segment.
+    fn protocols(framing: &mut Framing, seq: u32, begins: bool, bytes: &[u8]) -> Vec<Protocol> {
+        let mut found = Vec::new();
+        // Network cards hand over segments of up to 64 kB, longer than the lengths that text seems to state.
+        let segment = Segment { seq, begins, bytes, wire_bytes: 65_000 };
+        framing.receive(segment, &mut |content| found.push(content.protocol));
+        found
+    }
+
+    #[test]
+    fn text_is_no_channel_although_its_letters_are_channel_numbers() {
+        let texts = [
+            "GET /index.html HTTP/1.1\r\nHost: example.org\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n",
+            "POST /login HTTP/1.1\r\nHost: example.org\r\n",
+            "SSH-2.0-OpenSSH_9.6\r\n and a key exchange",
+        ];
+        for text in texts {
+            for begins in [true, false] {
+                let found = protocols(&mut Framing::default(), 0, begins, text.as_bytes());
+                assert_eq!(found, [], "{text} begins: {begins}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_first_segment_of_text_counts_as_no_part_of_a_frame() {
+        let bytes = b"GET / HTTP/1.1\r\n\r\n";
+        let segment = Segment { seq: 1, begins: true, bytes, wire_bytes: 18 };
+        assert!(!Framing::default().receive(segment, &mut |_| panic!("a frame")));
+    }
+
+    #[test]
+    fn dtls_is_known_by_its_version_or_where_a_frame_is_due_after_another() {
+        const DTLS_12: [u8; 16] = [22, 0xFE, 0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3];
+        // DTLS 1.3, RFC 9147, section 4: a header of 001CSLEE that has no version.
+        const DTLS_13: [u8; 16] = [0x2F, 0, 1, 0, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+        for header in [&[0, 16][..], &[0x40, 0, 0, 16]] {
+            let [with_version, without] = [DTLS_12, DTLS_13].map(|dtls| [header, &dtls].concat());
+            for begins in [true, false] {
+                let found = protocols(&mut Framing::default(), 0, begins, &with_version);
+                assert_eq!(found, [Protocol::Dtls]);
+                let found = protocols(&mut Framing::default(), 0, begins, &without);
+                assert_eq!(found, []);
+            }
+            let both = [with_version, without].concat();
+            let found = protocols(&mut Framing::default(), 0, false, &both);
+            assert_eq!(found, [Protocol::Dtls; 2]);
+        }
     }
 
     #[test]

@@ -3,26 +3,7 @@
 //! Source: <https://www.tcpdump.org/linktypes.html>; IEEE 802.1Q.
 
 use super::capture::{Direction, Frame};
-
-/// `LINKTYPE_` numbers of what frames begin with.
-pub mod link_type {
-    /// BSD loopback: address family in the byte order of the capturing machine.
-    pub const NULL: u16 = 0;
-    /// Ethernet.
-    pub const ETHERNET: u16 = 1;
-    /// IP without anything before.
-    pub const RAW: u16 = 101;
-    /// OpenBSD loopback: address family in network byte order.
-    pub const LOOP: u16 = 108;
-    /// Linux cooked capture, version 1.
-    pub const LINUX_SLL: u16 = 113;
-    /// IPv4 without anything before.
-    pub const IPV4: u16 = 228;
-    /// IPv6 without anything before.
-    pub const IPV6: u16 = 229;
-    /// Linux cooked capture, version 2.
-    pub const LINUX_SLL2: u16 = 276;
-}
+use crate::pcapng::link_type;
 
 /// `DLT_RAW` of some systems, found in files that they wrote.
 const RAW_OF_OTHERS: [u16; 2] = [12, 14];

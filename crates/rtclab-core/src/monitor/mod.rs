@@ -20,6 +20,7 @@ pub mod ip;
 pub mod link;
 pub mod sdp;
 
+mod config;
 mod feedback;
 mod flow;
 mod fragments;
@@ -37,35 +38,7 @@ mod texts;
 mod watcher;
 
 pub use capture::{CaptureError, CaptureFaults, CaptureReader, Direction, Frame, Interface};
+pub use config::MonitorConfig;
 pub use sdp::Sdp;
+pub use texts::Tables;
 pub use watcher::Monitor;
-
-use crate::table::Table;
-
-/// What to look for and what to keep.
-#[derive(Clone, Debug)]
-pub struct MonitorConfig {
-    /// Codecs, repair streams and extension ids, if known.
-    pub sdp: Sdp,
-    /// Keep a row of every packet: 130 bytes each.
-    pub packets: bool,
-    /// Keep a row of every second of every stream.
-    pub seconds: bool,
-    /// Streams that are kept; packets of others are counted together.
-    pub max_streams: usize,
-}
-
-impl Default for MonitorConfig {
-    fn default() -> Self {
-        MonitorConfig { sdp: Sdp::default(), packets: false, seconds: false, max_streams: 10_000 }
-    }
-}
-
-/// Tables, and the texts that their text columns number.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tables {
-    /// Texts by number.
-    pub texts: Vec<String>,
-    /// The tables.
-    pub tables: Vec<Table>,
-}

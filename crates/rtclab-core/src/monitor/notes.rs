@@ -1,21 +1,43 @@
 //! What a reader of the tables must know: things skipped, limits reached, faults of the file.
 
-use super::Monitor;
 use super::capture::CaptureFaults;
 use super::flow::MAX_FLOWS;
 use super::ip::Transport;
 use super::texts::{Columns, Texts};
+use super::watcher::Monitor;
 use crate::table::Table;
 
-impl Monitor {
+/// Notes in the order in which they are shown.
+#[derive(Default)]
+pub(crate) struct Notes(Vec<(String, Option<u64>)>);
+
+impl Notes {
+    /// Adds a note about something that was counted, unless the count is 0.
+    pub(crate) fn count(&mut self, text: &str, count: u64) {
+        if count > 0 {
+            self.0.push((text.to_owned(), Some(count)));
+        }
+    }
+
+    /// Adds a note without a number.
+    pub(crate) fn say(&mut self, text: String) {
+        self.0.push((text, None));
+    }
+
     /// Table `notes`: text and, where it counts something, how often.
+    pub(crate) fn table(&self, texts: &mut Texts) -> Table {
+        Columns::new("notes", &self.0)
+            .text("note", texts, |(text, _)| Some(text.clone()))
+            .int("count", |(_, count)| count.map(|count| count as i64))
+            .table()
+    }
+}
+
+impl Monitor {
+    /// What the reader of this monitor's tables must know.
     pub(crate) fn notes(&self, faults: &CaptureFaults, texts: &mut Texts) -> Table {
-        let mut notes: Vec<(String, Option<u64>)> = Vec::new();
-        let mut count = |text: &str, count: u64| {
-            if count > 0 {
-                notes.push((text.to_owned(), Some(count)));
-            }
-        };
+        let mut notes = Notes::default();
+        let mut count = |text, number| notes.count(text, number);
         let counts = self.counts;
         count("frames", counts.frames);
         count("frames without IP", counts.not_ip);
@@ -42,29 +64,18 @@ impl Monitor {
         count("frames that the kernel dropped before they were seen", faults.dropped);
         count("packets of interfaces that the capture does not describe", faults.unknown_interface);
         if counts.streams_over_limit > 0 {
-            notes.push((
-                format!("only the first {} streams are shown", self.config.max_streams),
-                None,
-            ));
+            notes.say(format!("only the first {} streams are shown", self.config.max_streams));
         }
         if self.flows.packets_over_limit > 0 {
-            notes.push((
-                format!("only the first {MAX_FLOWS} flows are shown, and those of streams"),
-                None,
-            ));
+            notes.say(format!("only the first {MAX_FLOWS} flows are shown, and those of streams"));
         }
         if faults.cut_short {
-            notes.push(("the capture ends within a record".to_owned(), None));
+            notes.say("the capture ends within a record".to_owned());
         }
         if let Some(offset) = faults.corrupt_at {
-            notes.push((
-                format!("the capture is corrupt at byte {offset}; what follows was not read"),
-                None,
-            ));
+            notes
+                .say(format!("the capture is corrupt at byte {offset}; what follows was not read"));
         }
-        Columns::new("notes", &notes)
-            .text("note", texts, |(text, _)| Some(text.clone()))
-            .int("count", |(_, count)| count.map(|count| count as i64))
-            .table()
+        notes.table(texts)
     }
 }

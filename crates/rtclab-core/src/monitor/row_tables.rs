@@ -1,12 +1,11 @@
 //! Tables with a row per packet, or per second of a stream.
 
+use super::capture::Interface;
 use super::flow::Flow;
-use super::tables::{direction_name, interface_name};
 use super::texts::{Columns, Texts};
-use super::watcher::SecondRow;
-use super::{Interface, Monitor};
-use crate::rtp::Protocol;
+use super::watcher::{Monitor, SecondRow};
 use crate::table::{Column, NO_TEXT, Table};
+use crate::rtp::Protocol;
 
 /// Names of [`Protocol`], in the order of its variants. TURN framing has been taken off.
 const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
@@ -38,14 +37,12 @@ impl Monitor {
                 .collect();
             Column::Text(rows.flow.iter().map(|flow| codes[*flow as usize]).collect())
         };
-        let interface = of_flow(&|flow| Some(interface_name(flow.point, interfaces)));
-        let direction = of_flow(&|flow| direction_name(flow.point.direction));
+        let interface = of_flow(&|flow| Some(flow.point.interface_name(interfaces)));
+        let direction = of_flow(&|flow| flow.point.direction_name());
         let source = of_flow(&|flow| Some(flow.source.to_string()));
         let destination = of_flow(&|flow| Some(flow.destination.to_string()));
         let kinds: Vec<u32> = (self.streams.iter())
-            .map(|s| {
-                s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name()).0)
-            })
+            .map(|s| s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name()).0))
             .collect();
         let kind =
             rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();

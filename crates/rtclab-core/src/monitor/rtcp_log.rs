@@ -248,7 +248,7 @@ mod tests {
             (reports.count, reports.last.cumulative_lost, reports.fraction_lost_max),
             (1, 12, 64)
         );
-        assert_eq!(reports.rtt.mean_ns(), Some(100_000_000.0)); // 600 ms less 500 ms
+        assert_eq!(reports.rtt.mean_ms(), Some(100.0)); // 600 ms less 500 ms
     }
 
     #[test]

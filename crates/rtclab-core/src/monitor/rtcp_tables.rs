@@ -1,9 +1,8 @@
 //! Tables of what RTCP says.
 
-use super::Monitor;
 use super::rtcp_log::{KindCount, KindKey, ReportKey, Reports};
-use super::tables::ms;
 use super::texts::{Columns, Texts};
+use super::watcher::Monitor;
 use crate::table::Table;
 use std::collections::HashMap;
 
@@ -47,9 +46,9 @@ impl Monitor {
             .float("fraction_lost_max", |(_, r)| f64::from(r.fraction_lost_max) / 256.0)
             .float("jitter_ms", |(key, r)| jitter(key, r.last.jitter))
             .int("rtt_count", |(_, r)| r.rtt.count as i64)
-            .float("rtt_min_ms", |(_, r)| (r.rtt.count > 0).then(|| ms(r.rtt.min_ns as f64)))
-            .float("rtt_mean_ms", |(_, r)| r.rtt.mean_ns().map(ms))
-            .float("rtt_max_ms", |(_, r)| (r.rtt.count > 0).then(|| ms(r.rtt.max_ns as f64)))
+            .float("rtt_min_ms", |(_, r)| r.rtt.min_ms())
+            .float("rtt_mean_ms", |(_, r)| r.rtt.mean_ms())
+            .float("rtt_max_ms", |(_, r)| r.rtt.max_ms())
             .table()
     }
 }

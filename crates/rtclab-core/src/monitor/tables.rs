@@ -1,16 +1,16 @@
 //! Tables of streams and flows. Times are nanoseconds on the capture's clock.
 
-use super::capture::{CaptureFaults, Direction, Interface};
+use super::capture::{CaptureFaults, Interface};
 use super::demux::Relay;
-use super::flow::{Flow, Point};
+use super::flow::Flow;
 use super::ip::Transport;
 use super::legs::first_legs;
 use super::sdp::Kind;
 use super::stream::Stream;
 use super::stream::clock::JitterFigures;
 use super::stream::extensions::LearnedId;
-use super::texts::{Columns, Texts};
-use super::{Monitor, Tables};
+use super::texts::{Columns, Tables, Texts, origin};
+use super::watcher::Monitor;
 use crate::table::Table;
 
 /// A stream with what its row takes from elsewhere.
@@ -21,27 +21,6 @@ struct StreamRow<'a> {
     leg_of: Option<u32>,
     kind: Option<(Kind, bool)>,
     jitter: Option<JitterFigures>,
-}
-
-pub(super) fn ms(ns: f64) -> f64 {
-    ns / 1e6
-}
-
-pub(super) fn interface_name(point: Point, interfaces: &[Interface]) -> String {
-    let name = interfaces.get(point.interface as usize).and_then(|i| i.name.clone());
-    let name = name.unwrap_or_else(|| format!("interface {}", point.interface));
-    if point.device == 0 { name } else { format!("{name} device {}", point.device) }
-}
-
-pub(super) fn direction_name(direction: Option<Direction>) -> Option<String> {
-    direction.map(|direction| match direction {
-        Direction::Inbound => "inbound".to_owned(),
-        Direction::Outbound => "outbound".to_owned(),
-    })
-}
-
-fn origin(inferred: bool) -> String {
-    if inferred { "inferred".to_owned() } else { "sdp".to_owned() }
 }
 
 fn id_of(learned: Option<LearnedId>) -> Option<i64> {
@@ -90,8 +69,8 @@ impl Monitor {
             .int("stream", |r| r.number)
             .int("flow", |r| i64::from(r.stream.flow))
             .int("leg_of", |r| r.leg_of.map(i64::from))
-            .text("interface", texts, |r| Some(interface_name(r.flow.point, interfaces)))
-            .text("direction", texts, |r| direction_name(r.flow.point.direction))
+            .text("interface", texts, |r| Some(r.flow.point.interface_name(interfaces)))
+            .text("direction", texts, |r| r.flow.point.direction_name())
             .text("source", texts, |r| Some(r.flow.source.to_string()))
             .text("destination", texts, |r| Some(r.flow.destination.to_string()))
             .text("relay", texts, |r| r.stream.relay.map(relay_name))
@@ -155,8 +134,8 @@ impl Monitor {
         self.streams.iter().for_each(|stream| streams[stream.flow as usize] += 1);
         Columns::new("flows", &rows)
             .int("flow", |(number, _)| *number as i64)
-            .text("interface", texts, |(_, f)| Some(interface_name(f.point, interfaces)))
-            .text("direction", texts, |(_, f)| direction_name(f.point.direction))
+            .text("interface", texts, |(_, f)| Some(f.point.interface_name(interfaces)))
+            .text("direction", texts, |(_, f)| f.point.direction_name())
             .text("transport", texts, |(_, f)| {
                 Some(if f.transport == Transport::Udp { "udp" } else { "tcp" }.to_owned())
             })
@@ -175,13 +154,9 @@ impl Monitor {
             .int("fragments", |(_, f)| f.fragments as i64)
             .int("streams", |(number, _)| streams[*number])
             .int("stun_rtt_count", |(_, f)| f.stun_rtt.count as i64)
-            .float("stun_rtt_min_ms", |(_, f)| {
-                (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.min_ns as f64))
-            })
-            .float("stun_rtt_mean_ms", |(_, f)| f.stun_rtt.mean_ns().map(ms))
-            .float("stun_rtt_max_ms", |(_, f)| {
-                (f.stun_rtt.count > 0).then(|| ms(f.stun_rtt.max_ns as f64))
-            })
+            .float("stun_rtt_min_ms", |(_, f)| f.stun_rtt.min_ms())
+            .float("stun_rtt_mean_ms", |(_, f)| f.stun_rtt.mean_ms())
+            .float("stun_rtt_max_ms", |(_, f)| f.stun_rtt.max_ms())
             .table()
     }
 }

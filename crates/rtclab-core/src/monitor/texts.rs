@@ -4,6 +4,25 @@ use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
 pub(crate) use crate::table::Texts;
 
+/// Tables, and the texts that their text columns number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tables {
+    /// Texts by number.
+    pub texts: Vec<String>,
+    /// The tables.
+    pub tables: Vec<Table>,
+}
+
+/// Nanoseconds in milliseconds.
+pub(crate) fn ms(ns: f64) -> f64 {
+    ns / 1e6
+}
+
+/// Where a value is known from, as columns `…_origin` say it.
+pub(crate) fn origin(inferred: bool) -> String {
+    if inferred { "inferred" } else { "sdp" }.to_owned()
+}
+
 /// Builds a table from rows, a column at a time.
 pub(crate) struct Columns<'a, T> {
     rows: &'a [T],

@@ -1,5 +1,7 @@
 //! The monitor itself: where each frame goes.
 
+use super::capture::{CaptureError, CaptureReader, FRAMES_PER_PROGRESS, Frame};
+use super::config::MonitorConfig;
 use super::demux::{Content, demultiplex};
 use super::flow::{Flow, Flows, Point};
 use super::fragments::{Counted, Fragments};
@@ -14,7 +16,7 @@ use super::stream::sequence::Order;
 use super::stream::sketch;
 use super::stream::{Received, RtpSeen, Stream};
 use super::stun_log::StunLog;
-use super::{CaptureError, CaptureReader, Frame, MonitorConfig, ip, link, rtcp_log};
+use super::{ip, link, rtcp_log};
 use crate::rtp::extension::Elements;
 use crate::rtp::header::{FIXED_BYTES, parse_raw};
 use crate::rtp::{Protocol, RtpHeader};
@@ -115,8 +117,6 @@ impl Monitor {
         reader: &mut CaptureReader<R>,
         mut progress: impl FnMut(u64) -> bool,
     ) -> Result<(), CaptureError> {
-        /// Often enough for a progress bar, rarely enough to cost nothing.
-        const FRAMES_PER_PROGRESS: u64 = 100_000;
         while let Some(frame) = reader.next_frame()? {
             self.handle_frame(&frame);
             if self.counts.frames.is_multiple_of(FRAMES_PER_PROGRESS)

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 /// Gilbert) bursts last `1/r` packets on average. Independent loss of ratio q is
 /// [`Loss::independent`]`(q)`.
 ///
+/// A chain begins in the bad state with its stationary probability, `p/(p+r)`, at the start of a run and
+/// whenever its parameters change: what the path lost before has no influence. With `p = 0` it is never
+/// in the bad state, and loses `1-k` of all packets.
+///
 /// Source: Gilbert 1960, Elliott 1963; letters as in Hasslinger and Hohlfeld 2008.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
@@ -50,6 +54,7 @@ impl LossProcess {
         process
     }
 
+    /// Replaces the chain, unless it is the same.
     pub(super) fn set(&mut self, loss: Option<Loss>) {
         if self.loss != loss {
             self.loss = loss;
@@ -62,6 +67,7 @@ impl LossProcess {
         let Some(Loss { p, r, h, k }) = self.loss else { return false };
         let survives = if self.bad { h } else { k };
         let lost = self.rng.random::<f64>() >= survives;
+        // With p = 0 the chain stays in the good state, where it began.
         if p > 0.0 {
             let leave = if self.bad { r } else { p };
             self.bad ^= self.rng.random::<f64>() < leave;
@@ -70,12 +76,11 @@ impl LossProcess {
     }
 
     fn start_in_equilibrium(&mut self) {
-        if let Some(loss) = self.loss
-            && loss.p > 0.0
-        {
-            self.bad = self.rng.random::<f64>() < loss.p / (loss.p + loss.r);
-        }
-        // Consumes one number whatever the model, so that seeds stay comparable.
+        self.bad = match self.loss {
+            Some(Loss { p, r, .. }) if p > 0.0 => self.rng.random::<f64>() < p / (p + r),
+            _ => false,
+        };
+        // Without this draw every seed would lose other packets than it did in earlier versions.
         let _ = self.rng.next_u32();
     }
 }

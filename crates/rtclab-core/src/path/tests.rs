@@ -209,6 +209,49 @@ fn gilbert_elliott_loses_its_stationary_ratio_in_bursts_of_its_mean_length() {
     assert!((1.59..1.62).contains(&burst), "{burst}");
 }
 
+/// Loses every packet: in the bad state from the beginning, and never out of it.
+const ALWAYS_BAD: Loss = Loss { p: 1.0, r: 0.0, h: 0.0, k: 1.0 };
+
+/// Of 100 packets after a change from [`ALWAYS_BAD`] to `loss`, sent one by one with a seed, the lost ones.
+fn lost_after_change_to(loss: Loss, seed: u64) -> Vec<bool> {
+    let config = |loss| PathConfig { loss: Some(loss), ..PathConfig::default() };
+    let mut path = Path::new(config(ALWAYS_BAD), seed);
+    path.handle_packet(Time::ZERO, packet(0));
+    assert_eq!(drain(&mut path)[0].2, Some(DropCause::Loss));
+    path.set_config(Time::ZERO, config(loss));
+    let lost = |id| {
+        path.handle_packet(Time::ZERO, packet(id));
+        drain(&mut path)[0].2.is_some()
+    };
+    (0..100).map(lost).collect()
+}
+
+#[test]
+fn a_chain_that_never_goes_bad_loses_nothing_after_one_that_always_was() {
+    for r in [0.0, 0.5, 1.0] {
+        let never_bad = Loss { p: 0.0, r, h: 0.0, k: 1.0 };
+        assert_eq!((never_bad.ratio(), ALWAYS_BAD.ratio()), (0.0, 1.0));
+        assert_eq!(lost_after_change_to(never_bad, 7), [false; 100]);
+        let mut path = path(PathConfig {
+            loss: Some(ALWAYS_BAD),
+            loss_steps: vec![(Time::from_secs(1), never_bad)],
+            ..PathConfig::default()
+        });
+        path.handle_packet(Time::ZERO, packet(0));
+        path.handle_packet(Time::from_secs(1), packet(1));
+        let lost: Vec<_> = drain(&mut path).iter().map(|departure| departure.2).collect();
+        assert_eq!(lost, [Some(DropCause::Loss), None], "r = {r}");
+    }
+}
+
+#[test]
+fn changed_loss_begins_with_its_own_share_of_bad_states() {
+    // A quarter: p / (p + r). Of 1000 seeds 250 begin bad, give or take 5 * sqrt(1000 * 0.25 * 0.75) = 68.
+    let quarter = Loss { p: 0.001, r: 0.003, h: 0.0, k: 1.0 };
+    let bad = (0..1000).filter(|seed| lost_after_change_to(quarter, *seed)[0]).count();
+    assert!((182..=318).contains(&bad), "{bad}");
+}
+
 #[test]
 fn independent_loss_has_bursts_of_one_over_one_minus_q() {
     let (ratio, burst) = observe(Loss::independent(0.1), 1_000_000);

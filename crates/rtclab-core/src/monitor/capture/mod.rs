@@ -5,29 +5,16 @@
 mod buffer;
 mod pcap;
 mod pcapng;
+mod record;
 
+pub use crate::pcapng::{Direction, Interface};
+pub use record::CaptureFaults;
+
+use crate::pcapng::block;
 use buffer::Buffer;
 use std::error::Error;
 use std::fmt;
 use std::io::{self, Read};
-
-/// Which way a frame went at the interface it was captured on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Into the capturing system.
-    Inbound,
-    /// Out of it.
-    Outbound,
-}
-
-/// Where frames were captured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
-    /// What its frames begin with: a `LINKTYPE_` number.
-    pub link_type: u16,
-    /// If the file names it.
-    pub name: Option<String>,
-}
 
 /// A captured frame; its bytes may have been cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,29 +76,13 @@ impl From<io::Error> for CaptureError {
     }
 }
 
-/// What was wrong in a capture that was read nevertheless.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CaptureFaults {
-    /// The file ends within a record.
-    pub cut_short: bool,
-    /// Where, in bytes from the beginning, reading was given up because no record can stand there.
-    pub corrupt_at: Option<u64>,
-    /// Records that contradict themselves, skipped.
-    pub malformed: u64,
-    /// Records above 1 MiB, skipped.
-    pub oversized: u64,
-    /// Packets of interfaces that the file does not describe, or above the limit of interfaces; skipped.
-    pub unknown_interface: u64,
-    /// Packets that the file gives no time: simple packet blocks.
-    pub untimed: u64,
-    /// Frames that a live capture missed for want of room.
-    pub dropped: u64,
-}
-
 enum Format {
     Pcap(pcap::Pcap),
     Pcapng(pcapng::Pcapng),
 }
+
+/// How often progress is told: often enough for a progress bar, rarely enough to cost nothing.
+pub(super) const FRAMES_PER_PROGRESS: u64 = 100_000;
 
 /// Reads frame after frame; needs about 1 MiB whatever the file says.
 pub struct CaptureReader<R> {
@@ -121,16 +92,6 @@ pub struct CaptureReader<R> {
     faults: CaptureFaults,
     /// Length of the record that was given out last; it is still in the buffer.
     given: usize,
-}
-
-/// A record found complete in the buffer: what is known of its frame, and where its bytes are.
-struct Record {
-    at_ns: i64,
-    interface: u32,
-    direction: Option<Direction>,
-    wire_bytes: u32,
-    data: std::ops::Range<usize>,
-    record_bytes: usize,
 }
 
 impl<R: Read> CaptureReader<R> {
@@ -144,7 +105,7 @@ impl<R: Read> CaptureReader<R> {
         let mut interfaces = Vec::new();
         let format = if let Some(header) = pcap::Pcap::open(&mut buffer, &mut interfaces)? {
             Format::Pcap(header)
-        } else if buffer.data().starts_with(&pcapng::SECTION_HEADER.to_le_bytes()) {
+        } else if buffer.data().starts_with(&block::SECTION_HEADER.to_le_bytes()) {
             Format::Pcapng(pcapng::Pcapng::default())
         } else {
             let first = buffer.data();
@@ -196,32 +157,5 @@ impl<R: Read> CaptureReader<R> {
     /// How far reading has come, in bytes of the file.
     pub fn bytes_read(&self) -> u64 {
         self.buffer.consumed()
-    }
-}
-
-/// Brings a time into the range that [`Frame::at_ns`] promises, so that differences cannot overflow.
-fn clamp_time(ns: i128) -> i64 {
-    ns.clamp(0, 1 << 62) as i64
-}
-
-/// Reads integers in the byte order of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct ByteOrder {
-    big_endian: bool,
-}
-
-impl ByteOrder {
-    /// The four bytes at `offset`, which must be there.
-    #[inline]
-    fn u32(self, bytes: &[u8], offset: usize) -> u32 {
-        let word = [bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]];
-        if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
-    }
-
-    /// The two bytes at `offset`, which must be there.
-    #[inline]
-    fn u16(self, bytes: &[u8], offset: usize) -> u16 {
-        let word = [bytes[offset], bytes[offset + 1]];
-        if self.big_endian { u16::from_be_bytes(word) } else { u16::from_le_bytes(word) }
     }
 }

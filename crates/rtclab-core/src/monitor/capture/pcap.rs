@@ -1,7 +1,8 @@
 //! The classic format: one header, one interface, one record per packet.
 
 use super::buffer::{Buffer, CAPACITY};
-use super::{ByteOrder, CaptureFaults, Interface, Record, clamp_time};
+use super::record::{ByteOrder, CaptureFaults, Record, clamp_time};
+use crate::pcapng::Interface;
 use std::io::{self, Read};
 
 const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;

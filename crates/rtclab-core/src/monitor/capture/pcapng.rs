@@ -1,20 +1,15 @@
 //! The block format: sections of either byte order, each with interfaces of their own.
 
 use super::buffer::{Buffer, CAPACITY};
-use super::{ByteOrder, CaptureFaults, Direction, Interface, Record, clamp_time};
+use super::record::{ByteOrder, CaptureFaults, Record, clamp_time};
+use crate::pcapng::block::{ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER};
+use crate::pcapng::{BYTE_ORDER_MAGIC, Direction, Interface, option};
 use std::io::{self, Read};
 
-pub(super) const SECTION_HEADER: u32 = 0x0A0D_0D0A;
-const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
-const INTERFACE_DESCRIPTION: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
 
-const OPTION_IF_NAME: u16 = 2;
-const OPTION_IF_TSRESOL: u16 = 9;
 const OPTION_IF_TSOFFSET: u16 = 14;
-const OPTION_EPB_FLAGS: u16 = 2;
 /// Of the obsolete packet block.
 const OPTION_PACK_FLAGS: u16 = 2;
 
@@ -138,7 +133,7 @@ impl Pcapng {
             INTERFACE_DESCRIPTION => self.interface(body, interfaces),
             ENHANCED_PACKET if body.len() >= 20 => {
                 let interface = self.order.u32(body, 0);
-                self.packet(body, interface, OPTION_EPB_FLAGS)
+                self.packet(body, interface, option::EPB_FLAGS)
             }
             OBSOLETE_PACKET if body.len() >= 20 => {
                 let interface = self.order.u16(body, 0);
@@ -162,11 +157,11 @@ impl Pcapng {
         let mut offset_ns = 0;
         for (code, value) in Options::new(self.order, &body[8..]) {
             match (code, value) {
-                (OPTION_IF_NAME, _) => {
+                (option::IF_NAME, _) => {
                     let name = &value[..value.len().min(MAX_NAME_BYTES)];
                     described.name = Some(String::from_utf8_lossy(name).into_owned());
                 }
-                (OPTION_IF_TSRESOL, [value, ..]) => resolution = Resolution::from_option(*value),
+                (option::IF_TSRESOL, [value, ..]) => resolution = Resolution::from_option(*value),
                 (OPTION_IF_TSOFFSET, [_, _, _, _, _, _, _, _]) => {
                     let words = (self.order.u32(value, 0), self.order.u32(value, 4));
                     let (high, low) =
@@ -269,7 +264,7 @@ impl<'a> Iterator for Options<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let (header, rest) = self.rest.split_at_checked(4)?;
         let (code, len) = (self.order.u16(header, 0), usize::from(self.order.u16(header, 2)));
-        if code == 0 {
+        if code == option::END {
             return None;
         }
         let (value, _) = rest.split_at_checked(len)?;

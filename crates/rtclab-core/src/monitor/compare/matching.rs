@@ -3,7 +3,12 @@
 //! A packet is known by stream, sequence number and timestamp: that survives wraps, loss, reordering and
 //! captures that begin at different moments. Of packets that are alike (duplicates, retransmissions under
 //! the original number) the one that comes second belongs to the latest one before it that it can have been.
+//!
+//! Memory is bounded however long the captures are and however little they overlap: a packet waits at most
+//! [`TIMEOUT_NS`] for its counterpart, and an unmatched one is remembered only if the delays still to be seen can
+//! change what it counts as.
 
+use super::points::Side;
 use super::samples::Samples;
 use crate::monitor::stream::sketch::PacketName;
 use crate::monitor::watcher::Identified;
@@ -11,10 +16,14 @@ use std::collections::{HashMap, VecDeque};
 
 /// A packet that has not come by now is lost: queues of 10 s are not unheard of.
 const TIMEOUT_NS: i64 = 30_000_000_000;
-/// The most packets that wait; 64 bytes each. The oldest are given up before that.
-const MAX_WAITING: usize = 4_000_000;
+/// Packets that may wait, about 200 bytes each: 30 s of 33,000 unmatched packets per second. Beyond that the
+/// oldest ones count as unmatched before their time.
+const MAX_WAITING: usize = 1_000_000;
 /// Packets that are all alike and wait; more are not told apart.
 const MAX_ALIKE: usize = 16;
+/// Unmatched packets that may be remembered near the begin and end of captures, 16 bytes each: a minute of 16,000
+/// packets per second. Beyond that they count as what the delays seen by then say.
+const MAX_UNSETTLED: usize = 1_000_000;
 /// By how much a delay may be below the smallest so far and still be believed of packets that are alike.
 const TOLERANCE_NS: i64 = 1_000_000;
 
@@ -29,22 +38,37 @@ pub(super) struct Fate {
     pub(super) second_ns: Option<i64>,
 }
 
+/// What is known of a pair of streams before its packets are matched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// Side B is the first point.
+    pub(super) reverse: bool,
+    /// The second point's clock less the first's, roughly.
+    pub(super) clock_ns: i64,
+    /// First and last time of the first point's capture.
+    pub(super) first_ran: (i64, i64),
+    /// First and last time of the second point's capture.
+    pub(super) second_ran: (i64, i64),
+}
+
 /// Counts of one pair of streams.
-#[derive(Default)]
 pub(super) struct PairCounts {
+    way: Way,
     pub(super) matched: u64,
-    /// Unmatched at the first point, between packets that were matched.
+    /// Unmatched at the first point while the second point's capture ran.
     pub(super) lost: u64,
-    /// Unmatched at the second point.
+    /// Unmatched at the second point while the first point's capture ran.
     pub(super) added: u64,
-    /// Packets that are unmatched before or after all that were matched: whether at the second point, and when.
-    pub(super) margins: Vec<(bool, i64)>,
+    /// Unmatched while the other capture did not run.
+    pub(super) outside: u64,
+    /// Unmatched packets that later delays decide about: whether at the second point, and when.
+    unsettled: Vec<(bool, i64)>,
     pub(super) delays: Samples,
     /// At the first point, of matched packets.
-    pub(super) matched_from_ns: Option<i64>,
-    pub(super) matched_to_ns: i64,
-    pub(super) least_delay_ns: i64,
-    pub(super) most_delay_ns: i64,
+    matched_from_ns: Option<i64>,
+    matched_to_ns: i64,
+    least_delay_ns: i64,
+    most_delay_ns: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,7 +79,9 @@ struct Key {
 
 #[derive(Clone, Copy)]
 struct Waiting {
-    second: bool,
+    /// Its time on the common clock.
+    since_ns: i64,
+    side: Side,
     packet: Identified,
 }
 
@@ -63,97 +89,158 @@ struct Waiting {
 #[derive(Default)]
 pub(super) struct Matcher {
     waiting: HashMap<Key, Vec<Waiting>>,
-    /// In the order of reading, with the time on the common clock.
-    order: VecDeque<(i64, Key)>,
+    waiting_packets: usize,
+    /// Packets of A and of B in the order of reading, by their time on the common clock. Matched ones stay until
+    /// they are swept out.
+    order: [VecDeque<(i64, Key)>; 2],
+    unsettled_packets: usize,
     pub(super) pairs: Vec<PairCounts>,
-    /// Packets given up before their time for want of room.
+    /// Packets that counted as unmatched before their time for want of room.
     pub(super) given_up: u64,
+    /// Packets near the begin or end of a capture that were decided about for want of room.
+    pub(super) hastily_settled: u64,
 }
 
 impl Matcher {
-    pub(super) fn new(pairs: usize) -> Self {
-        let pairs = (0..pairs).map(|_| PairCounts::default()).collect();
-        Matcher { pairs, ..Matcher::default() }
+    pub(super) fn new(ways: impl Iterator<Item = Way>) -> Self {
+        Matcher { pairs: ways.map(PairCounts::new).collect(), ..Matcher::default() }
     }
 
-    /// Takes a packet of a pair; `common_ns` is its time on a clock that both points roughly share.
+    /// Takes a packet of a pair; `common_ns` is its time on a clock that both points roughly share. Says what
+    /// became of it if it is the counterpart of one that waits.
     pub(super) fn receive(
         &mut self,
-        (pair, second): (u32, bool),
+        (pair, side): (u32, Side),
         common_ns: i64,
         packet: &Identified,
-        fates: &mut dyn FnMut(Fate),
-    ) {
-        self.expire(common_ns, fates);
+    ) -> Option<Fate> {
         let name = PacketName { seq: packet.header.seq, timestamp: packet.header.timestamp };
         let key = Key { pair, name };
-        let alike = self.waiting.entry(key).or_default();
-        if let Some(index) = counterpart(alike, second, packet.at_ns, &self.pairs[pair as usize]) {
+        let arrived = Waiting { since_ns: common_ns, side, packet: *packet };
+        let alike = self.waiting.entry(key).or_insert_with(|| Vec::with_capacity(1));
+        let counts = &mut self.pairs[pair as usize];
+        if let Some(index) = counterpart(alike, &arrived, counts) {
             let other = alike.swap_remove(index).packet;
             if alike.is_empty() {
                 self.waiting.remove(&key);
             }
-            let (first_ns, second_ns) =
-                if second { (other.at_ns, packet.at_ns) } else { (packet.at_ns, other.at_ns) };
-            self.pairs[pair as usize].matched(first_ns, second_ns);
-            fates(Fate {
-                pair,
-                packet: *packet,
-                first_ns: Some(first_ns),
-                second_ns: Some(second_ns),
-            });
-        } else if alike.len() < MAX_ALIKE {
-            alike.push(Waiting { second, packet: *packet });
-            self.order.push_back((common_ns, key));
+            self.waiting_packets -= 1;
+            let (first_ns, second_ns) = if counts.is_second(side) {
+                (other.at_ns, packet.at_ns)
+            } else {
+                (packet.at_ns, other.at_ns)
+            };
+            counts.matched(first_ns, second_ns);
+            let (first_ns, second_ns) = (Some(first_ns), Some(second_ns));
+            return Some(Fate { pair, packet: *packet, first_ns, second_ns });
+        }
+        if alike.len() < MAX_ALIKE {
+            alike.push(arrived);
+            self.waiting_packets += 1;
+            self.order[side as usize].push_back((common_ns, key));
+            self.sweep();
         } else {
             self.given_up += 1;
         }
+        None
     }
 
-    /// Gives up packets whose counterpart has not come in time.
-    fn expire(&mut self, common_ns: i64, fates: &mut dyn FnMut(Fate)) {
-        while let Some((since_ns, key)) = self.order.front().copied() {
-            let crowded = self.order.len() >= MAX_WAITING;
-            let in_time = common_ns.saturating_sub(since_ns) < TIMEOUT_NS;
-            if in_time && !crowded {
-                break;
+    /// Gives up packets whose counterpart has not come, now that both captures have been read up to `read_ns` on
+    /// the common clock.
+    pub(super) fn expire(&mut self, read_ns: i64, fates: &mut dyn FnMut(Fate)) {
+        for side in [Side::A, Side::B] {
+            while let Some((since_ns, key)) = self.order[side as usize].front().copied()
+                && read_ns.saturating_sub(since_ns) >= TIMEOUT_NS
+            {
+                self.order[side as usize].pop_front();
+                self.give_up(side, since_ns, key, fates);
             }
-            self.order.pop_front();
-            let given_up = self.give_up_oldest(key, fates);
-            self.given_up += u64::from(given_up && in_time);
+        }
+        while self.waiting_packets > MAX_WAITING {
+            let gone = self.give_up_oldest(fates);
+            self.given_up += u64::from(gone);
         }
     }
 
-    /// Says that no more packets come.
+    /// Says that no more packets come, and decides about all that were not matched.
     pub(super) fn finish(&mut self, fates: &mut dyn FnMut(Fate)) {
-        while let Some((_, key)) = self.order.pop_front() {
-            self.give_up_oldest(key, fates);
+        while self.waiting_packets > 0 {
+            self.give_up_oldest(fates);
         }
+        self.pairs.iter_mut().for_each(PairCounts::settle);
     }
 
-    /// Whether one was still waiting: matched packets leave their place in the order behind.
-    fn give_up_oldest(&mut self, key: Key, fates: &mut dyn FnMut(Fate)) -> bool {
+    /// Whether the oldest in the order was still waiting.
+    fn give_up_oldest(&mut self, fates: &mut dyn FnMut(Fate)) -> bool {
+        let since = |side: Side| self.order[side as usize].front().map_or(i64::MAX, |(at, _)| *at);
+        let side = if since(Side::A) <= since(Side::B) { Side::A } else { Side::B };
+        let Some((since_ns, key)) = self.order[side as usize].pop_front() else { return false };
+        self.give_up(side, since_ns, key, fates)
+    }
+
+    /// Whether the packet was still waiting.
+    fn give_up(
+        &mut self,
+        side: Side,
+        since_ns: i64,
+        key: Key,
+        fates: &mut dyn FnMut(Fate),
+    ) -> bool {
         let Some(alike) = self.waiting.get_mut(&key) else { return false };
-        let waiting = alike.remove(0);
+        let same = |waiting: &Waiting| waiting.side == side && waiting.since_ns == since_ns;
+        let Some(index) = alike.iter().position(same) else { return false };
+        let packet = alike.remove(index).packet;
         if alike.is_empty() {
             self.waiting.remove(&key);
         }
-        self.pairs[key.pair as usize].unmatched(&waiting);
-        let at_ns = Some(waiting.packet.at_ns);
-        let (first_ns, second_ns) = if waiting.second { (None, at_ns) } else { (at_ns, None) };
-        fates(Fate { pair: key.pair, packet: waiting.packet, first_ns, second_ns });
+        self.waiting_packets -= 1;
+        let counts = &mut self.pairs[key.pair as usize];
+        let second = counts.is_second(side);
+        let may_change = counts.may_change(second, packet.at_ns);
+        if may_change && self.unsettled_packets < MAX_UNSETTLED {
+            self.unsettled_packets += 1;
+            counts.unsettled.push((second, packet.at_ns));
+        } else {
+            self.hastily_settled += u64::from(may_change);
+            counts.unmatched(second, packet.at_ns);
+        }
+        let at_ns = Some(packet.at_ns);
+        let (first_ns, second_ns) = if second { (None, at_ns) } else { (at_ns, None) };
+        fates(Fate { pair: key.pair, packet, first_ns, second_ns });
         true
+    }
+
+    /// Forgets the places of matched packets in the order once they are the most part of it.
+    fn sweep(&mut self) {
+        const FEW: usize = 1024;
+        let places = self.order[0].len() + self.order[1].len();
+        if places < FEW + 2 * self.waiting_packets {
+            return;
+        }
+        let waiting = &self.waiting;
+        for (side, order) in [Side::A, Side::B].into_iter().zip(&mut self.order) {
+            order.retain(|(since_ns, key)| {
+                let alike = waiting.get(key).map_or(&[][..], Vec::as_slice);
+                alike.iter().any(|w| w.side == side && w.since_ns == *since_ns)
+            });
+        }
     }
 }
 
 /// Among packets that are alike and wait, the one that is the same as a new one, seen at the other point.
-fn counterpart(alike: &[Waiting], second: bool, at_ns: i64, pair: &PairCounts) -> Option<usize> {
-    let mut others = (0..alike.len()).filter(|index| alike[*index].second != second);
+fn counterpart(alike: &[Waiting], arrived: &Waiting, pair: &PairCounts) -> Option<usize> {
+    let is_other = |index: &usize| {
+        let waiting = &alike[*index];
+        let apart_ns = waiting.since_ns.abs_diff(arrived.since_ns);
+        waiting.side != arrived.side && apart_ns < TIMEOUT_NS as u64
+    };
+    let mut others = (0..alike.len()).filter(is_other);
     let only = others.next()?;
     let rest: Vec<usize> = others.collect();
     if rest.is_empty() {
         return Some(only);
     }
+    let (second, at_ns) = (pair.is_second(arrived.side), arrived.packet.at_ns);
     let believable = |index: &usize| {
         let other_ns = alike[*index].packet.at_ns;
         let delay_ns = if second { at_ns - other_ns } else { other_ns - at_ns };
@@ -168,7 +255,37 @@ fn counterpart(alike: &[Waiting], second: bool, at_ns: i64, pair: &PairCounts) -
     all.filter(believable).min_by_key(key).or(Some(only))
 }
 
+/// Whether a packet was at the other point, had it arrived there, while that point's capture ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ran {
+    Yes,
+    No,
+    /// With some of the delays, but not with all of them.
+    Perhaps,
+}
+
 impl PairCounts {
+    fn new(way: Way) -> Self {
+        PairCounts {
+            way,
+            matched: 0,
+            lost: 0,
+            added: 0,
+            outside: 0,
+            unsettled: Vec::new(),
+            delays: Samples::default(),
+            matched_from_ns: None,
+            matched_to_ns: 0,
+            // Until a packet has been matched, the delay is what the clocks say.
+            least_delay_ns: way.clock_ns,
+            most_delay_ns: way.clock_ns,
+        }
+    }
+
+    fn is_second(&self, side: Side) -> bool {
+        (side == Side::B) != self.way.reverse
+    }
+
     fn matched(&mut self, first_ns: i64, second_ns: i64) {
         let delay_ns = second_ns - first_ns;
         if self.matched == 0 {
@@ -184,44 +301,62 @@ impl PairCounts {
         self.delays.push(first_ns, delay_ns);
     }
 
-    fn unmatched(&mut self, waiting: &Waiting) {
-        let margin = (waiting.second, waiting.packet.at_ns);
-        match (waiting.second, self.is_among_matched(margin)) {
-            (true, true) => self.added += 1,
-            (false, true) => self.lost += 1,
-            (_, false) => self.margins.push(margin),
+    /// Whether delays still to be seen can change what an unmatched packet counts as. Delays are those of the
+    /// clocks and at most [`TIMEOUT_NS`] more or less.
+    fn may_change(&self, second: bool, at_ns: i64) -> bool {
+        let clock_ns = self.way.clock_ns;
+        let delays = (clock_ns.saturating_sub(TIMEOUT_NS), clock_ns.saturating_add(TIMEOUT_NS));
+        !self.is_among_matched(second, at_ns)
+            && self.other_ran(second, at_ns, delays) == Ran::Perhaps
+    }
+
+    /// Counts an unmatched packet by the delays seen so far: lost or added if it lies between matched packets or
+    /// the other capture ran when it should have been there, and else outside of that.
+    fn unmatched(&mut self, second: bool, at_ns: i64) {
+        let delays = (self.least_delay_ns, self.most_delay_ns);
+        let ran = self.other_ran(second, at_ns, delays) == Ran::Yes;
+        if !(ran || self.is_among_matched(second, at_ns)) {
+            self.outside += 1;
+        } else if second {
+            self.added += 1;
+        } else {
+            self.lost += 1;
         }
     }
 
     /// By the time at the first point.
-    fn is_among_matched(&self, (second, at_ns): (bool, i64)) -> bool {
+    fn is_among_matched(&self, second: bool, at_ns: i64) -> bool {
         let delay_ns = if second { self.least_delay_ns } else { 0 };
         let at_ns = at_ns.saturating_sub(delay_ns);
         self.matched_from_ns.is_some_and(|from| (from..self.matched_to_ns).contains(&at_ns))
     }
 
-    /// Sorts the packets before and after all matched ones: lost or added if the other capture ran when they
-    /// should have been there, and else outside of it. Gives the number of those.
-    pub(super) fn settle_margins(&mut self, first_ran: (i64, i64), second_ran: (i64, i64)) -> u64 {
-        let mut outside = 0;
-        for margin in std::mem::take(&mut self.margins) {
-            let (second, at_ns) = margin;
-            let (least, most) = (self.least_delay_ns, self.most_delay_ns);
-            let in_time = if second {
-                at_ns.saturating_sub(most) >= first_ran.0
-                    && at_ns.saturating_sub(least) <= first_ran.1
-            } else {
-                at_ns.saturating_add(least) >= second_ran.0
-                    && at_ns.saturating_add(most) <= second_ran.1
-            };
-            if self.matched == 0 || !(in_time || self.is_among_matched(margin)) {
-                outside += 1;
-            } else if second {
-                self.added += 1;
-            } else {
-                self.lost += 1;
-            }
+    fn other_ran(&self, second: bool, at_ns: i64, (least, most): (i64, i64)) -> Ran {
+        let ((from_ns, to_ns), (begin_ns, end_ns)) = if second {
+            ((at_ns.saturating_sub(most), at_ns.saturating_sub(least)), self.way.first_ran)
+        } else {
+            ((at_ns.saturating_add(least), at_ns.saturating_add(most)), self.way.second_ran)
+        };
+        if from_ns >= begin_ns && to_ns <= end_ns {
+            Ran::Yes
+        } else if to_ns < begin_ns || from_ns > end_ns {
+            Ran::No
+        } else {
+            Ran::Perhaps
         }
-        outside
+    }
+
+    /// Decides about the packets near the begin and end of captures, now that all delays are known. Where nothing
+    /// was matched the streams have no packet in common, and all of them are outside.
+    fn settle(&mut self) {
+        for (second, at_ns) in std::mem::take(&mut self.unsettled) {
+            self.unmatched(second, at_ns);
+        }
+        if self.matched == 0 {
+            self.outside += std::mem::take(&mut self.lost) + std::mem::take(&mut self.added);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,11 @@
 //! Which stream at one point is which at the other, which way it goes, and roughly how the clocks differ.
 
-use super::Side;
-use crate::monitor::Monitor;
+use super::points::Side;
 use crate::monitor::flow::Flow;
 use crate::monitor::ip::Transport;
 use crate::monitor::stream::Stream;
 use crate::monitor::stream::sketch::PacketName;
+use crate::monitor::watcher::Monitor;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 

@@ -1,15 +1,15 @@
 //! Tables out of a comparison.
 
 use super::clock::ClockEstimate;
+use super::comparison::{Comparison, Point};
 use super::matching::{Fate, PairCounts};
 use super::pairing::Pair;
 use super::samples::{DelayFigures, figures};
-use super::{Comparison, Point};
-use crate::monitor::Tables;
 use crate::monitor::flow::Flow;
 use crate::monitor::ip::Transport;
+use crate::monitor::notes::Notes;
 use crate::monitor::stream::Stream;
-use crate::monitor::texts::{Columns, Texts};
+use crate::monitor::texts::{Columns, Tables, Texts, ms, origin};
 use crate::table::Table;
 
 /// A pair with what its row takes from elsewhere.
@@ -17,7 +17,6 @@ struct Row<'a> {
     number: i64,
     pair: &'a Pair,
     counts: &'a PairCounts,
-    outside: u64,
     a: &'a Stream,
     b: &'a Stream,
     flow_a: &'a Flow,
@@ -75,7 +74,6 @@ impl Comparison {
             number: number as i64,
             pair,
             counts,
-            outside: self.outside[number],
             a,
             b,
             flow_a,
@@ -94,10 +92,7 @@ impl Comparison {
             .int("payload_type", |r| i64::from(r.a.payload_type()))
             .text("codec", texts, |r| sdp.codec(r.a.payload_type()).map(|c| c.name.clone()))
             .text("kind", texts, |r| r.a.kind(sdp).map(|(kind, _)| kind.name().to_owned()))
-            .text("kind_origin", texts, |r| {
-                r.a.kind(sdp)
-                    .map(|(_, inferred)| if inferred { "inferred" } else { "sdp" }.to_owned())
-            })
+            .text("kind_origin", texts, |r| r.a.kind(sdp).map(|(_, inferred)| origin(inferred)))
             .int("clock_rate", |r| r.a.clock_rate(sdp).map(i64::from))
             .text("source_a", texts, |r| Some(r.flow_a.source.to_string()))
             .text("destination_a", texts, |r| Some(r.flow_a.destination.to_string()))
@@ -120,17 +115,13 @@ impl Comparison {
             .int("matched", |r| r.counts.matched as i64)
             .int("lost", |r| r.counts.lost as i64)
             .int("added", |r| r.counts.added as i64)
-            .int("outside", |r| r.outside as i64);
+            .int("outside", |r| r.counts.outside as i64);
         delay_columns(columns).table()
     }
 
     fn note_table(&self, rows: &[Row<'_>], texts: &mut Texts) -> Table {
-        let mut notes: Vec<(String, Option<u64>)> = Vec::new();
-        let mut count = |text: &str, count: u64| {
-            if count > 0 {
-                notes.push((text.to_owned(), Some(count)));
-            }
-        };
+        let mut notes = Notes::default();
+        let mut count = |text, number| notes.count(text, number);
         let of_tcp = |point: &Point| {
             let monitor = &point.monitor;
             let is = |stream: &&Stream| monitor.flow_of(stream).transport == Transport::Tcp;
@@ -145,17 +136,18 @@ impl Comparison {
             "packets given up for want of room before the other point could show them",
             self.matcher.given_up,
         );
+        count(
+            "packets near the begin or end of a capture counted by the delays seen until then, for want of room",
+            self.matcher.hastily_settled,
+        );
         count("frames without a direction, not compared", self.neither_direction);
         if rows.iter().any(|row| row.delay.is_some_and(|delay| delay.min_ms < 0.0)) {
-            notes.push(("some delays are negative: the clocks differ".to_owned(), None));
+            notes.say("some delays are negative: the clocks differ".to_owned());
         }
         if self.faulty {
-            notes.push(("a capture is damaged: watch it alone for details".to_owned(), None));
+            notes.say("a capture is damaged: watch it alone for details".to_owned());
         }
-        Columns::new("notes", &notes)
-            .text("note", texts, |(text, _)| Some(text.clone()))
-            .int("count", |(_, count)| count.map(|count| count as i64))
-            .table()
+        notes.table(texts)
     }
 
     fn packet_table(&self, texts: &mut Texts) -> Table {
@@ -212,7 +204,6 @@ fn histogram_table(rows: &[Row<'_>]) -> Table {
 }
 
 fn clock_table(clock: &ClockEstimate, texts: &mut Texts) -> Table {
-    let ms = |ns: f64| ns / 1e6;
     Columns::new("clock", &[*clock])
         .text("method", texts, |c| Some(c.method.to_owned()))
         .int("at_ns", |c| c.at_ns)

@@ -1,0 +1,167 @@
+//! Capture files in the pcapng format, as bytes in memory: blocks to write, and the numbers in them.
+//!
+//! A file begins with [`write_section`]; each frame after that is one [`Packet`]:
+//!
+//! ```
+//! use rtclab_core::pcapng::{Direction, Interface, Packet, link_type, write_section};
+//!
+//! let mut file = Vec::new();
+//! let alice = Interface { link_type: link_type::RAW, name: Some("alice".into()) };
+//! write_section(&mut file, &[alice], 0);
+//! let headers = [0x45; 28]; // of an IP packet with 1200 bytes of media, which the simulator does not make
+//! let packet = Packet {
+//!     interface: 0,
+//!     at_ns: 1_700_000_000_000_000_000,
+//!     direction: Direction::Inbound,
+//!     wire_bytes: 1228,
+//!     bytes: &headers,
+//!     zeros: 0, // headers only; 1200 for a frame of full length
+//! };
+//! packet.write(&mut file);
+//! ```
+//!
+//! The reader of such files is [`crate::monitor::CaptureReader`].
+//!
+//! Source: draft-ietf-opsawg-pcapng.
+
+/// `LINKTYPE_` numbers: what the frames of an interface begin with.
+///
+/// Source: <https://www.tcpdump.org/linktypes.html>
+pub mod link_type {
+    /// BSD loopback: the address family in the byte order of the capturing machine.
+    pub const NULL: u16 = 0;
+    /// An Ethernet header.
+    pub const ETHERNET: u16 = 1;
+    /// An IPv4 or IPv6 header.
+    pub const RAW: u16 = 101;
+    /// OpenBSD loopback: the address family in network byte order.
+    pub const LOOP: u16 = 108;
+    /// Linux cooked capture, version 1.
+    pub const LINUX_SLL: u16 = 113;
+    /// An IPv4 header.
+    pub const IPV4: u16 = 228;
+    /// An IPv6 header.
+    pub const IPV6: u16 = 229;
+    /// Linux cooked capture, version 2.
+    pub const LINUX_SLL2: u16 = 276;
+}
+
+/// Types of blocks.
+pub(crate) mod block {
+    pub(crate) const SECTION_HEADER: u32 = 0x0A0D_0D0A;
+    pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
+    pub(crate) const ENHANCED_PACKET: u32 = 6;
+}
+
+/// Codes of the options in a block.
+pub(crate) mod option {
+    pub(crate) const END: u16 = 0;
+    pub(crate) const IF_NAME: u16 = 2;
+    pub(crate) const IF_TSRESOL: u16 = 9;
+    pub(crate) const EPB_FLAGS: u16 = 2;
+}
+
+/// The second word of a section header, from which readers learn the byte order.
+pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
+
+/// `if_tsresol` of time stamps in nanoseconds: units of 10^-9 s.
+const NANOSECONDS: u8 = 9;
+
+/// Which way a frame crossed an interface, seen from the system that captured it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Into the capturing system. For an emulated or simulated network: sent by the node at that interface.
+    Inbound = 1,
+    /// Out of the capturing system. For an emulated or simulated network: delivered to the node there.
+    Outbound = 2,
+}
+
+/// A place where frames are captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// What its frames begin with: one of [`link_type`].
+    pub link_type: u16,
+    /// Its name, if the file has one.
+    pub name: Option<String>,
+}
+
+/// A frame to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Index in the interfaces given to [`write_section`].
+    pub interface: u32,
+    /// When it was seen, in nanoseconds since 1970.
+    pub at_ns: u64,
+    /// Which way it went.
+    pub direction: Direction,
+    /// Length on the wire.
+    pub wire_bytes: u32,
+    /// The beginning of the frame.
+    pub bytes: &'a [u8],
+    /// Zeros written after `bytes`, in place of content that nobody made.
+    pub zeros: u32,
+}
+
+/// Begins a section of a file (little endian, times in nanoseconds) and describes its interfaces.
+///
+/// `snaplen` is the most bytes captured of a frame, 0 for no limit. It is only stated: `Packet` cuts nothing.
+pub fn write_section(out: &mut Vec<u8>, interfaces: &[Interface], snaplen: u32) {
+    write_block(out, block::SECTION_HEADER, |body| {
+        body.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
+        body.extend_from_slice(&1u16.to_le_bytes()); // major version
+        body.extend_from_slice(&0u16.to_le_bytes());
+        body.extend_from_slice(&u64::MAX.to_le_bytes()); // length of the section: unknown
+    });
+    for interface in interfaces {
+        write_block(out, block::INTERFACE_DESCRIPTION, |body| {
+            body.extend_from_slice(&interface.link_type.to_le_bytes());
+            body.extend_from_slice(&[0, 0]);
+            body.extend_from_slice(&snaplen.to_le_bytes());
+            if let Some(name) = &interface.name {
+                write_option(body, option::IF_NAME, name.as_bytes());
+            }
+            write_option(body, option::IF_TSRESOL, &[NANOSECONDS]);
+            write_option(body, option::END, &[]);
+        });
+    }
+}
+
+impl Packet<'_> {
+    /// Appends the frame to a file.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let captured_bytes = self.bytes.len() + self.zeros as usize;
+        write_block(out, block::ENHANCED_PACKET, |body| {
+            body.extend_from_slice(&self.interface.to_le_bytes());
+            body.extend_from_slice(&((self.at_ns >> 32) as u32).to_le_bytes());
+            body.extend_from_slice(&(self.at_ns as u32).to_le_bytes());
+            body.extend_from_slice(&(captured_bytes as u32).to_le_bytes());
+            body.extend_from_slice(&self.wire_bytes.to_le_bytes());
+            body.extend_from_slice(self.bytes);
+            let padded = captured_bytes.next_multiple_of(4) - self.bytes.len();
+            body.resize(body.len() + padded, 0);
+            write_option(body, option::EPB_FLAGS, &(self.direction as u32).to_le_bytes());
+            write_option(body, option::END, &[]);
+        });
+    }
+}
+
+/// Type and length, then what `body` appends (a multiple of 4 bytes), then the length again.
+fn write_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let begin = out.len();
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(&[0; 4]); // the length, known below
+    body(out);
+    let length = (out.len() - begin + 4) as u32;
+    out[begin + 4..begin + 8].copy_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&length.to_le_bytes());
+}
+
+/// Code, length, value and padding to a multiple of 4 bytes; a value above 65,535 bytes is cut there.
+fn write_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = &value[..value.len().min(usize::from(u16::MAX))];
+    out.extend_from_slice(&code.to_le_bytes());
+    out.extend_from_slice(&(value.len() as u16).to_le_bytes());
+    out.extend_from_slice(value);
+    let padding = value.len().next_multiple_of(4) - value.len();
+    out.resize(out.len() + padding, 0);
+}
