@@ -8,15 +8,17 @@ from math import nan
 from pathlib import Path
 
 import pytest
+from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
-from rtclab.reproduce import NAMES, paper
+from rtclab.reproduce import NAMES, paper, plan_of
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import UNUSABLE, Cell, Finding, Paper, Table, Trend
+from rtclab.reproduce.papers.singh2013 import LOSS_AND_DELAY, measured
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.runner import Condition, run_conditions, unfinished
+from rtclab.reproduce.runner import Plan, run_plans, unfinished
 from rtclab.reproduce.store import Store
 from rtclab.reproduce.verdict import Verdict, kind, verdict
 from rtclab.scenario import Scenario, shipped
@@ -67,56 +69,56 @@ def call() -> Scenario:
 def test_finished_repeats_are_not_run_again_and_more_are_added(tmp_path: Path, call: Scenario) -> None:
     counted: list[int] = []
     for repeats in (2, 2, 5):
-        failures = run_conditions(
-            [Condition("my/call", repeats, scenario=call)], tmp_path, jobs=0, on_finished=counted.append
+        failures = run_plans(
+            [Plan("my/call", repeats, scenario=call)], tmp_path, jobs=0, on_finished=counted.append
         )
         assert not failures
     assert sum(counted) == 5
 
 
 def test_what_an_interruption_leaves_is_gone_on_with(tmp_path: Path, call: Scenario) -> None:
-    condition = Condition("my/call", 7, scenario=call)
+    plan = Plan("my/call", 7, scenario=call)
 
     def stop(count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_conditions([condition], tmp_path, jobs=0, on_finished=stop)
-    assert unfinished(condition, tmp_path) == [3, 4, 5, 6]  # batches of three
-    run_conditions([condition], tmp_path, jobs=0)
-    assert unfinished(condition, tmp_path) == []
+        run_plans([plan], tmp_path, jobs=0, on_finished=stop)
+    assert unfinished(plan, tmp_path) == [3, 4, 5, 6]  # batches of three
+    run_plans([plan], tmp_path, jobs=0)
+    assert unfinished(plan, tmp_path) == []
 
 
 def test_a_line_that_was_cut_off_is_run_again_and_the_next_one_is_read(
     tmp_path: Path, call: Scenario
 ) -> None:
-    condition = Condition("my/call", 3, scenario=call)
-    store = condition.store(tmp_path)
-    run_conditions([condition], tmp_path, jobs=0)
+    plan = Plan("my/call", 3, scenario=call)
+    store = plan.store(tmp_path)
+    run_plans([plan], tmp_path, jobs=0)
     store.file.write_text(store.file.read_text()[:-20])
-    assert unfinished(condition, tmp_path) == [2]
-    run_conditions([condition], tmp_path, jobs=0)
+    assert unfinished(plan, tmp_path) == [2]
+    run_plans([plan], tmp_path, jobs=0)
     assert sorted(store.read()) == [0, 1, 2]
 
 
 def test_a_changed_scenario_is_run_again_a_changed_title_is_not(tmp_path: Path, call: Scenario) -> None:
-    condition = Condition("my/call", 1, scenario=call)
-    run_conditions([condition], tmp_path, jobs=0)
+    plan = Plan("my/call", 1, scenario=call)
+    run_plans([plan], tmp_path, jobs=0)
     titled = call.model_copy(update={"title": "Another", "repeats": 9})
-    assert unfinished(replace(condition, scenario=titled), tmp_path) == []
-    changed = replace(condition, scenario=call.model_copy(update={"seed": 2}), traced=1)
+    assert unfinished(replace(plan, scenario=titled), tmp_path) == []
+    changed = replace(plan, scenario=call.model_copy(update={"seed": 2}), traced=1)
     assert unfinished(changed, tmp_path) == [0]
-    run_conditions([changed], tmp_path, jobs=0)
-    assert (unfinished(changed, tmp_path), unfinished(condition, tmp_path)) == ([], [0])
-    run_conditions([condition], tmp_path, jobs=0)
+    run_plans([changed], tmp_path, jobs=0)
+    assert (unfinished(changed, tmp_path), unfinished(plan, tmp_path)) == ([], [0])
+    run_plans([plan], tmp_path, jobs=0)
     assert not list((tmp_path / "traces").rglob("manifest.json")), "a trace of what is forgotten"
 
 
 def test_processes_come_to_the_same_values_as_one_after_another(tmp_path: Path, call: Scenario) -> None:
-    condition = Condition("my/call", 4, scenario=call)
-    run_conditions([condition], tmp_path / "a", jobs=0)
-    run_conditions([condition], tmp_path / "b", jobs=2)
-    assert condition.store(tmp_path / "a").read() == condition.store(tmp_path / "b").read()
+    plan = Plan("my/call", 4, scenario=call)
+    run_plans([plan], tmp_path / "a", jobs=0)
+    run_plans([plan], tmp_path / "b", jobs=2)
+    assert plan.store(tmp_path / "a").read() == plan.store(tmp_path / "b").read()
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
@@ -126,11 +128,11 @@ def test_a_scenario_that_cannot_be_run_does_not_stop_the_others(
     unknown = call.model_copy(
         update={"congestion_control": call.congestion_control.model_copy(update={"name": "none-such"})}
     )
-    conditions = [Condition("my/bad", 1, scenario=unknown), Condition("my/call", 1, scenario=call)]
-    (failure,) = run_conditions(conditions, tmp_path, jobs=jobs)
+    plans = [Plan("my/bad", 1, scenario=unknown), Plan("my/call", 1, scenario=call)]
+    (failure,) = run_plans(plans, tmp_path, jobs=jobs)
     assert failure.scenario == "my/bad"
     assert "no `none-such`" in failure.reason
-    assert unfinished(conditions[1], tmp_path) == []
+    assert unfinished(plans[1], tmp_path) == []
 
 
 def values(rate_a: float, rate_b: float) -> dict[str, dict[str, tuple[float | None, float | None]]]:
@@ -149,6 +151,21 @@ def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_run
     # (900 + 1100) / 2 = 1000 and 1100; the third repeat is beyond those that count.
     assert (ours.mean, ours.summary.repeats, ours.within_sd) == (1050, 2, 20)
     assert results.mean("my/call", "rate_kbps", "alice->*") == 950
+
+
+def test_the_share_of_fec_is_that_of_the_rate_and_not_of_the_packets() -> None:
+    # 300 of 1200 bytes of RTP are 25 %; in packets it would be 2 of 5, and RTCP is not part of the rate.
+    sent = [("rtp", "video", 500), ("rtp", "rtx", 400), ("rtp", "fec", 100), ("rtp", "fec", 200)]
+    rows = [{"protocol": name, "kind": kind, "size_bytes": size} for name, kind, size in sent]
+    rows.append({"protocol": "rtcp", "kind": None, "size_bytes": 100})
+    assert measured(synthetic_trace(packets=rows)) == {"fec_share": {"": 25.0}}
+    assert measured(synthetic_trace()) == {}, "a share where no packets were recorded"
+
+
+def test_packets_are_recorded_only_of_scenarios_whose_paper_asks_for_them() -> None:
+    assert plan_of(LOSS_AND_DELAY, 1).load().record == "packets"
+    assert plan_of("singh2013/unconstrained", 1).load().record == "seconds"
+    assert plan_of("examples/mobile-3g", 1).load().record == "seconds"
 
 
 PAPER = Paper(

@@ -21,7 +21,7 @@ Value = tuple[float | None, float | None]
 """Mean over the repeat and standard deviation of its one-second samples; null where there is none."""
 Values = dict[str, dict[str, Value]]
 """By metric and flow; what describes the whole repeat has an empty one."""
-More = Callable[[Trace], Mapping[str, Mapping[str, float]]]
+MeasureMore = Callable[[Trace], Mapping[str, Mapping[str, float]]]
 """Values of a trace that only one paper needs, by name and flow."""
 
 WHOLE_RUN = ""
@@ -49,8 +49,8 @@ STANDARD = {
 """Names in tables of papers, and the metrics that they are."""
 
 
-def measure(trace: Trace, more: More | None = None) -> Values:
-    """The standard values of every flow, and those of ``more``."""
+def measure(trace: Trace, measure_more: MeasureMore | None = None) -> Values:
+    """The standard values of every flow, and those of ``measure_more``."""
     flows = list(trace.manifest["flows"])
     values: Values = {
         name: {flow: _value(trace, flow, metric) for flow in flows} for name, metric in STANDARD.items()
@@ -58,7 +58,7 @@ def measure(trace: Trace, more: More | None = None) -> Values:
     values["media_rate_kbps"] = {flow: _media_rate(trace, flow) for flow in flows}
     values["media_rtt_ms"] = {flow: _both_ways(trace, flow) for flow in flows}
     values[MEDIA] = dict.fromkeys(_media_flows(trace), (1.0, None))
-    for name, of_flows in (more(trace) if more else {}).items():
+    for name, of_flows in (measure_more(trace) if measure_more else {}).items():
         values[name] = {flow: (_null(value), None) for flow, value in of_flows.items()}
     return values
 

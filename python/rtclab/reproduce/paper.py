@@ -14,7 +14,7 @@ from rtclab.errors import BadInput
 
 if TYPE_CHECKING:
     from rtclab.report.figure import Plot
-    from rtclab.reproduce.measure import More
+    from rtclab.reproduce.measure import MeasureMore
     from rtclab.reproduce.results import Results
 
 PUBLISHED = Path(__file__).parent / "published"
@@ -99,7 +99,8 @@ class Paper:
 
     ``machines`` says which flows stand for a machine of the tables, or, as ``14/A``, for that of one table; a
     machine that is not in it (``overall``) stands for all flows of media. ``reasons`` explains the keys of
-    ``Cell.status``. ``measure`` adds values of one trace to the standard ones; ``also`` are scenarios that
+    ``Cell.status``. ``measure`` adds values of one trace to the standard ones; ``packets`` are the
+    scenarios of which it needs every packet. ``also`` are scenarios that
     only trends and figures need. ``varies`` are the fields (``*`` is anything) in which its scenarios may
     differ from their testbed: what the paper varied, and nothing that would tune a model.
     """
@@ -113,7 +114,8 @@ class Paper:
     varies: Sequence[str] = ()
     machines: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
-    measure: More | None = None
+    measure: MeasureMore | None = None
+    packets: Sequence[str] = ()
     also: Sequence[str] = ()
     remarks: Sequence[str] = ()
 
