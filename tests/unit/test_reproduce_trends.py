@@ -12,9 +12,9 @@ import pytest
 from rtclab.report.figure import embed
 from rtclab.reproduce import paper, plan_of
 from rtclab.reproduce.comparison import Comparison
-from rtclab.reproduce.paper import Trend
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.runner import run_plans
+from rtclab.reproduce.trends import Trend
 
 PAPERS = ("singh2013", "abello2013", "jansen2017")
 REPEATS = 2

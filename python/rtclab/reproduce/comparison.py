@@ -9,8 +9,10 @@ from functools import cached_property
 from math import isnan, nan
 
 from rtclab.metrics.statistics import summarise
-from rtclab.reproduce.paper import Cell, Finding, Paper, Table, Trend
-from rtclab.reproduce.results import Ours, Results
+from rtclab.reproduce.measure import none_if_nan
+from rtclab.reproduce.paper import Cell, Paper, Table
+from rtclab.reproduce.results import Measured, Results
+from rtclab.reproduce.trends import Finding, Trend
 from rtclab.reproduce.verdict import Verdict, kind, tolerance, verdict
 
 ORDER = ("rate", "delay", "loss", "other")
@@ -22,7 +24,7 @@ class Compared:
     """A cell, our side of it, and the verdict."""
 
     cell: Cell
-    ours: Ours
+    ours: Measured
     verdict: Verdict
 
     @property
@@ -37,12 +39,12 @@ class Compared:
         cell, summary = self.cell, self.ours.summary
         return {
             **{key: value for key, value in vars(cell).items() if value not in ("", None)},
-            "mean": _null(cell.mean),
-            "tolerance": _null(tolerance(cell)),
-            "ours": _null(summary.mean),
-            "ours_within_sd": _null(self.ours.within_sd),
-            "ours_sd_between_repeats": _null(summary.sd),
-            "ours_ci95": _null(summary.ci95),
+            "mean": none_if_nan(cell.mean),
+            "tolerance": none_if_nan(tolerance(cell)),
+            "ours": none_if_nan(summary.mean),
+            "ours_within_sd": none_if_nan(self.ours.within_sd),
+            "ours_sd_between_repeats": none_if_nan(summary.sd),
+            "ours_ci95": none_if_nan(summary.ci95),
             "repeats": summary.repeats,
             "verdict": str(self.verdict),
         }
@@ -76,24 +78,15 @@ class Comparison:
 
     def _compare(self, cell: Cell) -> Compared:
         if cell.computed is None:
-            ours = self.results.ours(cell.scenario, cell.metric, self.paper.flows(cell))
+            ours = self.results.measured(cell.scenario, cell.metric, self.paper.flows(cell))
         else:
-            ours = Ours(summarise([cell.computed]), nan)
+            ours = Measured(summarise([cell.computed]), nan)
         return Compared(cell, ours, verdict(cell, ours.mean))
 
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:
         """Every trend and what became of it."""
-        return [(trend, self._check(trend)) for trend in self.paper.trends]
-
-    def _check(self, trend: Trend) -> Finding:
-        try:
-            return trend.check(self.results)
-        except Exception:
-            # A trend counts on its conditions. Where one of them failed, the others are still worth a report.
-            if all(self.results.repeats_of(name) for name in self.paper.scenarios):
-                raise
-            return Finding(False, "not measured")
+        return [(trend, trend.check(self.results)) for trend in self.paper.trends]
 
     def of(self, table: Table) -> list[Compared]:
         """The cells of one table."""
@@ -136,7 +129,7 @@ class Comparison:
             "paper": self.paper.name,
             "rates_and_delays": vars(self.rates_and_delays),
             "with_unexplained": vars(self.with_unexplained),
-            "counts": [vars(count) | {"percent": _null(count.percent)} for count in self.counts()],
+            "counts": [vars(count) | {"percent": none_if_nan(count.percent)} for count in self.counts()],
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
                 {"statement": trend.statement, "source": trend.source, "how": trend.how,
@@ -155,7 +148,3 @@ def _count(name: str, cells: Sequence[Compared]) -> Count:
         and one.verdict not in (Verdict.NOT_EXPLAINED, Verdict.UNUSABLE, Verdict.UNPUBLISHED)
     ]
     return Count(name, sum(one.verdict == Verdict.WITHIN for one in compared), len(compared))
-
-
-def _null(value: float) -> float | None:
-    return None if isnan(value) else value

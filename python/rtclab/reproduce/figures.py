@@ -148,7 +148,7 @@ def bars(
 
 def _height(results: Results, line: Line, metric: str) -> tuple[float, float]:
     """Mean and deviation of a bar; without samples that of the repeats."""
-    ours = results.ours(line.scenario, metric, line.flow)
+    ours = results.measured(line.scenario, metric, line.flow)
     sd = ours.summary.sd if isnan(ours.within_sd) else ours.within_sd
     return ours.mean, 0.0 if isnan(sd) else sd
 

@@ -24,6 +24,8 @@ Values = dict[str, dict[str, Value]]
 MeasureMore = Callable[[Trace], Mapping[str, Mapping[str, float]]]
 """Values of a trace that only one paper needs, by name and flow."""
 
+WINDOW_S = 10
+"""Length of the parts in which a value that is named ``name@begin`` is measured."""
 WHOLE_RUN = ""
 """In the place of a flow for what describes the whole repeat."""
 _HEADERS_BYTES = 20 + 8 + 10
@@ -59,7 +61,7 @@ def measure(trace: Trace, measure_more: MeasureMore | None = None) -> Values:
     values["media_rtt_ms"] = {flow: _both_ways(trace, flow) for flow in flows}
     values[MEDIA] = dict.fromkeys(_media_flows(trace), (1.0, None))
     for name, of_flows in (measure_more(trace) if measure_more else {}).items():
-        values[name] = {flow: (_null(value), None) for flow, value in of_flows.items()}
+        values[name] = {flow: (none_if_nan(value), None) for flow, value in of_flows.items()}
     return values
 
 
@@ -73,7 +75,7 @@ def _both_ways(trace: Trace, flow: str) -> Value:
     _, first, second = np.intersect1d(ways[0].at_s, ways[1].at_s, return_indices=True)
     together = ways[0].values[first] + ways[1].values[second]
     mean = delay.one_way_delay(trace, flow) + delay.one_way_delay(trace, back)
-    return _null(mean), _null(mean_within_sd([together]))
+    return none_if_nan(mean), none_if_nan(mean_within_sd([together]))
 
 
 def _media_rate(trace: Trace, flow: str) -> Value:
@@ -82,7 +84,7 @@ def _media_rate(trace: Trace, flow: str) -> Value:
     packets = counter(trace, "inbound_rtp", flow, "packetsReceived")
     around = _HEADERS_BYTES + (_CHANNEL_DATA_BYTES if _relayed(trace, flow) else 0)
     on_wire = Samples(counted.at_s, (counted.values + packets.values * around) * KBIT_PER_BYTE)
-    return _null(mean_slope(on_wire)), _null(mean_within_sd([slopes(on_wire).values]))
+    return none_if_nan(mean_slope(on_wire)), none_if_nan(mean_within_sd([slopes(on_wire).values]))
 
 
 def _relayed(trace: Trace, flow: str) -> bool:
@@ -106,8 +108,9 @@ def _media_flows(trace: Trace) -> list[str]:
 def _value(trace: Trace, flow: str, name: str) -> Value:
     metric = METRICS[name]
     sd = mean_within_sd([metric.samples(trace, flow).values]) if metric.samples else nan
-    return _null(metric.function(trace, flow)), _null(sd)
+    return none_if_nan(metric.function(trace, flow)), none_if_nan(sd)
 
 
-def _null(value: float) -> float | None:
+def none_if_nan(value: float) -> float | None:
+    """The value; None where it is NaN, since JSON has no NaN."""
     return None if isnan(value) else value

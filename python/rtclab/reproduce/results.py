@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +19,8 @@ from rtclab.trace import Trace
 
 
 @dataclass(frozen=True)
-class Ours:
-    """Our side of a cell: mean over repeats with its interval, and the mean of the deviations within runs.
+class Measured:
+    """A metric of a scenario: its mean over repeats, and the mean of its deviations within repeats.
 
     ``summary.sd`` is the deviation between repeats; ``within_sd`` is what the papers print behind a "±".
     """
@@ -53,16 +53,16 @@ class Results:
         """How many repeats are finished."""
         return len(self._values.get(scenario, []))
 
-    def ours(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Ours:
+    def measured(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Measured:
         """A metric over all repeats; several flows count alike."""
         per_repeat = [_selected(values, metric, flows) for values in self._values.get(scenario, [])]
-        means = [_mean(value for value, _ in chosen) for chosen in per_repeat]
-        deviations = [_mean(sd for _, sd in chosen) for chosen in per_repeat]
-        return Ours(summarise(means), _mean(None if np.isnan(sd) else sd for sd in deviations))
+        means = [mean_of_known(value for value, _ in chosen) for chosen in per_repeat]
+        deviations = [mean_of_known(sd for _, sd in chosen) for chosen in per_repeat]
+        return Measured(summarise(means), mean_of_known(deviations))
 
     def mean(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> float:
         """Mean of a metric over flows and repeats; NaN if nothing was measured."""
-        return self.ours(scenario, metric, flows).mean
+        return self.measured(scenario, metric, flows).mean
 
     def per_repeat(self, scenario: str, metric: str, flow: str) -> list[Value]:
         """Value and deviation of each repeat."""
@@ -89,8 +89,9 @@ def _selected(values: Values, metric: str, flows: str) -> list[Value]:
     return [value for flow, value in of_flows.items() if flow in media and fnmatchcase(flow, flows)]
 
 
-def _mean(values: Iterable[float | None]) -> float:
-    known = [value for value in values if value is not None]
+def mean_of_known(values: Iterable[float | None]) -> float:
+    """Mean of the values that are neither None nor NaN; NaN without any."""
+    known = [value for value in values if value is not None and not isnan(value)]
     return float(np.mean(known)) if known else nan
 
 

@@ -4,28 +4,8 @@ from __future__ import annotations
 
 from rtclab.metrics import delay
 from rtclab.reproduce.figures import Line, distributions, over_time, per_repeat
-from rtclab.reproduce.paper import Paper, Trend, published, words
 from rtclab.reproduce.papers import singh2013
-from rtclab.reproduce.trends import all_between, between
-
-LOSS_AND_DELAY = [f"abello2013/loss-10-percent-{ms}ms" for ms in (25, 50, 100, 200)]
-LOSS_ALONE = "singh2013/loss-10-percent"
-
-TITLES = {
-    "2": "One-way latency added",
-    "3": "Loss added",
-    "4": "10 % loss and latency added",
-    "5": "500 kbit/s and queue length",
-    "6": "1 Mbit/s and queue length",
-    "7": "5 Mbit/s and queue length",
-    "8": "Nothing limited",
-    "9": "Two TCP flows at each end",
-    "10": "Two calls",
-    "11": "Three calls together",
-    "12": "Three calls, one every 30 s",
-    "13": "Full mesh of three",
-    "14": "Three over a switching MCU",
-}
+from rtclab.reproduce.reader import read_paper
 
 UNCONSTRAINED = "singh2013/unconstrained"
 MOBILE = "examples/mobile-3g"
@@ -96,40 +76,4 @@ FIGURES = [
     ),
 ]
 
-WORDS = words("abello2013")
-
-PAPER = Paper(
-    name="abello2013",
-    title="Performance analysis of topologies for Web-based real-time communication",
-    source="A. Abello Lozano, M.Sc. thesis, Aalto University 2013",
-    tables=published("abello2013", TITLES, transposed=tuple(TITLES)),
-    machines={"A": "alice->*", "B": "bob->*", "C": "carol->*"},
-    varies=singh2013.VARIES,
-    reasons=singh2013.WORDS.reasons | WORDS.reasons,
-    figures=FIGURES,
-    remarks=WORDS.remarks,
-    trends=[
-        Trend(
-            "With 10 % loss on each leg any latency leaves barely 60 kbit/s",
-            "6.3.3, table 4",
-            "rates at 25, 50, 100 and 200 ms between 40 and 90 kbit/s",
-            all_between(LOSS_AND_DELAY, 40, 90),
-            reason="The row of 25 ms contradicts itself: its round trip is 30 ms more than twice the delay. "
-            "With 40 ms, half of what it prints, ours is 99 kbit/s.",
-        ),
-        Trend(
-            "Without latency the same loss leaves over 1 Mbit/s",
-            "6.3.3, table 3",
-            "rate between 900 and 1400 kbit/s",
-            between(900, 1400, lambda results: results.mean(LOSS_ALONE, "media_rate_kbps"), "kbit/s"),
-        ),
-        Trend(
-            "About 0.4 of 500 kbit/s is used, whatever the queue",
-            "6.3.4, table 5",
-            "rates at 100 ms, 500 ms, 1 s and 10 s of queue between 150 and 250 kbit/s",
-            all_between(
-                [f"abello2013/queue-500kbit-{queue}" for queue in ("100ms", "500ms", "1s", "10s")], 150, 250
-            ),
-        ),
-    ],
-)
+PAPER = read_paper("abello2013", figures=FIGURES)

@@ -10,8 +10,7 @@ import polars as pl
 from rtclab.metrics import delay, rate
 from rtclab.reproduce.figures import Line, distributions, over_time
 from rtclab.reproduce.measure import WHOLE_RUN
-from rtclab.reproduce.paper import Paper, Trend, published, words
-from rtclab.reproduce.trends import all_between, between, both, falls, percent, shares_between
+from rtclab.reproduce.reader import read_paper
 from rtclab.trace import Trace
 
 LATENCIES = [
@@ -22,29 +21,6 @@ LOSSES = ["singh2013/unconstrained", *(f"singh2013/loss-{percent}-percent" for p
 TCP = [f"singh2013/tcp-10mbit-1mbit-{ms}ms" for ms in (0, 25, 100)]
 TCP_SYMMETRIC = "singh2013/tcp-10mbit-10mbit-50ms"
 LOSS_AND_DELAY = "singh2013/loss-5-percent-100ms"
-
-TITLES = {
-    "I": "One-way latency added",
-    "II": "Loss added",
-    "III": "Capacity and queue length",
-    "IV": "Two TCP flows at each end",
-    "V": "Several calls over one relay, nothing limited",
-    "VI": "Full mesh of three",
-    "VII": "Three over a forwarding MCU",
-}
-
-VARIES = (
-    "repeats",
-    "calls",
-    "participants.carol",
-    "traffic.*",
-    "link.*.capacity",
-    "link.*.queue",
-    "bottlenecks.pipe.capacity",
-    "bottlenecks.pipe.queue",
-    "bottlenecks.pipe.delay",
-    "bottlenecks.pipe*.loss",
-)
 
 BOTH = ("alice->bob", "bob->alice")
 PEERS = ("alice", "bob", "carol")
@@ -188,91 +164,4 @@ FIGURES = [
     ),
 ]
 
-WORDS = words("singh2013")
-
-PAPER = Paper(
-    name="singh2013",
-    title="Performance analysis of receive-side real-time congestion control for WebRTC",
-    source="V. Singh, A. Abello Lozano, J. Ott, Packet Video Workshop 2013",
-    tables=published("singh2013", TITLES, transposed=("VI", "VII")),
-    machines={"A": "alice->*", "B": "bob->*", "C": "carol->*"},
-    varies=VARIES,
-    reasons=WORDS.reasons,
-    measure=measured,
-    figures=FIGURES,
-    packets=[LOSS_AND_DELAY],
-    also=[LOSS_AND_DELAY],
-    remarks=WORDS.remarks,
-    trends=[
-        Trend(
-            "The rate falls with latency and collapses beyond 200 ms",
-            "IV-B, VI, table I",
-            "each mean below that of the next smaller latency; at 500 ms at most half of that at 0 ms and at "
-            "least 2.5 %, the encoder's minimum (13 % in the table)",
-            both(falls(LATENCIES), between(2.5, 50, percent(LATENCIES[-1], LATENCIES[0]), "%")),
-        ),
-        Trend(
-            "The round-trip time is twice the latency: no queue builds up",
-            "IV-B, table I",
-            "at 500 ms the mean lies between 1000 and 1020 ms",
-            between(1000, 1020, lambda results: results.mean(LATENCIES[-1], "rtt_ms"), "ms"),
-        ),
-        Trend(
-            "The rate falls with loss",
-            "IV-B, table II",
-            "each mean rate from 1 % on below the one before",
-            falls(LOSSES[1:]),
-        ),
-        Trend(
-            "It hardly reacts to loss below 10 % (5 % on each leg)",
-            "IV-B, table II",
-            "at 5 % the rate is 60 to 100 % of that without loss (80 % in the table)",
-            between(60, 100, percent(LOSSES[2], LOSSES[0]), "%"),
-        ),
-        Trend(
-            "Loss is repaired while the round trip is short",
-            "IV-B, table II",
-            "at 20 %, where 36 % of the packets are lost, 0 to 5 % remain lost (2.4 % in the table)",
-            between(0, 5, lambda r: r.mean(LOSSES[-1], "unseen_loss_pct"), "%"),
-        ),
-        Trend(
-            "With 100 ms of latency retransmissions come too late",
-            "IV-B, figure 4",
-            "5 % and 100 ms: residual loss of 5 to 9 % (7 % in the text)",
-            between(5, 9, lambda r: r.mean(LOSS_AND_DELAY, "unseen_loss_pct"), "%"),
-            reason="Open: of 9.7 % that are lost, retransmission brings 6 here and 2 to 3 there.",
-        ),
-        Trend(
-            "FEC is about 20 % of what is sent",
-            "slides",
-            "5 % and 100 ms: 16 to 24 % of the rate sent",
-            between(16, 24, lambda r: r.mean(LOSS_AND_DELAY, "fec_share", WHOLE_RUN), "%"),
-        ),
-        Trend(
-            "The delay stays that of the path under loss",
-            "IV-B, figure 4",
-            "5 % and 100 ms: mean one-way delay of 100 to 110 ms",
-            between(100, 110, lambda r: r.mean(LOSS_AND_DELAY, "owd_ms"), "ms"),
-        ),
-        Trend(
-            "About 0.4 of 1 Mbit/s is used, whatever the queue",
-            "IV-B, table III",
-            "rates at 100 ms, 1 s and 10 s of queue between 300 and 500 kbit/s",
-            all_between([f"singh2013/queue-1mbit-{queue}" for queue in ("100ms", "1s", "10s")], 300, 500),
-        ),
-        Trend(
-            "It starves beside TCP, with 1 or 10 Mbit/s up and 10 Mbit/s down",
-            "IV-C, table IV",
-            "two flows at each end: each rate at most a third of that alone and at least 2.5 %, the "
-            "encoder's minimum (4 and 25 % in the table)",
-            shares_between(2.5, 100 / 3, [*TCP, TCP_SYMMETRIC], LATENCIES[0]),
-        ),
-        Trend(
-            "The first of three calls yields to the later ones",
-            "IV-D, figure 7",
-            "15 s apart, its rate from 30 to 90 s is 0 to 80 % of the mean of the other two",
-            between(0, 80, lambda r: r.mean("singh2013/calls-3-shifted", "first_call_share", WHOLE_RUN), "%"),
-            reason="Not explained, as the rates of table V are not.",
-        ),
-    ],
-)
+PAPER = read_paper("singh2013", figures=FIGURES, measure=measured)

@@ -10,7 +10,7 @@ from rtclab.report.bars import Bars, draw_bars
 from rtclab.report.draw import Look
 from rtclab.report.figure import Plot
 from rtclab.reproduce.paper import Figure
-from rtclab.reproduce.papers.iqbal.conditions import (
+from rtclab.reproduce.papers.iqbal.pairs import (
     BANDWIDTHS,
     DELAYS,
     FLOW,
@@ -18,7 +18,7 @@ from rtclab.reproduce.papers.iqbal.conditions import (
     MIXED_500,
     MIXED_1000,
     UNCONSTRAINED,
-    Condition,
+    Pair,
 )
 from rtclab.reproduce.results import Results
 
@@ -46,16 +46,16 @@ def figures() -> list[Figure]:
     return [_figure(number, *what) for number, what in enumerate(NUMBERED, start=2)]
 
 
-def _figure(number: int, words: str, conditions: Sequence[Condition], metric: str) -> Figure:
-    names = [name for condition in conditions for name in (condition.fixed, condition.dynamic)]
+def _figure(number: int, title_of: str, pairs: Sequence[Pair], metric: str) -> Figure:
+    names = [name for pair in pairs for name in (pair.fixed, pair.dynamic)]
 
     def draw(results: Results) -> Plot:
         title, unit = METRICS[metric]
-        sessions = conditions == [UNCONSTRAINED]
-        categories, series = (_sessions if sessions else _conditions)(results, conditions, metric)
+        sessions = pairs == [UNCONSTRAINED]
+        categories, series = (_per_session if sessions else _per_condition)(results, pairs, metric)
         return Plot(
             f"figure-{number}",
-            f"Figure {number}. {title}, {words}",
+            f"Figure {number}. {title}, {title_of}",
             "Mean of each session." if sessions else CAPTION,
             1,
             partial(draw_bars, series, categories, f"{title} ({unit})"),
@@ -67,21 +67,21 @@ def _figure(number: int, words: str, conditions: Sequence[Condition], metric: st
 Drawn = tuple[Sequence[str], Sequence[Bars]]
 
 
-def _conditions(results: Results, conditions: Sequence[Condition], metric: str) -> Drawn:
+def _per_condition(results: Results, pairs: Sequence[Pair], metric: str) -> Drawn:
     series = []
     for look, names in zip(
-        LOOKS, zip(*((one.fixed, one.dynamic) for one in conditions), strict=True), strict=True
+        LOOKS, zip(*((one.fixed, one.dynamic) for one in pairs), strict=True), strict=True
     ):
-        summaries = [results.ours(name, metric, FLOW).summary for name in names]
+        summaries = [results.measured(name, metric, FLOW).summary for name in names]
         series.append(Bars(look, [one.mean for one in summaries], [one.ci95 for one in summaries]))
-    return [one.words for one in conditions], series
+    return [one.label for one in pairs], series
 
 
-def _sessions(results: Results, conditions: Sequence[Condition], metric: str) -> Drawn:
-    (condition,) = conditions
+def _per_session(results: Results, pairs: Sequence[Pair], metric: str) -> Drawn:
+    (pair,) = pairs
     series = [
         Bars(look, [value or 0.0 for value, _ in results.per_repeat(name, metric, FLOW)])
-        for look, name in zip(LOOKS, (condition.fixed, condition.dynamic), strict=True)
+        for look, name in zip(LOOKS, (pair.fixed, pair.dynamic), strict=True)
     ]
     longest = max(len(bars.values) for bars in series)
     return [str(session) for session in range(1, longest + 1)], series

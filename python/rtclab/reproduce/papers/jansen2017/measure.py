@@ -8,10 +8,9 @@ import numpy as np
 
 from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.series import Samples, counter, gauge, slopes
+from rtclab.reproduce.measure import WINDOW_S
 from rtclab.trace import Trace
 
-WINDOW_S = 10
-"""Figures are judged by means over this time."""
 MINUTE_S = 60
 REACHED = 0.9
 """Share of the later rate at which it counts as reached: what a rise time ends with."""
