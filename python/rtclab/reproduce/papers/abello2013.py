@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rtclab.metrics import delay
-from rtclab.reproduce.figures import Line, distributions, over_time, per_repeat
+from rtclab.reproduce.figures import LabelledFlow, distributions, over_time, per_repeat
 from rtclab.reproduce.papers import singh2013
 from rtclab.reproduce.reader import read_paper
 
@@ -14,27 +14,27 @@ FIGURES = [
         "27",
         "Rate of each iteration, nothing limited",
         "Mean of each call with the deviation of its one-second samples.",
-        [Line(UNCONSTRAINED, flow) for flow in singh2013.BOTH],
+        [LabelledFlow(UNCONSTRAINED, flow) for flow in singh2013.BOTH],
     ),
     distributions(
         "29",
         "One-way delay, nothing limited",
         "All packets of three calls.",
-        [("", [Line(UNCONSTRAINED, flow) for flow in singh2013.BOTH])],
+        [("", [LabelledFlow(UNCONSTRAINED, flow) for flow in singh2013.BOTH])],
         3,
     ),
     distributions(
         "34",
         "One-way delay beside TCP, 10/10 Mbit/s",
         "All packets of three calls.",
-        [("", [Line(singh2013.TCP_SYMMETRIC, flow) for flow in singh2013.BOTH])],
+        [("", [LabelledFlow(singh2013.TCP_SYMMETRIC, flow) for flow in singh2013.BOTH])],
         3,
     ),
     over_time(
         "35",
         "Receiving rate beside TCP, 10/1 Mbit/s",
         "One call.",
-        [("", [Line(singh2013.TCP[0], flow) for flow in singh2013.BOTH])],
+        [("", [LabelledFlow("singh2013/tcp-10mbit-1mbit-0ms", flow) for flow in singh2013.BOTH])],
         singh2013.RATE,
     ),
     over_time(
@@ -45,7 +45,7 @@ FIGURES = [
             (
                 "",
                 [
-                    Line("abello2013/calls-3-shifted", flow, f"call {i}")
+                    LabelledFlow("abello2013/calls-3-shifted", flow, f"call {i}")
                     for i, flow in enumerate(singh2013.CALLS, 1)
                 ],
             )
@@ -60,8 +60,8 @@ FIGURES = [
             (
                 "",
                 [
-                    Line(MOBILE, "desktop->phone", "to the phone"),
-                    Line(MOBILE, "phone->desktop", "from the phone"),
+                    LabelledFlow(MOBILE, "desktop->phone", "to the phone"),
+                    LabelledFlow(MOBILE, "phone->desktop", "from the phone"),
                 ],
             )
         ],
@@ -71,7 +71,7 @@ FIGURES = [
         "49",
         "One-way delay from the phone",
         "Mean over the packets of each second of the same call.",
-        [("", [Line(MOBILE, "phone->desktop", "from the phone", delay.one_way_delay_ms)])],
+        [("", [LabelledFlow(MOBILE, "phone->desktop", "from the phone", delay.one_way_delay_ms)])],
         "One-way delay (ms)",
     ),
 ]

@@ -8,7 +8,7 @@ from statistics import mean
 import polars as pl
 
 from rtclab.metrics import delay, rate
-from rtclab.reproduce.figures import Line, distributions, over_time
+from rtclab.reproduce.figures import LabelledFlow, distributions, over_time
 from rtclab.reproduce.measure import WHOLE_RUN
 from rtclab.reproduce.reader import read_paper
 from rtclab.trace import Trace
@@ -18,7 +18,6 @@ LATENCIES = [
     *(f"singh2013/latency-{ms}ms" for ms in (50, 100, 200, 500)),
 ]
 LOSSES = ["singh2013/unconstrained", *(f"singh2013/loss-{percent}-percent" for percent in (1, 5, 10, 20))]
-TCP = [f"singh2013/tcp-10mbit-1mbit-{ms}ms" for ms in (0, 25, 100)]
 TCP_SYMMETRIC = "singh2013/tcp-10mbit-10mbit-50ms"
 LOSS_AND_DELAY = "singh2013/loss-5-percent-100ms"
 
@@ -53,14 +52,17 @@ def first_call_share(trace: Trace) -> float:
     return 100 * first / (mean(others) or nan)
 
 
-def received(scenario: str, label: str = "", flow: str = BOTH[0]) -> Line:
+def received(scenario: str, label: str = "", flow: str = BOTH[0]) -> LabelledFlow:
     """The receiving rate of a flow."""
-    return Line(scenario, flow, label)
+    return LabelledFlow(scenario, flow, label)
 
 
-def sent_and_received(scenario: str) -> list[Line]:
+def sent_and_received(scenario: str) -> list[LabelledFlow]:
     """Both rates of both directions would be four curves; of one direction they are two."""
-    return [Line(scenario, BOTH[0], "sent", rate.sent_kbps), Line(scenario, BOTH[0], "received")]
+    return [
+        LabelledFlow(scenario, BOTH[0], "sent", rate.sent_kbps),
+        LabelledFlow(scenario, BOTH[0], "received"),
+    ]
 
 
 RATE = "Rate (kbit/s)"
@@ -122,7 +124,7 @@ FIGURES = [
         "6b",
         "The same call's delay",
         "Mean over the packets of each second.",
-        [("", [Line(TCP_SYMMETRIC, flow, series=delay.one_way_delay_ms) for flow in BOTH])],
+        [("", [LabelledFlow(TCP_SYMMETRIC, flow, series=delay.one_way_delay_ms) for flow in BOTH])],
         "One-way delay (ms)",
     ),
     over_time(
@@ -130,7 +132,13 @@ FIGURES = [
         "Three parallel calls",
         "Sending rate of one direction of each call; together, and one every 15 s.",
         [
-            (title, [Line(name, flow, f"call {i}", rate.sent_kbps) for i, flow in enumerate(CALLS, start=1)])
+            (
+                title,
+                [
+                    LabelledFlow(name, flow, f"call {i}", rate.sent_kbps)
+                    for i, flow in enumerate(CALLS, start=1)
+                ],
+            )
             for title, name in (
                 ("together", "singh2013/calls-3"),
                 ("15 s apart", "singh2013/calls-3-shifted"),
@@ -146,7 +154,7 @@ FIGURES = [
             (
                 f"peer {me}",
                 [
-                    Line("singh2013/mesh-3", f"{me}->{other}", f"to {other}", rate.sent_kbps)
+                    LabelledFlow("singh2013/mesh-3", f"{me}->{other}", f"to {other}", rate.sent_kbps)
                     for other in PEERS
                     if other != me
                 ],
@@ -159,7 +167,7 @@ FIGURES = [
         "11",
         "Sending rate to an MCU",
         "What each sends the MCU.",
-        [("", [Line("singh2013/mcu-3", f"{me}->core", series=rate.sent_kbps) for me in PEERS])],
+        [("", [LabelledFlow("singh2013/mcu-3", f"{me}->core", series=rate.sent_kbps) for me in PEERS])],
         RATE,
     ),
 ]

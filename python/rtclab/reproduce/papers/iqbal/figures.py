@@ -8,7 +8,7 @@ from itertools import product
 
 from rtclab.report.bars import Bars, draw_bars
 from rtclab.report.draw import Look
-from rtclab.report.figure import Plot
+from rtclab.reproduce.figures import Drawn, figure
 from rtclab.reproduce.paper import Figure
 from rtclab.reproduce.papers.iqbal.pairs import (
     BANDWIDTHS,
@@ -43,31 +43,31 @@ NUMBERED = [
 
 def figures() -> list[Figure]:
     """The figures by number."""
-    return [_figure(number, *what) for number, what in enumerate(NUMBERED, start=2)]
+    return [_figure(str(number), *what) for number, what in enumerate(NUMBERED, start=2)]
 
 
-def _figure(number: int, title_of: str, pairs: Sequence[Pair], metric: str) -> Figure:
-    names = [name for pair in pairs for name in (pair.fixed, pair.dynamic)]
+def _figure(number: str, what_is_limited: str, pairs: Sequence[Pair], metric: str) -> Figure:
+    title, unit = METRICS[metric]
+    one_condition = pairs == [UNCONSTRAINED]
 
-    def draw(results: Results) -> Plot:
-        title, unit = METRICS[metric]
-        sessions = pairs == [UNCONSTRAINED]
-        categories, series = (_per_session if sessions else _per_condition)(results, pairs, metric)
-        return Plot(
-            f"figure-{number}",
-            f"Figure {number}. {title}, {title_of}",
-            "Mean of each session." if sessions else CAPTION,
-            1,
-            partial(draw_bars, series, categories, f"{title} ({unit})"),
-        )
+    def draw(results: Results) -> Drawn:
+        categories, series = (_per_session if one_condition else _per_condition)(results, pairs, metric)
+        return 1, partial(draw_bars, series, categories, f"{title} ({unit})")
 
-    return Figure(str(number), names, draw, repeats=0)
-
-
-Drawn = tuple[Sequence[str], Sequence[Bars]]
+    return figure(
+        number,
+        f"{title}, {what_is_limited}",
+        "Mean of each session." if one_condition else CAPTION,
+        [name for pair in pairs for name in (pair.fixed, pair.dynamic)],
+        draw,
+    )
 
 
-def _per_condition(results: Results, pairs: Sequence[Pair], metric: str) -> Drawn:
+Categories = tuple[Sequence[str], Sequence[Bars]]
+"""Names of the groups of bars, and the bars."""
+
+
+def _per_condition(results: Results, pairs: Sequence[Pair], metric: str) -> Categories:
     series = []
     for look, names in zip(
         LOOKS, zip(*((one.fixed, one.dynamic) for one in pairs), strict=True), strict=True
@@ -77,7 +77,7 @@ def _per_condition(results: Results, pairs: Sequence[Pair], metric: str) -> Draw
     return [one.label for one in pairs], series
 
 
-def _per_session(results: Results, pairs: Sequence[Pair], metric: str) -> Drawn:
+def _per_session(results: Results, pairs: Sequence[Pair], metric: str) -> Categories:
     (pair,) = pairs
     series = [
         Bars(look, [value or 0.0 for value, _ in results.per_repeat(name, metric, FLOW)])
