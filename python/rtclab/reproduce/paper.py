@@ -24,6 +24,11 @@ UNUSABLE = "unusable"
 """Status of a cell that the paper itself contradicts, so that there is nothing to compare with."""
 
 
+def _empty_is(value: float | None) -> BeforeValidator:
+    """What a column of numbers stands for where nothing is written in it."""
+    return BeforeValidator(lambda text: value if text == "" else text)
+
+
 class Cell(TomlTable):
     """One printed number and what it is: a line of ``published/<paper>.csv``.
 
@@ -41,12 +46,12 @@ class Cell(TomlTable):
     column: str
     scenario: str
     metric: str
-    mean: Annotated[float, BeforeValidator(lambda text: nan if text == "" else text)]
-    sd: Annotated[float | None, BeforeValidator(lambda text: None if text == "" else text)] = None
+    mean: Annotated[float, _empty_is(nan)]
+    sd: Annotated[float | None, _empty_is(None)] = None
     printed: str = ""
     status: str = ""
     note: str = ""
-    within: Annotated[float | None, BeforeValidator(lambda text: None if text == "" else text)] = None
+    within: Annotated[float | None, _empty_is(None)] = None
     computed: float | None = None
 
 

@@ -95,8 +95,10 @@ def _toml(file: Path) -> dict[str, Any]:
 
 def _trend(data: dict[str, Any], origin: str, check: type[Check]) -> Trend:
     place = f"{origin}: trend `{data.get('statement', '')}`"
-    checks = [check.read(one, f"{place}: check {i}") for i, one in enumerate(data.get("checks", ()), 1)]
-    return Trend.read(data | {"checks": checks}, place)
+    if isinstance(data.get("checks"), list):
+        checks = [check.read(one, f"{place}: check {i}") for i, one in enumerate(data["checks"], start=1)]
+        data = data | {"checks": checks}
+    return Trend.read(data, place)
 
 
 def _tables(file: Path, text: PaperFile, compute: Callable[[Cell], float] | None) -> list[Table]:

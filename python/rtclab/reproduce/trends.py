@@ -14,7 +14,7 @@ from math import nan
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, InstanceOf, model_validator
+from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_validator
 
 from rtclab.errors import FieldError
 from rtclab.report.words import number
@@ -78,6 +78,14 @@ class Quantity(TomlTable):
             if not getattr(self, key):
                 raise FieldError("missing", key=key)
         return self
+
+    @field_validator("window_s")
+    @classmethod
+    def _is_measured(cls, window_s: tuple[int, int] | None) -> tuple[int, int] | None:
+        begin_s, end_s = window_s or (0, WINDOW_S)
+        if begin_s >= end_s or begin_s % WINDOW_S or end_s % WINDOW_S:
+            raise FieldError(f"expected whole tens of seconds; got {begin_s} to {end_s}")
+        return window_s
 
     @property
     def scenarios(self) -> list[str]:
@@ -149,6 +157,9 @@ class Check(TomlTable):
         given = [key for key in self.one_of if getattr(self, key) not in (None, False)]
         if len(given) != 1:
             raise FieldError(f"expected one of {', '.join(self.one_of)}; got {', '.join(given) or 'none'}")
+        if self.between is not None and self.between[0] > self.between[1]:
+            low, high = self.between
+            raise FieldError(f"expected the smaller bound first; got {low:g} and {high:g}", key="between")
         return self
 
     @property
@@ -177,7 +188,7 @@ class Numbers(Check):
 
     one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "falling")
 
-    each: tuple[Quantity, ...]
+    each: tuple[Quantity, ...] = Field(min_length=1)
     falling: bool = False
     unit: str = ""
 
@@ -219,7 +230,7 @@ class Trend(TomlTable):
     statement: str
     source: str
     how: str
-    checks: tuple[InstanceOf[Check], ...]
+    checks: tuple[InstanceOf[Check], ...] = Field(min_length=1)
     reason: str = ""
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, InstanceOf
+from pydantic import BeforeValidator, Field, InstanceOf
 
 from rtclab.metrics.statistics import Summary, summarise, welch
 from rtclab.reproduce.papers.iqbal.pairs import FLOW, OVER_USE, Pair, labelled
@@ -88,7 +88,7 @@ class Changes(Check):
     one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "stays_within")
 
     metric: str
-    pairs: tuple[Annotated[InstanceOf[Pair], BeforeValidator(labelled)], ...]
+    pairs: tuple[Annotated[InstanceOf[Pair], BeforeValidator(labelled)], ...] = Field(min_length=1)
     stays_within: float | None = None
 
     @property
