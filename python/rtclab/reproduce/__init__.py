@@ -1,7 +1,7 @@
 """Published results and ours side by side: tables, trends, figures.
 
-A paper is a module in `papers/` with a `PAPER`, its numbers are a CSV file in `published/`, its conditions
-are scenarios in a folder of its name.
+A paper is a module in ``papers/`` with a ``PAPER``. Its numbers and words are a CSV and a TOML file in
+``published/``, its conditions are scenarios in a folder of its name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def paper(name: str) -> Paper:
 
 
 def plan_of(scenario: str, repeats: int, *, traced: int = 0) -> Plan:
-    """What to run and measure of a scenario; the paper in whose folder it is says what is recorded."""
+    """What to run and measure of a scenario, as the paper asks whose folder it is in."""
     folder = scenario.partition("/")[0]
     if folder not in NAMES:
         return Plan(scenario, repeats, traced)

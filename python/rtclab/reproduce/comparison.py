@@ -1,4 +1,4 @@
-"""A paper with our results in it: every cell with its verdict, every trend with what became of it."""
+"""A paper compared with our results: a verdict for every cell, a finding for every trend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OVERALL = "overall"
 
 @dataclass(frozen=True)
 class Compared:
-    """A cell, our side of it, and the verdict."""
+    """A printed number, ours, and the verdict."""
 
     cell: Cell
     ours: Measured
@@ -29,13 +29,13 @@ class Compared:
 
     @property
     def off_percent(self) -> float | None:
-        """How far our mean is from the printed one, in per cent of that; none where that says nothing."""
+        """Our mean minus the printed one, in per cent of the printed one; None if it cannot be computed."""
         if not self.cell.mean or isnan(self.ours.mean):
             return None
         return 100 * (self.ours.mean - self.cell.mean) / self.cell.mean
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """The cell as JSON has it; NaN is None."""
         cell, summary = self.cell, self.ours.summary
         return {
             **{key: value for key, value in vars(cell).items() if value not in ("", None)},
@@ -52,7 +52,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Count:
-    """Cells of one kind: how many are within, of how many that can be compared."""
+    """How many cells of one kind are within, of those that can be compared."""
 
     kind: str
     within: int
@@ -60,20 +60,20 @@ class Count:
 
     @property
     def percent(self) -> float:
-        """Share within; NaN of none."""
+        """Share of cells that are within; NaN without cells."""
         return 100 * self.within / self.compared if self.compared else float("nan")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One paper, compared."""
+    """One paper and our results."""
 
     paper: Paper
     results: Results
 
     @cached_property
     def cells(self) -> dict[Cell, Compared]:
-        """Every cell of every table."""
+        """The comparison of every cell, by cell."""
         return {cell: self._compare(cell) for cell in self.paper.cells}
 
     def _compare(self, cell: Cell) -> Compared:
@@ -85,28 +85,28 @@ class Comparison:
 
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:
-        """Every trend and what became of it."""
+        """Every trend with its finding."""
         return [(trend, trend.check(self.results)) for trend in self.paper.trends]
 
     def of(self, table: Table) -> list[Compared]:
-        """The cells of one table."""
+        """The comparisons of one table's cells."""
         return [self.cells[cell] for cell in table.cells]
 
     def counts(self, machine: str | None = None) -> list[Count]:
-        """How many cells are within, by kind; of one machine's rows only, if given."""
+        """How many cells are within, by kind; with ``machine``, only of that machine's rows."""
         chosen = [one for one in self.cells.values() if machine in (None, one.cell.machine)]
         return [count for name in ORDER if (count := _count(name, chosen)).compared]
 
     @property
     def rates_and_delays(self) -> Count:
-        """Rates and delays together, of the rows over all machines where there are such rows."""
+        """Rates and delays together. If the paper has rows over all machines, only these count."""
         overall = any(cell.machine == OVERALL for cell in self.paper.cells)
         chosen = [one for one in self.counts(OVERALL if overall else None) if one.kind in ("rate", "delay")]
         return Count("rate and delay", sum(one.within for one in chosen), sum(one.compared for one in chosen))
 
     @property
     def with_unexplained(self) -> Count:
-        """The same, with cells that are not explained among them, as not within."""
+        """Rates and delays as in ``rates_and_delays``, with unexplained cells counted as not within."""
         main, overall = self.rates_and_delays, any(cell.machine == OVERALL for cell in self.paper.cells)
         unexplained = [
             one
@@ -124,7 +124,7 @@ class Comparison:
         return (one for one in self.cells.values() if one.verdict in verdicts)
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON: what the report says."""
+        """The comparison as JSON has it: everything that the report says."""
         return {
             "paper": self.paper.name,
             "rates_and_delays": vars(self.rates_and_delays),

@@ -36,7 +36,7 @@ Series = Callable[[Trace, str], Samples]
 
 @dataclass(frozen=True)
 class LabelledFlow:
-    """A flow of a scenario, what of it is drawn over time, and what the legend says; else the flow's name."""
+    """A flow of a scenario, its label in the legend (or else its name), and what is drawn of it over time."""
 
     scenario: str
     flow: str
@@ -45,14 +45,14 @@ class LabelledFlow:
 
     @property
     def name(self) -> str:
-        """What the legend says. Flows of one name look alike in all panels."""
+        """The text of the legend. Flows with the same name have the same look in all panels."""
         return self.label or spoken(self.flow)
 
 
 Panels = Sequence[tuple[str, Sequence[LabelledFlow]]]
 """Title and flows of each pair of axes, or of each group of bars."""
 Drawn = tuple[int, Callable[[Sequence[Axes]], None]]
-"""How many pairs of axes there are, and what draws on them."""
+"""How many pairs of axes a figure has, and the function that draws on them."""
 
 
 def figure(
@@ -63,7 +63,7 @@ def figure(
     draw: Callable[[Results], Drawn],
     repeats: int = 0,
 ) -> Figure:
-    """A published figure with our results; ``repeats`` is of how many repeats it needs whole traces."""
+    """A published figure; ``draw`` needs whole traces of the first ``repeats`` of each scenario."""
 
     def plot(results: Results) -> Plot:
         axes, drawing = draw(results)
@@ -118,7 +118,7 @@ def per_repeat(
 
 
 def bars(number: str, title: str, caption: str, groups: Panels, metric: str, unit: str) -> Figure:
-    """Mean of a metric with the deviation within runs: groups of bars, alike where they have one name."""
+    """Groups of bars: the mean of a metric with its deviation within runs."""
 
     def draw(results: Results) -> Drawn:
         series = []
@@ -134,7 +134,7 @@ def bars(number: str, title: str, caption: str, groups: Panels, metric: str, uni
 
 
 def _height(results: Results, flow: LabelledFlow, metric: str) -> tuple[float, float]:
-    """Mean and deviation of a bar; without samples that of the repeats."""
+    """Mean and deviation of a bar: the deviation within repeats, or between them if there are no samples."""
     ours = results.measured(flow.scenario, metric, flow.flow)
     sd = ours.summary.sd if isnan(ours.within_sd) else ours.within_sd
     return ours.mean, 0.0 if isnan(sd) else sd

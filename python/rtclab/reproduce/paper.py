@@ -57,7 +57,7 @@ class Cell(TomlTable):
 
 @dataclass(frozen=True)
 class Table:
-    """A published table. ``transposed``: machines stand in columns and metrics in rows."""
+    """A published table. If it is ``transposed``, machines are columns and metrics rows."""
 
     number: str
     title: str
@@ -67,7 +67,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A published figure, drawn from our traces of ``scenarios`` (the first ``repeats`` of each)."""
+    """A published figure. Ours is drawn from results of ``scenarios`` and ``repeats`` whole traces of each."""
 
     number: str
     scenarios: Sequence[str]
@@ -106,7 +106,7 @@ class Paper:
 
     @cached_property
     def scenarios(self) -> list[str]:
-        """Names of all scenarios that are run for this paper, each once."""
+        """All scenarios that this paper needs, each once."""
         named = [cell.scenario for cell in self.cells if cell.scenario]
         drawn = [name for figure in self.figures for name in figure.scenarios]
         stated = [name for trend in self.trends for name in trend.scenarios]
@@ -114,7 +114,7 @@ class Paper:
 
     @cached_property
     def traced(self) -> dict[str, int]:
-        """For scenarios that figures are drawn from: of how many repeats the whole trace is kept."""
+        """How many whole traces figures need, by scenario."""
         wanted: dict[str, int] = {}
         for figure in self.figures:
             for name in figure.scenarios:
@@ -122,6 +122,6 @@ class Paper:
         return wanted
 
     def flows(self, cell: Cell) -> str:
-        """The pattern of the flows that the machine of a cell stands for."""
+        """The pattern of the flows that a cell's machine stands for."""
         everywhere = self.machines.get(cell.machine, EVERY_FLOW)
         return self.machines.get(f"{cell.table}/{cell.machine}", everywhere)

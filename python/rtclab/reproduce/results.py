@@ -1,4 +1,4 @@
-"""Means over repeats, as cells and trends ask for them."""
+"""What was measured in all repeats, for cells, trends and figures."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from rtclab.trace import Trace
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric of a scenario: its mean over repeats, and the mean of its deviations within repeats.
+    """One metric of one scenario.
 
-    ``summary.sd`` is the deviation between repeats; ``within_sd`` is what the papers print behind a "±".
+    ``summary`` describes the means of the repeats, so ``summary.sd`` is the deviation between repeats.
+    ``within_sd`` is the mean of the deviations within repeats, which the papers print behind a "±".
     """
 
     summary: Summary
@@ -30,17 +31,17 @@ class Measured:
 
     @property
     def mean(self) -> float:
-        """Mean over the repeats; NaN without one."""
+        """Mean over the repeats; NaN without repeats."""
         return self.summary.mean
 
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that was measured: per scenario the finished repeats."""
+    """The finished repeats of every scenario."""
 
     stores: Mapping[str, Store]
     repeats: Mapping[str, int]
-    """How many repeats of each scenario count; there may be more from an earlier, longer run."""
+    """How many repeats of each scenario count. An earlier, longer run may have left more."""
 
     @cached_property
     def _values(self) -> dict[str, list[Values]]:
@@ -54,7 +55,7 @@ class Results:
         return len(self._values.get(scenario, []))
 
     def measured(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Measured:
-        """A metric over all repeats; several flows count alike."""
+        """A metric over all repeats. Every flow that the pattern ``flows`` matches has the same weight."""
         per_repeat = [_selected(values, metric, flows) for values in self._values.get(scenario, [])]
         means = [mean_of_known(value for value, _ in chosen) for chosen in per_repeat]
         deviations = [mean_of_known(sd for _, sd in chosen) for chosen in per_repeat]
@@ -65,23 +66,23 @@ class Results:
         return self.measured(scenario, metric, flows).mean
 
     def per_repeat(self, scenario: str, metric: str, flow: str) -> list[Value]:
-        """Value and deviation of each repeat."""
+        """Value and deviation of one flow in each repeat."""
         nothing: Value = (None, None)
         return [values.get(metric, {}).get(flow, nothing) for values in self._values.get(scenario, [])]
 
     def traces(self, scenario: str, repeats: int = 1) -> list[Trace]:
-        """The whole traces of the first repeats, for figures; fewer or none where repeats failed."""
+        """Whole traces of the first repeats, for figures; fewer or none if repeats failed."""
         store = self.stores.get(scenario)
         return store.traces(min(repeats, self.repeats[scenario])) if store else []
 
     def flows(self, scenario: str) -> list[str]:
-        """The flows of a scenario that are measured."""
+        """The names of a scenario's flows; empty if nothing was measured."""
         values = self._values.get(scenario)
         return list(values[0]["rate_kbps"]) if values else []
 
 
 def _selected(values: Values, metric: str, flows: str) -> list[Value]:
-    """The values of the media flows that a pattern selects, or of the one flow that it names."""
+    """The values of the media flows that the pattern matches, or of the one flow that it names."""
     of_flows = values.get(metric, {})
     if flows in of_flows or list(of_flows) == [WHOLE_RUN]:
         return [of_flows.get(flows) or of_flows[WHOLE_RUN]]

@@ -1,4 +1,4 @@
-"""Runs what is not finished yet: all repeats of all scenarios, on all cores, in batches."""
+"""Runs the repeats that are not finished, in batches, on all cores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rtclab.reproduce.store import Store, fingerprint
 from rtclab.scenario import Scenario
 
 BATCH = 3
-"""Repeats that a process does before it reports: few enough that little is lost when it is stopped."""
+"""Repeats that a process runs before it reports: few, so that little is lost when it is stopped."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Failure:
-    """A batch that came to nothing: which repeats of which scenario, and why."""
+    """Repeats of a scenario that failed, and why."""
 
     scenario: str
     repeats: Sequence[int]
@@ -66,16 +66,16 @@ def run_plans(
     on_finished: Callable[[int], None] = lambda repeats: None,
     on_interrupt: Callable[[], None] = lambda: None,
 ) -> list[Failure]:
-    """Runs every repeat that is not finished; returns what failed.
+    """Runs every repeat that is not finished and returns the failures.
 
     Args:
-        out: directory of finished repeats; those that are there already are not run again.
-        jobs: processes; as many as cores if not given, and none at all (everything here) for 0.
+        out: directory of finished repeats; repeats that are there are not run again.
+        jobs: number of processes; as many as cores if None. 0 runs everything in this process.
         on_finished: called with the number of repeats after each batch.
-        on_interrupt: called at Ctrl-C, before what has begun is finished.
+        on_interrupt: called at Ctrl-C, before the running batches are finished.
 
     Raises:
-        KeyboardInterrupt: by Ctrl-C; batches that had begun are kept.
+        KeyboardInterrupt: after Ctrl-C, when the running batches are finished and kept.
     """
     batches = [batch for plan in plans for batch in _batches(plan, out)]
     if jobs == 0:
@@ -85,7 +85,7 @@ def run_plans(
 
 
 def unfinished(plan: Plan, out: Path) -> list[int]:
-    """The repeats that are still to be run."""
+    """The repeats that must still be run."""
     store = plan.store(out)
     finished = store.read()
     return [
@@ -112,14 +112,14 @@ def _batches(plan: Plan, out: Path) -> Iterator[_Batch]:
 
 @dataclass
 class _Outcome:
-    """What a batch came to: the repeats that finished, and why the others did not."""
+    """The result of a batch: the repeats that finished, and why the others did not."""
 
     finished: list[tuple[int, Values]]
     reason: str = ""
 
 
 def _run(batch: _Batch) -> _Outcome:
-    """Simulates and measures; runs in a process of its own."""
+    """Simulates and measures a batch; runs in a process of its own."""
     outcome = _Outcome([])
     try:
         for repeat in batch.repeats:
@@ -171,7 +171,7 @@ def _in_parallel(
         on_interrupt()
         for future in waiting:
             future.cancel()
-        # What is being simulated right now is soon done: keep it.
+        # The running batches end soon: keep them.
         for future in as_completed([future for future in waiting if not future.cancelled()]):
             futures[future].store.add(_outcome(future, futures[future]).finished)
         raise
@@ -202,10 +202,10 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin_process() -> None:
-    """What every process of the pool does first.
+    """Prepares a process of the pool.
 
-    Ctrl-C reaches all processes of a terminal, but the one that started these decides what it means. When
-    that one is killed these end, too: they would wait for work for ever.
+    Ctrl-C reaches all processes of a terminal, but only the parent decides what it means. When the parent is
+    killed, its processes end too; they would wait for work forever.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Trends: what a paper says in words, as numbers of ours and the bounds that they must keep.
+"""Trends: statements of a paper, each with checks of our numbers that decide whether it keeps.
 
 They are written in ``published/<paper>.toml``; CONTRIBUTING.md, "Adding a paper", shows how.
 """
@@ -25,13 +25,13 @@ from rtclab.reproduce.verdict import RELATIVE
 from rtclab.scenario.table import Table as TomlTable
 
 MEASURED = ("metric", "scenario", "flows", "window_s", "combine")
-"""What a quantity inside another takes from it, unless it has its own."""
+"""Keys that a quantity inside another takes from it, unless it has its own."""
 RELATIONS: dict[str, Callable[[float, float], float]] = {
     "percent_of": lambda ours, other: 100 * ours / other,
     "percent_below": lambda ours, other: 100 - 100 * ours / other,
     "ratio_to": lambda ours, other: ours / other,
 }
-"""How one quantity is related to another, by key."""
+"""How a quantity is related to another, by key in TOML."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Quantity(TomlTable):
 
     @property
     def _names(self) -> list[str]:
-        """The metric, or its name in each part of the window."""
+        """The names under which the metric was measured: one, or one for each part of the window."""
         if self.window_s is None:
             return [self.metric]
         return [f"{self.metric}@{begin_s}" for begin_s in range(*self.window_s, WINDOW_S)]
@@ -140,14 +140,14 @@ class Quantity(TomlTable):
 
 
 class Check(TomlTable):
-    """Something that must be true for a trend to keep.
+    """A condition that our results must meet for a trend to keep.
 
-    ``between`` are the least and the largest number that keep it. ``near`` is a published number: the bounds
-    are 20 % around it, as for printed rates.
+    ``between`` are the smallest and the largest number that meet it. ``near`` is a published number, and the
+    bounds are 20 % around it, which is the tolerance of printed rates.
     """
 
     one_of: ClassVar[tuple[str, ...]] = ("between", "near")
-    """The keys of which a check has one."""
+    """Keys of which a check must have exactly one."""
 
     between: tuple[float, float] | None = None
     near: float | None = None
@@ -164,7 +164,7 @@ class Check(TomlTable):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The least and the largest number that keep it, if there are bounds."""
+        """The smallest and the largest number that meet it; None if it has no bounds."""
         if self.near is None:
             return self.between
         low, high = sorted((self.near * (1 - RELATIVE), self.near * (1 + RELATIVE)))
@@ -177,13 +177,14 @@ class Check(TomlTable):
 
     @abstractmethod
     def check(self, results: Results) -> Finding:
-        """Whether it is true of our results."""
+        """Whether our results meet the condition."""
 
 
 class Numbers(Check):
-    """Each of some quantities lies between bounds, or is below the one before (``falling``).
+    """Every quantity lies within bounds, or is smaller than the one before (``falling``).
 
-    The keys of a quantity may stand beside ``each``, for all of them; without ``each`` they are the only one.
+    Keys of a quantity that stand beside ``each`` belong to all of ``each``. Without ``each`` they are the one
+    quantity.
     """
 
     one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "falling")
@@ -212,7 +213,7 @@ class Numbers(Check):
         return [name for one in self.each for name in one.scenarios]
 
     def check(self, results: Results) -> Finding:
-        """Whether all quantities keep it, and their numbers in a row."""
+        """Whether all quantities meet the condition, and their numbers."""
         values = [one.of(results) for one in self.each]
         figures = f"{', '.join(map(number, values))} {self.unit}".strip()
         if self.bounds is None:
@@ -222,9 +223,9 @@ class Numbers(Check):
 
 
 class Trend(TomlTable):
-    """A statement of a paper, in our words, that our results keep or break: it keeps if all ``checks`` do.
+    """A statement of a paper in our words. It keeps if our results meet all ``checks``, else it breaks.
 
-    ``how`` says what is computed and between which bounds; ``reason`` why it breaks, if that is known.
+    ``how`` says in words what the checks are, ``reason`` why the trend breaks, if that is known.
     """
 
     statement: str
@@ -239,7 +240,7 @@ class Trend(TomlTable):
         return [name for one in self.checks for name in one.scenarios]
 
     def check(self, results: Results) -> Finding:
-        """Whether it keeps, and our numbers."""
+        """Whether the trend keeps, and our numbers."""
         if not all(results.repeats_of(name) for name in self.scenarios):
             return Finding(False, "not measured")
         findings = [one.check(results) for one in self.checks]
@@ -247,7 +248,7 @@ class Trend(TomlTable):
 
 
 def _over(shared: dict[str, Any], inner: Any) -> Any:
-    """A table, or each of an array, laid over ``shared``; what is neither stays as it is."""
+    """Adds the keys of ``shared`` to a table, or to each of an array, unless it has them."""
     if isinstance(inner, dict):
         return shared | inner
     return [_over(shared, one) for one in inner] if isinstance(inner, list) else inner

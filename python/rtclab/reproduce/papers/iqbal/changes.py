@@ -1,4 +1,4 @@
-"""Dynamic against fixed decrease factor: how much changes, and whether the paper could have seen it."""
+"""What the dynamic decrease factor changes, and whether as few sessions as the paper ran could show it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_SESSION = "no session with over-use"
 
 @dataclass(frozen=True)
 class Change:
-    """Mean with the dynamic factor minus that with the fixed one, in per cent of that.
+    """The mean with the dynamic factor minus the mean with the fixed one, in per cent of the latter.
 
     Only sessions with over-use count, as in the paper. ``ci95`` is half the Welch interval of our sessions,
     ``papers_ci95`` half that of as many sessions as the paper ran with the deviations of ours. All are NaN
@@ -34,17 +34,17 @@ class Change:
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to compare."""
+        """Whether both sides have enough sessions to compare."""
         return not isnan(self.percent) and not isnan(self.ci95)
 
     @property
     def hidden(self) -> bool:
-        """Whether as many sessions as the paper ran could not have told it from no change."""
+        """Whether as many sessions as the paper ran could not tell it from no change."""
         return self.known and abs(self.percent) <= self.papers_ci95
 
     @property
     def significant(self) -> bool:
-        """Whether the interval excludes no change at all."""
+        """Whether the interval excludes 0."""
         return self.known and abs(self.percent) > self.ci95
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ def _with_over_use(results: Results, scenario: str, metric: str) -> Summary:
 
 
 class Changes(Check):
-    """How a metric changes in some conditions, in per cent of what the fixed factor gives.
+    """The changes of a metric in some conditions meet bounds in per cent.
 
     Each change must be significant, and its interval must overlap the bounds. With ``stays_within`` its
     interval must lie within so many per cent of no change.
@@ -97,7 +97,7 @@ class Changes(Check):
         return [name for pair in self.pairs for name in (pair.fixed, pair.dynamic)]
 
     def check(self, results: Results) -> Finding:
-        """Whether all changes keep it, and what they are."""
+        """Whether all changes meet the condition, and what they are."""
         found = [change(results, pair, self.metric) for pair in self.pairs]
         return Finding(all(map(self._keeps, found)), _listed(found))
 
@@ -119,5 +119,5 @@ def _listed(found: Sequence[Change]) -> str:
 
 
 def signed(value: float) -> str:
-    """With its sign and one decimal."""
+    """The value with its sign and one decimal."""
     return f"{round(value, 1) + 0:+.1f}".replace("-", "−")

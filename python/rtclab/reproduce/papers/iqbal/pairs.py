@@ -64,7 +64,7 @@ def labelled(label: object) -> Pair:
 
 
 def over_use(trace: Trace) -> Mapping[str, Mapping[str, float]]:
-    """Whether over-use ever reduced the rate of the call: 100 or 0, so that a mean over sessions is per cent.
+    """100 if over-use ever reduced the rate of the call, else 0, so that the mean over sessions is per cent.
 
     The decrease factor is in the trace from the first decrease on, so a sample per second misses none but one
     in the last second.

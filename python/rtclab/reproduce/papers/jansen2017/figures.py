@@ -23,12 +23,12 @@ RETRIES = {"-retry-1": "1", "": "automatic", "-retry-15": "15"}
 
 
 def width(trace: Trace, flow: str) -> Samples:
-    """Width of the received pictures at every report."""
+    """Width of the received pictures in every report."""
     return gauge(trace, "inbound_rtp", flow, "frameWidth")
 
 
 def sent_to_all(trace: Trace, sender: str) -> Samples:
-    """What a participant sends in each second: once to a server, or to everybody."""
+    """What a participant sends in each second, to a server or else to everybody."""
     people = trace.manifest["scenario"]["participants"]
     flows = [flow for flow in trace.manifest["flows"].values() if flow["sender"] == sender]
     own = [flow["name"] for flow in flows if flow["receiver"] not in people] or [
@@ -99,7 +99,7 @@ def _groups(number: str, title: str, kind: str) -> Figure:
 
 
 def _air(number: str, title: str, metric: str, unit: str, retries: Sequence[str]) -> Figure:
-    """Bars per place: near and far, and per retry limit where there are several."""
+    """Bars for each place: near and far, with each retry limit if there are several."""
     groups = [
         (
             place_name,
