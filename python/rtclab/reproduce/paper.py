@@ -67,7 +67,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A published figure. Ours is drawn from results of ``scenarios`` and ``repeats`` whole traces of each."""
+    """A published figure. We draw it from results of ``scenarios`` and ``repeats`` whole traces of each."""
 
     number: str
     scenarios: Sequence[str]
