@@ -8,24 +8,39 @@ from math import nan
 from pathlib import Path
 
 import pytest
+from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
-from rtclab.reproduce import NAMES, paper
+from rtclab.reproduce import NAMES, paper, plan_of
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.pages import write_docs, write_pages
-from rtclab.reproduce.paper import UNUSABLE, Cell, Finding, Paper, Table, Trend
+from rtclab.reproduce.paper import UNUSABLE, Cell, Paper, Table
+from rtclab.reproduce.papers.singh2013 import LOSS_AND_DELAY, measured
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.runner import Condition, run_conditions, unfinished
+from rtclab.reproduce.runner import Plan, run_plans, unfinished
 from rtclab.reproduce.store import Store
+from rtclab.reproduce.trends import Numbers, Trend
 from rtclab.reproduce.verdict import Verdict, kind, verdict
 from rtclab.scenario import Scenario, shipped
 
-CELL = Cell("I", "50 ms", "overall", "Rate (kbit/s)", "my/call", "rate_kbps", 1000.0, None, "", "", "")
+CELL = Cell(
+    table="I",
+    row="50 ms",
+    machine="overall",
+    column="Rate (kbit/s)",
+    scenario="my/call",
+    metric="rate_kbps",
+    mean=1000,
+)
+
+
+def cell(**changed: object) -> Cell:
+    return CELL.model_copy(update=changed)
 
 
 @pytest.mark.parametrize(
-    ("cell", "ours", "expected"),
+    ("published", "ours", "expected"),
     [
         # Without a deviation 20 %: 800 to 1200.
         (CELL, 1200.0, Verdict.WITHIN),
@@ -33,23 +48,25 @@ CELL = Cell("I", "50 ms", "overall", "Rate (kbit/s)", "my/call", "rate_kbps", 10
         (CELL, 1201.0, Verdict.OUTSIDE),
         (CELL, 799.0, Verdict.OUTSIDE),
         # The larger of deviation and 20 %.
-        (replace(CELL, sd=300.0), 701.0, Verdict.WITHIN),
-        (replace(CELL, sd=300.0), 1301.0, Verdict.OUTSIDE),
-        (replace(CELL, sd=10.0), 1199.0, Verdict.WITHIN),
-        (replace(CELL, metric="owd_ms", mean=5.0, sd=1.5), 6.5, Verdict.WITHIN),
-        (replace(CELL, metric="owd_ms", mean=5.0, sd=1.5), 6.6, Verdict.OUTSIDE),
+        (cell(sd=300.0), 701.0, Verdict.WITHIN),
+        (cell(sd=300.0), 1301.0, Verdict.OUTSIDE),
+        (cell(sd=10.0), 1199.0, Verdict.WITHIN),
+        (cell(metric="owd_ms", mean=5.0, sd=1.5), 6.5, Verdict.WITHIN),
+        (cell(metric="owd_ms", mean=5.0, sd=1.5), 6.6, Verdict.OUTSIDE),
         # Losses: 1 percentage point, or 30 % where that is more; a deviation does not count.
-        (replace(CELL, metric="packet_loss_pct", mean=0.0), 1.0, Verdict.WITHIN),
-        (replace(CELL, metric="packet_loss_pct", mean=0.0), 1.01, Verdict.OUTSIDE),
-        (replace(CELL, metric="packet_loss_pct", mean=20.0, sd=19.0), 26.0, Verdict.WITHIN),
-        (replace(CELL, metric="packet_loss_pct", mean=20.0, sd=19.0), 13.9, Verdict.OUTSIDE),
+        (cell(metric="packet_loss_pct", mean=0.0), 1.0, Verdict.WITHIN),
+        (cell(metric="packet_loss_pct", mean=0.0), 1.01, Verdict.OUTSIDE),
+        (cell(metric="packet_loss_pct", mean=20.0, sd=19.0), 26.0, Verdict.WITHIN),
+        (cell(metric="packet_loss_pct", mean=20.0, sd=19.0), 13.9, Verdict.OUTSIDE),
         (CELL, nan, Verdict.MISSING),
-        (replace(CELL, status=UNUSABLE), 1000.0, Verdict.UNUSABLE),
-        (replace(CELL, status="host"), 1000.0, Verdict.NOT_EXPLAINED),
+        (cell(status=UNUSABLE), 1000.0, Verdict.UNUSABLE),
+        (cell(status="host"), 1000.0, Verdict.NOT_EXPLAINED),
     ],
 )
-def test_a_cell_is_within_the_larger_of_two_tolerances(cell: Cell, ours: float, expected: Verdict) -> None:
-    assert verdict(cell, ours) == expected
+def test_a_cell_is_within_the_larger_of_two_tolerances(
+    published: Cell, ours: float, expected: Verdict
+) -> None:
+    assert verdict(published, ours) == expected
 
 
 @pytest.fixture
@@ -67,56 +84,56 @@ def call() -> Scenario:
 def test_finished_repeats_are_not_run_again_and_more_are_added(tmp_path: Path, call: Scenario) -> None:
     counted: list[int] = []
     for repeats in (2, 2, 5):
-        failures = run_conditions(
-            [Condition("my/call", repeats, scenario=call)], tmp_path, jobs=0, on_finished=counted.append
+        failures = run_plans(
+            [Plan("my/call", repeats, scenario=call)], tmp_path, jobs=0, on_finished=counted.append
         )
         assert not failures
     assert sum(counted) == 5
 
 
 def test_what_an_interruption_leaves_is_gone_on_with(tmp_path: Path, call: Scenario) -> None:
-    condition = Condition("my/call", 7, scenario=call)
+    plan = Plan("my/call", 7, scenario=call)
 
     def stop(count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_conditions([condition], tmp_path, jobs=0, on_finished=stop)
-    assert unfinished(condition, tmp_path) == [3, 4, 5, 6]  # batches of three
-    run_conditions([condition], tmp_path, jobs=0)
-    assert unfinished(condition, tmp_path) == []
+        run_plans([plan], tmp_path, jobs=0, on_finished=stop)
+    assert unfinished(plan, tmp_path) == [3, 4, 5, 6]  # batches of three
+    run_plans([plan], tmp_path, jobs=0)
+    assert unfinished(plan, tmp_path) == []
 
 
 def test_a_line_that_was_cut_off_is_run_again_and_the_next_one_is_read(
     tmp_path: Path, call: Scenario
 ) -> None:
-    condition = Condition("my/call", 3, scenario=call)
-    store = condition.store(tmp_path)
-    run_conditions([condition], tmp_path, jobs=0)
+    plan = Plan("my/call", 3, scenario=call)
+    store = plan.store(tmp_path)
+    run_plans([plan], tmp_path, jobs=0)
     store.file.write_text(store.file.read_text()[:-20])
-    assert unfinished(condition, tmp_path) == [2]
-    run_conditions([condition], tmp_path, jobs=0)
+    assert unfinished(plan, tmp_path) == [2]
+    run_plans([plan], tmp_path, jobs=0)
     assert sorted(store.read()) == [0, 1, 2]
 
 
 def test_a_changed_scenario_is_run_again_a_changed_title_is_not(tmp_path: Path, call: Scenario) -> None:
-    condition = Condition("my/call", 1, scenario=call)
-    run_conditions([condition], tmp_path, jobs=0)
+    plan = Plan("my/call", 1, scenario=call)
+    run_plans([plan], tmp_path, jobs=0)
     titled = call.model_copy(update={"title": "Another", "repeats": 9})
-    assert unfinished(replace(condition, scenario=titled), tmp_path) == []
-    changed = replace(condition, scenario=call.model_copy(update={"seed": 2}), traced=1)
+    assert unfinished(replace(plan, scenario=titled), tmp_path) == []
+    changed = replace(plan, scenario=call.model_copy(update={"seed": 2}), traced=1)
     assert unfinished(changed, tmp_path) == [0]
-    run_conditions([changed], tmp_path, jobs=0)
-    assert (unfinished(changed, tmp_path), unfinished(condition, tmp_path)) == ([], [0])
-    run_conditions([condition], tmp_path, jobs=0)
+    run_plans([changed], tmp_path, jobs=0)
+    assert (unfinished(changed, tmp_path), unfinished(plan, tmp_path)) == ([], [0])
+    run_plans([plan], tmp_path, jobs=0)
     assert not list((tmp_path / "traces").rglob("manifest.json")), "a trace of what is forgotten"
 
 
 def test_processes_come_to_the_same_values_as_one_after_another(tmp_path: Path, call: Scenario) -> None:
-    condition = Condition("my/call", 4, scenario=call)
-    run_conditions([condition], tmp_path / "a", jobs=0)
-    run_conditions([condition], tmp_path / "b", jobs=2)
-    assert condition.store(tmp_path / "a").read() == condition.store(tmp_path / "b").read()
+    plan = Plan("my/call", 4, scenario=call)
+    run_plans([plan], tmp_path / "a", jobs=0)
+    run_plans([plan], tmp_path / "b", jobs=2)
+    assert plan.store(tmp_path / "a").read() == plan.store(tmp_path / "b").read()
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
@@ -126,11 +143,11 @@ def test_a_scenario_that_cannot_be_run_does_not_stop_the_others(
     unknown = call.model_copy(
         update={"congestion_control": call.congestion_control.model_copy(update={"name": "none-such"})}
     )
-    conditions = [Condition("my/bad", 1, scenario=unknown), Condition("my/call", 1, scenario=call)]
-    (failure,) = run_conditions(conditions, tmp_path, jobs=jobs)
+    plans = [Plan("my/bad", 1, scenario=unknown), Plan("my/call", 1, scenario=call)]
+    (failure,) = run_plans(plans, tmp_path, jobs=jobs)
     assert failure.scenario == "my/bad"
     assert "no `none-such`" in failure.reason
-    assert unfinished(conditions[1], tmp_path) == []
+    assert unfinished(plans[1], tmp_path) == []
 
 
 def values(rate_a: float, rate_b: float) -> dict[str, dict[str, tuple[float | None, float | None]]]:
@@ -145,10 +162,25 @@ def results(tmp_path: Path) -> Results:
 
 
 def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(results: Results) -> None:
-    ours = results.ours("my/call", "rate_kbps")
+    ours = results.measured("my/call", "rate_kbps")
     # (900 + 1100) / 2 = 1000 and 1100; the third repeat is beyond those that count.
     assert (ours.mean, ours.summary.repeats, ours.within_sd) == (1050, 2, 20)
     assert results.mean("my/call", "rate_kbps", "alice->*") == 950
+
+
+def test_the_share_of_fec_is_that_of_the_rate_and_not_of_the_packets() -> None:
+    # 300 of 1200 bytes of RTP are 25 %; in packets it would be 2 of 5, and RTCP is not part of the rate.
+    sent = [("rtp", "video", 500), ("rtp", "rtx", 400), ("rtp", "fec", 100), ("rtp", "fec", 200)]
+    rows = [{"protocol": name, "kind": kind, "size_bytes": size} for name, kind, size in sent]
+    rows.append({"protocol": "rtcp", "kind": None, "size_bytes": 100})
+    assert measured(synthetic_trace(packets=rows)) == {"fec_share": {"": 25.0}}
+    assert measured(synthetic_trace()) == {}, "a share where no packets were recorded"
+
+
+def test_packets_are_recorded_only_of_scenarios_whose_paper_asks_for_them() -> None:
+    assert plan_of(LOSS_AND_DELAY, 1).load().record == "packets"
+    assert plan_of("singh2013/unconstrained", 1).load().record == "seconds"
+    assert plan_of("examples/mobile-3g", 1).load().record == "seconds"
 
 
 PAPER = Paper(
@@ -161,14 +193,25 @@ PAPER = Paper(
             "Latency",
             [
                 CELL,
-                replace(CELL, row="100 ms", mean=500.0, note="digits transposed", printed="50"),
-                replace(CELL, row="mesh", mean=300.0, status="host"),
+                cell(row="100 ms", mean=500.0, note="digits transposed", printed="50"),
+                cell(row="mesh", mean=300.0, status="host"),
             ],
         )
     ],
     trends=[
-        Trend("Falls", "IV", "below", lambda results: Finding(False, "1, 2"), reason="the queue is longer"),
-        Trend("Rises", "V", "above", lambda results: Finding(True, "1, 2")),
+        Trend(
+            statement="Is low",
+            source="IV",
+            how="below",
+            checks=[Numbers(metric="rate_kbps", scenario="my/call", between=(0, 1000))],
+            reason="the queue is longer",
+        ),
+        Trend(
+            statement="Is not",
+            source="V",
+            how="above",
+            checks=[Numbers(metric="rate_kbps", scenario="my/call", between=(1000, 2000))],
+        ),
     ],
     reasons={"host": "one processor for everything"},
 )
@@ -213,7 +256,7 @@ def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Res
 
 
 def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
-    cells = [replace(CELL, machine=machine) for machine in "AB"]
+    cells = [cell(machine=machine) for machine in "AB"]
     table = Table("VI", "Mesh", cells, transposed=True)
     comparison = Comparison(replace(PAPER, tables=[table]), results)
     made = grid(table, comparison.of(table))

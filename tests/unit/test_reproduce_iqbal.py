@@ -13,24 +13,17 @@ from rtclab.backend.sim import SimBackend
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.measure import Values
 from rtclab.reproduce.papers.iqbal import PAPER
-from rtclab.reproduce.papers.iqbal.changes import change, changes_by, changes_within
-from rtclab.reproduce.papers.iqbal.conditions import (
-    CONDITIONS,
-    FLOW,
-    LOSSES,
-    OVER_USE,
-    TABLE_2,
-    Condition,
-    over_use,
-)
-from rtclab.reproduce.papers.iqbal.model import PRINTED, dynamic_alpha
+from rtclab.reproduce.papers.iqbal.changes import Changes, change
+from rtclab.reproduce.papers.iqbal.model import dynamic_alpha, of_table_1
+from rtclab.reproduce.papers.iqbal.pairs import FLOW, OVER_USE, PAIRS, labelled, over_use
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.store import Store
 from rtclab.reproduce.verdict import Verdict
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Trace
 
-NARROW = Condition("narrow", "bandwidth-200kbit")
+NARROW = labelled("200 kbit/s")
+TABLE_1, TABLE_2 = PAPER.tables
 
 
 def simulated(name: str, overrides: dict[str, object] | None = None) -> Trace:
@@ -48,11 +41,7 @@ def test_the_equations_give_what_can_be_computed_by_hand() -> None:
 
 def test_the_printed_table_is_that_of_the_divisor_1_3_and_not_of_the_other() -> None:
     off = {
-        near: [
-            abs(dynamic_alpha(value, threshold, near_max=near) - printed)
-            for threshold, entries in PRINTED.items()
-            for value, printed in entries.items()
-        ]
+        near: [abs(dynamic_alpha(*of_table_1(cell), near_max=near) - cell.mean) for cell in TABLE_1.cells]
         for near in (False, True)
     }
     assert max(off[False]) < 0.008
@@ -114,6 +103,10 @@ def session(rate_kbps: float, rtt_ms: float, *, congested: bool) -> Values:
     }
 
 
+def changes(metric: str, **bounds: object) -> Changes:
+    return Changes(metric=metric, pairs=["200 kbit/s"], **bounds)
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     stores = {}
@@ -134,9 +127,9 @@ def test_a_change_is_of_sessions_with_over_use_and_told_by_40_but_not_by_3(resul
     # with 3 sessions each (4 degrees of freedom, t = 2.776): 2.776 · 10.13 · √(2/3) = 22.95.
     assert found.ci95 == pytest.approx(4.51, abs=0.01)
     assert found.papers_ci95 == pytest.approx(22.95, abs=0.02)
-    assert str(found) == "narrow: +10.0 ± 4.5 %"
-    finding = changes_within([NARROW], "rate_kbps", 0, 20)(results)
-    assert finding.figures == "narrow: +10.0 ± 4.5 %; not distinguishable in 3 sessions"
+    assert str(found) == "200 kbit/s: +10.0 ± 4.5 %"
+    finding = changes("rate_kbps", between=(0, 20)).check(results)
+    assert finding.figures == "200 kbit/s: +10.0 ± 4.5 %; not distinguishable in 3 sessions"
 
 
 @pytest.mark.parametrize(
@@ -146,26 +139,32 @@ def test_a_change_is_of_sessions_with_over_use_and_told_by_40_but_not_by_3(resul
 def test_a_claim_keeps_when_the_intervals_overlap(
     results: Results, low: float, high: float, *, keeps: bool
 ) -> None:
-    assert changes_within([NARROW], "rate_kbps", low, high)(results).keeps == keeps
+    assert changes("rate_kbps", between=(low, high)).check(results).keeps == keeps
 
 
 def test_no_change_at_all_keeps_no_claim(results: Results) -> None:
-    finding = changes_within([NARROW], "rtt_ms", -100, 100)(results)
+    finding = changes("rtt_ms", between=(-100, 100)).check(results)
     assert not finding.keeps
-    assert finding.figures == "narrow: +0.0 ± 0.0 %; not distinguishable in 3 sessions"
+    assert finding.figures == "200 kbit/s: +0.0 ± 0.0 %; not distinguishable in 3 sessions"
 
 
 def test_a_printed_change_is_kept_within_a_fifth_of_it(results: Results) -> None:
     # 10 ± 4.5 against 18 (14.4 to 21.6) and 19 (15.2 to 22.8).
-    assert changes_by([NARROW], "rate_kbps", 18)(results).keeps
-    assert not changes_by([NARROW], "rate_kbps", 19)(results).keeps
-    assert not changes_by([NARROW], "rate_kbps", -10)(results).keeps
+    assert changes("rate_kbps", near=18).check(results).keeps
+    assert not changes("rate_kbps", near=19).check(results).keeps
+    assert not changes("rate_kbps", near=-10).check(results).keeps
+
+
+def test_a_value_stays_if_the_whole_interval_lies_within(results: Results) -> None:
+    # 10 ± 4.5 reaches 14.5.
+    assert changes("rate_kbps", stays_within=14.6).check(results).keeps
+    assert not changes("rate_kbps", stays_within=14.4).check(results).keeps
 
 
 def test_every_condition_is_shipped_with_both_factors() -> None:
     known = shipped()
-    for condition in CONDITIONS:
-        for name in (condition.fixed, condition.dynamic):
+    for pair in PAIRS:
+        for name in (pair.fixed, pair.dynamic):
             assert name in known
     assert set(PAPER.scenarios) == {name for name in known if name.startswith("iqbal/")}
 
@@ -174,9 +173,8 @@ def test_table_1_counts_and_table_2_has_nothing_to_count(results: Results) -> No
     comparison = Comparison(PAPER, results)
     (count,) = comparison.counts()
     assert (count.kind, count.within, count.compared) == ("other", 10, 10)
-    (table,) = [table for table in PAPER.tables if table.title == TABLE_2]
-    assert {one.verdict for one in comparison.of(table)} == {Verdict.UNPUBLISHED}
-    assert all(isnan(cell.mean) for cell in table.cells)
+    assert {one.verdict for one in comparison.of(TABLE_2)} == {Verdict.UNPUBLISHED}
+    assert all(isnan(cell.mean) for cell in TABLE_2.cells)
 
 
 def test_two_way_delay_is_the_round_trip_that_is_added() -> None:
@@ -184,4 +182,3 @@ def test_two_way_delay_is_the_round_trip_that_is_added() -> None:
     trace = simulated("iqbal/delay-50ms-fixed-alpha")
     rtt_s = trace.table("remote_inbound_rtp")["roundTripTime"].drop_nulls()
     assert rtt_s.median() == pytest.approx(0.060, abs=0.001)
-    assert LOSSES[0].words == "2 % of loss"

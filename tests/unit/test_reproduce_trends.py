@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from rtclab.report.figure import embed
-from rtclab.reproduce import more_of, paper
+from rtclab.reproduce import paper, plan_of
 from rtclab.reproduce.comparison import Comparison
-from rtclab.reproduce.paper import Trend
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.runner import Condition, run_conditions
+from rtclab.reproduce.runner import run_plans
+from rtclab.reproduce.trends import Trend
 
 PAPERS = ("singh2013", "abello2013", "jansen2017")
 REPEATS = 2
@@ -29,9 +29,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     out: Path = tmp_path_factory.mktemp("reproduce")
     names = [name for one in PAPERS for name in paper(one).scenarios]
     repeats = dict.fromkeys(names, REPEATS) | MORE_REPEATS
-    conditions = [Condition(name, count, traced=count, more=more_of(name)) for name, count in repeats.items()]
-    assert not run_conditions(conditions, out)
-    return Results({one.name: one.store(out) for one in conditions}, repeats)
+    plans = [plan_of(name, count, traced=count) for name, count in repeats.items()]
+    assert not run_plans(plans, out)
+    return Results({plan.name: plan.store(out) for plan in plans}, repeats)
 
 
 @pytest.mark.parametrize(("name", "trend"), TRENDS, ids=[f"{name}: {one.statement}" for name, one in TRENDS])

@@ -11,12 +11,12 @@ import typer
 
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
-from rtclab.reproduce import EVERY_PAPER, NAMES, more_of, paper
+from rtclab.reproduce import EVERY_PAPER, NAMES, paper, plan_of
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Results, results_path
-from rtclab.reproduce.runner import Condition, Failure, run_conditions, unfinished
+from rtclab.reproduce.runner import Failure, Plan, run_plans, unfinished
 from rtclab.scenario import Scenario, shipped
 
 
@@ -36,16 +36,16 @@ def reproduce(request: Request) -> int:
     """Runs, compares, writes; returns the exit status."""
     names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
     papers = [paper(name) for name in names]
-    conditions = conditions_of(papers, request.repeats)
+    plans = plans_of(papers, request.repeats)
     out = results_path(request.out)
     try:
-        failures = _run(conditions, out, request.jobs)
+        failures = _run(plans, out, request.jobs)
     except KeyboardInterrupt:
         print("finished repeats are kept, the same command goes on", file=sys.stderr)
         return EXIT_INTERRUPTED
     results = Results(
-        {condition.name: condition.store(out) for condition in conditions},
-        {condition.name: condition.repeats for condition in conditions},
+        {plan.name: plan.store(out) for plan in plans},
+        {plan.name: plan.repeats for plan in plans},
     )
     comparisons = [Comparison(one, results) for one in papers]
     pages = write_pages(comparisons, out)
@@ -73,21 +73,21 @@ def show_papers(*, as_json: bool) -> None:
     tables.print_table(table)
 
 
-def conditions_of(papers: Sequence[Paper], repeats: int | None) -> list[Condition]:
+def plans_of(papers: Sequence[Paper], repeats: int | None) -> list[Plan]:
     """What has to be run for some papers; a scenario that several need is run once."""
     known = shipped()
-    found: dict[str, Condition] = {}
+    found: dict[str, Plan] = {}
     for one in papers:
         for name in one.scenarios:
             if name in known:
                 count = repeats or Scenario.load(name).repeats
                 traced = max(one.traced.get(name, 0), found[name].traced if name in found else 0)
-                found[name] = Condition(name, count, min(traced, count), more_of(name))
+                found[name] = plan_of(name, count, traced=min(traced, count))
     return list(found.values())
 
 
-def _run(conditions: Sequence[Condition], out: Path, jobs: int | None) -> list[Failure]:
-    todo = sum(len(unfinished(condition, out)) for condition in conditions)
+def _run(plans: Sequence[Plan], out: Path, jobs: int | None) -> list[Failure]:
+    todo = sum(len(unfinished(plan, out)) for plan in plans)
     if not todo:
         return []
     with tables.progress("reproducing", todo) as advance:
@@ -99,7 +99,7 @@ def _run(conditions: Sequence[Condition], out: Path, jobs: int | None) -> list[F
         def on_interrupt() -> None:
             print("interrupted; what is being simulated is finished and kept", file=sys.stderr)
 
-        return run_conditions(conditions, out, jobs=jobs, on_finished=on_finished, on_interrupt=on_interrupt)
+        return run_plans(plans, out, jobs=jobs, on_finished=on_finished, on_interrupt=on_interrupt)
 
 
 def _tell(request: Request, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:

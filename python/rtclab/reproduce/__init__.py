@@ -1,7 +1,7 @@
 """Published results and ours side by side: tables, trends, figures.
 
-A paper is a module in `papers/` with a `PAPER`, its numbers are a CSV file in `published/`, its conditions
-are scenarios in a folder of its name.
+A paper is a module in ``papers/`` with a ``PAPER``. Its numbers and words are a CSV and a TOML file in
+``published/``, its conditions are scenarios in a folder of its name.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 
 from rtclab.errors import BadInput
-from rtclab.reproduce.measure import More
 from rtclab.reproduce.paper import Paper
+from rtclab.reproduce.runner import Plan
 from rtclab.scenario.table import closest
 
 NAMES = ("singh2013", "abello2013", "jansen2017", "iqbal")
@@ -31,7 +31,10 @@ def paper(name: str) -> Paper:
     return found
 
 
-def more_of(scenario: str) -> More | None:
-    """What more is measured of a scenario, by the paper in whose folder it is."""
+def plan_of(scenario: str, repeats: int, *, traced: int = 0) -> Plan:
+    """What to run and measure of a scenario, as the paper asks whose folder it is in."""
     folder = scenario.partition("/")[0]
-    return paper(folder).measure if folder in NAMES else None
+    if folder not in NAMES:
+        return Plan(scenario, repeats, traced)
+    of = paper(folder)
+    return Plan(scenario, repeats, traced, of.measure, packets=scenario in of.packets)

@@ -1,4 +1,4 @@
-"""A paper with our results in it: every cell with its verdict, every trend with what became of it."""
+"""A paper compared with our results: a verdict for every cell, a finding for every trend."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from functools import cached_property
 from math import isnan, nan
 
 from rtclab.metrics.statistics import summarise
-from rtclab.reproduce.paper import Cell, Finding, Paper, Table, Trend
-from rtclab.reproduce.results import Ours, Results
+from rtclab.reproduce.measure import none_if_nan
+from rtclab.reproduce.paper import Cell, Paper, Table
+from rtclab.reproduce.results import Measured, Results
+from rtclab.reproduce.trends import Finding, Trend
 from rtclab.reproduce.verdict import Verdict, kind, tolerance, verdict
 
 ORDER = ("rate", "delay", "loss", "other")
@@ -19,30 +21,30 @@ OVERALL = "overall"
 
 @dataclass(frozen=True)
 class Compared:
-    """A cell, our side of it, and the verdict."""
+    """A printed number, ours, and the verdict."""
 
     cell: Cell
-    ours: Ours
+    ours: Measured
     verdict: Verdict
 
     @property
     def off_percent(self) -> float | None:
-        """How far our mean is from the printed one, in per cent of that; none where that says nothing."""
+        """Our mean minus the printed one, in per cent of the printed one; None if it cannot be computed."""
         if not self.cell.mean or isnan(self.ours.mean):
             return None
         return 100 * (self.ours.mean - self.cell.mean) / self.cell.mean
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """The cell as JSON has it; NaN is None."""
         cell, summary = self.cell, self.ours.summary
         return {
             **{key: value for key, value in vars(cell).items() if value not in ("", None)},
-            "mean": _null(cell.mean),
-            "tolerance": _null(tolerance(cell)),
-            "ours": _null(summary.mean),
-            "ours_within_sd": _null(self.ours.within_sd),
-            "ours_sd_between_repeats": _null(summary.sd),
-            "ours_ci95": _null(summary.ci95),
+            "mean": none_if_nan(cell.mean),
+            "tolerance": none_if_nan(tolerance(cell)),
+            "ours": none_if_nan(summary.mean),
+            "ours_within_sd": none_if_nan(self.ours.within_sd),
+            "ours_sd_between_repeats": none_if_nan(summary.sd),
+            "ours_ci95": none_if_nan(summary.ci95),
             "repeats": summary.repeats,
             "verdict": str(self.verdict),
         }
@@ -50,7 +52,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Count:
-    """Cells of one kind: how many are within, of how many that can be compared."""
+    """How many cells of one kind are within, of those that can be compared."""
 
     kind: str
     within: int
@@ -58,62 +60,53 @@ class Count:
 
     @property
     def percent(self) -> float:
-        """Share within; NaN of none."""
+        """Share of cells that are within; NaN without cells."""
         return 100 * self.within / self.compared if self.compared else float("nan")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One paper, compared."""
+    """One paper and our results."""
 
     paper: Paper
     results: Results
 
     @cached_property
     def cells(self) -> dict[Cell, Compared]:
-        """Every cell of every table."""
+        """The comparison of every cell, by cell."""
         return {cell: self._compare(cell) for cell in self.paper.cells}
 
     def _compare(self, cell: Cell) -> Compared:
         if cell.computed is None:
-            ours = self.results.ours(cell.scenario, cell.metric, self.paper.flows(cell))
+            ours = self.results.measured(cell.scenario, cell.metric, self.paper.flows(cell))
         else:
-            ours = Ours(summarise([cell.computed]), nan)
+            ours = Measured(summarise([cell.computed]), nan)
         return Compared(cell, ours, verdict(cell, ours.mean))
 
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:
-        """Every trend and what became of it."""
-        return [(trend, self._check(trend)) for trend in self.paper.trends]
-
-    def _check(self, trend: Trend) -> Finding:
-        try:
-            return trend.check(self.results)
-        except Exception:
-            # A trend counts on its conditions. Where one of them failed, the others are still worth a report.
-            if all(self.results.repeats_of(name) for name in self.paper.scenarios):
-                raise
-            return Finding(False, "not measured")
+        """Every trend with its finding."""
+        return [(trend, trend.check(self.results)) for trend in self.paper.trends]
 
     def of(self, table: Table) -> list[Compared]:
-        """The cells of one table."""
+        """The comparisons of one table's cells."""
         return [self.cells[cell] for cell in table.cells]
 
     def counts(self, machine: str | None = None) -> list[Count]:
-        """How many cells are within, by kind; of one machine's rows only, if given."""
+        """How many cells are within, by kind; with ``machine``, only of that machine's rows."""
         chosen = [one for one in self.cells.values() if machine in (None, one.cell.machine)]
         return [count for name in ORDER if (count := _count(name, chosen)).compared]
 
     @property
     def rates_and_delays(self) -> Count:
-        """Rates and delays together, of the rows over all machines where there are such rows."""
+        """Rates and delays together. If the paper has rows over all machines, only these count."""
         overall = any(cell.machine == OVERALL for cell in self.paper.cells)
         chosen = [one for one in self.counts(OVERALL if overall else None) if one.kind in ("rate", "delay")]
         return Count("rate and delay", sum(one.within for one in chosen), sum(one.compared for one in chosen))
 
     @property
     def with_unexplained(self) -> Count:
-        """The same, with cells that are not explained among them, as not within."""
+        """Rates and delays as in ``rates_and_delays``, with unexplained cells counted as not within."""
         main, overall = self.rates_and_delays, any(cell.machine == OVERALL for cell in self.paper.cells)
         unexplained = [
             one
@@ -131,12 +124,12 @@ class Comparison:
         return (one for one in self.cells.values() if one.verdict in verdicts)
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON: what the report says."""
+        """The comparison as JSON has it: everything that the report says."""
         return {
             "paper": self.paper.name,
             "rates_and_delays": vars(self.rates_and_delays),
             "with_unexplained": vars(self.with_unexplained),
-            "counts": [vars(count) | {"percent": _null(count.percent)} for count in self.counts()],
+            "counts": [vars(count) | {"percent": none_if_nan(count.percent)} for count in self.counts()],
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
                 {"statement": trend.statement, "source": trend.source, "how": trend.how,
@@ -155,7 +148,3 @@ def _count(name: str, cells: Sequence[Compared]) -> Count:
         and one.verdict not in (Verdict.NOT_EXPLAINED, Verdict.UNUSABLE, Verdict.UNPUBLISHED)
     ]
     return Count(name, sum(one.verdict == Verdict.WITHIN for one in compared), len(compared))
-
-
-def _null(value: float) -> float | None:
-    return None if isnan(value) else value

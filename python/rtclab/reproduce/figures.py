@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isnan, nan
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from rtclab.metrics import delay, rate
 from rtclab.metrics.series import Samples
@@ -34,8 +35,8 @@ Series = Callable[[Trace, str], Samples]
 
 
 @dataclass(frozen=True)
-class Line:
-    """One curve: a flow of a scenario, and what its legend says; the flow's name if it is left out."""
+class LabelledFlow:
+    """A flow of a scenario, its label in the legend (or else its name), and what is drawn of it over time."""
 
     scenario: str
     flow: str
@@ -44,138 +45,125 @@ class Line:
 
     @property
     def name(self) -> str:
-        """What the legend says; what has one name looks alike in all panels."""
+        """The text of the legend. Flows with the same name have the same look in all panels."""
         return self.label or spoken(self.flow)
 
 
-PanelLines = tuple[str, Sequence[Line]]
-"""Title and curves of one pair of axes."""
+Panels = Sequence[tuple[str, Sequence[LabelledFlow]]]
+"""Title and flows of each pair of axes, or of each group of bars."""
+Drawn = tuple[int, Callable[[Sequence[Axes]], None]]
+"""How many pairs of axes a figure has, and the function that draws on them."""
 
 
-def over_time(
-    number: str, title: str, caption: str, panels: Sequence[PanelLines], unit: str, repeats: int = 1
+def figure(
+    number: str,
+    title: str,
+    caption: str,
+    scenarios: Iterable[str],
+    draw: Callable[[Results], Drawn],
+    repeats: int = 0,
 ) -> Figure:
+    """A published figure; ``draw`` needs whole traces of the first ``repeats`` of each scenario."""
+
+    def plot(results: Results) -> Plot:
+        axes, drawing = draw(results)
+        return Plot(f"figure-{number}".replace(" ", "-"), f"Figure {number}. {title}", caption, axes, drawing)
+
+    return Figure(number, list(dict.fromkeys(scenarios)), plot, repeats)
+
+
+def over_time(number: str, title: str, caption: str, panels: Panels, unit: str, repeats: int = 1) -> Figure:
     """Curves over time, means over the first repeats of each scenario."""
+    names = _names(panels)
 
-    def draw(results: Results) -> Plot:
-        names = list(dict.fromkeys(line.name for _, lines in panels for line in lines))
+    def draw(results: Results) -> Drawn:
         drawn = [
-            Panel(heading, [_curve(results, names.index(line.name), line, repeats) for line in lines])
-            for heading, lines in panels
+            Panel(heading, [_curve(results, names.index(flow.name), flow, repeats) for flow in flows])
+            for heading, flows in panels
         ]
-        return Plot(
-            _name(number),
-            f"Figure {number}. {title}",
-            caption,
-            len(drawn),
-            partial(draw_panels, drawn, unit, ""),
-        )
+        return len(drawn), partial(draw_panels, drawn, unit, "")
 
-    return Figure(number, _scenarios(panels), draw, repeats)
+    return figure(number, title, caption, _scenarios(panels), draw, repeats)
 
 
-def distributions(
-    number: str, title: str, caption: str, panels: Sequence[PanelLines], repeats: int
-) -> Figure:
+def distributions(number: str, title: str, caption: str, panels: Panels, repeats: int) -> Figure:
     """Cumulative distributions of the one-way delay over the packets of several repeats."""
 
-    def draw(results: Results) -> Plot:
+    def draw(results: Results) -> Drawn:
         drawn = [
-            (heading, [_distribution(results, i, line, repeats) for i, line in enumerate(lines)])
-            for heading, lines in panels
+            (heading, [_distribution(results, i, flow, repeats) for i, flow in enumerate(flows)])
+            for heading, flows in panels
         ]
-        unit = "One-way delay (ms)"
-        return Plot(
-            _name(number),
-            f"Figure {number}. {title}",
-            caption,
-            len(drawn),
-            partial(draw_distributions, drawn, unit),
-        )
+        return len(drawn), partial(draw_distributions, drawn, "One-way delay (ms)")
 
-    return Figure(number, _scenarios(panels), draw, repeats)
+    return figure(number, title, caption, _scenarios(panels), draw, repeats)
 
 
 def per_repeat(
     number: str,
     title: str,
     caption: str,
-    lines: Sequence[Line],
+    flows: Sequence[LabelledFlow],
     metric: str = "rate_kbps",
     unit: str = "Rate (kbit/s)",
 ) -> Figure:
     """Mean of each repeat with the deviation of its one-second samples, and the mean of all."""
 
-    def draw(results: Results) -> Plot:
-        points = [_points(results, i, line, metric) for i, line in enumerate(lines)]
+    def draw(results: Results) -> Drawn:
+        points = [_points(results, i, flow, metric) for i, flow in enumerate(flows)]
         numbers = range(max(len(one.values) for one in points))
-        return Plot(
-            _name(number),
-            f"Figure {number}. {title}",
-            caption,
-            1,
-            partial(draw_repeats, points, numbers, unit),
-        )
+        return 1, partial(draw_repeats, points, numbers, unit)
 
-    return Figure(number, list(dict.fromkeys(line.scenario for line in lines)), draw, repeats=0)
+    return figure(number, title, caption, _scenarios([("", flows)]), draw)
 
 
-def bars(
-    number: str,
-    title: str,
-    caption: str,
-    groups: Sequence[tuple[str, Sequence[Line]]],
-    metric: str,
-    unit: str,
-) -> Figure:
-    """Mean of a metric with the deviation within runs: groups of bars, alike where they have one name."""
-    scenarios = list(dict.fromkeys(line.scenario for _, lines in groups for line in lines))
+def bars(number: str, title: str, caption: str, groups: Panels, metric: str, unit: str) -> Figure:
+    """Groups of bars: the mean of a metric with its deviation within runs."""
 
-    def draw(results: Results) -> Plot:
-        names = list(dict.fromkeys(line.name for _, lines in groups for line in lines))
+    def draw(results: Results) -> Drawn:
         series = []
-        for index, name in enumerate(names):
+        for index, name in enumerate(_names(groups)):
             found = [
-                [_height(results, line, metric) for line in lines if line.name == name] for _, lines in groups
+                [_height(results, flow, metric) for flow in flows if flow.name == name] for _, flows in groups
             ]
             heights, deviations = zip(*(one[0] if one else (nan, 0.0) for one in found), strict=True)
             series.append(Bars(Look.numbered(index, name), heights, deviations))
-        drawn = partial(draw_bars, series, [heading for heading, _ in groups], unit)
-        return Plot(_name(number), f"Figure {number}. {title}", caption, 1, drawn)
+        return 1, partial(draw_bars, series, [heading for heading, _ in groups], unit)
 
-    return Figure(number, scenarios, draw, repeats=0)
+    return figure(number, title, caption, _scenarios(groups), draw)
 
 
-def _height(results: Results, line: Line, metric: str) -> tuple[float, float]:
-    """Mean and deviation of a bar; without samples that of the repeats."""
-    ours = results.ours(line.scenario, metric, line.flow)
+def _height(results: Results, flow: LabelledFlow, metric: str) -> tuple[float, float]:
+    """Mean and deviation of a bar: the deviation within repeats, or between them if there are no samples."""
+    ours = results.measured(flow.scenario, metric, flow.flow)
     sd = ours.summary.sd if isnan(ours.within_sd) else ours.within_sd
     return ours.mean, 0.0 if isnan(sd) else sd
 
 
-def _curve(results: Results, index: int, line: Line, repeats: int) -> Curve:
-    samples = [line.series(trace, line.flow) for trace in results.traces(line.scenario, repeats)]
-    return Curve(Look.numbered(index, line.name), band(samples, MOST_POINTS), filled=False)
+def _curve(results: Results, index: int, flow: LabelledFlow, repeats: int) -> Curve:
+    samples = [flow.series(trace, flow.flow) for trace in results.traces(flow.scenario, repeats)]
+    return Curve(Look.numbered(index, flow.name), band(samples, MOST_POINTS), filled=False)
 
 
-def _distribution(results: Results, index: int, line: Line, repeats: int) -> Distribution:
-    delay_ms, share = delay.one_way_delay_cdf(results.traces(line.scenario, repeats), line.flow)
+def _distribution(results: Results, index: int, flow: LabelledFlow, repeats: int) -> Distribution:
+    delay_ms, share = delay.one_way_delay_cdf(results.traces(flow.scenario, repeats), flow.flow)
     points = points_per_line(6)
-    look = Look.numbered(index, line.name)
+    look = Look.numbered(index, flow.name)
     return Distribution(look, thinned(delay_ms, points), thinned(share, points))
 
 
-def _points(results: Results, index: int, line: Line, metric: str) -> Points:
-    values = results.per_repeat(line.scenario, metric, line.flow)
+def _points(results: Results, index: int, flow: LabelledFlow, metric: str) -> Points:
+    values = results.per_repeat(flow.scenario, metric, flow.flow)
     means = [np.nan if mean is None else mean for mean, _ in values]
     summary = summarise(means)
-    look = Look.numbered(index, line.name)
+    look = Look.numbered(index, flow.name)
     return Points(look, means, [sd or 0.0 for _, sd in values], summary.mean, summary.ci95)
 
 
-def _scenarios(panels: Sequence[PanelLines]) -> list[str]:
-    return list(dict.fromkeys(line.scenario for _, lines in panels for line in lines))
+def _scenarios(panels: Panels) -> list[str]:
+    return [flow.scenario for _, flows in panels for flow in flows]
 
 
-def _name(number: str) -> str:
-    return f"figure-{number}".replace(" ", "-")
+def _names(panels: Panels) -> list[str]:
+    """The names of all flows, each once."""
+    return list(dict.fromkeys(flow.name for _, flows in panels for flow in flows))

@@ -1,4 +1,4 @@
-"""A published table as rows and columns, with our side in every cell."""
+"""A published table as rows and columns, with our number in every cell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rtclab.reproduce.paper import Table
 
 @dataclass(frozen=True)
 class Row:
-    """A row: what it shares with its neighbours (or nothing), its heading, a cell (or none) per column."""
+    """A row of a table: its group if it has one, its heading, and a cell or None per column."""
 
     group: str
     heading: str
@@ -25,7 +25,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """Headings of columns, and rows."""
+    """A table: the headings of its columns, and its rows."""
 
     columns: Sequence[str]
     rows: Sequence[Row]
@@ -34,8 +34,8 @@ class Grid:
 def grid(table: Table, cells: Sequence[Compared], *, overall_only: bool = False) -> Grid:
     """The table in the form in which it was published.
 
-    Conditions stand in rows and metrics in columns; in a transposed table machines in columns and metrics in
-    rows. With ``overall_only`` only what stands for all machines, where there is such a thing, upright.
+    Conditions are rows and metrics columns; in a transposed table machines are columns and metrics rows. With
+    ``overall_only`` a table that has rows over all machines shows only these, and is not transposed.
     """
     transposed = table.transposed
     if overall_only and any(one.cell.machine == OVERALL for one in cells):

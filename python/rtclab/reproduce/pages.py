@@ -1,4 +1,4 @@
-"""What is written: one HTML page per paper, and the page of the documentation."""
+"""Writes one HTML page per paper, and the page of the documentation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARKS = {
 
 
 def write_pages(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
-    """Writes ``<paper>.html`` and ``<paper>.json`` into ``out``; returns the pages."""
+    """Writes ``<paper>.html`` and ``<paper>.json`` into ``out`` and returns the HTML pages."""
     out.mkdir(parents=True, exist_ok=True)
     pages = []
     for one in comparisons:
@@ -39,7 +39,7 @@ def write_pages(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
 
 
 def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
-    """Writes the page of the documentation."""
+    """Writes docs/reproduction.md, or another ``file``."""
     file.parent.mkdir(parents=True, exist_ok=True)
     text = page_template("reproduction.md").render(
         comparisons=comparisons, grid=grid, cell=_markdown_cell, Verdict=Verdict, explained=_once()
@@ -48,7 +48,7 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
 
 
 def published(one: Compared) -> str:
-    """What is compared with, and what the paper has where that is something else."""
+    """The published number in words, and the printed one where it differs."""
     value = _with_sd(one.cell.mean, one.cell.sd)
     what = "one-way, " if one.cell.metric == "owd_ms" and "One-way" not in one.cell.column else ""
     if not one.cell.printed:
@@ -63,7 +63,7 @@ def _plain(cell: Cell) -> str:
 
 
 def ours(one: Compared) -> str:
-    """Our mean, with the deviation that the papers print."""
+    """Our mean in words, with the deviation that the papers print."""
     return _with_sd(one.ours.mean, one.ours.within_sd)
 
 
@@ -72,7 +72,7 @@ def _with_sd(mean: float, sd: float | None) -> str:
 
 
 def _once() -> Callable[[str], str]:
-    """Gives a reason in full the first time, and after that its beginning."""
+    """A function that gives a reason in full the first time and shortened after that."""
     given: set[str] = set()
 
     def explained(reason: str) -> str:
@@ -117,12 +117,12 @@ def _html(one: Comparison) -> str:
 
 
 def _known(results: Results, scenario: str, repeats: int) -> bool:
-    """Whether there is what a figure needs: values, or whole traces of some repeats."""
+    """Whether a figure can be drawn: it needs values, or whole traces if it needs ``repeats`` of them."""
     return bool(results.traces(scenario, repeats) if repeats else results.repeats_of(scenario))
 
 
 def _headline(one: Comparison) -> dict[str, Count | None]:
-    """Counts of the rows over all machines, by kind; empty where a paper has no others."""
+    """Counts of the rows over all machines, by kind; empty if a paper has no other rows."""
     if all(cell.machine == OVERALL for cell in one.paper.cells):
         return {}
     overall = {count.kind: count for count in one.counts(OVERALL)}
@@ -130,7 +130,7 @@ def _headline(one: Comparison) -> dict[str, Count | None]:
 
 
 def _notes(comparison: Comparison, table: Table) -> list[str]:
-    """Notes on the cells of a table, each once, with the rows that it is about."""
+    """The notes on a table's cells, each once, with the rows that it belongs to."""
     rows: dict[str, list[str]] = {}
     for one in comparison.of(table):
         if one.cell.note:

@@ -1,4 +1,4 @@
-"""Runs what is not finished yet: all repeats of all scenarios, on all cores, in batches."""
+"""Runs the repeats that are not finished, in batches, on all cores."""
 
 from __future__ import annotations
 
@@ -14,106 +14,112 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.errors import RtclabError
-from rtclab.reproduce.measure import More, Values, measure
+from rtclab.reproduce.measure import MeasureMore, Values, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.scenario import Scenario
 
 BATCH = 3
-"""Repeats that a process does before it reports: few enough that little is lost when it is stopped."""
+"""Repeats that a process runs before it reports: few, so that little is lost when it is stopped."""
 
 
 @dataclass(frozen=True)
-class Condition:
-    """One scenario, how often it is run, how many whole traces are kept, and what more is measured."""
+class Plan:
+    """What to run and measure of one scenario.
+
+    ``repeats`` is how often it runs, ``traced`` of how many repeats the whole trace is kept. ``measure_more``
+    adds values to the standard ones; with ``packets`` every packet is recorded, not only sums per second.
+    ``scenario`` is the scenario itself, if it is not one that comes with rtclab.
+    """
 
     name: str
     repeats: int
     traced: int = 0
-    more: More | None = None
+    measure_more: MeasureMore | None = None
+    packets: bool = False
     scenario: Scenario | None = None
-    """The scenario itself, where it is not one that comes with rtclab."""
 
     def load(self) -> Scenario:
-        """The scenario; nothing but sums per second is recorded of it."""
-        return self.scenario or Scenario.load(self.name, {"record": "seconds"})
+        """The scenario as it is run."""
+        record = "packets" if self.packets else "seconds"
+        return self.scenario or Scenario.load(self.name, {"record": record})
 
     def store(self, out: Path) -> Store:
-        """Where its finished repeats are."""
-        code = [Path(self.more.__code__.co_filename)] if self.more else []
+        """Where its finished repeats are kept."""
+        code = [Path(self.measure_more.__code__.co_filename)] if self.measure_more else []
         return Store(out, self.name, fingerprint(self.load(), *code))
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A batch that came to nothing: which repeats of which scenario, and why."""
+    """Repeats of a scenario that failed, and why."""
 
     scenario: str
     repeats: Sequence[int]
     reason: str
 
 
-def run_conditions(
-    conditions: Sequence[Condition],
+def run_plans(
+    plans: Sequence[Plan],
     out: Path,
     *,
     jobs: int | None = None,
     on_finished: Callable[[int], None] = lambda repeats: None,
     on_interrupt: Callable[[], None] = lambda: None,
 ) -> list[Failure]:
-    """Runs every repeat that is not finished; returns what failed.
+    """Runs every repeat that is not finished and returns the failures.
 
     Args:
-        out: directory of finished repeats; those that are there already are not run again.
-        jobs: processes; as many as cores if not given, and none at all (everything here) for 0.
+        out: directory of finished repeats; repeats that are there are not run again.
+        jobs: number of processes; as many as cores if None. 0 runs everything in this process.
         on_finished: called with the number of repeats after each batch.
-        on_interrupt: called at Ctrl-C, before what has begun is finished.
+        on_interrupt: called at Ctrl-C, before the running batches are finished.
 
     Raises:
-        KeyboardInterrupt: by Ctrl-C; batches that had begun are kept.
+        KeyboardInterrupt: after Ctrl-C, when the running batches are finished and kept.
     """
-    batches = [batch for condition in conditions for batch in _batches(condition, out)]
+    batches = [batch for plan in plans for batch in _batches(plan, out)]
     if jobs == 0:
         return list(_here(batches, on_finished))
     with _pool(min(jobs or len(os.sched_getaffinity(0)), max(len(batches), 1))) as pool:
         return list(_in_parallel(pool, batches, on_finished, on_interrupt))
 
 
-def unfinished(condition: Condition, out: Path) -> list[int]:
-    """The repeats that are still to be run."""
-    store = condition.store(out)
+def unfinished(plan: Plan, out: Path) -> list[int]:
+    """The repeats that must still be run."""
+    store = plan.store(out)
     finished = store.read()
     return [
         repeat
-        for repeat in range(condition.repeats)
-        if repeat not in finished or (repeat < condition.traced and not store.has_trace(repeat))
+        for repeat in range(plan.repeats)
+        if repeat not in finished or (repeat < plan.traced and not store.has_trace(repeat))
     ]
 
 
 @dataclass(frozen=True)
 class _Batch:
-    condition: Condition
+    plan: Plan
     store: Store
     repeats: list[int]
 
 
-def _batches(condition: Condition, out: Path) -> Iterator[_Batch]:
-    todo, store = unfinished(condition, out), condition.store(out)
+def _batches(plan: Plan, out: Path) -> Iterator[_Batch]:
+    todo, store = unfinished(plan, out), plan.store(out)
     if todo:
         store.forget_others()
     for begin in range(0, len(todo), BATCH):
-        yield _Batch(condition, store, todo[begin : begin + BATCH])
+        yield _Batch(plan, store, todo[begin : begin + BATCH])
 
 
 @dataclass
 class _Outcome:
-    """What a batch came to: the repeats that finished, and why the others did not."""
+    """The result of a batch: the repeats that finished, and why the others did not."""
 
     finished: list[tuple[int, Values]]
     reason: str = ""
 
 
 def _run(batch: _Batch) -> _Outcome:
-    """Simulates and measures; runs in a process of its own."""
+    """Simulates and measures a batch; runs in a process of its own."""
     outcome = _Outcome([])
     try:
         for repeat in batch.repeats:
@@ -128,18 +134,18 @@ def _run(batch: _Batch) -> _Outcome:
 def _run_repeat(batch: _Batch, repeat: int) -> Values:
     from rtclab.backend.sim import SimBackend
 
-    scenario, backend = batch.condition.load(), SimBackend()
+    scenario, backend = batch.plan.load(), SimBackend()
     backend.check(scenario)
     trace = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
-    if repeat < batch.condition.traced:
+    if repeat < batch.plan.traced:
         trace.save(batch.store.trace_path(repeat))
-    return measure(trace, batch.condition.more)
+    return measure(trace, batch.plan.measure_more)
 
 
 def _note(batch: _Batch, outcome: _Outcome) -> Iterator[Failure]:
     batch.store.add(outcome.finished)
     if outcome.reason:
-        yield Failure(batch.condition.name, batch.repeats[len(outcome.finished) :], outcome.reason)
+        yield Failure(batch.plan.name, batch.repeats[len(outcome.finished) :], outcome.reason)
 
 
 def _here(batches: Sequence[_Batch], on_finished: Callable[[int], None]) -> Iterator[Failure]:
@@ -165,7 +171,7 @@ def _in_parallel(
         on_interrupt()
         for future in waiting:
             future.cancel()
-        # What is being simulated right now is soon done: keep it.
+        # The running batches end soon: keep them.
         for future in as_completed([future for future in waiting if not future.cancelled()]):
             futures[future].store.add(_outcome(future, futures[future]).finished)
         raise
@@ -196,10 +202,10 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin_process() -> None:
-    """What every process of the pool does first.
+    """Prepares a process of the pool.
 
-    Ctrl-C reaches all processes of a terminal, but the one that started these decides what it means. When
-    that one is killed these end, too: they would wait for work for ever.
+    Ctrl-C reaches all processes of a terminal, but only the parent decides what it means. When the parent is
+    killed, its processes end too; they would wait for work forever.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,98 +1,254 @@
-"""Ways to check a trend; each returns a function of the results."""
+"""Trends: statements of a paper, each with checks of our numbers that decide whether it keeps.
+
+They are written in ``published/<paper>.toml``; CONTRIBUTING.md, "Adding a paper", shows how.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import nan
+from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
+from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_validator
+
+from rtclab.errors import FieldError
 from rtclab.report.words import number
-from rtclab.reproduce.paper import EVERY_FLOW, Finding
-from rtclab.reproduce.results import Results
+from rtclab.reproduce.measure import WINDOW_S
+from rtclab.reproduce.paper import EVERY_FLOW
+from rtclab.reproduce.results import Results, mean_of_known
+from rtclab.reproduce.verdict import RELATIVE
+from rtclab.scenario.table import Table as TomlTable
 
-Check = Callable[[Results], Finding]
-
-
-def falls(scenarios: Sequence[str], metric: str = "media_rate_kbps", flows: str = EVERY_FLOW) -> Check:
-    """Each mean is below the one before."""
-
-    def check(results: Results) -> Finding:
-        means = [results.mean(name, metric, flows) for name in scenarios]
-        return Finding(all(later < earlier for earlier, later in pairwise(means)), listed(means))
-
-    return check
-
-
-def rises(scenarios: Sequence[str], metric: str = "media_rate_kbps", flows: str = EVERY_FLOW) -> Check:
-    """Each mean is above the one before."""
-    falling = falls(scenarios[::-1], metric, flows)
-
-    def check(results: Results) -> Finding:
-        return Finding(falling(results).keeps, listed([results.mean(s, metric, flows) for s in scenarios]))
-
-    return check
+MEASURED = ("metric", "scenario", "flows", "window_s", "combine")
+"""Keys that a quantity inside another takes from it, unless it has its own."""
+RELATIONS: dict[str, Callable[[float, float], float]] = {
+    "percent_of": lambda ours, other: 100 * ours / other,
+    "percent_below": lambda ours, other: 100 - 100 * ours / other,
+    "ratio_to": lambda ours, other: ours / other,
+}
+"""How a quantity is related to another, by key in TOML."""
 
 
-def between(low: float, high: float, value: Callable[[Results], float], unit: str = "") -> Check:
-    """A number lies between two bounds, which count as inside."""
+@dataclass(frozen=True)
+class Finding:
+    """Whether a trend keeps, and our numbers that say so."""
 
-    def check(results: Results) -> Finding:
-        ours = value(results)
-        return Finding(low <= ours <= high, f"{number(ours)} {unit}".strip())
-
-    return check
+    keeps: bool
+    figures: str
 
 
-def all_between(
-    scenarios: Sequence[str],
-    low: float,
-    high: float,
-    metric: str = "media_rate_kbps",
-    flows: str = EVERY_FLOW,
-) -> Check:
-    """The means of all scenarios lie between two bounds, which count as inside."""
+class Quantity(TomlTable):
+    """One number of ours, and its relation to another if it has one.
 
-    def check(results: Results) -> Finding:
-        means = [results.mean(name, metric, flows) for name in scenarios]
-        return Finding(all(low <= mean <= high for mean in means), listed(means))
+    It is a metric of a scenario, a constant (``value``), or the mean of other quantities (``mean_of``).
+    ``flows`` are patterns of the flows whose metric is taken, and ``combine`` makes one number of several:
+    their mean, their sum, or Jain's index. ``window_s`` takes the mean from begin to end, of a metric that is
+    measured as ``name@begin``.
+    """
 
-    return check
+    metric: str = ""
+    scenario: str = ""
+    flows: Annotated[tuple[str, ...], BeforeValidator(lambda of: (of,) if isinstance(of, str) else of)] = (
+        EVERY_FLOW,
+    )
+    window_s: tuple[int, int] | None = None
+    combine: Literal["mean", "sum", "jain"] = "mean"
+    value: float | None = None
+    mean_of: tuple[Quantity, ...] = ()
+    percent_of: Quantity | None = None
+    percent_below: Quantity | None = None
+    ratio_to: Quantity | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _inner_take_what_they_leave_out(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        shared = {key: data[key] for key in MEASURED if key in data}
+        return data | {key: _over(shared, data[key]) for key in ("mean_of", *RELATIONS) if key in data}
+
+    @model_validator(mode="after")
+    def _says_what_it_is(self) -> Self:
+        for key in ("metric", "scenario") if self.value is None and not self.mean_of else ():
+            if not getattr(self, key):
+                raise FieldError("missing", key=key)
+        return self
+
+    @field_validator("window_s")
+    @classmethod
+    def _is_measured(cls, window_s: tuple[int, int] | None) -> tuple[int, int] | None:
+        begin_s, end_s = window_s or (0, WINDOW_S)
+        if begin_s >= end_s or begin_s % WINDOW_S or end_s % WINDOW_S:
+            raise FieldError(f"expected whole tens of seconds; got {begin_s} to {end_s}")
+        return window_s
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The scenarios that it is measured in."""
+        others = [getattr(self, key) for key in RELATIONS]
+        inner = [name for one in (*self.mean_of, *others) if one for name in one.scenarios]
+        return inner if self.mean_of or self.value is not None else [self.scenario, *inner]
+
+    def of(self, results: Results) -> float:
+        """The number; NaN if nothing was measured."""
+        ours = self._of_itself(results)
+        for key, related in RELATIONS.items():
+            other: Quantity | None = getattr(self, key)
+            if other is not None:
+                ours = related(ours, other.of(results) or nan)
+        return ours
+
+    def _of_itself(self, results: Results) -> float:
+        if self.value is not None:
+            return self.value
+        if self.mean_of:
+            return float(np.mean([one.of(results) for one in self.mean_of]))
+        if self.combine == "jain":
+            return self._jain(results)
+        if self.combine == "sum":
+            flows = self._flows(results)
+            sums = [[results.mean(self.scenario, name, flow) for flow in flows] for name in self._names]
+            return mean_of_known(float(np.nansum(of_flows)) for of_flows in sums)
+        return mean_of_known(
+            results.mean(self.scenario, name, flows) for name in self._names for flows in self.flows
+        )
+
+    @property
+    def _names(self) -> list[str]:
+        """The names under which the metric was measured: one, or one for each part of the window."""
+        if self.window_s is None:
+            return [self.metric]
+        return [f"{self.metric}@{begin_s}" for begin_s in range(*self.window_s, WINDOW_S)]
+
+    def _flows(self, results: Results) -> list[str]:
+        flows = results.flows(self.scenario)
+        return [flow for flow in flows if any(fnmatchcase(flow, pattern) for pattern in self.flows)]
+
+    def _jain(self, results: Results) -> float:
+        """Mean over repeats of Jain's index of the flows that have values: (Σ x)² / (n Σ x²)."""
+        rates = []
+        for flow in self._flows(results):
+            windows = [results.per_repeat(self.scenario, name, flow) for name in self._names]
+            rates.append([mean_of_known(mean for mean, _ in of) for of in zip(*windows, strict=True)])
+        known = np.array([of_flow for of_flow in rates if not np.isnan(of_flow).all()])
+        return float((known.sum(axis=0) ** 2 / (len(known) * (known**2).sum(axis=0))).mean())
 
 
-def shares_between(
-    low: float,
-    high: float,
-    scenarios: Sequence[str],
-    whole: str,
-    metric: str = "media_rate_kbps",
-    flows: str = EVERY_FLOW,
-) -> Check:
-    """The mean of each scenario, as a share of that of ``whole`` in per cent, lies between two bounds."""
+class Check(TomlTable):
+    """A condition that our results must meet for a trend to keep.
 
-    def check(results: Results) -> Finding:
-        shares = [percent(name, whole, metric, flows)(results) for name in scenarios]
-        return Finding(all(low <= share <= high for share in shares), f"{listed(shares)} %")
+    ``between`` are the smallest and the largest number that meet it. ``near`` is a published number, and the
+    bounds are 20 % around it, which is the tolerance of printed rates.
+    """
 
-    return check
+    one_of: ClassVar[tuple[str, ...]] = ("between", "near")
+    """Keys of which a check must have exactly one."""
+
+    between: tuple[float, float] | None = None
+    near: float | None = None
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        given = [key for key in self.one_of if getattr(self, key) not in (None, False)]
+        if len(given) != 1:
+            raise FieldError(f"expected one of {', '.join(self.one_of)}; got {', '.join(given) or 'none'}")
+        if self.between is not None and self.between[0] > self.between[1]:
+            low, high = self.between
+            raise FieldError(f"expected the smaller bound first; got {low:g} and {high:g}", key="between")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The smallest and the largest number that meet it; None if it has no bounds."""
+        if self.near is None:
+            return self.between
+        low, high = sorted((self.near * (1 - RELATIVE), self.near * (1 + RELATIVE)))
+        return low, high
+
+    @property
+    @abstractmethod
+    def scenarios(self) -> list[str]:
+        """The scenarios that must have been measured."""
+
+    @abstractmethod
+    def check(self, results: Results) -> Finding:
+        """Whether our results meet the condition."""
 
 
-def both(*checks: Check) -> Check:
-    """Several things at once."""
+class Numbers(Check):
+    """Every quantity lies within bounds, or is smaller than the one before (``falling``).
 
-    def check(results: Results) -> Finding:
-        findings = [one(results) for one in checks]
+    Keys of a quantity that stand beside ``each`` belong to all of ``each``. Without ``each`` they are the one
+    quantity.
+    """
+
+    one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "falling")
+
+    each: tuple[Quantity, ...] = Field(min_length=1)
+    falling: bool = False
+    unit: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _each_takes_what_it_leaves_out(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        shared = {key: data[key] for key in Quantity.key_names() if key in data}
+        own = {key: data[key] for key in data if key not in shared}
+        return own | {"each": _over(shared, data.get("each", [{}]))}
+
+    @classmethod
+    def key_names(cls) -> list[str]:
+        """The keys as written in TOML."""
+        return [*super().key_names(), *Quantity.key_names()]
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The scenarios of all quantities."""
+        return [name for one in self.each for name in one.scenarios]
+
+    def check(self, results: Results) -> Finding:
+        """Whether all quantities meet the condition, and their numbers."""
+        values = [one.of(results) for one in self.each]
+        figures = f"{', '.join(map(number, values))} {self.unit}".strip()
+        if self.bounds is None:
+            return Finding(all(later < earlier for earlier, later in pairwise(values)), figures)
+        low, high = self.bounds
+        return Finding(all(low <= value <= high for value in values), figures)
+
+
+class Trend(TomlTable):
+    """A statement of a paper in our words. It keeps if our results meet all ``checks``, else it breaks.
+
+    ``how`` says in words what the checks are, ``reason`` why the trend breaks, if that is known.
+    """
+
+    statement: str
+    source: str
+    how: str
+    checks: tuple[InstanceOf[Check], ...] = Field(min_length=1)
+    reason: str = ""
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The scenarios that must have been measured."""
+        return [name for one in self.checks for name in one.scenarios]
+
+    def check(self, results: Results) -> Finding:
+        """Whether the trend keeps, and our numbers."""
+        if not all(results.repeats_of(name) for name in self.scenarios):
+            return Finding(False, "not measured")
+        findings = [one.check(results) for one in self.checks]
         return Finding(all(one.keeps for one in findings), "; ".join(one.figures for one in findings))
 
-    return check
 
-
-def percent(
-    of: str, whole: str, metric: str = "media_rate_kbps", flows: str = EVERY_FLOW
-) -> Callable[[Results], float]:
-    """Mean of a metric in one scenario as a share of that in another, in per cent; NaN of nothing."""
-    return lambda results: 100 * results.mean(of, metric, flows) / (results.mean(whole, metric, flows) or nan)
-
-
-def listed(values: Sequence[float]) -> str:
-    """Numbers in a row."""
-    return ", ".join(map(number, values))
+def _over(shared: dict[str, Any], inner: Any) -> Any:
+    """Adds the keys of ``shared`` to a table, or to each of an array, unless it has them."""
+    if isinstance(inner, dict):
+        return shared | inner
+    return [_over(shared, one) for one in inner] if isinstance(inner, list) else inner

@@ -1,4 +1,4 @@
-"""How far our number may be from the printed one."""
+"""Compares our number with the printed one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from math import isnan
 from rtclab.reproduce.paper import UNUSABLE, Cell
 
 RELATIVE = 0.20
-"""Rates and delays: one published standard deviation or this share of the printed number."""
+"""Tolerance of rates and delays, as a share of the printed number."""
 RELATIVE_LOSS, LOSS_POINTS = 0.30, 1.0
-"""Losses: percentage points, or this share of the printed number."""
+"""Tolerances of losses, as a share of the printed number and in percentage points."""
 
 KINDS = {
     "rate_kbps": "rate",
@@ -26,10 +26,9 @@ OTHER = "other"
 
 
 class Verdict(StrEnum):
-    """What a comparison comes to.
+    """The result of comparing a cell with our number.
 
-    ``MISSING``: nothing was measured where something should have been; ``UNPUBLISHED``: there is no number to
-    compare with.
+    ``MISSING`` means that we have no number, ``UNPUBLISHED`` that the paper has none.
     """
 
     WITHIN = "within"
@@ -41,15 +40,15 @@ class Verdict(StrEnum):
 
 
 def kind(cell: Cell) -> str:
-    """What is counted together: rate, delay, loss, or other (frame rate, width, set-up time)."""
+    """The kind that a cell is counted with: rate, delay, loss, or other (frame rate, width, set-up time)."""
     return KINDS.get(cell.metric, OTHER)
 
 
 def tolerance(cell: Cell) -> float:
-    """Half the width of what counts as within, in the unit of the cell.
+    """How far our number may be from the printed one, in the unit of the cell.
 
-    The cell's own, if it has one. Losses have the larger of 1 percentage point and 30 %, everything else the
-    larger of one published standard deviation and 20 %.
+    A cell may have a tolerance of its own. The tolerance of losses is the larger of 1 percentage point and
+    30 %, that of everything else the larger of one published standard deviation and 20 %.
     """
     if cell.within is not None:
         return cell.within
@@ -59,7 +58,7 @@ def tolerance(cell: Cell) -> float:
 
 
 def verdict(cell: Cell, ours: float) -> Verdict:
-    """Compares our mean with a cell; a cell that cannot be compared is never within."""
+    """The verdict on our mean. A cell that cannot be compared is never within."""
     if isnan(cell.mean):
         return Verdict.UNPUBLISHED
     if cell.status == UNUSABLE:

@@ -1,31 +1,32 @@
-"""Dynamic against fixed decrease factor: how much changes, and whether the paper could have seen it."""
+"""What the dynamic decrease factor changes, and whether as few sessions as the paper ran could show it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator, Field, InstanceOf
 
 from rtclab.metrics.statistics import Summary, summarise, welch
-from rtclab.reproduce.paper import Finding
-from rtclab.reproduce.papers.iqbal.conditions import FLOW, OVER_USE, Condition
+from rtclab.reproduce.papers.iqbal.pairs import FLOW, OVER_USE, Pair, labelled
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.trends import Check
-from rtclab.reproduce.verdict import RELATIVE
+from rtclab.reproduce.trends import Check, Finding
 
 NO_SESSION = "no session with over-use"
 
 
 @dataclass(frozen=True)
 class Change:
-    """Mean with the dynamic factor minus that with the fixed one, in per cent of that.
+    """The mean with the dynamic factor minus the mean with the fixed one, in per cent of the latter.
 
     Only sessions with over-use count, as in the paper. ``ci95`` is half the Welch interval of our sessions,
     ``papers_ci95`` half that of as many sessions as the paper ran with the deviations of ours. All are NaN
     without two sessions on each side, or where the fixed mean is 0.
     """
 
-    condition: Condition
+    pair: Pair
     sessions: tuple[int, int]
     percent: float
     ci95: float
@@ -33,36 +34,36 @@ class Change:
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to compare."""
+        """Whether both sides have enough sessions to compare."""
         return not isnan(self.percent) and not isnan(self.ci95)
 
     @property
     def hidden(self) -> bool:
-        """Whether as many sessions as the paper ran could not have told it from no change."""
+        """Whether as many sessions as the paper ran could not tell it from no change."""
         return self.known and abs(self.percent) <= self.papers_ci95
 
     @property
     def significant(self) -> bool:
-        """Whether the interval excludes no change at all."""
+        """Whether the interval excludes 0."""
         return self.known and abs(self.percent) > self.ci95
 
     def __str__(self) -> str:
         if min(self.sessions) < 2:
-            return f"{self.condition.words}: over-use in {max(self.sessions)} sessions"
+            return f"{self.pair.label}: over-use in {max(self.sessions)} sessions"
         if not self.known:
-            return f"{self.condition.words}: 0 with both"
-        return f"{self.condition.words}: {signed(self.percent)} ± {self.ci95:.1f} %"
+            return f"{self.pair.label}: 0 with both"
+        return f"{self.pair.label}: {signed(self.percent)} ± {self.ci95:.1f} %"
 
 
-def change(results: Results, condition: Condition, metric: str) -> Change:
+def change(results: Results, pair: Pair, metric: str) -> Change:
     """The change of a metric in one condition."""
-    fixed, dynamic = (_with_over_use(results, name, metric) for name in (condition.fixed, condition.dynamic))
+    fixed, dynamic = (_with_over_use(results, name, metric) for name in (pair.fixed, pair.dynamic))
     percent = 100 / fixed.mean if fixed.mean else nan
-    n = condition.sessions
+    n = pair.sessions
     papers = welch(replace(fixed, repeats=n), replace(dynamic, repeats=n))
     ours = welch(fixed, dynamic)
     return Change(
-        condition,
+        pair,
         (fixed.repeats, dynamic.repeats),
         percent * ours.value,
         percent * ours.ci95,
@@ -77,47 +78,46 @@ def _with_over_use(results: Results, scenario: str, metric: str) -> Summary:
     return summarise([value for (value, _), (seen, _) in pairs if seen and value is not None])
 
 
-def changes_within(conditions: Sequence[Condition], metric: str, low: float, high: float) -> Check:
-    """In every condition the metric changes, significantly, by something between two bounds in per cent.
+class Changes(Check):
+    """The changes of a metric in some conditions meet bounds in per cent.
 
-    A change counts as between them if its interval overlaps theirs.
+    Each change must be significant, and its interval must overlap the bounds. With ``stays_within`` its
+    interval must lie within so many per cent of no change.
     """
 
-    def keeps(one: Change) -> bool:
+    one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "stays_within")
+
+    metric: str
+    pairs: tuple[Annotated[InstanceOf[Pair], BeforeValidator(labelled)], ...] = Field(min_length=1)
+    stays_within: float | None = None
+
+    @property
+    def scenarios(self) -> list[str]:
+        """Both scenarios of each condition."""
+        return [name for pair in self.pairs for name in (pair.fixed, pair.dynamic)]
+
+    def check(self, results: Results) -> Finding:
+        """Whether all changes meet the condition, and what they are."""
+        found = [change(results, pair, self.metric) for pair in self.pairs]
+        return Finding(all(map(self._keeps, found)), _listed(found))
+
+    def _keeps(self, one: Change) -> bool:
+        if self.bounds is None:
+            return one.known and abs(one.percent) + one.ci95 <= (self.stays_within or 0)
+        low, high = self.bounds
         return one.significant and one.percent + one.ci95 >= low and one.percent - one.ci95 <= high
-
-    return _every(conditions, metric, keeps)
-
-
-def changes_by(conditions: Sequence[Condition], metric: str, percent: float) -> Check:
-    """As printed, within the tolerance of printed rates and delays."""
-    bounds = sorted((percent * (1 - RELATIVE), percent * (1 + RELATIVE)))
-    return changes_within(conditions, metric, *bounds)
-
-
-def stays(conditions: Sequence[Condition], metric: str, within: float) -> Check:
-    """In every condition the interval of the change lies within so many per cent of none."""
-    return _every(conditions, metric, lambda one: one.known and abs(one.percent) + one.ci95 <= within)
-
-
-def _every(conditions: Sequence[Condition], metric: str, keeps: Callable[[Change], bool]) -> Check:
-    def check(results: Results) -> Finding:
-        found = [change(results, condition, metric) for condition in conditions]
-        return Finding(all(map(keeps, found)), _listed(found))
-
-    return check
 
 
 def _listed(found: Sequence[Change]) -> str:
     if not any(sessions for one in found for sessions in one.sessions):
         return NO_SESSION
-    sessions = max(one.condition.sessions for one in found)
-    hidden = [one.condition.words for one in found if one.hidden]
+    sessions = max(one.pair.sessions for one in found)
+    hidden = [one.pair.label for one in found if one.hidden]
     which = "" if len(hidden) == len(found) else f" ({', '.join(hidden)})"
     seen = f"; not distinguishable in {sessions} sessions{which}" if hidden else ""
     return "; ".join(map(str, found)) + seen
 
 
 def signed(value: float) -> str:
-    """With its sign and one decimal."""
+    """The value with its sign and one decimal."""
     return f"{round(value, 1) + 0:+.1f}".replace("-", "−")

@@ -8,9 +8,9 @@ from itertools import product
 
 from rtclab.report.bars import Bars, draw_bars
 from rtclab.report.draw import Look
-from rtclab.report.figure import Plot
+from rtclab.reproduce.figures import Drawn, figure
 from rtclab.reproduce.paper import Figure
-from rtclab.reproduce.papers.iqbal.conditions import (
+from rtclab.reproduce.papers.iqbal.pairs import (
     BANDWIDTHS,
     DELAYS,
     FLOW,
@@ -18,7 +18,7 @@ from rtclab.reproduce.papers.iqbal.conditions import (
     MIXED_500,
     MIXED_1000,
     UNCONSTRAINED,
-    Condition,
+    Pair,
 )
 from rtclab.reproduce.results import Results
 
@@ -43,45 +43,45 @@ NUMBERED = [
 
 def figures() -> list[Figure]:
     """The figures by number."""
-    return [_figure(number, *what) for number, what in enumerate(NUMBERED, start=2)]
+    return [_figure(str(number), *what) for number, what in enumerate(NUMBERED, start=2)]
 
 
-def _figure(number: int, words: str, conditions: Sequence[Condition], metric: str) -> Figure:
-    names = [name for condition in conditions for name in (condition.fixed, condition.dynamic)]
+def _figure(number: str, what_is_limited: str, pairs: Sequence[Pair], metric: str) -> Figure:
+    title, unit = METRICS[metric]
+    one_condition = pairs == [UNCONSTRAINED]
 
-    def draw(results: Results) -> Plot:
-        title, unit = METRICS[metric]
-        sessions = conditions == [UNCONSTRAINED]
-        categories, series = (_sessions if sessions else _conditions)(results, conditions, metric)
-        return Plot(
-            f"figure-{number}",
-            f"Figure {number}. {title}, {words}",
-            "Mean of each session." if sessions else CAPTION,
-            1,
-            partial(draw_bars, series, categories, f"{title} ({unit})"),
-        )
+    def draw(results: Results) -> Drawn:
+        categories, series = (_per_session if one_condition else _per_condition)(results, pairs, metric)
+        return 1, partial(draw_bars, series, categories, f"{title} ({unit})")
 
-    return Figure(str(number), names, draw, repeats=0)
-
-
-Drawn = tuple[Sequence[str], Sequence[Bars]]
+    return figure(
+        number,
+        f"{title}, {what_is_limited}",
+        "Mean of each session." if one_condition else CAPTION,
+        [name for pair in pairs for name in (pair.fixed, pair.dynamic)],
+        draw,
+    )
 
 
-def _conditions(results: Results, conditions: Sequence[Condition], metric: str) -> Drawn:
+Categories = tuple[Sequence[str], Sequence[Bars]]
+"""Names of the groups of bars, and the bars."""
+
+
+def _per_condition(results: Results, pairs: Sequence[Pair], metric: str) -> Categories:
     series = []
     for look, names in zip(
-        LOOKS, zip(*((one.fixed, one.dynamic) for one in conditions), strict=True), strict=True
+        LOOKS, zip(*((one.fixed, one.dynamic) for one in pairs), strict=True), strict=True
     ):
-        summaries = [results.ours(name, metric, FLOW).summary for name in names]
+        summaries = [results.measured(name, metric, FLOW).summary for name in names]
         series.append(Bars(look, [one.mean for one in summaries], [one.ci95 for one in summaries]))
-    return [one.words for one in conditions], series
+    return [one.label for one in pairs], series
 
 
-def _sessions(results: Results, conditions: Sequence[Condition], metric: str) -> Drawn:
-    (condition,) = conditions
+def _per_session(results: Results, pairs: Sequence[Pair], metric: str) -> Categories:
+    (pair,) = pairs
     series = [
         Bars(look, [value or 0.0 for value, _ in results.per_repeat(name, metric, FLOW)])
-        for look, name in zip(LOOKS, (condition.fixed, condition.dynamic), strict=True)
+        for look, name in zip(LOOKS, (pair.fixed, pair.dynamic), strict=True)
     ]
     longest = max(len(bars.values) for bars in series)
     return [str(session) for session in range(1, longest + 1)], series

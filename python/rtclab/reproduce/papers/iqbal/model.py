@@ -1,20 +1,11 @@
-"""The paper's equations 4 and 5, and its table 1."""
+"""The paper's equations 4 and 5, which give its table 1."""
 
 from __future__ import annotations
 
+import re
 from math import exp
 
 from rtclab.reproduce.paper import Cell
-
-PRINTED = {
-    25.0: {26: 0.99, 45: 0.95, 100: 0.92, 1000: 0.91, 5000: 0.90},
-    12.5: {13: 0.99, 20: 0.96, 45: 0.93, 100: 0.91, 5000: 0.90},
-}
-"""Table 1: by threshold in ms and detector's value in ms, the share that over-use leaves."""
-PRINTED_WITHIN = 0.008
-"""The printed table is that of the divisor 1.3 to this much: three entries are printed 0.01 too high."""
-
-TABLE_1 = "Share of the incoming rate that over-use leaves"
 
 
 def dynamic_alpha(value_ms: float, threshold_ms: float, *, near_max: bool = False) -> float:
@@ -26,24 +17,7 @@ def dynamic_alpha(value_ms: float, threshold_ms: float, *, near_max: bool = Fals
     return b + ((1 - b) / 1.14 if near_max else (0.99 - b) / 1.3)
 
 
-def table_1() -> list[Cell]:
-    """The printed table beside the equations."""
-    return [
-        Cell(
-            table="1",
-            row=f"T = {value_ms} ms",
-            machine="overall",
-            column=f"threshold {threshold_ms:g} ms",
-            scenario="",
-            metric="alpha",
-            mean=printed,
-            sd=None,
-            printed="",
-            status="",
-            note="",
-            within=PRINTED_WITHIN,
-            computed=dynamic_alpha(value_ms, threshold_ms),
-        )
-        for threshold_ms, entries in PRINTED.items()
-        for value_ms, printed in entries.items()
-    ]
+def of_table_1(cell: Cell) -> tuple[float, float]:
+    """Detector's value and threshold in ms, from the headings ``T = 26 ms`` and ``threshold 25 ms``."""
+    value_ms, threshold_ms = (float(re.findall(r"[\d.]+", text)[0]) for text in (cell.row, cell.column))
+    return value_ms, threshold_ms

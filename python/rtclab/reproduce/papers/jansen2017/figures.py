@@ -8,27 +8,27 @@ import polars as pl
 
 from rtclab.metrics import delay, media, rate
 from rtclab.metrics.series import NS_PER_S, Samples, gauge
-from rtclab.reproduce.figures import Line, PanelLines, Series, bars, over_time
+from rtclab.reproduce.figures import LabelledFlow, Panels, Series, bars, over_time
 from rtclab.reproduce.paper import Figure
-from rtclab.reproduce.papers.jansen2017 import names
 from rtclab.trace import Trace
 
 RATE, RTT, FRAMES, WIDTH = "Rate (kbit/s)", "RTT (ms)", "Frames per second", "Width (pixel)"
 LOSS = "Packet loss (%)"
-RUNS, WIRELESS_RUNS = 5, 4
+RUNS = 5
 MEAN = "Mean over five runs, one direction."
-DOWNLOAD = "download"
+FORWARD, BACK, DOWNLOAD = "alice->bob", "bob->alice", "download"
+UNCONSTRAINED = "jansen2017/unconstrained"
 PLACES = {"local": "local", "oregon": "Oregon", "sydney": "Sydney"}
 RETRIES = {"-retry-1": "1", "": "automatic", "-retry-15": "15"}
 
 
 def width(trace: Trace, flow: str) -> Samples:
-    """Width of the received pictures at every report."""
+    """Width of the received pictures in every report."""
     return gauge(trace, "inbound_rtp", flow, "frameWidth")
 
 
 def sent_to_all(trace: Trace, sender: str) -> Samples:
-    """What a participant sends in each second: once to a server, or to everybody."""
+    """What a participant sends in each second, to a server or else to everybody."""
     people = trace.manifest["scenario"]["participants"]
     flows = [flow for flow in trace.manifest["flows"].values() if flow["sender"] == sender]
     own = [flow["name"] for flow in flows if flow["receiver"] not in people] or [
@@ -42,12 +42,12 @@ def sent_to_all(trace: Trace, sender: str) -> Samples:
 
 def _one(number: str, title: str, lines: Sequence[tuple[str, str]], series: Series, unit: str) -> Figure:
     """One pair of axes: a curve per (label, scenario)."""
-    drawn = [Line(scenario, names.FORWARD, label, series) for label, scenario in lines]
+    drawn = [LabelledFlow(scenario, FORWARD, label, series) for label, scenario in lines]
     return over_time(number, title, MEAN, [("", drawn)], unit, RUNS)
 
 
-def _both_ways(scenario: str, series: Series = rate.received_kbps) -> list[Line]:
-    return [Line(scenario, flow, series=series) for flow in (names.FORWARD, names.BACK)]
+def _both_ways(scenario: str, series: Series = rate.received_kbps) -> list[LabelledFlow]:
+    return [LabelledFlow(scenario, flow, series=series) for flow in (FORWARD, BACK)]
 
 
 def _two(number: str, title: str, scenario: str, series: Series, unit: str) -> Figure:
@@ -55,9 +55,11 @@ def _two(number: str, title: str, scenario: str, series: Series, unit: str) -> F
     return over_time(number, title, "Mean over five runs.", [("", _both_ways(scenario, series))], unit, RUNS)
 
 
-CODECS = [(label, names.codec(name)) for label, name in (("VP8", "vp8"), ("VP9", "vp9"), ("H.264", "h264"))]
+CODECS = [
+    (label, f"jansen2017/codec-{name}") for label, name in (("VP8", "vp8"), ("VP9", "vp9"), ("H.264", "h264"))
+]
 PLATFORMS = [
-    (label, names.platform(name))
+    (label, f"jansen2017/platform-{name}")
     for label, name in (("Chrome", "chrome"), ("iOS", "ios"), ("Android", "android"))
 ]
 
@@ -83,12 +85,12 @@ def _what(unit: str) -> str:
 
 
 def _groups(number: str, title: str, kind: str) -> Figure:
-    panels: list[PanelLines] = [
+    panels: Panels = [
         (
             f"{people} people",
             [
-                Line(f"jansen2017/{kind}-{people}", "alice", "sent to all", sent_to_all),
-                Line(f"jansen2017/{kind}-{people}", "bob->alice", "received from one"),
+                LabelledFlow(f"jansen2017/{kind}-{people}", "alice", "sent to all", sent_to_all),
+                LabelledFlow(f"jansen2017/{kind}-{people}", "bob->alice", "received from one"),
             ],
         )
         for people in (2, 3, 4)
@@ -97,21 +99,21 @@ def _groups(number: str, title: str, kind: str) -> Figure:
 
 
 def _air(number: str, title: str, metric: str, unit: str, retries: Sequence[str]) -> Figure:
-    """Bars per place: near and far, and per retry limit where there are several."""
+    """Bars for each place: near and far, with each retry limit if there are several."""
     groups = [
         (
-            spoken,
+            place_name,
             [
-                Line(
-                    names.wireless(place, fading, limit),
-                    names.TO_TABLET,
+                LabelledFlow(
+                    f"jansen2017/wireless-{place}-{fading}{limit}",
+                    "wired->tablet",
                     f"{fading}, limit {RETRIES[limit]}" if len(retries) > 1 else fading,
                 )
                 for fading in ("near", "far")
                 for limit in retries
             ],
         )
-        for place, spoken in PLACES.items()
+        for place, place_name in PLACES.items()
     ]
     return bars(
         number,
@@ -136,8 +138,8 @@ FIGURES = [
         "5",
         "Limited capacity",
         [
-            ("unlimited", names.UNCONSTRAINED),
-            *((f"{kbps} kbit/s", names.capacity(kbps)) for kbps in names.CAPACITIES_KBPS),
+            ("unlimited", UNCONSTRAINED),
+            *((f"{kbps} kbit/s", f"jansen2017/capacity-{kbps}kbit") for kbps in (1500, 750, 250)),
         ],
         rate.received_kbps,
         RATE,
@@ -145,23 +147,26 @@ FIGURES = [
     _one(
         "6",
         "Latency",
-        [("none", names.UNCONSTRAINED), *((f"{ms} ms", names.latency(ms)) for ms in names.LATENCIES_MS)],
+        [("none", UNCONSTRAINED), *((f"{ms} ms", f"jansen2017/latency-{ms}ms") for ms in (100, 250, 500))],
         rate.received_kbps,
         RATE,
     ),
     _one(
         "7",
         "Loss",
-        [("none", names.UNCONSTRAINED), *((f"{share} %", names.loss(share)) for share in (5, 10, 20))],
+        [
+            ("none", UNCONSTRAINED),
+            *((f"{share} %", f"jansen2017/loss-{share}-percent") for share in (5, 10, 20)),
+        ],
         rate.received_kbps,
         RATE,
     ),
-    _two("8", "Capacity that changes every minute", names.CAPACITY_SCHEDULE, rate.received_kbps, RATE),
-    _two("9a", "Latency that changes: rate", names.LATENCY_SCHEDULE, rate.received_kbps, RATE),
-    _two("9b", "Latency that changes: RTT", names.LATENCY_SCHEDULE, delay.rtt_ms, RTT),
-    _two("10", "Loss that changes every minute", names.LOSS_SCHEDULE, rate.received_kbps, RATE),
-    _two("11a", "Hand-off: rate", names.HANDOFF, rate.received_kbps, RATE),
-    _two("11b", "Hand-off: RTT", names.HANDOFF, delay.rtt_ms, RTT),
+    _two("8", "Capacity that changes every minute", "jansen2017/capacity-schedule", rate.received_kbps, RATE),
+    _two("9a", "Latency that changes: rate", "jansen2017/latency-schedule", rate.received_kbps, RATE),
+    _two("9b", "Latency that changes: RTT", "jansen2017/latency-schedule", delay.rtt_ms, RTT),
+    _two("10", "Loss that changes every minute", "jansen2017/loss-schedule", rate.received_kbps, RATE),
+    _two("11a", "Hand-off: rate", "jansen2017/handoff", rate.received_kbps, RATE),
+    _two("11b", "Hand-off: RTT", "jansen2017/handoff", delay.rtt_ms, RTT),
     over_time(
         "12",
         "Three calls that share 2000 kbit/s",
@@ -170,7 +175,7 @@ FIGURES = [
             (
                 "",
                 [
-                    Line(names.THREE_CALLS, f"{names.FORWARD}{number}", f"call {index}")
+                    LabelledFlow("jansen2017/three-calls", f"{FORWARD}{number}", f"call {index}")
                     for index, number in enumerate(("", "#2", "#3"), start=1)
                 ],
             )
@@ -182,7 +187,15 @@ FIGURES = [
         "13",
         "A call and a TCP download that share 2000 kbit/s",
         MEAN,
-        [("", [Line(names.TCP, names.FORWARD, "call"), Line(names.TCP, DOWNLOAD, "TCP")])],
+        [
+            (
+                "",
+                [
+                    LabelledFlow("jansen2017/tcp", FORWARD, "call"),
+                    LabelledFlow("jansen2017/tcp", DOWNLOAD, "TCP"),
+                ],
+            )
+        ],
         RATE,
         RUNS,
     ),

@@ -8,17 +8,16 @@ import numpy as np
 
 from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.series import Samples, counter, gauge, slopes
+from rtclab.reproduce.measure import WINDOW_S
 from rtclab.trace import Trace
 
-WINDOW_S = 10
-"""Figures are judged by means over this time."""
 MINUTE_S = 60
 REACHED = 0.9
-"""Share of the later rate at which it counts as reached: what a rise time ends with."""
+"""Share of the later rate at which a rise ends."""
 
 
 SPIKE = 1.5
-"""Multiple of a call's median round trip above which it has a peak."""
+"""Multiple of a call's median round-trip time above which there is a peak."""
 
 
 def measure(trace: Trace) -> Mapping[str, Mapping[str, float]]:
@@ -59,7 +58,7 @@ def _of_flow(trace: Trace, flow: str) -> dict[str, float]:
 
 
 def rate_kbps(trace: Trace, flow: str) -> Samples:
-    """RTP (headers and retransmissions, not IP) of audio and video received; of TCP what iperf counts."""
+    """Rate of received RTP with headers and retransmissions, without IP; of TCP what iperf counts."""
     received = [
         counter(trace, "inbound_rtp", flow, name) for name in ("bytesReceived", "headerBytesReceived")
     ]
@@ -71,7 +70,7 @@ def rate_kbps(trace: Trace, flow: str) -> Samples:
 
 
 def loss_percent(trace: Trace, flow: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Loss of every second, audio and video together; its mean gives slow seconds the weight of fast ones."""
+    """Loss in each second, audio and video together. In the mean slow seconds weigh as much as fast ones."""
     lost, received = (
         slopes(counter(trace, "inbound_rtp", flow, name)) for name in ("packetsLost", "packetsReceived")
     )
@@ -80,7 +79,7 @@ def loss_percent(trace: Trace, flow: str) -> np.ndarray[tuple[int], np.dtype[np.
 
 
 def _spikes(rtt: Samples) -> dict[str, float]:
-    """Mean of the peaks, one in a window, as multiples of the median; none without peaks."""
+    """Mean of the highest peak of each window, as a multiple of the median; empty without peaks."""
     heights = rtt.values / np.median(rtt.values)
     windows = rtt.at_s // WINDOW_S
     peaks = np.array([heights[windows == window].max() for window in np.unique(windows)])
@@ -94,7 +93,7 @@ def _windows(samples: Samples) -> dict[int, float]:
 
 
 def _rises_s(rate: Samples) -> dict[int, float]:
-    """From the begin of each minute, or of the media, until the rate of its second half is reached."""
+    """Time from the begin of each minute, or of the media, until the rate of its second half is reached."""
     rises = {}
     for begin_s in range(0, int(rate.at_s[-1]) if rate.at_s.size else 0, MINUTE_S):
         chosen = (rate.at_s >= begin_s) & (rate.at_s < begin_s + MINUTE_S)

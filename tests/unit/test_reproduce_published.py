@@ -1,0 +1,199 @@
+"""Papers as data: what a check computes, and what an error in a paper's files says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rtclab.errors import BadInput
+from rtclab.reproduce import NAMES
+from rtclab.reproduce.papers.iqbal.changes import Changes
+from rtclab.reproduce.reader import PUBLISHED, read_paper
+from rtclab.reproduce.results import Results
+from rtclab.reproduce.store import Store
+from rtclab.reproduce.trends import Finding, Numbers
+
+REPEATS = {
+    # Per repeat and flow: the rate of the whole call, and of its windows from 0 and from 10 s.
+    "my/call": [
+        {"a->b": (100, 80, 120), "b->a": (300, 280, 320)},
+        {"a->b": (200, 180, 220), "b->a": (200, 180, 220)},
+    ],
+    "my/other": [{"a->b": (400, 400, 400)}],
+}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    stores = {}
+    for scenario, repeats in REPEATS.items():
+        stores[scenario] = Store(tmp_path, scenario, "f")
+        stores[scenario].add(
+            (
+                number,
+                {
+                    name: {flow: (float(rates[at]), None) for flow, rates in flows.items()}
+                    for at, name in enumerate(("rate_kbps", "kbps@0", "kbps@10"))
+                },
+            )
+            for number, flows in enumerate(repeats)
+        )
+    return Results(stores, {"my/call": 2, "my/other": 1})
+
+
+CALL = {"metric": "rate_kbps", "scenario": "my/call"}
+KBPS = {"metric": "kbps", "scenario": "my/call"}
+OTHER = {"scenario": "my/other"}
+
+
+@pytest.mark.parametrize(
+    ("quantity", "expected"),
+    [
+        # All flows of both repeats: (100 + 300 + 200 + 200) / 4, and one flow: (100 + 200) / 2.
+        (CALL, "200"),
+        (CALL | {"flows": "a->*"}, "150"),
+        (CALL | {"combine": "sum"}, "400"),
+        (KBPS | {"window_s": [0, 10]}, "180"),
+        (KBPS | {"window_s": [10, 20]}, "220"),
+        (KBPS | {"window_s": [0, 20], "flows": ["a->b", "b->a"]}, "200"),
+        (KBPS | {"window_s": [0, 20], "combine": "sum"}, "400"),
+        # 100 and 300: 400² / (2 · 100,000) = 0.8; 200 and 200: 1.
+        (CALL | {"combine": "jain"}, "0.900"),
+        (KBPS | {"window_s": [0, 20], "combine": "jain"}, "0.900"),
+        (CALL | {"percent_of": OTHER}, "50"),
+        (CALL | {"percent_of": {"value": 800}}, "25"),
+        (CALL | {"percent_below": OTHER | {"flows": "a->b"}}, "50"),
+        (CALL | {"ratio_to": {"flows": "b->a"}}, "0.800"),  # 200 / 250
+        (KBPS | {"window_s": [0, 10], "ratio_to": {"window_s": [10, 20]}}, "0.818"),
+        # (150 + 2 · 250) / 2, the second as a ratio to 0.5.
+        (CALL | {"mean_of": [{"flows": "a->b"}, {"flows": "b->a", "ratio_to": {"value": 0.5}}]}, "325"),
+    ],
+)
+def test_a_quantity_is_what_can_be_computed_by_hand(
+    results: Results, quantity: dict[str, object], expected: str
+) -> None:
+    finding = Numbers.read(quantity | {"between": [-1e9, 1e9]}, "test").check(results)
+    assert finding == Finding(True, expected)
+
+
+@pytest.mark.parametrize(
+    ("check", "keeps"),
+    [
+        (CALL | {"between": [200, 201]}, True),
+        (CALL | {"between": [199, 200]}, True),
+        (CALL | {"between": [200.1, 300]}, False),
+        (CALL | {"between": [100, 199.9]}, False),
+        # 20 % around the published number: 166.7 to 250 keep 200.
+        (CALL | {"near": 166.7}, True),
+        (CALL | {"near": 166.6}, False),
+        (CALL | {"near": 250}, True),
+        (CALL | {"near": 250.1}, False),
+        ({"metric": "rate_kbps", "each": [OTHER, CALL], "falling": True}, True),
+        ({"metric": "rate_kbps", "each": [CALL, OTHER], "falling": True}, False),
+        ({"metric": "rate_kbps", "each": [CALL, CALL], "falling": True}, False),
+        ({"metric": "rate_kbps", "each": [CALL, OTHER], "between": [200, 400]}, True),
+        ({"metric": "rate_kbps", "each": [CALL, OTHER], "between": [200, 399]}, False),
+    ],
+)
+def test_a_check_keeps_within_bounds_that_count_as_inside(
+    results: Results, check: dict[str, object], *, keeps: bool
+) -> None:
+    assert Numbers.read(check, "test").check(results).keeps == keeps
+
+
+def test_numbers_of_a_check_stand_in_a_row_with_their_unit(results: Results) -> None:
+    check = {"metric": "rate_kbps", "each": [CALL, OTHER], "near": 300, "unit": "kbit/s"}
+    assert Numbers.read(check, "test").check(results).figures == "200, 400 kbit/s"
+
+
+TOML = """
+title = "A paper"
+source = "Somebody, 2013"
+
+[tables]
+I = "Latency"
+
+[reasons]
+host = "one processor for everything"
+
+[[trends]]
+statement = "It falls"
+source = "IV"
+how = "below"
+checks = [{ metric = "rate_kbps", scenario = "my/call", between = [0, 1] }]
+"""
+CSV = """table,row,machine,column,scenario,metric,mean,sd,printed,status,note
+I,0 ms,overall,Rate,my/call,rate_kbps,10,,,host,
+"""
+
+
+def test_a_paper_is_read_from_its_two_files(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(TOML)
+    (tmp_path / "my.csv").write_text(CSV)
+    paper = read_paper("my", directory=tmp_path)
+    assert [(cell.row, cell.mean, cell.sd, cell.status) for cell in paper.cells] == [
+        ("0 ms", 10, None, "host")
+    ]
+    assert [trend.statement for trend in paper.trends] == ["It falls"]
+    assert paper.scenarios == ["my/call"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('title = "A paper"', "", "my.toml: title: missing"),
+        ("[tables]", "[tabels]", "my.toml: tabels: unknown key; expected title, source, tables"),
+        ("[reasons]", "[reasons", "my.toml: Expected ']' at the end of a table"),
+        ('how = "below"', "", "my.toml: trend `It falls`: how: missing"),
+        ("{ metric", "{ metirc", "trend `It falls`: check 1: metirc: unknown key; expected between, near"),
+        ('scenario = "my/call", ', "", "trend `It falls`: check 1: each.0.scenario: missing"),
+        ("[0, 1]", '"low"', "trend `It falls`: check 1: between: "),
+        ("[0, 1]", "[0, 1], near = 2", "check 1: expected one of between, near, falling; got between, near"),
+        (", between = [0, 1]", "", "check 1: expected one of between, near, falling; got none"),
+        ("[0, 1]", "[1, 0]", "check 1: between: expected the smaller bound first; got 1 and 0"),
+        ("[0, 1] }", "[0, 1], window_s = [0, 15] }", "window_s: expected whole tens of seconds; got 0 to 15"),
+        (
+            "[0, 1] }",
+            "[0, 1], window_s = [20, 20] }",
+            "window_s: expected whole tens of seconds; got 20 to 20",
+        ),
+        ("[0, 1] }", "[0, 1], each = [] }", "check 1: each: expected at least 1 of them; got 0"),
+        ("checks = [{", "checks = {", "my.toml: Expected"),
+        ("checks = [{ metric", "# [{ metric", "trend `It falls`: checks: missing"),
+        ("checks = [{ metric", "checks = 5 # [{ metric", "trend `It falls`: checks: "),
+        ("checks = [{ metric", "checks = [] # [{ metric", "checks: expected at least 1 of them; got 0"),
+        ("[0, 1] }", '[0, 1], combine = "summ" }', "combine: unknown value `summ`; expected `mean`, `sum`"),
+        ("[0, 1] }", "[0, 1], percent_of = 5 }", "each.0.percent_of: expected a table; got `5`"),
+        (
+            "\nI,0 ms",
+            "\nII,0 ms",
+            "my.csv:2: table: unknown value `II`; expected I\n  hint: did you mean `I`?",
+        ),
+        (",host,", ",hots,", "my.csv:2: status: unknown value `hots`; expected unusable, host\n"),
+        ("rate_kbps,10,", "rate_kbps,1O,", "my.csv:2: mean: should be a valid number"),
+        (",host,", ",host,note,more", "my.csv:2: beyond the last column: unknown key"),
+        (",10,,,host,", "", "my.csv:2: fewer columns than the first line has"),
+        (",sd,", ",sdd,", "my.csv:2: sdd: unknown key; expected table, row"),
+    ],
+)
+def test_an_error_in_a_paper_names_the_file_and_the_place(
+    tmp_path: Path, before: str, after: str, message: str
+) -> None:
+    assert TOML.count(before) + CSV.count(before) == 1
+    (tmp_path / "my.toml").write_text(TOML.replace(before, after))
+    (tmp_path / "my.csv").write_text(CSV.replace(before, after))
+    with pytest.raises(BadInput) as raised:
+        read_paper("my", directory=tmp_path)
+    assert message in str(raised.value)
+
+
+def test_a_condition_that_the_paper_has_not_is_named_with_the_nearest() -> None:
+    with pytest.raises(BadInput, match="no condition `50kbit/s`") as raised:
+        Changes.read({"metric": "rtt_ms", "pairs": ["50kbit/s"], "near": 1}, "test")
+    assert "did you mean `50 kbit/s`" in str(raised.value)
+
+
+def test_every_file_of_numbers_and_words_belongs_to_a_paper() -> None:
+    for kind in ("toml", "csv"):
+        assert {file.stem for file in PUBLISHED.glob(f"*.{kind}")} == set(NAMES)
