@@ -110,11 +110,11 @@ def test_schema_is_json(rtclab: Rtclab) -> None:
         (["run", "first-call", "--backend", "simm"], "no backend `simm`; expected sim or live"),
         (
             ["run", "first-call", "--duration", "20"],
-            "first-call.toml: duration: no unit in `20`; expected ns, us, ms, s or min\n  hint: write",
+            "--duration: no unit in `20`; expected ns, us, ms, s or min\n  hint: write",
         ),
         (
             ["run", "first-call", "--set", "link.up.capacity=2.5 Mbps"],
-            "first-call.toml: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
+            "--set: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
             "expected bit/s, kbit/s, Mbit/s or Gbit/s\n  hint: write `2.5 Mbit/s`\n",
         ),
         (["run", "first-call", "--resume", "x"], "--resume goes on with the scenario as it was"),

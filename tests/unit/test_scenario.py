@@ -10,7 +10,7 @@ from scenario_text import TWO_PEOPLE, error, scenario
 
 from rtclab.errors import BadInput, FieldError, ScenarioError
 from rtclab.scenario import Bitrate, Duration, PathSpec, PixelRate, Probability, QueueLimit, Ratio, Scenario
-from rtclab.scenario.path import DelaySteps, GilbertElliott
+from rtclab.scenario.path import CapacityTrace, DelaySteps, GilbertElliott
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
         ),
         (Duration, "1000000001 s", "`1000000001 s` is too much; expected at most 1000000000 s", None),
         (QueueLimit, "1000000001 s", "`1000000001 s` is too much; expected at most 1000000000 s", None),
-        (Bitrate, True, "expected a rate such as `1 Mbit/s`; got `True`", None),
+        (Bitrate, True, "expected a rate such as `1 Mbit/s`; got `true`", None),
     ],
 )
 def test_a_wrong_quantity_says_what_was_expected(
@@ -259,11 +259,15 @@ def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str
         ('link.up.jitter={sd="1 ms",reorder="yes"}', "link.up.jitter.reorder: expected true or false; got"),
         ("video.width=16384", "video.width: should be less than or equal to 16383"),
         ('audio={frame="1 ms"}', "audio.frame: `1 ms` is no length of a frame; expected 2.5 ms to 120 ms"),
-        ("participants.bob.join=61s", "calls.0.participants: only alice joins before the end at `60 s`"),
+        ("video=true", "video: expected a table; got `true`\n  hint: valid keys: width, height, frame_rate"),
+        (
+            'audio=[1, {bitrate="x", frame=false}]',
+            'audio: expected a table; got `[1, {bitrate = "x", frame = false}]`',
+        ),
     ],
 )
 def test_errors_speak_of_tables_arrays_and_bounds(tmp_path: Path, change: str, message: str) -> None:
-    assert error(tmp_path, "", change).startswith(f"my.toml: {message}")
+    assert error(tmp_path, "", change).startswith(f"--set: {message}")
 
 
 def test_a_call_in_which_nobody_sends_is_refused(tmp_path: Path) -> None:
@@ -307,13 +311,70 @@ def test_changes_reach_any_field_and_need_no_quotes(tmp_path: Path) -> None:
         ("=3", "--set: cannot read `=3`; expected path.to.field=value"),
         ("link..up=3", "--set: cannot read `link..up=3`; expected path.to.field=value"),
         ("duration.x=3", "--set: duration.x: duration is `60 s`, not a table"),
-        ("calls.1.kind=p2p", "--set: calls.1.kind: `1` is no element; expected 0 to 0"),
-        ("calls.one=p2p", "--set: calls.one: `one` is no element; expected 0 to 0"),
-        ("linkk.up.delay=1 ms", "my.toml: linkk: unknown key; expected name, title"),
+        ("calls.1.kind=p2p", "--set: calls.1.kind: no element `1` in calls; expected 0, the only one\n"),
+        ("calls.one=p2p", "--set: calls.one: no element `one` in calls; expected 0, the only one\n"),
+        ("linkk.up.delay=1 ms", "--set: linkk: unknown key; expected name, title"),
+        ("foo=1", "--set: foo: unknown key; expected name, title"),
+        ("participants.bob.join=61s", "my.toml: calls.0.participants: only alice joins before the end"),
+        ("calls.0.end=0 s", "--set: calls.0.end: `0 s` is not after start = `0 s`"),
     ],
 )
-def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, change: str, message: str) -> None:
-    assert error(tmp_path, "[[calls]]", change).startswith(message)
+@pytest.mark.parametrize("text", ["", "[[calls]]"], ids=["calls left out", "calls written"])
+def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, text: str, change: str, message: str) -> None:
+    assert f"{error(tmp_path, text, change)}\n".startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "participants.carol.video=false",
+            "--set: participants.carol.video: no `carol` in participants; expected `alice` or `bob`\n"
+            "  hint: write a new one into a TOML file",
+        ),
+        (
+            "participants.alise={}",
+            "--set: participants.alise: no `alise` in participants; expected `alice` or `bob`\n"
+            "  hint: did you mean `alice`?",
+        ),
+        (
+            "servers.turn.link.up.delay=1 ms",
+            "--set: servers.turn.link.up.delay: no `turn` in servers; it is empty\n"
+            "  hint: write a new one into a TOML file",
+        ),
+    ],
+)
+def test_a_change_adds_nobody(tmp_path: Path, change: str, message: str) -> None:
+    assert error(tmp_path, "", change) == message
+
+
+def test_a_change_in_python_is_named_as_an_override() -> None:
+    with pytest.raises(BadInput, match=r"^overrides: duration: no unit in `20`"):
+        Scenario.load("first-call", {"duration": 20})
+
+
+def test_a_trace_is_looked_for_beside_the_file_that_names_it_and_by_a_change_in_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for directory, time_ms in (("profile", 1), ("here", 2)):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "a.txt").write_text(f"{time_ms}\n")
+    (tmp_path / "profile" / "base.toml").write_text(
+        TWO_PEOPLE.replace('name = "two"', "") + '[link]\nup = { capacity = { trace = "a.txt" } }'
+    )
+    (tmp_path / "my.toml").write_text('extends = "profile/base"\nname = "my"')
+    monkeypatch.chdir(tmp_path / "here")
+
+    def opportunities_ms(*changes: str) -> list[int]:
+        capacity = Scenario.load(tmp_path / "my.toml", changes).link.up.capacity
+        assert isinstance(capacity, CapacityTrace)
+        assert (capacity.trace, type(capacity.trace)) == ("a.txt", str)
+        return capacity.opportunities_ms
+
+    assert opportunities_ms() == [1]
+    assert opportunities_ms('link.up.capacity={trace="a.txt"}') == [2]
+    assert opportunities_ms('link.up={capacity={trace="a.txt"}}') == [2]
+    assert opportunities_ms("link.up.capacity.trace=a.txt") == [2]
 
 
 def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:

@@ -120,10 +120,13 @@ def run(
     Ends with 1 if a repeat failed; what finished is kept.
     """
     from rtclab.cli.running import Request, run_and_report
+    from rtclab.scenario import Change
 
     shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
-    given = {field: value for field, value in shorthands.items() if value is not None}
-    overrides = [*(changes or []), *(f"{field}={value}" for field, value in given.items())]
+    overrides = [
+        *map(Change.parse, changes or []),
+        *(Change(field, value, f"--{field}") for field, value in shorthands.items() if value is not None),
+    ]
     request = Request(scenario, backend, overrides, jobs, resume, out, not no_report, as_json)
     raise typer.Exit(run_and_report(request))
 

@@ -17,7 +17,7 @@ from rtclab.campaign import Interrupted, run_scenario
 from rtclab.cli import tables
 from rtclab.errors import BadInput, DiskFull
 from rtclab.metrics import measure_run
-from rtclab.scenario import Scenario
+from rtclab.scenario import Change, Scenario
 from rtclab.trace import Repeat, Run, write_json
 
 EXIT_FAILED = 1
@@ -30,7 +30,7 @@ class Request:
 
     scenario: str | None
     backend: str
-    overrides: list[str]
+    overrides: list[Change]
     jobs: int | None
     resume: str | None
     out: Path

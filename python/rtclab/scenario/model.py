@@ -1,18 +1,18 @@
-"""What to run: who calls whom, what they send, over which network."""
+"""The tables of a scenario: who calls whom, what they send, over which network."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
-from rtclab.scenario import network as networks
 from rtclab.scenario.call import Call
 from rtclab.scenario.participant import (
+    CORE,
     SENT,
     Audio,
     CongestionControl,
@@ -26,19 +26,12 @@ from rtclab.scenario.participant import (
 )
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table, closest
-from rtclab.scenario.topology import Flow
-from rtclab.scenario.traffic import Traffic, traffic_errors, traffic_flows
+from rtclab.scenario.traffic import Traffic
 from rtclab.scenario.units import Duration
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import polars as pl
 
 _NAME = r"[a-z0-9][a-z0-9_-]*"
 _SCENARIO_NAME = r"[a-z0-9][a-z0-9._-]*"
-_NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": networks.CORE}}}
+_NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": CORE}}}
 
 
 class Bottleneck(PathSpec):
@@ -50,8 +43,8 @@ class Bottleneck(PathSpec):
     routes: Annotated[list[str], Field(min_length=1)]
 
 
-class Scenario(Table):
-    """One experiment, read from TOML; see ``Scenario.load``.
+class ScenarioTables(Table):
+    """Everything that a scenario file can say.
 
     Without ``calls`` there is one call of all participants. Without ``video`` or ``audio`` nobody sends it.
     """
@@ -73,26 +66,6 @@ class Scenario(Table):
     bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
     traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
-
-    @classmethod
-    def load(cls, name_or_path: str | Path, overrides: Sequence[str] | dict[str, object] = ()) -> Scenario:
-        """Reads a scenario by the name that ``rtclab list`` shows, or from a TOML file.
-
-        ``overrides`` change fields before validation: ``["link.up.capacity=2 Mbit/s"]`` or a dict.
-
-        Raises:
-            ScenarioError: naming file, field, value and what was expected.
-        """
-        from rtclab.scenario.load import load
-
-        return load(name_or_path, overrides)
-
-    @classmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """The JSON Schema of scenarios as written in TOML, and of profiles that scenarios extend."""
-        from rtclab.scenario.json_schema import json_schema
-
-        return json_schema(cls)
 
     @model_validator(mode="before")
     @classmethod
@@ -120,9 +93,12 @@ class Scenario(Table):
     def _makes_sense(self) -> Self:
         if not self.duration.ns:
             raise FieldError("a run of no length", key="duration")
-        errors = [*self._name_errors(), *self._call_errors(), *self._route_errors()]
-        if not errors:
-            errors += traffic_errors(self)
+        errors = [
+            *self._name_errors(),
+            *self._call_errors(),
+            *self._route_errors(),
+            *self._traffic_errors(),
+        ]
         media = any(self.video_of(name) or self.audio_of(name) for name in self.participants)
         if not (media or self.traffic):
             errors.append(
@@ -144,7 +120,7 @@ class Scenario(Table):
             )
             for table in ("participants", "bottlenecks", "servers", "traffic")
             for name in getattr(self, table)
-            if name == networks.CORE or re.fullmatch(_NAME, name) is None
+            if name == CORE or re.fullmatch(_NAME, name) is None
         ] + [
             FieldError(f"`{name}` is a participant already", key=f"servers.{name}")
             for name in self.servers
@@ -172,7 +148,7 @@ class Scenario(Table):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             errors.append(FieldError(f"{twice} is named more than once", key=f"{key}.participants"))
-        machines = [*self.servers, networks.CORE]
+        machines = [*self.servers, CORE]
         for field in ("relay", "server"):
             name = getattr(call, field)
             if name is not None and name not in machines:
@@ -206,7 +182,7 @@ class Scenario(Table):
         ]
 
     def _route_errors(self) -> list[FieldError]:
-        nodes = [*self.participants, *self.servers, networks.CORE, "*"]
+        nodes = [*self.participants, *self.servers, CORE, "*"]
         errors = []
         for name, bottleneck in self.bottlenecks.items():
             for index, route in enumerate(bottleneck.routes):
@@ -220,6 +196,14 @@ class Scenario(Table):
                     )
                 )
         return errors
+
+    def _traffic_errors(self) -> list[FieldError]:
+        nodes = [*self.participants, *self.servers, CORE]
+        return [
+            FieldError(error.message, hint=error.hint, key=f"traffic.{name}.{error.key}")
+            for name, traffic in self.traffic.items()
+            for error in traffic.problems(nodes, self.duration)
+        ]
 
     def video_of(self, participant: str) -> Video | None:
         """What the participant's camera sends; ``None`` if nothing."""
@@ -265,23 +249,3 @@ class Scenario(Table):
         """
         digest = hashlib.sha256(f"{self.seed}/{repeat}".encode()).digest()
         return int.from_bytes(digest[:8], "big") >> 11
-
-    def network(self) -> dict[str, object]:
-        """The network as the native side reads it: nodes, paths and routes (docs/trace.md)."""
-        return networks.native_network(self)
-
-    def flows(self) -> list[Flow]:
-        """Every flow: what one participant sends another, or sends a forwarder, or gets from it."""
-        return networks.flows(self)
-
-    def traffic_flows(self) -> list[Flow]:
-        """Every flow of TCP beside the calls."""
-        return traffic_flows(self)
-
-    def paths_table(self) -> pl.DataFrame:
-        """The table ``paths`` of a trace: capacity and delay of every path over time."""
-        return networks.paths_table(self)
-
-    def native(self, *, seed: int) -> dict[str, object]:
-        """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""
-        return networks.native_scenario(self, seed=seed)

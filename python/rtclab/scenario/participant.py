@@ -10,8 +10,11 @@ from pydantic import Discriminator, Field, PlainValidator, Tag, model_validator
 from rtclab.errors import FieldError
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
+from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate
 
+CORE = "core"
+"""The node where servers are unless a scenario gives them an access of their own."""
 Count = Annotated[int, Field(strict=True, ge=1)]
 # RFC 6386, section 9.1: 14 bits each in the header of a key frame.
 Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
@@ -71,7 +74,7 @@ class Audio(Table):
 
 def _number_or_switch(value: object) -> float:
     if not isinstance(value, int | float) or not isfinite(value):
-        raise FieldError(f"expected a number, or true or false; got `{value}`")
+        raise FieldError(f"expected a number, or true or false; got `{toml_text(value)}`")
     return float(value)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, ValidationInfo, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from rtclab.errors import FieldError, Problem, ScenarioError
 from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
@@ -36,11 +36,34 @@ class CapacitySteps(Table):
         return self
 
 
+class TraceName(str):
+    """The name of a trace as it is written, with the directory that it is relative to."""
+
+    directory: Path
+
+    def __new__(cls, name: str, directory: Path) -> Self:
+        located = super().__new__(cls, name)
+        located.directory = directory
+        return located
+
+
+def located(data: Any, directory: Path) -> Any:
+    """A copy of parsed TOML in which the names of traces know the directory that they are relative to."""
+    if isinstance(data, dict):
+        return {
+            key: TraceName(value, directory)
+            if key == "trace" and isinstance(value, str)
+            else located(value, directory)
+            for key, value in data.items()
+        }
+    return [located(value, directory) for value in data] if isinstance(data, list) else data
+
+
 class CapacityTrace(Table):
     """Capacity recorded by Mahimahi: one line per opportunity to send 1500 bytes, in ms; it repeats.
 
-    The file is looked for beside the scenario. ``opportunities_ms`` is filled from it, so that a
-    recorded scenario needs no file.
+    The file is looked for beside the TOML file that names it, or in the current directory if the command line
+    does. ``opportunities_ms`` is filled from it, so that a recorded scenario needs no file.
     """
 
     trace: str
@@ -48,11 +71,12 @@ class CapacityTrace(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_file(cls, data: Any, info: ValidationInfo) -> Any:
-        if not isinstance(data, dict) or "trace" not in data or "opportunities_ms" in data:
+    def _read_file(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("trace"), str) or "opportunities_ms" in data:
             return data
-        directory = (info.context or {}).get("directory", Path())
-        return data | {"opportunities_ms": read_mahimahi(directory / str(data["trace"]))}
+        name: str = data["trace"]
+        directory = name.directory if isinstance(name, TraceName) else Path()
+        return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:
@@ -305,7 +329,7 @@ def read_mahimahi(file: Path) -> list[int]:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise FieldError(
             f"cannot read `{file}`: {reason}",
-            hint="the file is looked for beside the scenario",
+            hint="it is looked for beside the file that names it, or for --set in the current directory",
             key="trace",
         ) from None
     times = []

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.scenario.network import CORE, route
 from rtclab.scenario.table import Table, closest
-from rtclab.scenario.topology import Flow
 from rtclab.scenario.units import Duration, Size
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rtclab.scenario.model import Scenario
 
 
 class Objects(Table):
@@ -99,26 +93,3 @@ class Traffic(Table):
                 "idle_first": own.begin == "idle",
             },
         }
-
-
-def traffic_errors(scenario: Scenario) -> list[FieldError]:
-    """What is wrong in the tables ``traffic``."""
-    nodes = [*scenario.participants, *scenario.servers, CORE]
-    names = [flow.name for flow in scenario.flows()]
-    errors = []
-    for name, traffic in scenario.traffic.items():
-        if name in names:
-            errors.append(FieldError(f"`{name}` is a flow of a call", key=f"traffic.{name}"))
-        for error in traffic.problems(nodes, scenario.duration):
-            key = f"traffic.{name}.{error.key}"
-            errors.append(FieldError(error.message, hint=error.hint, key=key))
-    return errors
-
-
-def traffic_flows(scenario: Scenario) -> list[Flow]:
-    """The flows of the data of every table ``traffic``; acknowledgements go back as ``<flow> acks``."""
-    return [
-        Flow(flow, traffic.sender, traffic.receiver, route(scenario, traffic.sender, traffic.receiver), None)
-        for name, traffic in scenario.traffic.items()
-        for flow in traffic.flow_names(name)
-    ]
