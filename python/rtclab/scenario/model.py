@@ -31,6 +31,8 @@ from rtclab.scenario.units import Duration
 
 _NAME = r"[a-z0-9][a-z0-9_-]*"
 _SCENARIO_NAME = r"[a-z0-9][a-z0-9._-]*"
+MOST_NODES = 4096
+"""The routes between so many take 7 GB as JSON values: 0.45 kB each."""
 _NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": CORE}}}
 
 
@@ -93,6 +95,9 @@ class ScenarioTables(Table):
     def _makes_sense(self) -> Self:
         if not self.duration.ns:
             raise FieldError("a run of no length", key="duration")
+        # Before everything that looks at each pair of them.
+        if errors := self._size_errors():
+            raise FieldErrors(errors)
         errors = [
             *self._name_errors(),
             *self._call_errors(),
@@ -181,6 +186,14 @@ class ScenarioTables(Table):
             if self.meeting(call, a, b) is None
         ]
 
+    def _size_errors(self) -> list[FieldError]:
+        nodes = len(self.participants) + len(self.servers) + 1
+        if nodes <= MOST_NODES:
+            return []
+        message = f"{nodes} nodes, `{CORE}` included, need {nodes * (nodes - 1)} routes"
+        key = "participants" if len(self.participants) >= len(self.servers) else "servers"
+        return [FieldError(f"{message}; expected at most {MOST_NODES} nodes", key=key)]
+
     def _route_errors(self) -> list[FieldError]:
         nodes = [*self.participants, *self.servers, CORE, "*"]
         errors = []
@@ -232,14 +245,16 @@ class ScenarioTables(Table):
     def presence_ns(self, participant: str) -> tuple[int, int]:
         """When the participant joins and leaves, in ns, within the run."""
         own = self.participants[participant]
-        leave = self.duration if own.leave is None else min(own.leave, self.duration)
-        return own.join.ns, leave.ns
+        return own.join.ns, self.duration.ns if own.leave is None else min(own.leave.ns, self.duration.ns)
 
     def meeting(self, call: Call, *nodes: str) -> tuple[int, int] | None:
         """When the call lasts and all are there, in ns; ``None`` if never. Servers always are there."""
-        end = self.duration if call.end is None else min(call.end, self.duration)
-        times = [(call.start.ns, end.ns), *(self.presence_ns(n) for n in nodes if n in self.participants)]
-        start_ns, end_ns = max(time[0] for time in times), min(time[1] for time in times)
+        start_ns = call.start.ns
+        end_ns = self.duration.ns if call.end is None else min(call.end.ns, self.duration.ns)
+        for node in nodes:
+            if node in self.participants:
+                join_ns, leave_ns = self.presence_ns(node)
+                start_ns, end_ns = max(start_ns, join_ns), min(end_ns, leave_ns)
         return (start_ns, end_ns) if start_ns < end_ns else None
 
     def seed_of(self, repeat: int) -> int:

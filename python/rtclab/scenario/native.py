@@ -6,7 +6,7 @@ from itertools import permutations
 
 from rtclab.scenario.device import native_video
 from rtclab.scenario.model import ScenarioTables
-from rtclab.scenario.network import paths, route
+from rtclab.scenario.network import Routes, paths
 from rtclab.scenario.participant import CORE
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.topology import connections, flow_names
@@ -14,14 +14,14 @@ from rtclab.scenario.topology import connections, flow_names
 
 def native_network(scenario: ScenarioTables) -> dict[str, object]:
     """The serde form of ``NetworkConfig``; ``core`` is joined by paths that cost nothing."""
-    nodes = [*scenario.participants, *scenario.servers, CORE]
+    routes = Routes(scenario)
     ideal = {f"{CORE}.up": PathSpec(), f"{CORE}.down": PathSpec()}
     return {
-        "nodes": nodes,
+        "nodes": routes.nodes,
         "paths": [spec.native(name) for name, spec in (paths(scenario) | ideal).items()],
         "routes": [
-            {"from": sender, "to": receiver, "paths": list(route(scenario, sender, receiver))}
-            for sender, receiver in permutations(nodes, 2)
+            {"from": sender, "to": receiver, "paths": list(routes.between(sender, receiver))}
+            for sender, receiver in permutations(routes.nodes, 2)
         ],
     }
 

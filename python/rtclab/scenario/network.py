@@ -39,20 +39,38 @@ def paths(scenario: ScenarioTables) -> dict[str, PathSpec]:
     return named | scenario.bottlenecks
 
 
-def route(scenario: ScenarioTables, sender: str, receiver: str) -> tuple[str, ...]:
-    """The paths from one node to another: up, the bottlenecks in the order of the file, down."""
-    shared = [
-        name
-        for name, bottleneck in scenario.bottlenecks.items()
-        if any(_selects(pattern, sender, receiver) for pattern in bottleneck.routes)
-    ]
-    return (_access(scenario, sender, "up"), *shared, _access(scenario, receiver, "down"))
+class Routes:
+    """The paths from any node to any other."""
+
+    def __init__(self, scenario: ScenarioTables) -> None:
+        nodes = (*scenario.participants, *scenario.servers)
+        shared = {f"{node}.both" for node in nodes if scenario.link_of(node).both is not None}
+        self.nodes = [*nodes, CORE]
+        self._access = {
+            (node, way): f"{node}.both" if f"{node}.both" in shared else f"{node}.{way}"
+            for node in self.nodes
+            for way in ("up", "down")
+        }
+        self._bottlenecks = {
+            name: [route.partition("->")[::2] for route in bottleneck.routes]
+            for name, bottleneck in scenario.bottlenecks.items()
+        }
+
+    def between(self, sender: str, receiver: str) -> tuple[str, ...]:
+        """Up from the sender, the bottlenecks in the order of the file, down to the receiver."""
+        crossed = [
+            name
+            for name, routes in self._bottlenecks.items()
+            if any(a in ("*", sender) and b in ("*", receiver) for a, b in routes)
+        ]
+        return (self._access[sender, "up"], *crossed, self._access[receiver, "down"])
 
 
 def flows(scenario: ScenarioTables) -> list[Flow]:
     """Both directions of every connection; those that share a name are one flow."""
     found: dict[str, Flow] = {}
     joined = connections(scenario)
+    routes = Routes(scenario)
     for connection, (there, back) in zip(joined, flow_names(joined), strict=True):
         hops = connection.hops
         returning = hops[::-1] if connection.relay else (connection.b, connection.a)
@@ -60,15 +78,22 @@ def flows(scenario: ScenarioTables) -> list[Flow]:
             (there, connection.ends, hops),
             (back, (connection.b, connection.a), returning),
         ):
-            crossed = tuple(path for leg in pairwise(nodes) for path in route(scenario, *leg))
+            crossed = tuple(path for leg in pairwise(nodes) for path in routes.between(*leg))
             found.setdefault(name, Flow(name, *ends, crossed, connection.call))
     return list(found.values())
 
 
 def traffic_flows(scenario: ScenarioTables) -> list[Flow]:
     """The flows of the data of every table ``traffic``; acknowledgements go back as ``<flow> acks``."""
+    routes = Routes(scenario)
     return [
-        Flow(flow, traffic.sender, traffic.receiver, route(scenario, traffic.sender, traffic.receiver), None)
+        Flow(
+            flow,
+            traffic.sender,
+            traffic.receiver,
+            routes.between(traffic.sender, traffic.receiver),
+            None,
+        )
         for name, traffic in scenario.traffic.items()
         for flow in traffic.flow_names(name)
     ]
@@ -85,16 +110,6 @@ def paths_table(scenario: ScenarioTables) -> pl.DataFrame:
     ]
     schema = {"at_ns": pl.Int64, "path": pl.String, "capacity_bps": pl.Int64, "one_way_delay_ms": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row").sort("at_ns", maintain_order=True)
-
-
-def _access(scenario: ScenarioTables, node: str, direction: str) -> str:
-    shared = node != CORE and scenario.link_of(node).both is not None
-    return f"{node}.both" if shared else f"{node}.{direction}"
-
-
-def _selects(pattern: str, sender: str, receiver: str) -> bool:
-    senders, _, receivers = pattern.partition("->")
-    return senders in ("*", sender) and receivers in ("*", receiver)
 
 
 def _changes_ns(spec: PathSpec, duration_ns: int) -> list[int]:
