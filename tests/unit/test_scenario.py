@@ -97,6 +97,13 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
             "for example `25 ms`",
         ),
         (Duration, "0.5 ns", "`0.5 ns` is not a whole multiple of 1 ns", None),
+        # A capacity of 0 would be refused, too.
+        (
+            Bitrate,
+            0,
+            "no unit in `0`; expected bit/s, kbit/s, Mbit/s or Gbit/s",
+            "for example `1 Mbit/s`",
+        ),
         (Ratio, 0.02, "no unit in `0.02`; expected %", "write `2 %`"),
         (Ratio, "101 %", "`101 %` is more than everything; expected 0 % to 100 %", None),
         (Probability, 1.5, "`1.5` is no probability; expected 0 to 1, or 0 % to 100 %", None),
@@ -234,8 +241,41 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
             "bottlenecks.hall.routes.0: cannot read `alice->eve`",
         ),
         (
-            "[participants.alice.video]\nmin_bitrate = '1 Mbit/s'",
-            "participants.alice.video.start_bitrate: `300 kbit/s` is not between",
+            "[participants.alice.video]\nmin_bitrate = '2 Mbit/s'",
+            "participants.alice.video.min_bitrate: `2 Mbit/s` is above max_bitrate = `1.7 Mbit/s`",
+        ),
+        (
+            "[participants.alice.video]\nmax_bitrate = '200 kbit/s'\nstart_bitrate = '201 kbit/s'",
+            "participants.alice.video.start_bitrate: `201 kbit/s` is not between "
+            "min_bitrate = `30 kbit/s` and max_bitrate = `200 kbit/s`",
+        ),
+        *(
+            (
+                f'[link]\nup = {{ capacity = "1 Mbit/s", queue = "{nothing}" }}',
+                f"link.up.queue: a queue of `{printed}` holds nothing: what comes while a packet is sent is "
+                "dropped\n  hint: ",
+            )
+            for nothing, printed in (("0 ms", "0 s"), ("0 packets", "0 packets"), ("0 kB", "0 B"))
+        ),
+        (
+            '[link]\nup = { delay = { points = [["0 s", "1 ms", "cubic"], ["1 s", "2 ms"]] } }',
+            "link.up.delay.points.0.2: unknown value `cubic`; expected `linear` or `exponential`",
+        ),
+        (
+            '[link]\nup = { delay = { points = [["0 s", "1 ms"], ["1 s"]] } }',
+            "link.up.delay.points.1.1: missing",
+        ),
+        (
+            '[link]\nup = { delay = { points = [["0 s", "1 ms"], "1 s"] } }',
+            "link.up.delay.points.1: expected an array; got `1 s`",
+        ),
+        (
+            '[link]\nup = { capacity = { steps = [["0 s"]] } }',
+            "link.up.capacity.steps.0.1: missing",
+        ),
+        (
+            '[link]\nup = { capacity = { steps = [["0 s", "1 bit/s", 3]] } }',
+            "link.up.capacity.steps.0: expected at most 2 of them; got 3",
         ),
     ],
 )
@@ -278,6 +318,36 @@ def test_broken_toml_is_reported_with_its_line(tmp_path: Path) -> None:
     message = error(tmp_path, base="name = \n")
     assert message.startswith("my.toml: not TOML: ")
     assert "line 1" in message
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert scenario(tmp_path, base=f"\ufeff{TWO_PEOPLE}").name == "two"
+
+
+@pytest.mark.parametrize(
+    ("text", "bitrates"),
+    [
+        ("", ("30 kbit/s", "300 kbit/s", "1.7 Mbit/s")),
+        ("max_bitrate = '200 kbit/s'", ("30 kbit/s", "200 kbit/s", "200 kbit/s")),
+        ("max_bitrate = '20 kbit/s'", ("20 kbit/s", "20 kbit/s", "20 kbit/s")),
+        ("min_bitrate = '1 Mbit/s'", ("1 Mbit/s", "1 Mbit/s", "1.7 Mbit/s")),
+    ],
+)
+def test_bitrates_that_nobody_wrote_follow_those_written(
+    tmp_path: Path, text: str, bitrates: tuple[str, str, str]
+) -> None:
+    video = scenario(tmp_path, text).video
+    assert video is not None
+    assert tuple(map(str, (video.min_bitrate, video.start_bitrate, video.max_bitrate))) == bitrates
+
+
+def test_a_default_that_follows_a_wrong_bitrate_is_no_second_error(tmp_path: Path) -> None:
+    assert error(tmp_path, "max_bitrate = '200'\nmin_bitrate = '3 bps'") == (
+        "my.toml: video.max_bitrate: no unit in `200`; expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
+        "  hint: write `200 Mbit/s`\n"
+        "my.toml: video.min_bitrate: unknown rate unit in `3 bps`; expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
+        "  hint: write `3 bit/s`"
+    )
 
 
 def test_an_unknown_scenario_names_the_closest_one() -> None:

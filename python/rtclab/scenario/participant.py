@@ -22,6 +22,16 @@ Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
 SHORTEST_AUDIO_FRAME, LONGEST_AUDIO_FRAME = Duration(2_500_000), Duration(120_000_000)
 
 
+def _default_bitrate(usual: str) -> Any:
+    """A bitrate that is left out: the usual one, moved into ``min_bitrate`` to ``max_bitrate`` if need be."""
+    bitrate = Bitrate.parse(usual)
+
+    def within(written: dict[str, Bitrate]) -> Bitrate:
+        return min(max(bitrate, written.get("min_bitrate", bitrate)), written["max_bitrate"])
+
+    return Field(default_factory=within, json_schema_extra={"default": usual})
+
+
 class Video(Table):
     """One camera stream. The codec's encoder follows a target between the two bitrates.
 
@@ -30,6 +40,7 @@ class Video(Table):
 
     With too few bits ``vp8`` makes pictures smaller and then fewer; ``vp9-2016`` does so later and does not
     return to the full size; ``h264-2016`` keeps the size and makes fewer (Jansen et al. 2017, section 5.1).
+    ``min_bitrate`` and ``start_bitrate`` that are left out are lowered to ``max_bitrate`` where it is less.
     The camera of a ``device`` other than ``desktop`` is limited to 640x480 at 30/s.
     """
 
@@ -40,12 +51,16 @@ class Video(Table):
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
-    min_bitrate: Bitrate = Bitrate(30_000)
-    start_bitrate: Bitrate = Bitrate(300_000)
     max_bitrate: Bitrate = Bitrate(1_700_000)
+    min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
+    start_bitrate: Annotated[Bitrate, _default_bitrate("300 kbit/s")]
 
     @model_validator(mode="after")
     def _bitrates_in_order(self) -> Self:
+        if self.min_bitrate > self.max_bitrate:
+            raise FieldError(
+                f"`{self.min_bitrate}` is above max_bitrate = `{self.max_bitrate}`", key="min_bitrate"
+            )
         if not self.min_bitrate <= self.start_bitrate <= self.max_bitrate:
             raise FieldError(
                 f"`{self.start_bitrate}` is not between min_bitrate = `{self.min_bitrate}` "

@@ -124,7 +124,13 @@ class DelayRamp(Table):
         return self
 
 
-DelayPoint = tuple[Duration, Duration] | tuple[Duration, Duration, Literal["linear", "exponential"]]
+DelayPoint = Annotated[
+    Annotated[tuple[Duration, Duration], Tag("<plain>")]
+    | Annotated[tuple[Duration, Duration, Literal["linear", "exponential"]], Tag("<shaped>")],
+    Discriminator(
+        lambda point: "<shaped>" if isinstance(point, list | tuple) and len(point) > 2 else "<plain>"
+    ),
+]
 
 
 class DelayCourse(Table):
@@ -259,6 +265,12 @@ class PathSpec(Table):
             raise FieldError(
                 f"a queue of `{self.queue}` without capacity never fills",
                 hint="add capacity, for example `1 Mbit/s`, or leave the queue out",
+                key="queue",
+            )
+        if self.queue is not None and not self.queue.limit:
+            raise FieldError(
+                f"a queue of `{self.queue}` holds nothing: what comes while a packet is sent is dropped",
+                hint="leave it out for a queue without limit; the smallest is `1 packets`",
                 key="queue",
             )
         if isinstance(self.capacity, Bitrate) and self.capacity.bps == 0:

@@ -60,7 +60,13 @@ class Table(BaseModel):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            problems = [problem for detail in error.errors() for problem in _problems(detail)]
+            problems = [
+                problem
+                for detail in error.errors()
+                # A default that depends on a wrong field is not another error.
+                if detail["type"] != "default_factory_not_called"
+                for problem in _problems(detail)
+            ]
             raise ScenarioError(origin, problems) from None
 
 
@@ -102,7 +108,12 @@ def _problems(detail: ErrorDetails) -> list[Problem]:
     ]
 
 
-_TOML_WORDS = {"dict_type": "a table", "list_type": "an array", "bool_type": "true or false"}
+_TOML_WORDS = {
+    "dict_type": "a table",
+    "list_type": "an array",
+    "tuple_type": "an array",
+    "bool_type": "true or false",
+}
 
 
 def _translated(detail: ErrorDetails) -> FieldError:
@@ -119,6 +130,9 @@ def _translated(detail: ErrorDetails) -> FieldError:
     if detail["type"] == "too_short":
         least, got = detail["ctx"]["min_length"], detail["ctx"]["actual_length"]
         return FieldError(f"expected at least {least} of them; got {got}")
+    if detail["type"] == "too_long":
+        most, got = detail["ctx"]["max_length"], detail["ctx"]["actual_length"]
+        return FieldError(f"expected at most {most} of them; got {got}")
     if detail["type"] in _TOML_WORDS:
         return FieldError(f"expected {_TOML_WORDS[detail['type']]}; got `{value}`")
     message = detail["msg"].removeprefix("Input ").removeprefix("String ")

@@ -81,9 +81,9 @@ class Quantity:
         if unit in cls.units:
             return Decimal(number), unit
         if not unit:
-            raise FieldError(
-                f"no unit in `{value}`; expected {expected}", hint=f"write `{cls._guess(number)}`"
-            )
+            # Of nothing no unit is meant, and most fields refuse it.
+            hint = f"write `{cls._guess(number)}`" if Decimal(number) else f"for example `{cls.example}`"
+            raise FieldError(f"no unit in `{toml_text(value)}`; expected {expected}", hint=hint)
         meant = cls.spellings.get(unit.lower()) or next(
             (known for known in cls.units if known.lower() == unit.lower()), None
         )
