@@ -95,7 +95,10 @@ def run(
         str | None,
         typer.Argument(metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file."),
     ] = None,
-    backend: Annotated[str, typer.Option(help="sim (virtual time) or live (real browsers).")] = "sim",
+    backend: Annotated[
+        str | None,
+        typer.Option(help="sim (virtual time) or live (real browsers); sim if neither this nor --resume."),
+    ] = None,
     changes: Set = None,
     duration: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the call: 20s.")] = None,
     repeats: Annotated[
@@ -119,7 +122,7 @@ def run(
 
     Ends with 1 if a repeat failed; what finished is kept.
     """
-    from rtclab.cli.running import Request, run_and_report
+    from rtclab.cli.running import RunRequest, run_and_report
     from rtclab.scenario import Change
 
     shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
@@ -127,7 +130,7 @@ def run(
         *map(Change.parse, changes or []),
         *(Change(field, value, f"--{field}") for field, value in shorthands.items() if value is not None),
     ]
-    request = Request(scenario, backend, overrides, jobs, resume, out, not no_report, as_json)
+    request = RunRequest(scenario, backend, overrides, jobs, resume, out, not no_report, as_json)
     raise typer.Exit(run_and_report(request))
 
 
@@ -187,15 +190,14 @@ def compare(
 @app.command(
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
     "--server 'iperf3 -s' -- sh -c 'iperf3 -c $RTCLAB_SERVER'",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    # What follows the command's name is the command's.
+    context_settings={"allow_interspersed_args": False},
 )
 def link(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND …", help="What to run behind it.")],
     up: Annotated[str, typer.Option(metavar="PATH", help="From the command to the server's side.")] = "",
     down: Annotated[str, typer.Option(metavar="PATH", help="Back to the command.")] = "",
-    server: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Runs on the other side meanwhile.")
-    ] = None,
+    server: Annotated[str, typer.Option(metavar="COMMAND", help="Command to run at the far end.")] = "",
     pcap: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep every packet of both sides, as pcapng.")
     ] = None,
@@ -241,7 +243,7 @@ def monitor(
     sdp: Annotated[
         Path | None, typer.Option(metavar="FILE", help="SDP that tells codecs and header extensions.")
     ] = None,
-    max_streams: Annotated[int, typer.Option(min=1, help="Streams that are told apart.")] = 10_000,
+    max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw rates (and delays of two): .html or .svg.")
     ] = None,
@@ -255,13 +257,11 @@ def monitor(
 
     Two captures are those of the same streams nearer to the sender and nearer to the receiver.
     """
-    from rtclab.cli.monitor import Request, monitor_captures, monitor_interface
+    from rtclab.cli.monitor import MonitorRequest, show_what_passed
 
-    request = Request(captures or [], sdp, max_streams, as_json, as_csv, parquet, plot)
-    if live is not None:
-        monitor_interface(live, duration, request)
-    else:
-        monitor_captures(request)
+    show_what_passed(
+        MonitorRequest(captures or [], live, duration, sdp, max_streams, as_json, as_csv, parquet, plot)
+    )
 
 
 @app.command(epilog="Example: rtclab reproduce singh2013 --repeats 3")
@@ -286,15 +286,14 @@ def reproduce(
     Finished repeats are kept below --out and not run again unless the scenario or rtclab changed.
     Ends with 1 if a repeat failed.
     """
-    from rtclab.cli.reproducing import Request, show_papers
-    from rtclab.cli.reproducing import reproduce as run_and_compare
+    from rtclab.cli.reproducing import ReproduceRequest, run_and_compare, show_papers
 
     if list_papers:
         show_papers(as_json=as_json)
         return
     if not papers:
         raise BadInput("which paper?", hint="`rtclab reproduce --papers` shows them; or `all`")
-    raise typer.Exit(run_and_compare(Request(papers, repeats, jobs, out, docs, as_json)))
+    raise typer.Exit(run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json)))
 
 
 @app.command(epilog="Example: rtclab doctor --json")

@@ -24,6 +24,7 @@ class LiveBackend:
 
     name = "live"
     parallel = False
+    deterministic = False
 
     def check(self, scenario: Scenario) -> None:
         """Looks whether browsers can do what is asked for, and whether this machine has what they need.
