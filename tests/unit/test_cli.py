@@ -124,7 +124,7 @@ def test_schema_is_json(rtclab: Rtclab) -> None:
         (["link", "--up", "delay 3", "--", "true"], "--up: delay: no unit in `3`"),
         (["run", "first-call", "--set", "foo=1"], "--set: foo: unknown key; expected name, title"),
         (["run", "first-call", "--record", "all"], "--record: unknown value `all`; expected `packets` or"),
-        (["run", "first-call", "--duration", "0 s"], "--duration: "),
+        (["run", "first-call", "--duration", "0 s"], "--duration: must be positive; got `0 s`\n"),
         (
             ["link", "--server", 'a " b', "--", "true"],
             '--server: cannot read `a " b`: no closing quotation\n',

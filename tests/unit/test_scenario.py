@@ -162,7 +162,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ('record = "packet"', "record: unknown value `packet`; expected `packets` or `seconds`"),
         ("repeats = 0", "repeats: should be greater than or equal to 1; got `0`"),
         ('repeats = "3"', "repeats: should be a valid integer; got `3`"),
-        ('duration = "0 s"', "duration: a run of no length"),
+        ('duration = "0 s"', "duration: must be positive; got `0 s`"),
         ('name = "My Call"', "name: `My Call` cannot name a run directory"),
         ("link = 3", "link: expected a table; got `3`"),
         ("[participants.core]", "participants.core: `core` cannot be used as a name"),

@@ -94,7 +94,7 @@ class ScenarioTables(Table):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         if not self.duration.ns:
-            raise FieldError("a run of no length", key="duration")
+            raise FieldError(f"must be positive; got `{self.duration}`", key="duration")
         # Before everything that looks at each pair of them.
         if errors := self._size_errors():
             raise FieldErrors(errors)
