@@ -92,7 +92,7 @@ def test_list_names_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> Non
 
 def test_show_tells_paths_and_flows_with_changes_applied(rtclab: Rtclab) -> None:
     result = rtclab("show", "first-call", "--set", "link.up.capacity=2 Mbit/s")
-    assert "capacity 2 Mbit/s, queue 300 ms, delay 25 ms" in result.out
+    assert "capacity 2 Mbit/s, delay 25 ms, queue 300 ms" in result.out
     assert "alice.up, bob.down" in result.out
     shown = json.loads(rtclab("show", "first-call", "--json").out)
     assert shown["flows"][0]["paths"] == ["alice.up", "bob.down"]
@@ -139,6 +139,8 @@ def test_schema_is_json(rtclab: Rtclab) -> None:
             ["monitor", "--live", "lo", "--duration", "1s", "--json", "--csv"],
             "--json and --csv: expected one of them\n",
         ),
+        (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls; expected neither --repeats nor"),
+        (["validate", "--tcp", "--keep-live"], "--tcp makes no calls; expected neither --repeats nor"),
         (["monitor", "no.pcap"], "no.pcap: No such file or directory\n"),
         (["monitor", "."], ".: Is a directory\n"),
     ],

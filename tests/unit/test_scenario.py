@@ -418,6 +418,13 @@ def test_a_change_adds_nobody(tmp_path: Path, change: str, message: str) -> None
     assert error(tmp_path, "", change) == message
 
 
+def test_a_wrong_value_that_participants_inherit_is_told_once(tmp_path: Path) -> None:
+    own_link = '[participants.carol.link]\nup = { delay = "1 ms" }'
+    assert error(tmp_path, own_link, "link.up.tick=0 s") == (
+        "--set: link.up.tick: a tick of no length\n  hint: leave it out for exact times"
+    )
+
+
 def test_a_change_in_python_is_named_as_an_override() -> None:
     with pytest.raises(BadInput, match=r"^overrides: duration: no unit in `20`"):
         Scenario.load("first-call", {"duration": 20})

@@ -335,6 +335,8 @@ def validate(
     ] = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write how far they are apart."""
+    if tcp and (repeats is not None or keep_live):
+        raise BadInput("--tcp makes no calls; expected neither --repeats nor --keep-live beside it")
     if tcp:
         from rtclab.validate.tcp import DURATION_S, write_tcp_validation
 

@@ -59,7 +59,15 @@ class Layered:
 
     def blamed(self, error: ScenarioError) -> ScenarioError:
         """The error with each problem put down to the file or option that has the wrong field."""
-        return ScenarioError(self.origin, [self._blamed(problem) for problem in error.problems])
+        told = {(problem.field, problem.message) for problem in error.problems}
+        return ScenarioError(
+            self.origin,
+            [
+                self._blamed(problem)
+                for problem in error.problems
+                if (_inherited_from(problem.field), problem.message) not in told
+            ],
+        )
 
     def _blamed(self, problem: Problem) -> Problem:
         origin = self._owner(problem.field)
@@ -175,6 +183,12 @@ def _owners_of_parts(owners: Owners | str, whole: dict[str, Any] | list[Any]) ->
         return owners
     parts = whole if isinstance(whole, dict) else map(str, range(len(whole)))
     return dict.fromkeys(parts, owners)
+
+
+def _inherited_from(field: str) -> str | None:
+    """The field of the scenario that a participant's takes its value from if the participant has none."""
+    table, _, rest = field.partition(".")
+    return rest.partition(".")[2] if table == "participants" else None
 
 
 def _origins(owners: Owners | str) -> Iterable[str]:

@@ -66,6 +66,11 @@ class Routes:
         return (self._access[sender, "up"], *crossed, self._access[receiver, "down"])
 
 
+def route(scenario: ScenarioTables, sender: str, receiver: str) -> tuple[str, ...]:
+    """The paths from one node to another; for many pairs make :class:`Routes` once."""
+    return Routes(scenario).between(sender, receiver)
+
+
 def flows(scenario: ScenarioTables) -> list[Flow]:
     """Both directions of every connection; those that share a name are one flow."""
     found: dict[str, Flow] = {}
@@ -85,16 +90,10 @@ def flows(scenario: ScenarioTables) -> list[Flow]:
 
 def traffic_flows(scenario: ScenarioTables) -> list[Flow]:
     """The flows of the data of every table ``traffic``; acknowledgements go back as ``<flow> acks``."""
-    routes = Routes(scenario)
     return [
-        Flow(
-            flow,
-            traffic.sender,
-            traffic.receiver,
-            routes.between(traffic.sender, traffic.receiver),
-            None,
-        )
+        Flow(flow, traffic.sender, traffic.receiver, crossed, None)
         for name, traffic in scenario.traffic.items()
+        for crossed in [route(scenario, traffic.sender, traffic.receiver)]
         for flow in traffic.flow_names(name)
     ]
 
