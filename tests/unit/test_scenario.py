@@ -195,7 +195,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ("[servers.alice]", "servers.alice: `alice` is a participant already"),
         (
             '[link]\nup = { delay = "1 ms" }\nboth = { delay = "1 ms" }',
-            "link.both: cannot stand beside up or down",
+            "link.both: a shared path excludes up and down",
         ),
         ('[link]\nup = { queue = "1 s" }', "link.up.queue: a queue of `1 s` without capacity never fills"),
         (
@@ -228,7 +228,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ),
         ("[link]\nup = { wifi = { retry_limit = 0 } }", "link.up.wifi.retry_limit: should be greater"),
         ('[link]\nup = { wifi = { fading = "close" } }', "link.up.wifi.fading: unknown value `close`"),
-        ('[link]\nup = { tick = "0 s" }', "link.up.tick: a tick of no length"),
+        ('[link]\nup = { tick = "0 s" }', "link.up.tick: must be positive; got `0 s`"),
         (
             '[link]\nup = { loss_position = "pipe" }',
             "link.up.loss_position: unknown value `pipe`; expected `wire` or `queue`",
@@ -421,7 +421,7 @@ def test_a_change_adds_nobody(tmp_path: Path, change: str, message: str) -> None
 def test_a_wrong_value_that_participants_inherit_is_told_once(tmp_path: Path) -> None:
     own_link = '[participants.carol.link]\nup = { delay = "1 ms" }'
     assert error(tmp_path, own_link, "link.up.tick=0 s") == (
-        "--set: link.up.tick: a tick of no length\n  hint: leave it out for exact times"
+        "--set: link.up.tick: must be positive; got `0 s`\n  hint: leave it out for exact times"
     )
 
 

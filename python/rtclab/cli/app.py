@@ -1,4 +1,4 @@
-"""The commands. What they need is imported when they run, so that ``rtclab --help`` is quick."""
+"""The commands. Each imports what it needs when it runs, so that ``rtclab --help`` is quick."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field: 'link.up.capacity=2 Mbit/s'."),
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs are kept.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 RUNS = Path("runs")
 
@@ -102,20 +102,22 @@ def run(
     changes: Set = None,
     duration: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the call: 20s.")] = None,
     repeats: Annotated[
-        int | None, typer.Option("--repeats", "--repeat", min=1, help="How many times to run it.")
+        int | None, typer.Option("--repeats", "--repeat", min=1, help="Number of repeats.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed that all repeats derive theirs from.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed from which each repeat derives its own.")
+    ] = None,
     record: Annotated[
         str | None, typer.Option(metavar="packets|seconds", help="Keep every packet, or sums per second.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Repeats at the same time; as many as cores unless given.")
+        int | None, typer.Option(min=1, help="Repeats to run at the same time; by default one per core.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Go on with a run: only what is not finished.")
+        str | None, typer.Option(metavar="RUN", help="Continue a run: only repeats that have not finished.")
     ] = None,
     out: Out = RUNS,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the HTML report out.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario, print its metrics and write its report.
@@ -166,11 +168,11 @@ def report(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
 def compare(
     a: RunName,
     b: RunName,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the page.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Put the metrics of two runs side by side, with differences and confidence intervals."""
+    """Compare the metrics of two runs: differences and confidence intervals."""
     from rtclab.cli import tables
     from rtclab.metrics import compare_runs
     from rtclab.report import write_comparison
@@ -194,12 +196,14 @@ def compare(
     context_settings={"allow_interspersed_args": False},
 )
 def link(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND …", help="What to run behind it.")],
-    up: Annotated[str, typer.Option(metavar="PATH", help="From the command to the server's side.")] = "",
-    down: Annotated[str, typer.Option(metavar="PATH", help="Back to the command.")] = "",
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND …", help="Command to run behind the link.")
+    ],
+    up: Annotated[str, typer.Option(metavar="PATH", help="Path from the command to the far end.")] = "",
+    down: Annotated[str, typer.Option(metavar="PATH", help="Path from the far end to the command.")] = "",
     server: Annotated[str, typer.Option(metavar="COMMAND", help="Command to run at the far end.")] = "",
     pcap: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep every packet of both sides, as pcapng.")
+        Path | None, typer.Option(metavar="FILE", help="Write every packet of both ends, as pcapng.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of jitter and loss.")] = 1,
 ) -> None:
@@ -238,24 +242,24 @@ def monitor(
         str | None, typer.Option(metavar="INTERFACE", help="Watch an interface instead, until Ctrl-C.")
     ] = None,
     duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --live: end after this time: 10s.")
+        str | None, typer.Option(metavar="TIME", help="With --live: stop after this time (10s).")
     ] = None,
     sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP that tells codecs and header extensions.")
+        Path | None, typer.Option(metavar="FILE", help="SDP with the codecs and header extensions.")
     ] = None,
     max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw rates (and delays of two): .html or .svg.")
+        Path | None, typer.Option(metavar="FILE", help="Plot rates, and delays between two: .html or .svg.")
     ] = None,
     parquet: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep all tables, with every packet and second.")
+        Path | None, typer.Option(metavar="DIR", help="Write all tables, with every packet and second.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the table of streams as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the streams in a capture: rate, loss, jitter; of two captures the delay between them.
+    """Show the streams in a capture: rate, loss, jitter. With two captures, also the delay between them.
 
-    Two captures are those of the same streams nearer to the sender and nearer to the receiver.
+    Two captures show the same streams, the first near the sender and the second near the receiver.
     """
     from rtclab.cli.monitor import MonitorRequest, show_what_passed
 
@@ -270,14 +274,14 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="PAPER …", help="Names from --papers, or `all`."),
     ] = None,
-    list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and end.")] = False,
+    list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and exit.")] = False,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Instead of each scenario's own, to be quicker.")
+        int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores unless given.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
     out: Out = RUNS,
     docs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page for the documentation, too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a page for the documentation.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -298,7 +302,7 @@ def reproduce(
 
 @app.command(epilog="Example: rtclab doctor --json")
 def doctor(as_json: AsJson = False) -> None:
-    """Say what this machine can do, and what to do about what is missing."""
+    """Check what this machine can do, and say how to install what is missing."""
     from rtclab.cli import tables
 
     with tables.busy("looking around"):
@@ -323,15 +327,17 @@ def schema() -> None:
 def validate(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Instead of docs/sim-vs-live.md, or docs/tcp-vs-kernel.md."),
+        typer.Option(metavar="FILE", help="By default docs/sim-vs-live.md or docs/tcp-vs-kernel.md."),
     ] = None,
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where runs are kept.")] = RUNS,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each scenario's own.")] = None,
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
+    ] = None,
     keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="Take the newest live runs in DIR instead of calling again.")
+        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of new ones.")
     ] = False,
     tcp: Annotated[
-        bool, typer.Option("--tcp", help="The simulator's TCP against the kernel's instead.")
+        bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
     ] = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write how far they are apart."""

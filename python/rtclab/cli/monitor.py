@@ -136,7 +136,7 @@ def _seconds(duration: str) -> float:
 
 
 def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
-    """Polls until the time is over or the user has had enough; the table is for a terminal only."""
+    """Polls until the time is over or the user presses Ctrl-C; the table is for a terminal only."""
     end_s = None if length_s is None else time.monotonic() + length_s
     packets = []
     with monitor_tables.refreshing() as refresh, _ctrl_c() as pressed:
@@ -151,7 +151,7 @@ def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Event]:
-    """Set when Ctrl-C was pressed: an exception would lose the packets that are being handed over."""
+    """An event that Ctrl-C sets. An exception would lose the packets that are being handed over."""
     pressed = Event()
     before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
     try:

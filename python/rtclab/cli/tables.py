@@ -29,13 +29,13 @@ Heading = tuple[str, Literal["left", "right"]]
 
 _stderr = Console(stderr=True)
 
-# Names take up to 50 columns and are never cut, because one copies them.
+# Names take up to 50 columns and are never cut, because users copy them.
 _WIDTH_FOR_SOURCES = 140
 # A file or pipe has no width: every row gets one line.
 _WIDTH_WITHOUT_TERMINAL = 10_000
 
 MOST_FLOWS = 100
-"""Nobody reads a table of more, and it would take longer than the call."""
+"""The most flows in a printed table: nobody reads more, and drawing it would take longer than the run."""
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 def _tell_left_out(flows: int) -> None:
     if flows:
-        print(f"and {flows} flows more; --json prints all")
+        print(f"{flows} more flows are left out; --json prints all")
 
 
 def show_checks(checks: Sequence[Check]) -> None:

@@ -166,7 +166,7 @@ class ScenarioTables(Table):
         return errors or self._meeting_errors(call, key)
 
     def _meeting_errors(self, call: Call, key: str) -> list[FieldError]:
-        """Who joins after the end of the run is simply never there; all others must meet."""
+        """Nobody waits for participants who join after the end of the run; all others must meet."""
         if call.start >= self.duration:
             message = f"`{call.start}` is not before duration = `{self.duration}`"
             return [FieldError(message, key=f"{key}.start")]

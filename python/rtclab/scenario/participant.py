@@ -114,7 +114,7 @@ class Host(Table):
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
         if not self.encoder_capacity.pixels_per_second:
-            raise FieldError("a machine that encodes nothing", key="encoder_capacity")
+            raise FieldError(f"must be positive; got `{self.encoder_capacity}`", key="encoder_capacity")
         return self
 
 
@@ -128,7 +128,9 @@ class Link(Table):
     @model_validator(mode="after")
     def _shared_or_separate(self) -> Self:
         if self.both is not None and (self.up != PathSpec() or self.down != PathSpec()):
-            raise FieldError("cannot stand beside up or down", key="both", hint="keep one of the two")
+            raise FieldError(
+                "a shared path excludes up and down", key="both", hint="keep both, or up and down"
+            )
         return self
 
 
@@ -152,7 +154,7 @@ class Participant(Table):
 
 
 class Server(Table):
-    """A machine that takes no part itself: a TURN relay, an SFU or an MCU. Its access is ideal by default."""
+    """A TURN relay, an SFU or an MCU. By default its access link neither limits nor delays anything."""
 
     link: Link = Link()
 

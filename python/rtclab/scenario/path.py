@@ -21,7 +21,7 @@ _COMMA_OUTSIDE_TABLES = re.compile(r",(?![^{]*\})")
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
 LATEST_OPPORTUNITY_MS = 10**12  # as late as the longest time
-# Timers of the boxes whose scripts this stands for (1000 Hz); and a ramp is held step by step.
+# The timer of the boxes whose scripts this models (1000 Hz). It also bounds the number of steps of a ramp.
 SHORTEST_STEP = Duration(1_000_000)
 
 
@@ -276,7 +276,9 @@ class PathSpec(Table):
         if isinstance(self.capacity, Bitrate) and self.capacity.bps == 0:
             raise FieldError("a constant capacity of 0 bit/s lets nothing through", key="capacity")
         if self.tick is not None and not self.tick.ns:
-            raise FieldError("a tick of no length", hint="leave it out for exact times", key="tick")
+            raise FieldError(
+                f"must be positive; got `{self.tick}`", hint="leave it out for exact times", key="tick"
+            )
         return self
 
     @classmethod

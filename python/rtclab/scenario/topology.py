@@ -21,7 +21,7 @@ class Flow:
 
     ``call`` is the number of its call, or ``None`` for TCP beside the calls.
 
-    Beside a forwarder there are also what a participant sends the forwarder, and the other way.
+    Around a forwarder there are also the flows from each participant to the forwarder, and back.
     """
 
     name: str

@@ -15,7 +15,7 @@ from rtclab.scenario.units import Duration, Size
 class Objects(Table):
     """Short transfers (RFC 8868, section 5): sizes uniform, pauses between them exponential.
 
-    Each object has a connection of its own. ``begin`` says whether a source begins with an object or with
+    Each object has a connection of its own. ``begin`` says whether a source starts with an object or with
     a pause.
     """
 
@@ -32,7 +32,9 @@ class Objects(Table):
             )
         if not self.mean_idle.ns:
             raise FieldError(
-                "a pause of no length", key="mean_idle", hint="leave out objects for a long flow"
+                f"must be positive; got `{self.mean_idle}`",
+                key="mean_idle",
+                hint="leave out objects for a long flow",
             )
         return self
 
@@ -40,8 +42,8 @@ class Objects(Table):
 class Traffic(Table):
     """TCP from one node to another: ``flows`` connections at the same time, each endless or of objects.
 
-    The way there and back needs a capacity or a delay: without either nothing would limit it but the
-    receiver's window of 6 MiB, and virtual time would stand still.
+    The round trip needs a capacity or a delay: without either only the receiver's window of 6 MiB would limit
+    the rate, and virtual time would stand still.
     """
 
     sender: str
