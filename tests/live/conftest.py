@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -40,18 +40,26 @@ def _namespaces() -> None:
     try:
         check_lab()
     except BackendUnavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        cannot_tell(str(error))
+
+
+def cannot_tell(reason: str) -> NoReturn:
+    """Ends a test that this machine cannot decide: skips it, or fails it when CI is set."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool]) -> T:
-    """Repeats a measurement a few times while the machine, by its own record, disturbed it."""
+    """The first of a few measurements that the machine, by its own record, did not disturb.
+
+    If it disturbed all of them, the test ends: what was measured then says nothing.
+    """
     for _ in range(TRIES):
         result = measure()
         if not disturbed(result):
-            break
-    return result
+            return result
+    cannot_tell(f"this machine disturbed each of {TRIES} measurements; a quiet one is needed")
 
 
 def was_late(trace: Trace) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -30,12 +29,20 @@ def disturbed(seen: tuple[Figures, Lateness]) -> bool:
     return seen[1].p99_ms > LATE_MS or seen[1].max_ms > STOOD_STILL_MS
 
 
+Kernel = dict[str, Figures | BaseException]
+"""By condition what the kernel's TCP did, or the outcome of a test that this machine cannot decide."""
+
+
 @pytest.fixture(scope="module")
-def kernel() -> dict[str, tuple[Figures, Lateness]]:
+def kernel() -> Kernel:
     """All conditions at the same time, each in a lab of its own: 700 packets per second are no load."""
 
-    def measured(condition: Condition) -> tuple[Figures, Lateness]:
-        return undisturbed(lambda: of_kernel(condition, SECONDS), disturbed)
+    def measured(condition: Condition) -> Figures | BaseException:
+        try:
+            figures, _ = undisturbed(lambda: of_kernel(condition, SECONDS), disturbed)
+        except (pytest.skip.Exception, pytest.fail.Exception) as undecided:
+            return undecided
+        return figures
 
     known = {
         name: own
@@ -47,31 +54,25 @@ def kernel() -> dict[str, tuple[Figures, Lateness]]:
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_rate_queue_and_share_are_those_of_the_kernels_tcp(
-    kernel: dict[str, tuple[Figures, Lateness]], name: str
-) -> None:
+def test_rate_queue_and_share_are_those_of_the_kernels_tcp(kernel: Kernel, name: str) -> None:
     if name not in kernel:
         pytest.skip(f"this kernel has no {CONDITIONS[name].congestion_control}")
+    theirs = kernel[name]
+    if isinstance(theirs, BaseException):
+        raise theirs
     ours, condition = simulated(CONDITIONS[name], SECONDS), CONDITIONS[name]
-    theirs, late = kernel[name]
     differences = ours.differences_percent(theirs)
     if condition.congestion_control == "bbr":
-        # BBR's queue is what its estimates are too high by, so it grows with every late acknowledgement; its
-        # window of two bandwidth-delay products keeps it below one. The kernel's adds to its window what is
-        # acknowledged in a burst (extra_acked in tcp_bbr.c): what the link carries while it is late.
+        # BBR queues only as much as it overestimates, so its queue grows with every late acknowledgement; its
+        # window of two bandwidth-delay products keeps it below one.
         product_bytes = condition.capacity_bps / 8 * condition.rtt_ms / 1000
-        burst_bytes = condition.capacity_bps / 8 * late.max_ms / 1000 if disturbed(kernel[name]) else 0
         assert 0 < ours.queue_bytes < product_bytes
-        assert 0 < theirs.queue_bytes < product_bytes + burst_bytes
+        assert 0 < theirs.queue_bytes < product_bytes
         del differences["queue"]
-    # Alike flows meet at a half after many sawtooths; here are six, and slow start decides who is ahead. A
-    # timeout of one of them, when the emulator stands still, does too.
-    judged = [ours] if disturbed(kernel[name]) else [ours, theirs]
-    assert all(figures.larger_share < 2 / 3 for figures in judged) or condition.flows == 1
+    # Alike flows meet at a half after many sawtooths; here are six, and slow start decides who is ahead.
+    for figures in (ours, theirs):
+        assert 1 / 2 <= figures.larger_share < 2 / 3 or condition.flows == 1
     del differences["share"]
     for figure, percent in differences.items():
         bound = BOUNDS_PERCENT[figure]
-        # While the emulator stands still, the link empties its queue and nothing comes in; the burst that
-        # follows, or a timeout, makes the window smaller. That takes from the kernel and adds nothing.
-        most = math.inf if disturbed(kernel[name]) else bound
-        assert -bound <= percent <= most, (figure, percent, ours, theirs, late)
+        assert -bound <= percent <= bound, (figure, percent, ours, theirs)

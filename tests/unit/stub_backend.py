@@ -17,8 +17,10 @@ class StubBackend:
 
     name = "stub"
     parallel = True
+    deterministic = False
 
     def __init__(self) -> None:
+        self.packets_per_second = 100
         self.ran: list[tuple[int, int]] = []
         self.failing: set[int] = set()
         self.crashing: set[int] = set()
@@ -44,10 +46,10 @@ class StubBackend:
                 {
                     "at_ns": second * 10**9,
                     "flow": flow.name,
-                    "sent_packets": 100,
-                    "sent_bytes": 100_000,
-                    "delivered_packets": 100,
-                    "delivered_bytes": 100_000,
+                    "sent_packets": self.packets_per_second,
+                    "sent_bytes": 1000 * self.packets_per_second,
+                    "delivered_packets": self.packets_per_second,
+                    "delivered_bytes": 1000 * self.packets_per_second,
                     "dropped_packets": 0,
                 }
                 for second in seconds

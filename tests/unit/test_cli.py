@@ -16,6 +16,7 @@ from rich.console import Console
 from stub_backend import StubBackend
 
 from rtclab import backend as backends
+from rtclab.backend.live import link
 from rtclab.cli import main, running
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
 from rtclab.metrics.measure import MEASURED
@@ -91,7 +92,7 @@ def test_list_names_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> Non
 
 def test_show_tells_paths_and_flows_with_changes_applied(rtclab: Rtclab) -> None:
     result = rtclab("show", "first-call", "--set", "link.up.capacity=2 Mbit/s")
-    assert "capacity 2 Mbit/s, queue 300 ms, delay 25 ms" in result.out
+    assert "capacity 2 Mbit/s, delay 25 ms, queue 300 ms" in result.out
     assert "alice.up, bob.down" in result.out
     shown = json.loads(rtclab("show", "first-call", "--json").out)
     assert shown["flows"][0]["paths"] == ["alice.up", "bob.down"]
@@ -110,18 +111,38 @@ def test_schema_is_json(rtclab: Rtclab) -> None:
         (["run", "first-call", "--backend", "simm"], "no backend `simm`; expected sim or live"),
         (
             ["run", "first-call", "--duration", "20"],
-            "first-call.toml: duration: no unit in `20`; expected ns, us, ms, s or min\n  hint: write",
+            "--duration: no unit in `20`; expected ns, us, ms, s or min\n  hint: write",
         ),
         (
             ["run", "first-call", "--set", "link.up.capacity=2.5 Mbps"],
-            "first-call.toml: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
+            "--set: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
             "expected bit/s, kbit/s, Mbit/s or Gbit/s\n  hint: write `2.5 Mbit/s`\n",
         ),
         (["run", "first-call", "--resume", "x"], "--resume goes on with the scenario as it was"),
         (["run", "--resume", "x"], "no run `x`"),
         (["measure", "latest"], "no run `latest`"),
         (["link", "--up", "delay 3", "--", "true"], "--up: delay: no unit in `3`"),
+        (["run", "first-call", "--set", "foo=1"], "--set: foo: unknown key; expected name, title"),
+        (["run", "first-call", "--record", "all"], "--record: unknown value `all`; expected `packets` or"),
+        (["run", "first-call", "--duration", "0 s"], "--duration: must be positive; got `0 s`\n"),
+        (
+            ["link", "--server", 'a " b', "--", "true"],
+            '--server: cannot read `a " b`: no closing quotation\n',
+        ),
+        (["link", "--server", " ", "--", "true"], "--server: expected a command; got ` `\n"),
         (["monitor", "--live", "lo", "--duration", "3"], "--duration: no unit in `3`"),
+        (
+            ["monitor", "a.pcap", "--duration", "3s"],
+            "--duration: a capture is read to its end; expected --live beside it\n",
+        ),
+        (
+            ["monitor", "--live", "lo", "--duration", "1s", "--json", "--csv"],
+            "--json and --csv: expected one of them\n",
+        ),
+        (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls; expected neither --repeats nor"),
+        (["validate", "--tcp", "--keep-live"], "--tcp makes no calls; expected neither --repeats nor"),
+        (["monitor", "no.pcap"], "no.pcap: No such file or directory\n"),
+        (["monitor", "."], ".: Is a directory\n"),
     ],
 )
 def test_bad_input_ends_with_2_and_a_sentence_on_standard_error(
@@ -132,6 +153,22 @@ def test_bad_input_ends_with_2_and_a_sentence_on_standard_error(
     assert result.err.startswith(message)
     assert result.out == ""
     assert not Path("runs").exists()
+
+
+def test_an_unknown_option_of_link_is_no_command(rtclab: Rtclab) -> None:
+    result = rtclab("link", "--upp", "x", "--", "true")
+    assert (result.status, result.out) == (2, "")
+    assert "No such option: --upp" in result.err
+    assert "not found" not in result.err
+
+
+def test_options_of_the_command_behind_a_link_are_its_own(
+    rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(link, "run_link", lambda up, down, command, **_: ran.append(command) or 0)
+    assert rtclab("link", "--seed", "2", "ping", "--up", "-c", "3").status == 0
+    assert ran == [["ping", "--up", "-c", "3"]]
 
 
 def test_run_prints_metrics_and_where_the_run_lies(rtclab: Rtclab, stub: StubBackend) -> None:
@@ -174,6 +211,32 @@ def test_resume_finishes_a_run_and_measures_all_of_it(rtclab: Rtclab, stub: Stub
     result = rtclab("run", "--resume", "latest", "--no-report")
     assert result.status == 0
     assert "run: runs/first-call-stub-1 (2 of 2 repeats finished)" in result.out
+
+
+def test_resume_goes_on_with_the_backend_of_the_run_and_no_other(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    refused = rtclab("run", "--resume", "latest", "--backend", "live", "--no-report")
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err == (
+        "--backend: first-call-stub-1 was made by backend stub, not live\n"
+        "  hint: leave --backend out, or start a new run without --resume\n"
+    )
+    assert rtclab("run", "--resume", "latest", "--backend", "stub", "--no-report").status == 0
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_repeat_that_would_fail_again_is_not_to_be_resumed(
+    rtclab: Rtclab, stub: StubBackend, deterministic: bool
+) -> None:
+    stub.deterministic = deterministic
+    stub.failing = {1}
+    assert ("--resume" in rtclab(*STUB_RUN).err) == (not deterministic)
+
+
+def test_an_interrupted_run_is_to_be_resumed_on_any_backend(rtclab: Rtclab, stub: StubBackend) -> None:
+    stub.deterministic = True
+    stub.interrupted_in = {1}
+    assert "`rtclab run --resume" in rtclab(*STUB_RUN, "--jobs", "1").err
 
 
 def test_ctrl_c_ends_with_130_and_tells_how_to_go_on(rtclab: Rtclab, stub: StubBackend) -> None:
@@ -246,10 +309,24 @@ def test_a_full_disk_is_reported_with_the_path(rtclab: Rtclab, stub: StubBackend
 
 def test_measure_and_compare_work_on_what_run_left(rtclab: Rtclab, stub: StubBackend) -> None:
     rtclab(*STUB_RUN)
-    rtclab(*STUB_RUN, "--set", "participants.bob.link.up.delay=5 ms")
+    stub.packets_per_second = 150
+    rtclab(*STUB_RUN)
     measured: list[dict[str, Any]] = json.loads(rtclab("measure", "first-call-stub-1", "--json").out)
     assert measured[0]["metric"] == "sending_rate"
+    # 100 packets of 1000 bytes a second are 800 kbit/s, 150 are half more.
     assert measured[0]["mean"] == 800.0
+    runs = ("first-call-stub-1", "first-call-stub-2")
+    compared: list[dict[str, Any]] = json.loads(rtclab("compare", *runs, "--json").out)
+    rates = [row for row in compared if row["metric"] == "sending_rate"]
+    assert [row["flow"] for row in rates] == ["alice->bob", "bob->alice"]
+    for row in rates:
+        assert (row["mean_a"], row["mean_b"], row["difference"]) == (800.0, 1200.0, 400.0)
+        assert row["difference_percent"] == 50.0
+    printed = rtclab("compare", *runs).out
+    line = next(line for line in printed.splitlines() if line.startswith("sending_rate"))
+    assert line.split()[:2] == ["sending_rate", "alice->bob"]
+    assert "+50.0" in line
+    assert Path("runs/first-call-stub-1-and-first-call-stub-2.html").is_file()
 
 
 @pytest.mark.parametrize(
@@ -270,7 +347,7 @@ def test_of_very_many_flows_the_first_are_printed_and_the_others_counted(
     out = capsys.readouterr().out
     assert out.count("flow-") == MOST_FLOWS
     assert "fairness" in out
-    assert "and 3 flows more" in out
+    assert "3 more flows are left out" in out
 
 
 def test_the_simulator_runs_first_call_twice_alike(rtclab: Rtclab) -> None:

@@ -100,13 +100,20 @@ def test_native_columns_become_series_with_nulls() -> None:
     assert monitor.as_tables(native)["t"].rows() == [(1, 0.5, "b"), (None, None, None)]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"GIF89a, certainly no capture"])
-def test_a_file_that_is_no_capture_is_named(tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize("content", [b"", b"GIF89a, certainly no capture"])
+def test_a_file_that_is_no_capture_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "call.pcap"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     with pytest.raises(BadInput, match=re.escape(str(path)) + r"(.|\n)*hint: expected a pcap"):
         monitor.watch(path)
+
+
+def test_a_capture_that_is_not_there_is_no_wrong_format(call: Path) -> None:
+    missing = call.with_name("no.pcap")
+    for read in (lambda: monitor.watch(missing), lambda: monitor.compare(call, missing)):
+        with pytest.raises(BadInput) as caught:
+            read()
+        assert str(caught.value) == f"{missing}: No such file or directory"
 
 
 def test_a_compressed_capture_is_said_to_be(call: Path) -> None:
@@ -303,7 +310,7 @@ def test_two_captures_are_compared_stream_by_stream(
     assert command(a, b, "--plot", tmp_path / "delays.html") == 0
     out = capsys.readouterr().out
     assert "as captured" in out
-    assert "one direction tells no offset" in out
+    assert "one direction alone does not show the offset" in out
     page = (tmp_path / "delays.html").read_text(encoding="utf-8")
     assert "Distribution of the one-way delay" in page
     assert "at the receiver" in page

@@ -10,7 +10,7 @@ from scenario_text import TWO_PEOPLE, error, scenario
 
 from rtclab.errors import BadInput, FieldError, ScenarioError
 from rtclab.scenario import Bitrate, Duration, PathSpec, PixelRate, Probability, QueueLimit, Ratio, Scenario
-from rtclab.scenario.path import DelaySteps, GilbertElliott
+from rtclab.scenario.path import CapacityTrace, DelaySteps, GilbertElliott
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,13 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
             "for example `25 ms`",
         ),
         (Duration, "0.5 ns", "`0.5 ns` is not a whole multiple of 1 ns", None),
+        # A capacity of 0 would be refused, too.
+        (
+            Bitrate,
+            0,
+            "no unit in `0`; expected bit/s, kbit/s, Mbit/s or Gbit/s",
+            "for example `1 Mbit/s`",
+        ),
         (Ratio, 0.02, "no unit in `0.02`; expected %", "write `2 %`"),
         (Ratio, "101 %", "`101 %` is more than everything; expected 0 % to 100 %", None),
         (Probability, 1.5, "`1.5` is no probability; expected 0 to 1, or 0 % to 100 %", None),
@@ -116,7 +123,7 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
         ),
         (Duration, "1000000001 s", "`1000000001 s` is too much; expected at most 1000000000 s", None),
         (QueueLimit, "1000000001 s", "`1000000001 s` is too much; expected at most 1000000000 s", None),
-        (Bitrate, True, "expected a rate such as `1 Mbit/s`; got `True`", None),
+        (Bitrate, True, "expected a rate such as `1 Mbit/s`; got `true`", None),
     ],
 )
 def test_a_wrong_quantity_says_what_was_expected(
@@ -155,7 +162,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ('record = "packet"', "record: unknown value `packet`; expected `packets` or `seconds`"),
         ("repeats = 0", "repeats: should be greater than or equal to 1; got `0`"),
         ('repeats = "3"', "repeats: should be a valid integer; got `3`"),
-        ('duration = "0 s"', "duration: a run of no length"),
+        ('duration = "0 s"', "duration: must be positive; got `0 s`"),
         ('name = "My Call"', "name: `My Call` cannot name a run directory"),
         ("link = 3", "link: expected a table; got `3`"),
         ("[participants.core]", "participants.core: `core` cannot be used as a name"),
@@ -188,7 +195,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ("[servers.alice]", "servers.alice: `alice` is a participant already"),
         (
             '[link]\nup = { delay = "1 ms" }\nboth = { delay = "1 ms" }',
-            "link.both: cannot stand beside up or down",
+            "link.both: a shared path excludes up and down",
         ),
         ('[link]\nup = { queue = "1 s" }', "link.up.queue: a queue of `1 s` without capacity never fills"),
         (
@@ -221,7 +228,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ),
         ("[link]\nup = { wifi = { retry_limit = 0 } }", "link.up.wifi.retry_limit: should be greater"),
         ('[link]\nup = { wifi = { fading = "close" } }', "link.up.wifi.fading: unknown value `close`"),
-        ('[link]\nup = { tick = "0 s" }', "link.up.tick: a tick of no length"),
+        ('[link]\nup = { tick = "0 s" }', "link.up.tick: must be positive; got `0 s`"),
         (
             '[link]\nup = { loss_position = "pipe" }',
             "link.up.loss_position: unknown value `pipe`; expected `wire` or `queue`",
@@ -234,8 +241,41 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
             "bottlenecks.hall.routes.0: cannot read `alice->eve`",
         ),
         (
-            "[participants.alice.video]\nmin_bitrate = '1 Mbit/s'",
-            "participants.alice.video.start_bitrate: `300 kbit/s` is not between",
+            "[participants.alice.video]\nmin_bitrate = '2 Mbit/s'",
+            "participants.alice.video.min_bitrate: `2 Mbit/s` is above max_bitrate = `1.7 Mbit/s`",
+        ),
+        (
+            "[participants.alice.video]\nmax_bitrate = '200 kbit/s'\nstart_bitrate = '201 kbit/s'",
+            "participants.alice.video.start_bitrate: `201 kbit/s` is not between "
+            "min_bitrate = `30 kbit/s` and max_bitrate = `200 kbit/s`",
+        ),
+        *(
+            (
+                f'[link]\nup = {{ capacity = "1 Mbit/s", queue = "{nothing}" }}',
+                f"link.up.queue: a queue of `{printed}` holds nothing: what comes while a packet is sent is "
+                "dropped\n  hint: ",
+            )
+            for nothing, printed in (("0 ms", "0 s"), ("0 packets", "0 packets"), ("0 kB", "0 B"))
+        ),
+        (
+            '[link]\nup = { delay = { points = [["0 s", "1 ms", "cubic"], ["1 s", "2 ms"]] } }',
+            "link.up.delay.points.0.2: unknown value `cubic`; expected `linear` or `exponential`",
+        ),
+        (
+            '[link]\nup = { delay = { points = [["0 s", "1 ms"], ["1 s"]] } }',
+            "link.up.delay.points.1.1: missing",
+        ),
+        (
+            '[link]\nup = { delay = { points = [["0 s", "1 ms"], "1 s"] } }',
+            "link.up.delay.points.1: expected an array; got `1 s`",
+        ),
+        (
+            '[link]\nup = { capacity = { steps = [["0 s"]] } }',
+            "link.up.capacity.steps.0.1: missing",
+        ),
+        (
+            '[link]\nup = { capacity = { steps = [["0 s", "1 bit/s", 3]] } }',
+            "link.up.capacity.steps.0: expected at most 2 of them; got 3",
         ),
     ],
 )
@@ -259,11 +299,15 @@ def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str
         ('link.up.jitter={sd="1 ms",reorder="yes"}', "link.up.jitter.reorder: expected true or false; got"),
         ("video.width=16384", "video.width: should be less than or equal to 16383"),
         ('audio={frame="1 ms"}', "audio.frame: `1 ms` is no length of a frame; expected 2.5 ms to 120 ms"),
-        ("participants.bob.join=61s", "calls.0.participants: only alice joins before the end at `60 s`"),
+        ("video=true", "video: expected a table; got `true`\n  hint: valid keys: width, height, frame_rate"),
+        (
+            'audio=[1, {bitrate="x", frame=false}]',
+            'audio: expected a table; got `[1, {bitrate = "x", frame = false}]`',
+        ),
     ],
 )
 def test_errors_speak_of_tables_arrays_and_bounds(tmp_path: Path, change: str, message: str) -> None:
-    assert error(tmp_path, "", change).startswith(f"my.toml: {message}")
+    assert error(tmp_path, "", change).startswith(f"--set: {message}")
 
 
 def test_a_call_in_which_nobody_sends_is_refused(tmp_path: Path) -> None:
@@ -274,6 +318,36 @@ def test_broken_toml_is_reported_with_its_line(tmp_path: Path) -> None:
     message = error(tmp_path, base="name = \n")
     assert message.startswith("my.toml: not TOML: ")
     assert "line 1" in message
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert scenario(tmp_path, base=f"\ufeff{TWO_PEOPLE}").name == "two"
+
+
+@pytest.mark.parametrize(
+    ("text", "bitrates"),
+    [
+        ("", ("30 kbit/s", "300 kbit/s", "1.7 Mbit/s")),
+        ("max_bitrate = '200 kbit/s'", ("30 kbit/s", "200 kbit/s", "200 kbit/s")),
+        ("max_bitrate = '20 kbit/s'", ("20 kbit/s", "20 kbit/s", "20 kbit/s")),
+        ("min_bitrate = '1 Mbit/s'", ("1 Mbit/s", "1 Mbit/s", "1.7 Mbit/s")),
+    ],
+)
+def test_bitrates_that_nobody_wrote_follow_those_written(
+    tmp_path: Path, text: str, bitrates: tuple[str, str, str]
+) -> None:
+    video = scenario(tmp_path, text).video
+    assert video is not None
+    assert tuple(map(str, (video.min_bitrate, video.start_bitrate, video.max_bitrate))) == bitrates
+
+
+def test_a_default_that_follows_a_wrong_bitrate_is_no_second_error(tmp_path: Path) -> None:
+    assert error(tmp_path, "max_bitrate = '200'\nmin_bitrate = '3 bps'") == (
+        "my.toml: video.max_bitrate: no unit in `200`; expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
+        "  hint: write `200 Mbit/s`\n"
+        "my.toml: video.min_bitrate: unknown rate unit in `3 bps`; expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
+        "  hint: write `3 bit/s`"
+    )
 
 
 def test_an_unknown_scenario_names_the_closest_one() -> None:
@@ -307,13 +381,77 @@ def test_changes_reach_any_field_and_need_no_quotes(tmp_path: Path) -> None:
         ("=3", "--set: cannot read `=3`; expected path.to.field=value"),
         ("link..up=3", "--set: cannot read `link..up=3`; expected path.to.field=value"),
         ("duration.x=3", "--set: duration.x: duration is `60 s`, not a table"),
-        ("calls.1.kind=p2p", "--set: calls.1.kind: `1` is no element; expected 0 to 0"),
-        ("calls.one=p2p", "--set: calls.one: `one` is no element; expected 0 to 0"),
-        ("linkk.up.delay=1 ms", "my.toml: linkk: unknown key; expected name, title"),
+        ("calls.1.kind=p2p", "--set: calls.1.kind: no element `1` in calls; expected 0, the only one\n"),
+        ("calls.one=p2p", "--set: calls.one: no element `one` in calls; expected 0, the only one\n"),
+        ("linkk.up.delay=1 ms", "--set: linkk: unknown key; expected name, title"),
+        ("foo=1", "--set: foo: unknown key; expected name, title"),
+        ("participants.bob.join=61s", "my.toml: calls.0.participants: only alice joins before the end"),
+        ("calls.0.end=0 s", "--set: calls.0.end: `0 s` is not after start = `0 s`"),
     ],
 )
-def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, change: str, message: str) -> None:
-    assert error(tmp_path, "[[calls]]", change).startswith(message)
+@pytest.mark.parametrize("text", ["", "[[calls]]"], ids=["calls left out", "calls written"])
+def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, text: str, change: str, message: str) -> None:
+    assert f"{error(tmp_path, text, change)}\n".startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "participants.carol.video=false",
+            "--set: participants.carol.video: no `carol` in participants; expected `alice` or `bob`\n"
+            "  hint: write a new one into a TOML file",
+        ),
+        (
+            "participants.alise={}",
+            "--set: participants.alise: no `alise` in participants; expected `alice` or `bob`\n"
+            "  hint: did you mean `alice`?",
+        ),
+        (
+            "servers.turn.link.up.delay=1 ms",
+            "--set: servers.turn.link.up.delay: no `turn` in servers; it is empty\n"
+            "  hint: write a new one into a TOML file",
+        ),
+    ],
+)
+def test_a_change_adds_nobody(tmp_path: Path, change: str, message: str) -> None:
+    assert error(tmp_path, "", change) == message
+
+
+def test_a_wrong_value_that_participants_inherit_is_told_once(tmp_path: Path) -> None:
+    own_link = '[participants.carol.link]\nup = { delay = "1 ms" }'
+    assert error(tmp_path, own_link, "link.up.tick=0 s") == (
+        "--set: link.up.tick: must be positive; got `0 s`\n  hint: leave it out for exact times"
+    )
+
+
+def test_a_change_in_python_is_named_as_an_override() -> None:
+    with pytest.raises(BadInput, match=r"^overrides: duration: no unit in `20`"):
+        Scenario.load("first-call", {"duration": 20})
+
+
+def test_a_trace_is_looked_for_beside_the_file_that_names_it_and_by_a_change_in_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for directory, time_ms in (("profile", 1), ("here", 2)):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "a.txt").write_text(f"{time_ms}\n")
+    (tmp_path / "profile" / "base.toml").write_text(
+        TWO_PEOPLE.replace('name = "two"', "") + '[link]\nup = { capacity = { trace = "a.txt" } }'
+    )
+    (tmp_path / "my.toml").write_text('extends = "profile/base"\nname = "my"')
+    monkeypatch.chdir(tmp_path / "here")
+
+    def opportunities_ms(*changes: str) -> list[int]:
+        capacity = Scenario.load(tmp_path / "my.toml", changes).link.up.capacity
+        assert isinstance(capacity, CapacityTrace)
+        assert (capacity.trace, type(capacity.trace)) == ("a.txt", str)
+        return capacity.opportunities_ms
+
+    assert opportunities_ms() == [1]
+    assert opportunities_ms('link.up.capacity={trace="a.txt"}') == [2]
+    assert opportunities_ms('link.up={capacity={trace="a.txt"}}') == [2]
+    assert opportunities_ms("link.up.capacity.trace=a.txt") == [2]
 
 
 def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:

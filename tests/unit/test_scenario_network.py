@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 from scenario_text import TWO_PEOPLE, error, scenario
 
+from rtclab.errors import BadInput
 from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
 from rtclab.scenario.path import CapacityTrace
 
@@ -193,6 +195,37 @@ def test_a_bottleneck_is_crossed_by_the_routes_that_it_selects_between_up_and_do
         "alice->bob": ("alice.up", "all", "forward", "bob.both"),
         "bob->alice": ("bob.both", "all", "alice.down"),
     }
+
+
+def crowd(people: int, kind: str) -> Scenario:
+    return Scenario.read(
+        {
+            "name": "crowd",
+            "duration": "2 s",
+            "participants": {f"p{number}": {} for number in range(people)},
+            "video": {},
+            "calls": [{"kind": kind}],
+        },
+        "crowd.toml",
+    )
+
+
+@pytest.mark.parametrize(("kind", "connections"), [("p2p", 199 * 100), ("sfu", 200 + 200 * 199)])
+def test_two_hundred_people_reach_the_native_side_in_two_seconds(kind: str, connections: int) -> None:
+    begin_s = process_time()
+    native: Any = crowd(200, kind).native(seed=1)
+    # 0.9 s on one core of a cloud machine.
+    assert process_time() - begin_s < 2
+    assert len(native["connections"]) == connections
+    assert len(native["network"]["routes"]) == 201 * 200
+
+
+def test_more_nodes_than_memory_has_routes_for_are_refused_at_once() -> None:
+    with pytest.raises(BadInput) as caught:
+        crowd(4096, "p2p")
+    # 4096 people and `core`.
+    message = "4097 nodes, `core` included, need 16781312 routes; expected at most 4096 nodes"
+    assert str(caught.value) == f"crowd.toml: participants: {message}"
 
 
 def test_three_people_in_one_call_make_six_flows(tmp_path: Path) -> None:

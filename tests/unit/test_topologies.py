@@ -134,8 +134,8 @@ def test_a_forwarded_packet_keeps_its_sending_time_and_number(tmp_path: Path, ki
 @pytest.mark.parametrize("people", [3, 4])
 def test_the_downlink_of_an_sfu_carries_all_but_one_of_the_uplinks(tmp_path: Path, people: int) -> None:
     names = ["alice", "bob", "carol", "dave"][:people]
-    more = "".join(f"[participants.{name}]\n" for name in names[2:])
-    trace = simulate(tmp_path, AUDIO + more + "[[calls]]\nkind = 'sfu'", "duration=20 s", "video=false")
+    others = "".join(f"[participants.{name}]\n" for name in names[2:])
+    trace = simulate(tmp_path, AUDIO + others + "[[calls]]\nkind = 'sfu'", "duration=20 s", "video=false")
     up = media_bytes(trace, "alice->core")
     down = media_bytes(trace, *(f"{name}->alice" for name in names[1:]))
     # Equal constant rates, less what is sent before a receiver has connected; jansen2017: 2.00, 2.95.
@@ -186,9 +186,9 @@ def test_a_switching_mcu_passes_every_receivers_feedback_to_the_sender(tmp_path:
 
 def test_each_level_of_a_tree_adds_an_uplink_and_a_downlink(tmp_path: Path) -> None:
     names = ["carol", "dave", "erin"]
-    more = "".join(f"[participants.{name}]\n" for name in names)
+    others = "".join(f"[participants.{name}]\n" for name in names)
     link = "[link]\nup = { delay = '10 ms' }\ndown = { delay = '15 ms' }\n"
-    trace = simulate(tmp_path, AUDIO + more + link + "[[calls]]\nkind = 'tree'", *FIVE_S)
+    trace = simulate(tmp_path, AUDIO + others + link + "[[calls]]\nkind = 'tree'", *FIVE_S)
     # alice to bob and carol; bob to dave and erin.
     for name, level in (("bob", 1), ("carol", 1), ("dave", 2), ("erin", 2)):
         assert delays_ms(trace, f"alice->{name}") == [25 * level]

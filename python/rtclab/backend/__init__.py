@@ -19,11 +19,13 @@ class Backend(Protocol):
     """Runs a scenario once and leaves a trace.
 
     ``name`` is what the command line and the run directory say. ``parallel`` is whether several
-    repeats may run at the same time in threads.
+    repeats may run at the same time in threads. ``deterministic`` is whether a repeat that failed would
+    fail again.
     """
 
     name: str
     parallel: bool
+    deterministic: bool
 
     def check(self, scenario: Scenario) -> None:
         """Looks at scenario and machine before anything starts.

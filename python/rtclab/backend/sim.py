@@ -23,6 +23,7 @@ class SimBackend:
 
     name = "sim"
     parallel = True
+    deterministic = True
 
     def check(self, scenario: Scenario) -> None:
         """Nothing but the congestion control and its options can be unknown to the simulator."""

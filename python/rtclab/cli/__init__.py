@@ -9,7 +9,7 @@ from typing import NoReturn
 from rtclab.cli.app import app
 from rtclab.errors import RtclabError, is_disk_full
 
-NOTHING_TO_SAY_TO = 141  # 128 + SIGPIPE, as a shell reports a reader that went away
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports a reader that went away
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         # Nobody reads the output any more; keep Python from complaining when it flushes at exit.
         sys.stdout = None
-        sys.exit(NOTHING_TO_SAY_TO)
+        sys.exit(EXIT_BROKEN_PIPE)
     except OSError as error:
         if error.filename is None and not is_disk_full(error):
             raise

@@ -1,4 +1,4 @@
-"""The commands. What they need is imported when they run, so that ``rtclab --help`` is quick."""
+"""The commands. Each imports what it needs when it runs, so that ``rtclab --help`` is quick."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field: 'link.up.capacity=2 Mbit/s'."),
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs are kept.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 RUNS = Path("runs")
 
@@ -95,36 +95,44 @@ def run(
         str | None,
         typer.Argument(metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file."),
     ] = None,
-    backend: Annotated[str, typer.Option(help="sim (virtual time) or live (real browsers).")] = "sim",
+    backend: Annotated[
+        str | None,
+        typer.Option(help="sim (virtual time) or live (real browsers); sim if neither this nor --resume."),
+    ] = None,
     changes: Set = None,
     duration: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the call: 20s.")] = None,
     repeats: Annotated[
-        int | None, typer.Option("--repeats", "--repeat", min=1, help="How many times to run it.")
+        int | None, typer.Option("--repeats", "--repeat", min=1, help="Number of repeats.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed that all repeats derive theirs from.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed from which each repeat derives its own.")
+    ] = None,
     record: Annotated[
         str | None, typer.Option(metavar="packets|seconds", help="Keep every packet, or sums per second.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Repeats at the same time; as many as cores unless given.")
+        int | None, typer.Option(min=1, help="Repeats to run at the same time; by default one per core.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Go on with a run: only what is not finished.")
+        str | None, typer.Option(metavar="RUN", help="Continue a run: only repeats that have not finished.")
     ] = None,
     out: Out = RUNS,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the HTML report out.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario, print its metrics and write its report.
 
     Ends with 1 if a repeat failed; what finished is kept.
     """
-    from rtclab.cli.running import Request, run_and_report
+    from rtclab.cli.running import RunRequest, run_and_report
+    from rtclab.scenario import Change
 
     shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
-    given = {field: value for field, value in shorthands.items() if value is not None}
-    overrides = [*(changes or []), *(f"{field}={value}" for field, value in given.items())]
-    request = Request(scenario, backend, overrides, jobs, resume, out, not no_report, as_json)
+    overrides = [
+        *map(Change.parse, changes or []),
+        *(Change(field, value, f"--{field}") for field, value in shorthands.items() if value is not None),
+    ]
+    request = RunRequest(scenario, backend, overrides, jobs, resume, out, not no_report, as_json)
     raise typer.Exit(run_and_report(request))
 
 
@@ -160,11 +168,11 @@ def report(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
 def compare(
     a: RunName,
     b: RunName,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write the page.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Put the metrics of two runs side by side, with differences and confidence intervals."""
+    """Compare the metrics of two runs: differences and confidence intervals."""
     from rtclab.cli import tables
     from rtclab.metrics import compare_runs
     from rtclab.report import write_comparison
@@ -184,17 +192,18 @@ def compare(
 @app.command(
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
     "--server 'iperf3 -s' -- sh -c 'iperf3 -c $RTCLAB_SERVER'",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    # What follows the command's name is the command's.
+    context_settings={"allow_interspersed_args": False},
 )
 def link(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND …", help="What to run behind it.")],
-    up: Annotated[str, typer.Option(metavar="PATH", help="From the command to the server's side.")] = "",
-    down: Annotated[str, typer.Option(metavar="PATH", help="Back to the command.")] = "",
-    server: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Runs on the other side meanwhile.")
-    ] = None,
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND …", help="Command to run behind the link.")
+    ],
+    up: Annotated[str, typer.Option(metavar="PATH", help="Path from the command to the far end.")] = "",
+    down: Annotated[str, typer.Option(metavar="PATH", help="Path from the far end to the command.")] = "",
+    server: Annotated[str, typer.Option(metavar="COMMAND", help="Command to run at the far end.")] = "",
     pcap: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep every packet of both sides, as pcapng.")
+        Path | None, typer.Option(metavar="FILE", help="Write every packet of both ends, as pcapng.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of jitter and loss.")] = 1,
 ) -> None:
@@ -233,32 +242,30 @@ def monitor(
         str | None, typer.Option(metavar="INTERFACE", help="Watch an interface instead, until Ctrl-C.")
     ] = None,
     duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --live: end after this time: 10s.")
+        str | None, typer.Option(metavar="TIME", help="With --live: stop after this time (10s).")
     ] = None,
     sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP that tells codecs and header extensions.")
+        Path | None, typer.Option(metavar="FILE", help="SDP with the codecs and header extensions.")
     ] = None,
-    max_streams: Annotated[int, typer.Option(min=1, help="Streams that are told apart.")] = 10_000,
+    max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw rates (and delays of two): .html or .svg.")
+        Path | None, typer.Option(metavar="FILE", help="Plot rates, and delays between two: .html or .svg.")
     ] = None,
     parquet: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep all tables, with every packet and second.")
+        Path | None, typer.Option(metavar="DIR", help="Write all tables, with every packet and second.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the table of streams as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the streams in a capture: rate, loss, jitter; of two captures the delay between them.
+    """Show the streams in a capture: rate, loss, jitter. With two captures, also the delay between them.
 
-    Two captures are those of the same streams nearer to the sender and nearer to the receiver.
+    Two captures show the same streams, the first near the sender and the second near the receiver.
     """
-    from rtclab.cli.monitor import Request, monitor_captures, monitor_interface
+    from rtclab.cli.monitor import MonitorRequest, show_what_passed
 
-    request = Request(captures or [], sdp, max_streams, as_json, as_csv, parquet, plot)
-    if live is not None:
-        monitor_interface(live, duration, request)
-    else:
-        monitor_captures(request)
+    show_what_passed(
+        MonitorRequest(captures or [], live, duration, sdp, max_streams, as_json, as_csv, parquet, plot)
+    )
 
 
 @app.command(epilog="Example: rtclab reproduce singh2013 --repeats 3")
@@ -267,14 +274,14 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="PAPER …", help="Names from --papers, or `all`."),
     ] = None,
-    list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and end.")] = False,
+    list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and exit.")] = False,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Instead of each scenario's own, to be quicker.")
+        int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores unless given.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
     out: Out = RUNS,
     docs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page for the documentation, too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a page for the documentation.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -283,20 +290,19 @@ def reproduce(
     Finished repeats are kept below --out and not run again unless the scenario or rtclab changed.
     Ends with 1 if a repeat failed.
     """
-    from rtclab.cli.reproducing import Request, show_papers
-    from rtclab.cli.reproducing import reproduce as run_and_compare
+    from rtclab.cli.reproducing import ReproduceRequest, run_and_compare, show_papers
 
     if list_papers:
         show_papers(as_json=as_json)
         return
     if not papers:
         raise BadInput("which paper?", hint="`rtclab reproduce --papers` shows them; or `all`")
-    raise typer.Exit(run_and_compare(Request(papers, repeats, jobs, out, docs, as_json)))
+    raise typer.Exit(run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json)))
 
 
 @app.command(epilog="Example: rtclab doctor --json")
 def doctor(as_json: AsJson = False) -> None:
-    """Say what this machine can do, and what to do about what is missing."""
+    """Check what this machine can do, and say how to install what is missing."""
     from rtclab.cli import tables
 
     with tables.busy("looking around"):
@@ -321,18 +327,22 @@ def schema() -> None:
 def validate(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Instead of docs/sim-vs-live.md, or docs/tcp-vs-kernel.md."),
+        typer.Option(metavar="FILE", help="By default docs/sim-vs-live.md or docs/tcp-vs-kernel.md."),
     ] = None,
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where runs are kept.")] = RUNS,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each scenario's own.")] = None,
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
+    ] = None,
     keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="Take the newest live runs in DIR instead of calling again.")
+        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of new ones.")
     ] = False,
     tcp: Annotated[
-        bool, typer.Option("--tcp", help="The simulator's TCP against the kernel's instead.")
+        bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
     ] = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write how far they are apart."""
+    if tcp and (repeats is not None or keep_live):
+        raise BadInput("--tcp makes no calls; expected neither --repeats nor --keep-live beside it")
     if tcp:
         from rtclab.validate.tcp import DURATION_S, write_tcp_validation
 

@@ -24,10 +24,12 @@ REFRESH_S = 0.5
 
 
 @dataclass(frozen=True)
-class Request:
+class MonitorRequest:
     """What the command line asked for; see the options of ``rtclab monitor``."""
 
     captures: list[Path]
+    live: str | None
+    duration: str | None
     sdp: Path | None
     max_streams: int
     as_json: bool
@@ -56,29 +58,39 @@ class Request:
         return text
 
 
-def monitor_captures(request: Request) -> None:
-    """One capture: its streams and flows. Two: the streams at both points and what lies between."""
+def show_what_passed(request: MonitorRequest) -> None:
+    """Of one capture or interface its streams and flows; of two captures also what lies between them.
+
+    Raises:
+        BadInput: options that do not go together, or a capture that cannot be read.
+    """
     check(request)
-    if len(request.captures) == 2:
+    if request.live is not None:
+        _watch_interface(request.live, request)
+    elif len(request.captures) == 2:
         _compare(request)
     else:
         _watch(request)
 
 
-def check(request: Request) -> None:
+def check(request: MonitorRequest) -> None:
     """Raises BadInput for what cannot be asked for, before a large file is read."""
-    if not 1 <= len(request.captures) <= 2:
+    if request.live is not None and request.captures:
+        raise BadInput("--live watches an interface; expected no capture beside it")
+    if request.live is None and not 1 <= len(request.captures) <= 2:
         raise BadInput(
             f"expected one capture, or two of the same streams; got {len(request.captures)}",
             hint="rtclab monitor call.pcapng",
         )
+    if request.live is None and request.duration is not None:
+        raise BadInput("--duration: a capture is read to its end; expected --live beside it")
     if request.plot is not None and request.plot.suffix not in PLOTS:
         raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in .html or .svg")
     if request.as_json and request.as_csv:
         raise BadInput("--json and --csv: expected one of them")
 
 
-def _watch(request: Request) -> None:
+def _watch(request: MonitorRequest) -> None:
     (capture,) = request.captures
     with tables.busy(f"reading {capture}"):
         seen = monitor.watch(
@@ -88,21 +100,12 @@ def _watch(request: Request) -> None:
             seconds=request.parquet is not None or request.plot is not None,
             max_streams=request.max_streams,
         )
-    keep(request, seen, str(capture))
-    if request.plot is not None:
-        from rtclab.report.captures import write_capture_plots
-
-        write_capture_plots(request.plot, str(capture), seen)
-    show(request, seen)
+    _finish(request, seen, str(capture))
 
 
-def monitor_interface(interface: str, duration: str | None, request: Request) -> None:
+def _watch_interface(interface: str, request: MonitorRequest) -> None:
     """Shows a table that follows what passes an interface; at the end, or at Ctrl-C, the summary."""
-    if request.captures:
-        raise BadInput("--live watches an interface; expected no capture beside it")
-    if request.plot is not None and request.plot.suffix not in PLOTS:
-        raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in .html or .svg")
-    length_s = None if duration is None else _seconds(duration)
+    length_s = None if request.duration is None else _seconds(request.duration)
     live = monitor.LiveMonitor(
         interface,
         sdp=request.sdp_text,
@@ -110,12 +113,16 @@ def monitor_interface(interface: str, duration: str | None, request: Request) ->
         seconds=request.parquet is not None or request.plot is not None,
         max_streams=request.max_streams,
     )
-    seen = _follow(live, length_s)
-    keep(request, seen, interface)
+    _finish(request, _follow(live, length_s), interface)
+
+
+def _finish(request: MonitorRequest, seen: Tables, source: str) -> None:
+    """Writes, draws and prints what one point saw, as asked for."""
+    keep(request, seen, source)
     if request.plot is not None:
         from rtclab.report.captures import write_capture_plots
 
-        write_capture_plots(request.plot, interface, seen)
+        write_capture_plots(request.plot, source, seen)
     show(request, seen)
 
 
@@ -129,7 +136,7 @@ def _seconds(duration: str) -> float:
 
 
 def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
-    """Polls until the time is over or the user has had enough; the table is for a terminal only."""
+    """Polls until the time is over or the user presses Ctrl-C; the table is for a terminal only."""
     end_s = None if length_s is None else time.monotonic() + length_s
     packets = []
     with monitor_tables.refreshing() as refresh, _ctrl_c() as pressed:
@@ -144,7 +151,7 @@ def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Event]:
-    """Set when Ctrl-C was pressed: an exception would lose the packets that are being handed over."""
+    """An event that Ctrl-C sets. An exception would lose the packets that are being handed over."""
     pressed = Event()
     before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
     try:
@@ -153,7 +160,7 @@ def _ctrl_c() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def show(request: Request, seen: Tables) -> None:
+def show(request: MonitorRequest, seen: Tables) -> None:
     """Prints what one point saw, as asked for."""
     if request.as_json:
         tables.print_json(_rows(seen))
@@ -164,7 +171,7 @@ def show(request: Request, seen: Tables) -> None:
         _say_what_was_written(request)
 
 
-def _compare(request: Request) -> None:
+def _compare(request: MonitorRequest) -> None:
     a, b = request.captures
     with tables.busy(f"comparing {a} and {b}"):
         compared = monitor.compare(
@@ -188,7 +195,7 @@ def _compare(request: Request) -> None:
         _say_what_was_written(request)
 
 
-def keep(request: Request, seen: Tables, what: str) -> None:
+def keep(request: MonitorRequest, seen: Tables, what: str) -> None:
     """Writes every table as a Parquet file, if that was asked for."""
     if request.parquet is None:
         return
@@ -208,7 +215,7 @@ def _rows(seen: Tables) -> dict[str, list[dict[str, Any]]]:
     return {name: table.to_dicts() for name, table in seen.items() if name not in ("packets", "seconds")}
 
 
-def _say_what_was_written(request: Request) -> None:
+def _say_what_was_written(request: MonitorRequest) -> None:
     if request.parquet is not None:
         print(f"tables: {request.parquet}")
     if request.plot is not None:

@@ -16,10 +16,10 @@ from rtclab.monitor import Tables
 
 NS_PER_S = 1e9
 INFERRED = "?"
-"""Behind what no SDP said."""
+"""Marks what is inferred because no SDP says it."""
 COUNTS_LOSSES = {"NACK", "TWCC", "CCFB"}
 MOST_ROWS = 100
-"""Of a table that is printed; --json, --csv and --parquet have all."""
+"""The most rows of a printed table; --json, --csv and --parquet have all."""
 
 
 def show_capture(seen: Tables) -> None:
@@ -88,7 +88,7 @@ def flows_table(flows: pl.DataFrame) -> Table:
     names = ("stun", "dtls", "rtp", "rtcp", "other")
     headings = ("packets", "bytes", "STUN", "DTLS", "RTP", "RTCP", "other", "in TURN", "STUN RTT ms")
     table = new_table("flow", "", *right(*headings))
-    # Those of calls first: what a capture holds besides may be much more.
+    # Flows of calls first: a capture may hold many others.
     of_calls = pl.sum_horizontal("rtp", "rtcp", "stun", "dtls") > 0
     for row in _largest(flows, of_calls).sort("flow").iter_rows(named=True):
         counts = (str(row[name]) for name in ("packets", "bytes", *names, "relayed"))
@@ -110,7 +110,7 @@ def rtcp_table(seen: Tables) -> Table:
 
 
 def reports_table(reports: pl.DataFrame) -> Table:
-    """What receivers said of streams, where RTCP is not encrypted."""
+    """Receiver reports about streams, where RTCP is not encrypted."""
     headings = ("reports", "lost", "loss %", "jitter ms", "RTT ms")
     table = new_table("reported stream", "by", *right(*headings))
     for row in _largest(reports.with_columns(packets="reports")).iter_rows(named=True):
@@ -127,7 +127,7 @@ def reports_table(reports: pl.DataFrame) -> Table:
 
 
 def show_comparison(compared: Tables) -> None:
-    """The streams at both points, what lies between, and what the clocks are thought to do."""
+    """The streams at both points, what happened between, and the estimate of the clocks."""
     if compared["streams"].is_empty():
         print("no RTP stream was seen at both points\n")
     else:
@@ -189,7 +189,7 @@ def delays_table(streams: pl.DataFrame) -> Table:
 
 
 def clock_in_words(row: dict[str, Any]) -> str:
-    """What is thought of the two clocks, as one sentence."""
+    """The estimate of the two clocks, as one sentence."""
     drift = "" if row["drift_ppm"] is None else f", which gains {row['drift_ppm']:+.3f} ppm"
     match row["method"]:
         case "same clock":
@@ -200,12 +200,12 @@ def clock_in_words(row: dict[str, Any]) -> str:
                 f"{number(row['offset_error_ms'])} ms{drift}; from the smallest delays of both directions"
             )
         case "one direction":
-            return f"estimate: of B's clock against A's one direction tells no offset{drift}"
+            return f"estimate: one direction alone does not show the offset of B's clock against A's{drift}"
     return "the clocks cannot be compared: too few packets were seen at both points"
 
 
 def _largest(table: pl.DataFrame, first: pl.Expr | None = None) -> pl.DataFrame:
-    """As many rows as are printed, in their order: those that are ``first``, then those of most packets."""
+    """The rows to print, in their order: those that are ``first``, then those with the most packets."""
     if table.height <= MOST_ROWS:
         return table
     before = pl.lit(True) if first is None else first

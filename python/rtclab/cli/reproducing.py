@@ -21,7 +21,7 @@ from rtclab.scenario import Scenario, shipped
 
 
 @dataclass(frozen=True)
-class Request:
+class ReproduceRequest:
     """What the command line asked for; see the options of ``rtclab reproduce``."""
 
     papers: Sequence[str]
@@ -32,7 +32,7 @@ class Request:
     as_json: bool
 
 
-def reproduce(request: Request) -> int:
+def run_and_compare(request: ReproduceRequest) -> int:
     """Runs, compares, writes; returns the exit status."""
     names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
     papers = [paper(name) for name in names]
@@ -102,7 +102,7 @@ def _run(plans: Sequence[Plan], out: Path, jobs: int | None) -> list[Failure]:
         return run_plans(plans, out, jobs=jobs, on_finished=on_finished, on_interrupt=on_interrupt)
 
 
-def _tell(request: Request, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
+def _tell(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
     if request.as_json:
         tables.print_json(
             [one.as_dict() | {"report": str(page)} for one, page in zip(comparisons, pages, strict=True)]

@@ -17,20 +17,21 @@ from rtclab.campaign import Interrupted, run_scenario
 from rtclab.cli import tables
 from rtclab.errors import BadInput, DiskFull
 from rtclab.metrics import measure_run
-from rtclab.scenario import Scenario
+from rtclab.scenario import Change, Scenario
 from rtclab.trace import Repeat, Run, write_json
 
+USUAL_BACKEND = "sim"
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """What the command line asked for; see the options of ``rtclab run``."""
 
     scenario: str | None
-    backend: str
-    overrides: list[str]
+    backend: str | None
+    overrides: list[Change]
     jobs: int | None
     resume: str | None
     out: Path
@@ -38,7 +39,7 @@ class Request:
     as_json: bool
 
 
-def run_and_report(request: Request) -> int:
+def run_and_report(request: RunRequest) -> int:
     """Runs, measures, reports; returns the exit status."""
     scenario, backend, resumed = _prepared(request)
     interrupted = False
@@ -63,7 +64,7 @@ def run_and_report(request: Request) -> int:
         if len(ended) < len(run.repeats):
             unfinished = len(run.repeats) - len(ended)
             print(f"interrupted: {unfinished} of {len(run.repeats)} repeats not finished", file=sys.stderr)
-        if len(run.traces) < len(run.repeats):
+        if len(ended) < len(run.repeats) or (failed and not backend.deterministic):
             print(f"  hint: continue with `rtclab run --resume {run.path}`", file=sys.stderr)
     return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failed else 0
 
@@ -88,21 +89,26 @@ def draw(run: Run, measured: pl.DataFrame | None = None) -> Path:
         return write_report(run, measured)
 
 
-def _prepared(request: Request) -> tuple[Scenario, Backend, Run | None]:
+def _prepared(request: RunRequest) -> tuple[Scenario, Backend, Run | None]:
     if request.resume is None:
         if request.scenario is None:
             raise BadInput("which scenario?", hint="`rtclab list` shows them; `rtclab run first-call`")
         scenario = Scenario.load(request.scenario, request.overrides)
-        return scenario, backend_of(request.backend), None
+        return scenario, backend_of(request.backend or USUAL_BACKEND), None
     if request.scenario is not None or request.overrides:
         raise BadInput(
             "--resume goes on with the scenario as it was", hint="leave SCENARIO and changes to it out"
         )
     run = Run.open(request.resume, out=request.out)
+    if request.backend not in (None, run.backend):
+        raise BadInput(
+            f"--backend: {run.name} was made by backend {run.backend}, not {request.backend}",
+            hint="leave --backend out, or start a new run without --resume",
+        )
     return Scenario.read(run.scenario, run.name), backend_of(run.backend), run
 
 
-def _run(scenario: Scenario, backend: Backend, request: Request, resumed: Run | None) -> Run:
+def _run(scenario: Scenario, backend: Backend, request: RunRequest, resumed: Run | None) -> Run:
     jobs = request.jobs or (len(os.sched_getaffinity(0)) if backend.parallel else 1)
     if jobs > 1 and not backend.parallel:
         raise BadInput(f"--jobs: the {backend.name} backend runs one repeat at a time")
@@ -123,7 +129,7 @@ def _run(scenario: Scenario, backend: Backend, request: Request, resumed: Run | 
         )
 
 
-def _tell(request: Request, run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
+def _tell(request: RunRequest, run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
     if request.as_json:
         answer = {
             "run": str(run.path),

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rtclab.backend.live.doctor import Check
-    from rtclab.scenario import PathSpec, Scenario
+    from rtclab.scenario import Scenario
 
 Heading = tuple[str, Literal["left", "right"]]
 
 _stderr = Console(stderr=True)
 
-# Names take up to 50 columns and are never cut, because one copies them.
+# Names take up to 50 columns and are never cut, because users copy them.
 _WIDTH_FOR_SOURCES = 140
 # A file or pipe has no width: every row gets one line.
 _WIDTH_WITHOUT_TERMINAL = 10_000
 
 MOST_FLOWS = 100
-"""Nobody reads a table of more, and it would take longer than the call."""
+"""The most flows in a printed table: nobody reads more, and drawing it would take longer than the run."""
 
 
 @contextmanager
@@ -81,6 +81,7 @@ def show_scenarios(scenarios: Mapping[str, Scenario]) -> None:
 def show_scenario(scenario: Scenario) -> None:
     """Everything about one scenario."""
     from rtclab.scenario.network import paths
+    from rtclab.scenario.words import path_in_words
 
     print(f"{scenario.name}: {scenario.title}")
     if scenario.source:
@@ -102,24 +103,12 @@ def show_scenario(scenario: Scenario) -> None:
     print_table(participants)
     network = new_table("path", "what it does")
     for name, spec in paths(scenario).items():
-        network.add_row(name, describe(spec))
+        network.add_row(name, path_in_words(spec.model_dump(mode="json")))
     print_table(network)
     flows = new_table("flow", "crosses")
     for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
-
-
-def describe(spec: PathSpec) -> str:
-    """A path in one line, in the words of ``rtclab link``; a function of time by what it is."""
-    parts = []
-    for key, value in spec.model_dump(mode="json", exclude_none=True).items():
-        if isinstance(value, dict):
-            inner = {name: inner for name, inner in value.items() if name != "opportunities_ms"}
-            value = "{" + ", ".join(f"{name} {_in_words(inner)}" for name, inner in inner.items()) + "}"
-        if key != "routes" and (key, value) != ("loss_position", "wire"):  # the usual place
-            parts.append(f"{key} {value}")
-    return ", ".join(parts)
 
 
 def show_metrics(measured: pl.DataFrame) -> None:
@@ -174,7 +163,7 @@ def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 def _tell_left_out(flows: int) -> None:
     if flows:
-        print(f"and {flows} flows more; --json prints all")
+        print(f"{flows} more flows are left out; --json prints all")
 
 
 def show_checks(checks: Sequence[Check]) -> None:
@@ -201,12 +190,6 @@ def _with_interval(value: float | None, half_width: float | None) -> str:
 def print_json(value: object) -> None:
     """JSON on standard output, one document."""
     print(json.dumps(value, indent=1, ensure_ascii=False))
-
-
-def _in_words(value: object) -> str:
-    if isinstance(value, list):
-        return "; ".join(" ".join(map(str, item)) if isinstance(item, list) else str(item) for item in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def right(*headings: str) -> list[Heading]:

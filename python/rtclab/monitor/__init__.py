@@ -126,8 +126,11 @@ class LiveMonitor:
 
 
 def unreadable(error: OSError | ValueError) -> BadInput:
-    """The error of a file that is not there or is no capture; the native side has named it."""
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    """The error of a file that cannot be read or is no capture; the native side has named it."""
+    if isinstance(error, OSError):
+        # Rust adds a number that nobody looks up.
+        return BadInput((error.strerror or str(error)).removesuffix(f" (os error {error.errno})"))
+    reason = str(error)
     if "compressed" in reason:
         return BadInput(reason, hint="unpack it: `gzip -cd call.pcap.gz | rtclab monitor -`")
     return BadInput(reason, hint="expected a pcap or pcapng file")

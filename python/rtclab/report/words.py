@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isnan
 from typing import Any
 
+from rtclab.scenario.words import path_in_words
 from rtclab.trace import Run, Trace
 
 MISSING = "–"
@@ -30,7 +31,7 @@ def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The paths of a scenario (JSON values) as pairs of names and words; equal paths share a line."""
     alike: dict[str, list[str]] = {}
     for name, path in _paths(scenario):
-        alike.setdefault(_path_in_words(path), []).append(name)
+        alike.setdefault(path_in_words(path), []).append(name)
     return [(", ".join(names), words) for words, names in alike.items()]
 
 
@@ -41,34 +42,6 @@ def _paths(scenario: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
         sides = ["both"] if link.get("both") else ["up", "down"]
         paths += [(f"{name}.{side}", link.get(side) or {}) for side in sides]
     return paths + list(scenario.get("bottlenecks", {}).items())
-
-
-def _path_in_words(path: Mapping[str, Any]) -> str:
-    """A path as ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
-    order = ["capacity", "delay", "queue", "jitter", "loss"]
-    # Where packets are lost is said only if it is not the usual place.
-    told = {key: value for key, value in path.items() if (key, value) != ("loss_position", "wire")}
-    keys = [key for key in [*order, *(key for key in told if key not in order)] if told.get(key) is not None]
-    if "capacity" not in keys:
-        return ", ".join(["unlimited", *(f"{key} {_in_words(path[key])}" for key in keys)])
-    return ", ".join(f"{key} {_in_words(path[key])}" for key in keys)
-
-
-def _in_words(value: object) -> str:
-    match value:
-        case {"steps": list(steps)}:
-            return "; ".join(f"{amount} from {at}" for at, amount in steps)
-        case {"trace": file}:
-            return f"as recorded in {file}"
-        case {"ramp": shape, "from": before, "to": after, "start": start, "end": end}:
-            return f"{before} to {after} ({shape}, {start} to {end})"
-        case Mapping():
-            return " ".join(f"{key} = {_in_words(inner)}" for key, inner in value.items())
-        case list():
-            return " ".join(map(str, value))
-        case bool():
-            return "yes" if value else "no"
-    return str(value)
 
 
 def machine(manifest: Mapping[str, Any]) -> str:

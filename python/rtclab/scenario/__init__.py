@@ -1,11 +1,12 @@
 """What to run: scenarios in TOML, with units, checked before anything starts."""
 
 from rtclab.scenario.call import Call
+from rtclab.scenario.layers import Change
 from rtclab.scenario.load import shipped
-from rtclab.scenario.model import Bottleneck, Scenario
-from rtclab.scenario.network import CORE
-from rtclab.scenario.participant import Audio, CongestionControl, Host, Link, Participant, Video
+from rtclab.scenario.model import Bottleneck
+from rtclab.scenario.participant import CORE, Audio, CongestionControl, Host, Link, Participant, Video
 from rtclab.scenario.path import PathSpec
+from rtclab.scenario.scenario import Scenario
 from rtclab.scenario.topology import Flow
 from rtclab.scenario.traffic import Objects, Traffic
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio, Size
@@ -17,6 +18,7 @@ __all__ = [
     "Bitrate",
     "Bottleneck",
     "Call",
+    "Change",
     "CongestionControl",
     "Duration",
     "Fading",

@@ -1,4 +1,4 @@
-"""What a device's camera gives, and what a browser sends of it at most."""
+"""The cameras of devices, and the highest bitrate that a browser sends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CAMERAS = {
 
 
 def browser_max_bps(width: int, height: int) -> int:
-    """What a browser sends at most, in bit/s, if it is told nothing."""
+    """The highest bitrate, in bit/s, that a browser sends by default."""
     return next((bps for limit, bps in BROWSER_MAX_BPS if width * height <= limit), BROWSER_MAX_LARGE_BPS)
 
 

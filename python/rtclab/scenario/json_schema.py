@@ -52,7 +52,7 @@ class SchemaWithUnits(GenerateJsonSchema):
 
 
 def _part(schema: Any) -> Any:
-    """A copy in which nothing must be there, outside of arrays."""
+    """A copy without required keys, except inside arrays."""
     if isinstance(schema, list):
         return [_part(entry) for entry in schema]
     if not isinstance(schema, dict):
@@ -65,7 +65,7 @@ def _part(schema: Any) -> Any:
             part[key] = value.replace(DEFINITIONS, f"{DEFINITIONS}{PART}")
         elif key == "properties":
             part[key] = {name: _part(field) for name, field in value.items()}
-        elif key == "oneOf":  # of several tables that say nothing yet it may be any
+        elif key == "oneOf":  # an empty table fits several of them
             part["anyOf"] = _part(value)
         elif key not in ("required", "minProperties"):
             part[key] = _part(value)

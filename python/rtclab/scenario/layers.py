@@ -1,39 +1,115 @@
-"""A scenario file laid over the profile that it extends, table by table."""
+"""What several places say of one scenario, laid over each other table by table: profiles, a file, changes."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rtclab.errors import Problem, ScenarioError
+from rtclab.errors import BadInput, Problem, ScenarioError
+from rtclab.scenario.path import located
+from rtclab.scenario.table import closest, one_of
+from rtclab.scenario.toml_text import toml_text
 
 EXTENDS = "extends"
+NAMED = ("participants", "bottlenecks", "servers", "traffic")
+"""Tables whose keys are names that the user chooses; in all others a wrong key is refused anyway."""
 
 Owners = dict[str, Any]
-"""For every key the file that it comes from, or for tables merged of several files their own owners."""
+"""The file or option that each key comes from; for a table of several origins, those of its keys."""
 
 
 @dataclass(frozen=True)
+class Change:
+    """One field set from outside of the files; ``origin`` is the option that errors name."""
+
+    field: str
+    value: object
+    origin: str = "--set"
+
+    @classmethod
+    def parse(cls, text: str) -> Change:
+        """Reads ``link.up.capacity=2 Mbit/s``, as ``--set`` takes it.
+
+        Raises:
+            BadInput: there is no field or no value.
+        """
+        field, equals, value = text.partition("=")
+        if not (equals and all(key.strip() for key in field.split("."))):
+            raise BadInput(
+                f"--set: cannot read `{text}`; expected path.to.field=value",
+                hint="for example --set 'link.up.capacity=2 Mbit/s'",
+            )
+        try:
+            return cls(field.strip(), tomllib.loads(f"value = {value}")["value"])
+        except tomllib.TOMLDecodeError:
+            # Not a TOML value, so the text itself: `--set duration=20s` needs no quotes.
+            return cls(field.strip(), value.strip())
+
+
+@dataclass
 class Layered:
-    """What several files say together: ``data``, and which ``origin`` each part comes from."""
+    """What several files and options say together: ``data``, and which ``origin`` each part comes from."""
 
     data: dict[str, Any]
     owners: Owners
     origin: str
 
     def blamed(self, error: ScenarioError) -> ScenarioError:
-        """The error with each problem put down to the file that has the wrong field."""
-        problems = [replace(problem, origin=self._owner(problem.field)) for problem in error.problems]
-        return ScenarioError(self.origin, problems)
+        """The error with each problem put down to the file or option that has the wrong field."""
+        told = {(problem.field, problem.message) for problem in error.problems}
+        return ScenarioError(
+            self.origin,
+            [
+                self._blamed(problem)
+                for problem in error.problems
+                if (_inherited_from(problem.field), problem.message) not in told
+            ],
+        )
+
+    def _blamed(self, problem: Problem) -> Problem:
+        origin = self._owner(problem.field)
+        # An option of the field's own name, such as --duration, says already where.
+        return replace(problem, origin=origin, field="" if origin == f"--{problem.field}" else problem.field)
 
     def _owner(self, field: str) -> str:
         owner: Owners | str = self.owners
         for key in field.split("."):
             if isinstance(owner, dict):
                 owner = owner.get(key, self.origin)
-        return self.origin if isinstance(owner, dict) else owner
+        origins = set(_origins(owner))
+        return origins.pop() if len(origins) == 1 else self.origin
+
+    def apply(self, change: Change) -> None:
+        """Sets ``a.b.0.c`` in nested tables and arrays; missing tables are made.
+
+        A file that the change names is looked for in the current directory.
+
+        Raises:
+            BadInput: the field leads to an element that is not there, into something that is neither table
+                nor array, or to a participant, server, bottleneck or traffic that the scenario lacks.
+        """
+        *parents, last = change.field.split(".")
+        if parents[:1] == ["calls"]:
+            # Left out, there is one call of everybody; it can be changed all the same.
+            self.data.setdefault("calls", [{}])
+        place: Any = self.data
+        owners = self.owners
+        for depth, key in enumerate(parents, start=1):
+            element = _element(place, key, parents[: depth - 1], change)
+            inner = place[element] if isinstance(place, list) else place.setdefault(element, {})
+            if not isinstance(inner, dict | list):
+                here = ".".join(parents[:depth])
+                raise BadInput(
+                    f"{change.origin}: {change.field}: {here} is `{toml_text(inner)}`, not a table",
+                    hint=f"set {here} itself, for example to an inline table in braces",
+                )
+            owners[key] = _owners_of_parts(owners.get(key, {}), inner)
+            place, owners = inner, owners[key]
+        place[_element(place, last, parents, change)] = located({last: change.value}, Path())[last]
+        owners[last] = change.origin
 
 
 def is_profile(data: dict[str, Any]) -> bool:
@@ -50,14 +126,31 @@ def read(file: Path, origin: str) -> Layered:
     return _read(file, origin, above=())
 
 
+def parsed(file: Path, origin: str) -> dict[str, Any]:
+    """What one TOML file holds.
+
+    Raises:
+        ScenarioError: it cannot be read, or is not TOML.
+    """
+    try:
+        # Some editors begin a file with a byte order mark.
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(origin, [Problem("", f"not TOML: {error}")]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise ScenarioError(origin, [Problem("", f"cannot be read: {reason}")]) from None
+
+
 def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
-    data = _parsed(file, origin)
+    data = located(parsed(file, origin), file.parent)
     extended = data.pop(EXTENDS, None)
     if extended is None:
         return Layered(data, dict.fromkeys(data, origin), origin)
     if not isinstance(extended, str):
         raise _wrong(
-            origin, f"expected the name of a file beside this one, without `.toml`; got `{extended}`"
+            origin,
+            f"expected the name of a file beside this one, without `.toml`; got `{toml_text(extended)}`",
         )
     profile = file.parent / f"{extended}.toml"
     if not profile.is_file():
@@ -69,22 +162,12 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
     return Layered(merged, owners, origin)
 
 
-def _parsed(file: Path, origin: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(origin, [Problem("", f"not TOML: {error}")]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise ScenarioError(origin, [Problem("", f"cannot be read: {reason}")]) from None
-
-
 def _merged(
     below: dict[str, Any], owners: Owners | str, above: dict[str, Any], origin: str
 ) -> tuple[dict[str, Any], Owners]:
     """``above`` laid over ``below``: tables key by key, everything else (arrays too) as a whole."""
     data = dict(below)
-    whose: Owners = dict.fromkeys(below, owners) if isinstance(owners, str) else dict(owners)
+    whose = dict(_owners_of_parts(owners, below))
     for key, value in above.items():
         lower = data.get(key)
         if isinstance(lower, dict) and isinstance(value, dict):
@@ -94,8 +177,46 @@ def _merged(
     return data, whose
 
 
+def _owners_of_parts(owners: Owners | str, whole: dict[str, Any] | list[Any]) -> Owners:
+    """The owner of each part of a table or array; parts of a whole that has one owner have the same."""
+    if isinstance(owners, dict):
+        return owners
+    parts = whole if isinstance(whole, dict) else map(str, range(len(whole)))
+    return dict.fromkeys(parts, owners)
+
+
+def _inherited_from(field: str) -> str | None:
+    """The field of the scenario that a participant's takes its value from if the participant has none."""
+    table, _, rest = field.partition(".")
+    return rest.partition(".")[2] if table == "participants" else None
+
+
+def _origins(owners: Owners | str) -> Iterable[str]:
+    if isinstance(owners, str):
+        return [owners]
+    return (origin for part in owners.values() for origin in _origins(part))
+
+
+def _element(place: dict[str, Any] | list[Any], key: str, parents: list[str], change: Change) -> Any:
+    """The key or index by which ``place``, the table or array at ``parents``, has what the change names."""
+    if isinstance(place, list):
+        if key.isdecimal() and int(key) < len(place):
+            return int(key)
+        expected = "0, the only one" if len(place) == 1 else f"0 to {len(place) - 1}"
+        raise BadInput(
+            f"{change.origin}: {change.field}: no element `{key}` in {'.'.join(parents)}; expected {expected}"
+        )
+    if parents in [[table] for table in NAMED] and key not in place:
+        known = f"expected {one_of([f'`{name}`' for name in place])}" if place else "it is empty"
+        raise BadInput(
+            f"{change.origin}: {change.field}: no `{key}` in {parents[0]}; {known}",
+            hint=closest(key, place) or "write a new one into a TOML file",
+        )
+    return key
+
+
 def _beside(origin: str, extended: str) -> str:
-    """How a file is called in errors that stands in ``extends`` of another."""
+    """The name that errors show for a file that ``origin`` extends."""
     return (Path(origin).parent / f"{extended}.toml").as_posix()
 
 

@@ -1,18 +1,18 @@
-"""What to run: who calls whom, what they send, over which network."""
+"""The tables of a scenario: who calls whom, what they send, over which network."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
-from rtclab.scenario import network as networks
 from rtclab.scenario.call import Call
 from rtclab.scenario.participant import (
+    CORE,
     SENT,
     Audio,
     CongestionControl,
@@ -26,19 +26,14 @@ from rtclab.scenario.participant import (
 )
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table, closest
-from rtclab.scenario.topology import Flow
-from rtclab.scenario.traffic import Traffic, traffic_errors, traffic_flows
+from rtclab.scenario.traffic import Traffic
 from rtclab.scenario.units import Duration
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import polars as pl
 
 _NAME = r"[a-z0-9][a-z0-9_-]*"
 _SCENARIO_NAME = r"[a-z0-9][a-z0-9._-]*"
-_NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": networks.CORE}}}
+MOST_NODES = 4096
+"""The routes between so many take 7 GB as JSON values: 0.45 kB each."""
+_NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": CORE}}}
 
 
 class Bottleneck(PathSpec):
@@ -50,8 +45,8 @@ class Bottleneck(PathSpec):
     routes: Annotated[list[str], Field(min_length=1)]
 
 
-class Scenario(Table):
-    """One experiment, read from TOML; see ``Scenario.load``.
+class ScenarioTables(Table):
+    """Everything that a scenario file can say.
 
     Without ``calls`` there is one call of all participants. Without ``video`` or ``audio`` nobody sends it.
     """
@@ -73,26 +68,6 @@ class Scenario(Table):
     bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
     traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
-
-    @classmethod
-    def load(cls, name_or_path: str | Path, overrides: Sequence[str] | dict[str, object] = ()) -> Scenario:
-        """Reads a scenario by the name that ``rtclab list`` shows, or from a TOML file.
-
-        ``overrides`` change fields before validation: ``["link.up.capacity=2 Mbit/s"]`` or a dict.
-
-        Raises:
-            ScenarioError: naming file, field, value and what was expected.
-        """
-        from rtclab.scenario.load import load
-
-        return load(name_or_path, overrides)
-
-    @classmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """The JSON Schema of scenarios as written in TOML, and of profiles that scenarios extend."""
-        from rtclab.scenario.json_schema import json_schema
-
-        return json_schema(cls)
 
     @model_validator(mode="before")
     @classmethod
@@ -119,10 +94,16 @@ class Scenario(Table):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         if not self.duration.ns:
-            raise FieldError("a run of no length", key="duration")
-        errors = [*self._name_errors(), *self._call_errors(), *self._route_errors()]
-        if not errors:
-            errors += traffic_errors(self)
+            raise FieldError(f"must be positive; got `{self.duration}`", key="duration")
+        # Before everything that looks at each pair of them.
+        if errors := self._size_errors():
+            raise FieldErrors(errors)
+        errors = [
+            *self._name_errors(),
+            *self._call_errors(),
+            *self._route_errors(),
+            *self._traffic_errors(),
+        ]
         media = any(self.video_of(name) or self.audio_of(name) for name in self.participants)
         if not (media or self.traffic):
             errors.append(
@@ -144,7 +125,7 @@ class Scenario(Table):
             )
             for table in ("participants", "bottlenecks", "servers", "traffic")
             for name in getattr(self, table)
-            if name == networks.CORE or re.fullmatch(_NAME, name) is None
+            if name == CORE or re.fullmatch(_NAME, name) is None
         ] + [
             FieldError(f"`{name}` is a participant already", key=f"servers.{name}")
             for name in self.servers
@@ -172,7 +153,7 @@ class Scenario(Table):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             errors.append(FieldError(f"{twice} is named more than once", key=f"{key}.participants"))
-        machines = [*self.servers, networks.CORE]
+        machines = [*self.servers, CORE]
         for field in ("relay", "server"):
             name = getattr(call, field)
             if name is not None and name not in machines:
@@ -185,7 +166,7 @@ class Scenario(Table):
         return errors or self._meeting_errors(call, key)
 
     def _meeting_errors(self, call: Call, key: str) -> list[FieldError]:
-        """Who joins after the end of the run is simply never there; all others must meet."""
+        """Nobody waits for participants who join after the end of the run; all others must meet."""
         if call.start >= self.duration:
             message = f"`{call.start}` is not before duration = `{self.duration}`"
             return [FieldError(message, key=f"{key}.start")]
@@ -205,8 +186,16 @@ class Scenario(Table):
             if self.meeting(call, a, b) is None
         ]
 
+    def _size_errors(self) -> list[FieldError]:
+        nodes = len(self.participants) + len(self.servers) + 1
+        if nodes <= MOST_NODES:
+            return []
+        message = f"{nodes} nodes, `{CORE}` included, need {nodes * (nodes - 1)} routes"
+        key = "participants" if len(self.participants) >= len(self.servers) else "servers"
+        return [FieldError(f"{message}; expected at most {MOST_NODES} nodes", key=key)]
+
     def _route_errors(self) -> list[FieldError]:
-        nodes = [*self.participants, *self.servers, networks.CORE, "*"]
+        nodes = [*self.participants, *self.servers, CORE, "*"]
         errors = []
         for name, bottleneck in self.bottlenecks.items():
             for index, route in enumerate(bottleneck.routes):
@@ -220,6 +209,14 @@ class Scenario(Table):
                     )
                 )
         return errors
+
+    def _traffic_errors(self) -> list[FieldError]:
+        nodes = [*self.participants, *self.servers, CORE]
+        return [
+            FieldError(error.message, hint=error.hint, key=f"traffic.{name}.{error.key}")
+            for name, traffic in self.traffic.items()
+            for error in traffic.problems(nodes, self.duration)
+        ]
 
     def video_of(self, participant: str) -> Video | None:
         """What the participant's camera sends; ``None`` if nothing."""
@@ -248,14 +245,16 @@ class Scenario(Table):
     def presence_ns(self, participant: str) -> tuple[int, int]:
         """When the participant joins and leaves, in ns, within the run."""
         own = self.participants[participant]
-        leave = self.duration if own.leave is None else min(own.leave, self.duration)
-        return own.join.ns, leave.ns
+        return own.join.ns, self.duration.ns if own.leave is None else min(own.leave.ns, self.duration.ns)
 
     def meeting(self, call: Call, *nodes: str) -> tuple[int, int] | None:
         """When the call lasts and all are there, in ns; ``None`` if never. Servers always are there."""
-        end = self.duration if call.end is None else min(call.end, self.duration)
-        times = [(call.start.ns, end.ns), *(self.presence_ns(n) for n in nodes if n in self.participants)]
-        start_ns, end_ns = max(time[0] for time in times), min(time[1] for time in times)
+        start_ns = call.start.ns
+        end_ns = self.duration.ns if call.end is None else min(call.end.ns, self.duration.ns)
+        for node in nodes:
+            if node in self.participants:
+                join_ns, leave_ns = self.presence_ns(node)
+                start_ns, end_ns = max(start_ns, join_ns), min(end_ns, leave_ns)
         return (start_ns, end_ns) if start_ns < end_ns else None
 
     def seed_of(self, repeat: int) -> int:
@@ -265,23 +264,3 @@ class Scenario(Table):
         """
         digest = hashlib.sha256(f"{self.seed}/{repeat}".encode()).digest()
         return int.from_bytes(digest[:8], "big") >> 11
-
-    def network(self) -> dict[str, object]:
-        """The network as the native side reads it: nodes, paths and routes (docs/trace.md)."""
-        return networks.native_network(self)
-
-    def flows(self) -> list[Flow]:
-        """Every flow: what one participant sends another, or sends a forwarder, or gets from it."""
-        return networks.flows(self)
-
-    def traffic_flows(self) -> list[Flow]:
-        """Every flow of TCP beside the calls."""
-        return traffic_flows(self)
-
-    def paths_table(self) -> pl.DataFrame:
-        """The table ``paths`` of a trace: capacity and delay of every path over time."""
-        return networks.paths_table(self)
-
-    def native(self, *, seed: int) -> dict[str, object]:
-        """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""
-        return networks.native_scenario(self, seed=seed)

@@ -1,12 +1,13 @@
-"""From a scenario to nodes, paths and routes, and to the JSON that the native side reads."""
+"""From a scenario to its paths, and to the flows that cross them."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise, permutations
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rtclab.scenario.device import native_video
+from rtclab.scenario.model import ScenarioTables
+from rtclab.scenario.participant import CORE
 from rtclab.scenario.path import (
     BYTES_PER_OPPORTUNITY,
     CapacitySteps,
@@ -22,13 +23,10 @@ from rtclab.scenario.units import Bitrate, Duration
 if TYPE_CHECKING:
     import polars as pl
 
-    from rtclab.scenario.model import Scenario
-
-CORE = "core"
 SECOND_NS = 10**9
 
 
-def paths(scenario: Scenario) -> dict[str, PathSpec]:
+def paths(scenario: ScenarioTables) -> dict[str, PathSpec]:
     """The paths by name: ``alice.up`` and ``alice.down``, or ``alice.both``; then the bottlenecks."""
     named: dict[str, PathSpec] = {}
     for node in (*scenario.participants, *scenario.servers):
@@ -41,20 +39,43 @@ def paths(scenario: Scenario) -> dict[str, PathSpec]:
     return named | scenario.bottlenecks
 
 
-def route(scenario: Scenario, sender: str, receiver: str) -> tuple[str, ...]:
-    """The paths from one node to another: up, the bottlenecks in the order of the file, down."""
-    shared = [
-        name
-        for name, bottleneck in scenario.bottlenecks.items()
-        if any(_selects(pattern, sender, receiver) for pattern in bottleneck.routes)
-    ]
-    return (_access(scenario, sender, "up"), *shared, _access(scenario, receiver, "down"))
+class Routes:
+    """The paths from any node to any other."""
+
+    def __init__(self, scenario: ScenarioTables) -> None:
+        nodes = (*scenario.participants, *scenario.servers)
+        shared = {f"{node}.both" for node in nodes if scenario.link_of(node).both is not None}
+        self.nodes = [*nodes, CORE]
+        self._access = {
+            (node, way): f"{node}.both" if f"{node}.both" in shared else f"{node}.{way}"
+            for node in self.nodes
+            for way in ("up", "down")
+        }
+        self._bottlenecks = {
+            name: [route.partition("->")[::2] for route in bottleneck.routes]
+            for name, bottleneck in scenario.bottlenecks.items()
+        }
+
+    def between(self, sender: str, receiver: str) -> tuple[str, ...]:
+        """Up from the sender, the bottlenecks in the order of the file, down to the receiver."""
+        crossed = [
+            name
+            for name, routes in self._bottlenecks.items()
+            if any(a in ("*", sender) and b in ("*", receiver) for a, b in routes)
+        ]
+        return (self._access[sender, "up"], *crossed, self._access[receiver, "down"])
 
 
-def flows(scenario: Scenario) -> list[Flow]:
+def route(scenario: ScenarioTables, sender: str, receiver: str) -> tuple[str, ...]:
+    """The paths from one node to another; for many pairs make :class:`Routes` once."""
+    return Routes(scenario).between(sender, receiver)
+
+
+def flows(scenario: ScenarioTables) -> list[Flow]:
     """Both directions of every connection; those that share a name are one flow."""
     found: dict[str, Flow] = {}
     joined = connections(scenario)
+    routes = Routes(scenario)
     for connection, (there, back) in zip(joined, flow_names(joined), strict=True):
         hops = connection.hops
         returning = hops[::-1] if connection.relay else (connection.b, connection.a)
@@ -62,53 +83,22 @@ def flows(scenario: Scenario) -> list[Flow]:
             (there, connection.ends, hops),
             (back, (connection.b, connection.a), returning),
         ):
-            crossed = tuple(path for leg in pairwise(nodes) for path in route(scenario, *leg))
+            crossed = tuple(path for leg in pairwise(nodes) for path in routes.between(*leg))
             found.setdefault(name, Flow(name, *ends, crossed, connection.call))
     return list(found.values())
 
 
-def native_network(scenario: Scenario) -> dict[str, object]:
-    """The serde form of ``NetworkConfig``; ``core`` is joined by paths that cost nothing."""
-    nodes = [*scenario.participants, *scenario.servers, CORE]
-    ideal = {f"{CORE}.up": PathSpec(), f"{CORE}.down": PathSpec()}
-    return {
-        "nodes": nodes,
-        "paths": [spec.native(name) for name, spec in (paths(scenario) | ideal).items()],
-        "routes": [
-            {"from": sender, "to": receiver, "paths": list(route(scenario, sender, receiver))}
-            for sender, receiver in permutations(nodes, 2)
-        ],
-    }
+def traffic_flows(scenario: ScenarioTables) -> list[Flow]:
+    """The flows of the data of every table ``traffic``; acknowledgements go back as ``<flow> acks``."""
+    return [
+        Flow(flow, traffic.sender, traffic.receiver, crossed, None)
+        for name, traffic in scenario.traffic.items()
+        for crossed in [route(scenario, traffic.sender, traffic.receiver)]
+        for flow in traffic.flow_names(name)
+    ]
 
 
-def native_scenario(scenario: Scenario, *, seed: int) -> dict[str, object]:
-    """What ``rtclab._native.simulate`` reads."""
-    joined = connections(scenario)
-    return {
-        "duration_ns": scenario.duration.ns,
-        "seed": seed,
-        "record": scenario.record,
-        "network": native_network(scenario),
-        "participants": [_native_participant(scenario, name) for name in scenario.participants],
-        "connections": [
-            {
-                "a": connection.a,
-                "b": connection.b,
-                "start_ns": connection.start_ns,
-                "end_ns": connection.end_ns,
-                "flows": list(names),
-                "relay": connection.relay,
-                "one_way": connection.one_way,
-                "forwards": connection.forwards,
-                "switching": connection.switching,
-            }
-            for connection, names in zip(joined, flow_names(joined), strict=True)
-        ],
-        "traffic": [table.native(name, scenario.duration) for name, table in scenario.traffic.items()],
-    }
-
-
-def paths_table(scenario: Scenario) -> pl.DataFrame:
+def paths_table(scenario: ScenarioTables) -> pl.DataFrame:
     """One row per path at each change of it, and at each second while a ramp or trace changes it."""
     import polars as pl
 
@@ -119,33 +109,6 @@ def paths_table(scenario: Scenario) -> pl.DataFrame:
     ]
     schema = {"at_ns": pl.Int64, "path": pl.String, "capacity_bps": pl.Int64, "one_way_delay_ms": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row").sort("at_ns", maintain_order=True)
-
-
-def _access(scenario: Scenario, node: str, direction: str) -> str:
-    shared = node != CORE and scenario.link_of(node).both is not None
-    return f"{node}.both" if shared else f"{node}.{direction}"
-
-
-def _selects(pattern: str, sender: str, receiver: str) -> bool:
-    senders, _, receivers = pattern.partition("->")
-    return senders in ("*", sender) and receivers in ("*", receiver)
-
-
-def _native_participant(scenario: Scenario, name: str) -> dict[str, object]:
-    video, audio = scenario.video_of(name), scenario.audio_of(name)
-    control = scenario.congestion_control_of(name)
-    host = scenario.host_of(name)
-    join_ns, leave_ns = scenario.presence_ns(name)
-    return {
-        "name": name,
-        "join_ns": join_ns,
-        "leave_ns": leave_ns,
-        "video": video and native_video(video),
-        "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
-        "host": host and {"encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second},
-        "congestion_control": {"name": control.name, "options": control.options},
-        "repair": video.repair if video else "auto",
-    }
 
 
 def _changes_ns(spec: PathSpec, duration_ns: int) -> list[int]:

@@ -10,13 +10,26 @@ from pydantic import Discriminator, Field, PlainValidator, Tag, model_validator
 from rtclab.errors import FieldError
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
+from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate
 
+CORE = "core"
+"""The node where servers are unless a scenario gives them an access of their own."""
 Count = Annotated[int, Field(strict=True, ge=1)]
 # RFC 6386, section 9.1: 14 bits each in the header of a key frame.
 Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
 # RFC 7587, section 4.2: what a packet of Opus may hold.
 SHORTEST_AUDIO_FRAME, LONGEST_AUDIO_FRAME = Duration(2_500_000), Duration(120_000_000)
+
+
+def _default_bitrate(usual: str) -> Any:
+    """A bitrate that is left out: the usual one, moved into ``min_bitrate`` to ``max_bitrate`` if need be."""
+    bitrate = Bitrate.parse(usual)
+
+    def within(written: dict[str, Bitrate]) -> Bitrate:
+        return min(max(bitrate, written.get("min_bitrate", bitrate)), written["max_bitrate"])
+
+    return Field(default_factory=within, json_schema_extra={"default": usual})
 
 
 class Video(Table):
@@ -27,6 +40,7 @@ class Video(Table):
 
     With too few bits ``vp8`` makes pictures smaller and then fewer; ``vp9-2016`` does so later and does not
     return to the full size; ``h264-2016`` keeps the size and makes fewer (Jansen et al. 2017, section 5.1).
+    ``min_bitrate`` and ``start_bitrate`` that are left out are lowered to ``max_bitrate`` where it is less.
     The camera of a ``device`` other than ``desktop`` is limited to 640x480 at 30/s.
     """
 
@@ -37,12 +51,16 @@ class Video(Table):
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
-    min_bitrate: Bitrate = Bitrate(30_000)
-    start_bitrate: Bitrate = Bitrate(300_000)
     max_bitrate: Bitrate = Bitrate(1_700_000)
+    min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
+    start_bitrate: Annotated[Bitrate, _default_bitrate("300 kbit/s")]
 
     @model_validator(mode="after")
     def _bitrates_in_order(self) -> Self:
+        if self.min_bitrate > self.max_bitrate:
+            raise FieldError(
+                f"`{self.min_bitrate}` is above max_bitrate = `{self.max_bitrate}`", key="min_bitrate"
+            )
         if not self.min_bitrate <= self.start_bitrate <= self.max_bitrate:
             raise FieldError(
                 f"`{self.start_bitrate}` is not between min_bitrate = `{self.min_bitrate}` "
@@ -71,7 +89,7 @@ class Audio(Table):
 
 def _number_or_switch(value: object) -> float:
     if not isinstance(value, int | float) or not isfinite(value):
-        raise FieldError(f"expected a number, or true or false; got `{value}`")
+        raise FieldError(f"expected a number, or true or false; got `{toml_text(value)}`")
     return float(value)
 
 
@@ -96,7 +114,7 @@ class Host(Table):
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
         if not self.encoder_capacity.pixels_per_second:
-            raise FieldError("a machine that encodes nothing", key="encoder_capacity")
+            raise FieldError(f"must be positive; got `{self.encoder_capacity}`", key="encoder_capacity")
         return self
 
 
@@ -110,7 +128,9 @@ class Link(Table):
     @model_validator(mode="after")
     def _shared_or_separate(self) -> Self:
         if self.both is not None and (self.up != PathSpec() or self.down != PathSpec()):
-            raise FieldError("cannot stand beside up or down", key="both", hint="keep one of the two")
+            raise FieldError(
+                "a shared path excludes up and down", key="both", hint="keep both, or up and down"
+            )
         return self
 
 
@@ -134,7 +154,7 @@ class Participant(Table):
 
 
 class Server(Table):
-    """A machine that takes no part itself: a TURN relay, an SFU or an MCU. Its access is ideal by default."""
+    """A TURN relay, an SFU or an MCU. By default its access link neither limits nor delays anything."""
 
     link: Link = Link()
 

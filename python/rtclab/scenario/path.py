@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, ValidationInfo, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from rtclab.errors import FieldError, Problem, ScenarioError
 from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
@@ -21,7 +21,7 @@ _COMMA_OUTSIDE_TABLES = re.compile(r",(?![^{]*\})")
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
 LATEST_OPPORTUNITY_MS = 10**12  # as late as the longest time
-# Timers of the boxes whose scripts this stands for (1000 Hz); and a ramp is held step by step.
+# The timer of the boxes whose scripts this models (1000 Hz). It also bounds the number of steps of a ramp.
 SHORTEST_STEP = Duration(1_000_000)
 
 
@@ -36,11 +36,34 @@ class CapacitySteps(Table):
         return self
 
 
+class TraceName(str):
+    """The name of a trace as it is written, with the directory that it is relative to."""
+
+    directory: Path
+
+    def __new__(cls, name: str, directory: Path) -> Self:
+        located = super().__new__(cls, name)
+        located.directory = directory
+        return located
+
+
+def located(data: Any, directory: Path) -> Any:
+    """A copy of parsed TOML in which the names of traces know the directory that they are relative to."""
+    if isinstance(data, dict):
+        return {
+            key: TraceName(value, directory)
+            if key == "trace" and isinstance(value, str)
+            else located(value, directory)
+            for key, value in data.items()
+        }
+    return [located(value, directory) for value in data] if isinstance(data, list) else data
+
+
 class CapacityTrace(Table):
     """Capacity recorded by Mahimahi: one line per opportunity to send 1500 bytes, in ms; it repeats.
 
-    The file is looked for beside the scenario. ``opportunities_ms`` is filled from it, so that a
-    recorded scenario needs no file.
+    The file is looked for beside the TOML file that names it, or in the current directory if the command line
+    does. ``opportunities_ms`` is filled from it, so that a recorded scenario needs no file.
     """
 
     trace: str
@@ -48,11 +71,12 @@ class CapacityTrace(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_file(cls, data: Any, info: ValidationInfo) -> Any:
-        if not isinstance(data, dict) or "trace" not in data or "opportunities_ms" in data:
+    def _read_file(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("trace"), str) or "opportunities_ms" in data:
             return data
-        directory = (info.context or {}).get("directory", Path())
-        return data | {"opportunities_ms": read_mahimahi(directory / str(data["trace"]))}
+        name: str = data["trace"]
+        directory = name.directory if isinstance(name, TraceName) else Path()
+        return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:
@@ -100,7 +124,13 @@ class DelayRamp(Table):
         return self
 
 
-DelayPoint = tuple[Duration, Duration] | tuple[Duration, Duration, Literal["linear", "exponential"]]
+DelayPoint = Annotated[
+    Annotated[tuple[Duration, Duration], Tag("<plain>")]
+    | Annotated[tuple[Duration, Duration, Literal["linear", "exponential"]], Tag("<shaped>")],
+    Discriminator(
+        lambda point: "<shaped>" if isinstance(point, list | tuple) and len(point) > 2 else "<plain>"
+    ),
+]
 
 
 class DelayCourse(Table):
@@ -237,10 +267,18 @@ class PathSpec(Table):
                 hint="add capacity, for example `1 Mbit/s`, or leave the queue out",
                 key="queue",
             )
+        if self.queue is not None and not self.queue.limit:
+            raise FieldError(
+                f"a queue of `{self.queue}` holds nothing: what comes while a packet is sent is dropped",
+                hint="leave it out for a queue without limit; the smallest is `1 packets`",
+                key="queue",
+            )
         if isinstance(self.capacity, Bitrate) and self.capacity.bps == 0:
             raise FieldError("a constant capacity of 0 bit/s lets nothing through", key="capacity")
         if self.tick is not None and not self.tick.ns:
-            raise FieldError("a tick of no length", hint="leave it out for exact times", key="tick")
+            raise FieldError(
+                f"must be positive; got `{self.tick}`", hint="leave it out for exact times", key="tick"
+            )
         return self
 
     @classmethod
@@ -305,7 +343,7 @@ def read_mahimahi(file: Path) -> list[int]:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise FieldError(
             f"cannot read `{file}`: {reason}",
-            hint="the file is looked for beside the scenario",
+            hint="it is looked for beside the file that names it, or for --set in the current directory",
             key="trace",
         ) from None
     times = []

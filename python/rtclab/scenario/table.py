@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from rtclab.errors import FieldError, FieldErrors, Problem, ScenarioError
+from rtclab.scenario.toml_text import toml_text
 
 CONSTANT = "<constant>"
 UNKNOWN = "<unknown>"
@@ -27,11 +28,13 @@ class Table(BaseModel):
         if isinstance(data, cls):
             return data
         if not isinstance(data, dict):
-            raise FieldError(f"expected a table; got `{data}`", hint=f"its keys are {cls._keys_text()}")
+            raise FieldError(
+                f"expected a table; got `{toml_text(data)}`", hint=f"valid keys: {', '.join(cls.key_names())}"
+            )
         keys = cls.key_names()
         unknown = [
             FieldError(
-                f"unknown key; expected {_one_of(keys)}",
+                f"unknown key; expected {one_of(keys)}",
                 hint=closest(key, keys),
                 key=str(key),
             )
@@ -48,20 +51,22 @@ class Table(BaseModel):
         return [field.alias or name for name, field in cls.model_fields.items()]
 
     @classmethod
-    def _keys_text(cls) -> str:
-        return _one_of(cls.key_names())
-
-    @classmethod
-    def read(cls, data: object, origin: str, *, context: dict[str, Any] | None = None) -> Self:
+    def read(cls, data: object, origin: str) -> Self:
         """Validates ``data``; ``origin`` is what errors begin with.
 
         Raises:
             ScenarioError: with every problem found.
         """
         try:
-            return cls.model_validate(data, context=context)
+            return cls.model_validate(data)
         except ValidationError as error:
-            problems = [problem for detail in error.errors() for problem in _problems(detail)]
+            problems = [
+                problem
+                for detail in error.errors()
+                # A default that depends on a wrong field is not another error.
+                if detail["type"] != "default_factory_not_called"
+                for problem in _problems(detail)
+            ]
             raise ScenarioError(origin, problems) from None
 
 
@@ -103,11 +108,16 @@ def _problems(detail: ErrorDetails) -> list[Problem]:
     ]
 
 
-_TOML_WORDS = {"dict_type": "a table", "list_type": "an array", "bool_type": "true or false"}
+_TOML_WORDS = {
+    "dict_type": "a table",
+    "list_type": "an array",
+    "tuple_type": "an array",
+    "bool_type": "true or false",
+}
 
 
 def _translated(detail: ErrorDetails) -> FieldError:
-    value = detail["input"]
+    value = toml_text(detail["input"])
     if detail["type"] == "missing":
         return FieldError("missing")
     if detail["type"] == "literal_error":
@@ -116,15 +126,19 @@ def _translated(detail: ErrorDetails) -> FieldError:
         return FieldError(f"unknown value `{value}`; expected {expected}", hint=closest(value, known))
     if detail["type"] == "union_tag_invalid":
         tables = re.findall(r"<(\w+)>", str(detail["ctx"]["expected_tags"]).replace(CONSTANT, ""))
-        return FieldError(f"expected a table with {_one_of(tables)}, or a plain value; got `{value}`")
+        return FieldError(f"expected a table with {one_of(tables)}, or a plain value; got `{value}`")
     if detail["type"] == "too_short":
         least, got = detail["ctx"]["min_length"], detail["ctx"]["actual_length"]
         return FieldError(f"expected at least {least} of them; got {got}")
+    if detail["type"] == "too_long":
+        most, got = detail["ctx"]["max_length"], detail["ctx"]["actual_length"]
+        return FieldError(f"expected at most {most} of them; got {got}")
     if detail["type"] in _TOML_WORDS:
         return FieldError(f"expected {_TOML_WORDS[detail['type']]}; got `{value}`")
     message = detail["msg"].removeprefix("Input ").removeprefix("String ")
     return FieldError(f"{message}; got `{value}`")
 
 
-def _one_of(names: list[str]) -> str:
+def one_of(names: list[str]) -> str:
+    """``a, b or c``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rtclab.scenario.call import Call
-    from rtclab.scenario.model import Scenario
-
+from rtclab.scenario.call import Call
+from rtclab.scenario.model import ScenarioTables
+from rtclab.scenario.participant import CORE
 
 FAN_OUT = 2
 """Children of a node of a tree, if the call does not say."""
@@ -23,7 +21,7 @@ class Flow:
 
     ``call`` is the number of its call, or ``None`` for TCP beside the calls.
 
-    Beside a forwarder there are also what a participant sends the forwarder, and the other way.
+    Around a forwarder there are also the flows from each participant to the forwarder, and back.
     """
 
     name: str
@@ -66,7 +64,7 @@ class Connection:
 
 @dataclass
 class _Calls:
-    scenario: Scenario
+    scenario: ScenarioTables
     connections: list[Connection] = field(default_factory=list)
 
     def join(
@@ -91,7 +89,7 @@ class _Calls:
         return len(self.connections) - 1
 
 
-def connections(scenario: Scenario) -> list[Connection]:
+def connections(scenario: ScenarioTables) -> list[Connection]:
     """The connections of every call, those that forward after those that they forward."""
     calls = _Calls(scenario)
     for index, call in enumerate(scenario.calls):
@@ -128,7 +126,7 @@ def _p2p(calls: _Calls, index: int, call: Call) -> None:
 
 def _server(calls: _Calls, index: int, call: Call) -> None:
     switching = call.kind == "mcu"
-    server = call.server or "core"
+    server = call.server or CORE
     ups = {
         name: calls.join(index, name, server, one_way=True, switching=switching) for name in call.participants
     }

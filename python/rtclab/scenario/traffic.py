@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.scenario.network import CORE, route
 from rtclab.scenario.table import Table, closest
-from rtclab.scenario.topology import Flow
 from rtclab.scenario.units import Duration, Size
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rtclab.scenario.model import Scenario
 
 
 class Objects(Table):
     """Short transfers (RFC 8868, section 5): sizes uniform, pauses between them exponential.
 
-    Each object has a connection of its own. ``begin`` says whether a source begins with an object or with
+    Each object has a connection of its own. ``begin`` says whether a source starts with an object or with
     a pause.
     """
 
@@ -38,7 +32,9 @@ class Objects(Table):
             )
         if not self.mean_idle.ns:
             raise FieldError(
-                "a pause of no length", key="mean_idle", hint="leave out objects for a long flow"
+                f"must be positive; got `{self.mean_idle}`",
+                key="mean_idle",
+                hint="leave out objects for a long flow",
             )
         return self
 
@@ -46,8 +42,8 @@ class Objects(Table):
 class Traffic(Table):
     """TCP from one node to another: ``flows`` connections at the same time, each endless or of objects.
 
-    The way there and back needs a capacity or a delay: without either nothing would limit it but the
-    receiver's window of 6 MiB, and virtual time would stand still.
+    The round trip needs a capacity or a delay: without either only the receiver's window of 6 MiB would limit
+    the rate, and virtual time would stand still.
     """
 
     sender: str
@@ -99,26 +95,3 @@ class Traffic(Table):
                 "idle_first": own.begin == "idle",
             },
         }
-
-
-def traffic_errors(scenario: Scenario) -> list[FieldError]:
-    """What is wrong in the tables ``traffic``."""
-    nodes = [*scenario.participants, *scenario.servers, CORE]
-    names = [flow.name for flow in scenario.flows()]
-    errors = []
-    for name, traffic in scenario.traffic.items():
-        if name in names:
-            errors.append(FieldError(f"`{name}` is a flow of a call", key=f"traffic.{name}"))
-        for error in traffic.problems(nodes, scenario.duration):
-            key = f"traffic.{name}.{error.key}"
-            errors.append(FieldError(error.message, hint=error.hint, key=key))
-    return errors
-
-
-def traffic_flows(scenario: Scenario) -> list[Flow]:
-    """The flows of the data of every table ``traffic``; acknowledgements go back as ``<flow> acks``."""
-    return [
-        Flow(flow, traffic.sender, traffic.receiver, route(scenario, traffic.sender, traffic.receiver), None)
-        for name, traffic in scenario.traffic.items()
-        for flow in traffic.flow_names(name)
-    ]

@@ -13,6 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from rtclab.errors import FieldError
+from rtclab.scenario.toml_text import toml_text
 
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(\D*?)\s*")
 
@@ -69,7 +70,7 @@ class Quantity:
     def _split(cls, value: object) -> tuple[Decimal, str]:
         expected = _any_of(cls.units)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise FieldError(f"expected a {cls.noun} such as `{cls.example}`; got `{value}`")
+            raise FieldError(f"expected a {cls.noun} such as `{cls.example}`; got `{toml_text(value)}`")
         match = _NUMBER_AND_UNIT.fullmatch(str(value))
         if match is None:
             raise FieldError(
@@ -80,9 +81,9 @@ class Quantity:
         if unit in cls.units:
             return Decimal(number), unit
         if not unit:
-            raise FieldError(
-                f"no unit in `{value}`; expected {expected}", hint=f"write `{cls._guess(number)}`"
-            )
+            # Of nothing no unit is meant, and most fields refuse it.
+            hint = f"write `{cls._guess(number)}`" if Decimal(number) else f"for example `{cls.example}`"
+            raise FieldError(f"no unit in `{toml_text(value)}`; expected {expected}", hint=hint)
         meant = cls.spellings.get(unit.lower()) or next(
             (known for known in cls.units if known.lower() == unit.lower()), None
         )

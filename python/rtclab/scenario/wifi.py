@@ -23,7 +23,7 @@ class Radio(Table):
     @model_validator(mode="after")
     def _sends(self) -> Self:
         if not self.rate.bps:
-            raise FieldError("a radio of 0 bit/s sends nothing", key="rate")
+            raise FieldError(f"must be positive; got `{self.rate}`", key="rate")
         return self
 
     def native(self) -> dict[str, object]:
@@ -46,7 +46,11 @@ class Fading(Table):
     def _both_last(self) -> Self:
         for key in ("mean_good", "mean_fade"):
             if not getattr(self, key).ns:
-                raise FieldError("a state of no length", hint="leave fade out if there is none", key=key)
+                raise FieldError(
+                    f"must be positive; got `{getattr(self, key)}`",
+                    hint="leave fade out if there is none",
+                    key=key,
+                )
         return self
 
 

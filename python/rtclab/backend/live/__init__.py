@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import signal
 import subprocess
 from itertools import combinations
 from pathlib import Path
@@ -24,6 +23,7 @@ class LiveBackend:
 
     name = "live"
     parallel = False
+    deterministic = False
 
     def check(self, scenario: Scenario) -> None:
         """Looks whether browsers can do what is asked for, and whether this machine has what they need.
@@ -76,8 +76,6 @@ class LiveBackend:
                 scenario, backend=self.name, seed=seed, repeat=repeat, browser=version_of(executable)
             ),
         }
-        # Polars makes system calls go on after Ctrl-C; waiting for the lab must end then.
-        signal.siginterrupt(signal.SIGINT, True)
         try:
             run_in_lab(SESSION, argument)
         except LabError as error:

@@ -53,7 +53,7 @@ def run_link(
     up: Json,
     down: Json,
     command: list[str],
-    server: str | None = None,
+    server: str = "",
     pcap: Path | None = None,
     seed: int = 1,
 ) -> int:
@@ -66,21 +66,23 @@ def run_link(
         up: path from the command to ``core``, as the native network reads it.
         down: path from ``core`` to the command.
         command: program and arguments.
-        server: command line started in ``core`` before the command and ended after it.
+        server: command line started in ``core`` before the command and ended after it; none if empty.
         pcap: where to write what both ends saw, as pcapng.
         seed: of losses and jitter.
 
     Raises:
+        BadInput: quotation marks of ``server`` do not match.
         CommandNotFound: there is no such command or server.
         RtclabError: the lab or the emulator failed.
     """
-    for words in filter(None, (command, shlex.split(server or ""))):
+    server_words = _server_words(server)
+    for words in filter(None, (command, server_words)):
         if shutil.which(words[0]) is None:
             raise CommandNotFound(f"command `{words[0]}` was not found", hint="is it installed and in PATH?")
     argument = {
         "network": link_network(up, down, seed, None if pcap is None else str(pcap.absolute())),
         "command": command,
-        "server": server,
+        "server": server_words,
     }
     in_main_thread = threading.current_thread() is threading.main_thread()
     begun = threading.Event()
@@ -101,6 +103,18 @@ def run_link(
             signal.signal(signal.SIGINT, before)
     print(summary_text(result), file=sys.stderr)
     return int(result["status"])
+
+
+def _server_words(command: str) -> list[str]:
+    """Program and arguments of ``--server``, split as a shell does."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        reason = str(error).lower()  # no closing quotation, no escaped character
+        raise BadInput(f"--server: cannot read `{command}`: {reason}") from None
+    if command and not words:
+        raise BadInput(f"--server: expected a command; got `{command}`")
+    return words
 
 
 def link_network(up: Json, down: Json, seed: int, pcap: str | None = None) -> Json:
@@ -139,10 +153,10 @@ def link_session(argument: Json, emit: Emit) -> Json:
     environment = ["env", f"RTCLAB_CLIENT={ADDRESSES[CLIENT]}", f"RTCLAB_SERVER={ADDRESSES[CORE]}"]
     server = None
     if argument["server"]:
-        words = node_command(CORE, [*environment, *shlex.split(argument["server"])])
+        words = node_command(CORE, [*environment, *argument["server"]])
         # A session of its own: Ctrl-C is for the command. Standard output belongs to the command too.
         server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
-        wait_until_listening(server, argument["server"])
+        wait_until_listening(server, shlex.join(argument["server"]))
     emit({"begun": True})
     process = subprocess.Popen(node_command(CLIENT, [*environment, *argument["command"]]))
     status = None

@@ -17,6 +17,7 @@ import fcntl
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,6 +48,7 @@ UNSHARE = [
 # `-c` and not `-m`: the module must not exist twice, once as __main__.
 SERVE = "import sys; from rtclab.backend.live.namespaces import serve; serve(int(sys.argv[1]))"
 STOP_TIMEOUT_S = 5.0
+RECEIVE_BYTES = 1 << 20
 
 
 class LabError(RtclabError):
@@ -98,7 +100,7 @@ def run_in_lab(
         BackendUnavailable: this machine lets an ordinary user make no such namespaces.
     """
     ours, theirs = socket.socketpair()
-    with ours, theirs, ours.makefile("rw", encoding="utf-8") as stream:
+    with ours, theirs:
         process = subprocess.Popen(
             [*UNSHARE, sys.executable, "-c", SERVE, str(theirs.fileno()), f"rtclab-lab-of-{os.getpid()}"],
             pass_fds=[theirs.fileno()],
@@ -109,7 +111,7 @@ def run_in_lab(
         )
         theirs.close()
         try:
-            return _converse(stream, {"target": target, "argument": argument}, on_event, process)
+            return _converse(ours, {"target": target, "argument": argument}, on_event, process)
         finally:
             # The lab sees the end of the connection and ends itself.
             ours.shutdown(socket.SHUT_RDWR)
@@ -124,12 +126,13 @@ def _ignore_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _converse(stream: Any, request: Json, on_event: Emit | None, process: subprocess.Popen[bytes]) -> Json:
+def _converse(
+    connection: socket.socket, request: Json, on_event: Emit | None, process: subprocess.Popen[bytes]
+) -> Json:
     started = False
     with contextlib.suppress(ConnectionError):
-        stream.write(json.dumps(request) + "\n")
-        stream.flush()
-        for line in stream:
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        for line in _lines(connection):
             started = True
             message = json.loads(line)
             if "result" in message:
@@ -145,6 +148,23 @@ def _converse(stream: Any, request: Json, on_event: Emit | None, process: subpro
         check_lab()
     status = process.wait()
     raise LabError(f"the lab ended with exit status {status} before `{request['target']}` had returned")
+
+
+def _lines(connection: socket.socket) -> Iterator[bytes]:
+    """The lines that the lab sends, until it closes the connection."""
+    parts: list[bytes] = []
+    while True:
+        # A signal always interrupts select. It would not interrupt recv once polars has been used, which
+        # sets SA_RESTART for SIGINT: Python would notice Ctrl-C when the lab says something.
+        select.select([connection], [], [])
+        received = connection.recv(RECEIVE_BYTES)
+        if not received:
+            return
+        first, *others = received.split(b"\n")
+        parts.append(first)
+        for other in others:
+            yield b"".join(parts)
+            parts = [other]
 
 
 # --- the lab's own process ------------------------------------------------------------------------

@@ -1,0 +1,70 @@
+"""From a scenario to the JSON that the native side reads: times in ns, rates in bit/s."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from rtclab.scenario.device import native_video
+from rtclab.scenario.model import ScenarioTables
+from rtclab.scenario.network import Routes, paths
+from rtclab.scenario.participant import CORE
+from rtclab.scenario.path import PathSpec
+from rtclab.scenario.topology import connections, flow_names
+
+
+def native_network(scenario: ScenarioTables) -> dict[str, object]:
+    """The serde form of ``NetworkConfig``; ``core`` is joined by paths that cost nothing."""
+    routes = Routes(scenario)
+    ideal = {f"{CORE}.up": PathSpec(), f"{CORE}.down": PathSpec()}
+    return {
+        "nodes": routes.nodes,
+        "paths": [spec.native(name) for name, spec in (paths(scenario) | ideal).items()],
+        "routes": [
+            {"from": sender, "to": receiver, "paths": list(routes.between(sender, receiver))}
+            for sender, receiver in permutations(routes.nodes, 2)
+        ],
+    }
+
+
+def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]:
+    """What ``rtclab._native.simulate`` reads."""
+    joined = connections(scenario)
+    return {
+        "duration_ns": scenario.duration.ns,
+        "seed": seed,
+        "record": scenario.record,
+        "network": native_network(scenario),
+        "participants": [_native_participant(scenario, name) for name in scenario.participants],
+        "connections": [
+            {
+                "a": connection.a,
+                "b": connection.b,
+                "start_ns": connection.start_ns,
+                "end_ns": connection.end_ns,
+                "flows": list(names),
+                "relay": connection.relay,
+                "one_way": connection.one_way,
+                "forwards": connection.forwards,
+                "switching": connection.switching,
+            }
+            for connection, names in zip(joined, flow_names(joined), strict=True)
+        ],
+        "traffic": [table.native(name, scenario.duration) for name, table in scenario.traffic.items()],
+    }
+
+
+def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object]:
+    video, audio = scenario.video_of(name), scenario.audio_of(name)
+    control = scenario.congestion_control_of(name)
+    host = scenario.host_of(name)
+    join_ns, leave_ns = scenario.presence_ns(name)
+    return {
+        "name": name,
+        "join_ns": join_ns,
+        "leave_ns": leave_ns,
+        "video": video and native_video(video),
+        "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
+        "host": host and {"encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second},
+        "congestion_control": {"name": control.name, "options": control.options},
+        "repair": video.repair if video else "auto",
+    }

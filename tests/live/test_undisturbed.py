@@ -1,0 +1,31 @@
+"""A measurement that the machine disturbed is never taken for a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from conftest import TRIES, undisturbed
+
+pytestmark = pytest.mark.live
+
+
+def measurements() -> Iterator[int]:
+    yield from range(1, TRIES + 1)
+
+
+def test_the_first_undisturbed_measurement_is_taken() -> None:
+    each = measurements()
+    assert undisturbed(lambda: next(each), lambda number: number < TRIES) == TRIES
+    assert list(each) == []
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("1", pytest.fail.Exception)])
+def test_after_disturbed_measurements_alone_the_test_is_skipped_or_fails_in_ci(
+    monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    each = measurements()
+    with pytest.raises(outcome, match=f"disturbed each of {TRIES} measurements"):
+        undisturbed(lambda: next(each), lambda number: True)
+    assert list(each) == []
