@@ -1,4 +1,4 @@
-//! What the emulator is told: a network, and which device belongs to which node.
+//! Configuration of the emulator: a network, and the device of each node.
 
 use rtclab_core::network::{NetworkConfig, RouteConfig};
 use rtclab_core::path::PathConfig;
@@ -39,41 +39,41 @@ pub struct PortConfig {
     pub node: String,
     /// Interface that the emulator reads and writes.
     pub interface: String,
-    /// Hardware address of the node's own end.
+    /// Hardware address at the node's end.
     pub mac: MacAddress,
-    /// Address of the node; packets to it are delivered there.
+    /// Address of the node, to which its packets are sent.
     pub address: Ipv4Addr,
 }
 
-/// Everything that a run of the emulator needs.
+/// Configuration of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmulatorConfig {
-    /// See [`NetworkConfig::nodes`].
+    /// Names of the nodes: see [`NetworkConfig::nodes`].
     pub nodes: Vec<String>,
-    /// See [`NetworkConfig::paths`].
+    /// Paths of the network: see [`NetworkConfig::paths`].
     pub paths: Vec<PathConfig>,
-    /// See [`NetworkConfig::routes`].
+    /// Routes over the paths: see [`NetworkConfig::routes`].
     pub routes: Vec<RouteConfig>,
-    /// Seed of losses and jitter.
+    /// Seed of loss and jitter.
     pub seed: u64,
-    /// The devices.
+    /// Devices of the emulator.
     pub ports: Vec<PortConfig>,
-    /// Where to write what the ports saw, as pcapng.
+    /// File for a pcapng capture of all ports.
     #[serde(default)]
     pub pcap: Option<PathBuf>,
-    /// Bytes kept of each frame in that file.
+    /// Maximum number of bytes captured per frame.
     #[serde(default = "default_snaplen")]
     pub snaplen: u32,
 }
 
-/// Ethernet, IPv4, UDP, RTP and its extensions, and the beginning of an RTCP compound.
+/// Enough for Ethernet, IPv4, UDP and RTP headers with extensions, and for the beginning of RTCP.
 const fn default_snaplen() -> u32 {
     128
 }
 
 impl EmulatorConfig {
-    /// The network alone.
+    /// The network part of the configuration.
     pub fn network(&self) -> NetworkConfig {
         NetworkConfig {
             nodes: self.nodes.clone(),

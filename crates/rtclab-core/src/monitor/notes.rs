@@ -1,4 +1,4 @@
-//! What a reader of the tables must know: things skipped, limits reached, faults of the file.
+//! The table `notes`: what was skipped, limits that were reached, and faults of the file.
 
 use super::capture::CaptureFaults;
 use super::flow::MAX_FLOWS;
@@ -7,24 +7,24 @@ use super::texts::{Columns, Texts};
 use super::watcher::Monitor;
 use crate::record::Table;
 
-/// Notes in the order in which they are shown.
+/// Notes in display order.
 #[derive(Default)]
 pub(crate) struct Notes(Vec<(String, Option<u64>)>);
 
 impl Notes {
-    /// Adds a note about something that was counted, unless the count is 0.
+    /// Adds a note with a count, unless the count is 0.
     pub(crate) fn count(&mut self, text: &str, count: u64) {
         if count > 0 {
             self.0.push((text.to_owned(), Some(count)));
         }
     }
 
-    /// Adds a note without a number.
+    /// Adds a note without a count.
     pub(crate) fn say(&mut self, text: String) {
         self.0.push((text, None));
     }
 
-    /// Table `notes`: text and, where it counts something, how often.
+    /// Returns the table `notes`.
     pub(crate) fn table(&self, texts: &mut Texts) -> Table {
         Columns::new("notes", &self.0)
             .text("note", texts, |(text, _)| Some(text.clone()))
@@ -34,7 +34,7 @@ impl Notes {
 }
 
 impl Monitor {
-    /// What the reader of this monitor's tables must know.
+    /// Returns the notes of this monitor as a table.
     pub(crate) fn notes(&self, faults: &CaptureFaults, texts: &mut Texts) -> Table {
         let mut notes = Notes::default();
         let mut count = |text, number| notes.count(text, number);

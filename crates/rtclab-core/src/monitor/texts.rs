@@ -1,28 +1,28 @@
-//! Texts and columns of the result tables.
+//! Builds result tables: columns, and the texts that they refer to.
 
 use crate::record::{Column, NO_INT, NO_TEXT, Table};
 use std::collections::HashMap;
 
-/// Tables, and the texts that their text columns number.
+/// Tables, and the texts that their text columns refer to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tables {
-    /// Texts by number.
+    /// Texts by code.
     pub texts: Vec<String>,
     /// The tables.
     pub tables: Vec<Table>,
 }
 
-/// Nanoseconds in milliseconds.
+/// Converts nanoseconds to milliseconds.
 pub(crate) fn ms(ns: f64) -> f64 {
     ns / 1e6
 }
 
-/// Where a value is known from, as columns `…_origin` say it.
+/// Value of a column `…_origin`: `inferred` or `sdp`.
 pub(crate) fn origin(inferred: bool) -> String {
     if inferred { "inferred" } else { "sdp" }.to_owned()
 }
 
-/// Texts that columns refer to by number.
+/// Texts that columns refer to by code.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts {
     pub(crate) list: Vec<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// The text's number; null when there are too many (65535).
+    /// Returns the code of a text, or null if there are more than 65,535 texts.
     pub(crate) fn code(&mut self, text: &str) -> u16 {
         if let Some(code) = self.index.get(text) {
             return *code;
