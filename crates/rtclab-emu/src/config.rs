@@ -16,10 +16,12 @@ impl FromStr for MacAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let octets: Vec<u8> =
-            text.split(':').map_while(|octet| u8::from_str_radix(octet, 16).ok()).collect();
-        let error = || format!("`{text}` is no hardware address; expected e.g. 02:77:00:00:00:01");
-        octets.try_into().map(MacAddress).map_err(|_| error())
+        let octets: Option<Vec<u8>> =
+            text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+        let octets = octets.and_then(|octets| octets.try_into().ok());
+        octets.map(MacAddress).ok_or_else(|| {
+            format!("`{text}` is no hardware address; expected e.g. 02:77:00:00:00:01")
+        })
     }
 }
 
@@ -79,6 +81,22 @@ impl EmulatorConfig {
             nodes: self.nodes.clone(),
             paths: self.paths.clone(),
             routes: self.routes.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hardware_address_has_six_octets_and_nothing_after_them() {
+        let address = |text: &str| text.parse::<MacAddress>();
+        assert_eq!(address("02:77:00:00:00:ff"), Ok(MacAddress([2, 0x77, 0, 0, 0, 0xff])));
+        let errors = ["", "02:77:00:00:00", "02:77:00:00:00:01:02", "02:77:00:00:00:01:zz"];
+        for text in errors {
+            let error = format!("`{text}` is no hardware address; expected e.g. 02:77:00:00:00:01");
+            assert_eq!(address(text), Err(error));
         }
     }
 }
