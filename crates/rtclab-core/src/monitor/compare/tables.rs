@@ -133,11 +133,11 @@ impl Comparison {
         count("streams at B only", unpaired(&self.b));
         count("streams over TCP, not compared", (of_tcp(&self.a) + of_tcp(&self.b)) as u64);
         count(
-            "packets given up for want of room before the other point could show them",
+            "packets counted as unmatched early because too many were waiting",
             self.matcher.given_up,
         );
         count(
-            "packets near the begin or end of a capture counted by the delays seen until then, for want of room",
+            "packets near the beginning or end of a capture counted by the delays so far because there were too many",
             self.matcher.hastily_settled,
         );
         count("frames without a direction, not compared", self.neither_direction);
