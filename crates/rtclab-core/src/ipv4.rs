@@ -1,8 +1,8 @@
-//! IPv4 packets as bytes, for captures of what the simulator sends: UDP datagrams and TCP segments.
+//! Writes IPv4 packets with UDP datagrams or TCP segments, for captures of simulated calls.
 //!
-//! The simulator's media have a length and no content. A payload is therefore its known beginning and a number
-//! of zeros after it. The zeros count in lengths and change no checksum, but are not written: whoever writes the
-//! capture decides whether to fill them in ([`crate::pcapng::Packet::zeros`]).
+//! Simulated media have a length but no content. A [`Payload`] is therefore its known beginning and a number of
+//! zeros after it. The zeros count in the lengths and do not change a checksum, but they are not written here. The
+//! writer of a capture may add them ([`crate::pcapng::Packet::zeros`]).
 //!
 //! ```
 //! use rtclab_core::ipv4::{Ends, Payload, write_udp};
@@ -27,30 +27,30 @@ const UDP_HEADER_BYTES: usize = 8;
 const TCP_HEADER_BYTES: usize = 20;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
-/// The value that most systems send with.
+/// Initial time to live of most systems.
 const TIME_TO_LIVE: u8 = 64;
 /// Don't fragment: no fragments, so the identification has no meaning and is 0 (RFC 6864, section 4.1).
 const DONT_FRAGMENT: [u8; 2] = [0x40, 0];
 /// Space for options in a TCP header: 60 B less the fixed 20 B.
 const MAX_TCP_OPTION_BYTES: usize = 40;
 
-/// Who sends a packet to whom, and how it is marked.
+/// Addresses, ports and ECN bits of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Sending address and port.
+    /// Source address and port.
     pub source: SocketAddrV4,
-    /// Receiving address and port.
+    /// Destination address and port.
     pub destination: SocketAddrV4,
     /// The two ECN bits of RFC 3168: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
     pub ecn: u8,
 }
 
-/// What a packet carries.
+/// Payload of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payload<'a> {
-    /// The beginning, which is written.
+    /// Beginning of the payload, which is written.
     pub bytes: &'a [u8],
-    /// How many zeros follow, which are not written.
+    /// Number of zeros that follow, which are not written.
     pub zeros: usize,
 }
 
@@ -75,8 +75,8 @@ pub struct TcpFields<'a> {
 
 /// TCP options, padded and in the order in which Linux writes them.
 ///
-/// Header lengths follow from that: 32 B with timestamps, 40 B for a SYN with all four of its options,
-/// and 4 B and 8 B for each block more with SACK.
+/// The TCP header then has 32 B with timestamps and 40 B in a SYN with its four options. SACK adds 4 B, and 8 B
+/// per block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions<'a> {
     /// Maximum segment size, in bytes (RFC 9293, section 3.7.1).
@@ -138,7 +138,7 @@ pub fn write_tcp(out: &mut Vec<u8>, ends: Ends, tcp: &TcpFields<'_>, payload: Pa
     total_bytes
 }
 
-/// Returns the IP total length.
+/// Appends an IPv4 header and returns the IP total length.
 fn write_ip_header(out: &mut Vec<u8>, ends: Ends, protocol: u8, transport_bytes: usize) -> u32 {
     let total_bytes = IP_HEADER_BYTES + transport_bytes;
     assert!(total_bytes <= 65_535, "an IPv4 packet of {total_bytes} B; expected at most 65535 B");
@@ -155,14 +155,14 @@ fn write_ip_header(out: &mut Vec<u8>, ends: Ends, protocol: u8, transport_bytes:
     total_bytes as u32
 }
 
-/// Covers a pseudo header, and the segment with its own checksum field still 0 (RFC 9293, section 3.1).
+/// Checksum over the pseudo header and a segment whose checksum field is 0 (RFC 9293, section 3.1).
 fn transport_checksum(ends: Ends, protocol: u8, transport_bytes: usize, segment: &[u8]) -> u16 {
     let pseudo = u32::from(protocol) + transport_bytes as u32;
     let addresses = sum(sum(pseudo, &ends.source.ip().octets()), &ends.destination.ip().octets());
     complement(sum(addresses, segment))
 }
 
-/// Adds 16-bit words; an odd last byte is the high half of one.
+/// Adds the 16-bit words of `bytes` to `begin`. An odd last byte is the upper half of a word.
 fn sum(begin: u32, bytes: &[u8]) -> u32 {
     bytes.chunks(2).fold(begin, |sum, pair| {
         sum + u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
@@ -185,7 +185,7 @@ impl TcpFields<'_> {
 }
 
 impl TcpOptions<'_> {
-    /// A multiple of 4 bytes, at most 40.
+    /// Encodes the options: a multiple of 4 bytes, at most 40.
     fn bytes(&self) -> Vec<u8> {
         const NO_OPERATION: u8 = 1;
         const SACK_PERMITTED: [u8; 2] = [4, 2];
@@ -195,7 +195,7 @@ impl TcpOptions<'_> {
             bytes.extend_from_slice(&max_segment_bytes.to_be_bytes());
         }
         if self.sack_permitted || self.timestamps.is_some() {
-            // Two bytes short of a word: SACK permitted fills up timestamps.
+            // Both options are 2 bytes short of a multiple of 4. Together they need no filler.
             let filler = if self.timestamps.is_some() && self.sack_permitted {
                 SACK_PERMITTED
             } else {

@@ -1,6 +1,6 @@
-//! Capture files in the pcapng format, as bytes in memory: blocks to write, and the numbers in them.
+//! Writes captures in the pcapng format, as bytes in memory.
 //!
-//! A file begins with [`write_section`]; each frame after that is one [`Packet`]:
+//! A file begins with [`write_section`], followed by a [`Packet`] for each frame:
 //!
 //! ```
 //! use rtclab_core::pcapng::{Direction, Interface, Packet, link_type, write_section};
@@ -8,7 +8,7 @@
 //! let mut file = Vec::new();
 //! let alice = Interface { link_type: link_type::RAW, name: Some("alice".into()) };
 //! write_section(&mut file, &[alice], 0);
-//! let headers = [0x45; 28]; // of an IP packet with 1200 bytes of media, which the simulator does not make
+//! let headers = [0x45; 28]; // of an IP packet with 1200 bytes of media, which are not simulated
 //! let packet = Packet {
 //!     interface: 0,
 //!     at_ns: 1_700_000_000_000_000_000,
@@ -20,7 +20,7 @@
 //! packet.write(&mut file);
 //! ```
 //!
-//! The reader of such files is [`crate::monitor::CaptureReader`].
+//! [`crate::monitor::CaptureReader`] reads such files.
 //!
 //! Source: draft-ietf-opsawg-pcapng.
 
@@ -61,7 +61,7 @@ pub(crate) mod option {
     pub(crate) const EPB_FLAGS: u16 = 2;
 }
 
-/// The second word of a section header, from which readers learn the byte order.
+/// Word in a section header that shows the byte order.
 pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 
 /// `if_tsresol` of time stamps in nanoseconds: units of 10^-9 s.
@@ -81,30 +81,31 @@ pub enum Direction {
 pub struct Interface {
     /// What its frames begin with: one of [`link_type`].
     pub link_type: u16,
-    /// Its name, if the file has one.
+    /// Name of the interface, if the file has one.
     pub name: Option<String>,
 }
 
 /// A frame to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Index in the interfaces given to [`write_section`].
+    /// Index among the interfaces given to [`write_section`].
     pub interface: u32,
-    /// When it was seen, in nanoseconds since 1970.
+    /// Capture time, in nanoseconds since 1970.
     pub at_ns: u64,
-    /// Which way it went.
+    /// Direction of the frame.
     pub direction: Direction,
     /// Length on the wire.
     pub wire_bytes: u32,
     /// The beginning of the frame.
     pub bytes: &'a [u8],
-    /// Zeros written after `bytes`, in place of content that nobody made.
+    /// Number of zeros written after `bytes`, in place of content that is not simulated.
     pub zeros: u32,
 }
 
 /// Begins a section of a file (little endian, times in nanoseconds) and describes its interfaces.
 ///
-/// `snaplen` is the most bytes captured of a frame, 0 for no limit. It is only stated: `Packet` cuts nothing.
+/// `snaplen` is the maximum number of bytes captured per frame, or 0 for no limit. It is only written to the file;
+/// [`Packet::write`] cuts nothing.
 pub fn write_section(out: &mut Vec<u8>, interfaces: &[Interface], snaplen: u32) {
     write_block(out, block::SECTION_HEADER, |body| {
         body.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
@@ -145,7 +146,7 @@ impl Packet<'_> {
     }
 }
 
-/// Type and length, then what `body` appends (a multiple of 4 bytes), then the length again.
+/// Appends a block: type, length, what `body` appends (a multiple of 4 bytes), and the length again.
 fn write_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     out.extend_from_slice(&kind.to_le_bytes());
@@ -156,7 +157,7 @@ fn write_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&length.to_le_bytes());
 }
 
-/// Code, length, value and padding to a multiple of 4 bytes; a value above 65,535 bytes is cut there.
+/// Appends an option, padded to a multiple of 4 bytes. A value above 65,535 bytes is cut.
 fn write_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.extend_from_slice(&code.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Captures that core writes, read by others (`pcap-parser`, `etherparse`) and by our own monitor.
+//! Captures written by core, compared with independent implementations (`pcap-parser`, `etherparse`) and read by the monitor.
 
 use etherparse::{
     Ipv4Header, Ipv4HeaderSlice, PacketBuilder, SlicedPacket, TcpOptionElement as Option,
@@ -20,7 +20,7 @@ fn interfaces() -> [Interface; 2] {
         .map(|(link_type, name)| Interface { link_type, name: Some(name.into()) })
 }
 
-/// Zeros in place of all that is in `wire_bytes` and not in `bytes`.
+/// Appends zeros to `bytes` up to `wire_bytes`.
 fn filled(bytes: &[u8], wire_bytes: u32) -> Vec<u8> {
     let mut filled = bytes.to_vec();
     filled.resize(wire_bytes as usize, 0);
@@ -112,7 +112,7 @@ fn a_udp_datagram_has_the_bytes_that_the_standards_give() {
 
 #[test]
 fn a_udp_checksum_of_zero_is_written_as_ffff() {
-    // All else than this word sums up to `rest`; its complement makes the checksum 0.
+    // A payload equal to the checksum of the same packet with payload 0 makes the sum 0xFFFF and its complement 0.
     let zeros = Payload { bytes: &[0, 0], zeros: 0 };
     let mut packet = Vec::new();
     write_udp(&mut packet, ALICE_TO_BOB, zeros);
@@ -154,7 +154,7 @@ fn a_packet_above_65535_bytes_is_refused() {
     write_udp(&mut packet, ALICE_TO_BOB, Payload { bytes: &[], zeros: 65_508 });
 }
 
-/// What etherparse writes first, with the bits of ECN that its builder does not have.
+/// A packet of etherparse with ECN bits, which its builder cannot set.
 fn marked(mut packet: Vec<u8>, ecn: u8) -> Vec<u8> {
     packet[1] |= ecn;
     let header = Ipv4HeaderSlice::from_slice(&packet).expect("an IPv4 header").to_header();

@@ -102,7 +102,7 @@ fn pcapng_has_sections_interfaces_resolutions_offsets_and_directions() {
     file.packet(1, 1_700_000_000_123_456, b"four", 4, &[]);
     file.block(0x0BAD, b"unknown blocks are passed over");
     file.section(true);
-    // Units of 2^-10 s, 100 s later than they say.
+    // Time stamps in units of 2^-10 s with an offset of 100 s.
     let options = [file.option(9, &[0x8A]), file.option(14, &100i64.to_be_bytes())].concat();
     file.interface(1, 0, &options);
     let inbound = file.option(2, &file.u32(1));
@@ -220,7 +220,7 @@ fn a_capture_cut_anywhere_gives_the_packets_before_the_cut() {
 }
 
 proptest! {
-    /// `pcap-parser` is an implementation by others.
+    /// Compares with `pcap-parser`, an independent implementation.
     #[test]
     fn an_independent_reader_finds_the_same_packets(
         big_endian: bool,

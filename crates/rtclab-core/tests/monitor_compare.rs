@@ -26,7 +26,7 @@ fn at(index: i64) -> i64 {
     BEGIN_NS + index * 20 * MS
 }
 
-/// Packets at a point, in any order of time.
+/// Packets seen at a point, in any order.
 #[derive(Default)]
 struct Point(Vec<(i64, Vec<u8>)>);
 
@@ -39,7 +39,7 @@ impl Point {
         self.written(1, <[u8]>::to_vec)
     }
 
-    /// With a Linux cooked header (LINKTYPE_LINUX_SLL), which says which way a frame goes.
+    /// The capture with Linux cooked headers (LINKTYPE_LINUX_SLL), which state the direction of frames.
     fn cooked(&self, packet_type: u8) -> Vec<u8> {
         let header = [0, packet_type, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 0x08, 0x00];
         self.written(113, |frame| [&header, &frame[14..]].concat())
@@ -71,7 +71,7 @@ fn counts(results: &Results) -> [i64; 4] {
     ["matched", "lost", "added", "outside"].map(|name| results.int("streams", name)[0])
 }
 
-/// Alice's packets at A, and at B those that `arrives` gives a delay.
+/// Packets from Alice seen at A, and at B if `arrives` returns a delay for them.
 fn one_way(packets: i64, arrives: impl Fn(i64) -> Option<i64>) -> (Point, Point) {
     let (mut a, mut b) = (Point::default(), Point::default());
     for index in 0..packets {
@@ -123,7 +123,7 @@ fn captures_that_begin_and_end_at_different_moments_lose_nothing() {
 
 #[test]
 fn a_pause_of_a_minute_loses_nothing() {
-    // The packets on their way when the pause begins are read at B after the first one behind the pause is read at A.
+    // Packets in flight at the beginning of the pause are read at B after the first packet behind the pause is read at A.
     let pause = |index: i64| if index < 50 { 0 } else { 60_000 * MS };
     let (mut a, mut b) = one_way(100, |i| Some(if i < 45 { 10 * MS } else { 70 * MS }));
     for (index, (seen, frame)) in (0..).zip(a.0.iter_mut().zip(b.0.iter_mut())) {
@@ -135,7 +135,7 @@ fn a_pause_of_a_minute_loses_nothing() {
 
 #[test]
 fn captures_that_share_a_second_of_ten_minutes_match_that_second() {
-    // A has the first 500 of 998 packets, one a second, and B those from 499 on, ten minutes either way.
+    // Of 998 packets, one per second, A has the first 500 and B those from index 498 on: two in common.
     let slowly = |index: i64| BEGIN_NS + index * 1000 * MS;
     let (mut a, mut b) = (Point::default(), Point::default());
     for index in 0..500 {
@@ -147,7 +147,7 @@ fn captures_that_share_a_second_of_ten_minutes_match_that_second() {
 
 #[test]
 fn a_hundredth_of_a_call_is_found_in_it() {
-    // B ran for 4 s of A's 400 s; of 1024 packets that A remembers of the stream, 10 are to be expected there.
+    // B covers 4 s of A's 400 s. Of the 1024 packets in A's sketch, 10 are expected there.
     let (a, mut b) = one_way(20_000, |_| Some(20 * MS));
     b.0.retain(|(at_ns, _)| (at(9000)..at(9200)).contains(at_ns));
     assert_eq!(counts(&compared(&a, &b)), [200, 0, 0, 19_800]);
@@ -164,20 +164,20 @@ fn reordered_packets_keep_their_own_delays() {
 #[test]
 fn a_duplicate_made_between_is_added_and_a_retransmission_has_its_own_delay() {
     let (mut a, mut b) = one_way(300, |i| (i != 100).then_some(30 * MS));
-    // 100 was lost and is sent again under its number, 200 ms later; 150 arrives twice.
+    // Packet 100 is lost and retransmitted under its number after 200 ms; packet 150 arrives twice.
     a.see(at(100) + 200 * MS, ALICE, BOB, &packet(100).bytes());
     b.see(at(100) + 230 * MS, ALICE, BOB, &packet(100).bytes());
     b.see(at(150) + 35 * MS, ALICE, BOB, &packet(150).bytes());
     let results = compared(&a, &b);
     assert_eq!(counts(&results), [300, 1, 1, 0]);
     assert_eq!(results.float("streams", "one_way_delay_max_ms"), [30.0]);
-    // A retransmission of a packet that has arrived is a packet of its own.
+    // A retransmission of a packet that had arrived counts as a separate packet.
     a.see(at(200) + 300 * MS, ALICE, BOB, &packet(200).bytes());
     b.see(at(200) + 330 * MS, ALICE, BOB, &packet(200).bytes());
     assert_eq!(counts(&compared(&a, &b)), [301, 1, 1, 0]);
 }
 
-/// A call of a minute: 40 ms from Alice to Bob, 20 ms back, at least; Bob's clock is an hour ahead and gains 50 ppm.
+/// A call of one minute with delays of at least 40 ms to Bob and 20 ms back. Bob's clock is an hour ahead and gains 50 ppm.
 fn call_with_other_clock() -> (Point, Point) {
     let clock = |at_ns: i64| at_ns + 3600 * 1000 * MS + (at_ns - BEGIN_NS) / 20_000;
     let (mut a, mut b) = (Point::default(), Point::default());
@@ -197,7 +197,7 @@ fn the_clocks_difference_is_estimated_from_both_directions() {
     let (a, b) = call_with_other_clock();
     let results = compared(&a, &b);
     assert_eq!(results.text("clock", "method"), ["both directions"]);
-    // Half of the ways' asymmetry, 10 ms, cannot be told from the clocks; nor is the error above half the RTT.
+    // Half the asymmetry of the delays, 10 ms, cannot be distinguished from the offset. The error is at most half the RTT.
     let offset_ms = results.float("clock", "offset_ms")[0];
     assert!((offset_ms - 3_600_010.0).abs() < 0.5, "{offset_ms}");
     let error_ms = results.float("clock", "offset_error_ms")[0];
@@ -236,7 +236,7 @@ fn captures_of_one_box_split_by_direction_go_from_the_inbound_to_the_outbound_on
 
 #[test]
 fn captures_of_two_hosts_are_no_box_though_each_sees_one_direction_only() {
-    // Only what Alice sends is captured: it goes out at her host and comes in at Bob's, by another clock.
+    // Only packets from Alice are captured: outbound at her host, inbound at Bob's, which has another clock.
     let (a, b) = one_way(100, |_| Some(-7 * MS));
     let results = compared_captures(&a.cooked(4), &b.cooked(0));
     assert_eq!(results.text("clock", "method"), ["one direction"]);
@@ -244,7 +244,7 @@ fn captures_of_two_hosts_are_no_box_though_each_sees_one_direction_only() {
     assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [-7.0]);
 }
 
-/// What comes by so many routers later.
+/// The packets as seen after this many routers.
 fn behind_routers(point: &Point, routers: u8) -> Point {
     const TIME_TO_LIVE: usize = 14 + 8;
     let mut behind = Point(point.0.clone());

@@ -157,7 +157,7 @@ fn bytes_of_fragments_are_those_of_their_packet_in_whatever_order() {
     let config = MonitorConfig { packets: true, ..MonitorConfig::default() };
     let results = watch(&pcap.bytes, config);
     assert_eq!(results.int("streams", "packets"), [200]);
-    // Later fragments of the first packet, 420 and 240 B, came when it was no stream yet.
+    // Later fragments of the first packet, 420 and 240 B, arrived before the stream was accepted.
     assert_eq!(results.int("streams", "bytes"), [200 * 1080 - 660]);
     assert_eq!(results.float("streams", "rate_mean_bps"), [50.0 * 1080.0 * 8.0]);
     assert_eq!(results.int("flows", "bytes"), [200 * 1080]);
@@ -257,7 +257,7 @@ fn the_same_ssrc_with_other_packets_is_no_leg() {
     assert_eq!(results.int("streams", "leg_of"), [-1, -1]);
 }
 
-/// 30 frames a second of 4 packets, every tenth packet of which is sent again in a stream of its own.
+/// 30 frames of 4 packets per second. Every tenth packet is retransmitted in a separate stream.
 fn video_with_rtx(sdp: &str) -> Results {
     let mut pcap = Pcap::new(1);
     let (mut seq, mut rtx_seq) = (0u16, 900u16);

@@ -1,4 +1,4 @@
-//! Laws of a path, for any configuration and any arrivals.
+//! Properties of a path that hold for any configuration and any arrivals.
 
 use proptest::prelude::*;
 use rtclab_core::path::{

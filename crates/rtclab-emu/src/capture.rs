@@ -9,32 +9,32 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Frames that may wait for the disk: 6 s at 10,000 frames per second, below 10 MB.
+/// Maximum number of frames waiting for the disk: 6 s at 10,000 frames per second, below 10 MB.
 const BACKLOG: usize = 65_536;
 
-/// A frame as the file keeps it.
+/// A frame on its way to the file.
 struct Captured {
     interface: u32,
     /// Nanoseconds since 1970.
     at_ns: u64,
     direction: Direction,
-    /// Length on the wire.
+    /// Length of the frame on the wire.
     wire_bytes: u32,
     /// The beginning of the frame.
     bytes: Vec<u8>,
 }
 
-/// The loop's end: takes frames without waiting.
+/// The loop's side of a capture, which takes frames without blocking.
 pub(crate) struct Capture {
     sender: SyncSender<Captured>,
     snaplen: usize,
-    /// Nanoseconds since 1970 at time zero of the run.
+    /// Time zero of the run, in nanoseconds since 1970.
     epoch_ns: u64,
-    /// Frames that found the backlog full.
+    /// Number of frames dropped because the backlog was full.
     pub(crate) dropped: u64,
 }
 
-/// The writer has ended because of an error, which its thread returns.
+/// The writer has stopped because of an error, which its thread returns.
 #[derive(Debug)]
 pub(crate) struct CaptureEnded;
 
@@ -59,7 +59,7 @@ impl Capture {
         Ok((Capture { sender, snaplen: snaplen as usize, epoch_ns, dropped: 0 }, thread))
     }
 
-    /// Hands over the beginning of a frame that crossed a port at `at`, the run's own time.
+    /// Captures the beginning of a frame that crossed a port at `at`, a time of the run.
     pub(crate) fn record(
         &mut self,
         at: Time,
@@ -85,7 +85,7 @@ impl Capture {
     }
 }
 
-/// Writes `header`, then every frame, each by way of the same buffer.
+/// Writes `header` and then each frame, through the same buffer.
 fn write(mut file: BufWriter<File>, header: Vec<u8>, frames: Receiver<Captured>) -> io::Result<()> {
     let mut buffer = header;
     for captured in frames {
@@ -101,7 +101,7 @@ fn write(mut file: BufWriter<File>, header: Vec<u8>, frames: Receiver<Captured>)
         file.write_all(&buffer)?;
         buffer.clear();
     }
-    file.write_all(&buffer)?; // the header of a capture without frames
+    file.write_all(&buffer)?; // the header, if there were no frames
     file.flush()
 }
 
@@ -114,7 +114,7 @@ mod tests {
         let interfaces = ["port0".to_owned()];
         let (mut capture, thread) =
             Capture::start(Path::new("/dev/full"), &interfaces, 128, 0).expect("it opens");
-        // The writer fails at its first full buffer; a backlog full before that counts as dropped.
+        // The writer fails at its first full buffer. Frames beyond the backlog until then are dropped.
         while capture.record(Time::ZERO, PortId(0), Direction::Inbound, &[0; 200]).is_ok() {
             thread::yield_now();
         }

@@ -1,18 +1,18 @@
-//! What a packet carries, as far as its first bytes tell.
+//! Recognises what a packet carries from its first bytes.
 
 use crate::frame::udp_payload;
 use rtclab_core::rtp::header::parse_raw;
 use rtclab_core::rtp::stun::ChannelData;
 use rtclab_core::rtp::{self, RtpHeader};
 
-/// What a packet carries, as a [`crate::PacketLog`] tells it: TURN channels are taken off.
+/// Protocol of a packet in a [`crate::PacketLog`], with TURN channels stripped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoggedProtocol {
     /// RTP, RFC 3550.
     Rtp,
-    /// RTCP, RFC 3550, also when sharing a port with RTP (RFC 5761).
+    /// RTCP, RFC 3550, including RTCP on the port of RTP (RFC 5761).
     Rtcp,
-    /// STUN, RFC 8489, also as used by ICE and TURN.
+    /// STUN, RFC 8489, including ICE and TURN.
     Stun,
     /// DTLS: handshake and data channels.
     Dtls,
@@ -21,7 +21,7 @@ pub enum LoggedProtocol {
 }
 
 impl LoggedProtocol {
-    /// All protocols, in the order of their codes in a [`crate::PacketLog`].
+    /// All protocols in the order of their codes in a [`crate::PacketLog`].
     pub const ALL: [LoggedProtocol; 5] = [
         LoggedProtocol::Rtp,
         LoggedProtocol::Rtcp,
@@ -30,7 +30,7 @@ impl LoggedProtocol {
         LoggedProtocol::Other,
     ];
 
-    /// The name used in traces.
+    /// Name used in traces.
     pub const fn name(self) -> &'static str {
         match self {
             LoggedProtocol::Rtp => "rtp",
@@ -42,7 +42,7 @@ impl LoggedProtocol {
     }
 }
 
-/// Classifies the packet in an Ethernet frame; what a TURN channel carries counts as what it is.
+/// Classifies the packet in an Ethernet frame. A packet in a TURN channel counts as what it is.
 ///
 /// RTP whose header does not parse is [`LoggedProtocol::Other`].
 pub(crate) fn classify(frame: &[u8]) -> (LoggedProtocol, Option<RtpHeader>) {
@@ -66,7 +66,7 @@ pub(crate) fn classify(frame: &[u8]) -> (LoggedProtocol, Option<RtpHeader>) {
 mod tests {
     use super::*;
 
-    /// A UDP packet in IPv4 in Ethernet, as far as the emulator looks at it.
+    /// A UDP packet in IPv4 in Ethernet, with the fields that the emulator reads.
     fn frame(payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; 14 + 28];
         frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);

@@ -1,4 +1,4 @@
-//! What the emulator is told: a network, and which device belongs to which node.
+//! Configuration of the emulator: a network, and the device of each node.
 
 use rtclab_core::network::{NetworkConfig, RouteConfig};
 use rtclab_core::path::PathConfig;
@@ -16,10 +16,12 @@ impl FromStr for MacAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let octets: Vec<u8> =
-            text.split(':').map_while(|octet| u8::from_str_radix(octet, 16).ok()).collect();
-        let error = || format!("`{text}` is no hardware address; expected e.g. 02:77:00:00:00:01");
-        octets.try_into().map(MacAddress).map_err(|_| error())
+        let octets: Option<Vec<u8>> =
+            text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+        let octets = octets.and_then(|octets| octets.try_into().ok());
+        octets.map(MacAddress).ok_or_else(|| {
+            format!("`{text}` is no hardware address; expected e.g. 02:77:00:00:00:01")
+        })
     }
 }
 
@@ -39,46 +41,62 @@ pub struct PortConfig {
     pub node: String,
     /// Interface that the emulator reads and writes.
     pub interface: String,
-    /// Hardware address of the node's own end.
+    /// Hardware address at the node's end.
     pub mac: MacAddress,
-    /// Address of the node; packets to it are delivered there.
+    /// Address of the node, to which its packets are sent.
     pub address: Ipv4Addr,
 }
 
-/// Everything that a run of the emulator needs.
+/// Configuration of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmulatorConfig {
-    /// See [`NetworkConfig::nodes`].
+    /// Names of the nodes: see [`NetworkConfig::nodes`].
     pub nodes: Vec<String>,
-    /// See [`NetworkConfig::paths`].
+    /// Paths of the network: see [`NetworkConfig::paths`].
     pub paths: Vec<PathConfig>,
-    /// See [`NetworkConfig::routes`].
+    /// Routes over the paths: see [`NetworkConfig::routes`].
     pub routes: Vec<RouteConfig>,
-    /// Seed of losses and jitter.
+    /// Seed of loss and jitter.
     pub seed: u64,
-    /// The devices.
+    /// Devices of the emulator.
     pub ports: Vec<PortConfig>,
-    /// Where to write what the ports saw, as pcapng.
+    /// File for a pcapng capture of all ports.
     #[serde(default)]
     pub pcap: Option<PathBuf>,
-    /// Bytes kept of each frame in that file.
+    /// Maximum number of bytes captured per frame.
     #[serde(default = "default_snaplen")]
     pub snaplen: u32,
 }
 
-/// Ethernet, IPv4, UDP, RTP and its extensions, and the beginning of an RTCP compound.
+/// Enough for Ethernet, IPv4, UDP and RTP headers with extensions, and for the beginning of RTCP.
 const fn default_snaplen() -> u32 {
     128
 }
 
 impl EmulatorConfig {
-    /// The network alone.
+    /// The network part of the configuration.
     pub fn network(&self) -> NetworkConfig {
         NetworkConfig {
             nodes: self.nodes.clone(),
             paths: self.paths.clone(),
             routes: self.routes.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hardware_address_has_six_octets_and_nothing_after_them() {
+        let address = |text: &str| text.parse::<MacAddress>();
+        assert_eq!(address("02:77:00:00:00:ff"), Ok(MacAddress([2, 0x77, 0, 0, 0, 0xff])));
+        let errors = ["", "02:77:00:00:00", "02:77:00:00:00:01:02", "02:77:00:00:00:01:zz"];
+        for text in errors {
+            let error = format!("`{text}` is no hardware address; expected e.g. 02:77:00:00:00:01");
+            assert_eq!(address(text), Err(error));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the loop needs from the world: a clock and ports.
+//! Interface between the loop and the operating system: a clock and ports.
 
 use rtclab_core::units::Time;
 use std::io;
@@ -7,30 +7,30 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortId(pub(crate) usize);
 
-/// Ports that carry Ethernet frames, and the clock that they are stamped with.
+/// Ports that carry Ethernet frames, and the clock of their time stamps.
 pub(crate) trait Device {
     /// Time since the run began.
     fn now(&mut self) -> Time;
 
-    /// Blocks until a frame may be there, `until` has come, or somebody woke the loop.
+    /// Blocks until a frame may have arrived, until `until`, or until the loop is woken.
     ///
     /// # Errors
-    /// The devices cannot be waited for.
+    /// Waiting for the devices failed.
     fn wait(&mut self, until: Option<Time>) -> io::Result<()>;
 
-    /// Hands every frame received by `until` to `sink`, with the time at which it was received.
+    /// Passes every frame received by `until` to `sink`, with its receive time.
     ///
     /// # Errors
-    /// A port cannot be read.
+    /// Reading from a port failed.
     fn receive(&mut self, until: Time, sink: &mut dyn FnMut(Time, PortId, &[u8]))
     -> io::Result<()>;
 
     /// Writes a frame.
     ///
     /// # Errors
-    /// The port did not take it; the loop counts that and goes on.
+    /// The port did not accept the frame. The loop counts that and continues.
     fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()>;
 
-    /// Frames that arrived while there was no room for them, since the run began.
+    /// Number of frames lost since the run began because a buffer was full.
     fn overflows(&mut self) -> u64;
 }

@@ -15,18 +15,18 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-/// Why the emulator could not start or go on.
+/// Why the emulator could not start or continue.
 #[derive(Debug)]
 pub enum EmulatorError {
-    /// The network or its ports contradict themselves.
+    /// The configuration of network or ports is inconsistent.
     Config(String),
     /// An interface cannot be opened.
     Port(String, io::Error),
     /// The capture file cannot be written.
     Capture(PathBuf, io::Error),
-    /// The devices, or a thread for them, failed.
+    /// A device failed, or its thread could not be started.
     Device(io::Error),
-    /// A thread of the emulator panicked: a defect.
+    /// A thread of the emulator panicked, which is a defect.
     Panicked,
 }
 
@@ -55,20 +55,20 @@ impl fmt::Display for EmulatorError {
 
 impl std::error::Error for EmulatorError {}
 
-/// What a run of the emulator leaves behind.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Summary {
-    /// Every packet.
+    /// Log of all packets.
     pub packets: PacketLog,
-    /// By how much frames were written late.
+    /// Lateness of the frames.
     pub lateness: Lateness,
-    /// What is not in the packet table.
+    /// Counts of what is not in the packet log.
     pub counters: Counters,
-    /// Time zero of the run on the clock of the capture file: nanoseconds since 1970.
+    /// Time zero of the run, in nanoseconds since 1970 on the clock of the capture file.
     pub epoch_ns: u64,
 }
 
-/// A running emulator. Dropping it ends it.
+/// A running emulator, which is stopped when it is dropped.
 #[derive(Debug)]
 pub struct Emulator {
     commands: Sender<Command>,
@@ -85,7 +85,7 @@ struct Threads {
 }
 
 impl Emulator {
-    /// Opens the ports, in the network namespace of the calling thread, and starts to carry packets.
+    /// Opens the ports in the network namespace of the calling thread, and starts to carry packets.
     ///
     /// # Errors
     /// See [`EmulatorError`].
@@ -124,7 +124,7 @@ impl Emulator {
         })
     }
 
-    /// Time since the emulator started: the clock of its packets and of its paths' schedules.
+    /// Time since the start, by which packets are logged and paths change.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
@@ -132,26 +132,26 @@ impl Emulator {
     /// Replaces the configuration of the path of the same name from now on.
     ///
     /// # Errors
-    /// There is no such path.
+    /// There is no path of that name.
     pub fn set_path(&self, config: PathConfig) -> Result<(), EmulatorError> {
         let index = self.paths.iter().position(|name| *name == config.name).ok_or_else(|| {
             EmulatorError::Config(format!("no path `{}`; known are {:?}", config.name, self.paths))
         })?;
-        // A loop that has ended says why when it is stopped.
+        // If the loop has ended, `stop` reports why.
         let _ = self.commands.send(Command::SetPath(PathId(index as u32), Box::new(config)));
         self.waker.wake();
         Ok(())
     }
 
-    /// Whether packets are being carried; once false, [`Emulator::stop`] says why.
+    /// Whether packets are being carried. Once this is false, [`Emulator::stop`] returns the reason.
     pub fn is_running(&self) -> bool {
         self.threads.as_ref().is_some_and(|threads| !threads.engine.is_finished())
     }
 
-    /// Ends the emulator; packets on their way stay undelivered.
+    /// Stops the emulator. Packets in the network are not delivered.
     ///
     /// # Errors
-    /// It had ended by itself before, or the capture file could not be finished.
+    /// The emulator had stopped by itself, or the capture file could not be completed.
     pub fn stop(mut self) -> Result<Summary, EmulatorError> {
         self.end()
     }
@@ -174,7 +174,7 @@ impl Emulator {
     }
 }
 
-/// The clock's time zero, in nanoseconds since 1970.
+/// Time zero of a clock, in nanoseconds since 1970.
 fn since_1970_ns(clock: Clock) -> u64 {
     clock.epoch.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }

@@ -1,4 +1,4 @@
-//! The loop: one network, driven by a clock.
+//! The loop that drives a network by a clock.
 
 use crate::capture::Capture;
 use crate::classify::classify;
@@ -15,49 +15,49 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-/// What a running loop can be told.
+/// Command to a running loop.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Replace the configuration of a path from now on.
     SetPath(PathId, Box<PathConfig>),
-    /// End.
+    /// Stop the loop.
     Stop,
 }
 
-/// What the loop saw besides the packets in its log.
+/// Counts of what is not in the packet log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// ARP requests answered.
+    /// Number of ARP requests answered.
     pub arp_answered: u64,
-    /// Frames that were neither IPv4 nor an ARP request: dropped.
+    /// Number of frames dropped because they were neither IPv4 nor an ARP request.
     pub not_ipv4: u64,
-    /// IPv4 packets to an address that no route leads to: dropped.
+    /// Number of IPv4 packets dropped because no route leads to their address.
     pub no_route: u64,
-    /// Packets delivered by the model whose frame the device did not take.
+    /// Number of delivered packets whose frame the device did not accept.
     pub write_failed: u64,
-    /// Frames lost because the socket's buffer was full: the machine was too slow.
+    /// Number of frames lost because the socket buffer was full, on a machine that was too slow.
     pub receive_overflows: u64,
-    /// Frames missing in the capture file because the disk was too slow.
+    /// Number of frames missing from the capture file because the disk was too slow.
     pub capture_dropped: u64,
 }
 
-/// What a loop leaves behind.
+/// Result of a loop.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) packets: PacketLog,
     pub(crate) counters: Counters,
 }
 
-/// Why a loop ended by itself.
+/// Why a loop stopped by itself.
 #[derive(Debug)]
 pub(crate) enum EngineError {
-    /// The devices failed.
+    /// A device failed.
     Device(io::Error),
-    /// The capture file failed; its writer knows why.
+    /// The capture file failed; its writer returns the error.
     Capture,
 }
 
-/// A frame on its way, and its row in the log.
+/// A frame in the network, and its row in the log.
 struct Carried {
     frame: Vec<u8>,
     row: usize,
@@ -69,7 +69,7 @@ struct Arrival {
     frame: Vec<u8>,
 }
 
-/// A port with its node resolved.
+/// A port and the index of its node.
 struct Port {
     node: NodeId,
     config: PortConfig,
@@ -80,7 +80,7 @@ pub(crate) struct Engine<D> {
     network: Network<Carried>,
     ports: Vec<Port>,
     port_of_address: HashMap<Ipv4Addr, PortId>,
-    /// The network has been driven up to here; it takes nothing earlier.
+    /// Time up to which the network has been driven. It accepts no earlier packets.
     clock: Time,
     arrivals: Vec<Arrival>,
     capture: Option<Capture>,
@@ -89,7 +89,7 @@ pub(crate) struct Engine<D> {
 }
 
 impl<D: Device> Engine<D> {
-    /// A loop over `ports`, each with the node that it belongs to.
+    /// Creates a loop over `ports`. Fails if a port's node is unknown or two ports share an address.
     pub(crate) fn new(
         device: D,
         network: rtclab_core::network::NetworkConfig,
@@ -130,7 +130,7 @@ impl<D: Device> Engine<D> {
         })
     }
 
-    /// Runs until it is told to stop, or until whoever could tell it is gone.
+    /// Runs until the command to stop, or until the sender of commands is dropped.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Result<Finished, EngineError> {
         loop {
             match commands.try_recv() {
@@ -152,7 +152,7 @@ impl<D: Device> Engine<D> {
         Ok(Finished { packets: self.packets, counters: self.counters })
     }
 
-    /// One mutation per arrived frame, in the order of their arrival; then drain up to now.
+    /// Carries each frame that has arrived, in arrival order, and then drains the network up to now.
     fn step(&mut self) -> Result<(), EngineError> {
         let now = self.device.now();
         let mut arrivals = std::mem::take(&mut self.arrivals);
@@ -169,7 +169,8 @@ impl<D: Device> Engine<D> {
     }
 
     fn handle_arrival(&mut self, mut arrival: Arrival) -> Result<(), EngineError> {
-        // The network takes packets in order of time; log and capture say when it took this one.
+        // The network requires packets ordered by time. Log and capture have the time at which it took
+        // this one.
         arrival.at = arrival.at.max(self.clock);
         self.record(arrival.at, arrival.port, Direction::Inbound, &arrival.frame)?;
         match parse(&arrival.frame) {
@@ -202,7 +203,7 @@ impl<D: Device> Engine<D> {
         }
         let Arrival { at, mut frame, .. } = arrival;
         readdress(&mut frame, config.mac);
-        // What is due before this one comes first.
+        // Packets that leave before this one arrives come first.
         self.drain(at)?;
         let row = self.packets.push(at, (from, to), size, classify(&frame));
         let packet = Packet { size, payload: Carried { frame, row } };
@@ -211,7 +212,7 @@ impl<D: Device> Engine<D> {
         Ok(())
     }
 
-    /// Brings the network up to `now` and writes what came out.
+    /// Advances the network to `now` and writes the packets that left it.
     fn drain(&mut self, now: Time) -> Result<(), EngineError> {
         self.clock = self.clock.max(now);
         while let Some(event) = self.network.poll(self.clock) {
@@ -233,7 +234,7 @@ impl<D: Device> Engine<D> {
         Ok(())
     }
 
-    /// Returns when the device had taken the frame, or `None` if it did not.
+    /// Writes a frame. Returns the time at which the device had accepted it, or `None` if it did not.
     fn write(&mut self, port: PortId, frame: &[u8]) -> Result<Option<Time>, EngineError> {
         if self.device.send(port, frame).is_err() {
             self.counters.write_failed += 1;

@@ -1,10 +1,10 @@
-//! Ethernet frames: what the emulator reads from and writes into them.
+//! Reads and changes Ethernet frames.
 
 use crate::config::MacAddress;
 use rtclab_core::units::Bytes;
 use std::net::Ipv4Addr;
 
-/// Hardware address of the emulator on every port (locally administered).
+/// Hardware address of the emulator on every port: a locally administered one.
 pub(crate) const OWN_MAC: MacAddress = MacAddress([0x02, 0x77, 0xff, 0x00, 0x00, 0x01]);
 
 pub(crate) const ETHERNET_HEADER: usize = 14;
@@ -14,14 +14,14 @@ const ARP_LENGTH: usize = 28;
 const ARP_REQUEST: [u8; 2] = [0, 1];
 const ARP_REPLY: [u8; 2] = [0, 2];
 
-/// What arrived on a port.
+/// Content of a frame.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Received {
-    /// To be carried; `size` is the IP total length.
+    /// An IPv4 packet to be carried; `size` is its IP total length.
     Ipv4 { destination: Ipv4Addr, size: Bytes },
-    /// A question to be answered with this frame.
+    /// An ARP request, and the frame that answers it.
     ArpRequest { reply: Vec<u8> },
-    /// Not carried.
+    /// Anything else, which is dropped.
     Other,
 }
 
@@ -43,8 +43,8 @@ fn parse_ipv4(packet: &[u8]) -> Received {
     Received::Ipv4 { destination, size }
 }
 
-/// RFC 826. Every address is behind the emulator, so every question is answered with its own
-/// hardware address (RFC 1027, proxy ARP), except a node asking for its own address (a probe).
+/// Parses an ARP packet (RFC 826). Every address is behind the emulator, so it answers every request with
+/// its own hardware address (proxy ARP, RFC 1027), except when a node probes for its own address.
 fn parse_arp(arp: &[u8]) -> Received {
     if arp.len() < ARP_LENGTH || arp[6..8] != ARP_REQUEST || arp[14..18] == arp[24..28] {
         return Received::Other;
@@ -53,7 +53,7 @@ fn parse_arp(arp: &[u8]) -> Received {
     reply.extend_from_slice(&arp[8..14]);
     reply.extend_from_slice(&OWN_MAC.0);
     reply.extend_from_slice(&ETHERTYPE_ARP);
-    reply.extend_from_slice(&arp[..6]); // hardware and protocol type and length, as asked
+    reply.extend_from_slice(&arp[..6]); // hardware and protocol type and length of the request
     reply.extend_from_slice(&ARP_REPLY);
     reply.extend_from_slice(&OWN_MAC.0);
     reply.extend_from_slice(&arp[24..28]);
@@ -61,13 +61,13 @@ fn parse_arp(arp: &[u8]) -> Received {
     Received::ArpRequest { reply }
 }
 
-/// Addresses a frame to the node that shall receive it.
+/// Sets the hardware addresses of a frame: from the emulator to `destination`.
 pub(crate) fn readdress(frame: &mut [u8], destination: MacAddress) {
     frame[..6].copy_from_slice(&destination.0);
     frame[6..12].copy_from_slice(&OWN_MAC.0);
 }
 
-/// The payload of the UDP packet in an Ethernet frame; `None` for other packets and for fragments.
+/// Returns the UDP payload in an Ethernet frame; `None` for other packets and for fragments.
 pub(crate) fn udp_payload(frame: &[u8]) -> Option<&[u8]> {
     const PROTOCOL_UDP: u8 = 17;
     const FRAGMENT: u16 = 0x3fff; // more-fragments flag and offset
@@ -77,7 +77,7 @@ pub(crate) fn udp_payload(frame: &[u8]) -> Option<&[u8]> {
     if fragment != 0 || *packet.get(9)? != PROTOCOL_UDP {
         return None;
     }
-    // Short frames carry padding, so the length comes from the headers.
+    // Short frames are padded, so the length is taken from the header.
     let end = usize::from(u16::from_be_bytes([packet[2], packet[3]])).min(packet.len());
     packet.get(header + 8..end)
 }
@@ -88,7 +88,7 @@ mod tests {
 
     const NODE: [u8; 6] = [0x02, 0x77, 0, 0, 0, 2];
 
-    /// `sender` asks who has `target`.
+    /// An ARP request of `sender` for `target`.
     fn arp_request(sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
         let mut frame = vec![0xff; 6];
         frame.extend(NODE);

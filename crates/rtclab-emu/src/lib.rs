@@ -1,10 +1,10 @@
-//! The network model in real time between Linux network devices.
+//! Runs the network model in real time between Linux network devices.
 //!
-//! [`Emulator`] runs one loop in a thread: wait for the network's next event or for a frame, read the
-//! clock, drain, write. A packet enters the model at the time at which the kernel received it and
-//! leaves at its logical time; how much later its frame was really written is its lateness, which
-//! never adds up over packets or hops because the model does not see it.
-#![allow(unsafe_code)] // system calls; each block states why it is sound
+//! [`Emulator`] runs a loop in a thread: wait for the next event of the network or for a frame, read the
+//! clock, drain the network, write frames. A packet enters the model at the time at which the kernel
+//! received it, and leaves at its logical time. Lateness is how much later its frame was really written.
+//! It does not add up over packets or hops, because the model does not see it.
+#![allow(unsafe_code)] // for system calls; each block states why it is sound
 
 mod capture;
 mod classify;

@@ -1,4 +1,4 @@
-//! Listening at an interface: the live counterpart of a capture file.
+//! Captures frames at an interface: the live counterpart of a capture file.
 
 use crate::socket::{MAX_FRAME, PacketSocket, check, timestamp};
 use rtclab_core::monitor::{Direction, Frame};
@@ -9,14 +9,15 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Hears every frame of one interface of the network namespace in which it was opened; sends nothing.
+/// Receives every frame at one interface of the network namespace in which it was opened. It sends
+/// nothing.
 pub struct Listener {
     socket: PacketSocket,
     buffer: Vec<u8>,
     dropped: u64,
 }
 
-/// A frame in the buffer.
+/// Description of the frame in the buffer.
 struct Heard {
     length: usize,
     address: libc::sockaddr_ll,
@@ -24,21 +25,21 @@ struct Heard {
 }
 
 impl Listener {
-    /// Needs the right to open packet sockets (`CAP_NET_RAW` in the namespace).
+    /// Opens an interface. This needs the right to open packet sockets (`CAP_NET_RAW` in the namespace).
     ///
     /// # Errors
     ///
-    /// When there is no such interface, or the right is missing.
+    /// There is no such interface, or the right is missing.
     pub fn open(interface: &str) -> io::Result<Self> {
         let socket = PacketSocket::listen(interface)?;
         Ok(Listener { socket, buffer: vec![0; MAX_FRAME], dropped: 0 })
     }
 
-    /// Hands over every frame until the time is up.
+    /// Passes every frame to `sink` for the given time.
     ///
     /// # Errors
     ///
-    /// When the interface goes away.
+    /// The interface was removed.
     pub fn listen(&mut self, time: Duration, sink: &mut dyn FnMut(&Frame<'_>)) -> io::Result<()> {
         let end = Instant::now() + time;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -53,7 +54,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Frames that the kernel had no room for, so far.
+    /// Number of frames dropped by the kernel so far because its buffer was full.
     pub fn dropped(&mut self) -> u64 {
         self.dropped += self.socket.take_drops();
         self.dropped
@@ -62,7 +63,7 @@ impl Listener {
     fn wait(&self, time: Duration) -> io::Result<()> {
         let mut entry =
             libc::pollfd { fd: self.socket.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // At least 1 ms: less than that left would be a busy loop.
+        // At least 1 ms, because 0 would make this a busy loop.
         let milliseconds = time.as_millis().clamp(1, 1000) as i32;
         // SAFETY: the pointer is to the one entry stated.
         match check(unsafe { libc::poll(&raw mut entry, 1, milliseconds) }) {
@@ -74,7 +75,7 @@ impl Listener {
     fn receive(&mut self) -> io::Result<Option<Heard>> {
         let mut part =
             libc::iovec { iov_base: self.buffer.as_mut_ptr().cast(), iov_len: self.buffer.len() };
-        // u64 for the alignment that cmsghdr asks for.
+        // An array of u64 has the alignment that cmsghdr requires.
         let mut control = [0u64; 16];
         // SAFETY: all-zero bytes are a valid sockaddr_ll and a valid msghdr.
         let (mut address, mut message): (libc::sockaddr_ll, libc::msghdr) =
@@ -85,7 +86,7 @@ impl Listener {
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control);
-        // MSG_TRUNC: the length on the wire, when the buffer is too small.
+        // MSG_TRUNC makes recvmsg return the length on the wire, even if the buffer is smaller.
         // SAFETY: the message points to the address, the buffer and the control bytes, all writable in the
         // lengths stated.
         let length =
@@ -101,13 +102,13 @@ impl Listener {
     }
 }
 
-/// `None` for what the loopback device sends: it hears the same frame again as received.
+/// Makes a [`Frame`]; `None` for a frame sent by the loopback device, which is received again.
 fn frame<'a>(heard: &Heard, buffer: &'a [u8]) -> Option<Frame<'a>> {
     let outgoing = heard.address.sll_pkttype == libc::PACKET_OUTGOING;
     let link_type = match heard.address.sll_hatype {
         libc::ARPHRD_LOOPBACK if outgoing => return None,
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => link_type::ETHERNET,
-        // Tunnels without a link header.
+        // Tunnels have no link header.
         _ => link_type::RAW,
     };
     let since_1970 =

@@ -1,4 +1,4 @@
-//! What happened to every packet, in columns.
+//! Log of every packet, in columns.
 
 use crate::classify::LoggedProtocol;
 use rtclab_core::network::{NodeId, PathId};
@@ -6,20 +6,20 @@ use rtclab_core::path::DropCause;
 use rtclab_core::rtp::RtpHeader;
 use rtclab_core::units::{Bytes, Time};
 
-/// One row per carried packet, in the order of entry; -1 where a column has no value.
+/// One row per carried packet in order of entry, with -1 for a missing value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PacketLog {
-    /// When the packet entered the network.
+    /// Time at which the packet entered the network.
     pub sent_ns: Vec<i64>,
-    /// Its logical departure time; -1 if it was dropped or still on its way at the end.
+    /// Logical departure time; -1 if the packet was dropped, or still in the network at the end.
     pub delivered_ns: Vec<i64>,
-    /// When it was dropped.
+    /// Time at which the packet was dropped.
     pub dropped_ns: Vec<i64>,
-    /// When its frame had really been written.
+    /// Time at which its frame had really been written.
     pub written_ns: Vec<i64>,
-    /// Index in [`DropCause::ALL`].
+    /// Cause of the drop: index in [`DropCause::ALL`].
     pub drop_cause: Vec<i8>,
-    /// Index of the path that dropped it.
+    /// Index of the path that dropped the packet.
     pub drop_path: Vec<i64>,
     /// Index of the sending node.
     pub from: Vec<u32>,
@@ -27,37 +27,37 @@ pub struct PacketLog {
     pub to: Vec<u32>,
     /// IP total length.
     pub size_bytes: Vec<u32>,
-    /// Index in [`LoggedProtocol::ALL`].
+    /// Protocol: index in [`LoggedProtocol::ALL`].
     pub protocol: Vec<u8>,
-    /// RTP only.
+    /// RTP SSRC.
     pub ssrc: Vec<i64>,
-    /// RTP only.
+    /// RTP payload type.
     pub payload_type: Vec<i16>,
-    /// RTP only.
+    /// RTP sequence number.
     pub seq: Vec<i32>,
-    /// RTP only.
+    /// RTP timestamp.
     pub rtp_timestamp: Vec<i64>,
-    /// RTP only: 0 or 1.
+    /// RTP marker bit, 0 or 1.
     pub marker: Vec<i8>,
 }
 
-/// Real minus logical departure times of a run.
+/// Statistics of lateness: real minus logical departure time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// Packets delivered.
+    /// Number of packets delivered.
     pub count: usize,
     /// Median.
     pub p50: Time,
     /// 99th percentile.
     pub p99: Time,
-    /// The worst.
+    /// Maximum.
     pub max: Time,
-    /// Packets above [`Lateness::BOUND`].
+    /// Number of packets later than [`Lateness::BOUND`].
     pub over_bound: usize,
 }
 
 impl Lateness {
-    /// More than this disturbs a call visibly: a sixth of a frame at 30 frames per second.
+    /// Lateness that visibly disturbs a call: a sixth of the frame interval at 30 frames per second.
     pub const BOUND: Time = Time::from_millis(5);
 }
 
@@ -99,14 +99,14 @@ impl PacketLog {
             DropCause::ALL.iter().position(|c| *c == cause).map_or(-1, |i| i as i8);
     }
 
-    /// By how much frames were written late.
+    /// Computes the lateness of the frames.
     pub fn lateness(&self) -> Lateness {
         let mut late: Vec<u64> = (self.written_ns.iter().zip(&self.delivered_ns))
             .filter(|(written, _)| **written >= 0)
             .map(|(written, delivered)| (written - delivered).max(0) as u64)
             .collect();
         late.sort_unstable();
-        // The smallest value that at least this part of the packets does not exceed.
+        // Smallest value that at least this percentage of the packets does not exceed.
         let quantile = |percent: usize| {
             Time(late.get((late.len() * percent).div_ceil(100).max(1) - 1).copied().unwrap_or(0))
         };

@@ -1,4 +1,4 @@
-//! Raw packet sockets, the clock and the thread's priority: everything asked of Linux.
+//! System calls to Linux: packet sockets, clock and thread priority.
 
 use crate::device::{Device, PortId};
 use rtclab_core::units::Time;
@@ -10,8 +10,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Room for bursts while the thread does not run: 100 Mbit/s for 300 ms. The kernel doubles it and
-/// limits it to `net.core.rmem_max`.
+/// Receive buffer for bursts while the thread does not run: 300 ms at 100 Mbit/s. The kernel doubles it
+/// and limits it to `net.core.rmem_max`.
 const SOCKET_BUFFER: c_int = 4 << 20;
 pub(crate) const MAX_FRAME: usize = 65_536;
 
@@ -19,11 +19,11 @@ pub(crate) fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Time since the run began, on the monotonic clock.
+/// Clock of a run: time since its beginning, on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Instant,
-    /// The same moment on the clock of the wall.
+    /// Beginning of the run on the wall clock.
     pub(crate) epoch: SystemTime,
 }
 
@@ -36,8 +36,8 @@ impl Clock {
         Time(self.origin.elapsed().as_nanos() as u64)
     }
 
-    /// When something happened that carries a wall-clock stamp; at most a second ago, so that a
-    /// wall clock which is being set cannot do harm.
+    /// Converts a wall-clock time stamp to time of the run. The result is at most 1 s ago, so that
+    /// setting the wall clock does no harm.
     fn time_of(&self, stamp: Option<SystemTime>) -> Time {
         let age = stamp
             .and_then(|stamp| SystemTime::now().duration_since(stamp).ok())
@@ -47,7 +47,7 @@ impl Clock {
     }
 }
 
-/// Wakes a loop that waits.
+/// Wakes a waiting loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<OwnedFd>);
 
@@ -79,25 +79,25 @@ impl Waker {
 pub(crate) struct PacketSocket(pub(crate) OwnedFd);
 
 impl PacketSocket {
-    /// For the emulator: does not hear what it sends itself.
+    /// Opens a socket for the emulator, which does not receive what it sends itself.
     fn open(interface: &str) -> io::Result<Self> {
         let (socket, index) = Self::unbound(interface)?;
         socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        // The queueing discipline of a device that has just come up swallows frames without an error.
+        // The queueing discipline of a device that has just come up drops frames without an error.
         socket.set_option(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
         socket.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, SOCKET_BUFFER)?;
         socket.bind(index)?;
         Ok(socket)
     }
 
-    /// For a bystander: hears everything, sends nothing.
+    /// Opens a socket that receives all frames in both directions.
     pub(crate) fn listen(interface: &str) -> io::Result<Self> {
         let (socket, index) = Self::unbound(interface)?;
         socket.bind(index)?;
         Ok(socket)
     }
 
-    /// Not bound yet; with the interface's index.
+    /// Opens a socket that is not bound yet. Also returns the index of the interface.
     fn unbound(interface: &str) -> io::Result<(Self, u32)> {
         let name = CString::new(interface).map_err(io::Error::other)?;
         // SAFETY: `name` is a terminated string that outlives the call.
@@ -134,10 +134,11 @@ impl PacketSocket {
         check(unsafe { libc::bind(self.0.as_raw_fd(), pointer, length as u32) }).map(drop)
     }
 
-    /// One frame and the wall-clock time at which the kernel received it; `None` if there is none.
+    /// Receives a frame. Returns its length and the wall-clock time at which the kernel received it, or
+    /// `None` if there is no frame.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<SystemTime>)>> {
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        // u64 for the alignment that cmsghdr asks for.
+        // An array of u64 has the alignment that cmsghdr requires.
         let mut control = [0u64; 16];
         // SAFETY: all-zero bytes are a valid msghdr.
         let mut message: libc::msghdr = unsafe { zeroed() };
@@ -161,7 +162,7 @@ impl PacketSocket {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Frames dropped since the last call for want of room.
+    /// Number of frames dropped since the last call because the buffer was full.
     pub(crate) fn take_drops(&self) -> u64 {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as u32;
@@ -179,7 +180,7 @@ impl PacketSocket {
     }
 }
 
-/// The kernel's receive time.
+/// Time at which the kernel received a message.
 ///
 /// # Safety
 /// `message` must have been filled in by recvmsg, its control buffer still alive.
@@ -202,7 +203,7 @@ pub(crate) unsafe fn timestamp(message: &libc::msghdr) -> Option<SystemTime> {
     None
 }
 
-/// Packet sockets on real interfaces, and the real clock.
+/// Packet sockets on real interfaces, with the real clock.
 pub(crate) struct PacketDevice {
     sockets: Vec<PacketSocket>,
     waker: Waker,
@@ -213,7 +214,7 @@ pub(crate) struct PacketDevice {
 }
 
 impl PacketDevice {
-    /// Opens every interface; the error comes with the interface's name.
+    /// Opens every interface. An error comes with the name of the interface.
     pub(crate) fn open<'a>(
         interfaces: impl IntoIterator<Item = &'a str>,
         clock: Clock,
@@ -264,7 +265,7 @@ impl Device for PacketDevice {
         until: Time,
         sink: &mut dyn FnMut(Time, PortId, &[u8]),
     ) -> io::Result<()> {
-        // The first entry is the waker's. What arrives after `wait` is for the next round.
+        // The first entry is the waker. Frames that arrive after `wait` are left for the next round.
         let readable = self.poll[1..].iter().map(|entry| entry.revents != 0);
         for ((index, socket), _) in
             self.sockets.iter().enumerate().zip(readable).filter(|(_, r)| *r)
@@ -290,10 +291,10 @@ impl Device for PacketDevice {
     }
 }
 
-/// Asks for exact timers and for precedence over ordinary threads, as far as this is allowed.
+/// Requests exact timers and precedence over ordinary threads, as far as that is allowed.
 ///
-/// Real-time scheduling needs rights that an ordinary user lacks; a short time slice does not, and since
-/// Linux 6.12 a thread that asks for one runs soon after it wakes, however many others compute.
+/// Real-time scheduling needs rights that an ordinary user lacks, but a short time slice does not. Since
+/// Linux 6.12, a thread with a short slice runs soon after it wakes, however busy the others are.
 pub(crate) fn prioritise_this_thread() {
     const REALTIME_PRIORITY: c_int = 1;
     const SLICE_NS: u64 = 100_000; // the shortest that Linux grants

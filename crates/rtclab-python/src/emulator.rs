@@ -10,7 +10,7 @@ use rtclab_emu::{
 };
 use serde::de::DeserializeOwned;
 
-/// A network in real time between interfaces of this network namespace.
+/// A network that runs in real time between interfaces of this network namespace.
 #[pyclass(module = "rtclab._native")]
 pub(crate) struct Emulator {
     config: EmulatorConfig,
@@ -35,7 +35,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Nanoseconds since the start.
+    /// Time since the start, in nanoseconds.
     fn now_ns(&self) -> PyResult<u64> {
         Ok(self.emulator()?.now().as_nanos())
     }
@@ -46,12 +46,12 @@ impl Emulator {
         self.emulator()?.set_path(path).map_err(to_python)
     }
 
-    /// Whether packets are being carried; once False, `stop` raises the reason.
+    /// Whether packets are being carried. Once this is False, `stop` raises the reason.
     fn is_running(&self) -> bool {
         self.running.as_ref().is_some_and(rtclab_emu::Emulator::is_running)
     }
 
-    /// Ends the emulator and returns its packet log, lateness and counters.
+    /// Stops the emulator and returns its packet log, lateness and counters.
     fn stop<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.emulator()?;
         let running = self.running.take();
@@ -75,7 +75,7 @@ impl Emulator {
         self.running.as_ref().ok_or_else(not_running)
     }
 
-    /// What the codes in the columns stand for.
+    /// Names for the codes in the columns.
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let names = PyDict::new(py);
         names.set_item("nodes", &self.config.nodes)?;

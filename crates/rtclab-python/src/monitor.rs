@@ -1,4 +1,4 @@
-//! `monitor`, `monitor_compare` and `LiveMonitor`: captures or an interface in, tables out as arrays.
+//! `monitor`, `monitor_compare` and `LiveMonitor`: tables about captures or an interface, as arrays.
 
 use crate::sim::table_columns;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -14,9 +14,9 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
-/// Reads a capture (`-` for standard input) and returns what was seen, as tables.
+/// Reads a capture (`-` for standard input) and returns the tables of a monitor.
 ///
-/// `on_progress` is called now and then with the number of bytes read; what it raises ends the reading.
+/// `on_progress` is called regularly with the number of bytes read. If it raises, reading stops.
 #[pyfunction]
 #[pyo3(signature = (path, *, sdp=None, packets=false, seconds=false, max_streams=10_000, on_progress=None))]
 pub(crate) fn monitor<'py>(
@@ -47,7 +47,7 @@ pub(crate) fn monitor<'py>(
     to_dict(py, tables)
 }
 
-/// Follows packets from one capture to another, or from one direction of a capture to the other.
+/// Compares two captures, or the two directions in one capture.
 #[pyfunction]
 #[pyo3(signature = (path_a, path_b=None, *, sdp=None, packets=false, max_streams=10_000, on_progress=None))]
 pub(crate) fn monitor_compare<'py>(
@@ -85,7 +85,7 @@ fn open(path: &str) -> PyResult<CaptureReader<Box<dyn Read>>> {
     CaptureReader::new(input).map_err(|error| to_python(path, error))
 }
 
-/// Lets signals through, and tells how far reading has come.
+/// Handles pending signals and reports progress.
 fn report(on_progress: Option<&Py<PyAny>>, bytes: u64) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;
@@ -109,7 +109,7 @@ fn to_dict(py: Python<'_>, tables: Tables) -> PyResult<Bound<'_, PyDict>> {
     Ok(out)
 }
 
-/// Watches an interface.
+/// A monitor of an interface.
 #[pyclass(module = "rtclab._native")]
 pub(crate) struct LiveMonitor {
     interface: Interface,
@@ -137,7 +137,8 @@ impl LiveMonitor {
         Ok(LiveMonitor { interface, listener, monitor: Monitor::new(config) })
     }
 
-    /// Watches for so long, and returns the tables as they are now; of packets, those that came since.
+    /// Watches for `timeout_s` seconds and returns the current tables. The table `packets` has those
+    /// since the last call only.
     #[pyo3(signature = (timeout_s=1.0))]
     fn poll<'py>(&mut self, py: Python<'py>, timeout_s: f64) -> PyResult<Bound<'py, PyDict>> {
         let time = Duration::try_from_secs_f64(timeout_s).map_err(|_| {

@@ -1,17 +1,17 @@
-//! What a monitor looks for and keeps.
+//! Configuration of a monitor.
 
 use super::sdp::Sdp;
 
-/// What to look for and what to keep.
+/// What a monitor knows in advance, and which tables it keeps.
 #[derive(Clone, Debug)]
 pub struct MonitorConfig {
     /// Codecs, repair streams and extension ids, if known.
     pub sdp: Sdp,
-    /// Keep a row of every packet: 130 bytes each.
+    /// Whether to keep a row per packet, 130 bytes each.
     pub packets: bool,
-    /// Keep a row of every second of every stream.
+    /// Whether to keep a row per stream and second.
     pub seconds: bool,
-    /// Streams that are kept; packets of others are counted together.
+    /// Maximum number of streams tracked. Packets of further ones are only counted, in the table `notes`.
     pub max_streams: usize,
 }
 

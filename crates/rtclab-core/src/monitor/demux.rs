@@ -1,6 +1,6 @@
-//! What a UDP payload is, with TURN framing taken off.
+//! Recognises what a UDP payload is, and strips TURN framing.
 //!
-//! All of it works on the first bytes of a payload: a capture may have kept no more.
+//! Only the first bytes of a payload are needed, because a capture may hold no more.
 //!
 //! Source: RFC 7983, section 7; RFC 8656, sections 11 and 12; RFC 5766, section 11 (channel numbers).
 
@@ -8,31 +8,32 @@ use crate::rtp::stun::{self, Class, TransactionId, attribute, method};
 use crate::rtp::{self, Protocol};
 use std::net::SocketAddr;
 
-/// How a TURN server relays a datagram.
+/// TURN framing of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relay {
-    /// In a channel of this number.
+    /// ChannelData with this channel number.
     Channel(u16),
-    /// In a Send or Data indication to or from this peer.
+    /// A Send or Data indication to or from this peer.
     Indication(SocketAddr),
 }
 
-/// A payload without its TURN framing.
+/// A payload without TURN framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content<'a> {
-    /// What it is; never [`Protocol::TurnChannel`].
+    /// Protocol of the payload; never [`Protocol::TurnChannel`].
     pub protocol: Protocol,
-    /// The framing that was around it.
+    /// TURN framing that was stripped.
     pub relay: Option<Relay>,
-    /// As much of it as was captured.
+    /// The captured part of the payload.
     pub bytes: &'a [u8],
-    /// Its length on the wire.
+    /// Length of the payload on the wire.
     pub wire_bytes: u32,
 }
 
-/// Says what a UDP payload of `wire_bytes` is that begins with `bytes`.
+/// Recognises a UDP payload of `wire_bytes` from its first bytes.
 ///
-/// A channel is believed when what it carries is recognised: its first byte alone says too little.
+/// The first byte alone does not prove a TURN channel, so what the channel carries must be recognised
+/// too.
 #[inline]
 pub fn demultiplex(bytes: &[u8], wire_bytes: u32) -> Content<'_> {
     let plain = |protocol| Content { protocol, relay: None, bytes, wire_bytes };
@@ -51,7 +52,7 @@ fn protocol(bytes: &[u8]) -> Protocol {
     }
 }
 
-/// RFC 5766 allowed channels up to 0x7FFF, RFC 8656 up to 0x4FFF.
+/// Parses ChannelData. RFC 5766 allowed channel numbers up to 0x7FFF, RFC 8656 up to 0x4FFF.
 fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
     let (header, inner) = bytes.split_first_chunk::<4>()?;
     let number = u16::from_be_bytes([header[0], header[1]]);
@@ -70,7 +71,7 @@ fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
     })
 }
 
-/// Send and Data indications; `None` for any other message.
+/// Parses a Send or Data indication; `None` for any other message.
 fn indication(bytes: &[u8]) -> Option<Content<'_>> {
     if !matches!(bytes.get(1), Some(0x16 | 0x17)) {
         return None;
@@ -86,19 +87,19 @@ fn indication(bytes: &[u8]) -> Option<Content<'_>> {
     Some(Content { protocol: protocol(inner), relay, bytes: inner, wire_bytes: len.into() })
 }
 
-/// The beginning of a STUN message.
+/// Header of a STUN message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StunHeader {
-    /// Request, indication or response.
+    /// Request, indication, success or error response.
     pub class: Class,
-    /// See [`method`].
+    /// STUN or TURN method: one of [`method`].
     pub method: u16,
-    /// The same in request and response.
+    /// Transaction id, which is the same in request and response.
     pub transaction_id: TransactionId,
 }
 
 impl StunHeader {
-    /// `None` without the magic cookie.
+    /// Parses the header; `None` without the magic cookie.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         if !stun::has_cookie(bytes) {
             return None;
@@ -109,7 +110,8 @@ impl StunHeader {
     }
 }
 
-/// The attributes of a message as (type, length, value), the last one's value perhaps cut by the capture.
+/// Iterates over the attributes of a message as (type, length, value). The capture may have cut the last
+/// value.
 pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, u16, &[u8])> {
     let announced = bytes.get(2..4).map_or(0, |b| usize::from(u16::from_be_bytes([b[0], b[1]])));
     let rest = bytes.get(stun::HEADER_BYTES..).unwrap_or_default();
@@ -158,7 +160,7 @@ mod tests {
         assert_eq!(demultiplex(&bytes, 1003).protocol, Protocol::Other);
     }
 
-    /// Peer 192.0.2.1:32853 as in RFC 5769, then `len` bytes of data.
+    /// An indication with peer 192.0.2.1:32853, as in RFC 5769, that states `len` bytes of data.
     fn indication(kind: u8, len: u8, data: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0, kind, 0, 16 + len.next_multiple_of(4), 0x21, 0x12, 0xA4, 0x42];
         bytes.extend_from_slice(&[7; 12]);

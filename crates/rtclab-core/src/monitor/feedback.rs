@@ -1,14 +1,14 @@
-//! The figures in RTCP packets, counted without collecting what they announce.
+//! Counts in RTCP feedback, computed without storing the packets that it describes.
 //!
-//! A transport-wide report of 40 bytes can speak of 65535 packets.
+//! A transport-wide report of 40 bytes can describe 65,535 packets.
 
 use crate::rtp::rtcp::{RtcpPacket, parse_compound};
 
-/// Header, sender, media source.
+/// RTCP header, SSRC of the sender, SSRC of the media source.
 const FEEDBACK_HEADER_BYTES: usize = 12;
 
-/// Name of a packet type and, for feedback, its format. Whether application-layer feedback is REMB shows
-/// its content: `packet`, if that is in clear.
+/// Name of a packet type, or of the feedback format. Application-layer feedback is told to be REMB from
+/// its content, `packet`, which is given only if it is not encrypted.
 pub(super) fn kind(packet_type: u8, count: u8, packet: Option<&[u8]>) -> &'static str {
     match (packet_type, count) {
         (200, _) => "SR",
@@ -32,19 +32,19 @@ pub(super) fn kind(packet_type: u8, count: u8, packet: Option<&[u8]>) -> &'stati
     }
 }
 
-/// What packets of one kind say, added up.
+/// Sums over the packets of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
-    /// Packets that the feedback speaks of; report blocks of SR and RR.
+    /// Number of media packets that feedback describes, or of report blocks in SR and RR.
     pub(crate) items: u64,
-    /// Of those, lost ones.
+    /// Number of those packets that were lost.
     pub(crate) lost: u64,
-    /// The last bit rate of REMB.
+    /// Last bit rate in a REMB.
     pub(crate) bitrate_bps: Option<u64>,
 }
 
 impl Figures {
-    /// Those of one packet in clear.
+    /// Counts of a single unencrypted packet.
     pub(super) fn of(kind: &str, packet: &[u8]) -> Self {
         let body = packet.get(FEEDBACK_HEADER_BYTES..).unwrap_or_default();
         let reported = |items, lost| Figures { items, lost, bitrate_bps: None };
@@ -77,7 +77,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word))
 }
 
-/// Runs of equal symbols are counted as a whole.
+/// Counts a transport-wide report; a run of equal symbols takes one step.
 fn transport_wide(body: &[u8]) -> Figures {
     let Some((header, chunks)) = body.split_first_chunk::<8>() else { return Figures::default() };
     let announced = u64::from(u16::from_be_bytes([header[2], header[3]]));
@@ -107,7 +107,8 @@ fn transport_wide(body: &[u8]) -> Figures {
     figures
 }
 
-/// `body` begins with the first stream's SSRC and ends with the report's timestamp.
+/// Counts RFC 8888 feedback. `body` begins with the SSRC of the first stream and ends with the report
+/// timestamp.
 fn congestion_control(mut body: &[u8]) -> Figures {
     let mut figures = Figures::default();
     while let Some((header, rest)) = body.split_first_chunk::<8>() {

@@ -1,4 +1,4 @@
-//! Flows: what goes from one address and port to another, past one interface.
+//! Flows: packets from one address and port to another, past one interface.
 
 use super::capture::{Direction, Interface};
 use super::framing::Framing;
@@ -12,25 +12,25 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 
-/// The most flows that are kept; packets of others are counted together. Flows of RTP streams have as much room
-/// again: a call is found among whatever else a network carries.
+/// Maximum number of flows. Packets of further ones are only counted. Flows with RTP streams may use the
+/// same number of places again, so that a call is found among other traffic.
 pub(crate) const MAX_FLOWS: usize = 10_000;
-/// A power of two.
+/// Size of the cache of recent flows: a power of two.
 const RECENT_FLOWS: usize = 64;
-/// Timestamps that are remembered to recognise retransmissions: 8 s at 30 frames per second.
+/// Number of RTP timestamps remembered to recognise retransmissions: 8 s at 30 frames per second.
 const RECENT_TIMESTAMPS: usize = 256;
 
 /// Where a packet was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Point {
     pub(crate) interface: u32,
-    /// Of a cooked capture on all devices.
+    /// Device number in a cooked capture of all devices, else 0.
     pub(crate) device: u32,
     pub(crate) direction: Option<Direction>,
 }
 
 impl Point {
-    /// The interface's name or number, and the device if there are several.
+    /// Name or number of the interface, and of the device if it is a cooked capture.
     pub(crate) fn interface_name(&self, interfaces: &[Interface]) -> String {
         let name = interfaces.get(self.interface as usize).and_then(|i| i.name.clone());
         let name = name.unwrap_or_else(|| format!("interface {}", self.interface));
@@ -45,7 +45,7 @@ impl Point {
     }
 }
 
-/// Addresses as numbers: quick to hash. IPv4 is mapped into IPv6.
+/// Addresses and ports as numbers, which are quick to hash. IPv4 is mapped into IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     source: u128,
@@ -62,7 +62,7 @@ pub(crate) struct Flow {
     pub(crate) transport: Transport,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
-    /// Of the first packet.
+    /// Hop limit of the first packet.
     pub(crate) hop_limit: u8,
     pub(crate) first_ns: i64,
     pub(crate) last_ns: i64,
@@ -72,10 +72,10 @@ pub(crate) struct Flow {
     pub(crate) dtls: u64,
     pub(crate) rtp: u64,
     pub(crate) rtcp: u64,
-    /// Of all those, how many came in TURN framing.
+    /// Number of STUN, DTLS, RTP and RTCP packets in TURN framing.
     pub(crate) relayed: u64,
     pub(crate) fragments: u64,
-    /// TCP segments that begin or continue a frame.
+    /// Number of TCP segments that begin or continue a frame.
     pub(crate) framed: u64,
     pub(crate) framing: Framing,
     pub(crate) stun_rtt: Rtt,
@@ -83,7 +83,7 @@ pub(crate) struct Flow {
     recent: Option<Box<[(u32, u32); RECENT_TIMESTAMPS]>>,
 }
 
-/// Round-trip times.
+/// Statistics of round-trip times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rtt {
     pub(crate) count: u64,
@@ -114,11 +114,12 @@ impl Rtt {
 }
 
 impl Flow {
-    /// Counts an RTP packet's timestamp; says whether another stream of the flow had it before.
+    /// Remembers the timestamp of an RTP packet. Returns whether another stream of the flow had it
+    /// before.
     #[inline]
     pub(crate) fn shares_timestamp(&mut self, ssrc: u32, timestamp: u32) -> bool {
         let recent = self.recent.get_or_insert_with(|| Box::new([(0, ssrc); RECENT_TIMESTAMPS]));
-        // Timestamps of video are multiples of 3000 or so: spread them.
+        // Video timestamps are multiples of about 3000, so spread them over the slots.
         let slot = &mut recent[(timestamp.wrapping_mul(0x9E37_79B9) >> 24) as usize];
         if slot.0 == timestamp && slot.1 != ssrc {
             return true;
@@ -138,7 +139,7 @@ impl Flow {
         self.relayed += u64::from(relayed);
     }
 
-    /// Packets that are none of what is counted; for TCP, segments without frames.
+    /// Number of packets of any other protocol; for TCP, of segments without frames.
     pub(crate) fn other(&self) -> u64 {
         match self.transport {
             Transport::Udp => {
@@ -149,13 +150,14 @@ impl Flow {
     }
 }
 
-/// All flows seen.
+/// All flows, and a count of packets beyond the limit.
 pub(crate) struct Flows {
     index: HashMap<Key, u32>,
     pub(crate) list: Vec<Flow>,
-    /// Flows seen lately, by a few bits of their key: quicker than the index, which hashes against collisions.
+    /// Cache of recent flows, by a few bits of their key. It is faster than the index, whose hash resists
+    /// collision attacks.
     recent: [Option<(Key, u32)>; RECENT_FLOWS],
-    /// Packets of flows above the limit.
+    /// Number of packets whose flow exceeded the limit.
     pub(crate) packets_over_limit: u64,
 }
 
@@ -184,12 +186,12 @@ impl Flows {
         }
     }
 
-    /// The index of a packet's flow, if it has been seen.
+    /// Index of a packet's flow, if it is known.
     pub(crate) fn known(&self, point: Point, datagram: &Datagram<'_>) -> Option<u32> {
         self.index.get(&Self::key(point, datagram)).copied()
     }
 
-    /// Counts a packet; gives its flow's index, `None` above the limit.
+    /// Counts a packet and returns the index of its flow, or `None` above the limit.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -253,13 +255,13 @@ impl Flows {
         index
     }
 
-    /// A number that stands for a flow above the limit, and for no flow that is kept.
+    /// A number for a flow above the limit that differs from every index of a known flow.
     pub(crate) fn unlisted(&self, point: Point, datagram: &Datagram<'_>) -> u32 {
         self.index.hasher().hash_one(Self::key(point, datagram)) as u32 | 1 << 31
     }
 
-    /// Keeps a flow above the limit after all, because of these packets of a stream; `None` if there is no more
-    /// room for that either.
+    /// Adds a flow above the limit after all, because these packets of it are an RTP stream. `None` if
+    /// that limit is reached as well.
     pub(crate) fn list_late(
         &mut self,
         point: Point,

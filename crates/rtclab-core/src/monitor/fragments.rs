@@ -1,23 +1,23 @@
-//! Fragments of IP packets: they are not put together again, but their bytes belong to what the first one carries.
+//! IP fragments. They are not reassembled; the bytes of all count for what the first one carries.
 //!
 //! Source: RFC 791, section 3.2; RFC 8200, section 4.5 (addresses and identification name the packet).
 
 use super::ip::FragmentOf;
 use std::collections::{HashMap, VecDeque};
 
-/// The most packets whose fragments are remembered.
+/// Maximum number of fragmented packets remembered.
 const MAX_PACKETS: usize = 4096;
 
-/// Where a packet was counted.
+/// Where the first fragment of a packet was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) flow: u32,
     pub(crate) ssrc: Option<u32>,
-    /// In the table of packets.
+    /// Row in the table of packets.
     pub(crate) row: usize,
 }
 
-/// Packets of which fragments have passed.
+/// Fragmented packets seen recently.
 #[derive(Default)]
 pub(crate) struct Fragments {
     packets: HashMap<(u32, FragmentOf), Packet>,
@@ -27,22 +27,23 @@ pub(crate) struct Fragments {
 #[derive(Clone, Copy, Default)]
 struct Packet {
     counted: Option<Counted>,
-    /// Of fragments that came before the first one.
+    /// IP length of the fragments that came before the first one.
     bytes: u32,
 }
 
 impl Fragments {
-    /// The bytes of fragments that came before the first one of a packet.
+    /// IP length of the fragments of a packet seen before its first one.
     pub(crate) fn earlier_bytes(&self, interface: u32, of: FragmentOf) -> u32 {
         self.packets.get(&(interface, of)).map_or(0, |packet| packet.bytes)
     }
 
-    /// Says where the first fragment was counted, with those before it.
+    /// Records where the first fragment was counted, together with those before it.
     pub(crate) fn first(&mut self, interface: u32, of: FragmentOf, counted: Counted) {
         *self.packet((interface, of)) = Packet { counted: Some(counted), bytes: 0 };
     }
 
-    /// Takes a later fragment: where to count its bytes, `None` if that is not known yet.
+    /// Takes a later fragment. Returns where to count its bytes, or `None` if the first one has not been
+    /// seen.
     pub(crate) fn later(&mut self, interface: u32, of: FragmentOf, bytes: u32) -> Option<Counted> {
         let packet = self.packet((interface, of));
         if packet.counted.is_none() {

@@ -1,57 +1,60 @@
-//! Frames in TCP: RFC 4571, or STUN and ChannelData of TURN over TCP.
+//! Finds frames in TCP: RFC 4571 framing, or STUN and ChannelData of TURN over TCP.
 //!
-//! Segments are not put together again. Their sequence numbers tell where the next frame begins, so that frames
-//! are found wherever they begin, by their first bytes; and that what is sent again is counted once.
+//! Segments are not reassembled. Sequence numbers give the place where the next frame begins, so frames
+//! are found anywhere in a segment by their first bytes, and retransmitted data are counted once.
 //!
 //! Source: RFC 4571, section 2; RFC 8656, section 12.5 (ChannelData over TCP); RFC 9293, section 3.4.
 
 use super::demux::{Content, demultiplex};
 use crate::rtp::{Protocol, stun};
 
-/// A segment's payload.
+/// Payload of a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    /// Sequence number of its first byte.
+    /// Sequence number of the first payload byte.
     pub seq: u32,
-    /// Whether the connection begins before that byte.
+    /// Whether that byte is the first one of the connection.
     pub begins: bool,
-    /// As much of it as was captured.
+    /// The captured part of the payload.
     pub bytes: &'a [u8],
-    /// Its length on the wire.
+    /// Length of the payload on the wire.
     pub wire_bytes: u32,
 }
 
-/// So many bytes at a segment's end are kept for the next one when they may be the header of a frame: RTP with
-/// its extensions, in ChannelData.
+/// Number of bytes at the end of a segment that are kept if they may be the beginning of a frame: enough
+/// for an RTP header with extensions in ChannelData.
 const HEAD_BYTES: usize = 64;
-/// What is sent again lies at most this far back, and a frame goes on for less.
+/// Maximum distance in sequence numbers to the next frame. Larger distances mean missing segments or
+/// another connection.
 const FAR: i32 = 1 << 20;
 
-/// First byte of the version in a DTLS record, from 1.0 on: RFC 6347, section 4.1.
+/// First byte of the version field of a DTLS record, version 1.0 and later (RFC 6347, section 4.1).
 const DTLS_VERSION_MAJOR: u8 = 0xFE;
 
-/// Where frames begin in one direction of a connection.
+/// Position of frames in one direction of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Framing {
-    /// Where the next frame begins, once one has been found or the connection has begun.
+    /// Sequence number at which the next frame begins. Known after a frame, or at the beginning of the
+    /// connection.
     next: Option<u32>,
-    /// Whether the connection has had a frame.
+    /// Whether a frame has been found in the connection.
     framed: bool,
-    /// The first bytes of that frame, from the end of a segment.
+    /// First bytes of the next frame, from the end of the previous segment.
     head: Vec<u8>,
 }
 
-/// What begins somewhere.
+/// Result of looking for a frame.
 enum Found<'a> {
-    /// A frame, and its length with framing and padding.
+    /// A frame and its length, with framing and padding.
     Frame(Content<'a>, u32),
-    /// Too little to say.
+    /// Too few bytes to decide.
     Short,
     Nothing,
 }
 
 impl Framing {
-    /// Tells the frames that begin in a segment; says whether it begins or continues any.
+    /// Calls `found` for each frame that begins in a segment. Returns whether the segment begins or
+    /// continues a frame.
     pub fn receive(&mut self, segment: Segment<'_>, found: &mut dyn FnMut(Content<'_>)) -> bool {
         if segment.begins {
             *self = Framing { next: Some(segment.seq), ..Framing::default() };
@@ -63,11 +66,11 @@ impl Framing {
         if !self.head.is_empty() && !self.finish_head(segment, found) {
             return true;
         }
-        // Where the frame begins that is due, counted from the segment's beginning.
+        // Offset in the segment at which the next frame is due.
         let due = self.next.map(|next| next.wrapping_sub(seq) as i32);
         let mut offset = match due {
             Some(due) if (0..=FAR).contains(&due) => due as u32,
-            // Segments are missing, or it is another connection: whether a frame begins here is to be found out.
+            // Segments are missing, or this is another connection. A frame may begin here.
             _ => {
                 self.next = None;
                 0
@@ -98,7 +101,8 @@ impl Framing {
         any
     }
 
-    /// Completes the header that began in the segment before; whether there is more to look at.
+    /// Completes a frame header that began in the previous segment. Returns whether to look for further
+    /// frames in this one.
     fn finish_head(&mut self, segment: Segment<'_>, found: &mut dyn FnMut(Content<'_>)) -> bool {
         let Some(next) = self.next else { return true };
         let head = std::mem::take(&mut self.head);
@@ -132,7 +136,7 @@ impl Framing {
         }
     }
 
-    /// The first frame; of one that is not due, all of it must be here.
+    /// Looks for a frame at the beginning of `bytes`. If none is due there, it must be complete.
     fn frame<'a>(&self, bytes: &'a [u8], wire_bytes: u32) -> Found<'a> {
         let due = self.next.is_some();
         let cut = bytes.len() < wire_bytes as usize;
@@ -146,9 +150,9 @@ impl Framing {
         }
     }
 
-    /// The first byte alone says too little of DTLS: every third character of ASCII is in its range, and those
-    /// of `GET` and `HTTP` before it are channel numbers. Unless a frame is due after another, its version must be
-    /// there, too.
+    /// Whether the evidence for a frame suffices. The first byte alone does not prove DTLS: a third of
+    /// all ASCII characters lie in its range, and the letters of `GET` and `HTTP` before it are valid
+    /// channel numbers. The version must match as well, unless a frame is due right after another.
     fn believes(&self, content: &Content<'_>) -> bool {
         let due_after_another = self.next.is_some() && self.framed;
         content.protocol != Protocol::Dtls
@@ -157,14 +161,14 @@ impl Framing {
     }
 }
 
-/// A frame at the beginning of `bytes` and its length, which is at most `limit`.
+/// Parses a frame at the beginning of `bytes`. Returns it with its length, which is at most `limit`.
 fn begin(bytes: &[u8], limit: u32) -> Option<(Content<'_>, u32)> {
     let words = bytes.first_chunk::<4>()?;
     let first = u32::from(u16::from_be_bytes([words[0], words[1]]));
     let second = u32::from(u16::from_be_bytes([words[2], words[3]]));
     let turn = demultiplex(bytes, limit);
     if turn.protocol == Protocol::Stun || turn.relay.is_some() {
-        // Over TCP ChannelData are padded to words; STUN always is.
+        // ChannelData is padded to a multiple of 4 bytes over TCP. STUN messages always are.
         let header = if bytes[0] < 64 { stun::HEADER_BYTES as u32 } else { 4 };
         let len = header + second.next_multiple_of(4);
         return Some((Content { wire_bytes: turn.wire_bytes.min(len), ..turn }, len));
@@ -190,7 +194,7 @@ mod tests {
         [&[0x40, 0, 0, 14][..], &RTP, &[0, 0]].concat()
     }
 
-    /// Frames found in each segment; the first byte of the stream has the number `u32::MAX - 9`.
+    /// Number of frames found in each segment. The sequence number of the first byte is `u32::MAX - 9`.
     fn found(stream: &[u8], segments: &[(usize, usize)], begins: bool) -> Vec<usize> {
         let mut framing = Framing::default();
         let mut count = |(index, &(start, end)): (usize, &(usize, usize))| {
@@ -219,10 +223,11 @@ mod tests {
         assert_eq!(found(b"GET / HTTP/1.1\r\n", &[(0, 16)], true), [0]);
     }
 
-    /// What is recognised in one segment.
+    /// Protocols of the frames found in one segment.
     fn protocols(framing: &mut Framing, seq: u32, begins: bool, bytes: &[u8]) -> Vec<Protocol> {
         let mut found = Vec::new();
-        // Network cards hand over segments of up to 64 kB, longer than the lengths that text seems to state.
+        // With segmentation offload, captures have segments of up to 64 kB, longer than the lengths that
+        // the text seems to state.
         let segment = Segment { seq, begins, bytes, wire_bytes: 65_000 };
         framing.receive(segment, &mut |content| found.push(content.protocol));
         found

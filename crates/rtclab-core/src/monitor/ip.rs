@@ -1,6 +1,6 @@
-//! From an IP packet to the UDP datagram or TCP segment in it.
+//! Finds the UDP datagram or TCP segment in an IP packet.
 //!
-//! Captures keep the beginning of a packet only, so lengths are those that the headers say.
+//! Lengths are taken from the headers, because a capture may hold only the beginning of a packet.
 //!
 //! Source: RFC 791, section 3.1; RFC 8200, section 4; RFC 768; RFC 9293, section 3.1.
 
@@ -11,10 +11,10 @@ const IPV4_HEADER_BYTES: usize = 20;
 const IPV6_HEADER_BYTES: usize = 40;
 const UDP_HEADER_BYTES: usize = 8;
 const TCP_HEADER_BYTES: usize = 20;
-/// Counts as a byte before the payload.
+/// Flag SYN. It occupies the sequence number before the payload.
 const TCP_SYN: u8 = 2;
 
-/// Protocol numbers, which IPv6 has for its extension headers too.
+/// Protocol numbers, including those of IPv6 extension headers.
 mod protocol {
     pub(super) const HOP_BY_HOP: u8 = 0;
     pub(super) const TCP: u8 = 6;
@@ -28,15 +28,16 @@ mod protocol {
     pub(super) const SHIM6: u8 = 140;
 }
 
-/// More extension headers than this are nobody's; each kind but one comes once.
+/// Maximum number of extension headers. Real packets have fewer, because all kinds but one occur at most
+/// once.
 const MAX_EXTENSION_HEADERS: usize = 16;
 
 /// UDP or TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
-    /// Segments, not reassembled.
+    /// TCP segments, which are not reassembled.
     Tcp,
 }
 
@@ -45,68 +46,70 @@ pub enum Transport {
 pub struct Datagram<'a> {
     /// UDP or TCP.
     pub transport: Transport,
-    /// Sending address and port.
+    /// Source address and port.
     pub source: SocketAddr,
-    /// Receiving address and port.
+    /// Destination address and port.
     pub destination: SocketAddr,
-    /// IP total length: of the packet, or of the fragment.
+    /// IP total length of the packet or fragment.
     pub ip_bytes: u32,
-    /// Of a first fragment: which packet's.
+    /// The packet that this is the first fragment of, if it is one.
     pub fragment: Option<FragmentOf>,
-    /// Of a TCP segment: the number of the payload's first byte, and whether the connection begins before it.
+    /// TCP: sequence number of the first payload byte, and whether that is the first one of the
+    /// connection.
     pub tcp: (u32, bool),
-    /// Time to live (hop limit): every router takes one off.
+    /// Hop limit, called time to live in IPv4. Every router decrements it.
     pub hop_limit: u8,
-    /// Length of the payload on the wire; of a first fragment, of the whole datagram (UDP says it).
+    /// Length of the payload on the wire. In a first fragment of UDP, that of the whole datagram.
     pub payload_bytes: u32,
-    /// What was captured of the payload.
+    /// The captured part of the payload.
     pub payload: &'a [u8],
 }
 
 /// The packet that a fragment belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentOf {
-    /// Sending address.
+    /// Source address.
     pub source: IpAddr,
-    /// Receiving address.
+    /// Destination address.
     pub destination: IpAddr,
-    /// Identification.
+    /// Identification field.
     pub id: u32,
 }
 
 /// What an IP packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpContent<'a> {
-    /// UDP or TCP; the first fragment of one, too.
+    /// A UDP datagram or TCP segment, or the first fragment of one.
     Datagram(Datagram<'a>),
-    /// A fragment without transport header, and its IP total length.
+    /// A fragment without a transport header, and its IP total length.
     LaterFragment(FragmentOf, u32),
-    /// ICMP and the like.
+    /// Any other protocol, such as ICMP.
     Other,
-    /// Its headers contradict themselves, or are cut.
+    /// The headers are inconsistent or cut off.
     Malformed,
 }
 
-/// What the IP header and its extensions say.
+/// Fields of the IP header and its extension headers.
 struct IpHeader<'a> {
     source: IpAddr,
     destination: IpAddr,
     hop_limit: u8,
-    /// Of what follows.
+    /// Protocol number of what follows the headers.
     protocol: u8,
-    /// In 8 bytes; `Some` for fragments.
+    /// Fragment offset in units of 8 bytes; `None` if the packet is not fragmented.
     fragment_offset: Option<u16>,
-    /// Of fragments.
+    /// Identification, which is meaningful for fragments.
     id: u32,
-    /// Length of the packet, by the header; 0 when the network card cuts segments, and for jumbograms.
+    /// Total length stated by the header; 0 with segmentation offload and for jumbograms.
     total_bytes: u32,
-    /// Bytes up to what follows.
+    /// Length of the headers.
     header_bytes: usize,
-    /// What follows, as far as it was captured and is not padding of the link.
+    /// The captured bytes after the headers, without link-layer padding.
     payload: &'a [u8],
 }
 
-/// Reads IP header, options and extension headers, and the transport header; says whether it is a fragment.
+/// Parses IP header, options, extension headers and transport header. Also returns whether the packet is
+/// a fragment.
 #[inline]
 pub fn parse<'a>(packet: &LinkPacket<'a>) -> (IpContent<'a>, bool) {
     let header = match packet.ip.first().map(|first| first >> 4) {
@@ -140,9 +143,9 @@ impl IpHeader<'_> {
     }
 }
 
-/// What follows a header, up to the packet's end as its header has it.
+/// Returns the bytes after a header, up to the total length that it states.
 fn payload(bytes: &[u8], header_bytes: usize, total_bytes: usize) -> &[u8] {
-    // A total below the header is no length.
+    // A total length below the header length is invalid and ignored.
     let end = if total_bytes < header_bytes { bytes.len() } else { bytes.len().min(total_bytes) };
     bytes.get(header_bytes..end).unwrap_or_default()
 }
@@ -193,7 +196,7 @@ fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
         let extension = header.payload.get(..extension_bytes)?;
         if header.protocol == protocol::FRAGMENT {
             let field = be16(extension, 2);
-            // RFC 6946: offset 0 without more fragments is the whole packet.
+            // RFC 6946: offset 0 without the flag for more fragments is a whole packet.
             header.fragment_offset = (field & 0xFFF9 != 0).then_some(field >> 3);
             header.id = u32::from(be16(extension, 4)) << 16 | u32::from(be16(extension, 6));
         }
@@ -207,7 +210,7 @@ fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
     Some(header)
 }
 
-/// Length of the extension header that follows; `Some(None)` when none does, `None` when it is cut.
+/// Length of the next extension header: `Some(None)` if there is none, `None` if it is cut off.
 fn extension_bytes(header: &IpHeader<'_>) -> Option<Option<usize>> {
     let length = || header.payload.get(1).map(|length| usize::from(*length));
     Some(match header.protocol {
@@ -218,7 +221,7 @@ fn extension_bytes(header: &IpHeader<'_>) -> Option<Option<usize>> {
         | protocol::HOST_IDENTITY
         | protocol::SHIM6 => Some((length()? + 1) * 8),
         protocol::FRAGMENT => Some(8),
-        // RFC 4302, section 2.2: in units of 4 bytes, less 2.
+        // RFC 4302, section 2.2: the length is in units of 4 bytes, minus 2.
         protocol::AUTHENTICATION => Some((length()? + 2) * 4),
         _ => None,
     })
@@ -228,7 +231,7 @@ fn extension_bytes(header: &IpHeader<'_>) -> Option<Option<usize>> {
 fn udp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Datagram<'a>> {
     let header = ip.payload.first_chunk::<UDP_HEADER_BYTES>()?;
     let length = u32::from(be16(header, 4));
-    // The header is believed where it can be true: not longer than the packet, unless that is a fragment.
+    // Use the UDP length if it is plausible: it may exceed the packet only in a fragment.
     let within = ip.fragment_offset.is_some() || length <= transport_bytes;
     let plausible = length >= UDP_HEADER_BYTES as u32 && within;
     let length = if plausible { length } else { transport_bytes };

@@ -1,12 +1,12 @@
-//! The same stream at several places of a capture: both legs of a relayed call, or two interfaces.
+//! Finds the same stream at several places of a capture: both legs of a relayed call, or two interfaces.
 
 use super::stream::Stream;
 use super::stream::sketch::{self, PacketName};
 use std::collections::HashMap;
 
-/// For each stream the first one that carries the same packets; `None` for the first itself.
+/// Returns for each stream the first one with the same packets, or `None` if it is the first itself.
 ///
-/// Packets are the same when SSRC, sequence number and timestamp are: headers pass relays unchanged.
+/// Packets are the same if SSRC, sequence number and timestamp are. Relays do not change them.
 pub(crate) fn first_legs(streams: &[Stream]) -> Vec<Option<u32>> {
     let mut order: Vec<u32> = (0..streams.len() as u32).collect();
     order.sort_by_key(|number| streams[*number as usize].first_ns);

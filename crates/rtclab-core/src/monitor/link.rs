@@ -1,35 +1,37 @@
-//! From a captured frame to the IP packet in it.
+//! Finds the IP packet in a captured frame.
 //!
 //! Source: <https://www.tcpdump.org/linktypes.html>; IEEE 802.1Q.
 
 use super::capture::{Direction, Frame};
 use crate::pcapng::link_type;
 
-/// `DLT_RAW` of some systems, found in files that they wrote.
+/// Values of `DLT_RAW` on some systems, which wrote them into files.
 const RAW_OF_OTHERS: [u16; 2] = [12, 14];
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86DD;
-/// Customer and service tags of 802.1Q, and the service tag from before the standard.
+/// Ethertypes of VLAN tags: customer and service tag of 802.1Q, and the earlier service tag.
 const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88A8, 0x9100];
-/// `AF_INET`, then `AF_INET6` of Linux, NetBSD and OpenBSD, FreeBSD, Darwin.
+/// Address families of IP: `AF_INET`, then `AF_INET6` of Linux, of NetBSD and OpenBSD, of FreeBSD and of
+/// Darwin.
 const ADDRESS_FAMILIES: [u32; 5] = [2, 10, 24, 28, 30];
-/// A packet of our own, as `PACKET_OUTGOING` of Linux.
+/// Packet type of a frame sent by the capturing host: `PACKET_OUTGOING` of Linux.
 const SLL_OUTGOING: u16 = 4;
 
-/// An IP packet as the link carried it.
+/// An IP packet in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkPacket<'a> {
-    /// From the IP header on; may go on after the packet's end (Ethernet pads short frames).
+    /// Captured bytes from the IP header on. Padding may follow the packet, because Ethernet pads short
+    /// frames.
     pub ip: &'a [u8],
-    /// Bytes on the wire from the IP header on.
+    /// Length on the wire from the IP header on.
     pub wire_bytes: u32,
-    /// The frame's, or that of a cooked capture.
+    /// Direction of the frame, or the one in a cooked link header.
     pub direction: Option<Direction>,
-    /// Number of the device that a cooked capture on all devices names; else 0.
+    /// Device number in a cooked capture of all devices, else 0.
     pub device: u32,
 }
 
-/// Finds the IP packet in a frame; `None` when it carries something else, or is cut before it.
+/// Finds the IP packet in a frame. `None` if there is none, or if the frame is cut off before it.
 #[inline]
 pub fn ip_packet<'a>(frame: &Frame<'a>) -> Option<LinkPacket<'a>> {
     let bytes = frame.bytes;
@@ -64,7 +66,7 @@ pub fn ip_packet<'a>(frame: &Frame<'a>) -> Option<LinkPacket<'a>> {
     Some(packet)
 }
 
-/// What follows the Ethertype at `offset`, and VLAN tags if there are any.
+/// Returns the IP packet after the Ethertype at `offset` and any VLAN tags.
 #[inline]
 fn after_ethertype(bytes: &[u8], mut offset: usize) -> Option<&[u8]> {
     loop {

@@ -1,6 +1,6 @@
-//! A passive monitor: what passes a point of a network, per stream and per flow.
+//! A passive monitor: describes the streams and flows that pass a point of a network.
 //!
-//! Frames go in (from a capture file by [`CaptureReader`], or from a socket), tables come out:
+//! Frames go in, read from a capture file by [`CaptureReader`] or from a socket. Tables come out:
 //!
 //! ```text
 //! capture ─► link ─► ip ─► demux ─► flow ─┬─► stream   (RTP, after probation)
@@ -8,9 +8,9 @@
 //!                                         └─► stun_log
 //! ```
 //!
-//! Nothing panics whatever the bytes, and memory is bounded: everything that is kept per something on the
-//! wire has a limit, and what is above it is counted in the table `notes`. [`compare`] follows packets from
-//! one point to another.
+//! No input causes a panic, and memory is bounded: the number of streams, flows and other entries is
+//! limited, and the table `notes` counts what exceeded a limit. [`compare`] follows packets from one
+//! point to another.
 
 pub mod capture;
 pub mod compare;

@@ -1,4 +1,4 @@
-//! What a reader of the tables must know: things skipped, limits reached, faults of the file.
+//! The table `notes`: what was skipped, limits that were reached, and faults of the file.
 
 use super::capture::CaptureFaults;
 use super::flow::MAX_FLOWS;
@@ -7,24 +7,24 @@ use super::texts::{Columns, Texts};
 use super::watcher::Monitor;
 use crate::table::Table;
 
-/// Notes in the order in which they are shown.
+/// Notes in display order.
 #[derive(Default)]
 pub(crate) struct Notes(Vec<(String, Option<u64>)>);
 
 impl Notes {
-    /// Adds a note about something that was counted, unless the count is 0.
+    /// Adds a note with a count, unless the count is 0.
     pub(crate) fn count(&mut self, text: &str, count: u64) {
         if count > 0 {
             self.0.push((text.to_owned(), Some(count)));
         }
     }
 
-    /// Adds a note without a number.
+    /// Adds a note without a count.
     pub(crate) fn say(&mut self, text: String) {
         self.0.push((text, None));
     }
 
-    /// Table `notes`: text and, where it counts something, how often.
+    /// Returns the table `notes`.
     pub(crate) fn table(&self, texts: &mut Texts) -> Table {
         Columns::new("notes", &self.0)
             .text("note", texts, |(text, _)| Some(text.clone()))
@@ -34,7 +34,7 @@ impl Notes {
 }
 
 impl Monitor {
-    /// What the reader of this monitor's tables must know.
+    /// Returns the notes of this monitor as a table.
     pub(crate) fn notes(&self, faults: &CaptureFaults, texts: &mut Texts) -> Table {
         let mut notes = Notes::default();
         let mut count = |text, number| notes.count(text, number);
@@ -42,39 +42,44 @@ impl Monitor {
         count("frames", counts.frames);
         count("frames without IP", counts.not_ip);
         count("IP packets that are neither UDP nor TCP", counts.other_transport);
-        count("packets whose headers are malformed or cut, skipped", counts.malformed);
+        count("packets skipped because their headers are malformed or cut off", counts.malformed);
         count("later fragments of IP packets, counted with the first", counts.later_fragments);
         let tcp = self.flows.list.iter().filter(|flow| flow.transport == Transport::Tcp);
         count("TCP segments, not reassembled", tcp.map(|flow| flow.packets).sum());
         count(
-            "RTP packets far from their stream's sequence numbers, not counted",
+            "RTP packets not counted because their sequence number is far from their stream's",
             counts.stray_packets,
         );
         count("packets of RTP streams above the limit of streams", counts.streams_over_limit);
         count("packets of flows above the limit of flows", self.flows.packets_over_limit);
-        count("RTP sources forgotten before a second packet came", self.probation.forgotten);
-        count("STUN requests or channel bindings forgotten for want of room", self.stun.forgotten);
+        count(
+            "possible RTP sources forgotten because there were too many",
+            self.probation.forgotten,
+        );
+        count(
+            "STUN requests and channel bindings forgotten because there were too many",
+            self.stun.forgotten,
+        );
         count("RTCP packets or report blocks above the limit of rows", self.rtcp.over_limit);
-        count("records of the capture that contradict themselves, skipped", faults.malformed);
+        count("inconsistent records of the capture, skipped", faults.malformed);
         count("records of the capture above 1 MiB, skipped", faults.oversized);
         count(
-            "packets without a time (simple packet blocks): rates and jitter mean nothing",
+            "packets without a time (simple packet blocks), which makes rates and jitter meaningless",
             faults.untimed,
         );
-        count("frames that the kernel dropped before they were seen", faults.dropped);
+        count("frames dropped by the kernel because its buffer was full", faults.dropped);
         count("packets of interfaces that the capture does not describe", faults.unknown_interface);
         if counts.streams_over_limit > 0 {
             notes.say(format!("only the first {} streams are shown", self.config.max_streams));
         }
         if self.flows.packets_over_limit > 0 {
-            notes.say(format!("only the first {MAX_FLOWS} flows are shown, and those of streams"));
+            notes.say(format!("only the first {MAX_FLOWS} flows and those of streams are shown"));
         }
         if faults.cut_short {
             notes.say("the capture ends within a record".to_owned());
         }
         if let Some(offset) = faults.corrupt_at {
-            notes
-                .say(format!("the capture is corrupt at byte {offset}; what follows was not read"));
+            notes.say(format!("the capture is corrupt at byte {offset}; the rest was not read"));
         }
         notes.table(texts)
     }

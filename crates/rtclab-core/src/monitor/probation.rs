@@ -1,29 +1,31 @@
-//! RTP is believed when two packets of a source follow each other, or when many in a row could be a stream of
-//! which none does so: every other packet lost, or neighbours swapped. Random UDP makes no streams.
+//! Decides whether packets that look like RTP are a stream. A stream is accepted after two consecutive
+//! packets, or after eight that are consistent with heavy loss or reordering. Random UDP never becomes a
+//! stream.
 //!
 //! Source: RFC 3550, appendix A.1 (`MIN_SEQUENTIAL`).
 
 use super::stream::RtpSeen;
 use std::collections::HashMap;
 
-/// Packets of a source that are kept until it is believed, so that none is missing from its counts. So many in
-/// a row convince, too: random numbers are all near the one before with a chance of (201 / 65536)^7 = 4e-18.
+/// Number of packets of a source that are kept until it is accepted, so that its counts miss none. A
+/// source is also accepted if all of them are near one another: for random numbers, the probability is
+/// (201 / 65536)^7 = 4e-18.
 const KEPT_PACKETS: usize = 8;
-/// Packets count when their numbers are at most this far from those around them.
+/// Maximum distance between the sequence numbers of successive packets.
 const NEAR: u16 = 100;
-/// The most sources on probation; all are forgotten when there are more.
+/// Maximum number of sources on probation. Above it, all are forgotten.
 const MAX_CANDIDATES: usize = 4096;
 
-/// Sources that may be streams, by flow and SSRC.
+/// Sources that may become streams, by flow and SSRC.
 #[derive(Default)]
 pub(crate) struct Probation {
     candidates: HashMap<(u32, u32), Vec<RtpSeen>>,
-    /// Sources forgotten for want of room.
+    /// Number of sources forgotten because [`MAX_CANDIDATES`] was reached.
     pub(crate) forgotten: u64,
 }
 
 impl Probation {
-    /// Takes a packet of a source that is no stream yet; its packets so far when it has become one.
+    /// Takes a packet of a source on probation. Returns all its packets so far if it is now accepted.
     pub(crate) fn receive(&mut self, flow: u32, packet: &RtpSeen) -> Option<Vec<RtpSeen>> {
         let key = (flow, packet.ssrc);
         if self.candidates.len() >= MAX_CANDIDATES && !self.candidates.contains_key(&key) {
@@ -60,11 +62,12 @@ fn near(a: u16, b: u16) -> bool {
     a.wrapping_sub(b).min(b.wrapping_sub(a)) <= NEAR
 }
 
-/// Whether all are near the one before, none comes twice, and timestamps grow with the numbers: lengths or
-/// constants of another protocol in their place do not.
+/// Whether packets are consistent with a stream: each near the one before, none twice, and timestamps
+/// that grow with the sequence numbers. Lengths or constants of another protocol in their place do not
+/// behave like that.
 fn goes_on(packets: &[RtpSeen]) -> bool {
     let first = packets[0];
-    // Within half the range.
+    // Signed distances, within half the range.
     let place = |p: &RtpSeen| {
         let number = p.seq.wrapping_sub(first.seq) as i16;
         (number, p.timestamp.wrapping_sub(first.timestamp) as i32)
@@ -99,7 +102,7 @@ mod tests {
         }
     }
 
-    /// The numbers that are believed, and after how many packets.
+    /// Number of packets until a source is accepted, and the sequence numbers accepted.
     fn believed(packets: &[(u16, u32)]) -> Option<(usize, Vec<u16>)> {
         let mut probation = Probation::default();
         packets.iter().enumerate().find_map(|(index, (seq, timestamp))| {
@@ -134,7 +137,8 @@ mod tests {
         assert_eq!(believed(&lengths.map(|len| (len, 7))), None); // a constant for a timestamp
         assert_eq!(believed(&[(100, 7); 20]), None);
         let time = |index: usize| (lengths[index % 8], 1000 * index as u32);
-        assert_eq!(believed(&(0..16).map(time).collect::<Vec<_>>()), None); // a time, but not the numbers'
+        // A clock that does not follow the sequence numbers.
+        assert_eq!(believed(&(0..16).map(time).collect::<Vec<_>>()), None);
         let far = |index: u16| (index.wrapping_mul(101), u32::from(index));
         assert_eq!(believed(&(0..20).map(far).collect::<Vec<_>>()), None);
     }

@@ -1,4 +1,4 @@
-//! Tables with a row per packet, or per second of a stream.
+//! Tables with a row per packet, or per stream and second.
 
 use super::capture::Interface;
 use super::flow::Flow;
@@ -7,7 +7,8 @@ use super::watcher::{Monitor, SecondRow};
 use crate::table::{Column, NO_TEXT, Table};
 use crate::rtp::Protocol;
 
-/// Names of [`Protocol`], in the order of its variants. TURN framing has been taken off.
+/// Names of [`Protocol`] in the order of its variants. `turn` does not occur, because TURN framing is
+/// stripped.
 const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
 
 impl Monitor {

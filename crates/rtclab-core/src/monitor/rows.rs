@@ -1,13 +1,14 @@
-//! The table of packets: one row each, as long as somebody wants it.
+//! Rows of the table of packets, until they are taken.
 
 use super::stream::{Received, RtpSeen};
 use crate::rtp::Protocol;
 use crate::table::NO_INT;
 
-/// Columns that are filled as packets come; what follows from flow and stream is added at the end.
+/// Columns filled packet by packet. Columns that follow from flow and stream are added when the table is
+/// made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PacketRows {
-    /// Rows taken away before the first one here.
+    /// Number of rows taken before the first one here.
     pub(crate) base: usize,
     pub(crate) at_ns: Vec<i64>,
     pub(crate) flow: Vec<i64>,
@@ -27,7 +28,7 @@ pub(crate) struct PacketRows {
 }
 
 impl PacketRows {
-    /// Adds a packet that is no RTP, or not yet; gives its row.
+    /// Adds a packet that is not known to be RTP, and returns its row.
     pub(crate) fn push(
         &mut self,
         (at_ns, flow): (i64, u32),
@@ -57,7 +58,7 @@ impl PacketRows {
         self.base + self.at_ns.len() - 1
     }
 
-    /// Says that a packet belongs to a stream, unless its row is gone.
+    /// Marks a packet as part of a stream, unless its row has been taken.
     pub(crate) fn set_rtp(&mut self, stream: u32, packet: &RtpSeen, received: &Received) {
         let Some(row) = packet.row.checked_sub(self.base) else { return };
         self.protocol[row] = Protocol::Rtp;
@@ -74,18 +75,18 @@ impl PacketRows {
         self.relative_delay_ms[row] = received.relative_delay_ms.unwrap_or(f64::NAN);
     }
 
-    /// The row that the next packet gets.
+    /// Row of the next packet.
     pub(crate) fn next(&self) -> usize {
         self.base + self.at_ns.len()
     }
 
-    /// Adds bytes to a packet, unless its row is gone.
+    /// Adds bytes to a packet, unless its row has been taken.
     pub(crate) fn add_bytes(&mut self, row: usize, bytes: u32) {
         let size = row.checked_sub(self.base).and_then(|row| self.size_bytes.get_mut(row));
         size.into_iter().for_each(|size| *size += i64::from(bytes));
     }
 
-    /// Takes all rows away; later ones go on counting.
+    /// Takes all rows. Row numbers continue after them.
     pub(crate) fn take(&mut self) -> PacketRows {
         let base = self.base + self.at_ns.len();
         std::mem::replace(self, PacketRows { base, ..PacketRows::default() })

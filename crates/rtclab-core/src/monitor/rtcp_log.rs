@@ -1,7 +1,7 @@
-//! RTCP by type and sender, and what reports say.
+//! Counts RTCP by type and sender, and summarises reception reports.
 //!
-//! Encrypted RTCP (SRTCP) shows the first packet's header and sender only; that is counted and nothing else
-//! of it is believed. Reports are read one by one, without collecting what they announce.
+//! In SRTCP only the header and sender of the first packet are readable, so only these are counted.
+//! Reports are read one by one, without storing the packets that they describe.
 //!
 //! Source: RFC 3550, section 6; RFC 3711, section 3.4; RFC 4585; RFC 8888; transport-wide feedback as in
 //! draft-holmer-rmcat-transport-wide-cc-extensions-01.
@@ -11,13 +11,14 @@ use super::flow::Rtt;
 use crate::rtp::rtcp::{HEADER_BYTES, ReportBlock, RtcpHeader, RtcpPacket, parse_compound};
 use std::collections::HashMap;
 
-/// The most rows of either table.
+/// Maximum number of rows in each of the two tables.
 const MAX_ROWS: usize = 20_000;
-/// The most streams whose sender reports are remembered, and how many of each: 8 are 8 s or more.
+/// Maximum number of streams whose sender reports are remembered, and reports per stream: 8 cover at
+/// least 8 s.
 const MAX_SENDERS: usize = 10_000;
 const SENDER_REPORTS: usize = 8;
 
-/// A kind of RTCP packet from one sender in one flow.
+/// Key of the table `rtcp`: one kind of packet from one sender in one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KindKey {
     pub(crate) flow: u32,
@@ -25,17 +26,17 @@ pub(crate) struct KindKey {
     pub(crate) kind: &'static str,
 }
 
-/// How often, and the figures in them as far as they are readable.
+/// Counts of one kind of RTCP packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KindCount {
     pub(crate) packets: u64,
     pub(crate) encrypted: u64,
-    /// Its own; of encrypted ones, the datagram's.
+    /// Length of the packets; of encrypted ones, that of the datagrams.
     pub(crate) bytes: u64,
     pub(crate) figures: Figures,
 }
 
-/// Who reports on what.
+/// Key of the table `reports`: one receiver reporting on one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ReportKey {
     pub(crate) flow: u32,
@@ -43,32 +44,32 @@ pub(crate) struct ReportKey {
     pub(crate) ssrc: u32,
 }
 
-/// Report blocks of one receiver about one stream.
+/// Summary of the report blocks of one receiver about one stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reports {
     pub(crate) count: u64,
     pub(crate) last: ReportBlock,
     pub(crate) fraction_lost_sum: u64,
     pub(crate) fraction_lost_max: u8,
-    /// Between this point and the receiver, by LSR and DLSR and the capture's clock.
+    /// Round-trip time between this point and the receiver, from LSR, DLSR and the capture's clock.
     pub(crate) rtt: Rtt,
 }
 
-/// A sender report that passed: the middle of its NTP time, and when.
+/// A sender report: the middle 32 bits of its NTP time, and when it passed.
 type Passed = (u32, i64);
 
-/// Everything known from RTCP.
+/// Everything learned from RTCP.
 #[derive(Default)]
 pub(crate) struct RtcpLog {
     pub(crate) kinds: HashMap<KindKey, KindCount>,
     pub(crate) reports: HashMap<ReportKey, Reports>,
-    /// By interface and stream.
+    /// Recent sender reports by interface and stream, with the position of the next one.
     senders: HashMap<(u32, u32), ([Passed; SENDER_REPORTS], usize)>,
-    /// Packets and report blocks that found their table full.
+    /// Number of packets and report blocks not counted because a table was full.
     pub(crate) over_limit: u64,
 }
 
-/// Where and when a datagram was seen.
+/// Flow, interface and time of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) flow: u32,
@@ -77,10 +78,10 @@ pub(crate) struct Seen {
 }
 
 impl RtcpLog {
-    /// Takes a datagram; false when it is not even one of RTCP.
+    /// Takes a datagram. Returns false if it is not RTCP.
     pub(crate) fn receive(&mut self, seen: Seen, bytes: &[u8], wire_bytes: u32) -> bool {
         let Ok(header) = RtcpHeader::parse(bytes) else { return false };
-        // The first packet has the header, the sender, and an end within the datagram.
+        // The first packet must have a header and a sender, and end within the datagram.
         if header.packet_bytes > wire_bytes as usize || header.packet_bytes < 8 || bytes.len() < 8 {
             return false;
         }
@@ -169,8 +170,8 @@ impl RtcpLog {
         *next += 1;
     }
 
-    /// From this point to the receiver and back: since the sender report passed, less what the receiver held
-    /// it. Uses the capture's clock alone.
+    /// Round-trip time from this point to the receiver and back: the time since the sender report passed,
+    /// minus the time for which the receiver held it. Only the capture's clock is used.
     fn round_trip(&self, seen: Seen, block: &ReportBlock) -> Option<i64> {
         if block.last_sender_report == 0 {
             return None;
@@ -183,9 +184,9 @@ impl RtcpLog {
     }
 }
 
-/// RTCP in clear is packets of known types from the first byte to the last; encrypted, the trailer (index
-/// and authentication tag) and whatever follows the first packet do not continue the chain. `None` when the
-/// capture has cut off what would tell.
+/// Whether a datagram is unencrypted: a chain of packets of known types up to its last byte. Encrypted
+/// packets and the SRTCP trailer break the chain. `None` if the capture has cut off the bytes needed to
+/// decide.
 fn is_plain(bytes: &[u8], wire_bytes: u32) -> Option<bool> {
     let mut offset = 0;
     while offset < wire_bytes as usize {
@@ -248,14 +249,14 @@ mod tests {
             (reports.count, reports.last.cumulative_lost, reports.fraction_lost_max),
             (1, 12, 64)
         );
-        assert_eq!(reports.rtt.mean_ms(), Some(100.0)); // 600 ms less 500 ms
+        assert_eq!(reports.rtt.mean_ms(), Some(100.0)); // 600 ms minus 500 ms
     }
 
     #[test]
     fn encrypted_rtcp_is_counted_by_its_first_packet_and_not_read() {
         let mut log = RtcpLog::default();
         let mut srtcp = bytes(&[receiver_report(0.5)]);
-        srtcp[8..].fill(0xAB); // everything but header and sender is encrypted
+        srtcp[8..].fill(0xAB); // all but header and sender is encrypted
         srtcp.extend_from_slice(&[0x80, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         assert!(receive(&mut log, 0, &srtcp));
         let count = log.kinds[&KindKey { flow: 1, sender: 9, kind: "RR" }];
@@ -275,7 +276,8 @@ mod tests {
         let count = |kind| log.kinds[&KindKey { flow: 1, sender: 7, kind }];
         assert_eq!((count("SR").packets, count("SR").encrypted), (1, 0));
         assert_eq!((count("NACK").packets, count("NACK").figures.lost), (1, 3));
-        assert_eq!((count("SR").bytes, count("NACK").bytes), (28, 20)); // 1 and 2 lie in one item of 4 B, 40 in another
+        // 1 and 2 fit in one item of 4 B; 40 needs another.
+        assert_eq!((count("SR").bytes, count("NACK").bytes), (28, 20));
     }
 
     #[test]

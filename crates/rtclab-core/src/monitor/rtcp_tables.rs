@@ -1,4 +1,4 @@
-//! Tables of what RTCP says.
+//! The tables `rtcp` and `reports`.
 
 use super::rtcp_log::{KindCount, KindKey, ReportKey, Reports};
 use super::texts::{Columns, Texts};

@@ -1,4 +1,4 @@
-//! What an SDP says about streams on the wire: codecs, repair, extension ids.
+//! Reads from SDP what describes packets: codecs, repair streams, extension ids.
 //!
 //! Source: RFC 8866; RFC 8285, section 5 (`extmap`); RFC 4588, section 8 (`apt`); RFC 5576, section 4.2
 //! (`ssrc-group`); RFC 3551, section 6 (payload types that need no description).
@@ -8,26 +8,26 @@ use std::collections::HashMap;
 const ABS_SEND_TIME: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
 const TRANSPORT_SEQUENCE: &str =
     "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
-/// More groups than this are not kept.
+/// Maximum number of SSRC groups kept.
 const MAX_GROUPS: usize = 4096;
-/// Longer names of codecs are cut.
+/// Maximum length of a codec name; longer ones are cut.
 const MAX_CODEC_BYTES: usize = 32;
 
-/// What a payload type or a stream carries.
+/// Content of a payload type or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Media.
     Video,
     /// Media.
     Audio,
-    /// Retransmissions in a stream of their own, RFC 4588.
+    /// Retransmissions in a separate stream (RFC 4588).
     Rtx,
-    /// Forward error correction in a stream or payload type of its own.
+    /// Forward error correction in a separate stream or payload type.
     Fec,
 }
 
 impl Kind {
-    /// As tables name it.
+    /// Name used in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Video => "video",
@@ -38,30 +38,30 @@ impl Kind {
     }
 }
 
-/// What `a=rtpmap` says of a payload type.
+/// A codec, as `a=rtpmap` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Codec {
-    /// `VP8`, `opus`, `rtx` …
+    /// Encoding name, such as `VP8`, `opus` or `rtx`.
     pub name: String,
-    /// Units of the RTP timestamp per second; not 0.
+    /// RTP timestamp units per second; not 0.
     pub clock_rate: u32,
-    /// By the name, and by the media section for media.
+    /// Kind of content: from the name for repair, from the media section for media.
     pub kind: Kind,
 }
 
-/// The parts of one or more session descriptions that tell about packets; offer and answer may follow each
-/// other in one text. The default is what is known without any.
+/// What one or more session descriptions say about packets. Offer and answer may follow each other in one
+/// text. The default contains what is known without a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sdp {
     codecs: HashMap<u8, Codec>,
     groups: HashMap<u32, Kind>,
-    /// Extension id of abs-send-time.
+    /// Extension id of abs-send-time, if described.
     pub abs_send_time: Option<u8>,
-    /// Extension id of the transport-wide sequence number.
+    /// Extension id of the transport-wide sequence number, if described.
     pub transport_sequence: Option<u8>,
 }
 
-/// Payload types that RFC 3551 fixes, unless an SDP says otherwise.
+/// Static payload types of RFC 3551, used unless an SDP redefines them.
 const STATIC_CODECS: [(u8, &str, u32, Kind); 24] = [
     (0, "PCMU", 8_000, Kind::Audio),
     (3, "GSM", 8_000, Kind::Audio),
@@ -104,7 +104,7 @@ impl Default for Sdp {
 }
 
 impl Sdp {
-    /// Reads what it knows and ignores the rest.
+    /// Parses a text. Unknown lines are ignored.
     pub fn parse(text: &str) -> Self {
         let mut sdp = Sdp::default();
         let mut media = Kind::Video;
@@ -122,12 +122,12 @@ impl Sdp {
         sdp
     }
 
-    /// What a payload type stands for.
+    /// Codec of a payload type, if known.
     pub fn codec(&self, payload_type: u8) -> Option<&Codec> {
         self.codecs.get(&payload_type)
     }
 
-    /// What a stream is by its `ssrc-group`.
+    /// Kind of a stream according to its `ssrc-group`.
     pub fn group_kind(&self, ssrc: u32) -> Option<Kind> {
         self.groups.get(&ssrc).copied()
     }
@@ -144,7 +144,7 @@ impl Sdp {
         }
         let kind = match name.to_ascii_lowercase().as_str() {
             "rtx" => Kind::Rtx,
-            // RED carries the media itself, and its repair beside it.
+            // RED is not in this list, because it carries the media itself beside the repair.
             "ulpfec" | "flexfec" | "flexfec-03" | "parityfec" => Kind::Fec,
             _ => media,
         };
@@ -155,7 +155,7 @@ impl Sdp {
     fn extmap(&mut self, value: &str) {
         let mut words = value.split_whitespace();
         let (Some(id), Some(uri)) = (words.next(), words.next()) else { return };
-        // The id may be followed by a direction: `3/sendonly`.
+        // A direction may follow the id: `3/sendonly`.
         let id = id.split('/').next().and_then(|id| id.parse().ok()).filter(|id| *id > 0);
         match uri {
             ABS_SEND_TIME => self.abs_send_time = id,
@@ -164,7 +164,7 @@ impl Sdp {
         }
     }
 
-    /// `FID media rtx` and `FEC-FR media fec`: the first is the media.
+    /// Parses `FID media rtx` or `FEC-FR media fec`. The first SSRC is the media.
     fn ssrc_group(&mut self, value: &str) {
         let mut words = value.split_whitespace();
         let kind = match words.next() {

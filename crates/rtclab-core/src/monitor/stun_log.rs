@@ -1,4 +1,4 @@
-//! STUN transactions and TURN channel bindings, as a bystander sees them.
+//! Follows STUN transactions and TURN channel bindings.
 //!
 //! Source: RFC 8489, section 6; RFC 8656, section 12.
 
@@ -7,20 +7,20 @@ use crate::rtp::stun::{self, Class, TransactionId, attribute, method};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-/// Requests that may wait for their response.
+/// Maximum number of requests without a response.
 const MAX_PENDING: usize = 4096;
-/// A response later than this belongs to nothing: RFC 8489 gives up after 39.5 s.
+/// Later responses are ignored, because RFC 8489 gives up after 39.5 s.
 const TIMEOUT_NS: i64 = 39_500_000_000;
-/// The most channel bindings that are remembered.
+/// Maximum number of channel bindings.
 const MAX_CHANNELS: usize = 16_384;
 
-/// Requests without response yet, and what channels are bound to.
+/// Requests without a response, and the peers of channels.
 #[derive(Default)]
 pub(crate) struct StunLog {
     pending: HashMap<TransactionId, Request>,
     order: VecDeque<TransactionId>,
     channels: HashMap<(SocketAddr, SocketAddr, u16), SocketAddr>,
-    /// Requests that had to be forgotten, or bindings that were not remembered, for want of room.
+    /// Number of requests and bindings forgotten because a limit was reached.
     pub(crate) forgotten: u64,
 }
 
@@ -31,7 +31,7 @@ struct Request {
 }
 
 impl StunLog {
-    /// Takes a message; for a response, the flow of its request and the time between the two.
+    /// Takes a message. For a response, returns the flow of the request and the time between the two.
     pub(crate) fn receive(
         &mut self,
         (flow, at_ns): (u32, i64),
@@ -56,12 +56,13 @@ impl StunLog {
         }
     }
 
-    /// A repeated request counts from its first time on: the response may be to either.
+    /// Remembers a request. A retransmitted request keeps its first time, because the response may belong
+    /// to either.
     fn remember(&mut self, id: TransactionId, request: Request) {
         if self.pending.contains_key(&id) {
             return;
         }
-        // Answered requests leave their id in the queue until it comes to the front.
+        // The ids of answered requests stay in the queue until they reach its front.
         while self.order.len() >= MAX_PENDING {
             let oldest = self.order.pop_front().and_then(|id| self.pending.remove(&id));
             let in_time = oldest.is_some_and(|o| request.at_ns - o.at_ns < TIMEOUT_NS);
@@ -88,7 +89,7 @@ impl StunLog {
         }
     }
 
-    /// The peer that a channel between two ends stands for, whichever of them is the client.
+    /// Peer of a channel between two addresses, either of which may be the client.
     pub(crate) fn peer(&self, ends: (SocketAddr, SocketAddr), channel: u16) -> Option<SocketAddr> {
         let found = self.channels.get(&(ends.0, ends.1, channel));
         found.or_else(|| self.channels.get(&(ends.1, ends.0, channel))).copied()

@@ -1,4 +1,4 @@
-//! Tables of streams and flows. Times are nanoseconds on the capture's clock.
+//! The tables `streams` and `flows`. Times are nanoseconds on the capture's clock.
 
 use super::capture::{CaptureFaults, Interface};
 use super::demux::Relay;
@@ -13,7 +13,7 @@ use super::texts::{Columns, Tables, Texts, origin};
 use super::watcher::Monitor;
 use crate::table::Table;
 
-/// A stream with what its row takes from elsewhere.
+/// Everything that a row of the table `streams` is made from.
 struct StreamRow<'a> {
     number: i64,
     stream: &'a Stream,
@@ -32,8 +32,9 @@ fn origin_of(learned: Option<LearnedId>) -> Option<String> {
 }
 
 impl Monitor {
-    /// The tables `streams`, `flows`, `rtcp`, `reports` and `notes`, and `seconds` and `packets` if they are
-    /// kept; the rows of `packets` are taken away, so that a second call gives those that came since.
+    /// Returns the tables `streams`, `flows`, `rtcp`, `reports` and `notes`, and `seconds` and `packets`
+    /// if they are kept. The rows of `packets` are removed, so that the next call returns later ones
+    /// only.
     pub fn tables(&mut self, interfaces: &[Interface], faults: &CaptureFaults) -> Tables {
         let mut texts = Texts::default();
         let mut tables = vec![
@@ -168,7 +169,7 @@ fn relay_name(relay: Relay) -> String {
     }
 }
 
-/// `96: 1200, 97: 3`, the most frequent first.
+/// Payload types and packets as text, the most frequent first: `96: 1200, 97: 3`.
 fn payload_types(stream: &Stream) -> String {
     let types = stream.payload_types();
     let texts: Vec<String> = types.iter().map(|(pt, count)| format!("{pt}: {count}")).collect();

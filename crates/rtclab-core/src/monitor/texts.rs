@@ -1,24 +1,24 @@
-//! Texts and columns of the result tables.
+//! Builds result tables: columns, and the texts that they refer to.
 
 use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
 pub(crate) use crate::table::Texts;
 
-/// Tables, and the texts that their text columns number.
+/// Tables, and the texts that their text columns refer to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tables {
-    /// Texts by number.
+    /// Texts by code.
     pub texts: Vec<String>,
     /// The tables.
     pub tables: Vec<Table>,
 }
 
-/// Nanoseconds in milliseconds.
+/// Converts nanoseconds to milliseconds.
 pub(crate) fn ms(ns: f64) -> f64 {
     ns / 1e6
 }
 
-/// Where a value is known from, as columns `…_origin` say it.
+/// Value of a column `…_origin`: `inferred` or `sdp`.
 pub(crate) fn origin(inferred: bool) -> String {
     if inferred { "inferred" } else { "sdp" }.to_owned()
 }

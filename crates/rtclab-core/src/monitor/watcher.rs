@@ -1,4 +1,4 @@
-//! The monitor itself: where each frame goes.
+//! The monitor: passes each frame to the parts that count it.
 
 use super::capture::{CaptureError, CaptureReader, FRAMES_PER_PROGRESS, Frame};
 use super::config::MonitorConfig;
@@ -23,7 +23,7 @@ use crate::rtp::{Protocol, RtpHeader};
 use std::collections::HashMap;
 use std::io::Read;
 
-/// What is told apart among frames that carry no UDP or TCP.
+/// Counts for the table `notes`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FrameCounts {
     pub(super) frames: u64,
@@ -35,7 +35,7 @@ pub(super) struct FrameCounts {
     pub(super) stray_packets: u64,
 }
 
-/// A second of a stream that has ended.
+/// A completed second of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SecondRow {
     pub(super) stream: u32,
@@ -44,10 +44,10 @@ pub(super) struct SecondRow {
     pub(super) jitter_ms: Option<f64>,
 }
 
-/// A power of two.
+/// Size of the cache of recent streams: a power of two.
 const RECENT_STREAMS: usize = 64;
 
-/// Watches frames go by.
+/// A monitor of one or more interfaces.
 pub struct Monitor {
     pub(super) config: MonitorConfig,
     pub(super) begin_ns: Option<i64>,
@@ -55,12 +55,12 @@ pub struct Monitor {
     fragments: Fragments,
     pub(super) flows: Flows,
     pub(super) probation: Probation,
-    /// Packets by which a stream is recognised elsewhere.
+    /// Number of packets in the sketch of a stream.
     sketch: usize,
-    /// By payload type, if an SDP or RFC 3551 says it.
+    /// Clock rates by payload type, where an SDP or RFC 3551 gives one.
     clock_rates: [Option<u32>; 128],
     pub(super) stream_index: HashMap<(u32, u32), u32>,
-    /// Streams seen lately, as for flows.
+    /// Cache of recent streams, which is faster than the index.
     pub(super) recent_streams: [Option<((u32, u32), u32)>; RECENT_STREAMS],
     pub(super) streams: Vec<Stream>,
     pub(super) stun: StunLog,
@@ -69,7 +69,7 @@ pub struct Monitor {
     pub(super) rows: PacketRows,
 }
 
-/// Where a datagram was seen and to which flow it belongs.
+/// Time, flow and interface of a datagram.
 #[derive(Clone, Copy)]
 struct Place {
     at_ns: i64,
@@ -78,7 +78,7 @@ struct Place {
 }
 
 impl Monitor {
-    /// Has seen nothing yet.
+    /// Creates a monitor that has seen no frames.
     pub fn new(config: MonitorConfig) -> Self {
         let clock_rates =
             std::array::from_fn(|number| Some(config.sdp.codec(number as u8)?.clock_rate));
@@ -101,13 +101,13 @@ impl Monitor {
         }
     }
 
-    /// Remembers more of every stream, by which another monitor's is found to be the same.
+    /// Creates a monitor with large sketches, so that its streams are found in another capture.
     pub(crate) fn for_comparison(config: MonitorConfig) -> Self {
         Monitor { sketch: sketch::LARGE, ..Self::new(config) }
     }
 
-    /// Watches a whole capture; `progress` hears now and then how many bytes have been read, and stops the
-    /// reading by returning false.
+    /// Watches a whole capture. `progress` is called regularly with the number of bytes read; if it
+    /// returns false, reading stops.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// Takes the next frame. Frames of one interface come in the order of their time.
+    /// Takes the next frame. Frames of one interface must be ordered by time.
     #[inline]
     pub fn handle_frame(&mut self, frame: &Frame<'_>) {
         self.counts.frames += 1;
@@ -169,7 +169,7 @@ impl Monitor {
         }
     }
 
-    /// Its bytes are those of the packet that the first fragment was counted as.
+    /// Adds the bytes of a later fragment to the packet that the first one was counted as.
     fn later_fragment(&mut self, interface: u32, of: FragmentOf, bytes: u32) {
         self.counts.later_fragments += 1;
         let Some(counted) = self.fragments.later(interface, of, bytes) else { return };
@@ -181,7 +181,7 @@ impl Monitor {
         }
     }
 
-    /// A segment's IP and TCP headers count for the first frame that begins in it.
+    /// Counts the frames in a segment. The IP and TCP headers count for the first one.
     fn segment(&mut self, place: Place, datagram: &Datagram<'_>) {
         let flow = place.flow as usize;
         let (seq, begins) = datagram.tcp;
@@ -254,7 +254,7 @@ impl Monitor {
         }
     }
 
-    /// Looks for a stream in a flow above the limit.
+    /// Looks for an RTP stream in a flow above the limit.
     fn unlisted(&mut self, at_ns: i64, point: Point, datagram: &Datagram<'_>) {
         if datagram.transport != Transport::Udp {
             return;
@@ -321,7 +321,7 @@ impl Monitor {
         &self.flows.list[stream.flow as usize]
     }
 
-    /// The stream that a frame belongs to, among those known by now, and its packet; changes nothing.
+    /// Returns the stream and packet of a frame, if the stream is known. Changes nothing.
     pub(crate) fn identify(&self, frame: &Frame<'_>) -> Option<(u32, Identified)> {
         let packet = link::ip_packet(frame)?;
         let (IpContent::Datagram(datagram), _) = ip::parse(&packet) else { return None };
@@ -378,7 +378,7 @@ impl Monitor {
         self.book(number, packet, &received);
     }
 
-    /// Enters a packet that its stream has counted into everything else.
+    /// Counts a packet that its stream has accepted: in the seconds, its flow and the rows.
     #[inline]
     fn book(&mut self, number: u32, packet: &RtpSeen, received: &Received) {
         let stream = &self.streams[number as usize];
@@ -392,7 +392,7 @@ impl Monitor {
     }
 }
 
-/// A packet of a stream that is known already.
+/// A packet of a known stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identified {
     pub(crate) at_ns: i64,
@@ -410,7 +410,8 @@ fn point_of(frame: &Frame<'_>, packet: &link::LinkPacket<'_>) -> Point {
     Point { interface: frame.interface, device: packet.device, direction: packet.direction }
 }
 
-/// The header, its extensions as far as the capture has kept them, and its length.
+/// Parses an RTP header that the capture may have cut. Returns the header, the captured extension
+/// elements and the length of the header.
 #[inline]
 fn parse_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
     match parse_raw(content.bytes) {
@@ -423,7 +424,7 @@ fn parse_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usiz
 fn parse_cut_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, usize)> {
     let mut fixed = *content.bytes.first_chunk::<FIXED_BYTES>()?;
     let (extended, sources) = (fixed[0] & 0x10 != 0, usize::from(fixed[0] & 15));
-    fixed[0] &= 0xE0; // neither sources nor extensions
+    fixed[0] &= 0xE0; // no contributing sources, no extensions
     let (header, ..) = parse_raw(&fixed).ok()?;
     let mut header_bytes = FIXED_BYTES + sources * 4;
     let mut elements = Elements::default();

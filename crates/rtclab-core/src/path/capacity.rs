@@ -1,4 +1,4 @@
-//! The serialiser: how long a packet occupies the link.
+//! The serialiser: the time for which a packet occupies the link.
 
 use crate::units::{Bitrate, Bytes, Time};
 use serde::{Deserialize, Serialize};
@@ -7,36 +7,36 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Capacity {
-    /// The same rate for ever.
+    /// A constant rate.
     Constant {
-        /// Rate; zero stops the link.
+        /// Rate; at 0 the link stops.
         bps: Bitrate,
     },
-    /// Piecewise constant; before the first step the first rate holds.
+    /// A piecewise constant rate. The first one also holds before its own step.
     Steps {
         /// `(from, rate)`, times strictly increasing.
         steps: Vec<(Time, Bitrate)>,
     },
-    /// Opportunities to send, as recorded by Mahimahi: at each time up to `bytes` leave, from the
-    /// packet at the head and those behind it; an opportunity that finds nothing to send is lost.
+    /// Delivery opportunities as recorded by Mahimahi. At each one up to `bytes` leave, of the first
+    /// packet and those behind it. An opportunity without packets is lost.
     Opportunities {
-        /// Times of one period, non-decreasing, each below or at `period`.
+        /// Times of the opportunities in one period, non-decreasing and at most `period`.
         times: Vec<Time>,
-        /// The list repeats after this time.
+        /// Time after which the list repeats.
         period: Time,
         /// Bytes per opportunity: 1500 for IP packets (Mahimahi's 1504 count its 4-byte TUN header).
         bytes: Bytes,
     },
 }
 
-/// Work is counted in bit-nanoseconds per second, so that rate times time needs no rounding.
+/// Unit of work: bit/s times ns, so that rate times time needs no rounding.
 const WORK_PER_BIT: u128 = 1_000_000_000;
 
 /// State of the serialiser for the packet in service.
 pub(super) struct Server {
     capacity: Option<Capacity>,
-    /// Packets leave at multiples of it; `started` and `finish` stay exact, so that what a tick
-    /// carries beyond one packet is not lost.
+    /// Packets leave at multiples of this time. `started` and `finish` stay exact, so that the rest of a
+    /// tick is not lost for the next packet.
     tick: Option<Time>,
     started: Time,
     size: Bytes,
@@ -45,7 +45,7 @@ pub(super) struct Server {
     opportunity: Opportunity,
 }
 
-/// Where a Mahimahi trace stands: the next unused opportunity, and what is left of the one in use.
+/// Position in a Mahimahi trace: the next unused opportunity, and the rest of the one in use.
 #[derive(Clone, Copy, Default)]
 struct Opportunity {
     next: u64,
@@ -66,7 +66,7 @@ impl Server {
         }
     }
 
-    /// A packet of `size` begins at `now`.
+    /// Starts to serialise a packet of `size` at `now`.
     pub(super) fn start(&mut self, now: Time, size: Bytes) {
         self.started = match self.tick {
             None => now,
@@ -77,12 +77,12 @@ impl Server {
         self.finish = self.compute_finish();
     }
 
-    /// When the packet in service is done; [`Time::MAX`] if the link has stopped.
+    /// Time at which the packet in service is finished; [`Time::MAX`] if the link has stopped.
     pub(super) fn finish(&self) -> Time {
         self.tick.map_or(self.finish, |tick| self.finish.ceil_to(tick))
     }
 
-    /// A new capacity from `now` on; the packet in service keeps what has been sent.
+    /// Changes the capacity from `now` on. The packet in service keeps the fraction already sent.
     pub(super) fn replace(&mut self, now: Time, capacity: Option<Capacity>, tick: Option<Time>) {
         self.work = self.work_left(now);
         self.size = Bytes((self.work / (8 * WORK_PER_BIT)) as u64);
@@ -93,7 +93,7 @@ impl Server {
         self.finish = self.compute_finish();
     }
 
-    /// Rate at `now`; zero for a link without capacity, whose packets take no time.
+    /// Rate at `now`; 0 for a link without a capacity, whose packets take no time.
     pub(super) fn rate(&self, now: Time) -> Bitrate {
         match &self.capacity {
             None => Bitrate::ZERO,
@@ -105,16 +105,16 @@ impl Server {
         }
     }
 
-    /// The rate that turns a queue limit in time into bytes: the present one, or while the link has
-    /// stopped the last positive one (an outage does not shrink the buffer).
+    /// Rate that converts a queue limit in time to bytes: the current one, or the last positive one while
+    /// the link is stopped, because an outage does not shrink the buffer.
     pub(super) fn rate_for_queue(&self, now: Time) -> Bitrate {
         let Some(Capacity::Steps { steps }) = &self.capacity else { return self.rate(now) };
         let index = step_index(steps, now);
         steps[..=index].iter().rev().chain(steps).map(|s| s.1).find(|r| r.0 > 0).unwrap_or_default()
     }
 
-    /// dummynet, `ip_dn_io.c`: credit is counted in whole ticks from the one of the arrival on, and
-    /// what is left of it lasts until the tick ends.
+    /// Start of service in a box with ticks. As in dummynet (`ip_dn_io.c`), credit accrues in whole ticks
+    /// from the tick of the arrival on, and the rest of it lasts until the tick ends.
     fn start_in_tick(&self, now: Time, tick: Time) -> Time {
         let begun = now.floor_to(tick);
         let last = self.finish;
@@ -151,7 +151,7 @@ impl Server {
                 }
                 done
             }
-            // Between opportunities nothing flows; what was sent so far is not kept separately.
+            // Nothing flows between opportunities, so no fraction has been sent.
             Some(Capacity::Opportunities { .. }) => 0,
         };
         self.work.saturating_sub(done)
@@ -159,7 +159,7 @@ impl Server {
 }
 
 impl Opportunity {
-    /// Uses opportunities from `start` on until `size` bytes have left; returns when they have.
+    /// Uses opportunities from `start` on until `size` bytes have left, and returns that time.
     fn take(
         &mut self,
         times: &[Time],

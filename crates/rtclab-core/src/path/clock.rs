@@ -1,4 +1,4 @@
-//! The clock that an emulating box counts its delay with.
+//! The clock with which an emulating box measures its delay.
 
 use crate::units::Time;
 use rand::SeedableRng;
@@ -7,28 +7,28 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// The rate of the clock changes in steps of this, the tick of a kernel at 1000 Hz.
+/// Time between changes of the clock's rate: the tick of a kernel at 1000 Hz.
 const STEP: Time = Time::from_millis(1);
-/// However it wanders, a clock does not stand still.
+/// Lower limit of the clock's rate, because a clock does not stop.
 const SLOWEST: f64 = 0.1;
 
-/// A clock that runs now faster and now slower than time, as the timer of a virtual machine does
-/// whose host catches up on ticks that it owes. A delay counted by it breathes: the longer, the more.
+/// A clock whose rate varies, like the timer of a virtual machine whose host catches up on missed ticks.
+/// A delay measured by it varies too, and a long one more than a short one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
-    /// Standard deviation of its rate, relative; rates are Gaussian and fade exponentially.
+    /// Relative standard deviation of the rate, which is Gaussian with an exponential autocorrelation.
     pub wander: f64,
-    /// Time after which a deviation has faded to 1/e.
+    /// Time after which the autocorrelation of the rate has fallen to 1/e.
     pub correlation_ns: Time,
 }
 
-/// What such a clock has shown, as far as it was asked.
+/// Readings of a clock, as far as they have been needed.
 pub(super) struct ClockReadings {
     clock: Option<Clock>,
     rng: Pcg64Mcg,
     deviation: f64,
-    /// Readings in ns at successive steps of time, the first one at step `begin`.
+    /// Readings in ns at successive steps, the first one at step `begin`.
     readings: VecDeque<f64>,
     begin: u64,
 }
@@ -44,11 +44,11 @@ impl ClockReadings {
         self.clock = clock;
     }
 
-    /// How long the clock takes, from `now` on, to count `delay`. Calls must come in order of time.
+    /// Time that the clock takes from `now` on to count `delay`. Calls must be ordered by time.
     #[inline]
     pub(super) fn count(&mut self, now: Time, delay: Time) -> Time {
         match self.clock {
-            // Not one nanosecond less, which would be a whole tick less where the box has ticks.
+            // Never 1 ns short, because a box with ticks would make that a whole tick.
             Some(clock) if clock.wander > 0.0 => self.count_wandering(clock, now, delay),
             _ => delay,
         }
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_delay_varies_by_the_integral_of_the_rate_over_it() {
-        // An exponentially correlated rate of deviation s and correlation c, integrated over D, has
-        // the variance 2 s^2 c^2 (D/c - 1 + exp(-D/c)): 2 %, 100 ms and 200 ms give 3.01 ms.
+        // The integral over D of a rate with standard deviation s and correlation time c has the variance
+        // 2 s^2 c^2 (D/c - 1 + exp(-D/c)). With 2 %, 100 ms and 200 ms that is 3.01 ms squared.
         let (mean, deviation) =
             mean_and_deviation(&counted(0.02, Time::from_millis(100), Time::from_millis(200)));
         assert!((0.1995..0.2005).contains(&mean), "{mean}");

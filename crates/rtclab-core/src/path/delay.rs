@@ -10,27 +10,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Delay {
-    /// The same for ever.
+    /// A constant delay.
     Constant {
         /// Delay.
         ns: Time,
     },
-    /// Piecewise constant; before the first step the first delay holds.
+    /// A piecewise constant delay. The first one also holds before its own step.
     Steps {
         /// `(from, delay)`, times strictly increasing.
         steps: Vec<(Time, Time)>,
     },
-    /// From one delay to another between two moments, constant before and after.
+    /// A transition between two delays, constant before and after.
     Ramp {
-        /// How it gets there.
+        /// Shape of the transition.
         shape: RampShape,
-        /// Begin of the ramp.
+        /// Beginning of the ramp.
         start_ns: Time,
         /// End of the ramp.
         end_ns: Time,
-        /// Delay up to the begin.
+        /// Delay before the ramp.
         from_ns: Time,
-        /// Delay after the end.
+        /// Delay after the ramp.
         to_ns: Time,
     },
 }
@@ -41,18 +41,18 @@ impl Default for Delay {
     }
 }
 
-/// Course of a [`Delay::Ramp`].
+/// Shape of a [`Delay::Ramp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RampShape {
-    /// Equal steps in equal times.
+    /// Linear in time.
     Linear,
-    /// Equal factors in equal times; both ends must be above zero.
+    /// Exponential in time. Both delays must be above 0.
     Exponential,
 }
 
 impl Delay {
-    /// A delay that [`Delay::at`] is never below.
+    /// Lower bound of [`Delay::at`].
     pub(super) fn smallest(&self) -> Time {
         match self {
             Delay::Constant { ns } => *ns,
@@ -61,7 +61,7 @@ impl Delay {
         }
     }
 
-    /// Whether it is zero at some time.
+    /// Whether the delay is 0 at any time.
     pub(super) fn vanishes(&self) -> bool {
         match self {
             Delay::Steps { steps } => steps.iter().any(|(_, delay)| *delay == Time::ZERO),
@@ -69,7 +69,7 @@ impl Delay {
         }
     }
 
-    /// The delay of a packet that enters the wire at `now`.
+    /// Delay of a packet that enters the wire at `now`.
     pub fn at(&self, now: Time) -> Time {
         match self {
             Delay::Constant { ns } => *ns,
@@ -96,9 +96,9 @@ impl Delay {
     }
 }
 
-/// Random delay on top of the propagation delay: the absolute value of a normal variable of
-/// standard deviation `sd_ns`, cut at three deviations (RFC 8868, section 4.4). Its mean is
-/// 0.798 sd before the cut.
+/// Random delay added to the propagation delay: the absolute value of a normal variable with standard
+/// deviation `sd_ns`, truncated at three standard deviations (RFC 8868, section 4.4). Its mean is 0.798
+/// `sd_ns` before truncation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Jitter {
     /// Standard deviation of the normal variable.
@@ -115,7 +115,7 @@ pub(super) struct JitterSource {
 
 impl JitterSource {
     pub(super) fn new(jitter: Option<Jitter>, seed: u64) -> Self {
-        // A stream of its own, so that adding jitter does not change which packets are lost.
+        // A separate random stream, so that adding jitter does not change which packets are lost.
         JitterSource { jitter, rng: Pcg64Mcg::seed_from_u64(seed ^ 0x6a69_7474_6572) }
     }
 

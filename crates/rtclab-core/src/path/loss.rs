@@ -1,18 +1,18 @@
-//! Random loss: independent, or in bursts after Gilbert and Elliott.
+//! Random loss: independent, or in bursts (Gilbert-Elliott).
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-/// A two-state Markov chain, stepped once per packet; states good and bad.
+/// A Markov chain with the states good and bad, stepped once per packet.
 ///
 /// Stationary loss ratio: `r/(p+r) * (1-k) + p/(p+r) * (1-h)`. With `k = 1` and `h = 0` (simple
 /// Gilbert) bursts last `1/r` packets on average. Independent loss of ratio q is
 /// [`Loss::independent`]`(q)`.
 ///
-/// A chain begins in the bad state with its stationary probability, `p/(p+r)`, at the start of a run and
-/// whenever its parameters change: what the path lost before has no influence. With `p = 0` it is never
-/// in the bad state, and loses `1-k` of all packets.
+/// The chain starts in the bad state with its stationary probability, `p/(p+r)`, at the beginning of a
+/// run and whenever its parameters change. Its state before the change has no influence. With `p = 0` it
+/// is never in the bad state and loses the fraction `1-k` of all packets.
 ///
 /// Source: Gilbert 1960, Elliott 1963; letters as in Hasslinger and Hohlfeld 2008.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,12 +28,12 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Every packet is lost with probability `ratio`, whatever happened to the others.
+    /// Loses every packet with probability `ratio`, independently of the others.
     pub const fn independent(ratio: f64) -> Self {
         Loss { p: 0.0, r: 1.0, h: 1.0 - ratio, k: 1.0 - ratio }
     }
 
-    /// The stationary loss ratio.
+    /// Stationary loss ratio.
     pub fn ratio(&self) -> f64 {
         let total = self.p + self.r;
         let bad = if total > 0.0 { self.p / total } else { 0.0 };
@@ -54,7 +54,7 @@ impl LossProcess {
         process
     }
 
-    /// Replaces the chain, unless it is the same.
+    /// Replaces the chain, unless the parameters are the same.
     pub(super) fn set(&mut self, loss: Option<Loss>) {
         if self.loss != loss {
             self.loss = loss;
@@ -62,12 +62,12 @@ impl LossProcess {
         }
     }
 
-    /// Whether the next packet is lost.
+    /// Decides whether the next packet is lost.
     pub(super) fn loses(&mut self) -> bool {
         let Some(Loss { p, r, h, k }) = self.loss else { return false };
         let survives = if self.bad { h } else { k };
         let lost = self.rng.random::<f64>() >= survives;
-        // With p = 0 the chain stays in the good state, where it began.
+        // With p = 0 the chain stays in the good state, in which it started.
         if p > 0.0 {
             let leave = if self.bad { r } else { p };
             self.bad ^= self.rng.random::<f64>() < leave;
@@ -80,7 +80,7 @@ impl LossProcess {
             Some(Loss { p, r, .. }) if p > 0.0 => self.rng.random::<f64>() < p / (p + r),
             _ => false,
         };
-        // Without this draw every seed would lose other packets than it did in earlier versions.
+        // An unused draw: without it, every seed would lose different packets than in earlier versions.
         let _ = self.rng.next_u32();
     }
 }

@@ -1,7 +1,7 @@
-//! One direction of a link: capacity, then queue, then wire (delay, jitter, loss).
+//! One direction of a link: queue, serialiser (capacity), then wire (delay, jitter, loss).
 //!
-//! A packet is in one of three places: waiting in the queue, being serialised, or in flight. The
-//! queue limit counts waiting packets only, so a long link does not eat its own buffer.
+//! A packet is waiting in the queue, being serialised, or in flight. The queue limit counts waiting
+//! packets only, so packets in flight on a long link do not use up its buffer.
 
 mod capacity;
 mod clock;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use wifi::{Channel, Service};
 
-/// How much may wait in front of the serialiser; a packet above the limit is dropped (drop-tail).
+/// Limit of the queue before the serialiser. A packet that would exceed it is dropped (drop-tail).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "limit", rename_all = "lowercase")]
 pub enum QueueLimit {
@@ -32,75 +32,75 @@ pub enum QueueLimit {
     Packets(u64),
     /// At most this many bytes.
     Bytes(Bytes),
-    /// At most the bytes that the capacity at the moment of arrival serves in this time
-    /// (RFC 8868, section 4: bytes = seconds * bit/s / 8).
+    /// At most the number of bytes that the capacity at the time of arrival serves in this time (RFC
+    /// 8868, section 4: bytes = seconds * bit/s / 8).
     Time(Time),
 }
 
-/// Everything that a path is, as functions of time.
+/// Configuration of a path, as functions of time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathConfig {
-    /// What the path is called in records, e.g. `alice.up`.
+    /// Name of the path in records, e.g. `alice.up`.
     pub name: String,
-    /// Rate of the serialiser; `None` serialises in no time.
+    /// Rate of the serialiser. With `None`, serialising takes no time.
     #[serde(default)]
     pub capacity: Option<Capacity>,
-    /// A Wi-Fi hop in place of the capacity.
+    /// A Wi-Fi hop, which takes the place of the capacity.
     #[serde(default)]
     pub wifi: Option<Wifi>,
-    /// Limit of the queue; `None` never drops there.
+    /// Limit of the queue; `None` for an unlimited queue.
     #[serde(default)]
     pub queue: Option<QueueLimit>,
     /// Propagation delay.
     #[serde(default)]
     pub delay: Delay,
-    /// Random additional delay.
+    /// Random delay added to the propagation delay.
     #[serde(default)]
     pub jitter: Option<Jitter>,
     /// Random loss.
     #[serde(default)]
     pub loss: Option<Loss>,
-    /// Loss that replaces `loss` from given moments on: `(from, loss)`, times strictly increasing.
+    /// Changes of the loss: each `(from, loss)` replaces the one before. Times are strictly increasing.
     #[serde(default)]
     pub loss_steps: Vec<(Time, Loss)>,
-    /// Where on the path packets are lost.
+    /// Place at which random loss happens.
     #[serde(default)]
     pub loss_position: LossPosition,
-    /// Timer resolution of an emulating box; `None` is exact. As dummynet does it: the serialiser
-    /// begins at the tick before an arrival and lets packets out at ticks, what a tick carries beyond
-    /// a packet goes to the next one, and the delay is whole ticks, rounded down.
+    /// Timer resolution of an emulating box; `None` is exact. As in dummynet, the serialiser starts at
+    /// the tick before an arrival and releases packets at ticks, the rest of a tick is used by the next
+    /// packet, and the delay is rounded down to whole ticks.
     #[serde(default)]
     pub tick_ns: Option<Time>,
-    /// What the delay is counted with; `None` counts exactly.
+    /// Clock with which the delay is measured; `None` is exact.
     #[serde(default)]
     pub clock: Option<Clock>,
 }
 
 impl PathConfig {
-    /// Whether packets pass it in no time at all, always or at some time.
+    /// Whether packets can pass without any delay, always or at some time.
     pub fn is_instant(&self) -> bool {
         self.capacity.is_none() && self.wifi.is_none() && self.delay.vanishes()
     }
 }
 
-/// Where on a path packets are lost at random.
+/// Place on a path at which random loss happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LossPosition {
-    /// After the serialiser: a lost packet has used queue and capacity.
+    /// After the serialiser. A lost packet has used queue and capacity.
     #[default]
     Wire,
-    /// Before the queue, as in dummynet and netem: it has used neither.
+    /// Before the queue, as in dummynet and netem. A lost packet has used neither queue nor capacity.
     Queue,
 }
 
-/// A packet as the network sees it: a size (IP total length) and whatever the caller moves.
+/// A packet as the network sees it: a size, and a value of the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet<P> {
     /// IP total length.
     pub size: Bytes,
-    /// The caller's own value: an id in the simulator, a frame in the emulator.
+    /// Value of the caller: an id in the simulator, a frame in the emulator.
     pub payload: P,
 }
 
@@ -110,15 +110,15 @@ pub struct Packet<P> {
 pub enum DropCause {
     /// The queue was full.
     Queue,
-    /// Random loss, or a Wi-Fi hop gave it up.
+    /// Random loss, or all attempts of a Wi-Fi hop failed.
     Loss,
 }
 
 impl DropCause {
-    /// All causes, in the order of their codes in a trace.
+    /// All causes in the order of their codes in a trace.
     pub const ALL: [DropCause; 2] = [DropCause::Queue, DropCause::Loss];
 
-    /// The name used in traces.
+    /// Name used in traces.
     pub const fn name(self) -> &'static str {
         match self {
             DropCause::Queue => "queue",
@@ -127,23 +127,23 @@ impl DropCause {
     }
 }
 
-/// What leaves a path, with its own logical time.
+/// A packet that leaves a path, with its logical time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Departure<P> {
     /// The last bit arrived at the far end.
     Delivered {
-        /// When.
+        /// Time of arrival.
         at: Time,
-        /// What.
+        /// The packet that arrived.
         packet: Packet<P>,
     },
-    /// The packet is gone.
+    /// The packet was dropped.
     Dropped {
-        /// When.
+        /// Time of the drop.
         at: Time,
-        /// Why.
+        /// Cause of the drop.
         cause: DropCause,
-        /// What.
+        /// The packet that was dropped.
         packet: Packet<P>,
     },
 }
@@ -168,13 +168,13 @@ pub struct Path<P> {
     jitter: JitterSource,
     clock: ClockReadings,
     loss: LossProcess,
-    /// How many of the `loss_steps` have come.
+    /// Number of `loss_steps` applied so far.
     loss_step: usize,
     seed: u64,
 }
 
 impl<P> Path<P> {
-    /// A path at time zero. The same `seed` gives the same losses and the same jitter.
+    /// Creates a path at time zero. The same `seed` gives the same losses and the same jitter.
     pub fn new(config: PathConfig, seed: u64) -> Self {
         Path {
             server: Server::new(config.capacity.clone(), config.tick_ns),
@@ -194,17 +194,17 @@ impl<P> Path<P> {
         }
     }
 
-    /// The configuration in force.
+    /// Current configuration.
     pub fn config(&self) -> &PathConfig {
         &self.config
     }
 
-    /// Bytes waiting in the queue; the packet being serialised is not among them.
+    /// Bytes waiting in the queue, without the packet being serialised.
     pub fn queued(&self) -> Bytes {
         self.queued
     }
 
-    /// Packets waiting, being serialised and in flight, and drops not yet polled.
+    /// Number of packets waiting, being serialised or in flight, and of drops not yet polled.
     pub fn pending(&self) -> usize {
         self.queue.len()
             + usize::from(self.in_service.is_some())
@@ -214,13 +214,13 @@ impl<P> Path<P> {
 
     /// Replaces the configuration from `now` on.
     ///
-    /// The packet being serialised keeps the fraction already sent: 1250 bytes at 1 Mbit/s take
-    /// 10 ms; after a change to 2 Mbit/s at 5 ms the other half takes 2.5 ms. Packets in the queue
-    /// stay, packets in flight keep their arrival times.
+    /// The packet being serialised keeps the fraction already sent. For example, 1250 bytes at 1 Mbit/s
+    /// take 10 ms; after a change to 2 Mbit/s at 5 ms, the other half takes 2.5 ms. Packets in the queue
+    /// stay there, and packets in flight keep their arrival times.
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
         self.server.replace(now, config.capacity.clone(), config.tick_ns);
-        // On Wi-Fi the packet in service keeps its attempts.
+        // On Wi-Fi, the attempts of the packet in service have been drawn already.
         if let (None, Some(in_service)) = (&self.channel, &mut self.in_service) {
             in_service.finish = self.server.finish().max(now);
         }
@@ -235,14 +235,14 @@ impl<P> Path<P> {
         self.config = config;
     }
 
-    /// A packet enters. Calls must come in order of time.
+    /// Takes a packet at `now`. Calls must be ordered by time.
     pub fn handle_packet(&mut self, now: Time, packet: Packet<P>) {
         self.advance(now);
         if self.loses(now, LossPosition::Queue) {
             self.dropped.push_back((now, DropCause::Loss, packet));
         } else if self.in_service.is_none() {
             self.serve(now, packet);
-            // A path without capacity serialises in no time: let it through at once.
+            // Without a capacity, serialising takes no time, so the packet passes at once.
             self.advance(now);
         } else if self.fits(now, packet.size) {
             self.queued += packet.size;
@@ -252,7 +252,7 @@ impl<P> Path<P> {
         }
     }
 
-    /// What has come out by `now`, earliest first.
+    /// Returns the next packet that has left by `now`, earliest first.
     pub fn poll(&mut self, now: Time) -> Option<Departure<P>> {
         self.advance(now);
         let arrival = self.wire.front().map_or(Time::MAX, |(at, _)| *at);
@@ -268,7 +268,7 @@ impl<P> Path<P> {
         None
     }
 
-    /// When to call [`Path::poll`] again, pending drops included; nothing comes out before.
+    /// Time of the next departure or drop, at which to call [`Path::poll`] again.
     pub fn poll_timeout(&self) -> Option<Time> {
         let next = self
             .wire
@@ -279,8 +279,8 @@ impl<P> Path<P> {
         (next < Time::MAX).then_some(next)
     }
 
-    /// Of a packet that leaves the serialiser at `finish`. Without loss it still has to fly, so that
-    /// nobody needs to look at the path when it merely changes from one stage to the next.
+    /// Earliest departure of a packet that leaves the serialiser at `finish`. If it cannot be lost there,
+    /// its propagation delay follows, so the path need not be polled between the two.
     fn earliest_departure(&self, finish: Time) -> Time {
         match self.config {
             PathConfig { loss: Some(_), loss_position: LossPosition::Wire, .. }
@@ -338,7 +338,7 @@ impl<P> Path<P> {
         self.in_service = Some(InService { packet, finish, lost });
     }
 
-    /// Brings the serialiser up to `now`.
+    /// Advances the serialiser to `now`.
     #[inline]
     fn advance(&mut self, now: Time) {
         while self.in_service.as_ref().is_some_and(|s| s.finish <= now) {
@@ -378,7 +378,8 @@ impl<P> Path<P> {
             self.wire.insert(index, (due, packet));
             return;
         }
-        // RFC 8868, section 4.4: jitter without reordering keeps one serialisation time between packets.
+        // RFC 8868, section 4.4: without reordering, packets with jitter stay one serialisation time
+        // apart.
         let spacing = if self.config.jitter.is_some() {
             self.server.rate(now).time_for(packet.size).unwrap_or(Time::ZERO)
         } else {

@@ -212,7 +212,7 @@ fn gilbert_elliott_loses_its_stationary_ratio_in_bursts_of_its_mean_length() {
 /// Loses every packet: in the bad state from the beginning, and never out of it.
 const ALWAYS_BAD: Loss = Loss { p: 1.0, r: 0.0, h: 0.0, k: 1.0 };
 
-/// Of 100 packets after a change from [`ALWAYS_BAD`] to `loss`, sent one by one with a seed, the lost ones.
+/// Which of 100 packets are lost after a change from [`ALWAYS_BAD`] to `loss`.
 fn lost_after_change_to(loss: Loss, seed: u64) -> Vec<bool> {
     let config = |loss| PathConfig { loss: Some(loss), ..PathConfig::default() };
     let mut path = Path::new(config(ALWAYS_BAD), seed);

@@ -1,48 +1,48 @@
-//! A Wi-Fi hop instead of a plain capacity: every packet is sent until it is acknowledged or its
-//! retry limit is reached, and the packets behind it wait.
+//! A Wi-Fi hop in place of a capacity. Each packet is sent until it is acknowledged or the retry limit is
+//! reached, while the packets behind it wait.
 //!
-//! One station without contention: distributed coordination function of IEEE 802.11-2012 (9.3) with
-//! the OFDM parameters of 20 MHz at 5 GHz (18.4), no aggregation.
+//! The model is one station without contention: the distributed coordination function of IEEE 802.11-2012
+//! (9.3) with the OFDM parameters for 20 MHz at 5 GHz (18.4), without aggregation.
 
 use crate::units::{Bitrate, Bytes, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-/// IEEE 802.11-2012, table 18-17.
+/// Slot time: IEEE 802.11-2012, table 18-17.
 const SLOT: Time = Time::from_micros(9);
-/// The same.
+/// Short interframe space: IEEE 802.11-2012, table 18-17.
 const SIFS: Time = Time::from_micros(16);
-/// SIFS and two slots.
+/// Distributed interframe space: SIFS and two slots.
 const DIFS: Time = Time::from_micros(34);
-/// Contention window of a first attempt, in slots; it doubles with each further one …
+/// Contention window of the first attempt in slots. It doubles with each further attempt.
 const CW_MIN: u32 = 15;
-/// … up to this.
+/// Largest contention window, in slots.
 const CW_MAX: u32 = 1023;
-/// Preamble and signal field of an OFDM frame.
+/// Duration of preamble and signal field of an OFDM frame.
 const PREAMBLE: Time = Time::from_micros(20);
-/// Acknowledgement of 14 bytes at 24 Mbit/s: preamble and two symbols of 4 us.
+/// Duration of an acknowledgement of 14 bytes at 24 Mbit/s: preamble and two symbols of 4 us.
 const ACK: Time = Time::from_micros(28);
-/// MAC header with QoS, LLC/SNAP and frame check sequence without the IP packet.
+/// Bytes of a frame around the IP packet: MAC header with QoS, LLC/SNAP and frame check sequence.
 const FRAME_OVERHEAD: Bytes = Bytes(36);
 
-/// A radio channel that is either good or in a fade, each for an exponentially distributed time, and
-/// the MAC that sends over it.
+/// A radio channel and the MAC that sends over it. The channel alternates between good and faded, each
+/// for an exponentially distributed time.
 ///
-/// Of independent attempts that fail with probability e, a packet is lost with e^L at L attempts and
-/// takes (1 - e^L) / (1 - e) of them on average.
+/// If attempts fail independently with probability e, a packet with at most L attempts is lost with
+/// probability e^L and takes (1 - e^L) / (1 - e) attempts on average.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wifi {
-    /// How often a packet is sent at most; 1 is without retransmission.
+    /// Maximum number of attempts per packet; 1 means no retransmission.
     pub attempts: u8,
-    /// Outside fades.
+    /// Channel outside fades.
     pub good: Radio,
-    /// In a fade.
+    /// Channel during a fade.
     pub fade: Radio,
-    /// Mean time from a fade to the next.
+    /// Mean time between fades.
     pub mean_good_ns: Time,
-    /// Mean length of a fade; zero if there is none.
+    /// Mean duration of a fade; 0 for no fades.
     pub mean_fade_ns: Time,
 }
 
@@ -50,20 +50,20 @@ pub struct Wifi {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Radio {
-    /// PHY rate that the sender uses.
+    /// PHY rate used by the sender.
     pub bps: Bitrate,
     /// Probability that an attempt is not acknowledged.
     pub error: f64,
 }
 
-/// What became of a packet.
+/// Outcome of sending a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Service {
     pub(super) finish: Time,
     pub(super) lost: bool,
 }
 
-/// State of the channel, and its random numbers.
+/// State of the channel, with its random numbers.
 pub(super) struct Channel {
     wifi: Wifi,
     faded: bool,
@@ -73,7 +73,7 @@ pub(super) struct Channel {
 
 impl Channel {
     pub(super) fn new(wifi: Wifi, seed: u64) -> Self {
-        // A stream of its own, as jitter has.
+        // A separate random stream, as for jitter.
         let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7769_6669);
         Channel { wifi, faded: false, seen: None, rng }
     }
@@ -82,7 +82,7 @@ impl Channel {
         self.wifi = wifi;
     }
 
-    /// What turns a queue limit in time into bytes.
+    /// Rate that converts a queue limit in time to bytes.
     pub(super) fn rate_for_queue(&self) -> Bitrate {
         self.wifi.good.bps
     }
@@ -107,8 +107,9 @@ impl Channel {
         Service { finish: at, lost: true }
     }
 
-    /// The channel at `now`, which must not go back. The chain forgets its past with rate
-    /// 1/good + 1/fade: one draw is exact however long ago it was seen; at first it is stationary.
+    /// State of the channel at `now`; calls must be ordered by time. The chain forgets its state at the
+    /// rate 1/good + 1/fade, so one draw is exact however long ago the last one was. The first state is
+    /// stationary.
     fn radio(&mut self, now: Time) -> Radio {
         let Wifi { good, fade, mean_good_ns, mean_fade_ns, .. } = self.wifi;
         if mean_fade_ns == Time::ZERO {

@@ -100,7 +100,7 @@ pub(crate) fn channel_data(number: u16, data: &[u8]) -> Vec<u8> {
     [&number.to_be_bytes()[..], &(data.len() as u16).to_be_bytes(), data].concat()
 }
 
-/// What the monitor says of a capture.
+/// Tables of a monitor that has watched a capture.
 pub(crate) fn watch(capture: &[u8], config: MonitorConfig) -> Results {
     let mut reader = CaptureReader::new(capture).expect("a capture");
     let mut monitor = Monitor::new(config);
@@ -132,7 +132,7 @@ impl Results {
         }
     }
 
-    /// Null is empty.
+    /// Texts of a column, with an empty text for null.
     pub(crate) fn text(&self, table: &str, name: &str) -> Vec<&str> {
         let Column::Text(codes) = self.column(table, name) else {
             panic!("{name} is no text column")
@@ -144,7 +144,7 @@ impl Results {
         codes.iter().map(text).collect()
     }
 
-    /// How often a note applies; 0 without it.
+    /// Count of a note, or 0 if there is none.
     pub(crate) fn note(&self, begin: &str) -> i64 {
         let notes = self.text("notes", "note");
         let row = notes.iter().position(|note| note.starts_with(begin));

@@ -10,7 +10,8 @@ const ALICE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const BOB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 const BOB_MAC: MacAddress = MacAddress([2, 0x77, 0, 0, 0, 3]);
 
-/// alice to bob over two paths with capacity, queue, loss and jitter; back over a path without any.
+/// From alice to bob over two paths with capacity, queue, loss and jitter, and back over a path without
+/// any of these.
 fn network() -> NetworkConfig {
     serde_json::from_str(
         r#"{"nodes": ["alice", "bob", "carol"],
@@ -50,7 +51,7 @@ fn frame(destination: Ipv4Addr, size: u16) -> Vec<u8> {
     frame
 }
 
-/// A device with a clock of its own that is late at every awakening.
+/// A device with its own clock, which wakes late every time.
 struct ScriptedDevice {
     now: Time,
     script: VecDeque<(Time, PortId, Vec<u8>)>,
@@ -97,7 +98,7 @@ impl Device for ScriptedDevice {
     }
 }
 
-/// Runs a script to its end; returns what the loop left behind and what it wrote.
+/// Runs a script to its end. Returns the result of the loop and the frames written.
 fn run(script: Vec<(Time, PortId, Vec<u8>)>) -> (Finished, Vec<(PortId, Vec<u8>)>) {
     let (stop, commands) = channel();
     let (sent, written) = channel();
@@ -107,7 +108,7 @@ fn run(script: Vec<(Time, PortId, Vec<u8>)>) -> (Finished, Vec<(PortId, Vec<u8>)
     (finished, written.try_iter().collect())
 }
 
-/// Delivery and drop times (-1: not) of packets from alice to bob, in virtual time.
+/// Delivery and drop times (or -1) of packets from alice to bob in virtual time.
 fn in_virtual_time(packets: &[(Time, u64)]) -> (Vec<i64>, Vec<i64>) {
     let mut network = Network::new(network(), SEED).expect("a valid network");
     let (mut delivered, mut dropped) = (vec![-1; packets.len()], vec![-1; packets.len()]);
@@ -130,7 +131,7 @@ fn in_virtual_time(packets: &[(Time, u64)]) -> (Vec<i64>, Vec<i64>) {
     (delivered, dropped)
 }
 
-/// Bursts of different sizes: some packets are queued, some meet a full queue, some are lost.
+/// Bursts of different sizes: some packets are queued, some dropped at a full queue, some lost.
 fn bursts() -> Vec<(Time, u64)> {
     (0..60).map(|i| (Time::from_micros(i / 8 * 6_000 + i * 13), 200 + i * 20)).collect()
 }
@@ -146,7 +147,7 @@ fn a_late_clock_gives_the_same_logical_times_as_virtual_time() {
     assert_eq!(finished.packets.dropped_ns, dropped);
     assert_eq!(written.len(), delivered.iter().filter(|at| **at >= 0).count());
     assert!(dropped.iter().filter(|at| **at >= 0).count() > 5, "the test wants drops");
-    // Awakenings are at most 2.9 ms late, and lateness does not add up over two paths.
+    // The device wakes at most 2.9 ms late, and lateness does not add up over two paths.
     let lateness = finished.packets.lateness();
     assert!(
         lateness.max > Time::from_millis(1) && lateness.max < Time::from_millis(6),
@@ -212,7 +213,7 @@ fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
     let engine = Engine::new(device, network(), SEED, ports(), None).expect("a valid network");
     let thread = std::thread::spawn(move || engine.run(&commands));
     for (at, size) in bursts() {
-        // Spins, because what is tested is real time: 60 frames in 43 ms.
+        // Spins, because this tests real time: 60 frames in 43 ms.
         while origin.elapsed() < Duration::from_nanos(at.0) {
             std::hint::spin_loop();
         }

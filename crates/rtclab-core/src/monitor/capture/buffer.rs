@@ -2,10 +2,10 @@
 
 use std::io::{self, ErrorKind, Read};
 
-/// Longer records are skipped, not read: no link carries packets of a megabyte.
+/// Size of the window: 1 MiB. Longer records are skipped, because no link carries packets that long.
 pub(super) const CAPACITY: usize = 1 << 20;
 
-/// Holds at most [`CAPACITY`] bytes, whatever lengths the file announces.
+/// Reads ahead by at most [`CAPACITY`] bytes, whatever lengths the file states.
 pub(super) struct Buffer<R> {
     input: R,
     bytes: Box<[u8]>,
@@ -24,12 +24,13 @@ impl<R: Read> Buffer<R> {
         &self.bytes[self.begin..self.end]
     }
 
-    /// Bytes consumed since the beginning.
+    /// Number of bytes consumed so far.
     pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Reads until `len` bytes are there; false when the input ends before, or `len` is above the capacity.
+    /// Reads until `len` bytes are available. Returns false when the input ends first, or when `len`
+    /// exceeds the capacity.
     #[inline]
     pub(super) fn ensure(&mut self, len: usize) -> io::Result<bool> {
         if self.end - self.begin >= len { Ok(true) } else { self.fill(len) }
@@ -52,7 +53,7 @@ impl<R: Read> Buffer<R> {
         Ok(true)
     }
 
-    /// Goes past `len` bytes, of which at most as many as are there.
+    /// Drops `len` bytes from the front of the window, or all of them if there are fewer.
     #[inline]
     pub(super) fn consume(&mut self, len: usize) {
         let len = len.min(self.end - self.begin);
@@ -60,7 +61,7 @@ impl<R: Read> Buffer<R> {
         self.consumed += len as u64;
     }
 
-    /// Goes past `len` bytes that need not be there yet; false when the input ends before.
+    /// Skips `len` bytes, reading as needed. Returns false when the input ends first.
     pub(super) fn skip(&mut self, mut len: u64) -> io::Result<bool> {
         loop {
             let now = len.min((self.end - self.begin) as u64);
@@ -80,7 +81,7 @@ impl<R: Read> Buffer<R> {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time, and an interruption before each.
+    /// A reader that returns one byte at a time, and an interruption before each.
     struct Trickle(u8, bool);
 
     impl Read for Trickle {

@@ -16,33 +16,34 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, Read};
 
-/// A captured frame; its bytes may have been cut short.
+/// A captured frame. The capture may hold only its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Nanoseconds since 1970 (for a capture of our own: since any moment), 0 to 2^62.
+    /// Capture time in nanoseconds, 0 to 2^62: since 1970 in a file, since any moment for frames from
+    /// elsewhere.
     pub at_ns: i64,
     /// Index in [`CaptureReader::interfaces`].
     pub interface: u32,
-    /// The interface's.
+    /// Link type of the interface: one of [`crate::pcapng::link_type`].
     pub link_type: u16,
-    /// If the file tells.
+    /// Direction, if the file states it.
     pub direction: Option<Direction>,
-    /// Length on the wire.
+    /// Length of the frame on the wire.
     pub wire_bytes: u32,
-    /// What was kept of it.
+    /// The captured bytes, from the beginning of the frame.
     pub bytes: &'a [u8],
 }
 
 /// Why a capture cannot be read.
 #[derive(Debug)]
 pub enum CaptureError {
-    /// Its first bytes are those of no capture file.
+    /// Not a capture: the first bytes of the file, at most 8.
     NotACapture(Vec<u8>),
     /// Reading failed.
     Io(io::Error),
 }
 
-/// What files begin with that gzip, zstd, xz, bzip2 and lz4 have made.
+/// First bytes of files compressed with gzip, zstd, xz, bzip2 and lz4.
 const COMPRESSED: [&[u8]; 5] = [
     &[0x1F, 0x8B],
     &[0x28, 0xB5, 0x2F, 0xFD],
@@ -81,16 +82,16 @@ enum Format {
     Pcapng(pcapng::Pcapng),
 }
 
-/// How often progress is told: often enough for a progress bar, rarely enough to cost nothing.
+/// Frames between two progress reports: few enough for a progress bar, too many to slow reading down.
 pub(super) const FRAMES_PER_PROGRESS: u64 = 100_000;
 
-/// Reads frame after frame; needs about 1 MiB whatever the file says.
+/// Reads a capture frame by frame, in about 1 MiB of memory whatever the file contains.
 pub struct CaptureReader<R> {
     buffer: Buffer<R>,
     format: Format,
     interfaces: Vec<Interface>,
     faults: CaptureFaults,
-    /// Length of the record that was given out last; it is still in the buffer.
+    /// Length of the last record returned, which is still in the buffer.
     given: usize,
 }
 
@@ -114,7 +115,8 @@ impl<R: Read> CaptureReader<R> {
         Ok(CaptureReader { buffer, format, interfaces, faults: CaptureFaults::default(), given: 0 })
     }
 
-    /// The next frame; `None` at the end, and from a corrupt record on (see [`faults`](Self::faults)).
+    /// Returns the next frame, or `None` at the end of the file or at a corrupt record (see
+    /// [`faults`](Self::faults)).
     ///
     /// # Errors
     ///
@@ -149,12 +151,12 @@ impl<R: Read> CaptureReader<R> {
         &self.interfaces
     }
 
-    /// What was wrong so far.
+    /// Faults found so far.
     pub fn faults(&self) -> CaptureFaults {
         self.faults
     }
 
-    /// How far reading has come, in bytes of the file.
+    /// Number of bytes of the file read so far.
     pub fn bytes_read(&self) -> u64 {
         self.buffer.consumed()
     }

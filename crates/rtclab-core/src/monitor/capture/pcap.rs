@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
 const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
-/// A patched libpcap of the nineties wrote 8 bytes more before each packet.
+/// Written by a patched libpcap of the 1990s, whose record headers are 8 bytes longer.
 const MAGIC_MODIFIED: u32 = 0xA1B2_CD34;
 const FILE_HEADER_BYTES: usize = 24;
 
@@ -18,7 +18,7 @@ pub(super) struct Pcap {
 }
 
 impl Pcap {
-    /// Reads the header; `None` when it is none.
+    /// Reads the file header. Returns `None` if the file does not begin with one.
     pub(super) fn open<R: Read>(
         buffer: &mut Buffer<R>,
         interfaces: &mut Vec<Interface>,
@@ -40,7 +40,7 @@ impl Pcap {
         else {
             return Ok(None);
         };
-        // The upper bits tell of frame check sequences, which stand at the end and do not disturb.
+        // The upper bits describe the frame check sequence at the end of frames, which is not read here.
         let link_type = order.u32(header, 20) as u16;
         interfaces.push(Interface { link_type, name: None });
         buffer.consume(FILE_HEADER_BYTES);
@@ -60,7 +60,7 @@ impl Pcap {
         let header = buffer.data();
         let kept = self.order.u32(header, 8) as usize;
         if kept > CAPACITY - self.record_header_bytes {
-            // Nothing marks where records begin, so there is no way to go on.
+            // Nothing marks the beginning of a record, so reading cannot resume.
             faults.corrupt_at = Some(buffer.consumed());
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! The block format: sections of either byte order, each with interfaces of their own.
+//! The block format: sections in either byte order, each with its own interfaces.
 
 use super::buffer::{Buffer, CAPACITY};
 use super::record::{ByteOrder, CaptureFaults, Record, clamp_time};
@@ -10,45 +10,45 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 
 const OPTION_IF_TSOFFSET: u16 = 14;
-/// Of the obsolete packet block.
+/// Code of the flags in an obsolete packet block.
 const OPTION_PACK_FLAGS: u16 = 2;
 
-/// Type and length before the body, the length again after it.
+/// Block type and length before the body, and the length again after it.
 const FRAMING_BYTES: usize = 12;
-/// The most interfaces that are kept, and that a section may have.
+/// Maximum number of interfaces per section and in total. Packets of further ones are counted as faults.
 const MAX_INTERFACES: usize = 4096;
 const MAX_NAME_BYTES: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Pcapng {
     order: ByteOrder,
-    /// Those of the section.
+    /// Interfaces of the current section.
     interfaces: Vec<SectionInterface>,
     seen_section: bool,
 }
 
 #[derive(Clone, Copy)]
 struct SectionInterface {
-    /// Index over all sections.
+    /// Index over all sections, as [`Record`] has it.
     global: u32,
     snaplen: u32,
     resolution: Resolution,
     offset_ns: i128,
 }
 
-/// Units of a time stamp per second.
+/// Unit of the time stamps of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resolution {
-    /// Nanoseconds per unit: exact and quick.
+    /// A unit of this many nanoseconds.
     Nanos(u64),
-    /// Units per power of ten of a second, above 9.
+    /// A unit of 10^-(9 + this) s, shorter than a nanosecond.
     Decimal(u32),
-    /// Units per power of two of a second.
+    /// A unit of 2^-(this) s.
     Binary(u32),
 }
 
 impl Resolution {
-    /// The highest bit chooses between powers of two and of ten.
+    /// Parses `if_tsresol`. The highest bit selects powers of two instead of powers of ten.
     fn from_option(value: u8) -> Self {
         match (value & 0x80, u32::from(value & 0x7F)) {
             (0, exponent @ 0..=9) => Resolution::Nanos(10u64.pow(9 - exponent)),
@@ -61,7 +61,7 @@ impl Resolution {
     fn nanos(self, units: u64) -> i128 {
         match self {
             Resolution::Nanos(per_unit) => i128::from(units) * i128::from(per_unit),
-            // 10^38 is the largest power of ten in 128 bits; with 20 digits all of `units` are gone.
+            // 10^38 is the largest power of ten in 128 bits. From 10^20 on, the result is 0 anyway.
             Resolution::Decimal(digits) => i128::from(units) / 10i128.pow(digits.min(38)),
             Resolution::Binary(bits) => (i128::from(units) * 1_000_000_000) >> bits.min(127),
         }
@@ -111,9 +111,9 @@ impl Pcapng {
         }
     }
 
-    /// Type and total length of a block; takes over the byte order of a section that begins.
+    /// Returns type and total length of a block. A section header sets the byte order from here on.
     fn block_header(&mut self, bytes: &[u8]) -> Option<(u32, u32)> {
-        // Reads the same in both byte orders.
+        // The section header type is a palindrome: it reads the same in both byte orders.
         if bytes.starts_with(&SECTION_HEADER.to_le_bytes()) {
             let orders = [ByteOrder { big_endian: false }, ByteOrder { big_endian: true }];
             self.order = orders.into_iter().find(|o| o.u32(bytes, 8) == BYTE_ORDER_MAGIC)?;
@@ -178,7 +178,8 @@ impl Pcapng {
         Block::Nothing
     }
 
-    /// An interface that an earlier section described alike keeps its index, so that its flows go on.
+    /// Returns the index of an identical interface of an earlier section, so that its flows continue, or
+    /// a new one.
     fn global_index(&self, described: Interface, known: &mut Vec<Interface>) -> Option<u32> {
         let taken = |index: usize| self.interfaces.iter().any(|i| i.global as usize == index);
         let same = (0..known.len()).find(|&index| known[index] == described && !taken(index));
@@ -191,7 +192,8 @@ impl Pcapng {
         Some(index as u32)
     }
 
-    /// Enhanced and obsolete packet blocks differ in their first word only.
+    /// Parses an enhanced or obsolete packet block; they differ only in their first word and the code of
+    /// the flags.
     #[inline]
     fn packet(&self, body: &[u8], interface: u32, flags_option: u16) -> Block {
         let Some(interface) = self.interfaces.get(interface as usize) else {
@@ -221,7 +223,7 @@ impl Pcapng {
         })
     }
 
-    /// Belongs to the first interface, and has no time: 0.
+    /// Parses a simple packet block. It belongs to the first interface and has no time, so `at_ns` is 0.
     fn simple_packet(&self, body: &[u8]) -> Block {
         let Some(interface) = self.interfaces.first() else { return Block::UnknownInterface };
         let wire_bytes = self.order.u32(body, 0);
@@ -239,14 +241,14 @@ impl Pcapng {
 }
 
 enum Block {
-    /// The data range counts from the body's beginning.
+    /// A packet, with its data range relative to the beginning of the block's body.
     Packet(Record),
     Nothing,
     Malformed,
     UnknownInterface,
 }
 
-/// Options of a block as (code, value); ends at the first that does not fit.
+/// Iterates over the options of a block as (code, value), up to the first one that does not fit.
 struct Options<'a> {
     order: ByteOrder,
     rest: &'a [u8],
@@ -282,7 +284,7 @@ mod tests {
         let nanos = |option, units| Resolution::from_option(option).nanos(units);
         assert_eq!((nanos(6, 1), nanos(9, 1), nanos(0, 1)), (1_000, 1, 1_000_000_000));
         assert_eq!((nanos(12, 2_500), nanos(127, u64::MAX)), (2, 0));
-        // 2^10 units per second: 512 are half a second.
+        // At 2^10 units per second, 512 units are half a second.
         assert_eq!((nanos(0x8A, 512), nanos(0xFF, u64::MAX)), (500_000_000, 0));
     }
 }

@@ -1,27 +1,28 @@
-//! What both formats make of a file: records, and what was wrong with it.
+//! Types that both capture formats share: records and faults.
 
 use crate::pcapng::Direction;
 
-/// What was wrong in a capture that was read nevertheless.
+/// Faults of a capture that could be read in spite of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CaptureFaults {
     /// The file ends within a record.
     pub cut_short: bool,
-    /// Where, in bytes from the beginning, reading was given up because no record can stand there.
+    /// Offset in bytes at which reading stopped, because the bytes there cannot be a record.
     pub corrupt_at: Option<u64>,
-    /// Records that contradict themselves, skipped.
+    /// Number of inconsistent records, which were skipped.
     pub malformed: u64,
-    /// Records above 1 MiB, skipped.
+    /// Number of records above 1 MiB, which were skipped.
     pub oversized: u64,
-    /// Packets of interfaces that the file does not describe, or above the limit of interfaces; skipped.
+    /// Number of packets skipped because the file does not describe their interface, or describes too
+    /// many.
     pub unknown_interface: u64,
-    /// Packets that the file gives no time: simple packet blocks.
+    /// Number of packets without a time (simple packet blocks).
     pub untimed: u64,
-    /// Frames that a live capture missed for want of room.
+    /// Number of frames that a live capture missed because its buffer was full.
     pub dropped: u64,
 }
 
-/// A record found complete in the buffer: what is known of its frame, and where its bytes are.
+/// A complete record in the buffer: its frame's fields, and where the bytes are.
 pub(super) struct Record {
     pub(super) at_ns: i64,
     pub(super) interface: u32,
@@ -31,26 +32,26 @@ pub(super) struct Record {
     pub(super) record_bytes: usize,
 }
 
-/// Brings a time into the range that [`Frame::at_ns`] promises, so that differences cannot overflow.
+/// Limits a time to the range of `Frame::at_ns`, so that differences cannot overflow.
 pub(super) fn clamp_time(ns: i128) -> i64 {
     ns.clamp(0, 1 << 62) as i64
 }
 
-/// Reads integers in the byte order of a file.
+/// Byte order of a file or section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ByteOrder {
     pub(super) big_endian: bool,
 }
 
 impl ByteOrder {
-    /// The four bytes at `offset`, which must be there.
+    /// Reads 4 bytes at `offset`. Panics if they are not there.
     #[inline]
     pub(super) fn u32(self, bytes: &[u8], offset: usize) -> u32 {
         let word = [bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]];
         if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
     }
 
-    /// The two bytes at `offset`, which must be there.
+    /// Reads 2 bytes at `offset`. Panics if they are not there.
     #[inline]
     pub(super) fn u16(self, bytes: &[u8], offset: usize) -> u16 {
         let word = [bytes[offset], bytes[offset + 1]];

@@ -1,4 +1,4 @@
-//! Estimating how the clocks of two captures differ, from the packets between them.
+//! Estimates offset and drift between the clocks of two captures from the packets they share.
 //!
 //! Source: V. Paxson, "On calibrating measurements of packet transit times", 1998 (offset from both directions);
 //! S. Moon, P. Skelly, D. Towsley, "Estimation and removal of clock skew from network delay measurements", 1999
@@ -6,35 +6,36 @@
 
 use std::collections::BTreeMap;
 
-/// Only the smallest delay of so long a time is looked at.
+/// Length of a window. Only the smallest delay in each window is used.
 const WINDOW_NS: i64 = 1_000_000_000;
-/// Fewer windows than this say nothing about drift.
+/// Minimum number of windows for an estimate of the drift.
 const ENOUGH_WINDOWS: usize = 10;
 
-/// What is known of the clocks.
+/// Estimated difference between the clocks of A and B.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ClockEstimate {
     pub(super) method: &'static str,
-    /// B's clock less A's, at `at_ns`.
+    /// Clock of B minus clock of A at `at_ns`.
     pub(super) offset_ns: Option<f64>,
-    /// Half of the smallest round-trip time: the offset cannot be off by more, whatever the two ways share.
+    /// Bound on the error of `offset_ns`: half the smallest round-trip time, however it is split between
+    /// the directions.
     pub(super) offset_error_ns: Option<f64>,
-    /// B's clock gains this much, as a fraction.
+    /// Rate at which B's clock gains on A's; 1e-6 is 1 ppm.
     pub(super) drift: Option<f64>,
     pub(super) at_ns: i64,
 }
 
 impl ClockEstimate {
-    /// B's clock less A's at a time of A's; `None` when only the drift is known.
+    /// Clock of B minus clock of A at a time on A's clock. `None` if only the drift is known.
     pub(super) fn difference_ns(&self, at_ns: i64) -> Option<f64> {
         Some(self.offset_ns? + self.drift.unwrap_or(0.0) * (at_ns - self.at_ns) as f64)
     }
 }
 
-/// The smallest differences over time, in one direction: the lower envelope.
+/// Lower envelope of the delays in one direction: the smallest one of each window.
 #[derive(Default)]
 pub(super) struct Envelope {
-    /// By window: the time and the smallest value.
+    /// Time and value of the smallest delay, by window.
     windows: BTreeMap<i64, (i64, i64)>,
 }
 
@@ -46,13 +47,14 @@ impl Envelope {
         }
     }
 
-    /// Slope of the line below all points that is closest to them: an edge of their lower convex hull, the one
-    /// above the points' middle time.
+    /// Slope of the highest line below all points: the edge of their lower convex hull at their mean
+    /// time.
     fn slope(&self) -> Option<f64> {
         if self.windows.len() < ENOUGH_WINDOWS {
             return None;
         }
-        // Counted from the first, so that clocks far apart cost no precision.
+        // Relative to the first point, because offsets between clocks can be large enough to cost
+        // precision.
         let origin = self.windows.values().next()?;
         let from_origin = |(at, value): &(i64, i64)| {
             ((at - origin.0) as f64, value.saturating_sub(origin.1) as f64)
@@ -75,14 +77,14 @@ impl Envelope {
         Some((edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0))
     }
 
-    /// The smallest value once a drift has been taken off.
+    /// Smallest delay after a drift has been subtracted.
     fn min_without(&self, drift: f64, at_ns: i64) -> Option<f64> {
         let without = |(at, value): &(i64, i64)| *value as f64 - drift * (at - at_ns) as f64;
         self.windows.values().map(without).min_by(f64::total_cmp)
     }
 }
 
-/// From B's time less A's: of packets that go from A to B as it is, of those from B to A negated.
+/// Estimates the clocks' difference from the delays of packets from A to B and of those from B to A.
 pub(super) fn estimate(to_b: &Envelope, to_a: &Envelope) -> ClockEstimate {
     let at_ns = to_b.windows.values().chain(to_a.windows.values()).map(|w| w.0).min().unwrap_or(0);
     let slopes = [to_b.slope(), to_a.slope().map(|slope| -slope)];
@@ -107,8 +109,8 @@ pub(super) fn estimate(to_b: &Envelope, to_a: &Envelope) -> ClockEstimate {
 mod tests {
     use super::*;
 
-    /// Two minutes of packets every 20 ms, delayed by 30 ms and up to 60 ms more in a queue that empties now and
-    /// then; B's clock is `offset` ahead and gains `drift`.
+    /// Two minutes of packets every 20 ms, delayed by 30 ms plus up to 60 ms of queueing. B's clock is
+    /// ahead by `offset_ns` and gains `drift`.
     fn envelopes(offset_ns: f64, drift: f64) -> (Envelope, Envelope) {
         let (mut to_b, mut to_a) = (Envelope::default(), Envelope::default());
         for index in 0..6000i64 {

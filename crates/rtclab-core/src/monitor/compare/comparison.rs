@@ -1,4 +1,4 @@
-//! The two passes of a comparison: who belongs where, then packet by packet.
+//! The two passes of a comparison: the first pairs streams, the second matches packets.
 
 use super::clock::{self, ClockEstimate, Envelope};
 use super::matching::{Fate, Matcher, Way};
@@ -10,24 +10,24 @@ use crate::monitor::link;
 use crate::monitor::watcher::Monitor;
 use std::io::Read;
 
-/// Why a comparison failed: which capture, and what it is about it.
+/// Error of a comparison: which capture could not be read, and why.
 #[derive(Debug)]
 pub struct CompareError(pub Side, pub CaptureError);
 
-/// Opens a capture from its beginning; is called twice for each.
+/// Opens a capture at its beginning. Called twice per capture, once for each pass.
 pub type Open<'a, R> = &'a mut dyn FnMut(Side) -> Result<CaptureReader<R>, CaptureError>;
 
-/// One point: what the first pass has found there.
+/// Result of the first pass at one point.
 pub(super) struct Point {
     pub(super) monitor: Monitor,
-    /// Pair of a stream, by the stream's number.
+    /// Index of a stream's pair, by the stream's number.
     pair_of: Vec<Option<u32>>,
     first_ns: i64,
     last_ns: i64,
     facing: Facing,
 }
 
-/// Which way the frames of a point go, as far as the capture tells.
+/// Direction of the frames at a point, as stated by the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Facing {
     Nowhere,
@@ -35,14 +35,14 @@ enum Facing {
     Mixed,
 }
 
-/// Tells who belongs where, then matches.
+/// State of a comparison over both passes.
 pub(super) struct Comparison {
     points: Points,
     pub(super) config: MonitorConfig,
     pub(super) a: Point,
     pub(super) b: Point,
     pub(super) pairs: Vec<Pair>,
-    /// B's clock less A's, roughly.
+    /// Rough estimate of clock B minus clock A, from the first pass.
     clock_ns: i64,
     same_clock: bool,
     pub(super) matcher: Matcher,
@@ -94,7 +94,8 @@ impl Comparison {
         }
     }
 
-    /// The point at which a frame was captured.
+    /// Returns the point at which a frame was captured, or `None` if a single capture does not state its
+    /// direction.
     fn side(&self, capture: Side, frame: &Frame<'_>) -> Option<Side> {
         match self.points {
             Points::TwoCaptures => Some(capture),
@@ -159,7 +160,7 @@ impl Comparison {
         }
     }
 
-    /// The capture that holds only what comes in, when the other holds only what goes out.
+    /// Returns the capture that holds inbound frames only, if the other one holds outbound frames only.
     fn inbound_side(&self) -> Option<Side> {
         use Direction::{Inbound, Outbound};
         match (self.a.facing, self.b.facing) {
@@ -180,7 +181,8 @@ impl Comparison {
         for side in self.points.captures() {
             readers.push((*side, open(*side).map_err(failed(*side))?));
         }
-        // Frames are taken in the order of the common clock: the next one of each capture is looked at first.
+        // Time of the last frame read from each capture, on the common clock. The capture that lags is
+        // read next.
         let mut next: Vec<Option<i64>> = vec![Some(i64::MIN); readers.len()];
         let mut frames = 0u64;
         while let Some(index) = earliest(&next) {
@@ -204,7 +206,8 @@ impl Comparison {
         Ok(())
     }
 
-    /// Matches the packet in a frame, if it is one of a pair; gives the frame's time on the common clock, A's.
+    /// Matches the packet in a frame, if it belongs to a pair. Returns the frame's time on the common
+    /// clock, which is A's.
     fn handle(&mut self, capture: Side, frame: &Frame<'_>) -> i64 {
         let Some(side) = self.side(capture, frame) else { return frame.at_ns };
         let (point, common_ns) = match side {
@@ -217,7 +220,7 @@ impl Comparison {
             return common_ns;
         };
         if let (Some(first_ns), Some(second_ns)) = (fate.first_ns, fate.second_ns) {
-            // Times of A, whichever point is first.
+            // The envelopes take times on A's clock.
             if self.pairs[pair as usize].reverse {
                 self.to_a.add(second_ns, second_ns - first_ns);
             } else {
@@ -230,7 +233,7 @@ impl Comparison {
         common_ns
     }
 
-    /// Gives up packets that have waited long enough, now that both captures have been read up to `read_ns`.
+    /// Expires waiting packets, now that both captures have been read up to `read_ns`.
     fn expire(&mut self, read_ns: i64) {
         let (keep, fates) = (self.config.packets, &mut self.fates);
         self.matcher.expire(read_ns, &mut |fate| {
@@ -263,13 +266,13 @@ impl Comparison {
     }
 }
 
-/// As the capture tells it, in its own words or in those of a cooked link header.
+/// Direction of a frame, from the capture or from a cooked link header.
 fn direction(frame: &Frame<'_>) -> Option<Direction> {
     let cooked = || link::ip_packet(frame).and_then(|packet| packet.direction);
     frame.direction.or_else(cooked)
 }
 
-/// The capture whose last frame is the earliest: its next one is due.
+/// Index of the capture that has been read least far, among those that have not ended.
 pub(super) fn earliest(next: &[Option<i64>]) -> Option<usize> {
     let left = next.iter().enumerate().filter_map(|(index, at)| at.map(|at| (at, index)));
     left.min().map(|(_, index)| index)

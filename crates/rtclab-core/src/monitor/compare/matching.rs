@@ -1,12 +1,12 @@
-//! Finding each packet of a stream at the point where it comes second.
+//! Finds each packet of a stream again at the second point.
 //!
-//! A packet is known by stream, sequence number and timestamp: that survives wraps, loss, reordering and
-//! captures that begin at different moments. Of packets that are alike (duplicates, retransmissions under
-//! the original number) the one that comes second belongs to the latest one before it that it can have been.
+//! A packet is identified by stream, sequence number and timestamp, which works across wraps, loss,
+//! reordering and captures that begin at different times. Duplicates and retransmissions under the
+//! original number look identical; each is matched with the latest candidate that came before it.
 //!
-//! Memory is bounded however long the captures are and however little they overlap: a packet waits at most
-//! [`TIMEOUT_NS`] for its counterpart, and an unmatched one is remembered only if the delays still to be seen can
-//! change what it counts as.
+//! Memory is bounded, however long the captures are and however little they overlap. A packet waits for
+//! its counterpart for at most [`TIMEOUT_NS`]. After that it is remembered only if delays measured later
+//! can still change how it is counted.
 
 use super::points::Side;
 use super::samples::Samples;
@@ -14,40 +14,40 @@ use crate::monitor::stream::sketch::PacketName;
 use crate::monitor::watcher::Identified;
 use std::collections::{HashMap, VecDeque};
 
-/// A packet that has not come by now is lost: queues of 10 s are not unheard of.
+/// A packet without a counterpart within 30 s is unmatched. Queues of 10 s have been seen.
 const TIMEOUT_NS: i64 = 30_000_000_000;
-/// Packets that may wait, about 200 bytes each: 30 s of 33,000 unmatched packets per second. Beyond that the
-/// oldest ones count as unmatched before their time.
+/// Maximum number of waiting packets, about 200 bytes each: 30 s at 33,000 unmatched packets per second.
+/// Above it, the oldest are counted as unmatched early.
 const MAX_WAITING: usize = 1_000_000;
-/// Packets that are all alike and wait; more are not told apart.
+/// Maximum number of identical packets that wait. Further ones are not counted.
 const MAX_ALIKE: usize = 16;
-/// Unmatched packets that may be remembered near the begin and end of captures, 16 bytes each: a minute of 16,000
-/// packets per second. Beyond that they count as what the delays seen by then say.
+/// Maximum number of unsettled packets, 16 bytes each: a minute at 16,000 packets per second. Further
+/// ones are counted by the delays measured until then.
 const MAX_UNSETTLED: usize = 1_000_000;
-/// By how much a delay may be below the smallest so far and still be believed of packets that are alike.
+/// How far below the smallest delay so far a delay may lie when choosing among identical packets.
 const TOLERANCE_NS: i64 = 1_000_000;
 
-/// What became of a packet.
+/// Outcome of a packet: matched, or seen at one point only.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
     pub(super) pair: u32,
     pub(super) packet: Identified,
-    /// Where it came first.
+    /// Time at the first point, on its clock.
     pub(super) first_ns: Option<i64>,
-    /// Where it came second.
+    /// Time at the second point, on its clock.
     pub(super) second_ns: Option<i64>,
 }
 
 /// What is known of a pair of streams before its packets are matched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
-    /// Side B is the first point.
+    /// True if B is the first point.
     pub(super) reverse: bool,
-    /// The second point's clock less the first's, roughly.
+    /// Clock of the second point minus clock of the first, roughly.
     pub(super) clock_ns: i64,
-    /// First and last time of the first point's capture.
+    /// Times of the first and last frame at the first point.
     pub(super) first_ran: (i64, i64),
-    /// First and last time of the second point's capture.
+    /// Times of the first and last frame at the second point.
     pub(super) second_ran: (i64, i64),
 }
 
@@ -55,16 +55,17 @@ pub(super) struct Way {
 pub(super) struct PairCounts {
     way: Way,
     pub(super) matched: u64,
-    /// Unmatched at the first point while the second point's capture ran.
+    /// Packets seen at the first point only, while the second point was being captured.
     pub(super) lost: u64,
-    /// Unmatched at the second point while the first point's capture ran.
+    /// Packets seen at the second point only, while the first point was being captured.
     pub(super) added: u64,
-    /// Unmatched while the other capture did not run.
+    /// Packets seen at one point while the other was not being captured.
     pub(super) outside: u64,
-    /// Unmatched packets that later delays decide about: whether at the second point, and when.
+    /// Unmatched packets whose count depends on delays measured later: (seen at the second point, time
+    /// there).
     unsettled: Vec<(bool, i64)>,
     pub(super) delays: Samples,
-    /// At the first point, of matched packets.
+    /// Earliest time at the first point of a matched packet.
     matched_from_ns: Option<i64>,
     matched_to_ns: i64,
     least_delay_ns: i64,
@@ -79,25 +80,25 @@ struct Key {
 
 #[derive(Clone, Copy)]
 struct Waiting {
-    /// Its time on the common clock.
+    /// Time on the common clock.
     since_ns: i64,
     side: Side,
     packet: Identified,
 }
 
-/// Packets that have been seen at one point only, so far.
+/// Packets seen at one point so far, and the counts of all pairs.
 #[derive(Default)]
 pub(super) struct Matcher {
     waiting: HashMap<Key, Vec<Waiting>>,
     waiting_packets: usize,
-    /// Packets of A and of B in the order of reading, by their time on the common clock. Matched ones stay until
-    /// they are swept out.
+    /// Waiting packets of A and of B in reading order, with their time on the common clock. Entries of
+    /// matched packets stay until the next sweep.
     order: [VecDeque<(i64, Key)>; 2],
     unsettled_packets: usize,
     pub(super) pairs: Vec<PairCounts>,
-    /// Packets that counted as unmatched before their time for want of room.
+    /// Packets given up early because [`MAX_WAITING`] or [`MAX_ALIKE`] was reached.
     pub(super) given_up: u64,
-    /// Packets near the begin or end of a capture that were decided about for want of room.
+    /// Packets counted by the delays so far because [`MAX_UNSETTLED`] was reached.
     pub(super) hastily_settled: u64,
 }
 
@@ -106,8 +107,8 @@ impl Matcher {
         Matcher { pairs: ways.map(PairCounts::new).collect(), ..Matcher::default() }
     }
 
-    /// Takes a packet of a pair; `common_ns` is its time on a clock that both points roughly share. Says what
-    /// became of it if it is the counterpart of one that waits.
+    /// Takes a packet of a pair; `common_ns` is its time on a clock that both points roughly share.
+    /// Returns its outcome if its counterpart was waiting.
     pub(super) fn receive(
         &mut self,
         (pair, side): (u32, Side),
@@ -145,8 +146,8 @@ impl Matcher {
         None
     }
 
-    /// Gives up packets whose counterpart has not come, now that both captures have been read up to `read_ns` on
-    /// the common clock.
+    /// Gives up packets that have waited for [`TIMEOUT_NS`], now that both captures have been read up to
+    /// `read_ns` on the common clock.
     pub(super) fn expire(&mut self, read_ns: i64, fates: &mut dyn FnMut(Fate)) {
         for side in [Side::A, Side::B] {
             while let Some((since_ns, key)) = self.order[side as usize].front().copied()
@@ -162,7 +163,7 @@ impl Matcher {
         }
     }
 
-    /// Says that no more packets come, and decides about all that were not matched.
+    /// Ends the matching: gives up all waiting packets and settles the counts.
     pub(super) fn finish(&mut self, fates: &mut dyn FnMut(Fate)) {
         while self.waiting_packets > 0 {
             self.give_up_oldest(fates);
@@ -170,7 +171,7 @@ impl Matcher {
         self.pairs.iter_mut().for_each(PairCounts::settle);
     }
 
-    /// Whether the oldest in the order was still waiting.
+    /// Gives up the oldest entry. Returns false if its packet had been matched.
     fn give_up_oldest(&mut self, fates: &mut dyn FnMut(Fate)) -> bool {
         let since = |side: Side| self.order[side as usize].front().map_or(i64::MAX, |(at, _)| *at);
         let side = if since(Side::A) <= since(Side::B) { Side::A } else { Side::B };
@@ -178,7 +179,7 @@ impl Matcher {
         self.give_up(side, since_ns, key, fates)
     }
 
-    /// Whether the packet was still waiting.
+    /// Gives up a packet. Returns false if it had been matched.
     fn give_up(
         &mut self,
         side: Side,
@@ -210,7 +211,7 @@ impl Matcher {
         true
     }
 
-    /// Forgets the places of matched packets in the order once they are the most part of it.
+    /// Removes the entries of matched packets once they outnumber those of waiting packets.
     fn sweep(&mut self) {
         const FEW: usize = 1024;
         let places = self.order[0].len() + self.order[1].len();
@@ -227,7 +228,7 @@ impl Matcher {
     }
 }
 
-/// Among packets that are alike and wait, the one that is the same as a new one, seen at the other point.
+/// Returns the index of the waiting packet that is the counterpart of the one that arrived.
 fn counterpart(alike: &[Waiting], arrived: &Waiting, pair: &PairCounts) -> Option<usize> {
     let is_other = |index: &usize| {
         let waiting = &alike[*index];
@@ -246,7 +247,7 @@ fn counterpart(alike: &[Waiting], arrived: &Waiting, pair: &PairCounts) -> Optio
         let delay_ns = if second { at_ns - other_ns } else { other_ns - at_ns };
         pair.matched > 0 && delay_ns >= pair.least_delay_ns - TOLERANCE_NS
     };
-    // The shortest believable delay: the latest of those before, or the earliest of those after.
+    // The shortest plausible delay: the latest packet at the first point, or the earliest at the second.
     let all = std::iter::once(only).chain(rest);
     let key = |index: &usize| {
         let other_ns = alike[*index].packet.at_ns;
@@ -255,12 +256,12 @@ fn counterpart(alike: &[Waiting], arrived: &Waiting, pair: &PairCounts) -> Optio
     all.filter(believable).min_by_key(key).or(Some(only))
 }
 
-/// Whether a packet was at the other point, had it arrived there, while that point's capture ran.
+/// Whether a packet would have passed the other point while that was being captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ran {
     Yes,
     No,
-    /// With some of the delays, but not with all of them.
+    /// Depends on the delay.
     Perhaps,
 }
 
@@ -276,7 +277,7 @@ impl PairCounts {
             delays: Samples::default(),
             matched_from_ns: None,
             matched_to_ns: 0,
-            // Until a packet has been matched, the delay is what the clocks say.
+            // Before the first match, the clocks' difference stands in for the delay.
             least_delay_ns: way.clock_ns,
             most_delay_ns: way.clock_ns,
         }
@@ -301,8 +302,8 @@ impl PairCounts {
         self.delays.push(first_ns, delay_ns);
     }
 
-    /// Whether delays still to be seen can change what an unmatched packet counts as. Delays are those of the
-    /// clocks and at most [`TIMEOUT_NS`] more or less.
+    /// Whether delays measured later can change how an unmatched packet is counted. A delay differs from
+    /// the clocks' difference by less than [`TIMEOUT_NS`].
     fn may_change(&self, second: bool, at_ns: i64) -> bool {
         let clock_ns = self.way.clock_ns;
         let delays = (clock_ns.saturating_sub(TIMEOUT_NS), clock_ns.saturating_add(TIMEOUT_NS));
@@ -310,8 +311,8 @@ impl PairCounts {
             && self.other_ran(second, at_ns, delays) == Ran::Perhaps
     }
 
-    /// Counts an unmatched packet by the delays seen so far: lost or added if it lies between matched packets or
-    /// the other capture ran when it should have been there, and else outside of that.
+    /// Counts an unmatched packet by the delays so far: as lost or added if it lies between matched
+    /// packets or would have passed the other point while that was being captured, otherwise as outside.
     fn unmatched(&mut self, second: bool, at_ns: i64) {
         let delays = (self.least_delay_ns, self.most_delay_ns);
         let ran = self.other_ran(second, at_ns, delays) == Ran::Yes;
@@ -324,7 +325,7 @@ impl PairCounts {
         }
     }
 
-    /// By the time at the first point.
+    /// Whether a packet lies between matched packets, by its time at the first point.
     fn is_among_matched(&self, second: bool, at_ns: i64) -> bool {
         let delay_ns = if second { self.least_delay_ns } else { 0 };
         let at_ns = at_ns.saturating_sub(delay_ns);
@@ -346,8 +347,8 @@ impl PairCounts {
         }
     }
 
-    /// Decides about the packets near the begin and end of captures, now that all delays are known. Where nothing
-    /// was matched the streams have no packet in common, and all of them are outside.
+    /// Counts the unsettled packets, now that all delays are known. Without any match, all packets are
+    /// outside.
     fn settle(&mut self) {
         for (second, at_ns) in std::mem::take(&mut self.unsettled) {
             self.unmatched(second, at_ns);

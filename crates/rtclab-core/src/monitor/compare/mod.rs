@@ -1,8 +1,9 @@
-//! One packet at two points: what is lost between them, and the one-way delay.
+//! Compares two points of a network: packets lost between them, and one-way delays.
 //!
-//! Captures are read twice, side by side: first to find which stream is which and roughly how the clocks differ,
-//! then to match packets. Memory is that of half a minute of packets that wait for their counterpart, a minute of
-//! unmatched ones at the begin and end of the captures, and 12 bytes per matched one.
+//! The captures are read twice: first to pair their streams and to estimate roughly how the clocks
+//! differ, then in step to match packets. Memory holds half a minute of packets that wait for their
+//! counterpart, up to a minute of unmatched ones at the beginning and end of each capture, and 12 bytes
+//! per matched packet. All but the last have a fixed limit.
 
 mod clock;
 mod comparison;
@@ -20,10 +21,11 @@ use super::texts::Tables;
 use comparison::Comparison;
 use std::io::Read;
 
-/// Tables `streams`, `delay_histogram`, `clock` and `notes`, and `packets` if the configuration wants packets.
+/// Compares two points. Returns the tables `streams`, `delay_histogram`, `clock` and `notes`, and
+/// `packets` if `config.packets` is set.
 ///
-/// `progress` hears now and then how many bytes have been read of both captures in both passes, and stops the
-/// comparison by returning false: what has been read by then is compared.
+/// `progress` is called regularly with the number of bytes read in both passes. If it returns false,
+/// reading stops and what has been read so far is compared.
 ///
 /// # Errors
 ///

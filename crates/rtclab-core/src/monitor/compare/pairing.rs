@@ -1,4 +1,4 @@
-//! Which stream at one point is which at the other, which way it goes, and roughly how the clocks differ.
+//! Pairs the streams of two points, finds their direction, and estimates roughly how the clocks differ.
 
 use super::points::Side;
 use crate::monitor::flow::Flow;
@@ -9,19 +9,19 @@ use crate::monitor::watcher::Monitor;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-/// A stream at both points.
+/// A stream that was seen at both points.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub(super) a: u32,
     pub(super) b: u32,
-    /// Seen at B first.
+    /// True if packets pass B first.
     pub(super) reverse: bool,
-    /// Where it was seen first, if addresses or hop limits tell.
+    /// The point that packets pass first, if addresses or hop limits show it.
     first: Option<Side>,
-    /// Smallest and largest time at B less time at A, of the packets that both sketches have.
+    /// Smallest time at B minus time at A, among the packets in both sketches.
     least_ns: i64,
     most_ns: i64,
-    /// Addresses at A.
+    /// Source and destination address at A.
     hosts: (IpAddr, IpAddr),
 }
 
@@ -34,7 +34,8 @@ fn streams_by_ssrc(monitor: &Monitor) -> HashMap<u32, Vec<u32>> {
     found
 }
 
-/// How many packets two streams have in common, and the extremes of B's time less A's.
+/// Number of packets in both sketches, and the smallest and largest time at B minus time at A. `None`
+/// without common packets.
 fn common(a: &Stream, b: &Stream) -> Option<(usize, i64, i64)> {
     let times: HashMap<PacketName, i64> = a.sketch.packets().collect();
     let packets = b.sketch.packets();
@@ -44,10 +45,11 @@ fn common(a: &Stream, b: &Stream) -> Option<(usize, i64, i64)> {
     Some((differences.len(), *differences.first()?, *differences.last()?))
 }
 
-/// Every stream is in one pair at most. Those with the same addresses at both points belong together (each hop
-/// of a relayed call to itself), then those with the most packets in common.
+/// Pairs streams of the same SSRC, each at most once. Streams with the same addresses at both points are
+/// paired first, so that each hop of a relayed call meets itself; then those with the most packets in
+/// common.
 pub(super) fn pairs(a: &Monitor, b: &Monitor) -> Vec<Pair> {
-    /// Streams of one SSRC that are compared each with each.
+    /// Maximum number of streams per SSRC and point that are considered.
     const MAX_SAME_SSRC: usize = 32;
     let at_b = streams_by_ssrc(b);
     let mut candidates = Vec::new();
@@ -72,7 +74,7 @@ pub(super) fn pairs(a: &Monitor, b: &Monitor) -> Vec<Pair> {
     pairs
 }
 
-/// With its rank: the lower, the better.
+/// Returns a possible pair with its rank; the lowest rank is the best.
 fn candidate(
     (a, a_number): (&Monitor, u32),
     (b, b_number): (&Monitor, u32),
@@ -88,8 +90,8 @@ fn candidate(
     Some(((!same, usize::MAX - count), pair))
 }
 
-/// Where a stream passed first, whatever the clocks: routers take from the hop limit, and a relay sends from
-/// where it received.
+/// Returns the point that a stream passes first, without using clocks: routers decrement the hop limit,
+/// and a relay sends from the address at which it receives.
 fn first_of(a: &Flow, b: &Flow) -> Option<Side> {
     let side = |a_first| Some(if a_first { Side::A } else { Side::B });
     if (a.source, a.destination) == (b.source, b.destination) {
@@ -99,11 +101,12 @@ fn first_of(a: &Flow, b: &Flow) -> Option<Side> {
     if relayed.0 == relayed.1 { None } else { side(relayed.0) }
 }
 
-/// Orients the pairs of one box whose inbound frames are in one capture and whose outbound frames are in the other,
-/// and says whether the captures are that.
+/// Orients the pairs if one capture holds a box's inbound frames and the other its outbound frames.
+/// Returns whether that is the case.
 ///
-/// A host sees the two directions of a call go opposite ways, so where both come in, a box between the hosts was
-/// watched; and where nothing goes out before it came in, the other capture is the same box's, on the same clock.
+/// At a host, one direction of a call is inbound and the other outbound. If both are inbound, the capture
+/// is of a box between the hosts. If no packet leaves before it arrives, the other capture is of the same
+/// box and uses the same clock.
 pub(super) fn orient_one_box(pairs: &mut [Pair], inbound: Option<Side>) -> bool {
     let Some(inbound) = inbound else { return false };
     let hosts: HashSet<(IpAddr, IpAddr)> = pairs.iter().map(|pair| pair.hosts).collect();
@@ -117,13 +120,13 @@ pub(super) fn orient_one_box(pairs: &mut [Pair], inbound: Option<Side>) -> bool 
     both_ways && causal
 }
 
-/// Says of each pair whether B saw it first, and gives the rough difference of B's clock to A's.
+/// Sets the direction of each pair and returns a rough estimate of clock B minus clock A.
 ///
-/// Where nothing else tells: of two hosts' streams in opposite directions, those with the larger time at B less
-/// time at A go from A to B; the difference between the two is a round-trip time and not negative, whatever the
-/// clocks.
+/// Where addresses and hop limits do not show the direction, the times do. Of two hosts' streams in
+/// opposite directions, those with the larger time at B minus time at A go from A to B, because the sum
+/// of both delays is a round-trip time and cannot be negative, whatever the clocks.
 pub(super) fn orient(pairs: &mut [Pair]) -> i64 {
-    /// The least difference of either direction between two hosts.
+    /// Smallest time at B minus time at A, for either direction between two hosts.
     type Directions = [Option<i64>; 2];
     let mut groups: HashMap<(IpAddr, IpAddr), Directions> = HashMap::new();
     let key = |hosts: (IpAddr, IpAddr)| {

@@ -3,19 +3,19 @@
 /// One of the two points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The first capture, or what comes in.
+    /// The first capture, or the inbound frames of a single one.
     A,
-    /// The second capture, or what goes out.
+    /// The second capture, or the outbound frames of a single one.
     B,
 }
 
-/// Where the two points are.
+/// How the two points were captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Points {
-    /// In two captures, each with a clock of its own.
+    /// In two captures, each with its own clock.
     TwoCaptures,
-    /// In capture [`Side::A`], which tells frames that come in from those that go out: one clock, and every
-    /// packet comes in first.
+    /// In one capture, opened as [`Side::A`], that states the direction of frames: one clock, and every
+    /// packet is inbound before it is outbound.
     Directions,
 }
 

@@ -1,28 +1,28 @@
-//! Delays of many packets in little memory: 12 bytes each.
+//! Delays of many packets, at 12 bytes each.
 
 use std::collections::BTreeMap;
 
-/// Samples per piece; pieces never move, so that growing costs no second copy.
+/// Samples per piece. Pieces are never moved, so growing needs no second copy.
 const PIECE: usize = 1 << 16;
-/// Times are kept in units of 100 us: 5 days in 32 bits.
+/// Unit of stored times, 100 us: 32 bits hold 5 days.
 const TIME_UNIT_NS: i64 = 100_000;
-/// Bins in which the values at percentiles are looked for.
+/// Number of bins in the search for a percentile.
 const SEARCH_BINS: usize = 1 << 16;
-/// Width of a bin of the histogram.
+/// Width of a histogram bin: 0.1 ms.
 const HISTOGRAM_BIN_NS: i64 = 100_000;
 
-/// Time and delay of packets; delays are signed.
+/// Time and signed delay of each packet.
 #[derive(Default)]
 pub(super) struct Samples {
     begin_ns: i64,
     pieces: Vec<Vec<[u32; 3]>>,
 }
 
-/// Figures of a set of delays, in milliseconds.
+/// Statistics of a set of delays, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct DelayFigures {
     pub(super) mean_ms: f64,
-    /// n - 1; NaN for one packet.
+    /// Standard deviation (n - 1); NaN for a single packet.
     pub(super) deviation_ms: f64,
     pub(super) min_ms: f64,
     pub(super) p50_ms: f64,
@@ -37,7 +37,7 @@ impl Samples {
             self.begin_ns = at_ns;
         }
         if self.pieces.last().is_none_or(|piece| piece.len() == PIECE) {
-            // The first grows as it needs to: there may be many short streams.
+            // The first piece grows as needed, because there may be many short streams.
             let capacity = if self.pieces.is_empty() { 0 } else { PIECE };
             self.pieces.push(Vec::with_capacity(capacity));
         }
@@ -48,7 +48,7 @@ impl Samples {
         }
     }
 
-    /// Time (to 0.1 ms) and delay.
+    /// Iterates over time (to 0.1 ms) and delay, in nanoseconds.
     pub(super) fn iter(&self) -> impl Iterator<Item = (i64, i64)> + Clone {
         self.pieces.iter().flatten().map(|&[units, high, low]| {
             let delay_ns = (u64::from(high) << 32 | u64::from(low)) as i64;
@@ -56,7 +56,7 @@ impl Samples {
         })
     }
 
-    /// Packets in bins of 0.1 ms, by the bins' lower edges in units of 0.1 ms.
+    /// Number of packets per 0.1 ms bin, by the bin's lower edge in units of 0.1 ms.
     pub(super) fn histogram(&self) -> BTreeMap<i64, u64> {
         let mut bins = BTreeMap::new();
         for (_, delay_ns) in self.iter() {
@@ -66,10 +66,10 @@ impl Samples {
     }
 }
 
-/// `None` for no delays.
+/// Computes the statistics of delays in nanoseconds; `None` if there are none.
 pub(super) fn figures(delays: impl Iterator<Item = i64> + Clone) -> Option<DelayFigures> {
     let mut sorted = Quantiles::new(delays.clone())?;
-    // Around the smallest, so that a large offset of the clocks costs no precision.
+    // Relative to the smallest, so that a large offset between the clocks costs no precision.
     let above = delays.map(|delay| (delay - sorted.min) as f64);
     let count = sorted.count as f64;
     let mean = above.clone().sum::<f64>() / count;
@@ -86,7 +86,7 @@ pub(super) fn figures(delays: impl Iterator<Item = i64> + Clone) -> Option<Delay
     })
 }
 
-/// Finds values at ranks without a sorted copy: first the bin, then the value in the bin.
+/// Finds percentiles without a sorted copy: first the bin, then the value within the bin.
 struct Quantiles<I> {
     values: I,
     count: usize,
@@ -114,7 +114,7 @@ impl<I: Iterator<Item = i64> + Clone> Quantiles<I> {
         ((value - self.min) / width) as usize
     }
 
-    /// The smallest value that at least this part of them does not exceed.
+    /// Smallest value that at least `percent` % of the values do not exceed.
     fn percentile(&mut self, percent: usize) -> i64 {
         let mut rank = (self.count * percent).div_ceil(100).max(1) - 1;
         let mut bin = 0;
@@ -133,14 +133,14 @@ mod tests {
 
     #[test]
     fn figures_of_minus_100_to_plus_99_ms_are_those_of_a_sorted_list() {
-        // 200 delays, a millisecond apart, in no order: 37 and 200 have no common divisor.
+        // 200 delays, 1 ms apart, shuffled: 37 and 200 have no common divisor.
         let mut samples = Samples::default();
         (0..200).for_each(|i| samples.push(i * 20_000_000, (i * 37 % 200 - 100) * 1_000_000));
         let found = figures(samples.iter().map(|(_, delay)| delay)).unwrap();
         assert_eq!((found.min_ms, found.p50_ms, found.p95_ms), (-100.0, -1.0, 89.0));
         assert_eq!((found.p99_ms, found.max_ms), (97.0, 99.0));
         assert!((found.mean_ms + 0.5).abs() < 1e-9);
-        // Variance of n consecutive numbers: n (n + 1) / 12.
+        // The variance (n - 1) of n consecutive numbers is n (n + 1) / 12.
         assert!((found.deviation_ms - (200.0f64 * 201.0 / 12.0).sqrt()).abs() < 1e-9);
         assert_eq!(figures(Samples::default().iter().map(|(_, delay)| delay)), None);
     }

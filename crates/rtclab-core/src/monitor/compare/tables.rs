@@ -1,4 +1,4 @@
-//! Tables out of a comparison.
+//! Tables of a comparison.
 
 use super::clock::ClockEstimate;
 use super::comparison::{Comparison, Point};
@@ -12,7 +12,7 @@ use crate::monitor::stream::Stream;
 use crate::monitor::texts::{Columns, Tables, Texts, ms, origin};
 use crate::table::Table;
 
-/// A pair with what its row takes from elsewhere.
+/// Everything that a row of the table `streams` is made from.
 struct Row<'a> {
     number: i64,
     pair: &'a Pair,
@@ -32,15 +32,15 @@ impl Point {
     }
 }
 
-/// Delays without the difference of the clocks; `None` where that is not known.
+/// Statistics of the delays with the clocks' difference subtracted. `None` if that is not known.
 fn corrected(pair: &Pair, counts: &PairCounts, clock: &ClockEstimate) -> Option<DelayFigures> {
     clock.offset_ns?;
     let sign = if pair.reverse { 1.0 } else { -1.0 };
     figures(counts.delays.iter().map(|(at_ns, delay_ns)| {
-        // Of a stream that B saw first, the second time is A's.
+        // The clocks' difference is a function of A's time, which is the second one of a reverse pair.
         let a_ns = if pair.reverse { at_ns + delay_ns } else { at_ns };
         let difference = clock.difference_ns(a_ns).unwrap_or(0.0);
-        // A drift out of nonsense times must not overflow.
+        // A drift estimated from corrupt times must not overflow.
         delay_ns.saturating_add((sign * difference).round() as i64).clamp(-(1 << 61), 1 << 61)
     }))
 }
@@ -133,11 +133,11 @@ impl Comparison {
         count("streams at B only", unpaired(&self.b));
         count("streams over TCP, not compared", (of_tcp(&self.a) + of_tcp(&self.b)) as u64);
         count(
-            "packets given up for want of room before the other point could show them",
+            "packets counted as unmatched early because too many were waiting",
             self.matcher.given_up,
         );
         count(
-            "packets near the begin or end of a capture counted by the delays seen until then, for want of room",
+            "packets near the beginning or end of a capture counted by the delays so far because there were too many",
             self.matcher.hastily_settled,
         );
         count("frames without a direction, not compared", self.neither_direction);
@@ -171,7 +171,7 @@ impl Comparison {
     }
 }
 
-/// Both sets of figures, on the clocks as they are and corrected.
+/// Adds the columns of both sets of statistics: by the clocks as they are, and corrected.
 fn delay_columns<'a, 'b>(columns: Columns<'a, Row<'b>>) -> Columns<'a, Row<'b>> {
     columns
         .float("one_way_delay_mean_ms", |r| r.delay.map(|d| d.mean_ms))

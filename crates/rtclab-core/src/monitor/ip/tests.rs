@@ -15,7 +15,7 @@ fn udp(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// With `options` and the flags and offset of fragments.
+/// An IPv4 packet with `options` and the field of fragment flags and offset.
 fn ipv4(options: &[u8], fragment: [u8; 2], protocol: u8, payload: &[u8]) -> Vec<u8> {
     let header_bytes = 20 + options.len();
     let mut bytes =
@@ -79,7 +79,7 @@ fn a_packet_cut_by_the_snap_length_keeps_its_lengths() {
 #[test]
 fn first_fragments_are_parsed_and_later_ones_are_not() {
     let mut first = ipv4(&[], [0x20, 0], 17, &udp(&[7; 16]));
-    first[25] = 200; // the datagram's length: 192 of payload
+    first[25] = 200; // UDP length: 192 B of payload
     let (content, fragment) = parse(&packet(&first));
     assert!(fragment);
     match content {
@@ -94,7 +94,7 @@ fn first_fragments_are_parsed_and_later_ones_are_not() {
     assert!(matches!(parse(&packet(&later)), (IpContent::LaterFragment(..), true)));
     let first = ipv6(44, &[&[17, 0, 0, 1, 0, 0, 0, 1][..], &udp(b"media")].concat());
     assert!(matches!(parse(&packet(&first)), (IpContent::Datagram(_), true)));
-    // An atomic fragment is none, RFC 6946.
+    // An atomic fragment (RFC 6946) is a whole packet.
     let whole = ipv6(44, &[&[17, 0, 0, 0, 0, 0, 0, 1][..], &udp(b"media")].concat());
     assert!(matches!(parse(&packet(&whole)), (IpContent::Datagram(_), false)));
 }
@@ -111,7 +111,7 @@ fn a_udp_length_that_lies_is_not_believed() {
 #[test]
 fn tcp_is_found_and_icmp_is_other() {
     let mut tcp = vec![0x13, 0x88, 0x13, 0x89, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0];
-    tcp.extend_from_slice(&[1, 1, 1, 1]); // four options of one byte
+    tcp.extend_from_slice(&[1, 1, 1, 1]); // four 1-byte options
     tcp.extend_from_slice(b"framed");
     let bytes = ipv4(&[], [0, 0], 6, &tcp);
     let found = datagram(&bytes);
@@ -124,7 +124,7 @@ fn tcp_is_found_and_icmp_is_other() {
 
 #[test]
 fn extension_headers_that_end_nowhere_are_malformed() {
-    // A header that goes on after the packet's end, and 17 of them in a row.
+    // An extension header longer than the packet, and 17 in a row.
     assert_eq!(parse(&packet(&ipv6(60, &[17, 9, 0, 0, 0, 0, 0, 0]))).0, IpContent::Malformed);
     assert_eq!(parse(&packet(&ipv6(0, &[]))).0, IpContent::Malformed);
     let chain = [60, 0, 1, 4, 0, 0, 0, 0].repeat(17);
@@ -132,13 +132,13 @@ fn extension_headers_that_end_nowhere_are_malformed() {
 }
 
 proptest! {
-    /// `etherparse` builds the packets: an implementation by others.
+    /// The packets are built by `etherparse`, an independent implementation.
     #[test]
     fn packets_built_by_others_are_understood(
         v6: bool, is_udp: bool, ports: (u16, u16), media in prop::collection::vec(any::<u8>(), 0..60),
         options in prop::collection::vec(any::<u8>(), 0..10), padding in 0usize..20,
     ) {
-        let options: Vec<u8> = options.repeat(4); // whole words
+        let options: Vec<u8> = options.repeat(4); // multiples of 4 bytes
         let builder = if v6 {
             let options = Ipv6RawExtHeader::new_raw(IpNumber(0), &[&options[..], &[0; 6]].concat()[..options.len() / 8 * 8 + 6]).unwrap();
             let extensions = Ipv6Extensions { destination_options: Some(options), ..Default::default() };

@@ -1,19 +1,20 @@
-//! The media clock of a stream, and the jitter that it shows.
+//! Clock rate and interarrival jitter of a stream.
 //!
 //! Source: RFC 3550, section 6.4.1 and appendix A.8; several clocks in a stream as in RFC 7160, section 4.1.
 
 use crate::rtp::TimestampUnwrapper;
 
-/// What a clock rate may be when nothing tells: Opus, video, narrowband and wideband speech.
+/// Candidates for an unknown clock rate: Opus, video, narrowband and wideband speech.
 const CANDIDATES: [u32; 4] = [48_000, 90_000, 8_000, 16_000];
-/// The rate is settled after this much ...
+/// Time after which an inferred clock rate is final.
 const SETTLED_NS: i64 = 2_000_000_000;
-/// ... and guessed at the end after this much: a tenth of the timing error of 20 ms.
+/// Minimum time for an inferred clock rate at the end of a stream: a timing error of 20 ms is a tenth of
+/// it.
 const GUESSED_NS: i64 = 200_000_000;
-/// How far the measured rate may lie from a candidate: half the way to the next.
+/// Maximum ratio between the measured rate and a candidate: half the way to the next one.
 const TOLERANCE: f64 = 1.33;
 
-/// Interarrival jitter, in seconds.
+/// Interarrival jitter in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Jitter {
     now: f64,
@@ -30,12 +31,12 @@ impl Jitter {
     }
 }
 
-/// Follows arrival times and RTP timestamps; the clock rate is said by the payload type or inferred.
+/// Tracks arrival times and RTP timestamps. The clock rate is known from the payload type, or inferred.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    /// Of the last packet.
+    /// Known clock rate of the last packet.
     said: Option<u32>,
-    /// Of payload types of which nothing is said.
+    /// Inferred clock rate of payload types without a known one.
     inferred: Option<u32>,
     first_at_ns: i64,
     last_at_ns: i64,
@@ -43,12 +44,12 @@ pub(crate) struct Clock {
     last_timestamp: u32,
     newest_timestamp: i64,
     timestamps: TimestampUnwrapper,
-    /// One per candidate until the rate is known, then the first only.
+    /// One jitter per candidate until the rate is known; after that, only the first is used.
     jitters: [Jitter; CANDIDATES.len()],
     differences: u64,
 }
 
-/// How a stream's arrivals vary, in milliseconds.
+/// Jitter of a stream in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct JitterFigures {
     pub(crate) last_ms: f64,
@@ -74,7 +75,7 @@ impl Clock {
         }
     }
 
-    /// Takes the next packet in order of arrival, late ones and duplicates too.
+    /// Takes the next packet in arrival order, including late ones and duplicates.
     #[inline]
     pub(crate) fn update(&mut self, at_ns: i64, timestamp: u32, said: Option<u32>) {
         if said != self.said {
@@ -98,7 +99,8 @@ impl Clock {
         }
     }
 
-    /// Timestamps of two clocks have no difference: the jitter stays as it is.
+    /// Switches to another clock. Timestamps of different clocks cannot be subtracted, so the jitter
+    /// stays as it is.
     fn change(&mut self, at_ns: i64, timestamp: u32, said: Option<u32>) {
         let jitter = self.jitters[self.jitter_index().unwrap_or(0)];
         let inferred = self.inferred_rate();
@@ -119,7 +121,7 @@ impl Clock {
         }
     }
 
-    /// The candidate nearest to the timestamps' progress.
+    /// Index of the candidate nearest to the measured rate.
     fn guess(&self) -> Option<usize> {
         let elapsed_ns = self.last_at_ns - self.first_at_ns;
         if elapsed_ns < GUESSED_NS {
@@ -135,7 +137,7 @@ impl Clock {
         near.min_by(|a, b| distance(a).total_cmp(&distance(b)))
     }
 
-    /// The rate that the packets suggest of which no rate is said.
+    /// Clock rate inferred from the packets without a known one.
     pub(crate) fn inferred_rate(&self) -> Option<u32> {
         let guessed = || self.guess().map(|index| CANDIDATES[index]);
         self.inferred.or_else(|| if self.said.is_none() { guessed() } else { None })
@@ -145,7 +147,7 @@ impl Clock {
         if self.known().is_some() { Some(0) } else { self.guess() }
     }
 
-    /// `None` without a clock rate.
+    /// Returns the jitter, or `None` without a clock rate.
     pub(crate) fn jitter(&self) -> Option<JitterFigures> {
         let index = self.jitter_index()?;
         let jitter = self.jitters[index];
@@ -162,7 +164,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// A packet every 20 ms, each `late_ns(index)` late.
+    /// A clock after packets every 20 ms, each delayed by `late_ns(index)`.
     fn clock(rate: u32, packets: u32, known: Option<u32>, late_ns: impl Fn(u32) -> i64) -> Clock {
         let begin = 1_700_000_000_000_000_000;
         let mut clock = Clock::starting_at(begin + late_ns(0), u32::MAX - 1000, known);
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_change_of_clock_leaves_the_jitter_as_it_is_and_finds_the_new_rate() {
-        // PCMU, 8 kHz, then Opus of which nothing is said, and comfort noise at 8 kHz now and then.
+        // PCMU at 8 kHz, then Opus without a known rate, with comfort noise at 8 kHz in between.
         let begin = 1_700_000_000_000_000_000;
         let at = |index: u32| begin + i64::from(index) * 20_000_000;
         let mut clock = Clock::starting_at(begin, 0, Some(8_000));

@@ -1,33 +1,33 @@
-//! Finding out which header extension is which, when no SDP tells.
+//! Infers which header extension is which if no SDP describes them.
 
 use crate::monitor::sdp::Sdp;
 use crate::rtp::AbsSendTime;
 use crate::rtp::extension::Elements;
 
-/// Ids of the one-byte form, the only one in which ids are looked for.
+/// Number of ids in the one-byte form, the only form in which ids are inferred.
 const IDS: usize = 15;
-/// Packets before an id is judged.
+/// Minimum number of packets before an id is judged.
 const ENOUGH_PACKETS: u32 = 20;
-/// How long abs-send-time is compared with the capture's clock before it is judged.
+/// Minimum time for which abs-send-time is compared with the capture's clock.
 const ENOUGH_NS: i64 = 500_000_000;
-/// An id that convinces nobody begins anew after so many packets.
+/// Number of packets after which the observation of an undecided id starts over.
 const PATIENCE_PACKETS: u32 = 500;
 
-/// An extension id, and where it is known from.
+/// An extension id, and whether it was inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LearnedId {
     pub(crate) id: u8,
     pub(crate) inferred: bool,
 }
 
-/// What the extensions of a packet say.
+/// Values of the known extensions of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Values {
     pub(crate) abs_send_time: Option<AbsSendTime>,
     pub(crate) transport_sequence: Option<u16>,
 }
 
-/// A 3-byte extension that may be abs-send-time: it goes with the time, 2^18 a second.
+/// Observation of a 3-byte extension that may be abs-send-time, which grows by 2^18 per second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Timelike {
     packets: u32,
@@ -36,7 +36,8 @@ struct Timelike {
     progress: i64,
 }
 
-/// A 2-byte extension that may be the transport-wide sequence number: one more each packet of the flow.
+/// Observation of a 2-byte extension that may be the transport-wide sequence number, which grows by one
+/// per packet of the flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counting {
     packets: u32,
@@ -44,7 +45,7 @@ struct Counting {
     by_one: u32,
 }
 
-/// The ids of one flow: all its streams share them, and the transport-wide sequence.
+/// Extension ids of one flow. All its streams share them, and the transport-wide sequence numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Learner {
     pub(crate) abs_send_time: Option<LearnedId>,
@@ -63,7 +64,7 @@ impl Learner {
         }
     }
 
-    /// Reads the extensions of a packet, and learns from those that are not known.
+    /// Reads the known extensions of a packet and observes the unknown ones.
     #[inline]
     pub(crate) fn read(&mut self, at_ns: i64, elements: Elements<'_>) -> Values {
         let mut values = Values::default();
@@ -101,7 +102,7 @@ impl Learner {
             return;
         }
         found.packets += 1;
-        // Within half the range of 24 bits.
+        // Signed difference, within half the range of 24 bits.
         found.progress += i64::from((bits as i32 - found.last) << 8 >> 8);
         found.last = bits as i32;
         let elapsed_ns = at_ns - found.first_at_ns;
@@ -109,7 +110,7 @@ impl Learner {
             return;
         }
         let per_second = found.progress as f64 * 1e9 / elapsed_ns as f64;
-        // A quarter for the network's delay: it may grow by an eighth of a second in half a second.
+        // A tolerance of a quarter for the network: delay may grow by 125 ms in half a second.
         if (0.75..1.25).contains(&(per_second / f64::from(1 << 18))) {
             self.abs_send_time = Some(LearnedId { id, inferred: true });
         }
@@ -124,7 +125,7 @@ impl Learner {
         found.packets += 1;
         found.by_one += u32::from(seq == found.last.wrapping_add(1));
         found.last = seq;
-        // Two of three: the others are lost or reordered.
+        // At least two of three packets: the others are lost or reordered.
         if found.packets >= ENOUGH_PACKETS && found.by_one * 3 >= found.packets * 2 {
             self.transport_sequence = Some(LearnedId { id, inferred: true });
         }

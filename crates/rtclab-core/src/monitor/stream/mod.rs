@@ -1,4 +1,4 @@
-//! One RTP stream as it passes a point.
+//! An RTP stream seen at a point.
 
 pub(crate) mod clock;
 pub(crate) mod extensions;
@@ -16,9 +16,9 @@ use send_time::RelativeDelay;
 use sequence::{Order, Sequence};
 use sketch::{PacketName, Sketch};
 
-/// The most payload types that are told apart in one stream.
+/// Maximum number of payload types counted separately in a stream.
 const MAX_PAYLOAD_TYPES: usize = 8;
-/// The header of an RTP packet and where it was seen.
+/// An RTP packet: fields of its header, and where and when it was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RtpSeen {
     pub(crate) at_ns: i64,
@@ -26,22 +26,22 @@ pub(crate) struct RtpSeen {
     pub(crate) seq: u16,
     pub(crate) timestamp: u32,
     pub(crate) payload_type: u8,
-    /// That an SDP or RFC 3551 gives the payload type.
+    /// Clock rate of the payload type, if an SDP or RFC 3551 gives one.
     pub(crate) clock_rate: Option<u32>,
     pub(crate) marker: bool,
     /// IP total length.
     pub(crate) ip_bytes: u32,
-    /// After the RTP header, with the authentication tag of SRTP.
+    /// Length after the RTP header, including the SRTP authentication tag.
     pub(crate) payload_bytes: u32,
     pub(crate) relay: Option<Relay>,
     pub(crate) extensions: Values,
-    /// Another stream of the flow had this timestamp before.
+    /// Whether another stream of the flow had this timestamp before.
     pub(crate) shares_timestamp: bool,
-    /// Row in the table of packets, when there is one.
+    /// Row in the table of packets, if that is kept.
     pub(crate) row: usize,
 }
 
-/// Everything known of a stream; of constant size.
+/// State of a stream, of constant size.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) flow: u32,
@@ -62,20 +62,20 @@ pub(crate) struct Stream {
     last_timestamp: u32,
     payload_types: [(u8, u64); MAX_PAYLOAD_TYPES],
     pub(crate) sketch: Sketch,
-    /// The last packet that was far from all others.
+    /// Last packet whose sequence number was far from the others.
     stray: Option<RtpSeen>,
 }
 
-/// What a packet was to its stream.
+/// Result of adding a packet to a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) extended_seq: i64,
-    /// Not [`Order::Stray`], then the packet did not count.
+    /// Place of the packet in the sequence. If it is [`Order::Stray`], the packet was not counted.
     pub(crate) order: Order,
     pub(crate) relative_delay_ms: Option<f64>,
-    /// The second that the packet's ended.
+    /// The second that ended before this packet, if any.
     pub(crate) ended: Option<Second>,
-    /// A stray packet that is believed now, with what it is.
+    /// An earlier stray packet that is accepted now, with its result.
     pub(crate) before: Option<Box<(RtpSeen, Received)>>,
 }
 
@@ -86,7 +86,7 @@ impl Received {
 }
 
 impl Stream {
-    /// Before `first`, which is still to be [received](Self::receive).
+    /// Creates a stream. Its first packet, `first`, must still be [received](Self::receive).
     pub(crate) fn new(flow: u32, first: &RtpSeen, begin_ns: i64, sketch: usize) -> Self {
         Stream {
             flow,
@@ -111,7 +111,7 @@ impl Stream {
         }
     }
 
-    /// Takes a packet in; `begin_ns` is when the capture began.
+    /// Adds a packet. `begin_ns` is the beginning of the capture.
     #[inline]
     pub(crate) fn receive(&mut self, packet: &RtpSeen, begin_ns: i64) -> Received {
         let (extended_seq, order) = self.sequence.receive(packet.seq, packet.at_ns);
@@ -164,7 +164,7 @@ impl Stream {
         received.ended = self.rates.add(second_of(packet.at_ns, begin_ns), packet.ip_bytes);
     }
 
-    /// Counts a fragment of a packet that was counted already.
+    /// Adds the bytes of a later fragment of a counted packet.
     pub(crate) fn add_bytes(&mut self, ip_bytes: u32) {
         self.bytes += u64::from(ip_bytes);
         self.rates.add_bytes(ip_bytes);
@@ -180,7 +180,7 @@ impl Stream {
         }
     }
 
-    /// The payload types and their packets, the most frequent first.
+    /// Payload types with their number of packets, the most frequent first.
     pub(crate) fn payload_types(&self) -> Vec<(u8, u64)> {
         let mut found: Vec<_> =
             self.payload_types.iter().copied().filter(|(_, count)| *count > 0).collect();
@@ -188,15 +188,15 @@ impl Stream {
         found
     }
 
-    /// The most frequent payload type.
+    /// Most frequent payload type.
     pub(crate) fn payload_type(&self) -> u8 {
         self.payload_types().first().map_or(0, |(payload_type, _)| *payload_type)
     }
 
-    /// What the stream carries, and whether that is inferred rather than said by an SDP.
+    /// Content of the stream, and whether that is inferred instead of known from an SDP.
     ///
-    /// Inferred: speech codecs have clocks of 8 to 48 kHz, video of 90 kHz; retransmissions repeat the
-    /// timestamps of another stream.
+    /// Rules of inference: speech codecs have clock rates of 8 to 48 kHz and video of 90 kHz.
+    /// Retransmissions repeat timestamps of another stream.
     pub(crate) fn kind(&self, sdp: &Sdp) -> Option<(Kind, bool)> {
         let by_sdp = sdp.group_kind(self.ssrc);
         let by_sdp = by_sdp.or_else(|| sdp.codec(self.payload_type()).map(|codec| codec.kind));
@@ -208,7 +208,7 @@ impl Stream {
         by_sdp.map(|kind| (kind, false)).or_else(|| inferred().map(|kind| (kind, true)))
     }
 
-    /// The clock rate of the most frequent payload type.
+    /// Clock rate of the most frequent payload type.
     pub(crate) fn clock_rate(&self, sdp: &Sdp) -> Option<u32> {
         match sdp.codec(self.payload_type()) {
             Some(codec) => Some(codec.clock_rate),
@@ -216,13 +216,13 @@ impl Stream {
         }
     }
 
-    /// Whether the clock rate is inferred rather than known from an SDP or RFC 3551.
+    /// Whether the clock rate is inferred instead of known from an SDP or RFC 3551.
     pub(crate) fn clock_is_inferred(&self, sdp: &Sdp) -> bool {
         sdp.codec(self.payload_type()).is_none()
     }
 }
 
-/// Whole seconds since the capture began; 0 for what is stamped before.
+/// Whole seconds since the beginning of the capture; 0 for earlier times.
 #[inline]
 pub(crate) fn second_of(at_ns: i64, begin_ns: i64) -> u32 {
     u32::try_from((at_ns - begin_ns).max(0) / 1_000_000_000).unwrap_or(u32::MAX)

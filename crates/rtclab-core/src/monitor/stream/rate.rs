@@ -1,17 +1,17 @@
-//! Bits per second, second by second.
+//! Bit rate per second of a stream.
 
-/// A second and what fell into it.
+/// Packets and bytes of one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Second {
-    /// Whole seconds since the capture's beginning.
+    /// Number of the second since the beginning of the capture.
     pub(crate) index: u32,
     pub(crate) packets: u32,
     pub(crate) bytes: u64,
 }
 
-/// Mean and deviation of the rate over whole seconds, in constant memory.
+/// Mean and standard deviation of the rate over whole seconds, in constant memory.
 ///
-/// The first and the last second of a stream are partial and left out, unless there are no others.
+/// The first and last second of a stream are partial, so they are left out unless there are no others.
 #[derive(Clone, Debug)]
 pub(crate) struct SecondRates {
     current: Second,
@@ -27,7 +27,8 @@ impl SecondRates {
         SecondRates { current, first_index: index, count: 0.0, sum: 0.0, sum_of_squares: 0.0 }
     }
 
-    /// Counts a packet; gives the second that it ends, if any. Packets out of order count as now.
+    /// Counts a packet. Returns the second that ended before it, if any. A packet out of order counts for
+    /// the current second.
     #[inline]
     pub(crate) fn add(&mut self, index: u32, bytes: u32) -> Option<Second> {
         let ended = (index > self.current.index).then(|| self.end(index));
@@ -36,7 +37,7 @@ impl SecondRates {
         ended
     }
 
-    /// Counts bytes of a packet that was counted already.
+    /// Adds the bytes of a later fragment of a counted packet.
     pub(crate) fn add_bytes(&mut self, bytes: u32) {
         self.current.bytes += u64::from(bytes);
     }
@@ -49,22 +50,22 @@ impl SecondRates {
             self.sum_of_squares += bits * bits;
             self.count += 1.0;
         }
-        // Seconds without packets between the two.
+        // Seconds without packets in between.
         self.count += f64::from(index - ended.index - 1);
         ended
     }
 
-    /// The second that has not ended.
+    /// The current second.
     pub(crate) fn current(&self) -> Second {
         self.current
     }
 
-    /// Mean rate in bit/s; `None` when no whole second was seen.
+    /// Mean rate in bit/s; `None` without a whole second.
     pub(crate) fn mean_bps(&self) -> Option<f64> {
         (self.count > 0.0).then(|| self.sum / self.count)
     }
 
-    /// Standard deviation of the seconds' rates (n - 1); `None` for fewer than two.
+    /// Standard deviation (n - 1) of the rates of whole seconds in bit/s; `None` for fewer than two.
     pub(crate) fn deviation_bps(&self) -> Option<f64> {
         let squares = self.sum_of_squares - self.sum * self.sum / self.count;
         (self.count > 1.0).then(|| (squares.max(0.0) / (self.count - 1.0)).sqrt())
@@ -88,7 +89,8 @@ mod tests {
         // Whole seconds: 1000, 0 and 3000 bit.
         let rates = rates(&[(3, 999), (4, 100), (4, 25), (6, 375), (7, 999)]);
         assert_eq!(rates.mean_bps(), Some(4000.0 / 3.0));
-        // Deviations from 4000/3: -1000/3, -4000/3, 5000/3; squares add up to 42e6/9.
+        // Deviations from the mean, 4000/3, are -1000/3, -4000/3 and 5000/3; their squares add up to
+        // 42e6/9.
         let deviation = rates.deviation_bps().unwrap();
         assert!((deviation - (42e6f64 / 9.0 / 2.0).sqrt()).abs() < 1e-6, "{deviation}");
     }

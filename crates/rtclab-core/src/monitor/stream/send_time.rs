@@ -1,13 +1,13 @@
-//! Delay seen at one point, from the sender's time in the packets.
+//! Delay up to one point, from the sender's time in the packets (abs-send-time).
 
 use crate::rtp::AbsSendTime;
 
-/// Units of abs-send-time per second are 2^18.
+/// Binary logarithm of the abs-send-time units per second, 2^18.
 const UNIT_BITS: u32 = 18;
 const UNIT_MS: f64 = 1e3 / (1u64 << UNIT_BITS) as f64;
 
-/// Time between sending and capture, relative to that of the first packet: what the clocks' unknown offset
-/// leaves. Follows the wraps of abs-send-time by the time of arrival, over pauses of any length.
+/// Time between sending and capture, relative to that of the first packet, because the offset between the
+/// clocks is unknown. Wraps of abs-send-time are resolved by the arrival time, over pauses of any length.
 #[derive(Clone, Debug)]
 pub(crate) struct RelativeDelay {
     first_at_ns: i64,
@@ -34,11 +34,11 @@ impl RelativeDelay {
         }
     }
 
-    /// The delay of the next packet against the first's, in ms.
+    /// Adds a packet. Returns its delay relative to that of the first packet, in ms.
     pub(crate) fn update(&mut self, at_ns: i64, sent: AbsSendTime) -> f64 {
         let units = ((i128::from(at_ns - self.first_at_ns) << UNIT_BITS) / 1_000_000_000) as i64;
         let elapsed = units - self.last_units;
-        // How much later it was sent than at the delay of the packet before, within half the range.
+        // Difference to the send time that the previous delay would give, within half the range.
         let sent_later = i64::from(sent.bits()) - i64::from(self.last_bits) - elapsed;
         let sent_later = (sent_later << (64 - 24)) >> (64 - 24);
         self.delay_units = self.delay_units.saturating_sub(sent_later);

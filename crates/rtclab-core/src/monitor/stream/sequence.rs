@@ -1,45 +1,45 @@
-//! Counting packets by their sequence numbers.
+//! Counts the packets of a stream by their sequence numbers.
 //!
 //! Source: RFC 3550, appendix A.1 and A.3; reordering as in RFC 4737, section 3.
 
-/// A packet this far ahead, or further, may belong to another counting. RFC 3550, A.1.
+/// A packet at least this far ahead may begin a new sequence (RFC 3550, A.1).
 const MAX_DROPOUT: u16 = 3000;
-/// How far behind the newest a packet is still told to be late or a duplicate. RFC 3550 has 100, which
-/// retransmissions under the original number (Chromium of 2013) exceed.
+/// How far behind the newest a packet can be recognised as late or duplicate. RFC 3550 has 100, which
+/// retransmissions under the original number exceed (Chromium of 2013).
 const WINDOW: usize = 1024;
-/// After a silence of this long a distance below half the range is loss, not another counting.
+/// After a pause of this length, any distance below half the range is loss and not a new sequence.
 const OUTAGE_NS: i64 = 500_000_000;
 const CYCLE: i64 = 1 << 16;
 
-/// What a packet is among those before it.
+/// Place of a packet among those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Ahead of all.
+    /// Ahead of all others.
     Newest,
-    /// Behind the newest, not seen before.
+    /// Behind the newest, and not seen before.
     Late,
     /// Seen before.
     Duplicate,
-    /// Far from all; believed only when the next one follows it.
+    /// Far from all others. Counted only if the next packet follows it.
     Stray,
-    /// The one that follows a stray one: both are the first of another counting.
+    /// Follows a stray packet: the two begin a new sequence.
     Restart,
 }
 
-/// Numbers of one stream, extended by the count of their wraps; that begins at 1, so that packets from
-/// before the first have positive numbers too.
+/// Sequence numbers of a stream, extended by the number of wraps. That begins at 1, so that packets
+/// before the first one also have positive numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     base: i64,
     newest: i64,
     newest_at_ns: i64,
-    /// Bit `n % WINDOW` is set when the packet `n` of the last `WINDOW` numbers has been seen.
+    /// Bit `n % WINDOW` is set if packet `n` among the last `WINDOW` numbers has been seen.
     seen: [u64; WINDOW / 64],
-    /// Where a counting would go on that a stray packet has begun.
+    /// Number after that of the last stray packet.
     next_of_stray: Option<u16>,
-    /// Of countings that ended.
+    /// Packets expected in sequences that have ended.
     expected_before: u64,
-    /// Packets believed, duplicates too.
+    /// Number of packets counted, including duplicates.
     pub(crate) received: u64,
     pub(crate) duplicates: u64,
     pub(crate) reordered: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Before `first`, which is still to be [received](Self::receive).
+    /// Creates a sequence. Its first packet, `first`, must still be [received](Self::receive).
     pub(crate) fn starting_at(first: u16, at_ns: i64) -> Self {
         let base = CYCLE + i64::from(first);
         Sequence {
@@ -64,7 +64,7 @@ impl Sequence {
         }
     }
 
-    /// Counts a packet; says its extended number and what it is.
+    /// Counts a packet. Returns its extended number and its place.
     #[inline]
     pub(crate) fn receive(&mut self, seq: u16, at_ns: i64) -> (i64, Order) {
         let ahead = seq.wrapping_sub(self.newest as u16);
@@ -112,7 +112,7 @@ impl Sequence {
             return (self.newest, Order::Stray);
         }
         self.expected_before += self.expected_now();
-        // A cycle that no number of the old counting can reach.
+        // A wrap count that no number of the old sequence can reach.
         let cycles = (self.newest / CYCLE + 2) * CYCLE;
         self.base = cycles + i64::from(seq) - 1;
         self.newest = self.base;
@@ -127,12 +127,12 @@ impl Sequence {
         (self.newest - self.base + 1) as u64
     }
 
-    /// Packets between the first and the last, RFC 3550, A.3.
+    /// Number of packets from the first to the newest (RFC 3550, A.3).
     pub(crate) fn expected(&self) -> u64 {
         self.expected_before + self.expected_now()
     }
 
-    /// Numbers never seen: the expected less the received ones that are no duplicates.
+    /// Number of packets never seen: those expected minus those received, without duplicates.
     pub(crate) fn lost(&self) -> u64 {
         self.expected().saturating_sub(self.received - self.duplicates)
     }
@@ -158,7 +158,7 @@ impl Sequence {
 mod tests {
     use super::*;
 
-    /// Every packet a millisecond after the one before.
+    /// A sequence after packets that arrive 1 ms apart.
     fn after(numbers: &[u16]) -> Sequence {
         let mut sequence = Sequence::starting_at(numbers[0], 0);
         for (index, seq) in numbers.iter().enumerate() {

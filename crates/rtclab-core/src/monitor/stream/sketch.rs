@@ -1,37 +1,40 @@
-//! A few packets of a stream by which it is recognised elsewhere, however much of it either place has seen.
+//! A sample of packets by which a stream is recognised at another place, even if the two places have seen
+//! different parts of it.
 //!
-//! Those with the smallest hashes are kept: two places that have seen the same packets keep the same ones, and
-//! of two that overlap by a tenth, each of the kept packets of one is kept by the other with that chance.
+//! The packets with the smallest hashes are kept. Places that see the same packets therefore keep the
+//! same ones. If they overlap by a tenth, each packet kept at one place is kept at the other with a
+//! probability of a tenth.
 //!
 //! Source: A. Broder, "On the resemblance and containment of documents", 1997 (bottom-k sketch).
 
 use std::collections::BTreeMap;
 
-/// For legs within a capture. With an overlap of a tenth, no packet is common to two sketches with a chance of
-/// 0.9^64 = 0.1 %.
+/// Size of a sketch to find legs within a capture. With an overlap of a tenth, two sketches have no
+/// packet in common with a probability of 0.9^64 = 0.1 %.
 pub(crate) const SMALL: usize = 64;
-/// For streams in two captures. With an overlap of a hundredth, none is common with a chance of
-/// 0.99^1024 = 0.003 %: a minute's capture is found in that of a call of more than an hour. 30 kB.
+/// Size of a sketch to find streams in two captures, 30 kB. With an overlap of a hundredth, two sketches
+/// have no packet in common with a probability of 0.99^1024 = 0.003 %. That finds a one-minute capture in
+/// a call of more than an hour.
 pub(crate) const LARGE: usize = 1024;
 
-/// A packet of a stream: the same wherever it is seen.
+/// Identifies a packet of a stream at any place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PacketName {
     pub(crate) seq: u16,
     pub(crate) timestamp: u32,
 }
 
-/// At most so many packets of a stream.
+/// The sampled packets of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Sketch {
     packets: usize,
-    /// When each was first seen, by hash.
+    /// Time at which each packet was first seen, by hash.
     kept: BTreeMap<(u32, PacketName), i64>,
-    /// Hashes from here on are not kept.
+    /// Packets with this hash or a larger one are not kept.
     limit: u32,
 }
 
-/// A mixing of 48 bits into 32 in which every bit counts (multiplications of `splitmix64`).
+/// Hashes 48 bits to 32 such that every bit matters (the multiplications of `splitmix64`).
 #[inline]
 fn hash(name: PacketName) -> u32 {
     let mut bits = u64::from(name.timestamp) << 16 | u64::from(name.seq);
@@ -45,7 +48,7 @@ impl Sketch {
         Sketch { packets, kept: BTreeMap::new(), limit: u32::MAX }
     }
 
-    /// Considers a packet; of one that comes again, the first time counts.
+    /// Adds a packet if its hash is small enough. For a repeated packet, the first time is kept.
     #[inline]
     pub(crate) fn consider(&mut self, name: PacketName, at_ns: i64) {
         let hash = hash(name);
@@ -62,7 +65,8 @@ impl Sketch {
         }
     }
 
-    /// The packets, and when each was first seen. Those that come first are first of every stream that has them.
+    /// Iterates over the packets and the time at which each was first seen, in order of their hashes: the
+    /// same order in every sketch.
     pub(crate) fn packets(&self) -> impl Iterator<Item = (PacketName, i64)> {
         self.kept.iter().map(|((_, name), at_ns)| (*name, *at_ns))
     }
@@ -91,7 +95,8 @@ mod tests {
         let whole = sketch(0..100_000);
         assert_eq!(whole.packets().count(), 1024);
         assert_eq!(common(&whole, &sketch(0..100_000)), 1024);
-        // A hundredth from the middle: 10.24 are to be expected, with a deviation of 3.2.
+        // A hundredth from the middle: 10.24 packets in common on average, with a standard deviation of
+        // 3.2.
         let common_with_a_hundredth = common(&whole, &sketch(49_000..50_000));
         assert!((1..=20).contains(&common_with_a_hundredth), "{common_with_a_hundredth}");
         assert_eq!(common(&sketch(0..50_000), &sketch(50_000..100_000)), 0);
