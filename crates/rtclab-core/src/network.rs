@@ -4,7 +4,7 @@ use crate::path::{Departure, DropCause, Packet, Path, PathConfig};
 use crate::timeouts::Timeouts;
 use crate::units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
 /// Index of a node in [`NetworkConfig::nodes`].
@@ -91,7 +91,11 @@ const NO_ROUTE: u32 = u32::MAX;
 pub struct Network<P> {
     nodes: Vec<String>,
     paths: Vec<Path<Hop<P>>>,
+    /// Paths that let every packet through at once, so that it need not enter them.
+    transparent: Vec<bool>,
     timeouts: Timeouts,
+    /// What has crossed transparent paths alone, in order of time.
+    ready: VecDeque<(Time, NodeId, Packet<P>)>,
     routes: Vec<(NodeId, Vec<PathId>)>,
     /// Route index by `from * nodes + to`; [`NO_ROUTE`] where there is none.
     route_of: Vec<u32>,
@@ -137,6 +141,8 @@ impl<P> Network<P> {
             .collect();
         Ok(Network {
             timeouts: Timeouts::new(paths.iter().map(Path::poll_timeout)),
+            transparent: paths.iter().map(Path::is_transparent).collect(),
+            ready: VecDeque::new(),
             nodes: config.nodes,
             paths,
             routes,
@@ -168,6 +174,7 @@ impl<P> Network<P> {
     pub fn set_config(&mut self, now: Time, path: PathId, config: PathConfig) {
         let index = path.0 as usize;
         self.paths[index].set_config(now, config);
+        self.transparent[index] = self.paths[index].is_transparent();
         self.update_timeout(index);
     }
 
@@ -184,7 +191,9 @@ impl<P> Network<P> {
     ) -> Result<(), Packet<P>> {
         let Some(route) = self.route_index(from, to) else { return Err(packet) };
         let payload = Hop { route: route as u32, hop: 0, payload: packet.payload };
-        self.enter(now, self.routes[route].1[0], Packet { size: packet.size, payload });
+        if let Some((to, packet)) = self.enter(now, Packet { size: packet.size, payload }) {
+            self.ready.push_back((now, to, packet));
+        }
         Ok(())
     }
 
@@ -192,8 +201,13 @@ impl<P> Network<P> {
     pub fn poll(&mut self, now: Time) -> Option<NetworkEvent<P>> {
         loop {
             let (index, at) = self.timeouts.earliest();
-            if at > now || at == Time::MAX {
+            let ready = self.ready.front().map_or(Time::MAX, |(at, ..)| *at);
+            if at.min(ready) > now {
                 return None;
+            }
+            if ready <= at {
+                let (at, to, packet) = self.ready.pop_front()?;
+                return Some(NetworkEvent::Delivered { at, to, packet });
             }
             let departure = self.paths[index].poll(at);
             self.update_timeout(index);
@@ -206,15 +220,8 @@ impl<P> Network<P> {
                 }
                 Some(Departure::Delivered { at, mut packet }) => {
                     packet.payload.hop += 1;
-                    let Hop { route, hop, .. } = packet.payload;
-                    let (to, hops) = &self.routes[route as usize];
-                    match hops.get(hop as usize) {
-                        Some(&path) => self.enter(at, path, packet),
-                        None => {
-                            let packet =
-                                Packet { size: packet.size, payload: packet.payload.payload };
-                            return Some(NetworkEvent::Delivered { at, to: *to, packet });
-                        }
+                    if let Some((to, packet)) = self.enter(at, packet) {
+                        return Some(NetworkEvent::Delivered { at, to, packet });
                     }
                 }
             }
@@ -223,7 +230,8 @@ impl<P> Network<P> {
 
     /// When to call [`Network::poll`] again.
     pub fn poll_timeout(&self) -> Option<Time> {
-        Some(self.timeouts.earliest().1).filter(|at| *at < Time::MAX)
+        let ready = self.ready.front().map_or(Time::MAX, |(at, ..)| *at);
+        Some(self.timeouts.earliest().1.min(ready)).filter(|at| *at < Time::MAX)
     }
 
     fn route_index(&self, from: NodeId, to: NodeId) -> Option<usize> {
@@ -231,10 +239,20 @@ impl<P> Network<P> {
         self.route_of.get(index).filter(|route| **route != NO_ROUTE).map(|route| *route as usize)
     }
 
-    fn enter(&mut self, now: Time, path: PathId, packet: Packet<Hop<P>>) {
-        let index = path.0 as usize;
-        self.paths[index].handle_packet(now, packet);
-        self.update_timeout(index);
+    /// Lets a packet into the next path of its route that takes any time; gives it back with its
+    /// destination where there is none.
+    fn enter(&mut self, now: Time, mut packet: Packet<Hop<P>>) -> Option<(NodeId, Packet<P>)> {
+        let (to, hops) = &self.routes[packet.payload.route as usize];
+        while let Some(path) = hops.get(packet.payload.hop as usize) {
+            let index = path.0 as usize;
+            if !self.transparent[index] {
+                self.paths[index].handle_packet(now, packet);
+                self.update_timeout(index);
+                return None;
+            }
+            packet.payload.hop += 1;
+        }
+        Some((*to, Packet { size: packet.size, payload: packet.payload.payload }))
     }
 
     fn update_timeout(&mut self, index: usize) {

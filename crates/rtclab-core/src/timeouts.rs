@@ -23,7 +23,11 @@ impl Timeouts {
 
     pub(crate) fn set(&mut self, party: usize, timeout: Option<Time>) {
         let mut node = self.nodes.len() / 2 + party;
-        self.nodes[node] = timeout.unwrap_or(Time::MAX);
+        let timeout = timeout.unwrap_or(Time::MAX);
+        if self.nodes[node] == timeout {
+            return;
+        }
+        self.nodes[node] = timeout;
         while node > 1 {
             let least = self.nodes[node].min(self.nodes[node ^ 1]);
             node /= 2;

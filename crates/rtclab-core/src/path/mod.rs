@@ -199,6 +199,16 @@ impl<P> Path<P> {
         &self.config
     }
 
+    /// Whether a packet that enters leaves at the same moment, whatever its size, and nothing is inside.
+    pub fn is_transparent(&self) -> bool {
+        let PathConfig { capacity, jitter, loss, loss_steps, tick_ns, wifi, clock, delay, .. } =
+            &self.config;
+        let takes_time = capacity.is_some() || jitter.is_some() || *delay != Delay::default();
+        let may_lose = loss.is_some() || !loss_steps.is_empty();
+        let measures = tick_ns.is_some() || wifi.is_some() || clock.is_some();
+        !(takes_time || may_lose || measures) && self.pending() == 0
+    }
+
     /// Bytes waiting in the queue, without the packet being serialised.
     pub fn queued(&self) -> Bytes {
         self.queued
