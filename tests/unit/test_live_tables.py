@@ -14,11 +14,24 @@ from rtclab.backend.live.tables import (
     packet_log,
     packets_table,
 )
-from rtclab.trace import SCHEMAS, delay_histogram_table, flow_seconds_table
+from rtclab.trace import SCHEMAS, FlowInfo, delay_histogram_table, flow_seconds_table
 
 MS = 10**6
 SECOND = 10**9
 FLOWS = ["alice->bob", "bob->alice"]
+
+
+def there(flows: list[str], begin_ns: int = 0, end_ns: int = 2 * SECOND) -> dict[str, FlowInfo]:
+    """Flows that were there from begin to end."""
+    return {
+        flow: FlowInfo(
+            sender=flow.partition("->")[0],
+            receiver=flow.partition("->")[2],
+            begin_ns=begin_ns,
+            end_ns=end_ns,
+        )
+        for flow in flows
+    }
 
 
 def summary(**columns: list[int]) -> dict[str, Any]:
@@ -101,11 +114,8 @@ def test_the_kind_of_a_packet_comes_from_the_session_description_of_its_own_conn
 
 
 def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_dropped() -> None:
-    table = flow_seconds_table(
-        packets((900, 950, None), (990, 1090, None), (1500, None, 1500), (1900, 2100, None)),
-        FLOWS,
-        2 * SECOND,
-    )
+    sent = packets((900, 950, None), (990, 1090, None), (1500, None, 1500), (1900, 2100, None))
+    table = flow_seconds_table(sent, there(FLOWS), 2 * SECOND)
     assert table.schema == SCHEMAS["flow_seconds"]
     assert table.filter(flow="alice->bob").drop("flow").rows() == [
         (0, 2, 2000, 1, 1000, 0, None, None, None, None, 50.0, 50.0, 50.0),
@@ -116,12 +126,12 @@ def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_droppe
 def test_first_transmissions_of_media_and_fec_are_counted_apart_where_kinds_are_known() -> None:
     sent = packets((0, 25, None), (1, None, 1), (2, 27, None), (3, None, 3), (4, 29, None))
     sent = sent.with_columns(kind=pl.Series(["video", "audio", "rtx", "fec", None]))
-    table = flow_seconds_table(sent, ["alice->bob"], SECOND)
+    table = flow_seconds_table(sent, there(["alice->bob"]), SECOND)
     assert table.select(pl.col("^(media|fec)_.*$")).rows() == [(2, 1, 1, 1)]
 
 
 def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
-    table = flow_seconds_table(packets((0, 25, None)), FLOWS, 2 * SECOND)
+    table = flow_seconds_table(packets((0, 25, None)), there(FLOWS), 2 * SECOND)
     assert table.filter(flow="bob->alice").drop("flow").rows() == [
         (0, 0, 0, 0, 0, 0, *[None] * 7),
         (SECOND, 0, 0, 0, 0, 0, *[None] * 7),
@@ -133,7 +143,7 @@ def test_the_delay_histogram_counts_delivered_packets_by_the_lower_edge_of_their
         # 25.04 ms and 25.1 ms: one below and one on the next edge.
         packets((0, 0, None), (0, 0, None)).with_columns(delivered_ns=pl.Series([25_040_000, 25_100_000]))
     )
-    table = delay_histogram_table(frame)
+    table = delay_histogram_table(frame, there(FLOWS))
     assert table.schema == SCHEMAS["delay_histogram"]
     assert table.rows() == [("alice->bob", 25.0, 2), ("alice->bob", 25.1, 1)]
 
@@ -166,9 +176,8 @@ def test_what_a_page_receives_belongs_to_the_flow_from_its_peer_and_what_it_send
 def test_a_run_is_late_when_one_packet_in_a_hundred_exceeds_the_bound(p99_ns: int, late: bool) -> None:
     recorded = summary(sent_ns=[])
     recorded["lateness"]["p99_ns"] = p99_ns
-    manifest = lateness_of(recorded)
-    assert manifest["late"] is late
-    assert manifest["lateness"]["over_bound_ratio"] == 0.25
+    assert lateness_of(recorded).late is late
+    assert lateness_of(recorded).over_bound_ratio == 0.25
 
 
 def test_a_report_that_the_browser_gives_twice_is_kept_once_and_its_new_frames_too() -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from math import isnan, nan
 from typing import Any
 
+import numpy as np
 import pytest
 from synthetic_run import second, trace
 
 from rtclab.metrics import compare_runs, measure_run
+from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import mean_within_sd, summarise, welch
-from rtclab.trace import Repeat, Run, Trace
+from rtclab.trace import Repeat, Run, RunManifest, Trace
 
 T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
+
+
+def samples(*values: float, lasts_s: list[float] | None = None) -> Samples:
+    """One value a second, or of the given parts of a second."""
+    at_s = np.arange(len(values)) + 0.5
+    return Samples(at_s, np.array(values, dtype=float), None if lasts_s is None else np.array(lasts_s))
 
 
 class MemoryRun(Run):
@@ -23,7 +30,7 @@ class MemoryRun(Run):
         self.traces = traces
         finished = [Repeat(index, seed=0, status="finished") for index in range(len(traces))]
         entries = finished + [Repeat(len(traces) + index, seed=0, status="failed") for index in range(failed)]
-        self.manifest = {"repeats": [asdict(entry) for entry in entries]}
+        self.manifest = RunManifest(backend="sim", repeats=tuple(entries))
 
 
 def run_of_rates(*kbps: float, failed: int = 0) -> Run:
@@ -71,8 +78,9 @@ def test_one_repeat_cannot_be_significant_or_insignificant() -> None:
 
 
 def test_the_papers_deviation_is_the_mean_of_each_runs_deviation() -> None:
-    assert mean_within_sd([[1, 2, 3], [10, 12, 14], [7]]) == pytest.approx(1.5)  # deviations 1 and 2
-    assert isnan(mean_within_sd([[7], []]))
+    repeats = [samples(1, 2, 3), samples(10, 12, 14), samples(7)]
+    assert mean_within_sd(repeats) == pytest.approx(1.5)  # deviations 1 and 2
+    assert isnan(mean_within_sd([samples(7), samples()]))
 
 
 def row(table: Any, metric: str, flow: str = "alice->bob") -> dict[str, Any]:
@@ -120,9 +128,11 @@ def test_two_runs_are_compared_metric_by_metric() -> None:
     compared = row(compare_runs(run_of_rates(800, 1000, 1200), run_of_rates(400, 500, 600)), "receiving_rate")
     assert (compared["mean_a"], compared["mean_b"], compared["difference"]) == (1000, 500, -500)
     assert compared["difference_percent"] == pytest.approx(-50)
-    assert compared["ci_a"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
+    assert compared["ci95_high_a"] - 1000 == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
+    assert 1000 - compared["ci95_low_a"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
     # error sqrt(200^2/3 + 100^2/3) = 129.1, degrees of freedom 25/(16/2 + 1/2) = 2.941, t = 3.2211.
-    assert compared["difference_ci95"] == pytest.approx(129.0994 * 3.2211, rel=1e-3)
+    assert compared["difference_ci95_high"] + 500 == pytest.approx(129.0994 * 3.2211, rel=1e-3)
+    assert -500 - compared["difference_ci95_low"] == pytest.approx(129.0994 * 3.2211, rel=1e-3)
     assert compared["significant"] is True
 
 

@@ -29,11 +29,10 @@ from captures import (
     write_pcap,
 )
 
-from rtclab import monitor
+from rtclab import Trace, monitor
 from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.metrics import delay, loss, rate
-from rtclab.trace import Trace
 
 SPEECH_BYTES = 160 + RTP_BYTES + IP_AND_UDP_BYTES
 ADDRESSES = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
@@ -214,7 +213,7 @@ def test_what_cannot_be_asked_for_is_refused_with_2(
 
 def test_a_trace_of_one_capture_has_rates_and_losses_but_no_delays(call: Path) -> None:
     trace = Trace.from_pcap(call, names=ADDRESSES)
-    assert list(trace.manifest["flows"]) == ["alice->bob"]
+    assert trace.flows == ["alice->bob"]
     assert trace.table("packets").height == 200
     assert rate.receiving_rate(trace, "alice->bob") == pytest.approx(50 * SPEECH_BYTES * 8 / 1000)
     assert loss.packet_loss(trace, "alice->bob") == pytest.approx(100 * 1 / 201)
@@ -223,7 +222,7 @@ def test_a_trace_of_one_capture_has_rates_and_losses_but_no_delays(call: Path) -
 
 
 def test_flows_without_names_are_called_after_addresses_and_ports(call: Path) -> None:
-    assert list(Trace.from_pcap(call).manifest["flows"]) == ["10.0.0.1:5004->10.0.0.2:6006"]
+    assert list(Trace.from_pcap(call).manifest.flows) == ["10.0.0.1:5004->10.0.0.2:6006"]
 
 
 def test_a_trace_can_be_kept_and_a_temporary_one_goes(call: Path, tmp_path: Path) -> None:
@@ -287,7 +286,7 @@ def test_two_directions_tell_how_far_the_clocks_are_apart(
     for flow, seen_ms in {"alice->bob": 120.0, "bob->alice": -80.0}.items():
         assert delay.one_way_delay(as_captured, flow) == pytest.approx(seen_ms)
         assert delay.one_way_delay(corrected, flow) == pytest.approx(20.0, abs=0.1)
-    assert corrected.manifest["clock"]["offset_ms"] == pytest.approx(100.0, abs=0.1)
+    assert corrected.manifest.capture.clock["offset_ms"] == pytest.approx(100.0, abs=0.1)
 
 
 def test_two_captures_are_compared_stream_by_stream(

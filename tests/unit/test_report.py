@@ -13,7 +13,7 @@ from synthetic_run import call_tables, frame, report, second, write_run
 
 from rtclab.metrics import METRICS, measure_run
 from rtclab.report import write_comparison, write_report
-from rtclab.trace import Run
+from rtclab.trace import Lateness, Run
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 DIED = "alice: the browser <died>\n  hint: look at alice.log"
@@ -59,10 +59,12 @@ def parsed(page: Path) -> WellFormed:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Three finished repeats and a failed one."""
-    lateness = {"p50_ms": 0.02, "p99_ms": 0.4, "max_ms": 2.1, "bound_ms": 1.0, "over_bound_ratio": 0.001}
+    lateness = Lateness(
+        p50_ns=20_000, p99_ns=400_000, max_ns=2_100_000, bound_ns=1_000_000, over_bound_ratio=0.001
+    )
     tables = [call_tables(seed) for seed in range(4)]
     out = tmp_path_factory.mktemp("runs")
-    return write_run(out, tables, failed={2: DIED}, lateness=lateness, late=False, browser="Chromium 137")
+    return write_run(out, tables, failed={2: DIED}, lateness=lateness, browser="Chromium 137")
 
 
 @pytest.fixture(scope="module")

@@ -2,48 +2,67 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import NS_PER_S, Samples, Window, counter, flow_seconds, increase
+from rtclab.metrics.series import (
+    NS_PER_S,
+    SECOND_NS,
+    Samples,
+    Window,
+    counter,
+    flow_seconds,
+    increase,
+    span_ns,
+    total,
+)
 from rtclab.trace import Trace
 
+NS_PER_MS = 1_000_000
 _FIRST_SENT = ("media_sent_packets", "fec_sent_packets")
 _FIRST_DROPPED = ("media_dropped_packets", "fec_dropped_packets")
 
 
-@metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680")
+@metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680", bounds=(0, 100))
 def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Packets that the network dropped (queue and wire) as a share of the packets sent.
+    """Packets that never arrived (dropped by queue and wire, or stuck) as a share of the packets sent.
 
-    Of first transmissions of media and FEC where these are known apart from retransmissions, else of all.
+    Of first transmissions of media and FEC where these are known apart from retransmissions, else of all. A
+    packet is stuck if the flow ended before it arrived, longer after it was sent than any other packet took,
+    and than a second.
     """
-    rows = flow_seconds(trace, flow, window)
-    sent, dropped = _total(rows, *_FIRST_SENT), _total(rows, *_FIRST_DROPPED)
+    rows = _seconds(trace, flow, window)
+    sent, lost = total(rows, *_FIRST_SENT), total(rows, *_FIRST_DROPPED) + _stuck(rows, *_FIRST_SENT)
     if not sent:
-        sent, dropped = _total(rows, "sent_packets"), _total(rows, "dropped_packets")
-    return 100 * dropped / sent if sent else float("nan")
+        sent = total(rows, "sent_packets")
+        lost = total(rows, "dropped_packets") + _stuck(rows, "sent_packets")
+    return 100 * min(lost / sent, 1.0) if sent else float("nan")
 
 
 @metric(
-    unit="%", better="lower", source="RFC 8868, section 3 (post-repair loss); W3C webrtc-stats, packetsLost"
+    unit="%",
+    better="lower",
+    source="RFC 8868, section 3 (post-repair loss); W3C webrtc-stats, packetsLost",
+    bounds=(0, 100),
 )
 def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Media packets that were not there for the decoder in time, as a share of the media packets sent.
 
-    Dropped less repaired in time, by retransmission or FEC. Where packetsRepaired is not known (RTX) it is
-    the same as the unseen loss.
+    Dropped or stuck, less repaired in time by retransmission or FEC. Where packetsRepaired is not known (RTX)
+    it is the same as the unseen loss.
     """
     repairs = counter(trace, "inbound_rtp", flow, "packetsRepaired")
     if not repairs.at_s.size:
         return unseen_loss(trace, flow, window)
-    repaired = increase(repairs, window)
-    rows = flow_seconds(trace, flow, window)
-    sent, dropped = (_total(rows, f"media_{what}_packets") for what in ("sent", "dropped"))
-    return 100 * max(dropped - repaired, 0.0) / sent if sent else float("nan")
+    rows = _seconds(trace, flow, window)
+    sent = total(rows, "media_sent_packets")
+    lost = total(rows, "media_dropped_packets") + _stuck(rows, "media_sent_packets")
+    missing = max(lost - increase(repairs, window), 0.0)
+    return 100 * min(missing / sent, 1.0) if sent else float("nan")
 
 
-@metric(unit="%", better="lower", source="W3C webrtc-stats, packetsLost; RFC 4588")
+@metric(unit="%", better="lower", source="W3C webrtc-stats, packetsLost; RFC 4588", bounds=(0, 100))
 def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Packets of which no copy arrived, as a share of those expected: residual loss seen from the wire.
 
@@ -51,14 +70,73 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     media's sequence numbers in RED and is never sent again, for lost media. Per stream: missing =
     packetsLost - retransmittedPacketsReceived, not below 0, since packetsLost does not fall when a repair
     arrives; expected = packetsReceived - retransmittedPacketsReceived + packetsLost. A probe that is padded
-    with repeated packets counts as a repair, which makes the figure a lower bound.
+    with repeated packets counts as a repair, which makes the figure a lower bound. Media sent after the last
+    packet that arrived leave no gap in sequence numbers; where nothing arrives for the last second or longer,
+    they are missing too, but for what could still have been on its way when the flow ended.
     """
-    missing = expected = 0.0
-    for counters in trace.kept(_counters_of_streams).get(flow, []):
+    missing = expected = _sent_into_silence(trace, flow, window)
+    for counters in trace.cached(_counters_of_streams).get(flow, []):
         lost, received, repaired = (increase(counted, window) for counted in counters)
         missing += max(lost - repaired, 0.0)
         expected += received - repaired + lost
     return 100 * missing / expected if expected > 0 else float("nan")
+
+
+def _seconds(trace: Trace, flow: str, window: Window | None) -> pl.DataFrame:
+    """Rows of the flow, with a column ``stuck``: packets that were sent in time and never arrived.
+
+    Packets leave in order, so those that neither arrived nor were dropped are the last ones sent. Of these,
+    what may have been on its way when the flow ended is left out.
+    """
+    whole = flow_seconds(trace, flow)
+    sent = whole["sent_packets"].to_numpy()
+    ended = float((whole["delivered_packets"] + whole["dropped_packets"]).sum())
+    stuck = np.clip(np.cumsum(sent) - ended, 0, sent) * _in_time(trace, flow, whole)
+    with_stuck = whole.select("at_ns", stuck=pl.Series(stuck, dtype=pl.Float64))
+    return flow_seconds(trace, flow, window).join(with_stuck, on="at_ns", how="left", maintain_order="left")
+
+
+def _in_time(trace: Trace, flow: str, whole: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether all that was sent in a second should have arrived by the flow's end.
+
+    Captures do not tell: what was not seen at the other point may have passed there when nobody captured.
+    """
+    longest_ms = whole["one_way_delay_max_ms"].max()
+    longest_ns = float(longest_ms) * NS_PER_MS if isinstance(longest_ms, float) else 0.0
+    latest_ns = span_ns(trace, flow)[1] - max(longest_ns, SECOND_NS)
+    seen: np.ndarray[tuple[int], np.dtype[np.bool_]] = whole["at_ns"].to_numpy() + SECOND_NS <= latest_ns
+    return seen & (trace.manifest.capture is None)
+
+
+def _stuck(rows: pl.DataFrame, *columns: str) -> float:
+    """How many of the packets that these columns count are stuck, by their share of those sent."""
+    sent = pl.sum_horizontal(pl.col(*columns).fill_null(0)) / pl.col("sent_packets")
+    stuck = (pl.col("stuck") * pl.col("share") * sent).filter(pl.col("sent_packets") > 0).sum()
+    return float(rows.select(stuck).item())
+
+
+def _sent_into_silence(trace: Trace, flow: str, window: Window | None) -> float:
+    """Media packets that were sent after all that the receiver knows of, if nothing arrived at the end.
+
+    Its counters end with the last packet that arrived. What was sent in the last moments does not count, as it
+    could still have been on its way.
+    """
+    whole = flow_seconds(trace, flow)
+    in_time = _in_time(trace, flow, whole)
+    if not np.any(in_time & (whole["delivered_packets"].reverse().cum_sum().reverse() == 0).to_numpy()):
+        return 0.0
+    sent = whole["media_sent_packets"].fill_null(0).to_numpy()
+    unknown = np.clip(np.cumsum(sent) - _expected(trace, flow), 0, sent) * in_time
+    with_unknown = whole.select("at_ns", unknown=pl.Series(unknown, dtype=pl.Float64))
+    return total(flow_seconds(trace, flow, window).join(with_unknown, on="at_ns"), "unknown")
+
+
+def _expected(trace: Trace, flow: str) -> float:
+    """First transmissions that the receiver knows of, whether they arrived or not."""
+    return sum(
+        increase(received) - increase(repaired) + increase(lost)
+        for lost, received, repaired in trace.cached(_counters_of_streams).get(flow, [])
+    )
 
 
 def _counters_of_streams(trace: Trace) -> dict[object, list[tuple[Samples, ...]]]:
@@ -72,8 +150,3 @@ def _counters_of_streams(trace: Trace) -> dict[object, list[tuple[Samples, ...]]
         counters = tuple(Samples(at_s, stream[name].to_numpy()) for name in columns)
         found.setdefault(flow, []).append(counters)
     return found
-
-
-def _total(rows: pl.DataFrame, *columns: str) -> int:
-    """Sum over rows and columns; null counts as 0."""
-    return sum(int(rows[column].sum()) for column in columns)

@@ -170,7 +170,7 @@ def _points(results: Results, index: int, line: Line, metric: str) -> Points:
     means = [np.nan if mean is None else mean for mean, _ in values]
     summary = summarise(means)
     look = Look.numbered(index, line.name)
-    return Points(look, means, [sd or 0.0 for _, sd in values], summary.mean, summary.ci95)
+    return Points(look, means, [sd or 0.0 for _, sd in values], summary)
 
 
 def _scenarios(panels: Sequence[PanelLines]) -> list[str]:

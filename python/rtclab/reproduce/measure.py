@@ -51,7 +51,7 @@ STANDARD = {
 
 def measure(trace: Trace, more: More | None = None) -> Values:
     """The standard values of every flow, and those of ``more``."""
-    flows = list(trace.manifest["flows"])
+    flows = trace.flows
     values: Values = {
         name: {flow: _value(trace, flow, metric) for flow in flows} for name, metric in STANDARD.items()
     }
@@ -67,11 +67,11 @@ def _both_ways(trace: Trace, flow: str) -> Value:
     """Round trip of media: one-way delays of both directions together, bursts of packets in them."""
     sender, _, receiver = flow.partition("#")[0].partition("->")
     back = f"{receiver}->{sender}{flow[len(sender) + len(receiver) + 2 :]}"
-    if back not in trace.manifest["flows"]:
+    if back not in trace.manifest.flows:
         return None, None
     ways = [delay.one_way_delay_ms(trace, name) for name in (flow, back)]
     _, first, second = np.intersect1d(ways[0].at_s, ways[1].at_s, return_indices=True)
-    together = ways[0].values[first] + ways[1].values[second]
+    together = Samples(ways[0].at_s[first], ways[0].values[first] + ways[1].values[second])
     mean = delay.one_way_delay(trace, flow) + delay.one_way_delay(trace, back)
     return _null(mean), _null(mean_within_sd([together]))
 
@@ -82,12 +82,12 @@ def _media_rate(trace: Trace, flow: str) -> Value:
     packets = counter(trace, "inbound_rtp", flow, "packetsReceived")
     around = _HEADERS_BYTES + (_CHANNEL_DATA_BYTES if _relayed(trace, flow) else 0)
     on_wire = Samples(counted.at_s, (counted.values + packets.values * around) * KBIT_PER_BYTE)
-    return _null(mean_slope(on_wire)), _null(mean_within_sd([slopes(on_wire).values]))
+    return _null(mean_slope(on_wire)), _null(mean_within_sd([slopes(on_wire)]))
 
 
 def _relayed(trace: Trace, flow: str) -> bool:
-    call = trace.manifest["flows"][flow]["call"]
-    return call is not None and trace.manifest["scenario"]["calls"][call].get("relay") is not None
+    call = trace.manifest.flows[flow].call
+    return call is not None and trace.manifest.calls[call].relay is not None
 
 
 def _media_flows(trace: Trace) -> list[str]:
@@ -95,17 +95,17 @@ def _media_flows(trace: Trace) -> list[str]:
     a server, feedback alone, and cross traffic.
     """
     seen = {flow for table in ("outbound_rtp", "inbound_rtp") for flow in trace.table(table)["flow"].unique()}
-    people = trace.manifest["scenario"]["participants"]
+    people = trace.manifest.participants
     return [
         name
-        for name, flow in trace.manifest["flows"].items()
-        if name in seen and flow["sender"] in people and flow["receiver"] in people
+        for name, flow in trace.manifest.flows.items()
+        if name in seen and flow.sender in people and flow.receiver in people
     ]
 
 
 def _value(trace: Trace, flow: str, name: str) -> Value:
     metric = METRICS[name]
-    sd = mean_within_sd([metric.samples(trace, flow).values]) if metric.samples else nan
+    sd = mean_within_sd([metric.samples(trace, flow)]) if metric.samples else nan
     return _null(metric.function(trace, flow)), _null(sd)
 
 

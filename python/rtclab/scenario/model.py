@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import polars as pl
 
 _NAME = r"[a-z0-9][a-z0-9_-]*"
 _SCENARIO_NAME = r"[a-z0-9][a-z0-9._-]*"
@@ -278,9 +277,9 @@ class Scenario(Table):
         """Every flow of TCP beside the calls."""
         return traffic_flows(self)
 
-    def paths_table(self) -> pl.DataFrame:
-        """The table ``paths`` of a trace: capacity and delay of every path over time."""
-        return networks.paths_table(self)
+    def path_changes(self) -> list[tuple[int, str, int | None, float]]:
+        """Time in ns, path, capacity in bit/s (None: unlimited) and delay in ms, at each change of a path."""
+        return networks.path_changes(self)
 
     def native(self, *, seed: int) -> dict[str, object]:
         """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""

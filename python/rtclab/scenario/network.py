@@ -20,8 +20,6 @@ from rtclab.scenario.topology import Flow, connections, flow_names
 from rtclab.scenario.units import Bitrate, Duration
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from rtclab.scenario.model import Scenario
 
 CORE = "core"
@@ -108,17 +106,17 @@ def native_scenario(scenario: Scenario, *, seed: int) -> dict[str, object]:
     }
 
 
-def paths_table(scenario: Scenario) -> pl.DataFrame:
-    """One row per path at each change of it, and at each second while a ramp or trace changes it."""
-    import polars as pl
+def path_changes(scenario: Scenario) -> list[tuple[int, str, int | None, float]]:
+    """Time in ns, path, capacity in bit/s (None: unlimited) and delay in ms, in order of time.
 
-    rows = [
+    One for every path at each change of it, and at each second while a ramp or trace changes it.
+    """
+    changes = [
         (at_ns, name, _capacity_bps(spec, at_ns, scenario.duration.ns), _delay_ns(spec, at_ns) / 1e6)
         for name, spec in paths(scenario).items()
         for at_ns in _changes_ns(spec, scenario.duration.ns)
     ]
-    schema = {"at_ns": pl.Int64, "path": pl.String, "capacity_bps": pl.Int64, "one_way_delay_ms": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row").sort("at_ns", maintain_order=True)
+    return sorted(changes, key=lambda change: change[0])
 
 
 def _access(scenario: Scenario, node: str, direction: str) -> str:

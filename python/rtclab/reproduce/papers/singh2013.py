@@ -54,7 +54,7 @@ def measured(trace: Trace) -> dict[str, dict[str, float]]:
     seconds = trace.table("flow_seconds")
     fec, sent = (int(seconds[name].sum()) for name in ("fec_sent_packets", "sent_packets"))
     values = {"fec_share": {WHOLE_RUN: 100 * fec / sent if sent else nan}}
-    if all(flow in trace.manifest["flows"] for flow in CALLS):
+    if all(flow in trace.manifest.flows for flow in CALLS):
         first, *others = (rate.receiving_rate(trace, flow, (30.0, 90.0)) for flow in CALLS)
         values["first_call_share"] = {WHOLE_RUN: 100 * first / (mean(others) or nan)}
     return values
