@@ -10,6 +10,7 @@ import pytest
 
 from rtclab.backend.live.tables import (
     Recorder,
+    as_seen,
     lateness_of,
     packet_log,
     packets_table,
@@ -135,6 +136,46 @@ def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
     assert table.filter(flow="bob->alice").drop("flow").rows() == [
         (0, 0, 0, 0, 0, 0, *[None] * 7),
         (SECOND, 0, 0, 0, 0, 0, *[None] * 7),
+    ]
+
+
+def test_what_happens_after_a_flow_has_ended_is_left_out() -> None:
+    sent = packets((900, 950, None), (990, 1090, None), (1500, None, 1500))
+    table = flow_seconds_table(sent, there(["alice->bob"], end_ns=1_050 * MS), 2 * SECOND)
+    counted = table.select("sent_packets", "delivered_packets", "dropped_packets")
+    assert counted.rows() == [(2, 1, 0), (0, 0, 0)]
+    histogram = delay_histogram_table(sent, there(["alice->bob"], end_ns=1_050 * MS))
+    assert histogram.rows() == [("alice->bob", 50.0, 1)]
+
+
+def test_a_live_flow_is_there_from_its_first_packet_until_someone_leaves() -> None:
+    planned = there(FLOWS, begin_ns=0, end_ns=10 * SECOND)
+    sent = packets((300, 350, None), (200, None, 200))
+    flows = as_seen(planned, sent, {"carol": 1 * SECOND}, ended_ns=11 * SECOND)
+    assert (flows["alice->bob"].begin_ns, flows["alice->bob"].end_ns) == (200 * MS, 10 * SECOND)
+    # Nothing was sent: from the planned begin on.
+    assert (flows["bob->alice"].begin_ns, flows["bob->alice"].end_ns) == (0, 10 * SECOND)
+    left = as_seen(planned, sent, {"bob": 4 * SECOND}, ended_ns=11 * SECOND)
+    assert {flow.end_ns for flow in left.values()} == {4 * SECOND}
+    broken = as_seen(planned, sent, {}, ended_ns=3 * SECOND)
+    assert {flow.end_ns for flow in broken.values()} == {3 * SECOND}
+
+
+def test_frames_belong_to_the_stream_that_is_shown_and_are_added_once() -> None:
+    recorder = Recorder(run_began_ms=0)
+    common = {"type": "inbound-rtp", "kind": "video", "packetsReceived": 5, "packetsLost": 0}
+    common |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
+    # Stream 7 is shown, then 8 in its place; the last report comes without a new frame decoded.
+    for at_ms, decoded_7, decoded_8 in ((1000, 30, 0), (2000, 31, 29), (3000, 31, 29)):
+        streams = [common | {"ssrc": 7, "framesDecoded": decoded_7}]
+        streams += [common | {"ssrc": 8, "framesDecoded": decoded_8}]
+        frames = [[at_ms * 90, None, None, at_ms, 640, 480]]
+        message = {"peer": "bob", "at_ms": at_ms, "reports": streams, "frames": frames}
+        recorder.add_stats("alice", message)
+    assert recorder.table("frames").select("ssrc", "rendered_ns").rows() == [
+        (7, 1000 * MS),
+        (8, 2000 * MS),
+        (8, 3000 * MS),
     ]
 
 

@@ -221,6 +221,51 @@ def test_a_trace_of_one_capture_has_rates_and_losses_but_no_delays(call: Path) -
     assert trace.table("frames").is_empty()
 
 
+@pytest.mark.parametrize("packets", [105, 100, 2])
+def test_a_steady_capture_of_any_length_has_its_true_rate(tmp_path: Path, packets: int) -> None:
+    # 200 B every 20 ms are 80 kbit/s, for 2.1 s, 2 s and 40 ms.
+    capture = write_pcap(tmp_path / "call.pcap", speech(packets))
+    trace = Trace.from_pcap(capture, names=ADDRESSES)
+    flow = trace.manifest.flows["alice->bob"]
+    assert (flow.begin_ns, flow.end_ns) == (0, packets * 20 * MS)
+    assert (flow.sender, flow.receiver, flow.route, flow.call) == ("alice", "bob", (), None)
+    assert rate.receiving_rate(trace, "alice->bob") == pytest.approx(80)
+    assert rate.sending_rate(trace, "alice->bob") == pytest.approx(80)
+
+
+def test_a_flow_that_begins_later_or_ends_earlier_has_the_rate_of_its_own_time(tmp_path: Path) -> None:
+    back = [
+        (at_ns, udp(rtp(index, 160 * index, ssrc=7), BOB, ALICE))
+        for index, (at_ns, _) in enumerate(later(speech(50), 1230))
+    ]
+    trace = Trace.from_pcap(write_pcap(tmp_path / "a.pcap", sorted([*speech(200), *back])), names=ADDRESSES)
+    flow = trace.manifest.flows["bob->alice"]
+    assert (flow.begin_ns, flow.end_ns) == (1230 * MS, 2230 * MS)
+    assert rate.receiving_rate(trace, "bob->alice") == pytest.approx(80)
+
+
+def test_a_single_packet_has_no_rate(tmp_path: Path) -> None:
+    frames = [*speech(50), (500 * MS, udp(b"hello", BOB, ALICE))]
+    trace = Trace.from_pcap(write_pcap(tmp_path / "a.pcap", sorted(frames)), names=ADDRESSES)
+    assert np.isnan(rate.receiving_rate(trace, "bob->alice"))
+
+
+def test_two_captures_have_a_flow_from_the_first_packet_at_either_to_the_last(tmp_path: Path) -> None:
+    trace = Trace.from_pcap(*two_points(tmp_path, 50.0), names=ADDRESSES)
+    flow = trace.manifest.flows["alice->bob"]
+    # 100 packets every 20 ms, the last of which arrives 50 ms later.
+    assert (flow.begin_ns, flow.end_ns) == (0, 2050 * MS)
+    assert rate.sending_rate(trace, "alice->bob") == pytest.approx(80 * 2000 / 2050)
+    assert int(trace.table("flow_seconds")["delivered_packets"].sum()) == 91
+
+
+def test_what_only_the_senders_capture_saw_is_no_loss(tmp_path: Path) -> None:
+    sent = speech(300)
+    a = write_pcap(tmp_path / "a.pcap", sent)
+    b = write_pcap(tmp_path / "b.pcap", later(sent[:100], 50))
+    assert loss.packet_loss(Trace.from_pcap(a, b, names=ADDRESSES), "alice->bob") == 0
+
+
 def test_flows_without_names_are_called_after_addresses_and_ports(call: Path) -> None:
     assert list(Trace.from_pcap(call).manifest.flows) == ["10.0.0.1:5004->10.0.0.2:6006"]
 

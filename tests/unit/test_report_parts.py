@@ -10,6 +10,7 @@ from rtclab.metrics.series import Array, Samples
 from rtclab.report import words
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.draw import Curve, Look, Panel, Steps, draw_panels
+from rtclab.scenario import Scenario
 
 
 def seconds(count: int) -> Array:
@@ -146,3 +147,10 @@ def test_a_ramp_and_a_recorded_capacity_are_said_in_words() -> None:
     scenario = {"participants": {"alice": {"link": {"both": up}}}}
     expected = "capacity as recorded in mobile.mahimahi, delay 10 ms to 20 ms (linear, 0 s to 5 s)"
     assert words.network(scenario) == [("alice.both", expected)]
+
+
+def test_the_links_of_servers_are_in_the_network() -> None:
+    scenario = Scenario.load("examples/relay").model_dump(mode="json")
+    named = [name for names, _ in words.network(scenario) for name in names.split(", ")]
+    expected = [f"{node}.{side}" for node in ("alice", "bob", "turn") for side in ("up", "down")]
+    assert sorted(named) == sorted(expected)

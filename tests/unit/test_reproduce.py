@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from math import nan
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,22 @@ def test_a_line_that_was_cut_off_is_run_again_and_the_next_one_is_read(
     assert unfinished(condition, tmp_path) == [2]
     run_conditions([condition], tmp_path, jobs=0)
     assert sorted(store.read()) == [0, 1, 2]
+
+
+def add_and_forget(store: Store, first: int) -> None:
+    """What a process does that finishes twenty repeats, one after another."""
+    for repeat in range(first, first + 20):
+        store.add([(repeat, {})])
+        store.forget_others()
+
+
+def test_two_processes_do_not_lose_each_others_results(tmp_path: Path) -> None:
+    store = Store(tmp_path, "my/call", "f")
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for done in [pool.submit(add_and_forget, store, first) for first in (0, 20)]:
+            done.result()
+    assert sorted(store.read()) == list(range(40))
+    assert [file.name for file in store.file.parent.iterdir()] == ["call.jsonl"]
 
 
 def test_a_changed_scenario_is_run_again_a_changed_title_is_not(tmp_path: Path, call: Scenario) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -20,8 +22,10 @@ from rtclab.metrics.series import (
 from rtclab.trace import Trace
 
 NS_PER_MS = 1_000_000
-_FIRST_SENT = ("media_sent_packets", "fec_sent_packets")
-_FIRST_DROPPED = ("media_dropped_packets", "fec_dropped_packets")
+_MEDIA_SENT, _MEDIA_DROPPED = ("media_sent_packets",), ("media_dropped_packets",)
+_FIRST_SENT = (*_MEDIA_SENT, "fec_sent_packets")
+_ALL_SENT, _ALL_DROPPED = ("sent_packets",), ("dropped_packets",)
+_FIRST_DROPPED = (*_MEDIA_DROPPED, "fec_dropped_packets")
 
 
 @metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680", bounds=(0, 100))
@@ -33,11 +37,10 @@ def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     and than a second.
     """
     rows = _seconds(trace, flow, window)
-    sent, lost = total(rows, *_FIRST_SENT), total(rows, *_FIRST_DROPPED) + _stuck(rows, *_FIRST_SENT)
-    if not sent:
-        sent = total(rows, "sent_packets")
-        lost = total(rows, "dropped_packets") + _stuck(rows, "sent_packets")
-    return 100 * min(lost / sent, 1.0) if sent else float("nan")
+    known_apart = total(rows, *_FIRST_SENT) > 0
+    sent, dropped = (_FIRST_SENT, _FIRST_DROPPED) if known_apart else (_ALL_SENT, _ALL_DROPPED)
+    lost, of = total(rows, *dropped) + _stuck(rows, sent, dropped), total(rows, *sent)
+    return 100 * min(lost / of, 1.0) if of else float("nan")
 
 
 @metric(
@@ -56,8 +59,8 @@ def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> floa
     if not repairs.at_s.size:
         return unseen_loss(trace, flow, window)
     rows = _seconds(trace, flow, window)
-    sent = total(rows, "media_sent_packets")
-    lost = total(rows, "media_dropped_packets") + _stuck(rows, "media_sent_packets")
+    sent = total(rows, *_MEDIA_SENT)
+    lost = total(rows, *_MEDIA_DROPPED) + _stuck(rows, _MEDIA_SENT, _MEDIA_DROPPED)
     missing = max(lost - increase(repairs, window), 0.0)
     return 100 * min(missing / sent, 1.0) if sent else float("nan")
 
@@ -83,15 +86,15 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
 
 
 def _seconds(trace: Trace, flow: str, window: Window | None) -> pl.DataFrame:
-    """Rows of the flow, with a column ``stuck``: packets that were sent in time and never arrived.
+    """Rows of the flow, with a column ``stuck``: packets sent in time that neither arrived nor were dropped.
 
-    Packets leave in order, so those that neither arrived nor were dropped are the last ones sent. Of these,
-    what may have been on its way when the flow ended is left out.
+    Packets arrive in the order in which they were sent, so of those not dropped the last ones are stuck. What
+    may have been on its way when the flow ended is left out.
     """
     whole = flow_seconds(trace, flow)
-    sent = whole["sent_packets"].to_numpy()
-    ended = float((whole["delivered_packets"] + whole["dropped_packets"]).sum())
-    stuck = np.clip(np.cumsum(sent) - ended, 0, sent) * _in_time(trace, flow, whole)
+    admitted = (whole["sent_packets"] - whole["dropped_packets"]).to_numpy()
+    too_many = np.cumsum(admitted) - float(whole["delivered_packets"].sum())
+    stuck = np.clip(too_many, 0, np.maximum(admitted, 0)) * _in_time(trace, flow, whole)
     with_stuck = whole.select("at_ns", stuck=pl.Series(stuck, dtype=pl.Float64))
     return flow_seconds(trace, flow, window).join(with_stuck, on="at_ns", how="left", maintain_order="left")
 
@@ -108,18 +111,19 @@ def _in_time(trace: Trace, flow: str, whole: pl.DataFrame) -> np.ndarray[tuple[i
     return seen & (trace.manifest.capture is None)
 
 
-def _stuck(rows: pl.DataFrame, *columns: str) -> float:
-    """How many of the packets that these columns count are stuck, by their share of those sent."""
-    sent = pl.sum_horizontal(pl.col(*columns).fill_null(0)) / pl.col("sent_packets")
-    stuck = (pl.col("stuck") * pl.col("share") * sent).filter(pl.col("sent_packets") > 0).sum()
-    return float(rows.select(stuck).item())
+def _stuck(rows: pl.DataFrame, sent: Sequence[str], dropped: Sequence[str]) -> float:
+    """How many of what these columns count are stuck: as large a part as of all that was not dropped."""
+    of_these = pl.sum_horizontal(pl.col(sent).fill_null(0)) - pl.sum_horizontal(pl.col(dropped).fill_null(0))
+    of_all = pl.col("sent_packets") - pl.col("dropped_packets")
+    stuck = pl.col("stuck") * pl.col("share") * of_these / of_all
+    return float(rows.filter(pl.col("stuck") > 0).select(stuck.sum()).item())
 
 
 def _sent_into_silence(trace: Trace, flow: str, window: Window | None) -> float:
     """Media packets that were sent after all that the receiver knows of, if nothing arrived at the end.
 
-    Its counters end with the last packet that arrived. What was sent in the last moments does not count, as it
-    could still have been on its way.
+    Its counters end with the last packet that arrived. What was sent in the last moments does not count, as
+    it could still have been on its way.
     """
     whole = flow_seconds(trace, flow)
     in_time = _in_time(trace, flow, whole)

@@ -191,13 +191,13 @@ def _counters(trace: Trace, table: str, column: str) -> dict[str, Samples]:
 def until_end(trace: Trace, flow: str, counted: Samples) -> Samples:
     """A counter as long as the flow was there.
 
-    What a report after the flow's end adds came before that end. A stream that fell silent before stays as
-    it was until the end.
+    What the first report after the flow's end adds came before that end. A stream that fell silent before
+    stays as it was until the end.
     """
     if not counted.at_s.size:
         return counted
     end_s = span_ns(trace, flow)[1] / NS_PER_S
-    before = int(np.searchsorted(counted.at_s, end_s, side="right"))
+    before = int(np.searchsorted(counted.at_s, end_s))
     at_s, values = counted.at_s[:before], counted.values[:before]
     if before < counted.at_s.size:
         last = counted.values[before]

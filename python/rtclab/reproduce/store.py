@@ -109,7 +109,11 @@ def _code_digest(more: tuple[Path, ...]) -> str:
     native = Path(str(_native.__file__))
     parts = ("scenario", "trace", "metrics")
     own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
-    single = (PACKAGE / "backend" / "sim.py", PACKAGE / "reproduce" / "measure.py")
+    single = (
+        PACKAGE / "backend" / "__init__.py",
+        PACKAGE / "backend" / "sim.py",
+        PACKAGE / "reproduce" / "measure.py",
+    )
     digest = hashlib.sha256(rtclab.__version__.encode())
     for path in (native, *own, *single, *more):
         digest.update(path.read_bytes())

@@ -89,8 +89,10 @@ class Trace:
             return frame
         file = self._file(name)
         if not file.is_file():
-            hint = 'record it with record = "packets"' if name in OPTIONAL_TABLES else None
-            raise TraceError(f"{self.path}: table `{name}` was not recorded", hint=hint)
+            if name in OPTIONAL_TABLES:
+                hint = 'record it with record = "packets"'
+                raise TraceError(f"{self.path}: table `{name}` was not recorded", hint=hint)
+            raise TraceError(f"{file}: the file is missing", hint="run the scenario again")
         frame = _read_table(file, name)
         if name not in OPTIONAL_TABLES:
             self._read[name] = frame
