@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from math import nan
-from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from rtclab.errors import BadInput
 from rtclab.reproduce import NAMES, paper
+from rtclab.reproduce import store as store_module
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.pages import write_docs, write_pages
@@ -101,19 +101,22 @@ def test_a_line_that_was_cut_off_is_run_again_and_the_next_one_is_read(
     assert sorted(store.read()) == [0, 1, 2]
 
 
-def add_and_forget(store: Store, first: int) -> None:
-    """What a process does that finishes twenty repeats, one after another."""
-    for repeat in range(first, first + 20):
-        store.add([(repeat, {})])
-        store.forget_others()
-
-
-def test_two_processes_do_not_lose_each_others_results(tmp_path: Path) -> None:
+def test_a_result_that_another_writer_adds_while_old_ones_are_forgotten_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path, "my/call", "f")
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for done in [pool.submit(add_and_forget, store, first) for first in (0, 20)]:
-            done.result()
-    assert sorted(store.read()) == list(range(40))
+    store.add([(0, {})])
+    other = Thread(target=store.add, args=([(1, {})],))
+
+    def slowly(path: Path, data: bytes) -> None:
+        other.start()
+        other.join(0.2)  # it waits until the file is replaced
+        path.write_bytes(data)
+
+    monkeypatch.setattr(store_module, "write_bytes", slowly)
+    store.forget_others()
+    other.join()
+    assert sorted(store.read()) == [0, 1]
     assert [file.name for file in store.file.parent.iterdir()] == ["call.jsonl"]
 
 
