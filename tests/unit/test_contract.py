@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import BaseModel
 from stub_backend import StubBackend
 
 from rtclab.backend import paths_table
@@ -23,8 +24,9 @@ from rtclab.campaign import run_scenario
 from rtclab.cli import main
 from rtclab.errors import BadInput, RtclabError, TraceError
 from rtclab.metrics import METRICS
+from rtclab.report import write_report
 from rtclab.scenario import Scenario
-from rtclab.trace import SCHEMA, SCHEMAS, FlowInfo, Run, Trace, TraceManifest, only_writer
+from rtclab.trace import SCHEMA, SCHEMAS, FlowInfo, Run, RunManifest, Trace, TraceManifest, only_writer
 
 CALL = Scenario.load("first-call", {"repeats": 1, "duration": "2 s"})
 Json = dict[str, Any]
@@ -117,6 +119,14 @@ def test_a_trace_that_does_not_follow_the_contract_is_refused_by_file_and_field(
     change(file, alter)
     with pytest.raises(TraceError, match=f"^{re.escape(f'{file}: {said}')}"):
         Trace(file.parent)
+
+
+@pytest.mark.parametrize(("name", "model"), [("run.json", RunManifest), ("manifest.json", TraceManifest)])
+def test_every_field_of_a_manifest_is_on_the_page_of_the_contract(name: str, model: type[BaseModel]) -> None:
+    lines = (Path(__file__).parents[2] / "docs/trace.md").read_text(encoding="utf-8").splitlines()
+    told = [line for line in lines if line.startswith((f"| `{name}` |", "| both |"))]
+    documented = set(re.findall(r"`(\w+)`", " ".join(told)))
+    assert {field.alias or name for name, field in model.model_fields.items()} <= documented
 
 
 def test_all_that_is_wrong_is_said_at_once(run: Run) -> None:
@@ -351,6 +361,7 @@ def test_one_pair_that_never_connects_leaves_the_figures_of_the_others(tmp_path:
     assert trace.manifest.connections == 3
     assert METRICS["receiving_rate"].function(trace, "alice->bob") > 100
     assert METRICS["call_failures"].function(run) == pytest.approx(100 * 2 / 3)
+    assert together in write_report(run).read_text(encoding="utf-8")
 
 
 def test_a_call_in_which_nobody_connects_has_failed(tmp_path: Path) -> None:

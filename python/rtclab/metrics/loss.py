@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import (
+    NO_SECONDS,
     NS_PER_S,
     SECOND_NS,
     Samples,
     Window,
     counter,
-    flow_seconds,
     increase,
-    span_ns,
+    rows_by,
+    seconds_there,
     total,
 )
 from rtclab.trace import Trace
@@ -77,7 +77,7 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     packet that arrived leave no gap in sequence numbers; where nothing arrives for the last second or longer,
     they are missing too, but for what could still have been on its way when the flow ended.
     """
-    missing = expected = _sent_into_silence(trace, flow, window)
+    missing = expected = total(_seconds(trace, flow, window), "unheard_of")
     for counters in trace.cached(_counters_of_streams).get(flow, []):
         lost, received, repaired = (increase(counted, window) for counted in counters)
         missing += max(lost - repaired, 0.0)
@@ -86,71 +86,82 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
 
 
 def _seconds(trace: Trace, flow: str, window: Window | None) -> pl.DataFrame:
-    """Rows of the flow, with a column ``stuck``: packets sent in time that neither arrived nor were dropped.
+    """The flow's rows of :func:`_with_unfinished`."""
+    return trace.cached(_seconds_of_flows, window).get(flow, NO_SECONDS_UNFINISHED)
 
-    Packets arrive in the order in which they were sent, so of those not dropped the last ones are stuck. What
-    may have been on its way when the flow ended is left out.
+
+def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.DataFrame]:
+    unfinished = trace.cached(_with_unfinished)
+    if window is not None:
+        there = seconds_there(trace, window).select("flow", "at_ns", "share")
+        unfinished = unfinished.drop("share").join(there, on=["flow", "at_ns"], maintain_order="left")
+    return rows_by(unfinished, "flow")
+
+
+def _with_unfinished(trace: Trace) -> pl.DataFrame:
+    """Seconds of all flows with the packets sent in them that were lost without a trace when the flow ended.
+
+    ``stuck`` neither arrived nor were dropped. Packets arrive in the order in which they were sent, so of
+    those not dropped the last ones are stuck.
+
+    ``unheard_of`` are media packets sent after all that the receiver knows of, if nothing arrived at the end:
+    its counters end with the last packet that arrived.
+
+    Neither has what was sent in the last moments, which may have been on its way when the flow ended: in the
+    last second, or in the time that the slowest packet took. Captures tell neither, as what was not seen at
+    the other point may have passed there when nobody captured.
     """
-    whole = flow_seconds(trace, flow)
-    admitted = (whole["sent_packets"] - whole["dropped_packets"]).to_numpy()
-    too_many = np.cumsum(admitted) - float(whole["delivered_packets"].sum())
-    stuck = np.clip(too_many, 0, np.maximum(admitted, 0)) * _in_time(trace, flow, whole)
-    with_stuck = whole.select("at_ns", stuck=pl.Series(stuck, dtype=pl.Float64))
-    return flow_seconds(trace, flow, window).join(with_stuck, on="at_ns", how="left", maintain_order="left")
+    media, delivered = pl.col("media_sent_packets").fill_null(0), pl.col("delivered_packets")
+    admitted = pl.col("sent_packets") - pl.col("dropped_packets")
+    slowest_ns = pl.col("one_way_delay_max_ms").max().over("flow").fill_null(0) * NS_PER_MS
+    in_time = pl.col("at_ns") + SECOND_NS <= pl.col("end_ns") - pl.max_horizontal(slowest_ns, SECOND_NS)
+    if trace.manifest.capture is not None:
+        in_time = pl.lit(False)
+    died = (in_time & (delivered.cum_sum(reverse=True).over("flow") == 0)).any().over("flow")
+    not_arrived = admitted.cum_sum().over("flow") - delivered.sum().over("flow")
+    not_known = media.cum_sum().over("flow") - pl.col("known").fill_null(0)
+    return (
+        seconds_there(trace)
+        .join(_known_to_receivers(trace), on="flow", how="left", maintain_order="left")
+        .with_columns(
+            stuck=not_arrived.clip(0, pl.max_horizontal(admitted, 0)) * in_time.cast(pl.Int64),
+            unheard_of=not_known.clip(0, media) * (in_time & died).cast(pl.Int64),
+        )
+        .drop("known")
+    )
 
 
-def _in_time(trace: Trace, flow: str, whole: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether all that was sent in a second should have arrived by the flow's end.
+NO_SECONDS_UNFINISHED = NO_SECONDS.with_columns(stuck=pl.lit(0), unheard_of=pl.lit(0))
 
-    Captures do not tell: what was not seen at the other point may have passed there when nobody captured.
-    """
-    longest_ms = whole["one_way_delay_max_ms"].max()
-    longest_ns = float(longest_ms) * NS_PER_MS if isinstance(longest_ms, float) else 0.0
-    latest_ns = span_ns(trace, flow)[1] - max(longest_ns, SECOND_NS)
-    seen: np.ndarray[tuple[int], np.dtype[np.bool_]] = whole["at_ns"].to_numpy() + SECOND_NS <= latest_ns
-    return seen & (trace.manifest.capture is None)
+
+def _known_to_receivers(trace: Trace) -> pl.DataFrame:
+    """Of every flow ``known``: first transmissions that its receiver knows of, arrived or not."""
+    lost, received, repaired = (pl.col(name).fill_null(0) for name in _COUNTERS)
+    rows = trace.table("inbound_rtp").sort("at_ns", maintain_order=True)
+    last = rows.group_by("flow", "ssrc").agg((received - repaired + lost).last().alias("known"))
+    return last.group_by("flow").agg(pl.col("known").sum())
 
 
 def _stuck(rows: pl.DataFrame, sent: Sequence[str], dropped: Sequence[str]) -> float:
     """How many of what these columns count are stuck: as large a part as of all that was not dropped."""
+    if not rows["stuck"].sum():
+        return 0.0
+    rows = rows.filter(pl.col("stuck") > 0)
     of_these = pl.sum_horizontal(pl.col(sent).fill_null(0)) - pl.sum_horizontal(pl.col(dropped).fill_null(0))
     of_all = pl.col("sent_packets") - pl.col("dropped_packets")
-    stuck = pl.col("stuck") * pl.col("share") * of_these / of_all
-    return float(rows.filter(pl.col("stuck") > 0).select(stuck.sum()).item())
+    return total(rows.with_columns(stuck=pl.col("stuck") * of_these / of_all), "stuck")
 
 
-def _sent_into_silence(trace: Trace, flow: str, window: Window | None) -> float:
-    """Media packets that were sent after all that the receiver knows of, if nothing arrived at the end.
-
-    Its counters end with the last packet that arrived. What was sent in the last moments does not count, as
-    it could still have been on its way.
-    """
-    whole = flow_seconds(trace, flow)
-    in_time = _in_time(trace, flow, whole)
-    if not np.any(in_time & (whole["delivered_packets"].reverse().cum_sum().reverse() == 0).to_numpy()):
-        return 0.0
-    sent = whole["media_sent_packets"].fill_null(0).to_numpy()
-    unknown = np.clip(np.cumsum(sent) - _expected(trace, flow), 0, sent) * in_time
-    with_unknown = whole.select("at_ns", unknown=pl.Series(unknown, dtype=pl.Float64))
-    return total(flow_seconds(trace, flow, window).join(with_unknown, on="at_ns"), "unknown")
-
-
-def _expected(trace: Trace, flow: str) -> float:
-    """First transmissions that the receiver knows of, whether they arrived or not."""
-    return sum(
-        increase(received) - increase(repaired) + increase(lost)
-        for lost, received, repaired in trace.cached(_counters_of_streams).get(flow, [])
-    )
+_COUNTERS = ("packetsLost", "packetsReceived", "retransmittedPacketsReceived")
 
 
 def _counters_of_streams(trace: Trace) -> dict[object, list[tuple[Samples, ...]]]:
     """Lost, received and retransmitted packets of every stream that was received, by flow."""
-    columns = ["packetsLost", "packetsReceived", "retransmittedPacketsReceived"]
-    rows = trace.table("inbound_rtp").with_columns(pl.col(columns).cast(pl.Float64).fill_null(0.0))
+    rows = trace.table("inbound_rtp").with_columns(pl.col(_COUNTERS).cast(pl.Float64).fill_null(0.0))
     streams = rows.sort("at_ns", maintain_order=True).partition_by("flow", "ssrc", as_dict=True)
     found: dict[object, list[tuple[Samples, ...]]] = {}
     for (flow, _), stream in streams.items():
         at_s = stream["at_ns"].to_numpy() / NS_PER_S
-        counters = tuple(Samples(at_s, stream[name].to_numpy()) for name in columns)
+        counters = tuple(Samples(at_s, stream[name].to_numpy()) for name in _COUNTERS)
         found.setdefault(flow, []).append(counters)
     return found

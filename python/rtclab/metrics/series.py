@@ -67,6 +67,7 @@ class Samples:
 
 
 NO_SAMPLES = Samples(np.empty(0), np.empty(0))
+NO_SECONDS = pl.DataFrame(schema={**SCHEMAS["flow_seconds"], "end_ns": pl.Int64(), "share": pl.Float64()})
 
 
 def window_ns(window: Window) -> tuple[int, int]:
@@ -98,24 +99,54 @@ def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
 
 
 def flow_seconds(trace: Trace, flow: str, window: Window | None = None) -> pl.DataFrame:
-    """Rows of ``flow_seconds`` of the seconds in which the flow was there, in order of time.
+    """The flow's rows of :func:`seconds_there`."""
+    rows = trace.cached(_seconds_of_flows, window).get(flow)
+    return NO_SECONDS if rows is None else rows
+
+
+def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.DataFrame]:
+    return rows_by(seconds_there(trace, window), "flow")
+
+
+def seconds_there(trace: Trace, window: Window | None = None) -> pl.DataFrame:
+    """Rows of ``flow_seconds`` of the seconds in which their flow was there, in order of flow and time.
 
     A column ``share`` is added: the part of the row's time with the flow that lies in the window. What was
-    counted in the row is taken as spread evenly over that time.
+    counted in the row is taken as spread evenly over that time. ``end_ns`` is when the flow ended.
     """
-    rows = trace.cached(_seconds).get(flow)
-    if rows is None:
-        return SCHEMAS["flow_seconds"].to_frame().with_columns(share=pl.lit(1.0))
-    at_ns = rows["at_ns"].to_numpy()
-    there_ns = overlap_ns(at_ns, span_ns(trace, flow))
-    inside_ns = overlap_ns(at_ns, span_ns(trace, flow, window))
-    share = np.divide(inside_ns, there_ns, out=np.zeros(at_ns.size), where=there_ns > 0)
-    return rows.with_columns(share=pl.Series(share)).filter(pl.col("share") > 0)
+    return trace.cached(_seconds_there, window)
+
+
+def _seconds_there(trace: Trace, window: Window | None) -> pl.DataFrame:
+    flows = trace.manifest.flows
+    spans = pl.DataFrame(
+        {
+            "flow": list(flows),
+            "begin_ns": [flow.begin_ns for flow in flows.values()],
+            "end_ns": [flow.end_ns for flow in flows.values()],
+        },
+        schema={"flow": pl.String, "begin_ns": pl.Int64, "end_ns": pl.Int64},
+    )
+    begin_ns = pl.max_horizontal("at_ns", "begin_ns")
+    end_ns = pl.min_horizontal(pl.col("at_ns") + SECOND_NS, "end_ns")
+    inside_ns = end_ns - begin_ns
+    if window is not None:
+        from_ns, to_ns = window_ns(window)
+        inside_ns = pl.min_horizontal(end_ns, to_ns) - pl.max_horizontal(begin_ns, from_ns)
+    return (
+        trace.table("flow_seconds")
+        .join(spans, on="flow", maintain_order="left")
+        .filter(inside_ns > 0)
+        .with_columns(share=inside_ns / (end_ns - begin_ns))
+        .drop("begin_ns")
+        .sort("flow", "at_ns", maintain_order=True)
+    )
 
 
 def total(rows: pl.DataFrame, *columns: str) -> float:
     """Sum of columns over rows of :func:`flow_seconds`, each as far as it counts; null is 0."""
-    return float(sum(((rows[column] * rows["share"]).sum() or 0.0) for column in columns))
+    share = rows["share"].to_numpy()
+    return float(sum(np.nansum(rows[column].to_numpy() * share) for column in columns))
 
 
 def _seconds(trace: Trace) -> dict[object, pl.DataFrame]:

@@ -45,6 +45,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         facts=_facts(run),
         network=words.network(run.scenario),
         failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
+        notes=[repeat for repeat in run.repeats if repeat.note],
         columns=[spoken(flow) for flow in flows],
         rows=_rows(measured, flows, "mean"),
         whole=_rows(measured, [""], "mean"),

@@ -163,7 +163,8 @@ def _read_table(file: Path, name: str) -> pl.DataFrame:
         return conform(name, pl.read_parquet(file))
     except TraceError as error:
         raise TraceError(f"{file}: {error.message}", hint="run the scenario again") from None
-    except (OSError, pl.exceptions.PolarsError) as error:
+    # Polars panics at some broken files.
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise TraceError(f"{file}: cannot be read: {error}", hint="run the scenario again") from None
 
 
