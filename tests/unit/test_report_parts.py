@@ -44,6 +44,12 @@ def test_a_band_of_an_hour_is_shortened_without_losing_its_peak() -> None:
     assert drawn.mean.mean() == pytest.approx(values.mean(), rel=0.01)
 
 
+def test_a_band_leaves_out_seconds_of_which_the_flow_had_less_than_half() -> None:
+    parts = Samples(seconds(4), np.array([9.0, 1.0, 2.0, 9.0]), np.array([0.49, 0.5, 1.0, 0.1]))
+    drawn = band([parts], points=100)
+    assert (drawn.at_s.tolist(), drawn.mean.tolist()) == ([1.5, 2.5], [1, 2])
+
+
 def test_a_band_of_nothing_is_empty() -> None:
     assert band([samples(), samples()], points=600).mean.size == 0
 
