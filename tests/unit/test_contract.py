@@ -364,6 +364,14 @@ def test_one_pair_that_never_connects_leaves_the_figures_of_the_others(tmp_path:
     assert together in write_report(run).read_text(encoding="utf-8")
 
 
+def test_who_cannot_reach_a_server_is_named_once(tmp_path: Path) -> None:
+    unreachable = 'participants.carol={link={up={loss="100 %"}, down={loss="100 %"}}}'
+    run = run_scenario(three(unreachable, 'calls=[{kind="sfu"}]'), SimBackend(), out=tmp_path)
+    (repeat,) = run.repeats
+    assert (repeat.status, repeat.note) == ("finished", "carol and core did not connect within 6 s")
+    assert METRICS["call_failures"].function(run) == pytest.approx(100 / 3)
+
+
 def test_a_call_in_which_nobody_connects_has_failed(tmp_path: Path) -> None:
     run = run_scenario(three('link.up.loss="100 %"'), SimBackend(), out=tmp_path)
     (repeat,) = run.repeats

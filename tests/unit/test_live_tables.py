@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from captures import speech, write_pcap
 
+from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.tables import (
+    CAPTURE,
     Recorder,
     as_seen,
     lateness_of,
     packet_log,
     packets_table,
+    write_trace,
 )
-from rtclab.trace import SCHEMAS, FlowInfo, delay_histogram_table, flow_seconds_table
+from rtclab.scenario import Scenario
+from rtclab.trace import SCHEMAS, FlowInfo, NotConnected, delay_histogram_table, flow_seconds_table
 
 MS = 10**6
 SECOND = 10**9
@@ -230,3 +236,41 @@ def test_a_report_that_the_browser_gives_twice_is_kept_once_and_its_new_frames_t
         recorder.add_stats("alice", {"peer": "bob", "at_ms": 1000, "reports": [stream], "frames": frames})
     assert recorder.table("inbound_rtp").height == 1
     assert recorder.table("frames")["rendered_ns"].to_list() == [100 * MS, 140 * MS]
+
+
+def test_the_trace_of_a_live_call_has_its_flows_lateness_and_who_did_not_connect(tmp_path: Path) -> None:
+    scenario = Scenario.load("first-call", {"duration": "4 s"})
+    planned = manifest(scenario, backend="live", seed=1, repeat=0, browser="Chromium 156")
+    recorder = Recorder(run_began_ms=0)
+    recorder.add_event(3 * SECOND, "alice", "left")
+    recorded = summary(
+        **{"from": [0, 0], "to": [1, 1]},
+        sent_ns=[SECOND, 2 * SECOND],
+        delivered_ns=[SECOND + 50 * MS, 3 * SECOND],
+        size_bytes=[100, 100],
+        protocol=[0, 0],
+    )
+    write_pcap(tmp_path / CAPTURE, speech(2))
+    missing = NotConnected(a="bob", b="carol", call=0, within_ns=4 * SECOND)
+    made = write_trace(
+        tmp_path,
+        {
+            "call": scenario.native(seed=1),
+            "manifest": planned.as_json(),
+            "paths": paths_table(scenario).to_dict(as_series=False),
+        },
+        recorder,
+        recorded | {"epoch_ns": 0},
+        {"10.77.0.2": "alice", "10.77.0.3": "bob"},
+        failure=None,
+        not_connected=[missing],
+        ended_ns=5 * SECOND,
+    )
+    about = made.manifest
+    assert (about.flows["alice->bob"].begin_ns, about.flows["alice->bob"].end_ns) == (SECOND, 3 * SECOND)
+    assert about.flows["alice->bob"].route == ("alice.up", "bob.down")
+    assert (about.browser, about.not_connected, about.late) == ("Chromium 156", (missing,), False)
+    assert about.emulator == {"no_route": 0}
+    # What arrives when alice leaves is in the packets, but in no figure.
+    assert made.table("packets")["delivered_ns"].count() == 2
+    assert int(made.rows_of_flow("flow_seconds", "alice->bob")["delivered_packets"].sum()) == 1

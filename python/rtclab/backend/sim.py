@@ -77,6 +77,8 @@ def _as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[
     """The flows with the time in which each really was there; begins are null where no packet was sent."""
     flows = dict(planned)
     for name, begin_ns, end_ns in spans.iter_rows():
+        if name not in planned:
+            raise NativeMismatch("`flows.flow`", f"`{name}`; expected {', '.join(planned)}")
         begin_ns = min(flows[name].begin_ns if begin_ns is None else begin_ns, end_ns)
         flows[name] = flows[name].model_copy(update={"begin_ns": begin_ns, "end_ns": end_ns})
     return flows
