@@ -119,8 +119,9 @@ def test_windowed_queuing_delay_is_above_the_smallest_of_the_whole_flow() -> Non
         for at, owd in enumerate(delays_ms)
     ]
     packets.append({"sent_ns": 2 * NS_PER_S, "delivered_ns": None})
-    assert delay.queuing_delay_p50(trace(packets=packets), FLOW, (1, 6)) == pytest.approx(12)
-    assert isnan(delay.queuing_delay_p50(trace(packets=packets), FLOW, (7, 9)))
+    made = trace(spans_s={FLOW: (0, 6)}, packets=packets)
+    assert delay.queuing_delay_p50(made, FLOW, (1, 6)) == pytest.approx(12)
+    assert isnan(delay.queuing_delay_p50(made, FLOW, (7, 9)))
 
 
 def test_packet_loss_is_dropped_of_sent() -> None:

@@ -9,7 +9,7 @@ import pytest
 from synthetic_run import NS_PER_S, report, second, trace
 
 from rtclab.backend.sim import SimBackend
-from rtclab.metrics import METRICS, fairness, loss, media, rate, tcp, wire
+from rtclab.metrics import METRICS, delay, fairness, loss, media, rate, tcp, wire
 from rtclab.metrics.series import Samples, per_second
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
@@ -130,6 +130,19 @@ def test_a_tcp_flow_that_stops_does_not_go_on_at_zero() -> None:
     rows = [{"at_ns": at * NS_PER_S, "delivered_bytes": 125_000 * min(at, 4)} for at in range(1, 9)]
     stopped = trace(spans_s={FLOW: (0, 4)}, tcp=rows)
     assert tcp.tcp_throughput(stopped, FLOW) == pytest.approx(1000)
+
+
+def test_what_arrives_after_the_end_of_its_flow_is_in_no_figure() -> None:
+    # A packet of 1000 B every 100 ms, 30 ms on its way; from 2.5 s on 500 ms, so after the end.
+    sent_ns = [at * NS_PER_S // 10 for at in range(30)]
+    packets = [
+        {"sent_ns": at, "delivered_ns": at + (30 if at < 2.5e9 else 500) * 10**6, "size_bytes": 1000}
+        | {"protocol": "rtp", "kind": "video"}
+        for at in sent_ns
+    ]
+    gone = trace(spans_s={FLOW: (0, 2.6)}, packets=packets, flow_seconds=steady(1, 1, 1))
+    assert wire.wire_received_kbps(gone, FLOW).values.tolist() == pytest.approx([80, 80, 5 * 8 / 0.6])
+    assert delay.queuing_delay_p95(gone, FLOW, (0, 3)) == 0
 
 
 # --- silence -----------------------------------------------------------------------------------------

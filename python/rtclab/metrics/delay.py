@@ -13,6 +13,7 @@ from rtclab.metrics.series import (
     Array,
     Samples,
     Window,
+    before_end,
     flow_seconds,
     gauge,
     rows_by,
@@ -124,7 +125,7 @@ def _delays_of_packets(trace: Trace) -> dict[object, pl.DataFrame]:
     """Of every flow: ``sent_ns`` and ``delay_ns`` of the packets that arrived, if packets were recorded."""
     if "packets" not in trace.tables:
         return {}
-    arrived = trace.table("packets").drop_nulls("delivered_ns")
+    arrived = trace.table("packets").filter(before_end(trace, "delivered_ns"))
     delay_ns = pl.col("delivered_ns") - pl.col("sent_ns")
     return rows_by(arrived.select("flow", "sent_ns", delay_ns=delay_ns), "flow")
 

@@ -13,6 +13,7 @@ from rtclab.metrics.series import (
     IntegerArray,
     Samples,
     Window,
+    before_end,
     counter,
     gauge,
     increase,
@@ -101,9 +102,7 @@ def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
 
 def _last_shown_ns(trace: Trace) -> dict[object, IntegerArray]:
     """Of every flow: when the last frames were shown of the stream that showed the last of all."""
-    ends = {name: flow.end_ns for name, flow in trace.manifest.flows.items()}
-    end_ns = pl.col("flow").replace_strict(ends, default=None, return_dtype=pl.Int64)
-    shown = trace.table("frames").filter(pl.col("rendered_ns") < end_ns).sort("rendered_ns")
+    shown = trace.table("frames").filter(before_end(trace, "rendered_ns")).sort("rendered_ns")
     of_flow = shown.filter(pl.col("ssrc") == pl.col("ssrc").last().over("flow"))
     last = of_flow.group_by("flow").agg(pl.col("rendered_ns").tail(FREEZE_WINDOW))
     return {flow: np.array(times_ns, dtype=np.int64) for flow, times_ns in last.iter_rows()}

@@ -93,6 +93,13 @@ def span_ns(trace: Trace, flow: str, window: Window | None = None) -> tuple[int,
     return begin_ns, max(begin_ns, end_ns)
 
 
+def before_end(trace: Trace, moment: str) -> pl.Expr:
+    """Whether a column of times is known and before the end of the row's flow."""
+    ends = {name: flow.end_ns for name, flow in trace.manifest.flows.items()}
+    end_ns = pl.col("flow").replace_strict(ends, default=None, return_dtype=pl.Int64)
+    return (pl.col(moment) < end_ns).fill_null(False)
+
+
 def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
     """How much of the second that begins at each time lies in the span, in ns."""
     return np.clip(at_ns + SECOND_NS, *span) - np.clip(at_ns, *span)

@@ -24,6 +24,7 @@ from rtclab.metrics.series import (
     rates_of,
     samples_by,
     slopes,
+    span_ns,
 )
 from rtclab.trace import Trace
 
@@ -168,7 +169,8 @@ def _arrived(trace: Trace, flow: str, kind: str | None) -> pl.DataFrame:
     """RTP packets of a flow that arrived, with what repairs them."""
     if "packets" not in trace.tables:
         return pl.DataFrame(schema={"delivered_ns": pl.Int64, "size_bytes": pl.Int64, "kind": pl.String})
-    chosen = (pl.col("flow") == flow) & (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
+    in_time = pl.col("delivered_ns") < span_ns(trace, flow)[1]
+    chosen = (pl.col("flow") == flow) & (pl.col("protocol") == "rtp") & in_time
     if kind is not None:
         chosen &= _carries(kind)
     return trace.table("packets").filter(chosen).select("delivered_ns", "size_bytes", "kind")
