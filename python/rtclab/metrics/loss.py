@@ -33,8 +33,8 @@ def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Packets that never arrived (dropped by queue and wire, or stuck) as a share of the packets sent.
 
     Of first transmissions of media and FEC where these are known apart from retransmissions, else of all. A
-    packet is stuck if the flow ended before it arrived, longer after it was sent than any other packet took,
-    and than a second.
+    packet is stuck if it had not arrived when the flow ended, although it was sent more than a second before
+    and the slowest packet took less time.
     """
     rows = _seconds(trace, flow, window)
     known_apart = total(rows, *_FIRST_SENT) > 0
@@ -74,8 +74,8 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     packetsLost - retransmittedPacketsReceived, not below 0, since packetsLost does not fall when a repair
     arrives; expected = packetsReceived - retransmittedPacketsReceived + packetsLost. A probe that is padded
     with repeated packets counts as a repair, which makes the figure a lower bound. Media sent after the last
-    packet that arrived leave no gap in sequence numbers; where nothing arrives for the last second or longer,
-    they are missing too, but for what could still have been on its way when the flow ended.
+    packet that arrived leave no gap in sequence numbers. Where nothing arrived for the last second or longer,
+    they are missing too, except those that could still have been on their way when the flow ended.
     """
     missing = expected = total(_seconds(trace, flow, window), "unheard_of")
     for counters in trace.cached(_counters_of_streams).get(flow, []):
