@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rtclab.campaign import run_scenario
+    from rtclab.capture import Trace
     from rtclab.scenario import Scenario
-    from rtclab.trace import Run, Trace
+    from rtclab.trace import Run
 
 __version__ = "0.1.0"
 
@@ -22,7 +23,7 @@ __all__ = ["Run", "Scenario", "Trace", "__version__", "run_scenario"]
 _HOME = {
     "Run": "rtclab.trace",
     "Scenario": "rtclab.scenario",
-    "Trace": "rtclab.trace",
+    "Trace": "rtclab.capture",  # which gives it from_pcap
     "run_scenario": "rtclab.campaign",
 }
 

@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future, as_completed
 from contextlib import suppress
 from pathlib import Path
 
-from rtclab.backend import Backend, environment
+from rtclab.backend import Backend, run_manifest
 from rtclab.errors import BadInput, RtclabError
 from rtclab.scenario import Scenario
 from rtclab.trace import INTERRUPTED, Repeat, Run
@@ -49,21 +49,21 @@ def run_scenario(
 
     Raises:
         UnsupportedScenario, BackendUnavailable: before anything starts.
+        BadInput: ``resume`` is of something else, or somebody else is writing it.
         DiskFull: the outcome itself could not be written.
         Interrupted: by Ctrl-C; a KeyboardInterrupt.
     """
     backend.check(scenario)
     run = resume or Run.create(
-        out,
-        scenario=scenario.name,
-        backend=backend.name,
-        manifest={"scenario": scenario.model_dump(mode="json"), **environment()},
+        out, scenario=scenario.name, manifest=run_manifest(scenario, backend=backend.name)
     )
-    if resume is not None:
-        _check_same(resume, scenario, backend)
-    finished = {entry.repeat for entry in run.repeats if entry.status == "finished"}
-    todo = [repeat for repeat in range(repeats or scenario.repeats) if repeat not in finished]
-    _run_repeats(scenario, backend, run, todo, executor, on_progress or (lambda outcome: None))
+    with run.writing():
+        if resume is not None:
+            run.reload()
+            _check_same(run, scenario, backend)
+        finished = {entry.repeat for entry in run.repeats if entry.status == "finished"}
+        todo = [repeat for repeat in range(repeats or scenario.repeats) if repeat not in finished]
+        _run_repeats(scenario, backend, run, todo, executor, on_progress or (lambda outcome: None))
     return run
 
 
@@ -130,7 +130,7 @@ def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Rep
         for left_behind in (unfinished, place):
             shutil.rmtree(left_behind, ignore_errors=True)
         unfinished.mkdir()
-        backend.run(scenario, seed=seed, repeat=repeat, out=unfinished)
+        trace = backend.run(scenario, seed=seed, repeat=repeat, out=unfinished)
         unfinished.rename(place)
     except Exception as error:
         _keep_logs(unfinished, place, error)
@@ -139,7 +139,8 @@ def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Rep
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    return Repeat(repeat, seed, "finished")
+    note = "; ".join(map(str, trace.manifest.not_connected))
+    return Repeat(repeat, seed, "finished", note=note)
 
 
 def _keep_logs(unfinished: Path, place: Path, error: Exception) -> None:

@@ -64,7 +64,7 @@ def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool]) -> T:
 
 def was_late(trace: Trace) -> bool:
     """Whether the emulator's 99th percentile is over its bound: browsers then met another network."""
-    return bool(trace.manifest["late"])
+    return trace.manifest.late
 
 
 def as_ordinary_user(command: list[str]) -> list[str]:

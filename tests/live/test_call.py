@@ -138,7 +138,7 @@ def test_the_round_trip_time_is_that_of_the_paths_and_of_a_bounded_queue(one_meg
 def test_no_packet_is_delivered_sooner_than_the_paths_allow(one_megabit: Trace) -> None:
     delay_ms = one_megabit.table("delay_histogram")["one_way_delay_ms"]
     assert delay_ms.min() == pytest.approx(50.5, abs=0.5)  # and two times up to 0.5 ms for 60 bytes
-    assert one_megabit.manifest["emulator"]["no_route"] == 0
+    assert one_megabit.manifest.emulator["no_route"] == 0
 
 
 def test_at_500_kbits_the_browsers_settle_between_300_and_500_kbits(

@@ -15,13 +15,12 @@ import polars as pl
 import pytest
 from conftest import as_ordinary_user, undisturbed, was_late
 
-from rtclab import monitor
+from rtclab import Trace, monitor
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.namespaces import NODE_INTERFACE
 from rtclab.metrics import delay, loss
 from rtclab.metrics.wire import stream_rates
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
 
 pytestmark = pytest.mark.live
 
@@ -142,8 +141,8 @@ def test_losses_between_the_emulators_directions_are_its_drops(call: Trace) -> N
 def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: Trace) -> None:
     names = {"10.77.0.2": "alice", "10.77.0.3": "bob"}
     made = Trace.from_pcap(capture_of(call), names=names)
-    assert set(made.manifest["flows"]) == set(call.manifest["flows"])
-    for flow in call.manifest["flows"]:
+    assert set(made.manifest.flows) == set(call.manifest.flows)
+    for flow in call.manifest.flows:
         # A trace of captures has RTP only; the capture shows when frames were really written, and of the
         # last packets not whether they were lost. Lost retransmissions are no part of the loss.
         rtp = call.table("packets").filter(flow=flow, protocol="rtp")

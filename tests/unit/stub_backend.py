@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab.backend import manifest
+from rtclab.backend import manifest, paths_table
 from rtclab.errors import CallFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
@@ -56,5 +56,5 @@ class StubBackend:
                 for flow in scenario.flows()
             ]
         )
-        tables = {"flow_seconds": flow_seconds, "paths": scenario.paths_table()}
+        tables = {"flow_seconds": flow_seconds, "paths": paths_table(scenario)}
         return Trace.write(out, tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, Trace
+from rtclab.trace import (
+    NULLABLE,
+    SCHEMAS,
+    FlowInfo,
+    Machine,
+    Repeat,
+    Run,
+    RunManifest,
+    Trace,
+    TraceManifest,
+)
 
 NS_PER_S = 1_000_000_000
 PACKET_BYTES = 1000
@@ -17,10 +27,54 @@ TWO_WAY = ALICE_TO_BOB | {"bob->alice": ["bob.up", "alice.down"]}
 _EMPTY_VALUES = {pl.String(): "", pl.Int64(): 0, pl.Float64(): 0.0}
 
 
-def trace(flows: dict[str, list[str]] = ALICE_TO_BOB, **tables: list[dict[str, Any]]) -> Trace:
-    """A trace from rows, of the flow ``alice->bob`` unless they say otherwise."""
-    manifest = {"flows": {flow: {"paths": paths} for flow, paths in flows.items()}}
-    return Trace.in_memory({name: frame(name, rows) for name, rows in tables.items()}, manifest)
+def trace(
+    flows: dict[str, list[str]] = ALICE_TO_BOB,
+    spans_s: dict[str, tuple[float, float]] | None = None,
+    **tables: list[dict[str, Any]],
+) -> Trace:
+    """A trace from rows, of the flow ``alice->bob`` unless they say otherwise.
+
+    ``spans_s`` says when flows were there; the others were from their first packet to the last row of all.
+    """
+    frames = {name: frame(name, rows) for name, rows in tables.items()}
+    manifest = about(flows, frames)
+    for name, (begin_s, end_s) in (spans_s or {}).items():
+        span = {"begin_ns": round(begin_s * NS_PER_S), "end_ns": round(end_s * NS_PER_S)}
+        manifest.flows[name] = manifest.flows[name].model_copy(update=span)
+    return Trace.in_memory(frames, manifest)
+
+
+def about(flows: dict[str, list[str]], tables: dict[str, pl.DataFrame], **known: Any) -> TraceManifest:
+    """The manifest of flows (with their routes) that last from their first packet to the last row of all."""
+    end_ns = max((_end_ns(name, table) for name, table in tables.items()), default=0)
+    return TraceManifest(
+        backend="sim",
+        duration_ns=end_ns,
+        participants=tuple(dict.fromkeys(end for flow in flows for end in flow.split("->"))),
+        flows={
+            flow: FlowInfo(
+                sender=flow.partition("->")[0],
+                receiver=flow.partition("->")[2],
+                route=tuple(route),
+                begin_ns=min(_begin_ns(flow, tables.get("flow_seconds")), end_ns),
+                end_ns=end_ns,
+            )
+            for flow, route in flows.items()
+        },
+        **known,
+    )
+
+
+def _end_ns(name: str, table: pl.DataFrame) -> int:
+    last = table["at_ns"].max() if "at_ns" in table.columns else None
+    return (int(str(last)) if last is not None else 0) + (NS_PER_S if name == "flow_seconds" else 0)
+
+
+def _begin_ns(flow: str, seconds: pl.DataFrame | None) -> int:
+    if seconds is None:
+        return 0
+    first = seconds.filter(pl.col("sent_packets") > 0, flow=flow)["at_ns"].min()
+    return int(str(first)) if first is not None else 0
 
 
 def frame(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
@@ -74,21 +128,20 @@ def write_run(
         "congestion_control": {"name": "goog-cc"},
         "link": {"up": link, "down": link, "both": None},
     }
-    environment = {
-        "versions": {"rtclab": "0.1.0", "python": "3.11.2"},
-        "machine": {"system": "Linux", "kernel": "6.1", "processor": "Testium 3", "cores": 2},
-    }
-    run = Run.create(
-        out, scenario="first-call", backend="sim", manifest={"scenario": scenario, **environment}
+    planned = RunManifest(
+        backend="sim",
+        scenario=scenario,
+        versions={"rtclab": "0.1.0", "python": "3.11.2"},
+        machine=Machine(system="Linux", kernel="6.1", processor="Testium 3", cores=2),
     )
+    run = Run.create(out, scenario="first-call", manifest=planned)
     failed = failed or {}
     for repeat, tables in enumerate(tables_of_repeats):
         outcome = Repeat(repeat, seed=repeat, status="finished")
         if repeat in failed:
             outcome = Repeat(repeat, seed=repeat, status="failed", reason=failed[repeat])
         else:
-            about_flows = {flow: {"paths": paths} for flow, paths in flows.items()}
-            Trace.write(run.repeat_path(repeat), tables, {"flows": about_flows, **manifest})
+            Trace.write(run.repeat_path(repeat), tables, about(flows, tables, **manifest))
         run.record(outcome)
     return run
 

@@ -147,7 +147,7 @@ def test_fifty_participants_call_each_other(call: str) -> None:
     )
     trace = SimBackend().simulate(chosen, seed=1, repeat=0)
     assert_finite(trace)
-    assert len(trace.manifest["flows"]) == FLOWS_OF_FIFTY[call]
+    assert len(trace.manifest.flows) == FLOWS_OF_FIFTY[call]
     assert int(trace.table("flow_seconds")["delivered_bytes"].sum()) > 0
 
 
@@ -156,10 +156,10 @@ def test_a_call_that_never_connects_is_a_failed_one_that_keeps_its_trace(call: s
     with pytest.raises(CallFailed) as failed:
         SimBackend().run(scenario(call, "100 % loss", "goog-cc"), seed=1, repeat=0, out=tmp_path)
     assert failed.value.message.endswith(" did not connect within 12 s")
-    assert Trace(tmp_path).manifest["failure"] == failed.value.message
+    assert Trace(tmp_path).manifest.failure == failed.value.message
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_who_never_joins_is_no_failure(call: str, tmp_path: Path) -> None:
     trace = SimBackend().run(scenario(call, "bob never joins", "goog-cc"), seed=1, repeat=0, out=tmp_path)
-    assert trace.manifest["failure"] is None
+    assert trace.manifest.failure is None

@@ -28,7 +28,7 @@ def test_every_repeat_leaves_a_trace_with_its_own_seed(tmp_path: Path) -> None:
     run = run_scenario(THREE, StubBackend(), out=tmp_path)
     assert outcomes(run) == [("finished", "")] * 3
     assert files(run) == ["repeat-0", "repeat-1", "repeat-2", "run.json"]
-    assert [trace.manifest["seed"] for trace in run.traces] == [THREE.seed_of(i) for i in range(3)]
+    assert [trace.manifest.seed for trace in run.traces] == [THREE.seed_of(i) for i in range(3)]
     assert Scenario.model_validate(run.scenario) == THREE
 
 

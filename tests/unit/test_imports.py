@@ -16,10 +16,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "scenario": {"errors"},
     "monitor": {"errors", "_native"},
-    "trace": {"errors", "monitor"},
+    "trace": {"errors"},
+    "capture": {"errors", "monitor", "trace"},
     "backend": {"errors", "scenario", "monitor", "trace", "_native"},
     "campaign": {"errors", "scenario", "trace", "backend"},
-    "metrics": {"errors", "scenario", "trace"},
+    "metrics": {"errors", "trace"},
     "report": {"errors", "scenario", "monitor", "trace", "metrics"},
     "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics"},
     "reproduce": {"errors", "scenario", "trace", "backend", "metrics", "report", "_native"},
@@ -44,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 EXCEPTIONS = {
     # Names for users; imported when first used.
     ("__init__", "campaign"),
+    ("__init__", "capture"),
     ("__init__", "scenario"),
     ("__init__", "trace"),
 }

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from captures import speech, write_pcap
 
+from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.tables import (
+    CAPTURE,
     Recorder,
+    as_seen,
     lateness_of,
     packet_log,
     packets_table,
+    write_trace,
 )
-from rtclab.trace import SCHEMAS, delay_histogram_table, flow_seconds_table
+from rtclab.scenario import Scenario
+from rtclab.trace import SCHEMAS, FlowInfo, NotConnected, delay_histogram_table, flow_seconds_table
 
 MS = 10**6
 SECOND = 10**9
 FLOWS = ["alice->bob", "bob->alice"]
+
+
+def there(flows: list[str], begin_ns: int = 0, end_ns: int = 2 * SECOND) -> dict[str, FlowInfo]:
+    """Flows that were there from begin to end."""
+    return {
+        flow: FlowInfo(
+            sender=flow.partition("->")[0],
+            receiver=flow.partition("->")[2],
+            begin_ns=begin_ns,
+            end_ns=end_ns,
+        )
+        for flow in flows
+    }
 
 
 def summary(**columns: list[int]) -> dict[str, Any]:
@@ -101,11 +121,8 @@ def test_the_kind_of_a_packet_comes_from_the_session_description_of_its_own_conn
 
 
 def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_dropped() -> None:
-    table = flow_seconds_table(
-        packets((900, 950, None), (990, 1090, None), (1500, None, 1500), (1900, 2100, None)),
-        FLOWS,
-        2 * SECOND,
-    )
+    sent = packets((900, 950, None), (990, 1090, None), (1500, None, 1500), (1900, 2100, None))
+    table = flow_seconds_table(sent, there(FLOWS), 2 * SECOND)
     assert table.schema == SCHEMAS["flow_seconds"]
     assert table.filter(flow="alice->bob").drop("flow").rows() == [
         (0, 2, 2000, 1, 1000, 0, None, None, None, None, 50.0, 50.0, 50.0),
@@ -116,15 +133,55 @@ def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_droppe
 def test_first_transmissions_of_media_and_fec_are_counted_apart_where_kinds_are_known() -> None:
     sent = packets((0, 25, None), (1, None, 1), (2, 27, None), (3, None, 3), (4, 29, None))
     sent = sent.with_columns(kind=pl.Series(["video", "audio", "rtx", "fec", None]))
-    table = flow_seconds_table(sent, ["alice->bob"], SECOND)
+    table = flow_seconds_table(sent, there(["alice->bob"]), SECOND)
     assert table.select(pl.col("^(media|fec)_.*$")).rows() == [(2, 1, 1, 1)]
 
 
 def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
-    table = flow_seconds_table(packets((0, 25, None)), FLOWS, 2 * SECOND)
+    table = flow_seconds_table(packets((0, 25, None)), there(FLOWS), 2 * SECOND)
     assert table.filter(flow="bob->alice").drop("flow").rows() == [
         (0, 0, 0, 0, 0, 0, *[None] * 7),
         (SECOND, 0, 0, 0, 0, 0, *[None] * 7),
+    ]
+
+
+def test_what_happens_after_a_flow_has_ended_is_left_out() -> None:
+    sent = packets((900, 950, None), (990, 1090, None), (1500, None, 1500))
+    table = flow_seconds_table(sent, there(["alice->bob"], end_ns=1_050 * MS), 2 * SECOND)
+    counted = table.select("sent_packets", "delivered_packets", "dropped_packets")
+    assert counted.rows() == [(2, 1, 0), (0, 0, 0)]
+    histogram = delay_histogram_table(sent, there(["alice->bob"], end_ns=1_050 * MS))
+    assert histogram.rows() == [("alice->bob", 50.0, 1)]
+
+
+def test_a_live_flow_is_there_from_its_first_packet_until_someone_leaves() -> None:
+    planned = there(FLOWS, begin_ns=0, end_ns=10 * SECOND)
+    sent = packets((300, 350, None), (200, None, 200))
+    flows = as_seen(planned, sent, {"carol": 1 * SECOND}, ended_ns=11 * SECOND)
+    assert (flows["alice->bob"].begin_ns, flows["alice->bob"].end_ns) == (200 * MS, 10 * SECOND)
+    # Nothing was sent: from the planned begin on.
+    assert (flows["bob->alice"].begin_ns, flows["bob->alice"].end_ns) == (0, 10 * SECOND)
+    left = as_seen(planned, sent, {"bob": 4 * SECOND}, ended_ns=11 * SECOND)
+    assert {flow.end_ns for flow in left.values()} == {4 * SECOND}
+    broken = as_seen(planned, sent, {}, ended_ns=3 * SECOND)
+    assert {flow.end_ns for flow in broken.values()} == {3 * SECOND}
+
+
+def test_frames_belong_to_the_stream_that_is_shown_and_are_added_once() -> None:
+    recorder = Recorder(run_began_ms=0)
+    common = {"type": "inbound-rtp", "kind": "video", "packetsReceived": 5, "packetsLost": 0}
+    common |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
+    # Stream 7 is shown, then 8 in its place; the last report comes without a new frame decoded.
+    for at_ms, decoded_7, decoded_8 in ((1000, 30, 0), (2000, 31, 29), (3000, 31, 29)):
+        streams = [common | {"ssrc": 7, "framesDecoded": decoded_7}]
+        streams += [common | {"ssrc": 8, "framesDecoded": decoded_8}]
+        frames = [[at_ms * 90, None, None, at_ms, 640, 480]]
+        message = {"peer": "bob", "at_ms": at_ms, "reports": streams, "frames": frames}
+        recorder.add_stats("alice", message)
+    assert recorder.table("frames").select("ssrc", "rendered_ns").rows() == [
+        (7, 1000 * MS),
+        (8, 2000 * MS),
+        (8, 3000 * MS),
     ]
 
 
@@ -133,7 +190,7 @@ def test_the_delay_histogram_counts_delivered_packets_by_the_lower_edge_of_their
         # 25.04 ms and 25.1 ms: one below and one on the next edge.
         packets((0, 0, None), (0, 0, None)).with_columns(delivered_ns=pl.Series([25_040_000, 25_100_000]))
     )
-    table = delay_histogram_table(frame)
+    table = delay_histogram_table(frame, there(FLOWS))
     assert table.schema == SCHEMAS["delay_histogram"]
     assert table.rows() == [("alice->bob", 25.0, 2), ("alice->bob", 25.1, 1)]
 
@@ -166,9 +223,8 @@ def test_what_a_page_receives_belongs_to_the_flow_from_its_peer_and_what_it_send
 def test_a_run_is_late_when_one_packet_in_a_hundred_exceeds_the_bound(p99_ns: int, late: bool) -> None:
     recorded = summary(sent_ns=[])
     recorded["lateness"]["p99_ns"] = p99_ns
-    manifest = lateness_of(recorded)
-    assert manifest["late"] is late
-    assert manifest["lateness"]["over_bound_ratio"] == 0.25
+    assert lateness_of(recorded).late is late
+    assert lateness_of(recorded).over_bound_ratio == 0.25
 
 
 def test_a_report_that_the_browser_gives_twice_is_kept_once_and_its_new_frames_too() -> None:
@@ -180,3 +236,41 @@ def test_a_report_that_the_browser_gives_twice_is_kept_once_and_its_new_frames_t
         recorder.add_stats("alice", {"peer": "bob", "at_ms": 1000, "reports": [stream], "frames": frames})
     assert recorder.table("inbound_rtp").height == 1
     assert recorder.table("frames")["rendered_ns"].to_list() == [100 * MS, 140 * MS]
+
+
+def test_the_trace_of_a_live_call_has_its_flows_lateness_and_who_did_not_connect(tmp_path: Path) -> None:
+    scenario = Scenario.load("first-call", {"duration": "4 s"})
+    planned = manifest(scenario, backend="live", seed=1, repeat=0, browser="Chromium 156")
+    recorder = Recorder(run_began_ms=0)
+    recorder.add_event(3 * SECOND, "alice", "left")
+    recorded = summary(
+        **{"from": [0, 0], "to": [1, 1]},
+        sent_ns=[SECOND, 2 * SECOND],
+        delivered_ns=[SECOND + 50 * MS, 3 * SECOND],
+        size_bytes=[100, 100],
+        protocol=[0, 0],
+    )
+    write_pcap(tmp_path / CAPTURE, speech(2))
+    missing = NotConnected(a="bob", b="carol", call=0, within_ns=4 * SECOND)
+    made = write_trace(
+        tmp_path,
+        {
+            "call": scenario.native(seed=1),
+            "manifest": planned.as_json(),
+            "paths": paths_table(scenario).to_dict(as_series=False),
+        },
+        recorder,
+        recorded | {"epoch_ns": 0},
+        {"10.77.0.2": "alice", "10.77.0.3": "bob"},
+        failure=None,
+        not_connected=[missing],
+        ended_ns=5 * SECOND,
+    )
+    about = made.manifest
+    assert (about.flows["alice->bob"].begin_ns, about.flows["alice->bob"].end_ns) == (SECOND, 3 * SECOND)
+    assert about.flows["alice->bob"].route == ("alice.up", "bob.down")
+    assert (about.browser, about.not_connected, about.late) == ("Chromium 156", (missing,), False)
+    assert about.emulator == {"no_route": 0}
+    # What arrives when alice leaves is in the packets, but in no figure.
+    assert made.table("packets")["delivered_ns"].count() == 2
+    assert int(made.rows_of_flow("flow_seconds", "alice->bob")["delivered_packets"].sum()) == 1

@@ -9,6 +9,7 @@ from synthetic_run import NS_PER_S, event, report, second, trace
 
 from rtclab.metrics import METRICS, delay, fairness, host, loss, media, rate, setup
 from rtclab.metrics.registry import metric
+from rtclab.trace import CallInfo, FlowInfo
 
 FLOW = "alice->bob"
 
@@ -118,8 +119,9 @@ def test_windowed_queuing_delay_is_above_the_smallest_of_the_whole_flow() -> Non
         for at, owd in enumerate(delays_ms)
     ]
     packets.append({"sent_ns": 2 * NS_PER_S, "delivered_ns": None})
-    assert delay.queuing_delay_p50(trace(packets=packets), FLOW, (1, 6)) == pytest.approx(12)
-    assert isnan(delay.queuing_delay_p50(trace(packets=packets), FLOW, (7, 9)))
+    made = trace(spans_s={FLOW: (0, 6)}, packets=packets)
+    assert delay.queuing_delay_p50(made, FLOW, (1, 6)) == pytest.approx(12)
+    assert isnan(delay.queuing_delay_p50(made, FLOW, (7, 9)))
 
 
 def test_packet_loss_is_dropped_of_sent() -> None:
@@ -202,8 +204,12 @@ def test_the_set_up_of_a_later_call_begins_with_that_call() -> None:
     times_ms = (15_100, 15_150, 15_200, 15_300)
     steps = [event(at, "bob", name, later) for at, name in zip(times_ms, names, strict=True)]
     set_up = trace(events=[event(0, "alice", "joined"), event(0, "bob", "joined"), *steps])
-    set_up.manifest["flows"] = {later: {"sender": "alice", "receiver": "bob", "call": 1}}
-    set_up.manifest["scenario"] = {"calls": [{"start": "0 s"}, {"start": "15 s"}]}
+    flow = FlowInfo(sender="alice", receiver="bob", call=1, begin_ns=0, end_ns=16 * NS_PER_S)
+    calls = tuple(
+        CallInfo(kind="p2p", participants=("alice", "bob"), start_ns=start_s * NS_PER_S, end_ns=30 * NS_PER_S)
+        for start_s in (0, 15)
+    )
+    set_up.manifest = set_up.manifest.model_copy(update={"flows": {later: flow}, "calls": calls})
     assert setup.setup_time(set_up, later) == 300
     assert setup.setup_signalling(set_up, later) == 100
 

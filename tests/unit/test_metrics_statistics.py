@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+from collections.abc import Callable
 from math import isnan, nan
 from typing import Any
 
+import numpy as np
 import pytest
 from synthetic_run import second, trace
 
-from rtclab.metrics import compare_runs, measure_run
+from rtclab.metrics import METRICS, compare_runs, measure_run
+from rtclab.metrics.registry import Bounds
+from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import mean_within_sd, summarise, welch
-from rtclab.trace import Repeat, Run, Trace
+from rtclab.trace import NotConnected, Repeat, Run, RunManifest, Trace
 
 T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
+
+
+def samples(*values: float, lasts_s: list[float] | None = None) -> Samples:
+    """One value a second, or of the given parts of a second."""
+    at_s = np.arange(len(values)) + 0.5
+    return Samples(at_s, np.array(values, dtype=float), None if lasts_s is None else np.array(lasts_s))
 
 
 class MemoryRun(Run):
@@ -23,7 +33,7 @@ class MemoryRun(Run):
         self.traces = traces
         finished = [Repeat(index, seed=0, status="finished") for index in range(len(traces))]
         entries = finished + [Repeat(len(traces) + index, seed=0, status="failed") for index in range(failed)]
-        self.manifest = {"repeats": [asdict(entry) for entry in entries]}
+        self.manifest = RunManifest(backend="sim", repeats=tuple(entries))
 
 
 def run_of_rates(*kbps: float, failed: int = 0) -> Run:
@@ -71,8 +81,103 @@ def test_one_repeat_cannot_be_significant_or_insignificant() -> None:
 
 
 def test_the_papers_deviation_is_the_mean_of_each_runs_deviation() -> None:
-    assert mean_within_sd([[1, 2, 3], [10, 12, 14], [7]]) == pytest.approx(1.5)  # deviations 1 and 2
-    assert isnan(mean_within_sd([[7], []]))
+    repeats = [samples(1, 2, 3), samples(10, 12, 14), samples(7)]
+    assert mean_within_sd(repeats) == pytest.approx(1.5)  # deviations 1 and 2
+    assert isnan(mean_within_sd([samples(7), samples()]))
+
+
+def test_a_deviation_weighs_samples_by_the_time_that_they_stand_for() -> None:
+    # Mean (2 + 4 + 0.5 * 6) / 2.5 = 3.6; squares 2.56 + 0.16 + 0.5 * 5.76 = 5.6; 2.5 - 2.25 / 2.5 = 1.6.
+    weighted = samples(2, 4, 6, lasts_s=[1, 1, 0.5])
+    assert weighted.mean() == pytest.approx(3.6)
+    assert weighted.deviation() == pytest.approx((5.6 / 1.6) ** 0.5)
+    assert samples(2, 4, 6, lasts_s=[1, 1, 1]).deviation() == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "low", "high"),
+    [
+        ([0, 0, 3], (0, math.inf), 0, 1 + T_975_2),  # sd sqrt(3), half the interval T
+        ([97, 100, 100], (0, 100), 99 - T_975_2, 100),
+        ([0, 0, 3], (-math.inf, math.inf), 1 - T_975_2, 1 + T_975_2),
+    ],
+)
+def test_an_interval_stays_within_the_bounds_of_its_figure(
+    values: list[float], bounds: tuple[float, float], low: float, high: float
+) -> None:
+    summary = summarise(values, bounds)
+    assert (summary.ci95_low, summary.ci95_high) == pytest.approx((low, high), abs=1e-5)
+
+
+def test_a_mean_that_rounding_put_outside_the_bounds_is_in_its_interval() -> None:
+    summary = summarise([100.0000001, 100.0000002], (0, 100))
+    assert summary.ci95_low < summary.mean <= summary.ci95_high == summary.mean
+
+
+def covered(draw: Callable[[np.random.Generator], np.ndarray], true: float, bounds: Bounds) -> float:
+    """Share of 4000 experiments whose interval holds the true mean; none leaves the bounds."""
+    random, hits = np.random.default_rng(7), 0
+    for _ in range(4000):
+        one = summarise(list(draw(random)), bounds)
+        # Without spread there is no interval; the true mean is not found.
+        hits += not isnan(one.ci95) and one.ci95_low <= true <= one.ci95_high
+        assert isnan(one.ci95) or bounds[0] <= one.ci95_low <= one.ci95_high <= bounds[1]
+    return hits / 4000
+
+
+def test_intervals_cover_the_true_mean_as_often_near_a_bound_as_far_from_it() -> None:
+    def normal(mean: float) -> float:
+        return covered(lambda random: random.normal(mean, 1, 5), mean, (-1e9, 1e9))
+
+    # 95 % +- 3 standard errors of 4000 draws (0.35 percentage points each).
+    assert 0.939 < normal(5) < 0.961
+
+    # Round trips: gamma of shape 4 and mean 4 with lower bound 0; the interval of a skewed figure is a little
+    # too short, with the cut and without.
+    def gamma(bounds: Bounds) -> float:
+        return covered(lambda random: random.gamma(4, 1, 5), 4, bounds)
+
+    assert gamma((0, math.inf)) == gamma((-math.inf, math.inf))
+    assert 0.90 < gamma((0, math.inf)) < 0.96
+
+    # Jain's index: beta(8, 2) of mean 0.8 between 0 and 1.
+    def beta(bounds: Bounds) -> float:
+        return covered(lambda random: random.beta(8, 2, 5), 0.8, bounds)
+
+    assert beta((0, 1)) == beta((-math.inf, math.inf))
+    assert 0.90 < beta((0, 1)) < 0.96
+
+
+def test_every_metric_has_bounds_that_hold_its_unit() -> None:
+    bounds = {name: entry.bounds for name, entry in METRICS.items()}
+    assert bounds["fairness"] == (0, 1)
+    assert {name for name, (_, high) in bounds.items() if high == 100} == {
+        "packet_loss",
+        "residual_loss",
+        "unseen_loss",
+        "call_failures",
+        "tcp_retransmissions",
+    }
+    # Between two clocks a delay may be negative; nothing else is.
+    assert [name for name, (low, _) in bounds.items() if low < 0] == ["one_way_delay"]
+
+
+def test_values_without_spread_have_no_interval_and_no_significance() -> None:
+    constant = summarise([5, 5, 5])
+    assert (constant.mean, constant.sd) == (5, 0)
+    assert isnan(constant.ci95)
+    assert isnan(constant.ci95_low)
+    difference = welch(constant, summarise([7, 7, 7]))
+    assert difference.value == 2
+    assert difference.significant is None
+    assert isnan(difference.ci95)
+
+
+def test_a_difference_of_shares_is_at_most_a_hundred_points() -> None:
+    a, b = summarise([0, 0, 3], (0, 100)), summarise([97, 100, 100], (0, 100))
+    assert welch(a, b).bounds == (-100, 100)
+    assert welch(a, b).ci95_high == 100
+    assert welch(b, a).ci95_low == -100
 
 
 def row(table: Any, metric: str, flow: str = "alice->bob") -> dict[str, Any]:
@@ -104,6 +209,14 @@ def test_failed_repeats_are_a_share_of_all_repeats() -> None:
     assert row(measure_run(run), "call_failures", flow="")["mean"] == 25
 
 
+def test_who_never_connected_is_a_share_of_a_finished_repeat() -> None:
+    run = run_of_rates(800, 1000)
+    missing = NotConnected(a="alice", b="carol", call=0, within_ns=10**10)
+    (first, _) = run.traces
+    first.manifest = first.manifest.model_copy(update={"connections": 4, "not_connected": (missing,)})
+    assert row(measure_run(run), "call_failures", flow="")["mean"] == pytest.approx(100 * (1 / 4) / 2)
+
+
 def test_a_run_whose_every_repeat_failed_still_has_its_failures() -> None:
     measured = measure_run(MemoryRun([], failed=1))
     assert row(measured, "call_failures", flow="")["mean"] == 100
@@ -120,9 +233,11 @@ def test_two_runs_are_compared_metric_by_metric() -> None:
     compared = row(compare_runs(run_of_rates(800, 1000, 1200), run_of_rates(400, 500, 600)), "receiving_rate")
     assert (compared["mean_a"], compared["mean_b"], compared["difference"]) == (1000, 500, -500)
     assert compared["difference_percent"] == pytest.approx(-50)
-    assert compared["ci_a"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
+    assert compared["ci95_high_a"] - 1000 == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
+    assert 1000 - compared["ci95_low_a"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
     # error sqrt(200^2/3 + 100^2/3) = 129.1, degrees of freedom 25/(16/2 + 1/2) = 2.941, t = 3.2211.
-    assert compared["difference_ci95"] == pytest.approx(129.0994 * 3.2211, rel=1e-3)
+    assert compared["difference_ci95_high"] + 500 == pytest.approx(129.0994 * 3.2211, rel=1e-3)
+    assert -500 - compared["difference_ci95_low"] == pytest.approx(129.0994 * 3.2211, rel=1e-3)
     assert compared["significant"] is True
 
 

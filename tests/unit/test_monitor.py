@@ -29,11 +29,10 @@ from captures import (
     write_pcap,
 )
 
-from rtclab import monitor
+from rtclab import Trace, monitor
 from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.metrics import delay, loss, rate
-from rtclab.trace import Trace
 
 SPEECH_BYTES = 160 + RTP_BYTES + IP_AND_UDP_BYTES
 ADDRESSES = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
@@ -221,7 +220,7 @@ def test_what_cannot_be_asked_for_is_refused_with_2(
 
 def test_a_trace_of_one_capture_has_rates_and_losses_but_no_delays(call: Path) -> None:
     trace = Trace.from_pcap(call, names=ADDRESSES)
-    assert list(trace.manifest["flows"]) == ["alice->bob"]
+    assert trace.flows == ["alice->bob"]
     assert trace.table("packets").height == 200
     assert rate.receiving_rate(trace, "alice->bob") == pytest.approx(50 * SPEECH_BYTES * 8 / 1000)
     assert loss.packet_loss(trace, "alice->bob") == pytest.approx(100 * 1 / 201)
@@ -229,8 +228,53 @@ def test_a_trace_of_one_capture_has_rates_and_losses_but_no_delays(call: Path) -
     assert trace.table("frames").is_empty()
 
 
+@pytest.mark.parametrize("packets", [105, 100, 2])
+def test_a_steady_capture_of_any_length_has_its_true_rate(tmp_path: Path, packets: int) -> None:
+    # 200 B every 20 ms are 80 kbit/s, for 2.1 s, 2 s and 40 ms.
+    capture = write_pcap(tmp_path / "call.pcap", speech(packets))
+    trace = Trace.from_pcap(capture, names=ADDRESSES)
+    flow = trace.manifest.flows["alice->bob"]
+    assert (flow.begin_ns, flow.end_ns) == (0, packets * 20 * MS)
+    assert (flow.sender, flow.receiver, flow.route, flow.call) == ("alice", "bob", (), None)
+    assert rate.receiving_rate(trace, "alice->bob") == pytest.approx(80)
+    assert rate.sending_rate(trace, "alice->bob") == pytest.approx(80)
+
+
+def test_a_flow_that_begins_later_or_ends_earlier_has_the_rate_of_its_own_time(tmp_path: Path) -> None:
+    back = [
+        (at_ns, udp(rtp(index, 160 * index, ssrc=7), BOB, ALICE))
+        for index, (at_ns, _) in enumerate(later(speech(50), 1230))
+    ]
+    trace = Trace.from_pcap(write_pcap(tmp_path / "a.pcap", sorted([*speech(200), *back])), names=ADDRESSES)
+    flow = trace.manifest.flows["bob->alice"]
+    assert (flow.begin_ns, flow.end_ns) == (1230 * MS, 2230 * MS)
+    assert rate.receiving_rate(trace, "bob->alice") == pytest.approx(80)
+
+
+def test_a_single_packet_has_no_rate(tmp_path: Path) -> None:
+    frames = [*speech(50), (500 * MS, udp(b"hello", BOB, ALICE))]
+    trace = Trace.from_pcap(write_pcap(tmp_path / "a.pcap", sorted(frames)), names=ADDRESSES)
+    assert np.isnan(rate.receiving_rate(trace, "bob->alice"))
+
+
+def test_two_captures_have_a_flow_from_the_first_packet_at_either_to_the_last(tmp_path: Path) -> None:
+    trace = Trace.from_pcap(*two_points(tmp_path, 50.0), names=ADDRESSES)
+    flow = trace.manifest.flows["alice->bob"]
+    # 100 packets every 20 ms, the last of which arrives 50 ms later.
+    assert (flow.begin_ns, flow.end_ns) == (0, 2050 * MS)
+    assert rate.sending_rate(trace, "alice->bob") == pytest.approx(80 * 2000 / 2050)
+    assert int(trace.table("flow_seconds")["delivered_packets"].sum()) == 91
+
+
+def test_what_only_the_senders_capture_saw_is_no_loss(tmp_path: Path) -> None:
+    sent = speech(300)
+    a = write_pcap(tmp_path / "a.pcap", sent)
+    b = write_pcap(tmp_path / "b.pcap", later(sent[:100], 50))
+    assert loss.packet_loss(Trace.from_pcap(a, b, names=ADDRESSES), "alice->bob") == 0
+
+
 def test_flows_without_names_are_called_after_addresses_and_ports(call: Path) -> None:
-    assert list(Trace.from_pcap(call).manifest["flows"]) == ["10.0.0.1:5004->10.0.0.2:6006"]
+    assert list(Trace.from_pcap(call).manifest.flows) == ["10.0.0.1:5004->10.0.0.2:6006"]
 
 
 def test_a_trace_can_be_kept_and_a_temporary_one_goes(call: Path, tmp_path: Path) -> None:
@@ -294,7 +338,7 @@ def test_two_directions_tell_how_far_the_clocks_are_apart(
     for flow, seen_ms in {"alice->bob": 120.0, "bob->alice": -80.0}.items():
         assert delay.one_way_delay(as_captured, flow) == pytest.approx(seen_ms)
         assert delay.one_way_delay(corrected, flow) == pytest.approx(20.0, abs=0.1)
-    assert corrected.manifest["clock"]["offset_ms"] == pytest.approx(100.0, abs=0.1)
+    assert corrected.manifest.capture.clock["offset_ms"] == pytest.approx(100.0, abs=0.1)
 
 
 def test_two_captures_are_compared_stream_by_stream(

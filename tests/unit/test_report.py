@@ -13,7 +13,7 @@ from synthetic_run import call_tables, frame, report, second, write_run
 
 from rtclab.metrics import METRICS, measure_run
 from rtclab.report import write_comparison, write_report
-from rtclab.trace import Run
+from rtclab.trace import Lateness, Run
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 DIED = "alice: the browser <died>\n  hint: look at alice.log"
@@ -59,10 +59,12 @@ def parsed(page: Path) -> WellFormed:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Three finished repeats and a failed one."""
-    lateness = {"p50_ms": 0.02, "p99_ms": 0.4, "max_ms": 2.1, "bound_ms": 1.0, "over_bound_ratio": 0.001}
+    lateness = Lateness(
+        p50_ns=20_000, p99_ns=400_000, max_ns=2_100_000, bound_ns=1_000_000, over_bound_ratio=0.001
+    )
     tables = [call_tables(seed) for seed in range(4)]
     out = tmp_path_factory.mktemp("runs")
-    return write_run(out, tables, failed={2: DIED}, lateness=lateness, late=False, browser="Chromium 137")
+    return write_run(out, tables, failed={2: DIED}, lateness=lateness, browser="Chromium 137")
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +163,28 @@ def test_one_repeat_has_no_interval(tmp_path: Path) -> None:
     assert re.search(r"\[[\d.]+, ", table) is None
 
 
+def test_figures_that_were_the_same_in_every_repeat_are_said_to_have_no_spread(tmp_path: Path) -> None:
+    rows = frame("flow_seconds", [second(at, 100) for at in range(5)])
+    text = parsed(write_report(write_run(tmp_path, [{"flow_seconds": rows}] * 3))).text
+    table = text.partition("What each metric")[0]
+    assert "800" in table
+    assert "no spread" in table
+    assert "± 0" not in table
+    assert "[800" not in table
+
+
+def test_the_interval_of_a_share_ends_at_0_and_100(tmp_path: Path) -> None:
+    def tables(dropped: int) -> dict[str, pl.DataFrame]:
+        return {"flow_seconds": frame("flow_seconds", [second(0, 100, dropped_packets=dropped)])}
+
+    run = write_run(tmp_path, [tables(dropped) for dropped in (0, 0, 3)])
+    (row,) = measure_run(run).filter(metric="packet_loss", flow="alice->bob").to_dicts()
+    assert row["mean"] == pytest.approx(1)
+    assert row["ci95_low"] == 0
+    text = parsed(write_report(run)).text
+    assert "[0, 5.30]" in text  # 1 + 4.3027 * sqrt(3) / sqrt(3)
+
+
 def test_a_run_of_which_nothing_finished_says_so(tmp_path: Path) -> None:
     page = write_report(write_run(tmp_path, [{}, {}], failed={0: "no Chromium", 1: "no Chromium"}))
     text = parsed(page).text
@@ -184,6 +208,16 @@ def test_many_flows_share_one_panel(tmp_path: Path) -> None:
     svg = (run.path / "plots" / "rate.svg").read_text(encoding="utf-8")
     assert svg.count('id="axes_') == 1
     assert [label in svg for label in ("p0 → q", "p7 → q")] == [True, True]
+
+
+def test_a_difference_of_figures_without_spread_is_not_marked(tmp_path: Path) -> None:
+    def run_of(packets: int) -> Run:
+        rows = frame("flow_seconds", [second(at, packets) for at in range(5)])
+        return write_run(tmp_path, [{"flow_seconds": rows}] * 3)
+
+    page = write_comparison(run_of(100), run_of(50), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "−400" in page
+    assert '<span class="significant">' not in page.partition("leaves out zero")[2]
 
 
 def test_a_comparison_shows_both_runs_and_marks_only_significant_differences(tmp_path: Path) -> None:

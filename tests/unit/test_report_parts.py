@@ -10,6 +10,7 @@ from rtclab.metrics.series import Array, Samples
 from rtclab.report import words
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.draw import Curve, Look, Panel, Steps, draw_panels
+from rtclab.scenario import Scenario
 
 
 def seconds(count: int) -> Array:
@@ -41,6 +42,12 @@ def test_a_band_of_an_hour_is_shortened_without_losing_its_peak() -> None:
     assert 300 <= drawn.mean.size <= 600
     assert (drawn.low.min(), drawn.high.max()) == (1, 100)
     assert drawn.mean.mean() == pytest.approx(values.mean(), rel=0.01)
+
+
+def test_a_band_leaves_out_seconds_of_which_the_flow_had_less_than_half() -> None:
+    parts = Samples(seconds(4), np.array([9.0, 1.0, 2.0, 9.0]), np.array([0.49, 0.5, 1.0, 0.1]))
+    drawn = band([parts], points=100)
+    assert (drawn.at_s.tolist(), drawn.mean.tolist()) == ([1.5, 2.5], [1, 2])
 
 
 def test_a_band_of_nothing_is_empty() -> None:
@@ -146,3 +153,10 @@ def test_a_ramp_and_a_recorded_capacity_are_said_in_words() -> None:
     scenario = {"participants": {"alice": {"link": {"both": up}}}}
     expected = "capacity as recorded in mobile.mahimahi, delay 10 ms to 20 ms (linear, 0 s to 5 s)"
     assert words.network(scenario) == [("alice.both", expected)]
+
+
+def test_the_links_of_servers_are_in_the_network() -> None:
+    scenario = Scenario.load("examples/relay").model_dump(mode="json")
+    named = [name for names, _ in words.network(scenario) for name in names.split(", ")]
+    expected = [f"{node}.{side}" for node in ("alice", "bob", "turn") for side in ("up", "down")]
+    assert sorted(named) == sorted(expected)

@@ -6,12 +6,14 @@ import json
 from dataclasses import replace
 from math import nan
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
 from rtclab.reproduce import NAMES, paper, plan_of
+from rtclab.reproduce import store as store_module
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.pages import write_docs, write_pages
@@ -114,6 +116,25 @@ def test_a_line_that_was_cut_off_is_run_again_and_the_next_one_is_read(
     assert unfinished(plan, tmp_path) == [2]
     run_plans([plan], tmp_path, jobs=0)
     assert sorted(store.read()) == [0, 1, 2]
+
+
+def test_a_result_that_another_writer_adds_while_old_ones_are_forgotten_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, "my/call", "f")
+    store.add([(0, {})])
+    other = Thread(target=store.add, args=([(1, {})],))
+
+    def slowly(path: Path, data: bytes) -> None:
+        other.start()
+        other.join(0.2)  # it waits until the file is replaced
+        path.write_bytes(data)
+
+    monkeypatch.setattr(store_module, "write_bytes", slowly)
+    store.forget_others()
+    other.join()
+    assert sorted(store.read()) == [0, 1]
+    assert [file.name for file in store.file.parent.iterdir()] == ["call.jsonl"]
 
 
 def test_a_changed_scenario_is_run_again_a_changed_title_is_not(tmp_path: Path, call: Scenario) -> None:

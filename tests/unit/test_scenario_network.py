@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scenario_text import TWO_PEOPLE, error, scenario
 
+from rtclab.backend import paths_table
 from rtclab.errors import BadInput
 from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
 from rtclab.scenario.path import CapacityTrace
@@ -288,7 +289,7 @@ def test_the_table_of_paths_has_a_row_at_each_change_and_each_second_of_a_ramp(t
         """,
         "duration=5 s",
     )
-    rows = [row for row in loaded.paths_table().iter_rows() if row[1].startswith("bob")]
+    rows = [row for row in loaded.path_changes() if row[1].startswith("bob")]
     assert rows == [
         (0, "bob.up", 1_000_000, 0.0),
         (0, "bob.down", None, 10.0),
@@ -305,7 +306,7 @@ def test_the_capacity_of_a_mahimahi_trace_is_its_mean_over_each_second(tmp_path:
     lines = [*range(10, 1001, 10), *range(1020, 2001, 20)]
     (tmp_path / "a.txt").write_text("\n".join(map(str, lines)))
     text = '[participants.bob.link]\nup = { capacity = { trace = "a.txt" } }'
-    table = scenario(tmp_path, text, "duration=4500 ms").paths_table()
+    table = paths_table(scenario(tmp_path, text, "duration=4500 ms"))
     assert [row[2] for row in table.iter_rows() if row[1] == "bob.up"] == [
         1_200_000,
         600_000,
@@ -377,5 +378,5 @@ def test_loss_changes_in_steps_and_a_delay_goes_from_point_to_point(tmp_path: Pa
     # Half a second later half of the way, exponentially a tenth: sqrt(100 * 1) = 10 ms.
     steps = [(at / 1e9, delay / 1e6) for at, delay in path["delay"]["steps"]]
     assert steps == [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0), (2.5, 10.0), (3.0, 1.0)]
-    table = loaded.paths_table()
+    table = paths_table(loaded)
     assert table.filter(path="alice.up")["one_way_delay_ms"].to_list() == [0.0, 50.0, 100.0, 10.0, 1.0]

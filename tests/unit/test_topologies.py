@@ -51,12 +51,12 @@ def test_a_relayed_packet_is_one_row_with_both_legs_and_the_channel_header(tmp_p
         # Two delays of 25 ms and one serialisation at 1 Mbit/s, 8 us a byte.
         delay_ns = packets["delivered_ns"] - packets["sent_ns"]
         assert delay_ns.min() == 50_000_000 + 8_000 * (AUDIO_BYTES + header_bytes)
-    assert relayed.manifest["flows"]["alice->bob"]["paths"] == [
+    assert relayed.manifest.flows["alice->bob"].route == (
         "alice.up",
         "turn.down",
         "turn.up",
         "bob.down",
-    ]
+    )
     # Three exchanges of 148 B with the relay, 25 ms each way; a check then waits 50 ms at most.
     exchanges_ms = 3 * (2 * 25 + 148 * 8e-3)
     longer_ms = setup_ice(relayed, "bob->alice") - setup_ice(direct, "bob->alice")
@@ -87,7 +87,7 @@ def test_a_bottleneck_can_stand_on_one_leg(tmp_path: Path) -> None:
 def test_parallel_calls_of_one_pair_are_flows_of_their_own(tmp_path: Path) -> None:
     text = "[[calls]]\nend = '8 s'\n[[calls]]\nstart = '4 s'"
     trace = simulate(tmp_path, AUDIO + text, "duration=10 s", "video=false")
-    assert list(trace.manifest["flows"]) == ["alice->bob", "bob->alice", "alice->bob#2", "bob->alice#2"]
+    assert trace.flows == ["alice->bob", "bob->alice", "alice->bob#2", "bob->alice#2"]
     first, second = audio(trace, "alice->bob"), audio(trace, "alice->bob#2")
     # A packet each 20 ms from the end of set-up, which takes no time here, to the end.
     assert (first.height, second.height) == (pytest.approx(400, abs=4), pytest.approx(300, abs=4))
@@ -192,7 +192,7 @@ def test_each_level_of_a_tree_adds_an_uplink_and_a_downlink(tmp_path: Path) -> N
     # alice to bob and carol; bob to dave and erin.
     for name, level in (("bob", 1), ("carol", 1), ("dave", 2), ("erin", 2)):
         assert delays_ms(trace, f"alice->{name}") == [25 * level]
-    assert trace.manifest["flows"]["alice->dave"]["paths"] == ["alice.up", "bob.down", "bob.up", "dave.down"]
+    assert trace.manifest.flows["alice->dave"].route == ("alice.up", "bob.down", "bob.up", "dave.down")
     assert set(trace.table("packets").filter(pl.col("kind") == "audio")["flow"]) == {
         f"alice->{name}" for name in ("bob", *names)
     }
@@ -203,7 +203,7 @@ def test_a_star_is_one_way_and_a_hub_passes_on_everybody(tmp_path: Path) -> None
     carrying = star.table("packets").filter(pl.col("kind") == "audio")["flow"].unique()
     assert set(carrying) == {"bob->alice", "bob->carol"}
     hub = simulate(tmp_path, f"{AUDIO}{THREE}[[calls]]\nkind = 'hub-and-spoke'\nroot = 'bob'", *FIVE_S)
-    delays = {flow: delays_ms(hub, flow) for flow in hub.manifest["flows"]}
+    delays = {flow: delays_ms(hub, flow) for flow in hub.manifest.flows}
     direct = ["alice->bob", "bob->alice", "bob->carol", "carol->bob"]
     assert delays == {flow: [25] for flow in direct} | {"alice->carol": [50], "carol->alice": [50]}
 
@@ -215,7 +215,7 @@ def no_nan(trace: Trace) -> None:
             assert not column.is_nan().any(), (name, column.name)
     for metric in METRICS.values():
         if metric.scope == "flow":
-            flows = list(trace.manifest["flows"])[:20]
+            flows = trace.flows[:20]
             values = [metric.function(trace, flow, None) for flow in flows]
             assert not any(isinf(value) for value in values), metric.name
 

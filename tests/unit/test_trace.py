@@ -13,10 +13,12 @@ import pytest
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import DiskFull, TraceError
 from rtclab.scenario import Scenario
-from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, Trace
+from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, RunManifest, Trace, TraceManifest
 from rtclab.trace import files as trace_files
 
 CONTRACT = Path(__file__).parents[2] / "docs/trace.md"
+
+ABOUT = TraceManifest(backend="sim", seed=7, repeat=0, duration_ns=10**9, flows={})
 
 HOST = pl.DataFrame(
     {
@@ -41,9 +43,9 @@ def test_tables_and_columns_are_those_of_the_architecture_page() -> None:
 
 
 def test_a_table_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    trace = Trace.write(tmp_path / "t", {"host": HOST}, {"seed": 7})
+    trace = Trace.write(tmp_path / "t", {"host": HOST}, ABOUT)
     assert trace.table("host").equals(HOST)
-    assert Trace(tmp_path / "t").manifest == {"seed": 7}
+    assert Trace(tmp_path / "t").manifest == ABOUT
 
 
 def test_columns_are_put_in_order_cast_and_filled_with_null(tmp_path: Path) -> None:
@@ -51,14 +53,14 @@ def test_columns_are_put_in_order_cast_and_filled_with_null(tmp_path: Path) -> N
         {"flow": ["alice->bob"], "protocol": ["rtp"], "size_bytes": [1200], "sent_ns": [5]},
         schema_overrides={"sent_ns": pl.UInt32},
     )
-    table = Trace.write(tmp_path / "t", {"packets": packets}, {}).table("packets")
+    table = Trace.write(tmp_path / "t", {"packets": packets}, ABOUT).table("packets")
     assert table.schema == SCHEMAS["packets"]
     assert table.row(0, named=True)["sent_ns"] == 5
     assert table["delivered_ns"].null_count() == 1
 
 
 def test_tables_not_given_are_empty_and_packets_are_absent(tmp_path: Path) -> None:
-    trace = Trace.write(tmp_path / "t", {}, {})
+    trace = Trace.write(tmp_path / "t", {}, ABOUT)
     assert trace.tables == [name for name in SCHEMAS if name != "packets"]
     assert all(trace.table(name).is_empty() for name in trace.tables)
     with pytest.raises(
@@ -81,7 +83,7 @@ def test_a_table_that_breaks_the_contract_is_refused(
     tmp_path: Path, table: str, frame: pl.DataFrame, message: str
 ) -> None:
     with pytest.raises(TraceError, match=f"^{re.escape(message)}"):
-        Trace.write(tmp_path / "t", {table: frame}, {})
+        Trace.write(tmp_path / "t", {table: frame}, ABOUT)
     assert not (tmp_path / "t").exists()
 
 
@@ -100,7 +102,7 @@ def test_a_disk_that_fills_up_leaves_only_what_was_there_before(
 
     monkeypatch.setattr(Path, "write_bytes", write_three)
     with pytest.raises(DiskFull, match="no space left on the disk"):
-        Trace.write(tmp_path / "t", {"host": HOST}, {})
+        Trace.write(tmp_path / "t", {"host": HOST}, ABOUT)
     assert [path.name for path in (tmp_path / "t").iterdir()] == ["browser.log"]
 
 
@@ -110,7 +112,7 @@ def test_a_directory_without_manifest_is_no_trace(tmp_path: Path) -> None:
 
 
 def run(out: Path, name: str = "first-call") -> Run:
-    return Run.create(out, scenario=name, backend="sim", manifest={"scenario": {"name": name}})
+    return Run.create(out, scenario=name, manifest=RunManifest(backend="sim", scenario={"name": name}))
 
 
 def test_runs_are_numbered_per_scenario_and_backend(tmp_path: Path) -> None:
@@ -148,13 +150,13 @@ def test_an_unknown_run_is_refused_with_a_hint(tmp_path: Path, name: str, hint: 
 
 def test_a_run_tells_what_became_of_each_repeat_in_order(tmp_path: Path) -> None:
     made = run(tmp_path)
-    Trace.write(made.repeat_path(0), {}, {"repeat": 0})
+    Trace.write(made.repeat_path(0), {}, ABOUT)
     made.record(Repeat(1, 8, "failed", "no camera\n"))
     made.record(Repeat(0, 7, "failed", "first try"))
     made.record(Repeat(0, 7, "finished"))
     opened = Run(made.path)
     assert opened.repeats == [Repeat(0, 7, "finished"), Repeat(1, 8, "failed", "no camera")]
-    assert [trace.manifest["repeat"] for trace in opened.traces] == [0]
+    assert [trace.manifest.repeat for trace in opened.traces] == [0]
 
 
 def test_run_json_is_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

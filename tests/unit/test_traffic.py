@@ -25,7 +25,7 @@ start = "5 s"
 
 def test_a_transfer_fills_its_link_from_its_start_on(tmp_path: Path) -> None:
     trace = SimBackend().run(scenario(tmp_path, base=LONG), seed=1, repeat=0, out=tmp_path / "trace")
-    assert trace.manifest["flows"]["download"]["paths"] == ["core.up", "bob.down"]
+    assert trace.manifest.flows["download"].route == ("core.up", "bob.down")
     kbps = tcp_throughput(trace, "download", (10, 30))
     # 1448 of 1500 B of 2 Mbit/s are 1931 kbit/s; the call beside it has no media.
     assert 1850 < kbps < 1931

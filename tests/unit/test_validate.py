@@ -19,9 +19,11 @@ def compared(metric: str, live: float | None, sim: float | None) -> dict[str, ob
         "unit": "kbit/s",
         "flow": "alice->bob",
         "mean_a": live,
-        "ci_a": 1.5,
+        "ci95_low_a": live and live - 1.5,
+        "ci95_high_a": live and live + 1.5,
         "mean_b": sim,
-        "ci_b": None,
+        "ci95_low_b": None,
+        "ci95_high_b": None,
         "difference_percent": percent,
     }
 
@@ -36,8 +38,11 @@ def test_a_rate_is_within_bounds_up_to_15_per_cent_and_not_beyond(tmp_path: Path
     lines = page_of(
         tmp_path, compared("receiving_rate", 800.0, 920.0), compared("receiving_rate", 800.0, 679.0)
     )
-    assert "| receiving_rate (kbit/s) | alice->bob | 800 ± 1.5 | 920 | +15.0 % | yes |" in lines
-    assert "| receiving_rate (kbit/s) | alice->bob | 800 ± 1.5 | 679 | -15.1 % | **no** (15 %) |" in lines
+    assert "| receiving_rate (kbit/s) | alice->bob | 800 [798.5, 801.5] | 920 | +15.0 % | yes |" in lines
+    assert (
+        "| receiving_rate (kbit/s) | alice->bob | 800 [798.5, 801.5] | 679 | -15.1 % | **no** (15 %) |"
+        in lines
+    )
 
 
 def test_what_could_not_be_measured_is_not_called_within_bounds(tmp_path: Path) -> None:

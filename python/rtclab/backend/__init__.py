@@ -7,12 +7,25 @@ import os
 import platform
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
+
+import polars as pl
 
 import rtclab
 from rtclab.errors import BackendUnavailable, BadInput
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
+from rtclab.scenario.network import route
+from rtclab.scenario.topology import connections, flow_names
+from rtclab.trace import (
+    SCHEMAS,
+    CallInfo,
+    FlowInfo,
+    Machine,
+    NotConnected,
+    RunManifest,
+    Trace,
+    TraceManifest,
+)
 
 
 class Backend(Protocol):
@@ -73,34 +86,129 @@ def backend(name: str) -> Backend:
     return made
 
 
+def run_manifest(scenario: Scenario, *, backend: str) -> RunManifest:
+    """The manifest of a run before its first repeat."""
+    return RunManifest(
+        backend=backend,
+        scenario=scenario.model_dump(mode="json"),
+        versions=versions(),
+        machine=machine(),
+    )
+
+
 def manifest(
-    scenario: Scenario, *, backend: str, seed: int, repeat: int, **more: object
-) -> dict[str, object]:
-    """What the manifest of a trace holds; ``more`` is what only one backend knows, such as lateness."""
-    return {
-        "scenario": scenario.model_dump(mode="json"),
-        "backend": backend,
-        "seed": seed,
-        "repeat": repeat,
-        "flows": {flow.name: flow.as_dict() for flow in (*scenario.flows(), *scenario.traffic_flows())},
-        **environment(),
-        **more,
+    scenario: Scenario, *, backend: str, seed: int, repeat: int, browser: str | None = None
+) -> TraceManifest:
+    """The manifest of a repeat as planned; what only the repeat can tell is filled in afterwards."""
+    return TraceManifest(
+        backend=backend,
+        scenario=scenario.model_dump(mode="json"),
+        versions=versions(),
+        machine=machine(),
+        seed=seed,
+        repeat=repeat,
+        duration_ns=scenario.duration.ns,
+        participants=tuple(scenario.participants),
+        calls=_calls(scenario),
+        flows=planned_flows(scenario),
+        connections=len(_pairs(scenario)),
+        browser=browser,
+    )
+
+
+def _calls(scenario: Scenario) -> tuple[CallInfo, ...]:
+    end = scenario.duration
+    return tuple(
+        CallInfo(
+            kind=call.kind,
+            participants=tuple(call.participants),
+            start_ns=call.start.ns,
+            end_ns=(end if call.end is None else min(call.end, end)).ns,
+            relay=call.relay,
+        )
+        for call in scenario.calls
+    )
+
+
+def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
+    """Every flow of calls and traffic, from the planned start of its connection to the planned end."""
+    spans: dict[str, tuple[int, int]] = {}
+    joined = connections(scenario)
+    for connection, names in zip(joined, flow_names(joined), strict=True):
+        for name in names:
+            start_ns, end_ns = spans.get(name, (connection.start_ns, 0))
+            spans[name] = min(start_ns, connection.start_ns), max(end_ns, connection.end_ns)
+    flows = {
+        flow.name: FlowInfo(
+            sender=flow.sender,
+            receiver=flow.receiver,
+            route=flow.paths,
+            call=flow.call,
+            begin_ns=spans[flow.name][0],
+            end_ns=spans[flow.name][1],
+        )
+        for flow in scenario.flows()
     }
+    for name, traffic in scenario.traffic.items():
+        stop = scenario.duration if traffic.stop is None else min(traffic.stop, scenario.duration)
+        span = {"begin_ns": min(traffic.start, stop).ns, "end_ns": stop.ns}
+        there, back = (traffic.sender, traffic.receiver), (traffic.receiver, traffic.sender)
+        for flow in traffic.flow_names(name):
+            for key, ends, data in ((flow, there, None), (f"{flow} acks", back, flow)):
+                sender, receiver = ends
+                flows[key] = FlowInfo(
+                    sender=sender, receiver=receiver, route=route(scenario, *ends), acknowledges=data, **span
+                )
+    return flows
+
+
+def not_connected(scenario: Scenario, events: pl.DataFrame) -> tuple[NotConnected, ...]:
+    """The pairs of nodes that should have been connected and were not, by the table ``events``."""
+    connected = set(events.filter(pl.col("event") == "dtls_connected")["flow"])
+    return tuple(
+        NotConnected(a=a, b=b, call=call, within_ns=within_ns)
+        for (call, a, b), (within_ns, flows) in _pairs(scenario).items()
+        if connected.isdisjoint(flows)
+    )
+
+
+def _pairs(scenario: Scenario) -> dict[tuple[int, str, str], tuple[int, list[str]]]:
+    """Pairs of nodes to be connected, by call: for how long in ns, and the flows between the two.
+
+    Several connections may join the same two: a server forwards the media of each to each.
+    """
+    pairs: dict[tuple[int, str, str], tuple[int, list[str]]] = {}
+    joined = connections(scenario)
+    for connection, flows in zip(joined, flow_names(joined), strict=True):
+        if connection.start_ns < connection.end_ns:
+            a, b = sorted((connection.a, connection.b))
+            key = connection.call, a, b
+            within_ns, known = pairs.get(key, (0, []))
+            length_ns = connection.end_ns - connection.start_ns
+            pairs[key] = max(within_ns, length_ns), [*known, *flows]
+    return pairs
+
+
+def paths_table(scenario: Scenario) -> pl.DataFrame:
+    """The table ``paths``: capacity and delay of every path at each change, as planned."""
+    return pl.DataFrame(scenario.path_changes(), schema=SCHEMAS["paths"], orient="row")
+
+
+def versions() -> dict[str, str]:
+    """Names and versions of the programs that make runs."""
+    return {"rtclab": rtclab.__version__, "python": platform.python_version()}
 
 
 @cache
-def environment() -> dict[str, Any]:
-    """Versions and machine, as manifests record them."""
-    return {
-        "versions": {"rtclab": rtclab.__version__, "python": platform.python_version()},
-        "machine": {
-            "system": platform.system(),
-            "kernel": platform.release(),
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        },
-    }
+def machine() -> Machine:
+    """This computer."""
+    return Machine(
+        system=platform.system(),
+        kernel=platform.release(),
+        processor=_processor(),
+        cores=os.cpu_count(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    )
 
 
 def _processor() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rtclab import _native
-from rtclab.backend import manifest
-from rtclab.errors import CallFailed, UnsupportedScenario
+from rtclab.backend import manifest, not_connected, paths_table
+from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario
-from rtclab.scenario.topology import connections, flow_names
-from rtclab.trace import NULLABLE, SCHEMAS, Trace
+from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace
 
 
 class SimBackend:
@@ -50,52 +50,94 @@ class SimBackend:
         """Simulates one repeat and writes its trace to ``out``.
 
         Raises:
-            CallFailed: two nodes did not connect, as in a live call; the trace is there all the same.
+            CallFailed: nobody connected, as in a live call; the trace is there all the same.
         """
         simulated = self.simulate(scenario, seed=seed, repeat=repeat)
-        failure = not_connected(scenario, simulated.table("events"))
-        simulated.manifest["failure"] = failure
         written = simulated.save(out)
-        if failure is not None:
-            raise CallFailed(failure)
+        if simulated.manifest.failure is not None:
+            raise CallFailed(simulated.manifest.failure)
         return written
 
     def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         """Simulates one repeat and keeps its trace in memory."""
         columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
-        columns.pop("flows")  # when each flow was there
+        spans = frame("flows", columns.pop("flows"))
         tables = {name: frame(name, values) for name, values in columns.items()}
-        tables["paths"] = scenario.paths_table()
-        return Trace.in_memory(tables, manifest(scenario, backend=self.name, seed=seed, repeat=repeat))
+        tables["paths"] = paths_table(scenario)
+        about = manifest(scenario, backend=self.name, seed=seed, repeat=repeat)
+        missing = not_connected(scenario, tables["events"])
+        known = {
+            "flows": _as_simulated(about.flows, spans),
+            "not_connected": missing,
+            "failure": str(missing[0]) if missing and len(missing) == about.connections else None,
+        }
+        return Trace.in_memory(tables, about.model_copy(update=known))
 
 
-def not_connected(scenario: Scenario, events: pl.DataFrame) -> str | None:
-    """Who should have been connected and was not, in the words of the live backend; None if all were."""
-    connected = set(events.filter(pl.col("event") == "dtls_connected")["flow"])
-    joined = connections(scenario)
-    for connection, flows in zip(joined, flow_names(joined), strict=True):
-        if connection.start_ns < connection.end_ns and connected.isdisjoint(flows):
-            together_s = (connection.end_ns - connection.start_ns) / 1e9
-            who = f"{connection.a} and {connection.b}"
-            return f"{who} did not connect within {together_s:.0f} s"
-    return None
+def _as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[str, FlowInfo]:
+    """The flows with the time in which each really was there; begins are null where no packet was sent."""
+    flows = dict(planned)
+    for name, begin_ns, end_ns in spans.iter_rows():
+        if name not in planned:
+            raise NativeMismatch("`flows.flow`", f"`{name}`; expected {', '.join(planned)}")
+        begin_ns = min(flows[name].begin_ns if begin_ns is None else begin_ns, end_ns)
+        flows[name] = flows[name].model_copy(update={"begin_ns": begin_ns, "end_ns": end_ns})
+    return flows
 
 
-def frame(table: str, columns: dict[str, Any]) -> pl.DataFrame:
+FLOWS = pl.Schema({"flow": pl.String(), "begin_ns": pl.Int64(), "end_ns": pl.Int64()})
+"""The table that goes into the manifest."""
+
+NOT_SIMULATED = {"packets": {"written_ns"}}
+"""Columns that only a live call has."""
+
+
+def frame(table: str, columns: Mapping[str, Any]) -> pl.DataFrame:
     """A table out of native columns.
 
     Numbers come as arrays in which -1 (integers) and NaN (floats) stand for null in a column that may
     be null; texts as an array of codes and the list of what they stand for, the highest code for null.
+
+    Raises:
+        NativeMismatch: the native module and this one disagree on the columns, their types or lengths.
     """
-    nullable = NULLABLE[table]
-    return pl.DataFrame(
-        [
-            _texts(name, *values)
-            if isinstance(values, tuple)
-            else _numbers(name, values, SCHEMAS[table][name], nullable=name in nullable)
-            for name, values in columns.items()
-        ]
+    schema, nullable = (
+        (FLOWS, {"begin_ns"}) if table == "flows" else (SCHEMAS.get(table), NULLABLE.get(table))
     )
+    if schema is None or nullable is None:
+        raise NativeMismatch(f"`{table}`", f"no such table; expected flows, {', '.join(SCHEMAS)}")
+    expected = schema.keys() - NOT_SIMULATED.get(table, set())
+    for name in sorted(columns.keys() ^ expected):
+        raise NativeMismatch(f"`{table}.{name}`", "missing" if name in expected else "no such column")
+    made = [_series(table, name, columns[name], schema[name], nullable) for name in columns]
+    lengths = {series.name: series.len() for series in made}
+    if len(set(lengths.values())) > 1:
+        raise NativeMismatch(f"`{table}`", f"columns of different lengths: {lengths}")
+    return pl.DataFrame(made)
+
+
+class NativeMismatch(RtclabError):
+    """The native module left a table that does not fit the contract."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(
+            f"the native module's {where}: {what}", hint="it may be of another version; run `make setup`"
+        )
+
+
+KINDS = {pl.Int64(): "iu", pl.Float64(): "f", pl.Boolean(): "iub", pl.String(): "iu"}
+"""Kinds of numpy's types that a column may come in; codes stand for text."""
+
+
+def _series(table: str, name: str, values: Any, dtype: pl.DataType, nullable: Collection[str]) -> pl.Series:
+    is_text = isinstance(values, tuple)
+    array = values[0] if is_text else values
+    if is_text != (dtype == pl.String()) or array.dtype.kind not in KINDS[dtype]:
+        kind = "codes of text" if is_text else str(array.dtype)
+        raise NativeMismatch(f"`{table}.{name}`", f"{kind}; expected {dtype}")
+    if not is_text:
+        return _numbers(name, values, dtype, nullable=name in nullable)
+    return _texts(table, name, *values)
 
 
 def _numbers(name: str, values: NDArray[Any], dtype: pl.DataType, *, nullable: bool) -> pl.Series:
@@ -107,7 +149,12 @@ def _numbers(name: str, values: NDArray[Any], dtype: pl.DataType, *, nullable: b
     return series.cast(dtype)
 
 
-def _texts(name: str, codes: NDArray[Any], categories: list[str]) -> pl.Series:
+def _texts(table: str, name: str, codes: NDArray[Any], categories: list[str]) -> pl.Series:
+    null = np.iinfo(codes.dtype).max
+    index = np.where(codes == null, len(categories), codes)
+    if index.size and index.max() > len(categories):
+        raise NativeMismatch(
+            f"`{table}.{name}`", f"code {index.max()} of text; there are {len(categories)} texts"
+        )
     # One more entry, null, for the highest code.
-    index = np.minimum(codes, len(categories))
     return pl.Series(name, [*categories, None], dtype=pl.String).gather(index)

@@ -61,6 +61,8 @@ def run_and_report(request: RunRequest) -> int:
     finally:
         for entry in failed:
             print(f"repeat {entry.repeat} failed: {entry.reason}", file=sys.stderr)
+        for entry in (entry for entry in run.repeats if entry.note):
+            print(f"repeat {entry.repeat}: {entry.note}", file=sys.stderr)
         if len(ended) < len(run.repeats):
             unfinished = len(run.repeats) - len(ended)
             print(f"interrupted: {unfinished} of {len(run.repeats)} repeats not finished", file=sys.stderr)

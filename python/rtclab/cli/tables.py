@@ -34,6 +34,9 @@ _WIDTH_FOR_SOURCES = 140
 # A file or pipe has no width: every row gets one line.
 _WIDTH_WITHOUT_TERMINAL = 10_000
 
+NO_SPREAD = "no spread"
+"""In place of an interval where all repeats came to the same value."""
+
 MOST_FLOWS = 100
 """The most flows in a printed table: nobody reads more, and drawing it would take longer than the run."""
 
@@ -119,9 +122,9 @@ def show_metrics(measured: pl.DataFrame) -> None:
     for row in measured.iter_rows(named=True):
         if row["mean"] is None:
             continue
-        interval = (
-            "" if row["ci95_low"] is None else f"{number(row['ci95_low'])} … {number(row['ci95_high'])}"
-        )
+        interval = NO_SPREAD if row["sd"] == 0 else ""
+        if row["ci95_low"] is not None:
+            interval = f"{number(row['ci95_low'])} … {number(row['ci95_high'])}"
         name = "" if row["metric"] == previous else row["metric"]
         previous = row["metric"]
         table.add_row(name, row["flow"], number(row["mean"]), number(row["sd"]), interval, row["unit"])
@@ -132,7 +135,7 @@ def show_metrics(measured: pl.DataFrame) -> None:
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
     """Two runs side by side; a star where the 95 % interval of the difference leaves out zero."""
     compared, left_out = _first_flows(compared)
-    print(f"± half of the 95 % interval; the difference is {b} minus {a}, * where its interval leaves out 0")
+    print(f"[95 % interval]; the difference is {b} minus {a}, * where its interval leaves out 0")
     table = new_table("metric", "flow", *right(a, b, "difference", "%"), "", "unit")
     previous = ""
     for row in compared.iter_rows(named=True):
@@ -143,9 +146,9 @@ def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
         table.add_row(
             name,
             row["flow"],
-            _with_interval(row["mean_a"], row["ci_a"]),
-            _with_interval(row["mean_b"], row["ci_b"]),
-            _with_interval(row["difference"], row["difference_ci95"]),
+            _with_interval(row["mean_a"], row["ci95_low_a"], row["ci95_high_a"]),
+            _with_interval(row["mean_b"], row["ci95_low_b"], row["ci95_high_b"]),
+            _with_interval(row["difference"], row["difference_ci95_low"], row["difference_ci95_high"]),
             "" if row["difference_percent"] is None else f"{row['difference_percent']:+.1f}",
             "*" if row["significant"] else "",
             row["unit"],
@@ -183,8 +186,8 @@ def number(value: float | None) -> str:
     return f"{value:.{digits}f}" if value else "0"
 
 
-def _with_interval(value: float | None, half_width: float | None) -> str:
-    return number(value) if half_width is None else f"{number(value)} ± {number(half_width)}"
+def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    return number(value) if low is None else f"{number(value)} [{number(low)}, {number(high)}]"
 
 
 def print_json(value: object) -> None:

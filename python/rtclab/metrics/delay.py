@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import ANY, metric
 from rtclab.metrics.series import (
     NS_PER_S,
     Array,
     Samples,
     Window,
+    before_end,
     flow_seconds,
     gauge,
-    mean,
     rows_by,
     window_ns,
 )
@@ -60,14 +60,21 @@ def _delay_of_seconds(trace: Trace, flow: str, window: Window | None, column: st
 )
 def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean round-trip time that the sender computes from receiver reports."""
-    return mean(rtt_ms(trace, flow, window).values)
+    return rtt_ms(trace, flow, window).mean()
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3; RFC 7679", samples=one_way_delay_ms)
+@metric(
+    unit="ms",
+    better="lower",
+    source="RFC 8868, section 3; RFC 7679",
+    samples=one_way_delay_ms,
+    bounds=ANY,  # two captures have two clocks
+)
 def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean over the received packets of the time from the sender to the receiver, on one clock."""
     rows = flow_seconds(trace, flow, window)
-    delay_ms, packets = rows["one_way_delay_mean_ms"].to_numpy(), rows["delivered_packets"].to_numpy()
+    delay_ms = rows["one_way_delay_mean_ms"].to_numpy()
+    packets = (rows["delivered_packets"] * rows["share"]).to_numpy()
     known = ~np.isnan(delay_ms)
     if not packets[known].sum():
         return float("nan")
@@ -104,7 +111,7 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
 
 def _queuing_delay_of_packets(trace: Trace, flow: str, window: Window, percent: float) -> float:
     """From single packets, if recorded: the histogram knows no time. The base is the smallest of the flow."""
-    packets = trace.kept(_delays_of_packets).get(flow)
+    packets = trace.cached(_delays_of_packets).get(flow)
     if packets is None:
         return float("nan")
     chosen = packets.filter(pl.col("sent_ns").is_between(*window_ns(window), closed="left"))["delay_ns"]
@@ -118,7 +125,7 @@ def _delays_of_packets(trace: Trace) -> dict[object, pl.DataFrame]:
     """Of every flow: ``sent_ns`` and ``delay_ns`` of the packets that arrived, if packets were recorded."""
     if "packets" not in trace.tables:
         return {}
-    arrived = trace.table("packets").drop_nulls("delivered_ns")
+    arrived = trace.table("packets").filter(before_end(trace, "delivered_ns"))
     delay_ns = pl.col("delivered_ns") - pl.col("sent_ns")
     return rows_by(arrived.select("flow", "sent_ns", delay_ns=delay_ns), "flow")
 

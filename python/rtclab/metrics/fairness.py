@@ -10,14 +10,15 @@ from rtclab.metrics.series import Window
 from rtclab.trace import Trace
 
 
-@metric(unit="", better="higher", scope="trace", source="Jain, Chiu, Hawe 1984, DEC-TR-301")
+@metric(unit="", better="higher", scope="trace", source="Jain, Chiu, Hawe 1984, DEC-TR-301", bounds=(0, 1))
 def fairness(trace: Trace, window: Window | None = None) -> float:
     """Jain's index of the flows' receiving rates: 1 when all are equal, 1/n when one of n has all.
 
-    Of the flows that carry media, whether or not they share a path; NaN for fewer than two.
+    Of the flows that carry media, whether or not they share a path. Each counts with its rate over the time
+    that it was there, so who left early is not taken for one who got little. NaN for fewer than two.
     """
     carrying_media = set(trace.table("outbound_rtp")["flow"])
-    flows = [flow for flow in trace.manifest["flows"] if flow in carrying_media]
+    flows = [flow for flow in trace.flows if flow in carrying_media]
     rates = np.array([receiving_rate(trace, flow, window) for flow in flows])
     rates = rates[~np.isnan(rates)]
     if rates.size < 2 or not rates.any():

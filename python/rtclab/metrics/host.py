@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import NO_SAMPLES, Samples, Window, mean, samples_by, samples_in_window
+from rtclab.metrics.series import NO_SAMPLES, Samples, Window, samples_by, samples_in_window
 from rtclab.trace import Trace
 
 
@@ -20,19 +20,21 @@ def memory_mb(trace: Trace, flow: str, window: Window | None = None) -> Samples:
 @metric(unit="%", better="lower", source="100 % is one core", samples=cpu_percent)
 def cpu(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean CPU use of all processes of the flow's sender."""
-    return mean(cpu_percent(trace, flow, window).values)
+    return cpu_percent(trace, flow, window).mean()
 
 
 @metric(unit="MB", better="lower", source="1 MB is 10^6 bytes", samples=memory_mb)
 def memory(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean memory of all processes of the flow's sender."""
-    return mean(memory_mb(trace, flow, window).values)
+    return memory_mb(trace, flow, window).mean()
 
 
 def _host(trace: Trace, flow: str, window: Window | None, column: str, scale: float) -> Samples:
-    sender = flow.partition("->")[0]
-    used = samples_in_window(trace.kept(_hosts, column).get(sender, NO_SAMPLES), window)
-    return Samples(used.at_s, used.values * scale)
+    about = trace.manifest.flows.get(flow)
+    if about is None:
+        return NO_SAMPLES
+    used = trace.cached(_hosts, column).get(about.sender, NO_SAMPLES)
+    return samples_in_window(used, window).scaled(scale)
 
 
 def _hosts(trace: Trace, column: str) -> dict[str, Samples]:

@@ -2,48 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import NS_PER_S, Samples, Window, counter, flow_seconds, increase
+from rtclab.metrics.series import (
+    NO_SECONDS,
+    NS_PER_S,
+    SECOND_NS,
+    Samples,
+    Window,
+    counter,
+    increase,
+    rows_by,
+    seconds_there,
+    total,
+)
 from rtclab.trace import Trace
 
-_FIRST_SENT = ("media_sent_packets", "fec_sent_packets")
-_FIRST_DROPPED = ("media_dropped_packets", "fec_dropped_packets")
+NS_PER_MS = 1_000_000
+_MEDIA_SENT, _MEDIA_DROPPED = ("media_sent_packets",), ("media_dropped_packets",)
+_FIRST_SENT = (*_MEDIA_SENT, "fec_sent_packets")
+_ALL_SENT, _ALL_DROPPED = ("sent_packets",), ("dropped_packets",)
+_FIRST_DROPPED = (*_MEDIA_DROPPED, "fec_dropped_packets")
 
 
-@metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680")
+@metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680", bounds=(0, 100))
 def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Packets that the network dropped (queue and wire) as a share of the packets sent.
+    """Packets that never arrived (dropped by queue and wire, or stuck) as a share of the packets sent.
 
-    Of first transmissions of media and FEC where these are known apart from retransmissions, else of all.
+    Of first transmissions of media and FEC where these are known apart from retransmissions, else of all. A
+    packet is stuck if it had not arrived when the flow ended, although it was sent more than a second before
+    and the slowest packet took less time.
     """
-    rows = flow_seconds(trace, flow, window)
-    sent, dropped = _total(rows, *_FIRST_SENT), _total(rows, *_FIRST_DROPPED)
-    if not sent:
-        sent, dropped = _total(rows, "sent_packets"), _total(rows, "dropped_packets")
-    return 100 * dropped / sent if sent else float("nan")
+    rows = _seconds(trace, flow, window)
+    known_apart = total(rows, *_FIRST_SENT) > 0
+    sent, dropped = (_FIRST_SENT, _FIRST_DROPPED) if known_apart else (_ALL_SENT, _ALL_DROPPED)
+    lost, of = total(rows, *dropped) + _stuck(rows, sent, dropped), total(rows, *sent)
+    return 100 * min(lost / of, 1.0) if of else float("nan")
 
 
 @metric(
-    unit="%", better="lower", source="RFC 8868, section 3 (post-repair loss); W3C webrtc-stats, packetsLost"
+    unit="%",
+    better="lower",
+    source="RFC 8868, section 3 (post-repair loss); W3C webrtc-stats, packetsLost",
+    bounds=(0, 100),
 )
 def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Media packets that were not there for the decoder in time, as a share of the media packets sent.
 
-    Dropped less repaired in time, by retransmission or FEC. Where packetsRepaired is not known (RTX) it is
-    the same as the unseen loss.
+    Dropped or stuck, less repaired in time by retransmission or FEC. Where packetsRepaired is not known (RTX)
+    it is the same as the unseen loss.
     """
     repairs = counter(trace, "inbound_rtp", flow, "packetsRepaired")
     if not repairs.at_s.size:
         return unseen_loss(trace, flow, window)
-    repaired = increase(repairs, window)
-    rows = flow_seconds(trace, flow, window)
-    sent, dropped = (_total(rows, f"media_{what}_packets") for what in ("sent", "dropped"))
-    return 100 * max(dropped - repaired, 0.0) / sent if sent else float("nan")
+    rows = _seconds(trace, flow, window)
+    sent = total(rows, *_MEDIA_SENT)
+    lost = total(rows, *_MEDIA_DROPPED) + _stuck(rows, _MEDIA_SENT, _MEDIA_DROPPED)
+    missing = max(lost - increase(repairs, window), 0.0)
+    return 100 * min(missing / sent, 1.0) if sent else float("nan")
 
 
-@metric(unit="%", better="lower", source="W3C webrtc-stats, packetsLost; RFC 4588")
+@metric(unit="%", better="lower", source="W3C webrtc-stats, packetsLost; RFC 4588", bounds=(0, 100))
 def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Packets of which no copy arrived, as a share of those expected: residual loss seen from the wire.
 
@@ -51,29 +73,95 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     media's sequence numbers in RED and is never sent again, for lost media. Per stream: missing =
     packetsLost - retransmittedPacketsReceived, not below 0, since packetsLost does not fall when a repair
     arrives; expected = packetsReceived - retransmittedPacketsReceived + packetsLost. A probe that is padded
-    with repeated packets counts as a repair, which makes the figure a lower bound.
+    with repeated packets counts as a repair, which makes the figure a lower bound. Media sent after the last
+    packet that arrived leave no gap in sequence numbers. Where nothing arrived for the last second or longer,
+    they are missing too, except those that could still have been on their way when the flow ended.
     """
-    missing = expected = 0.0
-    for counters in trace.kept(_counters_of_streams).get(flow, []):
+    missing = expected = total(_seconds(trace, flow, window), "unheard_of")
+    for counters in trace.cached(_counters_of_streams).get(flow, []):
         lost, received, repaired = (increase(counted, window) for counted in counters)
         missing += max(lost - repaired, 0.0)
         expected += received - repaired + lost
     return 100 * missing / expected if expected > 0 else float("nan")
 
 
+def _seconds(trace: Trace, flow: str, window: Window | None) -> pl.DataFrame:
+    """The flow's rows of :func:`_with_unfinished`."""
+    return trace.cached(_seconds_of_flows, window).get(flow, NO_SECONDS_UNFINISHED)
+
+
+def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.DataFrame]:
+    unfinished = trace.cached(_with_unfinished)
+    if window is not None:
+        there = seconds_there(trace, window).select("flow", "at_ns", "share")
+        unfinished = unfinished.drop("share").join(there, on=["flow", "at_ns"], maintain_order="left")
+    return rows_by(unfinished, "flow")
+
+
+def _with_unfinished(trace: Trace) -> pl.DataFrame:
+    """Seconds of all flows with the packets sent in them that were lost without a trace when the flow ended.
+
+    ``stuck`` neither arrived nor were dropped. Packets arrive in the order in which they were sent, so of
+    those not dropped the last ones are stuck.
+
+    ``unheard_of`` are media packets sent after all that the receiver knows of, if nothing arrived at the end:
+    its counters end with the last packet that arrived.
+
+    Neither has what was sent in the last moments, which may have been on its way when the flow ended: in the
+    last second, or in the time that the slowest packet took. Captures tell neither, as what was not seen at
+    the other point may have passed there when nobody captured.
+    """
+    media, delivered = pl.col("media_sent_packets").fill_null(0), pl.col("delivered_packets")
+    admitted = pl.col("sent_packets") - pl.col("dropped_packets")
+    slowest_ns = pl.col("one_way_delay_max_ms").max().over("flow").fill_null(0) * NS_PER_MS
+    in_time = pl.col("at_ns") + SECOND_NS <= pl.col("end_ns") - pl.max_horizontal(slowest_ns, SECOND_NS)
+    if trace.manifest.capture is not None:
+        in_time = pl.lit(False)
+    died = (in_time & (delivered.cum_sum(reverse=True).over("flow") == 0)).any().over("flow")
+    not_arrived = admitted.cum_sum().over("flow") - delivered.sum().over("flow")
+    not_known = media.cum_sum().over("flow") - pl.col("known").fill_null(0)
+    return (
+        seconds_there(trace)
+        .join(_known_to_receivers(trace), on="flow", how="left", maintain_order="left")
+        .with_columns(
+            stuck=not_arrived.clip(0, pl.max_horizontal(admitted, 0)) * in_time.cast(pl.Int64),
+            unheard_of=not_known.clip(0, media) * (in_time & died).cast(pl.Int64),
+        )
+        .drop("known")
+    )
+
+
+NO_SECONDS_UNFINISHED = NO_SECONDS.with_columns(stuck=pl.lit(0), unheard_of=pl.lit(0))
+
+
+def _known_to_receivers(trace: Trace) -> pl.DataFrame:
+    """Of every flow ``known``: first transmissions that its receiver knows of, arrived or not."""
+    lost, received, repaired = (pl.col(name).fill_null(0) for name in _COUNTERS)
+    rows = trace.table("inbound_rtp").sort("at_ns", maintain_order=True)
+    last = rows.group_by("flow", "ssrc").agg((received - repaired + lost).last().alias("known"))
+    return last.group_by("flow").agg(pl.col("known").sum())
+
+
+def _stuck(rows: pl.DataFrame, sent: Sequence[str], dropped: Sequence[str]) -> float:
+    """How many of what these columns count are stuck: as large a part as of all that was not dropped."""
+    if not rows["stuck"].sum():
+        return 0.0
+    rows = rows.filter(pl.col("stuck") > 0)
+    of_these = pl.sum_horizontal(pl.col(sent).fill_null(0)) - pl.sum_horizontal(pl.col(dropped).fill_null(0))
+    of_all = pl.col("sent_packets") - pl.col("dropped_packets")
+    return total(rows.with_columns(stuck=pl.col("stuck") * of_these / of_all), "stuck")
+
+
+_COUNTERS = ("packetsLost", "packetsReceived", "retransmittedPacketsReceived")
+
+
 def _counters_of_streams(trace: Trace) -> dict[object, list[tuple[Samples, ...]]]:
     """Lost, received and retransmitted packets of every stream that was received, by flow."""
-    columns = ["packetsLost", "packetsReceived", "retransmittedPacketsReceived"]
-    rows = trace.table("inbound_rtp").with_columns(pl.col(columns).cast(pl.Float64).fill_null(0.0))
+    rows = trace.table("inbound_rtp").with_columns(pl.col(_COUNTERS).cast(pl.Float64).fill_null(0.0))
     streams = rows.sort("at_ns", maintain_order=True).partition_by("flow", "ssrc", as_dict=True)
     found: dict[object, list[tuple[Samples, ...]]] = {}
     for (flow, _), stream in streams.items():
         at_s = stream["at_ns"].to_numpy() / NS_PER_S
-        counters = tuple(Samples(at_s, stream[name].to_numpy()) for name in columns)
+        counters = tuple(Samples(at_s, stream[name].to_numpy()) for name in _COUNTERS)
         found.setdefault(flow, []).append(counters)
     return found
-
-
-def _total(rows: pl.DataFrame, *columns: str) -> int:
-    """Sum over rows and columns; null counts as 0."""
-    return sum(int(rows[column].sum()) for column in columns)

@@ -32,12 +32,15 @@ COMPARED: dict[str, pl.DataType] = {
     "better": pl.String(),
     "flow": pl.String(),
     "mean_a": pl.Float64(),
-    "ci_a": pl.Float64(),
+    "ci95_low_a": pl.Float64(),
+    "ci95_high_a": pl.Float64(),
     "mean_b": pl.Float64(),
-    "ci_b": pl.Float64(),
+    "ci95_low_b": pl.Float64(),
+    "ci95_high_b": pl.Float64(),
     "difference": pl.Float64(),
     "difference_percent": pl.Float64(),
-    "difference_ci95": pl.Float64(),
+    "difference_ci95_low": pl.Float64(),
+    "difference_ci95_high": pl.Float64(),
     "significant": pl.Boolean(),
 }
 
@@ -46,10 +49,10 @@ def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:
     """Every metric of every flow over the finished repeats.
 
     Returns one row per metric and flow, in the order of the registry; ``flow`` is empty for what describes
-    the whole run. ``mean``, ``sd`` and the 95 % interval (Student t) are over repeats; ``within_run_sd`` is
-    the mean over repeats of the standard deviation of one-second samples, where a metric has such samples.
-    ``values`` holds one value per finished repeat. Null stands for what cannot be measured, and for an
-    interval of fewer than two values.
+    the whole run. ``mean``, ``sd`` and the 95 % interval (Student t within the metric's bounds) are over
+    repeats; ``within_run_sd`` is the mean over repeats of the standard deviation of one-second samples, where
+    a metric has such samples. ``values`` holds one value per finished repeat. Null stands for what cannot be
+    measured, and for an interval of fewer than two values or of values without spread.
     """
     rows = [row for metric in METRICS.values() for row in _rows(metric, run, window)]
     return pl.DataFrame(rows, schema=MEASURED, orient="row")
@@ -62,26 +65,24 @@ def _rows(metric: Metric, run: Run, window: Window | None) -> Iterator[dict[str,
         yield _row(metric, "", [metric.function(trace, window) for trace in run.traces])
     else:
         for flow in flows_of(run):
-            traces = [trace for trace in run.traces if flow in trace.manifest["flows"]]
+            traces = [trace for trace in run.traces if flow in trace.manifest.flows]
             within_run_sd = None
             if metric.samples:
-                within_run_sd = mean_within_sd(
-                    [metric.samples(trace, flow, window).values for trace in traces]
-                )
+                within_run_sd = mean_within_sd([metric.samples(trace, flow, window) for trace in traces])
             yield _row(
                 metric, flow, [metric.function(trace, flow, window) for trace in traces], within_run_sd
             )
 
 
 def flows_of(run: Run) -> list[str]:
-    """Names of the run's flows, in the order of their first appearance."""
-    return list(dict.fromkeys(flow for trace in run.traces for flow in trace.manifest["flows"]))
+    """Names of the run's flows of media and data, in the order of their first appearance."""
+    return list(dict.fromkeys(flow for trace in run.traces for flow in trace.flows))
 
 
 def _row(
     metric: Metric, flow: str, values: list[float], within_run_sd: float | None = None
 ) -> dict[str, object]:
-    summary = summarise(values)
+    summary = summarise(values, metric.bounds)
     return {
         "metric": metric.name,
         "unit": metric.unit,
@@ -89,8 +90,8 @@ def _row(
         "flow": flow,
         "mean": _null(summary.mean),
         "sd": _null(summary.sd),
-        "ci95_low": _null(summary.mean - summary.ci95),
-        "ci95_high": _null(summary.mean + summary.ci95),
+        "ci95_low": _null(summary.ci95_low),
+        "ci95_high": _null(summary.ci95_high),
         "within_run_sd": _null(within_run_sd),
         "repeats": summary.repeats,
         "values": [_null(value) for value in values],
@@ -100,9 +101,9 @@ def _row(
 def compare_runs(a: Run, b: Run, window: Window | None = None) -> pl.DataFrame:
     """The metrics of two runs side by side, one row per metric and flow that either run has.
 
-    ``ci_a``, ``ci_b`` and ``difference_ci95`` are half-widths of 95 % intervals (value ± half-width). The
-    difference is b - a with Welch's t interval; ``difference_percent`` is relative to a. ``significant`` is
-    true when the interval excludes 0, null when a side has fewer than two repeats.
+    95 % intervals are given by their ends, within the metric's bounds. The difference is b - a with Welch's t
+    interval; ``difference_percent`` is relative to a. ``significant`` is true when the interval excludes 0,
+    null when a side has fewer than two repeats or neither has any spread.
     """
     sides = [_summaries(measure_run(run, window)) for run in (a, b)]
     order = {name: index for index, name in enumerate(METRICS)}
@@ -114,7 +115,7 @@ def compare_runs(a: Run, b: Run, window: Window | None = None) -> pl.DataFrame:
 
 def _summaries(measured: pl.DataFrame) -> dict[tuple[str, str], Summary]:
     return {
-        (name, flow): summarise([value for value in values if value is not None])
+        (name, flow): summarise([value for value in values if value is not None], METRICS[name].bounds)
         for name, flow, values in measured.select("metric", "flow", "values").iter_rows()
     }
 
@@ -127,12 +128,15 @@ def _compared(name: str, flow: str, a: Summary, b: Summary) -> dict[str, object]
         "better": metric.better,
         "flow": flow,
         "mean_a": _null(a.mean),
-        "ci_a": _null(a.ci95),
+        "ci95_low_a": _null(a.ci95_low),
+        "ci95_high_a": _null(a.ci95_high),
         "mean_b": _null(b.mean),
-        "ci_b": _null(b.ci95),
+        "ci95_low_b": _null(b.ci95_low),
+        "ci95_high_b": _null(b.ci95_high),
         "difference": _null(difference.value),
         "difference_percent": _null(100 * difference.value / abs(a.mean)) if a.mean else None,
-        "difference_ci95": _null(difference.ci95),
+        "difference_ci95_low": _null(difference.ci95_low),
+        "difference_ci95_high": _null(difference.ci95_high),
         "significant": difference.significant,
     }
 

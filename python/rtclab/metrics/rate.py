@@ -9,19 +9,20 @@ from rtclab.metrics.registry import metric
 from rtclab.metrics.series import (
     BITS_PER_BYTE,
     NS_PER_S,
-    SECOND_NS,
     Array,
     IntegerArray,
     Samples,
     Window,
     counter,
     flow_seconds,
+    from_begin,
+    gauge_of_streams,
     increase,
-    mean,
     mean_slope,
     per_second,
     rows_by,
-    samples_in_window,
+    span_ns,
+    total,
 )
 from rtclab.trace import Trace
 
@@ -29,36 +30,36 @@ KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 
 
 def sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """IP bytes sent in each second, in kbit/s."""
-    return _rate(trace, flow, window, "sent_bytes")
+    """IP bytes sent in each second, per second that the flow was there, in kbit/s."""
+    return per_second(trace, flow, "sent_bytes", window).scaled(KBIT_PER_BYTE)
 
 
 def received_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """IP bytes delivered in each second, in kbit/s."""
-    return _rate(trace, flow, window, "delivered_bytes")
+    """IP bytes delivered in each second, per second that the flow was there, in kbit/s."""
+    return per_second(trace, flow, "delivered_bytes", window).scaled(KBIT_PER_BYTE)
 
 
 def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """The encoders' target at every report, summed over the flow's streams, in kbit/s."""
-    target = samples_in_window(counter(trace, "outbound_rtp", flow, "targetBitrate"), window)
-    return Samples(target.at_s, target.values * 1e-3)
-
-
-def _rate(trace: Trace, flow: str, window: Window | None, column: str) -> Samples:
-    seconds = per_second(flow_seconds(trace, flow, window), column)
-    return Samples(seconds.at_s, seconds.values * KBIT_PER_BYTE)
+    return gauge_of_streams(trace, "outbound_rtp", flow, "targetBitrate", window).scaled(1e-3)
 
 
 @metric(unit="kbit/s", source="RFC 8868, section 3", samples=sent_kbps)
 def sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """IP bytes (headers and retransmissions included) that the sender put on the network per second."""
-    return mean(sent_kbps(trace, flow, window).values)
+    """IP bytes (headers and retransmissions included) that the sender put on the network per second.
+
+    Over the time from the flow's first packet to the end of its connection.
+    """
+    return sent_kbps(trace, flow, window).mean()
 
 
 @metric(unit="kbit/s", better="higher", source="RFC 8868, section 3", samples=received_kbps)
 def receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """IP bytes (headers and retransmissions included) that reached the receiver per second."""
-    return mean(received_kbps(trace, flow, window).values)
+    """IP bytes (headers and retransmissions included) that reached the receiver per second.
+
+    Over the time from the flow's first packet to the end of its connection.
+    """
+    return received_kbps(trace, flow, window).mean()
 
 
 @metric(unit="kbit/s", better="higher", source="RFC 8868, section 3; W3C webrtc-stats, bytesReceived")
@@ -66,8 +67,10 @@ def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Media payload received per second, without headers, padding, retransmissions and FEC.
 
     W3C's bytesReceived includes retransmissions and FEC; they are taken out by their share of the packets.
+    The time is from the flow's first packet to the receiver's last report on it.
     """
-    bytes_per_s = mean_slope(counter(trace, "inbound_rtp", flow, "bytesReceived"), window)
+    received = from_begin(trace, flow, counter(trace, "inbound_rtp", flow, "bytesReceived"))
+    bytes_per_s = mean_slope(received, window)
     packets = increase(counter(trace, "inbound_rtp", flow, "packetsReceived"), window)
     repairs = [
         increase(counter(trace, "inbound_rtp", flow, name), window)
@@ -81,20 +84,17 @@ def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
 @metric(unit="kbit/s", source="W3C webrtc-stats, targetBitrate", samples=target_kbps)
 def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate that the congestion control told the encoder to produce."""
-    return mean(target_kbps(trace, flow, window).values)
+    return target_kbps(trace, flow, window).mean()
 
 
 @metric(unit="%", better="higher", source="RFC 8868, section 3")
 def utilisation(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Bits received as a share of what the narrowest path of the flow's route could carry in the same time.
 
-    NaN where the route is unlimited for any part of that time.
+    The time is that in which the flow was there. NaN where the route is unlimited for any part of it.
     """
-    rows = flow_seconds(trace, flow, window)
-    if rows.is_empty():
-        return float("nan")
-    carried_bits = int(rows["delivered_bytes"].sum()) * BITS_PER_BYTE
-    room_bits = _capacity_bits(trace, flow, rows["at_ns"][0], rows["at_ns"][-1] + SECOND_NS)
+    carried_bits = total(flow_seconds(trace, flow, window), "delivered_bytes") * BITS_PER_BYTE
+    room_bits = _capacity_bits(trace, flow, *span_ns(trace, flow, window))
     return 100 * carried_bits / room_bits if room_bits > 0 else float("nan")
 
 
@@ -114,9 +114,8 @@ def route_capacity(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:
     Returns two arrays of shape (changes,): the time in ns and the capacity in bit/s from then on, NaN for
     unlimited.
     """
-    known = trace.kept(_capacities)
-    names = trace.manifest["flows"].get(flow, {}).get("paths", [])
-    paths = [known[name] for name in names if name in known]
+    known, about = trace.cached(_capacities), trace.manifest.flows.get(flow)
+    paths = [known[name] for name in (about.route if about else ()) if name in known]
     changes = np.unique(np.concatenate([np.empty(0, np.int64), *(at_ns for at_ns, _ in paths)]))
     smallest = np.full(changes.size, np.inf)
     for at_ns, capacity_bps in paths:

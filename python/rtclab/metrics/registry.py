@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -10,6 +11,10 @@ from rtclab.metrics.series import Samples
 
 Better = Literal["lower", "higher", ""]
 Scope = Literal["flow", "trace", "run"]
+Bounds = tuple[float, float]
+"""The smallest and the largest value that a figure can have."""
+NOT_NEGATIVE: Bounds = (0.0, math.inf)
+ANY: Bounds = (-math.inf, math.inf)
 Function = TypeVar("Function", bound=Callable[..., float])
 
 ACRONYMS = {name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp")} | {
@@ -24,7 +29,8 @@ class Metric:
 
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
     ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or all repeats together ``(run)``.
-    ``samples``, where there is one, gives the one-second samples behind the value.
+    ``samples``, where there is one, gives the one-second samples behind the value. ``bounds`` are those that
+    no value can leave, and no interval does.
     """
 
     name: str
@@ -34,6 +40,7 @@ class Metric:
     scope: Scope
     function: Callable[..., float]
     samples: Callable[..., Samples] | None
+    bounds: Bounds
 
     @property
     def label(self) -> str:
@@ -57,6 +64,7 @@ def metric(
     better: Better = "",
     scope: Scope = "flow",
     samples: Callable[..., Samples] | None = None,
+    bounds: Bounds = NOT_NEGATIVE,
 ) -> Callable[[Function], Function]:
     """Enter a function into `METRICS` under its own name; its docstring is its definition.
 
@@ -70,7 +78,7 @@ def metric(
             raise ValueError(f"metric `{name}` is defined twice\n  hint: choose another function name")
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
-        METRICS[name] = Metric(name, unit, better, source, scope, function, samples)
+        METRICS[name] = Metric(name, unit, better, source, scope, function, samples, bounds)
         return function
 
     return register

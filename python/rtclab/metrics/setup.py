@@ -10,7 +10,6 @@ import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import Window
-from rtclab.scenario import Duration
 from rtclab.trace import Run, Trace
 
 NS_PER_MS = 1_000_000
@@ -46,13 +45,24 @@ def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> 
     return _between(trace, flow, "dtls_connected", "first_frame")
 
 
-@metric(unit="%", better="lower", scope="run", source="status of each repeat")
+@metric(
+    unit="%",
+    better="lower",
+    scope="run",
+    source="status of each repeat; events `dtls_connected`",
+    bounds=(0, 100),
+)
 def call_failures(run: Run) -> float:
-    """Repeats that failed (no call, or one that broke) as a share of all that were not interrupted."""
-    repeats = [repeat for repeat in run.repeats if not repeat.interrupted]
-    return (
-        100 * sum(repeat.status == "failed" for repeat in repeats) / len(repeats) if repeats else float("nan")
-    )
+    """Connections that failed as a share of those that should have been, over repeats not interrupted.
+
+    A repeat that failed (no call, or one that broke) counts as all of its connections, another by the pairs
+    that never connected.
+    """
+    ended = [repeat for repeat in run.repeats if not repeat.interrupted]
+    failed = float(sum(repeat.status == "failed" for repeat in ended))
+    for trace in run.traces:
+        failed += len(trace.manifest.not_connected) / max(trace.manifest.connections, 1)
+    return 100 * failed / len(ended) if ended else float("nan")
 
 
 def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
@@ -65,21 +75,23 @@ def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
 
 def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
     """When the event first happened at the flow's receiver; ``joined``: when both ends were in the call."""
-    about = trace.manifest["flows"].get(flow, {})
-    first, _, last = flow.partition("->")
-    sender, receiver = about.get("sender", first), about.get("receiver", last)
+    about = trace.manifest.flows.get(flow)
+    if about is None:
+        return None
     if event != "joined":
-        return _first_ns(trace, flow, event, receiver)
-    joined_ns = [_first_ns(trace, flow, event, participant) for participant in (sender, receiver)]
+        return _first_ns(trace, flow, event, about.receiver)
+    joined_ns = [_first_ns(trace, flow, event, end) for end in (about.sender, about.receiver)]
     known_ns = [at_ns for at_ns in joined_ns if at_ns is not None]
     if len(known_ns) < len(joined_ns):
         return None
-    return max(*known_ns, _start_ns(trace, about.get("call")))
+    # Who takes part in several calls joins only the first of them by joining.
+    start_ns = 0 if about.call is None else trace.manifest.calls[about.call].start_ns
+    return max(*known_ns, start_ns)
 
 
 def _first_ns(trace: Trace, flow: str, event: str, participant: str) -> int | None:
     """When it first happened to a participant, on this flow or on none in particular."""
-    firsts = trace.kept(_firsts)
+    firsts = trace.cached(_firsts)
     found = [firsts.get((event, participant, of)) for of in (flow, None)]
     return min((at_ns for at_ns in found if at_ns is not None), default=None)
 
@@ -88,10 +100,3 @@ def _firsts(trace: Trace) -> dict[tuple[str, str, str | None], int]:
     key = ["event", "participant", "flow"]
     firsts = trace.table("events").group_by(key).agg(pl.col("at_ns").min())
     return {(event, participant, flow): at_ns for event, participant, flow, at_ns in firsts.iter_rows()}
-
-
-def _start_ns(trace: Trace, call: int | None) -> int:
-    """When the call begins: who takes part in several joins only the first of them by joining."""
-    if call is None:
-        return 0
-    return Duration.parse(trace.manifest["scenario"]["calls"][call]["start"]).ns

@@ -1,4 +1,10 @@
-"""Mean, spread and confidence over repeats; the difference of two sets of repeats."""
+"""Mean, spread and confidence over repeats; the difference of two sets of repeats.
+
+Intervals are Student's t, cut at the bounds of the figure: no round trip is negative, no share above 100 %.
+Cutting costs no coverage, because the true mean lies within the bounds: it is in the interval if and only
+if it is in the part within them. Unlike an interval on a logarithmic or logit scale, this one is about the
+arithmetic mean, and it exists where values lie on a bound, as losses of 0 % do.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,8 @@ from math import hypot, isnan, nan, sqrt
 
 import numpy as np
 
-from rtclab.metrics.series import Array
+from rtclab.metrics.registry import ANY, Bounds
+from rtclab.metrics.series import Samples
 
 CONFIDENCE = 0.95
 
@@ -17,40 +24,64 @@ CONFIDENCE = 0.95
 class Summary:
     """Of the repeats that could be measured: how many, mean, standard deviation, half the 95 % interval.
 
-    ``sd`` and ``ci95`` are NaN with fewer than two values, ``mean`` with none.
+    ``sd`` is NaN with fewer than two values, ``mean`` with none. ``ci95`` is half of Student's interval,
+    before it is cut. It is NaN with fewer than two values, and where all are equal: values without spread do
+    not tell how far another might be.
     """
 
     repeats: int
     mean: float
     sd: float
     ci95: float
+    bounds: Bounds = ANY
+
+    @property
+    def ci95_low(self) -> float:
+        """Lower end of the interval, within the bounds; NaN as ``ci95``."""
+        return _cut(self.mean - self.ci95, self.mean, self.bounds)
+
+    @property
+    def ci95_high(self) -> float:
+        """Upper end of the interval, within the bounds; NaN as ``ci95``."""
+        return _cut(self.mean + self.ci95, self.mean, self.bounds)
 
 
-def summarise(values: Sequence[float]) -> Summary:
-    """Summary of one value per repeat; NaN values are left out. The interval is Student's t over repeats."""
+def summarise(values: Sequence[float], bounds: Bounds = ANY) -> Summary:
+    """Summary of one value per repeat; NaN values are left out. ``bounds`` are those of the figure."""
     measured = np.array([value for value in values if not isnan(value)])
     count = measured.size
     if count == 0:
-        return Summary(0, nan, nan, nan)
+        return Summary(0, nan, nan, nan, bounds)
     if count == 1:
-        return Summary(1, float(measured[0]), nan, nan)
+        return Summary(1, float(measured[0]), nan, nan, bounds)
     if np.ptp(measured) == 0:
         # Rounding would give equal values a deviation of 1e-16, and then any difference is significant.
-        return Summary(count, float(measured[0]), 0.0, 0.0)
+        return Summary(count, float(measured[0]), 0.0, nan, bounds)
     sd = float(measured.std(ddof=1))
-    return Summary(count, float(measured.mean()), sd, _t_quantile(count - 1) * sd / sqrt(count))
+    return Summary(count, float(measured.mean()), sd, _t_quantile(count - 1) * sd / sqrt(count), bounds)
 
 
 @dataclass(frozen=True)
 class Difference:
     """Mean of b minus mean of a, half its 95 % interval, and whether that interval excludes 0.
 
-    ``ci95`` is NaN and ``significant`` None when a side has fewer than two values.
+    ``ci95`` is NaN and ``significant`` None when a side has fewer than two values, or neither has spread.
     """
 
     value: float
     ci95: float
     significant: bool | None
+    bounds: Bounds = ANY
+
+    @property
+    def ci95_low(self) -> float:
+        """Lower end of the interval, within what two bounded figures can differ by; NaN as ``ci95``."""
+        return _cut(self.value - self.ci95, self.value, self.bounds)
+
+    @property
+    def ci95_high(self) -> float:
+        """Upper end of the interval, within what two bounded figures can differ by; NaN as ``ci95``."""
+        return _cut(self.value + self.ci95, self.value, self.bounds)
 
 
 def welch(a: Summary, b: Summary) -> Difference:
@@ -58,28 +89,35 @@ def welch(a: Summary, b: Summary) -> Difference:
 
     Source: B. L. Welch, Biometrika 34 (1947); degrees of freedom after Welch and Satterthwaite.
     """
-    value = b.mean - a.mean
+    value, bounds = b.mean - a.mean, (b.bounds[0] - a.bounds[1], b.bounds[1] - a.bounds[0])
     if a.repeats < 2 or b.repeats < 2:
-        return Difference(value, nan, None)
+        return Difference(value, nan, None, bounds)
     error_a, error_b = a.sd / sqrt(a.repeats), b.sd / sqrt(b.repeats)
     error = hypot(error_a, error_b)
     if error == 0:
-        return Difference(value, 0.0, value != 0)
+        return Difference(value, nan, None, bounds)
     # Shares of the variance, so that the fourth powers of small errors do not underflow.
     share_a, share_b = (error_a / error) ** 2, (error_b / error) ** 2
     freedom = 1 / (share_a**2 / (a.repeats - 1) + share_b**2 / (b.repeats - 1))
     ci95 = _t_quantile(freedom) * error
-    return Difference(value, ci95, abs(value) > ci95)
+    return Difference(value, ci95, abs(value) > ci95, bounds)
 
 
-def mean_within_sd(samples_per_repeat: Sequence[Sequence[float] | Array]) -> float:
+def mean_within_sd(samples_per_repeat: Sequence[Samples]) -> float:
     """Mean over repeats of each repeat's standard deviation of its samples: the "±" of the papers.
 
-    Singh et al. 2013 and Jansen et al. 2017 print it behind their rates. Repeats with fewer than two samples
-    are left out; NaN if none remains.
+    Singh et al. 2013 and Jansen et al. 2017 print it behind their rates. A sample of a part of a second
+    counts as that part. Repeats with fewer than two samples are left out; NaN if none remains.
     """
-    deviations = [float(np.std(samples, ddof=1)) for samples in samples_per_repeat if len(samples) > 1]
+    deviations = [samples.deviation() for samples in samples_per_repeat if samples.values.size > 1]
     return float(np.mean(deviations)) if deviations else nan
+
+
+def _cut(end: float, mean: float, bounds: Bounds) -> float:
+    """An end of an interval within the bounds; a mean that rounding put outside stays in the interval."""
+    if isnan(end):
+        return nan
+    return min(max(end, min(bounds[0], mean)), max(bounds[1], mean))
 
 
 def _t_quantile(degrees_of_freedom: float) -> float:

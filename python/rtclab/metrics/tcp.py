@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import Samples, Window, counter, flow_seconds, gauge, increase, mean, slopes
+from rtclab.metrics.series import (
+    Samples,
+    Window,
+    counter,
+    flow_seconds,
+    gauge,
+    increase,
+    slopes,
+    total,
+    until_end,
+)
 from rtclab.trace import Trace
 
 
 def tcp_throughput_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Bytes that reached the receiving application in each second, in kbit/s."""
-    rate = slopes(counter(trace, "tcp", flow, "delivered_bytes"), window)
-    return Samples(rate.at_s, rate.values * KBIT_PER_BYTE)
+    delivered = until_end(trace, flow, counter(trace, "tcp", flow, "delivered_bytes"))
+    return slopes(delivered, window).scaled(KBIT_PER_BYTE)
 
 
 def tcp_cwnd_segments(trace: Trace, flow: str, window: Window | None = None) -> Samples:
@@ -30,24 +40,24 @@ def tcp_throughput(trace: Trace, flow: str, window: Window | None = None) -> flo
 
     From the first whole second of the flow on.
     """
-    return mean(tcp_throughput_kbps(trace, flow, window).values)
+    return tcp_throughput_kbps(trace, flow, window).mean()
 
 
-@metric(unit="%", better="lower", source="RFC 4898, tcpEStatsPerfSegsRetrans")
+@metric(unit="%", better="lower", source="RFC 4898, tcpEStatsPerfSegsRetrans", bounds=(0, 100))
 def tcp_retransmissions(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Segments sent again as a share of all segments with data and connection set-up."""
     repeated = increase(counter(trace, "tcp", flow, "retransmitted_segments"), window)
-    sent = int(flow_seconds(trace, flow, window)["sent_packets"].sum())
+    sent = total(flow_seconds(trace, flow, window), "sent_packets")
     return 100 * repeated / sent if sent else float("nan")
 
 
 @metric(unit="ms", better="lower", source="RFC 6298, SRTT", samples=tcp_rtt_ms)
 def tcp_rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean of the sender's smoothed round-trip time."""
-    return mean(tcp_rtt_ms(trace, flow, window).values)
+    return tcp_rtt_ms(trace, flow, window).mean()
 
 
 @metric(unit="segments", source="RFC 5681, cwnd", samples=tcp_cwnd_segments)
 def tcp_cwnd(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean congestion window, summed over the flow's open connections."""
-    return mean(tcp_cwnd_segments(trace, flow, window).values)
+    return tcp_cwnd_segments(trace, flow, window).mean()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import nan
 
-import numpy as np
 import polars as pl
 
 from rtclab.metrics.rate import KBIT_PER_BYTE
@@ -18,13 +17,14 @@ from rtclab.metrics.registry import metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
     NS_PER_S,
-    SECOND_NS,
     Samples,
     Window,
-    in_window,
+    from_begin,
     mean_slope,
+    rates_of,
     samples_by,
     slopes,
+    span_ns,
 )
 from rtclab.trace import Trace
 
@@ -40,31 +40,29 @@ _COUNTERS = {
 
 def stats_sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """RTP headers and payload sent between neighbouring reports, in kbit/s."""
-    return _scaled(slopes(stats_bytes(trace, "outbound_rtp", flow), window))
+    sent = from_begin(trace, flow, stats_bytes(trace, "outbound_rtp", flow))
+    return slopes(sent, window).scaled(KBIT_PER_BYTE)
 
 
 def stats_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
     """RTP headers and payload received between neighbouring reports, in kbit/s; of one kind, if given."""
-    return _scaled(slopes(stats_bytes(trace, "inbound_rtp", flow, kind), window))
+    received = from_begin(trace, flow, stats_bytes(trace, "inbound_rtp", flow, kind))
+    return slopes(received, window).scaled(KBIT_PER_BYTE)
 
 
 def wire_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
     """IP bytes of the RTP packets that arrived in each second, in kbit/s; of one kind, if given."""
-    seconds = trace.rows_of_flow("flow_seconds", flow)
-    end_ns = 0 if seconds.is_empty() else int(seconds["at_ns"].to_numpy().max()) + SECOND_NS
-    packets = _arrived(trace, flow, kind).filter(pl.col("delivered_ns") < end_ns)
-    rows = in_window(packets.select(at_ns="delivered_ns", size_bytes="size_bytes"), window)
-    if rows.is_empty():
+    packets = _arrived(trace, flow, kind)
+    if packets.is_empty():
         return NO_SAMPLES
-    second = rows["at_ns"].to_numpy() // SECOND_NS
-    first = int(second.min())
-    total_bytes = np.bincount(second - first, weights=rows["size_bytes"].to_numpy())
-    at_s = first + np.arange(total_bytes.size, dtype=np.float64) + 0.5
-    return Samples(at_s, total_bytes.astype(np.float64) * KBIT_PER_BYTE)
+    arrived_ns = packets["delivered_ns"].to_numpy()
+    rates = rates_of(trace, flow, arrived_ns, packets["size_bytes"].to_numpy(), window)
+    # From the second of the first packet on: set-up comes before media.
+    return rates.chosen(rates.at_s >= arrived_ns.min() // NS_PER_S).scaled(KBIT_PER_BYTE)
 
 
 @metric(
@@ -75,10 +73,11 @@ def wire_received_kbps(
 def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """RTP headers and payload sent per second as the sender's getStats counts them.
 
-    Mean from the first report to the last. It lacks what the sending rate counts too: IP, UDP and SRTP
-    headers, RTCP, STUN and DTLS, and some retransmissions and padding.
+    From the flow's first packet to the last report. It lacks what the sending rate counts too: IP, UDP and
+    SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
-    return mean_slope(stats_bytes(trace, "outbound_rtp", flow), window) * KBIT_PER_BYTE
+    sent = from_begin(trace, flow, stats_bytes(trace, "outbound_rtp", flow))
+    return mean_slope(sent, window) * KBIT_PER_BYTE
 
 
 @metric(
@@ -90,15 +89,16 @@ def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) ->
 def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """RTP headers and payload received per second as the receiver's getStats counts them.
 
-    Mean from the first report to the last. It lacks what the receiving rate counts too: IP, UDP and SRTP
-    headers, RTCP, STUN and DTLS, and some retransmissions and padding.
+    From the flow's first packet to the last report. It lacks what the receiving rate counts too: IP, UDP and
+    SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
-    return mean_slope(stats_bytes(trace, "inbound_rtp", flow), window) * KBIT_PER_BYTE
+    received = from_begin(trace, flow, stats_bytes(trace, "inbound_rtp", flow))
+    return mean_slope(received, window) * KBIT_PER_BYTE
 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
     """Header and payload bytes at every report, summed over the flow's streams, or those of one kind."""
-    return trace.kept(_stats_bytes, table, kind).get(flow, NO_SAMPLES)
+    return trace.cached(_stats_bytes, table, kind).get(flow, NO_SAMPLES)
 
 
 def _stats_bytes(trace: Trace, table: str, kind: str | None) -> dict[str, Samples]:
@@ -130,7 +130,7 @@ def streams_of(trace: Trace) -> list[tuple[str, str]]:
     """Flow and kind of all that receivers reported on, in the order of flows."""
     known = trace.table("inbound_rtp").select("flow", "kind").unique().sort("kind").group_by("flow").all()
     kinds = dict(known.iter_rows())
-    return [(flow, kind) for flow in trace.manifest["flows"] for kind in kinds.get(flow, [])]
+    return [(flow, kind) for flow in trace.flows for kind in kinds.get(flow, [])]
 
 
 def stream_rates(trace: Trace) -> list[StreamRates]:
@@ -169,7 +169,8 @@ def _arrived(trace: Trace, flow: str, kind: str | None) -> pl.DataFrame:
     """RTP packets of a flow that arrived, with what repairs them."""
     if "packets" not in trace.tables:
         return pl.DataFrame(schema={"delivered_ns": pl.Int64, "size_bytes": pl.Int64, "kind": pl.String})
-    chosen = (pl.col("flow") == flow) & (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
+    in_time = pl.col("delivered_ns") < span_ns(trace, flow)[1]
+    chosen = (pl.col("flow") == flow) & (pl.col("protocol") == "rtp") & in_time
     if kind is not None:
         chosen &= _carries(kind)
     return trace.table("packets").filter(chosen).select("delivered_ns", "size_bytes", "kind")
@@ -177,7 +178,3 @@ def _arrived(trace: Trace, flow: str, kind: str | None) -> pl.DataFrame:
 
 def _carries(kind: str) -> pl.Expr:
     return pl.col("kind").is_in([kind, *(REPAIR if kind == VIDEO else ())])
-
-
-def _scaled(rate: Samples) -> Samples:
-    return Samples(rate.at_s, rate.values * KBIT_PER_BYTE)

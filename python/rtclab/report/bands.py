@@ -13,6 +13,8 @@ MOST_POINTS = 600
 """Points of a line; more than a screen can show only make the page heavy."""
 LEAST_POINTS = 100
 MOST_POINTS_OF_A_PLOT = 2400
+LEAST_LENGTH_S = 0.5
+"""Where a flow has less of a second, a packet more or less moves its rate too much to be drawn."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,15 @@ def thinned(values: Array, points: int) -> Array:
 
 
 def _pooled(repeats: Sequence[Samples]) -> Samples:
-    """The samples of all repeats in order of time."""
-    at_s = np.concatenate([samples.at_s for samples in repeats])
+    """The samples of all repeats in order of time, without those that stand for too little time."""
+    drawn = [_long_enough(samples) for samples in repeats]
+    at_s = np.concatenate([samples.at_s for samples in drawn])
     order = np.argsort(at_s, kind="stable")
-    return Samples(at_s[order], np.concatenate([samples.values for samples in repeats])[order])
+    return Samples(at_s[order], np.concatenate([samples.values for samples in drawn])[order])
+
+
+def _long_enough(samples: Samples) -> Samples:
+    return samples if samples.lasts_s is None else samples.chosen(samples.lasts_s >= LEAST_LENGTH_S)
 
 
 def _per_step(

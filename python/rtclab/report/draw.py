@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from rtclab.metrics.series import Array
+from rtclab.metrics.statistics import Summary
 from rtclab.report.bands import Band
 from rtclab.report.figure import COLOURS, INK, LINE_STYLES, MARKERS, QUIET
 
@@ -156,13 +157,12 @@ def draw_distributions(
 
 @dataclass(frozen=True)
 class Points:
-    """One value per repeat with its deviation, and what they come to: mean and half its interval."""
+    """One value per repeat with its deviation, and what they come to: mean and interval."""
 
     look: Look
     values: Sequence[float]
     deviations: Sequence[float]
-    mean: float
-    ci95: float
+    summary: Summary
 
 
 def draw_repeats(series: Sequence[Points], numbers: Sequence[int], unit: str, axes: Sequence[Axes]) -> None:
@@ -179,8 +179,9 @@ def draw_repeats(series: Sequence[Points], numbers: Sequence[int], unit: str, ax
         }
         bars: dict[str, Any] = look | {"capsize": 3, "markersize": 5, "elinewidth": 1.2}
         axis.errorbar(places + shift, points.values, points.deviations, label=points.look.label, **bars)
-        half = None if np.isnan(points.ci95) else points.ci95
-        axis.errorbar(len(numbers) + shift, points.mean, half, markerfacecolor="white", **bars)
+        one = points.summary
+        ends = None if np.isnan(one.ci95) else [[one.mean - one.ci95_low], [one.ci95_high - one.mean]]
+        axis.errorbar(len(numbers) + shift, one.mean, ends, markerfacecolor="white", **bars)
     axis.axvline(len(numbers) - 0.5, color=QUIET, linewidth=0.8)
     axis.set_xticks([*places, len(numbers)], [*map(str, numbers), "mean"])
     axis.set_xlim(-0.5, len(numbers) + 0.5)

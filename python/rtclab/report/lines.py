@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan
 
-import numpy as np
-
-from rtclab.metrics import delay, rate
+from rtclab.metrics import METRICS, delay, rate
 from rtclab.metrics.series import NS_PER_S, Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
@@ -71,8 +70,8 @@ def capacity(line: Line) -> Steps:
 
 def rate_per_repeat(line: Line) -> Points:
     """Receiving rate of each repeat with the deviation of its seconds."""
-    samples = [rate.received_kbps(trace, line.flow).values for trace in line.run.traces]
-    means = [float(values.mean()) if values.size else np.nan for values in samples]
-    deviations = [float(values.std(ddof=1)) if values.size > 1 else 0.0 for values in samples]
-    summary = summarise(means)
-    return Points(line.look, means, deviations, summary.mean, summary.ci95)
+    samples = [rate.received_kbps(trace, line.flow) for trace in line.run.traces]
+    means = [one.mean() for one in samples]
+    deviations = [0.0 if isnan(deviation := one.deviation()) else deviation for one in samples]
+    summary = summarise(means, METRICS["receiving_rate"].bounds)
+    return Points(line.look, means, deviations, summary)

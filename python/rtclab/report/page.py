@@ -12,7 +12,6 @@ import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rtclab.metrics import METRICS, Metric, compare_runs, flows_of, measure_run
-from rtclab.metrics.series import mean
 from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.report import words
 from rtclab.report.figure import Drawing, Plot, render
@@ -46,6 +45,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         facts=_facts(run),
         network=words.network(run.scenario),
         failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
+        notes=[repeat for repeat in run.repeats if repeat.note],
         columns=[spoken(flow) for flow in flows],
         rows=_rows(measured, flows, "mean"),
         whole=_rows(measured, [""], "mean"),
@@ -104,7 +104,7 @@ def _streams(run: Run) -> list[tuple[str, StreamRates]]:
                 flow,
                 kind,
                 *(
-                    mean(np.array([getattr(rates, name) for rates in repeats]))
+                    float(np.mean([getattr(rates, name) for rates in repeats]))
                     for name in ("wire", "repair", "stats", "difference_bytes")
                 ),
             ),
@@ -128,7 +128,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("Congestion control", str(scenario.get("congestion_control", {}).get("name", ""))),
         ("Emulator lateness", words.lateness(run.traces)),
         ("Versions", words.versions(run)),
-        ("Machine", words.machine(run.manifest)),
+        ("Machine", words.machine(run.manifest.machine)),
     ]
     return [(name, value) for name, value in facts if value]
 

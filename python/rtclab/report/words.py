@@ -7,9 +7,10 @@ from math import isnan
 from typing import Any
 
 from rtclab.scenario.words import path_in_words
-from rtclab.trace import Run, Trace
+from rtclab.trace import Machine, Run, Trace
 
 MISSING = "–"
+NS_PER_MS = 1_000_000
 
 
 def number(value: float | None, like: float | None = None) -> str:
@@ -37,44 +38,43 @@ def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _paths(scenario: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     paths = []
-    for name, participant in scenario.get("participants", {}).items():
-        link = participant.get("link") or scenario.get("link") or {}
+    for name, node in [*scenario.get("participants", {}).items(), *scenario.get("servers", {}).items()]:
+        link = node.get("link") or scenario.get("link") or {}
         sides = ["both"] if link.get("both") else ["up", "down"]
         paths += [(f"{name}.{side}", link.get(side) or {}) for side in sides]
     return paths + list(scenario.get("bottlenecks", {}).items())
 
 
-def machine(manifest: Mapping[str, Any]) -> str:
-    """Processor, cores, memory and system of the machine that made the run."""
-    known = manifest.get("machine", {})
-    memory_bytes = known.get("memory_bytes")
+def machine(known: Machine | None) -> str:
+    """Processor, cores, memory and system of the machine that made a run; empty if it is not known."""
+    if known is None:
+        return ""
     parts = [
-        str(known.get("processor", "")),
-        f"{known['cores']} cores" if known.get("cores") else "",
-        f"{memory_bytes / 1e9:.1f} GB" if memory_bytes else "",
-        f"{known.get('system', '')} {known.get('kernel', '')}".strip(),
+        known.processor,
+        f"{known.cores} cores" if known.cores else "",
+        f"{known.memory_bytes / 1e9:.1f} GB" if known.memory_bytes else "",
+        f"{known.system} {known.kernel}",
     ]
     return ", ".join(filter(None, parts))
 
 
 def versions(run: Run) -> str:
     """What made the run, with versions; the browser's too if there was one."""
-    known = dict(run.manifest.get("versions", {}))
-    browser = next((trace.manifest["browser"] for trace in run.traces if trace.manifest.get("browser")), None)
-    names = [f"{name} {version}" for name, version in known.items()]
-    return ", ".join([*names, str(browser)] if browser else names)
+    browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
+    return ", ".join(
+        [*(f"{name} {version}" for name, version in run.manifest.versions.items()), *browsers[:1]]
+    )
 
 
 def lateness(traces: list[Trace]) -> str:
     """How late the emulator was in the worst of the repeats; empty for a run in virtual time."""
-    known = [trace.manifest["lateness"] for trace in traces if trace.manifest.get("lateness")]
+    known = [trace.manifest.lateness for trace in traces if trace.manifest.lateness]
     if not known:
         return ""
-    worst = max(known, key=lambda entry: entry["p99_ms"])
-    late = sum(bool(trace.manifest.get("late")) for trace in traces)
+    worst = max(known, key=lambda entry: entry.p99_ns)
+    late = sum(entry.late for entry in known)
     verdict = f"{late} of {len(traces)} repeats are marked late" if late else "no repeat is marked late"
-    largest_ms = max(entry["max_ms"] for entry in known)
-    return (
-        f"99th percentile {number(worst['p99_ms'])} ms, largest {number(largest_ms)} ms "
-        f"(bound {number(worst['bound_ms'])} ms); {verdict}"
+    p99_ms, largest_ms, bound_ms = (
+        number(ns / NS_PER_MS) for ns in (worst.p99_ns, max(entry.max_ns for entry in known), worst.bound_ns)
     )
+    return f"99th percentile {p99_ms} ms, largest {largest_ms} ms (bound {bound_ms} ms); {verdict}"

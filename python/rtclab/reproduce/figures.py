@@ -157,7 +157,7 @@ def _points(results: Results, index: int, flow: LabelledFlow, metric: str) -> Po
     means = [np.nan if mean is None else mean for mean, _ in values]
     summary = summarise(means)
     look = Look.numbered(index, flow.name)
-    return Points(look, means, [sd or 0.0 for _, sd in values], summary.mean, summary.ci95)
+    return Points(look, means, [sd or 0.0 for _, sd in values], summary)
 
 
 def _scenarios(panels: Panels) -> list[str]:

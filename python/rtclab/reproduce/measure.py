@@ -53,7 +53,7 @@ STANDARD = {
 
 def measure(trace: Trace, measure_more: MeasureMore | None = None) -> Values:
     """The standard values of every flow, and those of ``measure_more``."""
-    flows = list(trace.manifest["flows"])
+    flows = trace.flows
     values: Values = {
         name: {flow: _value(trace, flow, metric) for flow in flows} for name, metric in STANDARD.items()
     }
@@ -69,11 +69,11 @@ def _both_ways(trace: Trace, flow: str) -> Value:
     """Round-trip time of media: the sum of the one-way delays of both directions, bursts included."""
     sender, _, receiver = flow.partition("#")[0].partition("->")
     back = f"{receiver}->{sender}{flow[len(sender) + len(receiver) + 2 :]}"
-    if back not in trace.manifest["flows"]:
+    if back not in trace.manifest.flows:
         return None, None
     ways = [delay.one_way_delay_ms(trace, name) for name in (flow, back)]
     _, first, second = np.intersect1d(ways[0].at_s, ways[1].at_s, return_indices=True)
-    together = ways[0].values[first] + ways[1].values[second]
+    together = Samples(ways[0].at_s[first], ways[0].values[first] + ways[1].values[second])
     mean = delay.one_way_delay(trace, flow) + delay.one_way_delay(trace, back)
     return none_if_nan(mean), none_if_nan(mean_within_sd([together]))
 
@@ -84,12 +84,12 @@ def _media_rate(trace: Trace, flow: str) -> Value:
     packets = counter(trace, "inbound_rtp", flow, "packetsReceived")
     around = _HEADERS_BYTES + (_CHANNEL_DATA_BYTES if _relayed(trace, flow) else 0)
     on_wire = Samples(counted.at_s, (counted.values + packets.values * around) * KBIT_PER_BYTE)
-    return none_if_nan(mean_slope(on_wire)), none_if_nan(mean_within_sd([slopes(on_wire).values]))
+    return none_if_nan(mean_slope(on_wire)), none_if_nan(mean_within_sd([slopes(on_wire)]))
 
 
 def _relayed(trace: Trace, flow: str) -> bool:
-    call = trace.manifest["flows"][flow]["call"]
-    return call is not None and trace.manifest["scenario"]["calls"][call].get("relay") is not None
+    call = trace.manifest.flows[flow].call
+    return call is not None and trace.manifest.calls[call].relay is not None
 
 
 def _media_flows(trace: Trace) -> list[str]:
@@ -98,17 +98,17 @@ def _media_flows(trace: Trace) -> list[str]:
     The other flows are legs to and from a server, flows of feedback alone, and cross traffic.
     """
     seen = {flow for table in ("outbound_rtp", "inbound_rtp") for flow in trace.table(table)["flow"].unique()}
-    people = trace.manifest["scenario"]["participants"]
+    people = trace.manifest.participants
     return [
         name
-        for name, flow in trace.manifest["flows"].items()
-        if name in seen and flow["sender"] in people and flow["receiver"] in people
+        for name, flow in trace.manifest.flows.items()
+        if name in seen and flow.sender in people and flow.receiver in people
     ]
 
 
 def _value(trace: Trace, flow: str, name: str) -> Value:
     metric = METRICS[name]
-    sd = mean_within_sd([metric.samples(trace, flow).values]) if metric.samples else nan
+    sd = mean_within_sd([metric.samples(trace, flow)]) if metric.samples else nan
     return none_if_nan(metric.function(trace, flow)), none_if_nan(sd)
 
 

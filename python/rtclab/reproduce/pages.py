@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rtclab.backend import environment
+from rtclab.backend import machine, versions
 from rtclab.report.figure import embed
 from rtclab.report.page import page_template
-from rtclab.report.words import machine, number
+from rtclab.report.words import machine as machine_in_words
+from rtclab.report.words import number
 from rtclab.reproduce.comparison import OVERALL, Compared, Comparison, Count
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.paper import Cell, Table
@@ -141,10 +142,9 @@ def _notes(comparison: Comparison, table: Table) -> list[str]:
 def _facts(one: Comparison) -> list[tuple[str, str]]:
     results = one.results
     repeats = sorted({results.repeats_of(name) for name in one.paper.scenarios} - {0})
-    known = environment()
     return [
         ("Conditions", str(sum(results.repeats_of(name) > 0 for name in one.paper.scenarios))),
         ("Repeats of each", " or ".join(map(str, repeats))),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in known["versions"].items())),
-        ("Machine", machine(known)),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in versions().items())),
+        ("Machine", machine_in_words(machine())),
     ]

@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ import rtclab
 from rtclab import _native
 from rtclab.reproduce.measure import Values
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
+from rtclab.trace import Trace, one_after_another
 from rtclab.trace.files import write_bytes
 from rtclab.trace.trace import MANIFEST
 
@@ -57,10 +58,14 @@ class Store:
         return finished
 
     def add(self, finished: Iterable[tuple[int, Values]]) -> None:
-        """Notes finished repeats."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with self.file.open("a", encoding="utf-8") as file:
+        """Notes finished repeats; waits for another process that is writing the same file."""
+        with self._alone(), self.file.open("a", encoding="utf-8") as file:
             file.writelines(self._line(*entry) for entry in finished)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Keeps other processes from adding lines while the file is read and replaced."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        return one_after_another(self.file.with_suffix(".lock"))
 
     def _line(self, repeat: int, values: Values) -> str:
         entry = {"fingerprint": self.fingerprint, "repeat": repeat, "values": values}
@@ -72,7 +77,9 @@ class Store:
         for kept in self.trace_path(0).parent.parent.glob("*"):
             if kept.name != self.fingerprint:
                 shutil.rmtree(kept, ignore_errors=True)
-        if self.file.is_file():
+        with self._alone():
+            if not self.file.is_file():
+                return
             kept_lines = "".join(self._line(*entry) for entry in sorted(self.read().items()))
             beside = self.file.with_suffix(".new")
             write_bytes(beside, kept_lines.encode())
@@ -102,7 +109,11 @@ def _code_digest(more: tuple[Path, ...]) -> str:
     native = Path(str(_native.__file__))
     parts = ("scenario", "trace", "metrics")
     own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
-    single = (PACKAGE / "backend" / "sim.py", PACKAGE / "reproduce" / "measure.py")
+    single = (
+        PACKAGE / "backend" / "__init__.py",
+        PACKAGE / "backend" / "sim.py",
+        PACKAGE / "reproduce" / "measure.py",
+    )
     digest = hashlib.sha256(rtclab.__version__.encode())
     for path in (native, *own, *single, *more):
         digest.update(path.read_bytes())

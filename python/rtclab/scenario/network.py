@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.participant import CORE
@@ -19,9 +18,6 @@ from rtclab.scenario.path import (
 )
 from rtclab.scenario.topology import Flow, connections, flow_names
 from rtclab.scenario.units import Bitrate, Duration
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SECOND_NS = 10**9
 
@@ -98,17 +94,17 @@ def traffic_flows(scenario: ScenarioTables) -> list[Flow]:
     ]
 
 
-def paths_table(scenario: ScenarioTables) -> pl.DataFrame:
-    """One row per path at each change of it, and at each second while a ramp or trace changes it."""
-    import polars as pl
+def path_changes(scenario: ScenarioTables) -> list[tuple[int, str, int | None, float]]:
+    """Time in ns, path, capacity in bit/s (None: unlimited) and delay in ms, in order of time.
 
-    rows = [
+    One for every path at each change of it, and at each second while a ramp or trace changes it.
+    """
+    changes = [
         (at_ns, name, _capacity_bps(spec, at_ns, scenario.duration.ns), _delay_ns(spec, at_ns) / 1e6)
         for name, spec in paths(scenario).items()
         for at_ns in _changes_ns(spec, scenario.duration.ns)
     ]
-    schema = {"at_ns": pl.Int64, "path": pl.String, "capacity_bps": pl.Int64, "one_way_delay_ms": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row").sort("at_ns", maintain_order=True)
+    return sorted(changes, key=lambda change: change[0])
 
 
 def _changes_ns(spec: PathSpec, duration_ns: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rtclab.errors import ScenarioError
 from rtclab.scenario import native, network
@@ -13,9 +13,6 @@ from rtclab.scenario.layers import Change
 from rtclab.scenario.load import load
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.topology import Flow
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Scenario(ScenarioTables):
@@ -60,9 +57,9 @@ class Scenario(ScenarioTables):
         """Every flow of TCP beside the calls."""
         return network.traffic_flows(self)
 
-    def paths_table(self) -> pl.DataFrame:
-        """The table ``paths`` of a trace: capacity and delay of every path over time."""
-        return network.paths_table(self)
+    def path_changes(self) -> list[tuple[int, str, int | None, float]]:
+        """Time in ns, path, capacity in bit/s (None: unlimited) and delay in ms, at each change of a path."""
+        return network.path_changes(self)
 
     def native(self, *, seed: int) -> dict[str, object]:
         """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""

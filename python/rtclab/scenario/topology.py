@@ -31,7 +31,7 @@ class Flow:
     call: int | None
 
     def as_dict(self) -> dict[str, object]:
-        """As the manifest of a trace holds it."""
+        """The flow as JSON values."""
         return {
             "name": self.name,
             "sender": self.sender,

@@ -1,7 +1,22 @@
 """What happened: traces (one repeat) and runs (all repeats of a scenario) on disk; see docs/trace.md."""
 
 from rtclab.trace.files import write_bytes, write_json, write_text
-from rtclab.trace.run import INTERRUPTED, RUN_FILE, Repeat, Run, Status
+from rtclab.trace.lock import one_after_another, only_writer
+from rtclab.trace.manifest import (
+    INTERRUPTED,
+    SCHEMA,
+    CallInfo,
+    CaptureInfo,
+    FlowInfo,
+    Lateness,
+    Machine,
+    NotConnected,
+    Repeat,
+    RunManifest,
+    Status,
+    TraceManifest,
+)
+from rtclab.trace.run import RUN_FILE, Run
 from rtclab.trace.schema import NULLABLE, OPTIONAL_TABLES, SCHEMAS, conform
 from rtclab.trace.sums import delay_histogram_table, flow_seconds_table
 from rtclab.trace.trace import MANIFEST, Trace
@@ -12,14 +27,25 @@ __all__ = [
     "NULLABLE",
     "OPTIONAL_TABLES",
     "RUN_FILE",
+    "SCHEMA",
     "SCHEMAS",
+    "CallInfo",
+    "CaptureInfo",
+    "FlowInfo",
+    "Lateness",
+    "Machine",
+    "NotConnected",
     "Repeat",
     "Run",
+    "RunManifest",
     "Status",
     "Trace",
+    "TraceManifest",
     "conform",
     "delay_histogram_table",
     "flow_seconds_table",
+    "one_after_another",
+    "only_writer",
     "write_bytes",
     "write_json",
     "write_text",

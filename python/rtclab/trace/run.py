@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rtclab.errors import TraceError
-from rtclab.trace.files import read_json, write_json
+from rtclab.trace.files import write_json
+from rtclab.trace.lock import only_writer
+from rtclab.trace.manifest import Repeat, RunManifest, read_manifest
 from rtclab.trace.trace import Trace
 
 RUN_FILE = "run.json"
-
-Status = Literal["finished", "failed"]
-
-INTERRUPTED = "interrupted"
-"""Reason of a repeat that did not end, or did not begin, because of Ctrl-C."""
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """What became of one repeat; ``reason`` says why it failed."""
-
-    repeat: int
-    seed: int
-    status: Status
-    reason: str = ""
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C came before its end: it says nothing about calls."""
-        return self.status == "failed" and self.reason == INTERRUPTED
 
 
 class Run:
@@ -43,18 +25,18 @@ class Run:
         """Opens a run.
 
         Raises:
-            TraceError: ``path`` holds none.
+            TraceError: ``path`` holds none, or one of another version; the file and field are named.
         """
         self.path = path
-        self.manifest: dict[str, Any] = read_json(path / RUN_FILE, "run")
+        self.manifest = read_manifest(path / RUN_FILE, RunManifest)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
     @classmethod
-    def create(cls, out: Path, *, scenario: str, backend: str, manifest: Mapping[str, object]) -> Run:
+    def create(cls, out: Path, *, scenario: str, manifest: RunManifest) -> Run:
         """Makes the directory ``<out>/<scenario>-<backend>-<n>`` with the first free n from 1."""
-        stem = f"{scenario}-{backend}-"
+        stem = f"{scenario}-{manifest.backend}-"
         number = 1 + max((_number(path.name, stem) for path in _subdirectories(out)), default=0)
         while True:
             path = out / f"{stem}{number}"
@@ -64,7 +46,7 @@ class Run:
             except FileExistsError:
                 # Somebody else took this number in the meantime.
                 number += 1
-        write_json(path / RUN_FILE, {"scenario": {}, **manifest, "backend": backend, "repeats": []})
+        write_json(path / RUN_FILE, manifest.as_json())
         return cls(path)
 
     @classmethod
@@ -94,18 +76,17 @@ class Run:
     @property
     def backend(self) -> str:
         """``sim`` or ``live``."""
-        return str(self.manifest["backend"])
+        return self.manifest.backend
 
     @property
     def scenario(self) -> dict[str, Any]:
         """The scenario as it ran, with all changes, as JSON values."""
-        scenario: dict[str, Any] = self.manifest["scenario"]
-        return scenario
+        return self.manifest.scenario
 
     @property
     def repeats(self) -> list[Repeat]:
         """What became of each repeat, in order."""
-        return [Repeat(**entry) for entry in self.manifest["repeats"]]
+        return list(self.manifest.repeats)
 
     @cached_property
     def traces(self) -> list[Trace]:
@@ -116,14 +97,27 @@ class Run:
         """Where the trace of a repeat lies."""
         return self.path / f"repeat-{repeat}"
 
+    def writing(self) -> AbstractContextManager[None]:
+        """Holds the run for writing, so that two writers cannot lose each other's repeats.
+
+        Raises:
+            BadInput: somebody else is writing it; the message names the process.
+        """
+        return only_writer(self.path)
+
+    def reload(self) -> None:
+        """Reads ``run.json`` again, which somebody else may have written since."""
+        self.manifest = read_manifest(self.path / RUN_FILE, RunManifest)
+        self.__dict__.pop("traces", None)
+
     def record(self, outcome: Repeat) -> None:
         """Notes what became of a repeat, replacing what was noted before."""
         outcome = replace(outcome, reason=outcome.reason.strip())
-        others = [entry for entry in self.manifest["repeats"] if entry["repeat"] != outcome.repeat]
-        repeats = sorted([*others, asdict(outcome)], key=lambda entry: entry["repeat"])
-        self.manifest = {**self.manifest, "repeats": repeats}
+        others = [entry for entry in self.repeats if entry.repeat != outcome.repeat]
+        repeats = sorted([*others, outcome], key=lambda entry: entry.repeat)
+        self.manifest = self.manifest.model_copy(update={"repeats": tuple(repeats)})
         self.__dict__.pop("traces", None)
-        write_json(self.path / RUN_FILE, self.manifest)
+        write_json(self.path / RUN_FILE, self.manifest.as_json())
 
 
 def _subdirectories(path: Path) -> list[Path]:

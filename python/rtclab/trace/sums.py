@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import polars as pl
 
+from rtclab.trace.manifest import FlowInfo
 from rtclab.trace.schema import SCHEMAS
 
 NS_PER_MS = 1_000_000
@@ -23,16 +24,19 @@ FIRST_TRANSMISSIONS = {
 """Columns of ``flow_seconds`` by the moment at which a packet of these kinds counts."""
 
 
-def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns: int) -> pl.DataFrame:
+def flow_seconds_table(
+    packets: pl.DataFrame, flows: Mapping[str, FlowInfo], duration_ns: int
+) -> pl.DataFrame:
     """The table ``flow_seconds``: one row per flow and second of the run, also where nothing was sent.
 
-    A packet counts as sent, delivered and dropped each in the second in which that happened; what happened
-    after the end of the run is left out. First transmissions of media and FEC are counted apart when the kind
-    of any packet is known, else their columns are null.
+    A packet counts as sent, delivered and dropped each in the second in which that happened. What happened
+    after the end of its flow or of the run is left out. First transmissions of media and FEC are counted
+    apart when the kind of any packet is known, else their columns are null.
     """
     seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
     of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
     table = seconds.to_frame().join(of_flows, how="cross")
+    packets = packets.join(_ends(flows), on="flow", maintain_order="left")
     delay_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) / NS_PER_MS
     counted = {
         "sent_ns": [pl.len().alias("sent_packets"), pl.col("size_bytes").sum().alias("sent_bytes")],
@@ -49,7 +53,7 @@ def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns:
         counted[moment].append(pl.col("kind").is_in(kinds).sum().alias(name))
     for moment, aggregates in counted.items():
         at_ns = (pl.col(moment) // NS_PER_S * NS_PER_S).alias("at_ns")
-        grouped = packets.drop_nulls(moment).group_by(at_ns, "flow").agg(aggregates)
+        grouped = packets.filter(pl.col(moment) < pl.col("end_ns")).group_by(at_ns, "flow").agg(aggregates)
         table = table.join(grouped, on=["at_ns", "flow"], how="left", maintain_order="left")
     table = table.with_columns(pl.col("^.*_(packets|bytes)$").fill_null(0))
     if packets["kind"].is_null().all():
@@ -57,14 +61,20 @@ def flow_seconds_table(packets: pl.DataFrame, flows: Iterable[str], duration_ns:
     return table.select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["flow_seconds"].items())
 
 
-def delay_histogram_table(packets: pl.DataFrame) -> pl.DataFrame:
-    """The table ``delay_histogram``: delivered packets per flow and 0.1 ms of one-way delay."""
+def delay_histogram_table(packets: pl.DataFrame, flows: Mapping[str, FlowInfo]) -> pl.DataFrame:
+    """The table ``delay_histogram``: packets per flow and 0.1 ms of one-way delay, until the flow's end."""
     ns_per_bin = NS_PER_MS // BINS_PER_MS
     edge_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) // ns_per_bin / BINS_PER_MS
     return (
-        packets.drop_nulls("delivered_ns")
+        packets.join(_ends(flows), on="flow")
+        .filter(pl.col("delivered_ns") < pl.col("end_ns"))
         .group_by("flow", edge_ms.alias("one_way_delay_ms"))
         .agg(pl.len().alias("packets"))
         .sort("flow", "one_way_delay_ms")
         .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["delay_histogram"].items())
     )
+
+
+def _ends(flows: Mapping[str, FlowInfo]) -> pl.DataFrame:
+    ends = {"flow": list(flows), "end_ns": [flow.end_ns for flow in flows.values()]}
+    return pl.DataFrame(ends, schema={"flow": pl.String, "end_ns": pl.Int64})

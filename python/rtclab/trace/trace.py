@@ -8,12 +8,13 @@ import shutil
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import polars as pl
 
 from rtclab.errors import TraceError
-from rtclab.trace.files import json_bytes, read_json, write_bytes
+from rtclab.trace.files import json_bytes, write_bytes
+from rtclab.trace.manifest import TraceManifest, read_manifest
 from rtclab.trace.schema import OPTIONAL_TABLES, SCHEMAS, conform
 
 MANIFEST = "manifest.json"
@@ -23,21 +24,25 @@ Made = TypeVar("Made")
 class Trace:
     """One repeat: a directory with ``manifest.json`` and one Parquet file per table."""
 
+    from_pcap: ClassVar[Callable[..., Trace]]
+    """See :func:`rtclab.capture.from_pcap`, which stands above traces and puts itself here."""
+
     def __init__(self, path: Path) -> None:
         """Opens a trace.
 
         Raises:
-            TraceError: ``path`` holds none, or one that was not written to its end.
+            TraceError: ``path`` holds none, one that was not written to its end, or one of another version;
+                the file and field are named.
         """
         self.path = path
-        self.manifest: dict[str, Any] = read_json(path / MANIFEST, "trace")
+        self.manifest = read_manifest(path / MANIFEST, TraceManifest)
         self._read: dict[str, pl.DataFrame] = {}
-        self._kept: dict[object, Any] = {}
+        self._cached: dict[object, Any] = {}
         # Lives as long as the trace in it.
-        self._temporary: TemporaryDirectory[str] | None = None
+        self.temporary: TemporaryDirectory[str] | None = None
 
     @classmethod
-    def in_memory(cls, tables: Mapping[str, pl.DataFrame], manifest: Mapping[str, object]) -> Trace:
+    def in_memory(cls, tables: Mapping[str, pl.DataFrame], manifest: TraceManifest) -> Trace:
         """A trace that is measured and forgotten; what :meth:`write` does to tables is done to these.
 
         Raises:
@@ -45,14 +50,19 @@ class Trace:
         """
         made = cls.__new__(cls)
         made.path = Path(os.devnull)
-        made.manifest = dict(manifest)
+        made.manifest = manifest
         made._read = _complete(tables)
-        made._kept = {}
-        made._temporary = None
+        made._cached = {}
+        made.temporary = None
         return made
 
     def __repr__(self) -> str:
         return f"Trace({str(self.path)!r})"
+
+    @property
+    def flows(self) -> list[str]:
+        """Names of the flows of media and data in the manifest's order: all but acknowledgements."""
+        return [name for name, flow in self.manifest.flows.items() if flow.acknowledges is None]
 
     @property
     def tables(self) -> list[str]:
@@ -69,7 +79,8 @@ class Trace:
         Every metric asks again, so tables stay in memory once read; not ``packets``, which is large.
 
         Raises:
-            TraceError: there is no such table, or it was not recorded.
+            TraceError: there is no such table, it was not recorded, or its file does not follow the contract;
+                file and column are named.
         """
         if name not in SCHEMAS:
             raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
@@ -78,9 +89,11 @@ class Trace:
             return frame
         file = self._file(name)
         if not file.is_file():
-            hint = 'record it with record = "packets"' if name in OPTIONAL_TABLES else None
-            raise TraceError(f"{self.path}: table `{name}` was not recorded", hint=hint)
-        frame = pl.read_parquet(file)
+            if name in OPTIONAL_TABLES:
+                hint = 'record it with record = "packets"'
+                raise TraceError(f"{self.path}: table `{name}` was not recorded", hint=hint)
+            raise TraceError(f"{file}: the file is missing", hint="run the scenario again")
+        frame = _read_table(file, name)
         if name not in OPTIONAL_TABLES:
             self._read[name] = frame
         return frame
@@ -96,24 +109,24 @@ class Trace:
         rows = self.table(name)
         if name not in self._read:
             return rows.filter(pl.col("flow") == flow)
-        return self.kept(_by_flow, name).get(flow, rows.clear())
+        return self.cached(_by_flow, name).get(flow, rows.clear())
 
-    def kept(self, make: Callable[..., Made], *args: Hashable) -> Made:
-        """``make(trace, *args)``, made when first asked for and kept as long as the trace.
+    def cached(self, make: Callable[..., Made], *args: Hashable) -> Made:
+        """``make(trace, *args)``, made when first asked for and cached as long as the trace lives.
 
-        What a metric computes for all flows at once is kept here, since it is asked for flow by flow.
+        What a metric computes for all flows at once is cached here, since it is asked for flow by flow.
         """
         key = (make, args)
-        if key not in self._kept:
-            self._kept[key] = make(self, *args)
-        made: Made = self._kept[key]
+        if key not in self._cached:
+            self._cached[key] = make(self, *args)
+        made: Made = self._cached[key]
         return made
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}.parquet"
 
     @classmethod
-    def write(cls, path: Path, tables: Mapping[str, pl.DataFrame], manifest: Mapping[str, object]) -> Trace:
+    def write(cls, path: Path, tables: Mapping[str, pl.DataFrame], manifest: TraceManifest) -> Trace:
         """Writes a trace into the directory ``path``; what else is there stays.
 
         Columns are put in order, missing nullable ones filled with null, missing tables written empty.
@@ -132,60 +145,27 @@ class Trace:
                 buffer = io.BytesIO()
                 frames[name].write_parquet(buffer)
                 write_bytes(writing / f"{name}.parquet", buffer.getvalue())
-            write_bytes(writing / MANIFEST, json_bytes(manifest))
+            write_bytes(writing / MANIFEST, json_bytes(manifest.as_json()))
             for file in sorted(writing.iterdir(), key=lambda file: file.name == MANIFEST):
                 file.rename(path / file.name)
         finally:
             shutil.rmtree(writing, ignore_errors=True)
         return cls(path)
 
-    @classmethod
-    def from_pcap(
-        cls,
-        sender: Path | str,
-        receiver: Path | str | None = None,
-        *,
-        out: Path | None = None,
-        names: Mapping[str, str] | None = None,
-        sdp: str | None = None,
-        corrected: bool = False,
-    ) -> Trace:
-        """Makes a trace of captures (pcap, pcapng), on which all metrics of rate, delay and loss work.
-
-        ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled, the other tables empty. With both
-        captures there are RTP packets only. One capture has rates and losses, but no delays, unless it saw
-        packets come in and go out again, as the emulator's does.
-
-        Args:
-            sender: capture nearer to the sender, or the only one.
-            receiver: capture nearer to the receiver.
-            out: directory of the trace; a temporary one, gone with the trace, if not given.
-            names: participants by address (``10.0.0.1``) or address and port (``10.0.0.1:5004``); flows are
-                named after them, else after addresses and ports.
-            sdp: session descriptions that tell codecs.
-            corrected: take the estimated difference of the two clocks off; else delays are as they are.
-
-        Raises:
-            BadInput: a capture cannot be read.
-            TraceError: nothing was captured.
-        """
-        from rtclab.trace.pcap import from_one, from_two
-
-        if receiver is None:
-            captured = from_one(Path(sender), names or {}, sdp)
-        else:
-            captured = from_two(Path(sender), Path(receiver), names or {}, sdp, corrected=corrected)
-        if out is not None:
-            return cls.write(out, captured.tables, captured.manifest)
-        temporary = TemporaryDirectory(prefix="rtclab-trace-")
-        made = cls.write(Path(temporary.name), captured.tables, captured.manifest)
-        made._temporary = temporary
-        return made
-
 
 def _by_flow(trace: Trace, name: str) -> dict[object, pl.DataFrame]:
     parts = trace.table(name).partition_by("flow", maintain_order=True, as_dict=True)
     return {flow: part for (flow,), part in parts.items()}
+
+
+def _read_table(file: Path, name: str) -> pl.DataFrame:
+    try:
+        return conform(name, pl.read_parquet(file))
+    except TraceError as error:
+        raise TraceError(f"{file}: {error.message}", hint="run the scenario again") from None
+    # Polars panics at some broken files.
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise TraceError(f"{file}: cannot be read: {error}", hint="run the scenario again") from None
 
 
 def _complete(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

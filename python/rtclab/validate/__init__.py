@@ -84,8 +84,8 @@ def _page(pairs: list[Pair]) -> Iterator[str]:
     yield "# Simulated against live"
     yield ""
     yield "Made by `rtclab validate`: the scenarios of `sim-vs-live/` in the simulator and with two real"
-    yield "Chromiums through the emulator. Means over repeats, each over the second half of the call; `±` is"
-    yield "the half-width of the 95 % interval, the difference is simulated minus live in per cent of live."
+    yield "Chromiums through the emulator. Means over repeats, each over the second half of the call, with"
+    yield "the 95 % interval in brackets; the difference is simulated minus live in per cent of live."
     yield ""
     rate, rtt = (f"{BOUNDS_PERCENT[name]:g} %" for name in ("receiving_rate", "rtt"))
     yield f"Wanted: rate within {rate}, round trip time within {rtt}."
@@ -115,8 +115,8 @@ def _line(row: dict[str, object]) -> str:
     cells = [
         f"{row['metric']} ({row['unit']})" if row["unit"] else row["metric"],
         row["flow"],
-        _figure(row["mean_a"], row["ci_a"]),
-        _figure(row["mean_b"], row["ci_b"]),
+        _figure(row["mean_a"], row["ci95_low_a"], row["ci95_high_a"]),
+        _figure(row["mean_b"], row["ci95_low_b"], row["ci95_high_b"]),
         f"{percent:+.1f} %" if isinstance(percent, float) else "",
         within,
     ]
@@ -127,16 +127,16 @@ def _verdict(percent: float, bound: float) -> str:
     return "yes" if abs(percent) <= bound else f"**no** ({bound:g} %)"
 
 
-def _figure(mean: object, half_width: object) -> str:
+def _figure(mean: object, low: object, high: object) -> str:
     if not isinstance(mean, float):
         return ""
-    return f"{mean:.4g} ± {float(f'{half_width:.2g}'):g}" if isinstance(half_width, float) else f"{mean:.4g}"
+    return f"{mean:.4g} [{low:.4g}, {high:.4g}]" if isinstance(low, float) else f"{mean:.4g}"
 
 
 def _lateness(live: Run) -> str:
-    late = [trace.manifest["lateness"]["p99_ms"] for trace in live.traces if trace.manifest.get("lateness")]
-    figures = ", ".join(f"{late_ms:.1f}" for late_ms in late)
-    return f"; 99th percentile of the emulator's lateness in each repeat: {figures} ms" if late else ""
+    late_ns = [trace.manifest.lateness.p99_ns for trace in live.traces if trace.manifest.lateness]
+    figures = ", ".join(f"{p99_ns / 1e6:.1f}" for p99_ns in late_ns)
+    return f"; 99th percentile of the emulator's lateness in each repeat: {figures} ms" if late_ns else ""
 
 
 def _finished(pair: Pair) -> str:
@@ -147,10 +147,10 @@ def _finished(pair: Pair) -> str:
 
 
 def _machine(run: Run) -> str:
-    machine, versions = run.manifest["machine"], dict(run.manifest["versions"])
-    browser = run.traces[0].manifest.get("browser") if run.traces else None
-    if browser:
-        versions["browser"] = browser
-    programs = ", ".join(f"{name} {version}" for name, version in versions.items())
-    hardware = f"{machine['cores']} cores, {machine['processor']}, {machine['system']} {machine['kernel']}"
-    return f"Machine: {hardware}; {programs}."
+    programs = [f"{name} {version}" for name, version in run.manifest.versions.items()]
+    browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
+    if browsers:
+        programs.append(f"browser {browsers[0]}")
+    known = run.manifest.machine
+    hardware = f"{known.cores} cores, {known.processor}, {known.system} {known.kernel}; " if known else ""
+    return f"Machine: {hardware}{', '.join(programs)}."

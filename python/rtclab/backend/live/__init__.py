@@ -7,7 +7,7 @@ import subprocess
 from itertools import combinations
 from pathlib import Path
 
-from rtclab.backend import manifest
+from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario
 from rtclab.scenario import Duration, Scenario
@@ -49,7 +49,7 @@ class LiveBackend:
         """Runs one call in real time and writes its trace, with a capture of every packet, into ``out``.
 
         Raises:
-            CallFailed: a browser died, a page failed, two participants did not connect, or the lab ended.
+            CallFailed: a browser died, a page failed, nobody connected, or the lab ended.
             DiskFull: nothing is left behind then.
         """
         from rtclab.backend.live.clip import prepare_clip
@@ -71,10 +71,10 @@ class LiveBackend:
             "executable": executable,
             "clips": clips,
             "out": str(out.resolve()),
-            "paths": scenario.paths_table().to_dict(as_series=False),
+            "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": manifest(
                 scenario, backend=self.name, seed=seed, repeat=repeat, browser=version_of(executable)
-            ),
+            ).as_json(),
         }
         try:
             run_in_lab(SESSION, argument)

@@ -23,6 +23,7 @@ from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, liste
 from rtclab.backend.live.signalling import Message, PageServer, SignallingServer, serve
 from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, write_trace
 from rtclab.errors import CallFailed
+from rtclab.trace import NotConnected
 
 CORE = "core"
 LOOPBACK = "127.0.0.1"
@@ -46,10 +47,10 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     Args:
         argument: ``call`` as in ``Scenario.native``; ``pages``, what each participant's page is told;
             ``executable``, the Chromium; ``clips`` of the cameras, by participant; ``out``, the directory;
-            ``manifest`` and the table ``paths`` of the trace.
+            ``manifest`` (as planned) and the table ``paths`` of the trace.
 
     Raises:
-        CallFailed: a browser died, a page failed, or two participants did not connect.
+        CallFailed: a browser died, a page failed, or nobody connected.
     """
     names = [CORE, *(participant["name"] for participant in argument["call"]["participants"])]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
@@ -68,8 +69,16 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
         summary = await session.stop()
     if summary is not None:
         addresses = {node.address: node.name for node in nodes}
-        reason = str(failure) if failure else None
-        write_trace(Path(argument["out"]), argument, session.recorder, summary, addresses, reason)
+        write_trace(
+            Path(argument["out"]),
+            argument,
+            session.recorder,
+            summary,
+            addresses,
+            failure=str(failure) if failure else None,
+            not_connected=session.not_connected,
+            ended_ns=session.ended_ns,
+        )
     if failure is not None:
         raise failure
     return {}
@@ -100,6 +109,8 @@ class Session:
         self._runners: list[web.AppRunner] = []
         self._emulator: _native.Emulator | None = None
         self._connected: set[frozenset[str]] = set()
+        self.not_connected: list[NotConnected] = []
+        self.ended_ns = 0
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
@@ -123,6 +134,7 @@ class Session:
     async def stop(self) -> Json | None:
         """Stops everything; returns what the emulator recorded, None if the call had not begun."""
         self._failure.cancel()
+        self.ended_ns = self._now_ns()
         summary = self._emulator.stop() if self._emulator is not None else None
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
@@ -212,13 +224,32 @@ class Session:
                 self.fail("the emulator ended during the call")
 
     def _check_connections(self, *, at_end: bool = False) -> None:
-        for connection in self._call["connections"]:
-            pair = connection["a"], connection["b"]
-            together_s = (min(self._now_ns(), connection["end_ns"]) - connection["start_ns"]) / NS_PER_S
-            if frozenset(pair) not in self._connected and (at_end or together_s > CONNECT_TIMEOUT_S):
-                steps = " and ".join(f"{name}'s is `{self.recorder.last_event(name)}`" for name in pair)
-                who = " and ".join(pair)
-                self.fail(f"{who} did not connect within {together_s:.0f} s; last event: {steps}")
+        """Fails the run when no pair has connected in time; some that did not are noted at the end."""
+        missing = [one for one in self._pairs() if frozenset((one.a, one.b)) not in self._connected]
+        late = [one for one in missing if at_end or one.within_ns > CONNECT_TIMEOUT_S * NS_PER_S]
+        if at_end:
+            self.not_connected = missing
+        if late and len(late) == len(self._pairs()):
+            first = late[0]
+            steps = " and ".join(
+                f"{name}'s is `{self.recorder.last_event(name)}`" for name in (first.a, first.b)
+            )
+            self.not_connected = missing
+            self.fail(f"{first}; last event: {steps}")
+
+    def _pairs(self) -> list[NotConnected]:
+        """Every pair that is to be connected, with the time that it has had; each is in one call."""
+        now_ns, flows = self._now_ns(), self._argument["manifest"]["flows"]
+        return [
+            NotConnected(
+                a=connection["a"],
+                b=connection["b"],
+                call=flows[connection["flows"][0]]["call"],
+                within_ns=max(0, min(now_ns, connection["end_ns"]) - connection["start_ns"]),
+            )
+            for connection in self._call["connections"]
+            if connection["start_ns"] < connection["end_ns"]
+        ]
 
     def _page_closed(self, name: str) -> None:
         reason = f"the page of {name} closed its report socket; expected it to stay open until it leaves"

@@ -10,7 +10,17 @@ from typing import Any
 import polars as pl
 
 from rtclab.backend.live.wire import described, entered
-from rtclab.trace import NULLABLE, SCHEMAS, Trace, delay_histogram_table, flow_seconds_table
+from rtclab.trace import (
+    NULLABLE,
+    SCHEMAS,
+    FlowInfo,
+    Lateness,
+    NotConnected,
+    Trace,
+    TraceManifest,
+    delay_histogram_table,
+    flow_seconds_table,
+)
 
 CAPTURE = "capture.pcapng"
 """The emulator's capture, in the directory of the trace."""
@@ -37,6 +47,9 @@ class Recorder:
 
     last_report_ns: dict[str, int] = field(default_factory=dict)
     """When the latest report was made, by the flow that its participant sends."""
+
+    _decoded: dict[str, dict[int, int]] = field(default_factory=dict)
+    _shown_ssrc: dict[str, int] = field(default_factory=dict)
 
     def at_ns(self, wall_clock_ms: float) -> int:
         """A page's wall-clock time on the clock of the run."""
@@ -86,9 +99,9 @@ class Recorder:
                 self.rows[table].append(pick(table, {**report, **common, "flow": flow}))
         for pair in [] if repeated else by_type.get("candidate-pair", []):
             self._add_estimate(common, outgoing, pair)
-        for stream in by_type.get("inbound-rtp", []):
-            if stream["kind"] == "video":
-                self._add_frames(incoming, stream["ssrc"], message["frames"])
+        videos = [stream for stream in by_type.get("inbound-rtp", []) if stream["kind"] == "video"]
+        if videos:
+            self._add_frames(incoming, self._shown(incoming, videos), message["frames"])
 
     def _add_estimate(self, common: Row, flow: str, pair: Row) -> None:
         if "availableOutgoingBitrate" in pair:
@@ -96,12 +109,30 @@ class Recorder:
             row = {**common, "flow": flow, "name": "available_outgoing_bitrate_bps", "value": value}
             self.rows["controller"].append(row)
 
+    def _shown(self, flow: str, videos: Rows) -> int:
+        """The stream whose frames the page shows: that which decoded the most since the last report.
+
+        Frames are seen where they are shown, which tells their connection but not their stream.
+        """
+        decoded = {stream["ssrc"]: stream.get("framesDecoded") or 0 for stream in videos}
+        before = self._decoded.get(flow, {})
+        new = {ssrc: count - before.get(ssrc, 0) for ssrc, count in decoded.items()}
+        self._decoded[flow] = decoded
+        most = max(new, key=lambda ssrc: new[ssrc])
+        if new[most] > 0 or flow not in self._shown_ssrc:
+            self._shown_ssrc[flow] = most
+        return self._shown_ssrc[flow]
+
     def _add_frames(self, flow: str, ssrc: int, frames: Iterable[list[Any]]) -> None:
         for rtp_timestamp, captured_ms, received_ms, rendered_ms, width, height in frames:
             moments = {"captured_ns": captured_ms, "received_ns": received_ms, "rendered_ns": rendered_ms}
             row: Row = {"flow": flow, "ssrc": ssrc, "rtp_timestamp": rtp_timestamp}
             row |= {name: None if at_ms is None else self.at_ns(at_ms) for name, at_ms in moments.items()}
             self.rows["frames"].append(pick("frames", row | {"width": width, "height": height}))
+
+    def left_ns(self) -> dict[str, int]:
+        """When each participant left, of those who did."""
+        return {row["participant"]: row["at_ns"] for row in self.rows["events"] if row["event"] == "left"}
 
     def last_event(self, participant: str) -> str:
         """Name of the participant's latest event, or ``none``."""
@@ -125,7 +156,10 @@ def write_trace(
     recorder: Recorder,
     summary: Mapping[str, Any],
     addresses: Mapping[str, str],
+    *,
     failure: str | None,
+    not_connected: Iterable[NotConnected] = (),
+    ended_ns: int,
 ) -> Trace:
     """Writes the trace of a call that has ended.
 
@@ -135,31 +169,54 @@ def write_trace(
         summary: what the emulator's ``stop`` returned.
         addresses: node by IP address.
         failure: why the call failed, None if it did not.
+        not_connected: who should have been connected and was not.
+        ended_ns: when the session ended, which a failure does before the plan.
     """
-    call, manifest = argument["call"], argument["manifest"]
-    flows, duration_ns = list(manifest["flows"]), call["duration_ns"]
+    call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
     log = described(packet_log(summary), entered(out / CAPTURE, addresses, summary["epoch_ns"]))
-    packets = packets_table(log, flows, recorder.payload_kinds, duration_ns)
+    packets = packets_table(log, planned.flows, recorder.payload_kinds, planned.duration_ns)
+    flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)
     tables = {name: recorder.table(name) for name in recorder.rows}
-    tables["flow_seconds"] = flow_seconds_table(packets, flows, duration_ns)
-    tables["delay_histogram"] = delay_histogram_table(packets)
+    tables["flow_seconds"] = flow_seconds_table(packets, flows, planned.duration_ns)
+    tables["delay_histogram"] = delay_histogram_table(packets, flows)
     tables["paths"] = pl.DataFrame(argument["paths"], schema=SCHEMAS["paths"])
     if call["record"] == "packets":
         tables["packets"] = packets
-    return Trace.write(out, tables, {**manifest, **lateness_of(summary), "failure": failure})
-
-
-def lateness_of(summary: Mapping[str, Any]) -> Row:
-    """What the manifest says about how well the emulator kept time."""
-    lateness = summary["lateness"]
-    return {
-        "lateness": {
-            **{f"{name}_ms": lateness[f"{name}_ns"] / NS_PER_MS for name in ("p50", "p99", "max", "bound")},
-            "over_bound_ratio": lateness["over_bound"] / max(1, lateness["count"]),
-        },
-        "late": lateness["p99_ns"] > lateness["bound_ns"],
+    known = {
+        "flows": flows,
+        "failure": failure,
+        "not_connected": tuple(not_connected),
+        "lateness": lateness_of(summary),
         "emulator": dict(summary["counters"]),
     }
+    return Trace.write(out, tables, planned.model_copy(update=known))
+
+
+def as_seen(
+    planned: Mapping[str, FlowInfo], packets: pl.DataFrame, left_ns: Mapping[str, int], ended_ns: int
+) -> dict[str, FlowInfo]:
+    """The flows with the time in which each was there.
+
+    From its first packet to the planned end of its connection, or to when one of its ends had left or the
+    session ended, if that was earlier.
+    """
+    firsts = dict(packets.group_by("flow").agg(pl.col("sent_ns").min()).iter_rows())
+    flows = {}
+    for name, flow in planned.items():
+        left = [left_ns[end] for end in (flow.sender, flow.receiver) if end in left_ns]
+        end_ns = min(flow.end_ns, ended_ns, *left)
+        begin_ns = min(firsts.get(name, flow.begin_ns), end_ns)
+        flows[name] = flow.model_copy(update={"begin_ns": begin_ns, "end_ns": end_ns})
+    return flows
+
+
+def lateness_of(summary: Mapping[str, Any]) -> Lateness:
+    """How well the emulator kept time."""
+    lateness = summary["lateness"]
+    return Lateness(
+        **{f"{name}_ns": lateness[f"{name}_ns"] for name in ("p50", "p99", "max", "bound")},
+        over_bound_ratio=lateness["over_bound"] / max(1, lateness["count"]),
+    )
 
 
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:

@@ -31,7 +31,7 @@ def measured(trace: Trace) -> dict[str, dict[str, float]]:
     values = {}
     if "packets" in trace.tables:
         values["fec_share"] = {WHOLE_RUN: fec_share(trace)}
-    if all(flow in trace.manifest["flows"] for flow in CALLS):
+    if all(flow in trace.manifest.flows for flow in CALLS):
         values["first_call_share"] = {WHOLE_RUN: first_call_share(trace)}
     return values
 

@@ -60,15 +60,20 @@ def change(results: Results, pair: Pair, metric: str) -> Change:
     fixed, dynamic = (_with_over_use(results, name, metric) for name in (pair.fixed, pair.dynamic))
     percent = 100 / fixed.mean if fixed.mean else nan
     n = pair.sessions
-    papers = welch(replace(fixed, repeats=n), replace(dynamic, repeats=n))
-    ours = welch(fixed, dynamic)
+    papers = _half_width(replace(fixed, repeats=n), replace(dynamic, repeats=n))
+    ours = _half_width(fixed, dynamic)
     return Change(
         pair,
         (fixed.repeats, dynamic.repeats),
-        percent * ours.value,
-        percent * ours.ci95,
-        percent * papers.ci95,
+        percent * (dynamic.mean - fixed.mean),
+        percent * ours,
+        percent * papers,
     )
+
+
+def _half_width(fixed: Summary, dynamic: Summary) -> float:
+    """Half the Welch interval of the difference; 0 where neither side has any spread."""
+    return 0.0 if fixed.sd == dynamic.sd == 0 else welch(fixed, dynamic).ci95
 
 
 def _with_over_use(results: Results, scenario: str, metric: str) -> Summary:

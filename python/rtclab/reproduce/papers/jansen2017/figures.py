@@ -29,11 +29,9 @@ def width(trace: Trace, flow: str) -> Samples:
 
 def sent_to_all(trace: Trace, sender: str) -> Samples:
     """What a participant sends in each second, to a server or else to everybody."""
-    people = trace.manifest["scenario"]["participants"]
-    flows = [flow for flow in trace.manifest["flows"].values() if flow["sender"] == sender]
-    own = [flow["name"] for flow in flows if flow["receiver"] not in people] or [
-        flow["name"] for flow in flows
-    ]
+    flows = {name: trace.manifest.flows[name] for name in trace.flows}
+    sent = [name for name, flow in flows.items() if flow.sender == sender]
+    own = [name for name in sent if flows[name].receiver not in trace.manifest.participants] or sent
     seconds = trace.table("flow_seconds").filter(pl.col("flow").is_in(own))
     total = seconds.group_by("at_ns").agg(pl.col("sent_bytes").sum()).sort("at_ns")
     at_s = total["at_ns"].to_numpy() / NS_PER_S + 0.5

@@ -26,7 +26,7 @@ def measure(trace: Trace) -> Mapping[str, Mapping[str, float]]:
     Windows are named by quantity and begin: ``kbps@60`` is the mean rate from 60 s to 70 s.
     """
     values: dict[str, dict[str, float]] = {}
-    for flow in trace.manifest["flows"]:
+    for flow in trace.flows:
         for name, value in _of_flow(trace, flow).items():
             values.setdefault(name, {})[flow] = value
     return values

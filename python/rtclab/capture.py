@@ -1,10 +1,11 @@
-"""Tables of a trace out of captures of a call that nobody started here."""
+"""Traces out of captures of a call that nobody started here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -12,9 +13,20 @@ import polars as pl
 from rtclab import monitor
 from rtclab.errors import TraceError
 from rtclab.monitor import Tables
-from rtclab.trace.sums import FIRST_TRANSMISSIONS, NS_PER_S, delay_histogram_table, flow_seconds_table
+from rtclab.trace import (
+    CaptureInfo,
+    FlowInfo,
+    Trace,
+    TraceManifest,
+    delay_histogram_table,
+    flow_seconds_table,
+)
+from rtclab.trace.sums import FIRST_TRANSMISSIONS, NS_PER_S
+
+__all__ = ["Trace", "from_pcap"]
 
 Names = Mapping[str, str]
+Flows = dict[str, FlowInfo]
 MOST_SECONDS = 7 * 24 * 3600
 """A longer trace is one of two clocks that have nothing to do with each other."""
 
@@ -26,7 +38,51 @@ class Captured:
     """What a trace from captures holds."""
 
     tables: Tables
-    manifest: dict[str, Any]
+    manifest: TraceManifest
+
+
+def from_pcap(
+    sender: Path | str,
+    receiver: Path | str | None = None,
+    *,
+    out: Path | None = None,
+    names: Mapping[str, str] | None = None,
+    sdp: str | None = None,
+    corrected: bool = False,
+) -> Trace:
+    """Makes a trace of captures (pcap, pcapng), on which all metrics of rate, delay and loss work.
+
+    ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled, the other tables empty. With both
+    captures there are RTP packets only. One capture has rates and losses, but no delays, unless it saw
+    packets come in and go out again, as the emulator's does. A flow lasts from its first packet to one mean
+    interval between packets after its last.
+
+    Args:
+        sender: capture nearer to the sender, or the only one.
+        receiver: capture nearer to the receiver.
+        out: directory of the trace; a temporary one, gone with the trace, if not given.
+        names: participants by address (``10.0.0.1``) or address and port (``10.0.0.1:5004``); flows are
+            named after them, else after addresses and ports.
+        sdp: session descriptions that tell codecs.
+        corrected: take the estimated difference of the two clocks off; else delays are as they are.
+
+    Raises:
+        BadInput: a capture cannot be read.
+        TraceError: nothing was captured.
+    """
+    if receiver is None:
+        captured = from_one(Path(sender), names or {}, sdp)
+    else:
+        captured = from_two(Path(sender), Path(receiver), names or {}, sdp, corrected=corrected)
+    if out is not None:
+        return Trace.write(out, captured.tables, captured.manifest)
+    temporary = TemporaryDirectory(prefix="rtclab-trace-")
+    made = Trace.write(Path(temporary.name), captured.tables, captured.manifest)
+    made.temporary = temporary
+    return made
+
+
+Trace.from_pcap = staticmethod(from_pcap)
 
 
 def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
@@ -47,12 +103,12 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
         *_OF_RTP,
         pl.col("marker").cast(pl.Boolean),
     )
-    flows, duration_ns = _flows(packets), _duration_ns([packets["sent_ns"]])
     arrived = packets.with_columns(delivered_ns="sent_ns", dropped_ns=pl.lit(None, pl.Int64))
+    flows = _flows(arrived)
+    duration_ns = _duration_ns(flows)
     seconds = _with_missing(flow_seconds_table(arrived, flows, duration_ns), seen, names, begin_ns)
-    return Captured(
-        {"packets": packets, "flow_seconds": seconds}, _manifest(flows, [capture], seen["notes"], begin_ns)
-    )
+    about = CaptureInfo(files=(str(capture),), begin_ns=begin_ns, notes=tuple(seen["notes"].to_dicts()))
+    return Captured({"packets": packets, "flow_seconds": seconds}, _manifest(flows, duration_ns, about))
 
 
 def from_two(
@@ -95,14 +151,20 @@ def from_two(
         )
     )
     flows = _flows(packets)
-    duration_ns = _duration_ns([packets["sent_ns"], packets["delivered_ns"]])
+    duration_ns = _duration_ns(flows)
     tables = {
         "packets": packets,
         "flow_seconds": flow_seconds_table(packets, flows, duration_ns),
-        "delay_histogram": delay_histogram_table(packets),
+        "delay_histogram": delay_histogram_table(packets, flows),
     }
-    about = _manifest(flows, captures, compared["notes"], begin_ns)
-    return Captured(tables, about | {"clock": clock | {"corrected": corrected}})
+    about = CaptureInfo(
+        files=tuple(map(str, captures)),
+        begin_ns=begin_ns,
+        notes=tuple(compared["notes"].to_dicts()),
+        clock=clock,
+        corrected=corrected,
+    )
+    return Captured(tables, _manifest(flows, duration_ns, about))
 
 
 def _passes_twice(flows: pl.DataFrame) -> bool:
@@ -164,8 +226,24 @@ def _named(column: str, names: Names) -> pl.Expr:
     return pl.coalesce(by_port, by_address, column)
 
 
-def _flows(packets: pl.DataFrame) -> list[str]:
-    return packets["flow"].unique(maintain_order=True).to_list()
+def _flows(packets: pl.DataFrame) -> Flows:
+    """The flows in order of appearance, each with the time from its first packet, seen anywhere, to its end.
+
+    It ends one mean interval between packets after its last: n packets at equal intervals take n intervals.
+    A single packet has no interval, and a flow of it no length.
+    """
+    moments = pl.concat_list("sent_ns", "delivered_ns")
+    sent_ns = pl.col("sent_ns")
+    interval_ns = (sent_ns.max() - sent_ns.min()) / (pl.len() - 1)
+    spans = packets.group_by("flow", maintain_order=True).agg(
+        begin_ns=moments.list.min().min(),
+        end_ns=moments.list.max().max() + interval_ns.fill_nan(0).round().cast(pl.Int64),
+    )
+    flows = {}
+    for flow, begin_ns, end_ns in spans.iter_rows():
+        sender, _, receiver = flow.partition("->")
+        flows[flow] = FlowInfo(sender=sender, receiver=receiver, begin_ns=begin_ns, end_ns=end_ns)
+    return flows
 
 
 def _smallest(at_ns: pl.Series, capture: Path) -> int:
@@ -175,20 +253,19 @@ def _smallest(at_ns: pl.Series, capture: Path) -> int:
     return first
 
 
-def _duration_ns(moments: list[pl.Series]) -> int:
-    last_ns = max(int(at_ns.max() or 0) for at_ns in moments)  # type: ignore[arg-type]
-    if last_ns > MOST_SECONDS * NS_PER_S:
+def _duration_ns(flows: Flows) -> int:
+    """Until the last flow has ended; of a single packet the smallest duration that contains it."""
+    end_ns = max(flow.end_ns for flow in flows.values())
+    if end_ns > MOST_SECONDS * NS_PER_S:
         raise TraceError(
-            f"first and last packet lie {last_ns / NS_PER_S:.0f} s apart; expected at most {MOST_SECONDS} s",
+            f"first and last packet lie {end_ns / NS_PER_S:.0f} s apart; expected at most {MOST_SECONDS} s",
             hint="if the clocks of two captures differ so much, give corrected=True",
         )
-    return last_ns + 1
+    return max(end_ns, 1)
 
 
-def _manifest(flows: list[str], captures: list[Path], notes: pl.DataFrame, begin_ns: int) -> dict[str, Any]:
-    return {
-        "captures": [str(capture) for capture in captures],
-        "begin_ns": begin_ns,
-        "flows": {flow: {"paths": []} for flow in flows},
-        "notes": notes.to_dicts(),
-    }
+def _manifest(flows: Flows, duration_ns: int, about: CaptureInfo) -> TraceManifest:
+    people = dict.fromkeys(name for flow in flows.values() for name in (flow.sender, flow.receiver))
+    return TraceManifest(
+        backend="capture", duration_ns=duration_ns, participants=tuple(people), flows=flows, capture=about
+    )

@@ -1,0 +1,233 @@
+"""The manifests of runs and traces: what was run, by what, on which machine, and when each flow was there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
+
+from rtclab.errors import TraceError
+from rtclab.trace.files import read_json
+
+SCHEMA: Literal[2] = 2
+"""Number of the contract; a change of manifests, tables or columns is a change of this number."""
+
+Ns = Annotated[int, Field(ge=0)]
+"""Nanoseconds since the run began."""
+
+Status = Literal["finished", "failed"]
+
+INTERRUPTED = "interrupted"
+"""Reason of a repeat that did not end, or did not begin, because of Ctrl-C."""
+
+NS_PER_S = 1_000_000_000
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Machine(_Entry):
+    """The computer that made a run."""
+
+    system: str
+    kernel: str
+    processor: str
+    cores: int | None = None
+    memory_bytes: int | None = None
+
+
+class FlowInfo(_Entry):
+    """One direction between two participants, and the time in which it was there.
+
+    ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for TCP
+    beside the calls and for captures. ``begin_ns`` is when its first packet was sent, or when its connection
+    began if none ever was; at ``end_ns`` its connection ended. ``acknowledges`` names the flow whose
+    acknowledgements these are, None for flows of data.
+    """
+
+    sender: str
+    receiver: str
+    route: tuple[str, ...] = ()
+    call: int | None = None
+    begin_ns: Ns
+    end_ns: Ns
+    acknowledges: str | None = None
+
+    @model_validator(mode="after")
+    def _ends_after_it_began(self) -> Self:
+        if self.end_ns < self.begin_ns:
+            raise ValueError(f"end_ns = {self.end_ns} is before begin_ns = {self.begin_ns}")
+        return self
+
+
+class CallInfo(_Entry):
+    """One call: its topology, who takes part, when it lasts, and the relay that it passes, if any."""
+
+    kind: str
+    participants: tuple[str, ...]
+    start_ns: Ns
+    end_ns: Ns
+    relay: str | None = None
+
+
+class NotConnected(_Entry):
+    """Two nodes that should have been connected and never were, in the time ``within_ns``."""
+
+    a: str
+    b: str
+    call: int
+    within_ns: Ns
+
+    def __str__(self) -> str:
+        return f"{self.a} and {self.b} did not connect within {self.within_ns / NS_PER_S:.0f} s"
+
+
+class Lateness(_Entry):
+    """How late the emulator wrote frames against its model; the share that was later than ``bound_ns``."""
+
+    p50_ns: Ns
+    p99_ns: Ns
+    max_ns: Ns
+    bound_ns: Ns
+    over_bound_ratio: float
+
+    @property
+    def late(self) -> bool:
+        """Whether more than one frame in a hundred was later than the bound."""
+        return self.p99_ns > self.bound_ns
+
+
+class CaptureInfo(_Entry):
+    """The captures that a trace was made of.
+
+    ``begin_ns`` is the trace's time zero on the first capture's clock, in ns since 1970. ``notes`` and
+    ``clock`` are rows of the monitor's tables of these names (docs/monitor.md); ``corrected`` is whether the
+    clocks' difference was taken off.
+    """
+
+    files: tuple[str, ...]
+    begin_ns: int
+    notes: tuple[dict[str, Any], ...] = ()
+    clock: dict[str, Any] | None = None
+    corrected: bool = False
+
+
+class _Manifest(_Entry):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    what: ClassVar[str]
+
+    schema_number: Literal[2] = Field(SCHEMA, alias="schema")
+    backend: str
+    scenario: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    machine: Machine | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of the file, as JSON values."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class TraceManifest(_Manifest):
+    """What ``manifest.json`` says of one repeat.
+
+    ``backend`` is ``sim``, ``live``, or ``capture`` for a trace made of captures, which has neither seed nor
+    scenario. ``scenario`` is the scenario as it ran, for people and for running it again; figures are made
+    from the typed fields alone. ``connections`` is how many pairs of nodes should have been connected.
+    """
+
+    what: ClassVar[str] = "trace"
+
+    seed: int | None = None
+    repeat: int | None = None
+    duration_ns: Ns
+    participants: tuple[str, ...] = ()
+    calls: tuple[CallInfo, ...] = ()
+    flows: dict[str, FlowInfo]
+    connections: int = 0
+    not_connected: tuple[NotConnected, ...] = ()
+    failure: str | None = None
+    browser: str | None = None
+    lateness: Lateness | None = None
+    emulator: dict[str, int] | None = None
+    capture: CaptureInfo | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether the emulator was late too often; false in virtual time."""
+        return self.lateness is not None and self.lateness.late
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Repeat:
+    """What became of one repeat: ``reason`` says why it failed, ``note`` what a finished one lacks."""
+
+    repeat: int
+    seed: int
+    status: Status
+    reason: str = ""
+    note: str = ""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C came before its end: it says nothing about calls."""
+        return self.status == "failed" and self.reason == INTERRUPTED
+
+
+class RunManifest(_Manifest):
+    """What ``run.json`` says of all repeats of a scenario on one backend."""
+
+    what: ClassVar[str] = "run"
+
+    repeats: tuple[Repeat, ...] = ()
+
+
+AnyManifest = TypeVar("AnyManifest", bound=_Manifest)
+
+
+def read_manifest(path: Path, model: type[AnyManifest]) -> AnyManifest:
+    """The manifest in a file.
+
+    Raises:
+        TraceError: there is none, it was written by another version, or a field is not as expected; the
+            message names the file and every field.
+    """
+    value = read_json(path, model.what)
+    _check_schema(path, value)
+    try:
+        return model.model_validate_json(path.read_bytes(), strict=True)
+    except ValidationError as error:
+        problems = "\n".join(f"{path}: {_in_words(problem)}" for problem in error.errors())
+        raise TraceError(problems) from None
+
+
+def _check_schema(path: Path, value: dict[str, Any]) -> None:
+    # The first manifests had no number.
+    number = value.get("schema", 1 if value.keys() & {"scenario", "flows"} else SCHEMA)
+    if not isinstance(number, int) or number == SCHEMA:
+        return
+    if number < SCHEMA:
+        raise TraceError(
+            f"{path}: written by an older rtclab, with schema {number}; this one reads schema {SCHEMA}",
+            hint="run the scenario again",
+        )
+    raise TraceError(
+        f"{path}: written by a newer rtclab, with schema {number}; this one reads schema {SCHEMA}",
+        hint="update rtclab",
+    )
+
+
+def _in_words(problem: Any) -> str:
+    """One problem of pydantic's as ``flows.alice->bob.end_ns: expected …, got …``."""
+    field = ".".join(map(str, problem["loc"])) or "manifest"
+    match problem["type"]:
+        case "missing":
+            return f"{field}: missing"
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            return f"{field}: unknown field"
+        case "value_error":
+            return f"{field}: {problem['ctx']['error']}"
+    expected = problem["msg"].removeprefix("Input should be ")
+    return f"{field}: expected {expected}; got {str(problem['input'])[:80]!r}"

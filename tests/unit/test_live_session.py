@@ -1,0 +1,87 @@
+"""What a live session makes of pairs that connect and of pairs that do not, without browsers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from rtclab import _native
+from rtclab.backend.live.session import Session
+from rtclab.errors import CallFailed
+
+S = 10**9
+PAIRS = [("alice", "bob"), ("alice", "carol"), ("bob", "carol")]
+
+
+class Clock:
+    """In the emulator's place: what time it is."""
+
+    def __init__(self, now_s: float) -> None:
+        self.now_s = now_s
+
+    def now_ns(self) -> int:
+        return round(self.now_s * S)
+
+
+def argument(start_s: float = 0) -> dict[str, Any]:
+    """A call of three from ``start_s`` to 60 s."""
+    connections = [
+        {
+            "a": a,
+            "b": b,
+            "start_ns": round(start_s * S),
+            "end_ns": 60 * S,
+            "flows": [f"{a}->{b}", f"{b}->{a}"],
+        }
+        for a, b in PAIRS
+    ]
+    flows = {name: {"call": 0} for connection in connections for name in connection["flows"]}
+    return {"call": {"connections": connections}, "manifest": {"flows": flows}}
+
+
+def checked(
+    now_s: float, *connected: tuple[str, str], at_end: bool = False, start_s: float = 0
+) -> tuple[list[str], str]:
+    """Who is noted as not connected, and why the session failed, after a look at the connections."""
+
+    async def look() -> tuple[list[str], str]:
+        session = Session(argument(start_s), [])
+        session._emulator = cast(_native.Emulator, Clock(now_s))
+        session._connected = {frozenset(pair) for pair in connected}
+        session._check_connections(at_end=at_end)
+        reason = ""
+        if session._failure.done():
+            with pytest.raises(CallFailed) as failed:
+                session._failure.result()
+            reason = failed.value.message
+        return [str(one) for one in session.not_connected], reason
+
+    return asyncio.run(look())
+
+
+def test_nobody_fails_while_there_is_still_time() -> None:
+    assert checked(30) == ([], "")
+    assert checked(40, start_s=10) == ([], "")
+
+
+def test_a_call_in_which_nobody_connected_in_time_fails() -> None:
+    missing, reason = checked(31)
+    assert reason.startswith("alice and bob did not connect within 31 s; last event: alice's is `none`")
+    assert len(missing) == 3
+
+
+def test_a_pair_that_is_late_does_not_stop_the_others() -> None:
+    assert checked(31, ("alice", "bob")) == ([], "")
+
+
+def test_at_the_end_those_who_did_not_connect_are_noted() -> None:
+    missing, reason = checked(60, ("alice", "bob"), ("alice", "carol"), at_end=True)
+    assert (missing, reason) == (["bob and carol did not connect within 60 s"], "")
+
+
+def test_at_the_end_of_a_short_call_in_which_nobody_connected_it_fails() -> None:
+    missing, reason = checked(4, at_end=True)
+    assert reason.startswith("alice and bob did not connect within 4 s")
+    assert len(missing) == 3
