@@ -205,7 +205,7 @@ impl<P> Network<P> {
             if at.min(ready) > now {
                 return None;
             }
-            if ready <= at {
+            if ready < at {
                 let (at, to, packet) = self.ready.pop_front()?;
                 return Some(NetworkEvent::Delivered { at, to, packet });
             }

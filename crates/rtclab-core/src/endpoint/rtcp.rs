@@ -63,9 +63,11 @@ impl Peer {
         for block in blocks {
             let rtt = block.round_trip(NtpTime::from_time(now));
             self.sender.rtt = rtt.or(self.sender.rtt);
+            // A switching forwarder passes on reports about other senders too.
+            let Some(stream) = self.sender.stream(block.ssrc) else { continue };
+            let video = stream.config.is_video();
             let news = self.counters.on_report_block(reporter, block, rtt);
             let Some((lost, expected)) = news else { continue };
-            let video = self.sender.stream(block.ssrc).is_some_and(|s| s.config.is_video());
             if video || !self.reports_apart() {
                 let fraction = block.fraction_lost;
                 let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };

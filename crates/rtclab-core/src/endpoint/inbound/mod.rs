@@ -183,7 +183,7 @@ impl Receiver {
 
     /// The REMB to send with the report that leaves now.
     pub(super) fn take_remb(&mut self) -> Option<RtcpPacket> {
-        let bitrate = self.remb.take()?;
+        let bitrate = Remb::rounded(self.remb.take()?);
         let ssrcs = self.videos.iter().map(|video| video.config.ssrc).collect();
         Some(RtcpPacket::Remb(Remb { sender_ssrc: self.local_ssrc, bitrate, ssrcs }))
     }

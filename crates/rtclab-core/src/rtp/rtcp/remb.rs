@@ -21,6 +21,13 @@ const IDENTIFIER: [u8; 4] = *b"REMB";
 const MANTISSA_BITS: u32 = 18;
 
 impl Remb {
+    /// The bit rate as a REMB carries it: rounded down to 18 significant bits.
+    pub fn rounded(bitrate: Bitrate) -> Bitrate {
+        let bits = u64::BITS - bitrate.bps().leading_zeros();
+        let exponent = bits.saturating_sub(MANTISSA_BITS);
+        Bitrate(bitrate.bps() >> exponent << exponent)
+    }
+
     /// Whether this application-layer feedback is REMB.
     pub(super) fn is_remb(mut body: Cursor<'_>) -> bool {
         body.take(8, "SSRCs").is_ok() && body.array("identifier") == Ok(IDENTIFIER)
