@@ -26,6 +26,7 @@ from rtclab.errors import BadInput, RtclabError, TraceError
 from rtclab.metrics import METRICS
 from rtclab.report import write_report
 from rtclab.scenario import Scenario
+from rtclab.scenario.load import SHIPPED
 from rtclab.trace import SCHEMA, SCHEMAS, FlowInfo, Run, RunManifest, Trace, TraceManifest, only_writer
 
 CALL = Scenario.load("first-call", {"repeats": 1, "duration": "2 s"})
@@ -326,10 +327,9 @@ def test_acknowledgements_of_tcp_are_flows_but_are_not_listed_with_the_data() ->
     assert set(made.table("flow_seconds")["flow"]) == set(made.manifest.flows)
 
 
-def test_every_flow_of_every_topology_is_in_the_manifest() -> None:
+def test_every_flow_of_every_topology_is_in_the_manifest(tmp_path: Path) -> None:
     for kind in ("p2p", "sfu", "star", "hub-and-spoke", "tree"):
-        people = ["participants.carol={}", "duration=2 s", f'calls=[{{kind="{kind}"}}]']
-        scenario = Scenario.load("first-call", people)
+        scenario = three(tmp_path, "duration=2 s", f'calls=[{{kind="{kind}"}}]')
         made = SimBackend().simulate(scenario, seed=1, repeat=0)
         assert set(made.table("flow_seconds")["flow"]) == set(made.manifest.flows), kind
 
@@ -343,14 +343,29 @@ def test_the_table_of_paths_follows_the_contract() -> None:
 # --- connections -------------------------------------------------------------------------------------
 
 
-def three(*changes: str) -> Scenario:
-    people = ["participants.carol={}", "duration=6 s", "repeats=1"]
-    return Scenario.load("first-call", [*people, *changes])
+def three(folder: Path, *changes: str, carol: str = "") -> Scenario:
+    """``first-call`` of 6 s with a third participant, of whom ``carol`` says more."""
+    file = folder / "three.toml"
+    file.write_text(
+        f"""
+        extends = "{SHIPPED / "first-call"}"
+        name = "three"
+        duration = "6 s"
+        repeats = 1
+        [participants.alice]
+        [participants.bob]
+        [participants.carol]
+        {carol}
+        """
+    )
+    return Scenario.load(file, changes)
+
+
+UNREACHABLE = 'link = { up = { loss = "100 %" }, down = { loss = "100 %" } }'
 
 
 def test_one_pair_that_never_connects_leaves_the_figures_of_the_others(tmp_path: Path) -> None:
-    scenario = three('participants.carol={link={up={loss="100 %"}, down={loss="100 %"}}}')
-    run = run_scenario(scenario, SimBackend(), out=tmp_path)
+    run = run_scenario(three(tmp_path, carol=UNREACHABLE), SimBackend(), out=tmp_path)
     (repeat,) = run.repeats
     assert (repeat.status, repeat.reason) == ("finished", "")
     together = "alice and carol did not connect within 6 s; bob and carol did not connect within 6 s"
@@ -365,15 +380,15 @@ def test_one_pair_that_never_connects_leaves_the_figures_of_the_others(tmp_path:
 
 
 def test_who_cannot_reach_a_server_is_named_once(tmp_path: Path) -> None:
-    unreachable = 'participants.carol={link={up={loss="100 %"}, down={loss="100 %"}}}'
-    run = run_scenario(three(unreachable, 'calls=[{kind="sfu"}]'), SimBackend(), out=tmp_path)
+    scenario = three(tmp_path, 'calls=[{kind="sfu"}]', carol=UNREACHABLE)
+    run = run_scenario(scenario, SimBackend(), out=tmp_path)
     (repeat,) = run.repeats
     assert (repeat.status, repeat.note) == ("finished", "carol and core did not connect within 6 s")
     assert METRICS["call_failures"].function(run) == pytest.approx(100 / 3)
 
 
 def test_a_call_in_which_nobody_connects_has_failed(tmp_path: Path) -> None:
-    run = run_scenario(three('link.up.loss="100 %"'), SimBackend(), out=tmp_path)
+    run = run_scenario(three(tmp_path, 'link.up.loss="100 %"'), SimBackend(), out=tmp_path)
     (repeat,) = run.repeats
     assert (repeat.status, repeat.note) == ("failed", "")
     assert repeat.reason == "alice and bob did not connect within 6 s"
