@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
-WITH_CIRCLE = {"rtclab", "rtclab/reproduce"}
 PACKAGES = sorted(file.parent.relative_to(PACKAGE.parent) for file in PACKAGE.rglob("__init__.py"))
 
 
@@ -48,17 +47,7 @@ def circle_in(imports: dict[str, set[str]]) -> list[str]:
     return []
 
 
-# `reproduce/paper.py` needs Results for its types, `reproduce/results.py` needs EVERY_FLOW.
-OPEN = pytest.mark.xfail(reason="reproduce/paper.py and results.py import each other", strict=True)
-
-
-@pytest.mark.parametrize(
-    "package",
-    [
-        pytest.param(package, id=str(package), marks=OPEN if str(package) in WITH_CIRCLE else ())
-        for package in PACKAGES
-    ],
-)
+@pytest.mark.parametrize("package", PACKAGES, ids=str)
 def test_modules_of_a_package_do_not_import_each_other_in_a_circle(package: Path) -> None:
     modules = modules_of(PACKAGE.parent / package, ".".join(package.parts))
     # Its names for users are imported when they are first used.

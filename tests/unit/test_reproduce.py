@@ -17,11 +17,12 @@ from rtclab.reproduce import store as store_module
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.pages import write_docs, write_pages
-from rtclab.reproduce.paper import UNUSABLE, Cell, Paper, Table
+from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.papers.singh2013 import LOSS_AND_DELAY, measured
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.runner import Plan, run_plans, unfinished
 from rtclab.reproduce.store import Store
+from rtclab.reproduce.tables import UNUSABLE, Cell, Table
 from rtclab.reproduce.trends import Numbers, Trend
 from rtclab.reproduce.verdict import Verdict, kind, verdict
 from rtclab.scenario import Scenario, shipped

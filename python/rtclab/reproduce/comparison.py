@@ -10,8 +10,9 @@ from math import isnan, nan
 
 from rtclab.metrics.statistics import summarise
 from rtclab.reproduce.measure import none_if_nan
-from rtclab.reproduce.paper import Cell, Paper, Table
+from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Measured, Results
+from rtclab.reproduce.tables import Cell, Table
 from rtclab.reproduce.trends import Finding, Trend
 from rtclab.reproduce.verdict import Verdict, kind, tolerance, verdict
 

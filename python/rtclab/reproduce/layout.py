@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtclab.reproduce.comparison import OVERALL, Compared
-from rtclab.reproduce.paper import Table
+from rtclab.reproduce.tables import Table
 
 
 @dataclass(frozen=True)

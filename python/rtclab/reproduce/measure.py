@@ -26,6 +26,9 @@ MeasureMore = Callable[[Trace], Mapping[str, Mapping[str, float]]]
 
 WINDOW_S = 10
 """Length of the window of a value that is named ``name@begin``."""
+EVERY_FLOW = "*->*"
+"""Pattern of all flows."""
+
 WHOLE_RUN = ""
 """Stands for the flow of a value that describes the whole repeat."""
 _HEADERS_BYTES = 20 + 8 + 10

@@ -12,8 +12,8 @@ from rtclab.report.words import machine as machine_in_words
 from rtclab.report.words import number
 from rtclab.reproduce.comparison import OVERALL, Compared, Comparison, Count
 from rtclab.reproduce.layout import grid
-from rtclab.reproduce.paper import Cell, Table
 from rtclab.reproduce.results import Results
+from rtclab.reproduce.tables import Cell, Table
 from rtclab.reproduce.verdict import Verdict
 from rtclab.trace.files import write_bytes, write_json
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from rtclab.errors import BadInput
 from rtclab.reproduce.measure import MeasureMore
-from rtclab.reproduce.paper import UNUSABLE, Cell, Figure, Paper, Table
+from rtclab.reproduce.paper import Figure, Paper
+from rtclab.reproduce.tables import UNUSABLE, Cell, Table
 from rtclab.reproduce.trends import Check, Numbers, Trend
 from rtclab.scenario.table import Table as TomlTable
 from rtclab.scenario.table import closest

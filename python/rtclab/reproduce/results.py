@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from rtclab.metrics.statistics import Summary, summarise
-from rtclab.reproduce.measure import MEDIA, WHOLE_RUN, Value, Values
-from rtclab.reproduce.paper import EVERY_FLOW
+from rtclab.reproduce.measure import EVERY_FLOW, MEDIA, WHOLE_RUN, Value, Values
 from rtclab.reproduce.store import Store
 from rtclab.trace import Trace
 

@@ -18,8 +18,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_
 
 from rtclab.errors import FieldError
 from rtclab.report.words import number
-from rtclab.reproduce.measure import WINDOW_S
-from rtclab.reproduce.paper import EVERY_FLOW
+from rtclab.reproduce.measure import EVERY_FLOW, WINDOW_S
 from rtclab.reproduce.results import Results, mean_of_known
 from rtclab.reproduce.verdict import RELATIVE
 from rtclab.scenario.table import Table as TomlTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from math import isnan
 
-from rtclab.reproduce.paper import UNUSABLE, Cell
+from rtclab.reproduce.tables import UNUSABLE, Cell
 
 RELATIVE = 0.20
 """Tolerance of rates and delays, as a share of the printed number."""

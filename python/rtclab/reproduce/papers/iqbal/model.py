@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import exp
 
-from rtclab.reproduce.paper import Cell
+from rtclab.reproduce.tables import Cell
 
 
 def dynamic_alpha(value_ms: float, threshold_ms: float, *, near_max: bool = False) -> float:
