@@ -1,12 +1,15 @@
 """Figures of whole commands: how fast calls are simulated, how much memory they take, how late the link is.
 
 ``make bench`` prints them after those of the Rust benches. They are figures, not verdicts: a machine that
-does something else at the same time makes them worse.
+does something else at the same time makes them worse. With ``BASE=<commit>`` the same is measured of that
+commit in turn with this tree, and the last column is the ratio, pair by pair.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -14,75 +17,197 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from rtclab.backend.sim import SimBackend
-from rtclab.errors import RtclabError
-from rtclab.scenario import Scenario
-
-SCENARIO = "first-call"
-ROUNDS = 15
+ROUNDS = 9
 """Runs per figure; the median is shown."""
+HERE = Path(__file__).resolve()
+TREE = HERE.parents[1]
+
+_PERSON = """
+[participants.{name}]
+"""
+_MANY = """
+name = "many"
+duration = "{seconds} s"
+record = "seconds"
+[video]
+width = 640
+height = 480
+frame_rate = 30
+max_bitrate = "500 kbit/s"
+[link]
+up = {{ capacity = "100 Mbit/s", delay = "25 ms", queue = "300 ms" }}
+down = {{ capacity = "100 Mbit/s", delay = "25 ms", queue = "300 ms" }}
+"""
+_BOTTLENECK = """
+[bottlenecks.shared]
+routes = ["*->*"]
+capacity = "20 Mbit/s"
+delay = "10 ms"
+queue = "300 ms"
+[traffic.download]
+sender = "p0"
+receiver = "p1"
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table: what a run of a scenario gives, as a rate, a cost or a size."""
+
+    name: str
+    unit: str
+    worker: str
+    better: str = "higher"
+
+
+FIGURES = [
+    Figure("simulator, record = seconds", "simulated s/s", "seconds"),
+    Figure("simulator, record = packets", "simulated s/s", "packets"),
+    Figure("trace written / simulated, record = seconds", "CPU time / CPU time", "write-seconds", "lower"),
+    Figure("trace written / simulated, record = packets", "CPU time / CPU time", "write-packets", "lower"),
+    Figure("ten calls and TCP over one bottleneck", "simulated s/s", "bottleneck"),
+    Figure("SFU of 32 / SFU of 4, per flow and second", "CPU time / CPU time", "sfu", "lower"),
+    Figure("mesh of 32 / mesh of 4, per flow and second", "CPU time / CPU time", "mesh", "lower"),
+    Figure("peak memory of a mesh of 32 over 20 s", "MB", "mesh-memory", "lower"),
+    Figure("peak memory of a 300 s call, record = packets", "MB", "long-memory", "lower"),
+]
 
 
 def main() -> None:
     """Print every figure; the emulator's only where this machine has what a live call needs."""
-    table = Table("figure", "median", "smallest … largest", "unit", box=None)
-    for detail in ("seconds", "packets"):
-        scenario = Scenario.load(SCENARIO, [f"record={detail}"])
-        native = json.dumps(scenario.native(seed=1))
-        seconds = scenario.duration.s
-        _row(table, f"simulator, record = {detail}", seconds, partial(_simulate, native))
-        _row(table, f"the same with its trace written, record = {detail}", seconds, partial(_run, scenario))
-    table.add_row("peak memory of a 300 s call, record = packets", f"{_memory_mb():.0f}", "", "MB")
+    from rich.console import Console
+    from rich.table import Table
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--base", type=Path, help="checkout of another commit with its native module built")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        print(json.dumps(WORKERS[options.worker]()))
+        return
+    columns = ["figure", "median", "smallest … largest", "unit"] + (["base", "ratio"] if options.base else [])
+    table = Table(*columns, box=None)
+    for figure in FIGURES:
+        table.add_row(*_measured(figure, options.base))
     for name, value, unit in _emulator():
         table.add_row(name, value, "", unit)
-    Console().print(table)
+    Console(width=150).print(table)
 
 
-def _row(table: Table, name: str, simulated_s: float, run: Callable[[], None]) -> None:
+def _measured(figure: Figure, base: Path | None) -> list[str]:
+    rounds = 3 if figure.worker.endswith("memory") else ROUNDS
+    own, other = [], []
+    for _ in range(rounds):
+        own.append(_run_worker(TREE, figure.worker))
+        if base is not None:
+            other.append(_run_worker(base / "python", figure.worker))
+    row = [figure.name, f"{statistics.median(own):.3g}", f"{min(own):.3g} … {max(own):.3g}", figure.unit]
+    if base is not None:
+        ratios = [a / b for a, b in zip(own, other, strict=True)]
+        row += [f"{statistics.median(other):.3g}", f"{statistics.median(ratios):.2f}"]
+    return row
+
+
+def _run_worker(tree: Path, worker: str) -> float:
+    """One figure of the rtclab in ``tree``, measured by a process of its own."""
+    command = [sys.executable, "-P", str(HERE), "--worker", worker]
+    environment = os.environ | {"PYTHONPATH": str(tree)}
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout))
+
+
+def _cpu_s(run: Callable[[], object]) -> float:
+    begin = time.process_time()
     run()
-    rates = []
-    for _ in range(ROUNDS):
-        begin = time.perf_counter()
-        run()
-        rates.append(simulated_s / (time.perf_counter() - begin))
-    table.add_row(
-        name,
-        f"{statistics.median(rates):.0f}",
-        f"{min(rates):.0f} … {max(rates):.0f}",
-        "simulated s/s",
-    )
+    return time.process_time() - begin
 
 
-def _simulate(config: str) -> None:
+def _load(text: str) -> Any:
+    from rtclab.scenario import Scenario
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "scenario.toml"
+        file.write_text(text)
+        return Scenario.load(file)
+
+
+def _first_call(*changes: str) -> Any:
+    from rtclab.scenario import Scenario
+
+    return Scenario.load("first-call", changes)
+
+
+def _many(people: int, call: str, seconds: int, more: str = "") -> Any:
+    names = "".join(_PERSON.format(name=f"p{number}") for number in range(people))
+    return _load(_MANY.format(seconds=seconds) + names + call + more)
+
+
+def _simulated(scenario: Any) -> float:
+    """CPU time of simulating a scenario, the best of three: everything else is disturbance."""
     from rtclab import _native
 
-    _native.simulate(config)
+    native = json.dumps(scenario.native(seed=1))
+    return min(_cpu_s(lambda: _native.simulate(native)) for _ in range(3))
 
 
-def _run(scenario: Scenario) -> None:
+def _rate(scenario: Any) -> float:
+    return float(scenario.duration.ns / 1e9 / _simulated(scenario))
+
+
+def _cost_per_flow(people: int, kind: str) -> float:
+    scenario = _many(people, f'[[calls]]\nkind = "{kind}"\n', 10)
+    return _simulated(scenario) / len(scenario.flows())
+
+
+def _write_cost(record: str) -> float:
+    """CPU time of measuring, converting and writing a trace over that of simulating it."""
+    from rtclab.backend.sim import SimBackend
+
+    scenario = _first_call(f"record={record}")
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            SimBackend().run(scenario, seed=1, repeat=0, out=Path(folder) / "repeat-0")
+
+    run()
+    whole = min(_cpu_s(run) for _ in range(5))
+    return whole / min(_simulated(scenario) for _ in range(2)) - 1
+
+
+def _peak_mb(scenario: Any) -> float:
+    """Peak memory of this process after it has simulated the scenario and written its trace."""
+    from rtclab.backend.sim import SimBackend
+
     with tempfile.TemporaryDirectory() as folder:
         SimBackend().run(scenario, seed=1, repeat=0, out=Path(folder) / "repeat-0")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def _memory_mb() -> float:
-    """Peak of a process of its own that does nothing but this call, its trace included."""
-    code = "from rtclab.bench import run_long_call; run_long_call()"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
+def _pairs(count: int) -> str:
+    return "".join(f'[[calls]]\nparticipants = ["p{2 * n}", "p{2 * n + 1}"]\n' for n in range(count))
 
 
-def run_long_call() -> None:
-    """A call of 300 s with every packet in its trace."""
-    _run(Scenario.load(SCENARIO, ["duration=300 s"]))
+WORKERS: dict[str, Callable[[], float]] = {
+    "seconds": lambda: _rate(_first_call("record=seconds")),
+    "packets": lambda: _rate(_first_call("record=packets")),
+    "write-seconds": lambda: _write_cost("seconds"),
+    "write-packets": lambda: _write_cost("packets"),
+    "bottleneck": lambda: _rate(_many(20, _pairs(10), 30, _BOTTLENECK)),
+    "sfu": lambda: _cost_per_flow(32, "sfu") / _cost_per_flow(4, "sfu"),
+    "mesh": lambda: _cost_per_flow(32, "p2p") / _cost_per_flow(4, "p2p"),
+    "mesh-memory": lambda: _peak_mb(_many(32, "", 20)),
+    "long-memory": lambda: _peak_mb(_first_call("duration=300 s")),
+}
+"""How each figure is measured. Nothing here may need what an older commit does not have."""
 
 
 def _emulator() -> list[tuple[str, str, str]]:
+    from rtclab.errors import RtclabError
+
     try:
         from rtclab.backend.live.link import bench_emulator
 
