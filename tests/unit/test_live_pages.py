@@ -67,6 +67,7 @@ def test_who_sends_nothing_still_learns_what_the_others_send() -> None:
         ("congestion_control.name=fixed", "congestion_control.name"),
         ("participants.bob.congestion_control.name=fixed", "participants.bob.congestion_control.name"),
         ("congestion_control.options.window=3", "congestion_control.options"),
+        ("congestion_control.stack=chrome-27", "congestion_control.stack"),
         ("audio.frame=60 ms", "audio.frame"),
         ("video.height=481", "video.height"),
         ("video.repair=hybrid-2013", "video.repair"),

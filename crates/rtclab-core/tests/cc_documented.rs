@@ -1,6 +1,7 @@
-//! The page on congestion controls names all there are.
+//! The page on congestion controls names every algorithm, every option and every stack profile.
 
 use rtclab_core::cc::ALGORITHMS;
+use rtclab_core::stack::PROFILES;
 
 #[test]
 fn every_algorithm_and_every_option_is_on_the_page() {
@@ -10,5 +11,19 @@ fn every_algorithm_and_every_option_is_on_the_page() {
         for option in algorithm.options {
             assert!(page.contains(&format!("`{}`", option.name)), "{}", option.name);
         }
+    }
+}
+
+#[test]
+fn every_stack_profile_is_on_the_page_with_the_algorithms_that_use_it() {
+    let page = include_str!("../../../docs/congestion-control.md");
+    for profile in PROFILES {
+        let name = format!("| `{}` |", profile.name);
+        let row = page.lines().find(|line| line.starts_with(&name)).unwrap_or_default();
+        let users = ALGORITHMS.iter().filter(|algorithm| algorithm.stack == profile.name);
+        for algorithm in users {
+            assert!(row.contains(&format!("`{}`", algorithm.name)), "{name}: {}", algorithm.name);
+        }
+        assert!(!row.is_empty(), "{name}");
     }
 }

@@ -32,7 +32,7 @@ def lines_of(pairs: Sequence[tuple[Run, str, Look]]) -> list[Line]:
     return [Line(run, flow, look, points) for run, flow, look in pairs]
 
 
-def spoken(flow: str) -> str:
+def flow_in_words(flow: str) -> str:
     """The flow's name as it is read."""
     return flow.replace("->", " → ")
 

@@ -15,7 +15,7 @@ from rtclab.metrics import METRICS, Metric, compare_runs, flows_of, measure_run
 from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.report import words
 from rtclab.report.figure import Drawing, Plot, render
-from rtclab.report.lines import spoken
+from rtclab.report.lines import flow_in_words
 from rtclab.report.plots import comparison_plots, run_plots
 from rtclab.trace import Run, write_text
 
@@ -46,7 +46,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         network=words.network(run.scenario),
         failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
         notes=[repeat for repeat in run.repeats if repeat.note],
-        columns=[spoken(flow) for flow in flows],
+        columns=[flow_in_words(flow) for flow in flows],
         rows=_rows(measured, flows, "mean"),
         whole=_rows(measured, [""], "mean"),
         metrics=METRICS.values(),
@@ -65,7 +65,7 @@ def write_comparison(a: Run, b: Run, out: Path) -> Path:
     text = page_template("comparison.html").render(
         runs=[(a, _facts(a), words.network(a.scenario)), (b, _facts(b), words.network(b.scenario))],
         groups=[
-            (spoken(flow) or WHOLE_RUN, _rows(compared, [flow], "mean_a", "mean_b")) for flow in [*flows, ""]
+            (flow_in_words(flow) or WHOLE_RUN, _rows(compared, [flow], "mean_a", "mean_b")) for flow in [*flows, ""]
         ],
         metrics=METRICS.values(),
         drawings=_render(comparison_plots(a, b), out.with_name(f"{out.stem}-plots")),
@@ -99,7 +99,7 @@ def _streams(run: Run) -> list[tuple[str, StreamRates]]:
             found.setdefault((rates.flow, rates.kind), []).append(rates)
     return [
         (
-            f"{spoken(flow)}, {kind}",
+            f"{flow_in_words(flow)}, {kind}",
             StreamRates(
                 flow,
                 kind,

@@ -21,7 +21,7 @@ from rtclab.report.lines import (
     delay_distribution,
     lines_of,
     rate_per_repeat,
-    spoken,
+    flow_in_words,
 )
 from rtclab.trace import Run
 
@@ -39,7 +39,7 @@ Panels = list[list[Line]]
 def run_plots(run: Run) -> list[Plot]:
     """The plots of one run, in the order of the page; none if no repeat finished."""
     flows = flows_of(run)[:MOST_CURVES]
-    lines = lines_of([(run, flow, Look.numbered(i, spoken(flow))) for i, flow in enumerate(flows)])
+    lines = lines_of([(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(flows)])
     if not lines:
         return []
     panels = [[line] for line in lines] if len(lines) <= MOST_PANELS else [lines]
@@ -71,7 +71,7 @@ def comparison_plots(a: Run, b: Run) -> list[Plot]:
 def _title(lines: list[Line]) -> str:
     """The flow that a panel shows; nothing where it shows several."""
     flows = {line.flow for line in lines}
-    return spoken(flows.pop()) if len(flows) == 1 else ""
+    return flow_in_words(flows.pop()) if len(flows) == 1 else ""
 
 
 def _over_time(panels: Panels, series: Series) -> list[Panel]:
@@ -149,7 +149,7 @@ def _wire_and_stats(lines: list[Line]) -> list[Plot]:
 def _stream_panel(line: Line, kind: str) -> Panel:
     on_wire = curve(line, partial(wire.wire_received_kbps, kind=kind), filled=True)
     counted = band_of(line, partial(wire.stats_received_kbps, kind=kind))
-    return Panel(f"{spoken(line.flow)}, {kind}", [on_wire], guides=[("getStats", counted)])
+    return Panel(f"{flow_in_words(line.flow)}, {kind}", [on_wire], guides=[("getStats", counted)])
 
 
 def _delay(panels: Panels) -> Plot:

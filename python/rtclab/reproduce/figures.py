@@ -26,7 +26,7 @@ from rtclab.report.draw import (
     draw_repeats,
 )
 from rtclab.report.figure import Plot
-from rtclab.report.lines import spoken
+from rtclab.report.lines import flow_in_words
 from rtclab.reproduce.paper import Figure
 from rtclab.reproduce.results import Results
 from rtclab.trace import Trace
@@ -46,7 +46,7 @@ class LabelledFlow:
     @property
     def name(self) -> str:
         """The text of the legend. Flows with the same name have the same look in all panels."""
-        return self.label or spoken(self.flow)
+        return self.label or flow_in_words(self.flow)
 
 
 Panels = Sequence[tuple[str, Sequence[LabelledFlow]]]

@@ -66,5 +66,6 @@ def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object
         "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
         "host": host and {"encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second},
         "congestion_control": {"name": control.name, "options": control.options},
+        "stack": control.stack,
         "repair": video.repair if video else "auto",
     }

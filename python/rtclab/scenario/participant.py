@@ -97,9 +97,14 @@ Option = Annotated[float, PlainValidator(_number_or_switch, json_schema_input_ty
 
 
 class CongestionControl(Table):
-    """Which algorithm sets the sending rate, and its own options: numbers, or true and false."""
+    """Which algorithm sets the sending rate, and its own options: numbers, or true and false.
+
+    ``stack`` names the profile of everything else that a browser of some year did: feedback, RTCP schedule,
+    pacing, repair. Left out, it is that of the algorithm's own time.
+    """
 
     name: str = "goog-cc"
+    stack: str | None = None
     options: dict[str, Option] = {}
 
 

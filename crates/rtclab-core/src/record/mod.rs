@@ -54,7 +54,7 @@ pub struct Source {
     /// Who.
     pub participant: Text,
     /// Whether it is a participant, whose coming and going are recorded, or a server.
-    pub is_person: bool,
+    pub is_participant: bool,
     /// The flow that it sends.
     pub sends: FlowId,
     /// The flow that it receives.
@@ -245,8 +245,8 @@ impl Recorder {
     /// An endpoint says something; events that are requests to its driver are not recorded.
     pub fn event(&mut self, at: Time, source: &Source, event: Event) {
         match event {
-            Event::Joined => self.person_event(at, source, "joined"),
-            Event::Left => self.person_event(at, source, "left"),
+            Event::Joined => self.participant_event(at, source, "joined"),
+            Event::Left => self.participant_event(at, source, "left"),
             Event::Signalled => self.connection_event(at, source, "signalling_done"),
             Event::IceConnected => self.connection_event(at, source, "ice_connected"),
             Event::DtlsConnected => self.connection_event(at, source, "dtls_connected"),
@@ -295,8 +295,8 @@ impl Recorder {
         self.flows[flow.0 as usize].text
     }
 
-    fn person_event(&mut self, at: Time, source: &Source, event: &str) {
-        if source.is_person {
+    fn participant_event(&mut self, at: Time, source: &Source, event: &str) {
+        if source.is_participant {
             self.happened(at, source.participant, None, event);
         }
     }

@@ -177,7 +177,7 @@ impl<'a> Builder<'a> {
             let remote_index = if offerer { index ^ 1 } else { 2 * origin };
             let source = Source {
                 participant: recorder.text(here),
-                is_person: own.is_some(),
+                is_participant: own.is_some(),
                 sends: flow,
                 receives: self.ports[index ^ 1].flow,
                 timestamp_offset: self.seed(remote_index) as u32,
@@ -300,7 +300,9 @@ fn stack_of(participant: &ParticipantConfig) -> Result<&'static StackProfile, Si
     let name = participant.stack.as_deref().unwrap_or(control.stack);
     StackProfile::named(name).ok_or_else(|| {
         let known = PROFILES.map(|profile| profile.name).join("`, `");
-        SimError::Unknown(format!("stack: unknown `{name}`; expected one of `{known}`"))
+        SimError::Unknown(format!(
+            "congestion_control.stack: unknown `{name}`; expected one of `{known}`"
+        ))
     })
 }
 

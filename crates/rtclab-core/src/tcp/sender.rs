@@ -406,7 +406,7 @@ impl Sender {
 
     fn step_phase(&mut self, segment: &Segment, acked: Acked, found: Found) {
         if acked.cumulative > 0 && self.phase >= Phase::Recovery && self.is_spurious(segment) {
-            self.take_back();
+            self.undo_reduction();
         }
         if self.phase != Phase::Open && self.board.una() >= self.recover {
             self.end_recovery();
@@ -452,7 +452,7 @@ impl Sender {
         retransmitted.is_some_and(|at| segment.echo < at)
     }
 
-    fn take_back(&mut self) {
+    fn undo_reduction(&mut self) {
         let Some(undo) = self.undo.take() else { return };
         self.window.segments = self.window.segments.max(undo.window.segments);
         self.window.ssthresh = self.window.ssthresh.max(undo.window.ssthresh);

@@ -134,6 +134,12 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"a browser has its own congestion control, not `{control.name}`; expected `goog-cc`",
             hint="run it simulated: --backend sim",
         )
+    if control.stack is not None:
+        raise UnsupportedScenario(
+            field("congestion_control", "stack"),
+            f"a browser is the stack that it is, not `{control.stack}`",
+            hint="run it simulated: --backend sim",
+        )
     if control.options:
         raise UnsupportedScenario(
             field("congestion_control", "options"),
