@@ -38,9 +38,16 @@ check: $(VENV)/built-dev          ## formatting, lints and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(VENV)/built-dev          ## figures, not verdicts
+bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python
-	$(if $(wildcard python/rtclab/bench.py),$(BIN)/python -m rtclab.bench)
+	$(BIN)/python -m rtclab.bench $(if $(BASE),--base target/bench/$(BASE))
+
+target/bench/%/built:
+	rm -rf $(@D) && mkdir -p $(@D)
+	git archive $* | tar -x -C $(@D)
+	cd $(@D) && cargo build --release --locked -p rtclab-python --features pyo3/extension-module
+	cp $(@D)/target/release/lib_native.so $(@D)/python/rtclab/_native.abi3.so
+	touch $@
 
 fuzz: cargo-fuzz                  ## every parser for FUZZ_SECONDS, on the stable toolchain
 	for target in $$(cargo fuzz list); do \
