@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_report_begins_behind_the_last_and_ends_with_the_newest_packet() {
         let mut arrivals = Arrivals::default();
-        [7, 9].map(|seq| arrivals.note(Time::ZERO, seq));
+        [7, 9].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
         assert_eq!(next(&mut arrivals), [(7, true), (8, false), (9, true)]);
         assert_eq!(arrivals.take((1, 2)), None);
         arrivals.note(Time::ZERO, 11);
@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn a_late_packet_is_reported_with_all_that_follow_it_as_far_as_they_are_new() {
         let mut arrivals = Arrivals::default();
-        [7, 9].map(|seq| arrivals.note(Time::ZERO, seq));
+        [7, 9].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
         next(&mut arrivals);
-        [10, 8].map(|seq| arrivals.note(Time::ZERO, seq));
+        [10, 8].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
         assert_eq!(next(&mut arrivals), [(8, true), (9, false), (10, true)]);
     }
 
