@@ -4,8 +4,8 @@ use super::capture::Interface;
 use super::flow::Flow;
 use super::texts::{Columns, Texts};
 use super::watcher::{Monitor, SecondRow};
-use crate::table::{Column, NO_TEXT, Table};
 use crate::rtp::Protocol;
+use crate::table::{Column, NO_TEXT, Table};
 
 /// Names of [`Protocol`], in the order of its variants. TURN framing has been taken off.
 const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
@@ -42,7 +42,9 @@ impl Monitor {
         let source = of_flow(&|flow| Some(flow.source.to_string()));
         let destination = of_flow(&|flow| Some(flow.destination.to_string()));
         let kinds: Vec<u32> = (self.streams.iter())
-            .map(|s| s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name()).0))
+            .map(|s| {
+                s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name()).0)
+            })
             .collect();
         let kind =
             rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();
