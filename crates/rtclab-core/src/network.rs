@@ -84,9 +84,6 @@ pub enum NetworkEvent<P> {
     },
 }
 
-/// Stands for a missing route.
-const NO_ROUTE: u32 = u32::MAX;
-
 /// Nodes joined by paths.
 pub struct Network<P> {
     nodes: Vec<String>,
@@ -97,8 +94,8 @@ pub struct Network<P> {
     /// What has crossed transparent paths alone, in order of time.
     ready: VecDeque<(Time, NodeId, Packet<P>)>,
     routes: Vec<(NodeId, Vec<PathId>)>,
-    /// Route index by `from * nodes + to`; [`NO_ROUTE`] where there is none.
-    route_of: Vec<u32>,
+    /// Destinations of each node in their order, and the routes to them.
+    routes_from: Vec<Vec<(NodeId, u32)>>,
 }
 
 impl<P> Network<P> {
@@ -119,7 +116,7 @@ impl<P> Network<P> {
                 NetworkError(format!("route names path `{name}`, which is not defined"))
             })
         };
-        let mut route_of = vec![NO_ROUTE; config.nodes.len() * config.nodes.len()];
+        let mut routes_from = vec![Vec::new(); config.nodes.len()];
         let mut routes = Vec::new();
         for route in &config.routes {
             let (from, to) = (node(&route.from)?, node(&route.to)?);
@@ -130,9 +127,11 @@ impl<P> Network<P> {
                     route.from, route.to
                 )));
             }
-            route_of[from as usize * config.nodes.len() + to as usize] = routes.len() as u32;
+            routes_from[from as usize].push((NodeId(to), routes.len() as u32));
             routes.push((NodeId(to), hops));
         }
+        // Of several routes between the same nodes the last one counts.
+        routes_from.iter_mut().for_each(|routes| routes.sort_unstable());
         let paths: Vec<_> = config
             .paths
             .into_iter()
@@ -146,7 +145,7 @@ impl<P> Network<P> {
             nodes: config.nodes,
             paths,
             routes,
-            route_of,
+            routes_from,
         })
     }
 
@@ -235,8 +234,10 @@ impl<P> Network<P> {
     }
 
     fn route_index(&self, from: NodeId, to: NodeId) -> Option<usize> {
-        let index = from.0 as usize * self.nodes.len() + to.0 as usize;
-        self.route_of.get(index).filter(|route| **route != NO_ROUTE).map(|route| *route as usize)
+        let routes = self.routes_from.get(from.0 as usize)?;
+        let behind = routes.partition_point(|(node, _)| *node <= to);
+        let (node, route) = routes.get(behind.checked_sub(1)?)?;
+        (*node == to).then_some(*route as usize)
     }
 
     /// Lets a packet into the next path of its route that takes any time; gives it back with its
@@ -276,3 +277,6 @@ pub fn derive_seed(seed: u64, index: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use rtclab_core::packet::{Content, Datagram, Rtcp};
 use rtclab_core::rtp::rtcp::*;
 use rtclab_core::rtp::*;
 use rtclab_core::units::{Bitrate, Time};
@@ -186,6 +187,50 @@ proptest! {
     }
 
     #[test]
+    fn the_length_of_an_rtcp_packet_is_known_before_it_is_written(packet in rtcp_packet()) {
+        let mut bytes = Vec::new();
+        let written = packet.write(&mut bytes).map(|()| bytes.len());
+        prop_assert_eq!(packet.wire_bytes(), written.ok());
+    }
+
+    /// Sequence numbers in any order, near to each other and far apart, the same twice.
+    #[test]
+    fn the_length_of_any_request_is_known_before_it_is_written(
+        lost in vec(prop_oneof![any::<u16>(), 100u16..140], 0..300),
+    ) {
+        let nack = RtcpPacket::Nack(Nack { sender_ssrc: 1, media_ssrc: 2, lost });
+        let mut bytes = Vec::new();
+        let written = nack.write(&mut bytes).map(|()| bytes.len());
+        prop_assert_eq!(nack.wire_bytes(), written.ok());
+    }
+
+    /// Deltas of one byte, of two, and ones that do not fit; long runs of one status, and short ones.
+    #[test]
+    fn the_length_of_any_transport_wide_feedback_is_known_before_it_is_written(
+        runs in vec((option::of(prop_oneof![0i32..256, -40_000..40_000]), 1usize..40), 0..40),
+    ) {
+        let statuses = runs.into_iter().flat_map(|(status, n)| std::iter::repeat_n(status, n));
+        let feedback = TransportFeedback { statuses: statuses.collect(), ..TransportFeedback::default() };
+        let feedback = RtcpPacket::TransportFeedback(feedback);
+        let mut bytes = Vec::new();
+        let written = feedback.write(&mut bytes).map(|()| bytes.len());
+        prop_assert_eq!(feedback.wire_bytes(), written.ok());
+    }
+
+    /// IPv4 and UDP take 28 bytes and SRTCP 14.
+    #[test]
+    fn a_datagram_of_rtcp_is_read_as_it_was_written_and_has_the_size_of_its_bytes(
+        packets in vec(rtcp_packet(), 1..4),
+    ) {
+        let content = Content::Rtcp(Rtcp::new(packets).expect("packets that fit"));
+        let mut bytes = Vec::new();
+        content.write(&mut bytes);
+        prop_assert_eq!(Content::read(&bytes, bytes.len() as u64 + 14), Some(content.clone()));
+        let datagram = Datagram::new(rtclab_core::packet::Ecn::NotCapable, content);
+        prop_assert_eq!(datagram.size.0, 28 + bytes.len() as u64 + 14);
+    }
+
+    #[test]
     fn an_rtp_packet_gives_back_its_payload_without_the_padding(
         header in header(), payload in vec(any::<u8>(), 0..1300), padding in 1u8..=255,
     ) {
@@ -343,5 +388,34 @@ proptest! {
             packet.write(&mut written).unwrap();
             prop_assert_eq!(parse_compound(&written).collect::<Vec<_>>(), [Ok(packet)]);
         }
+    }
+}
+
+/// The count field has 5 bits, and the length field 16 bits of words.
+#[test]
+fn what_cannot_be_written_has_no_length_and_makes_no_datagram() {
+    let many = |n| vec![ReportBlock::default(); n];
+    for (packet, fits) in [
+        (RtcpPacket::ReceiverReport(ReceiverReport { ssrc: 1, blocks: many(31) }), true),
+        (RtcpPacket::ReceiverReport(ReceiverReport { ssrc: 1, blocks: many(32) }), false),
+        (
+            RtcpPacket::SenderReport(SenderReport { blocks: many(32), ..SenderReport::default() }),
+            false,
+        ),
+        (RtcpPacket::Unknown { packet_type: 207, count: 0, body: vec![0; 4 * 65_535] }, true),
+        (RtcpPacket::Unknown { packet_type: 207, count: 0, body: vec![0; 4 * 65_536] }, false),
+        // Two request items of 4 bytes for every other 17th number.
+        (
+            RtcpPacket::Nack(Nack {
+                sender_ssrc: 1,
+                media_ssrc: 2,
+                lost: (0..u16::MAX).step_by(17).collect(),
+            }),
+            true,
+        ),
+    ] {
+        let written = packet.write(&mut Vec::new()).is_ok();
+        assert_eq!((packet.wire_bytes().is_some(), written), (fits, fits), "{packet:?}");
+        assert_eq!(Rtcp::new([packet]).is_some(), fits);
     }
 }

@@ -74,6 +74,8 @@ struct Stored {
     at: Time,
     packet: Rtp,
     last_sent: Time,
+    /// It was sent more than once.
+    resent: bool,
 }
 
 /// Packets of one stream that may be asked for again, by sequence number; `None` for what has not come.
@@ -105,7 +107,8 @@ impl Store {
         while self.packets.len() <= index {
             self.packets.push_back(None);
         }
-        self.packets[index] = Some(Stored { at: now, packet: packet.clone(), last_sent: now });
+        self.packets[index] =
+            Some(Stored { at: now, packet: packet.clone(), last_sent: now, resent: false });
     }
 }
 
@@ -302,14 +305,14 @@ impl Forwarded {
         Some(Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Video })
     }
 
-    /// A packet that is asked for again, unless it was sent less than a round trip ago.
+    /// A packet that is asked for again, unless that was done a moment ago; see [`Repair::resend_pause`](crate::media::repair::Repair::resend_pause).
     fn again(&mut self, now: Time, seq: u16, rtt: Time) -> Option<Rtp> {
         let repair = self.config.repair;
         let stored = self.store.find(seq)?;
-        if now < stored.last_sent + rtt + repair.resend_pause() {
+        if now < stored.last_sent + repair.resend_pause(rtt, stored.resent) {
             return None;
         }
-        stored.last_sent = now;
+        (stored.last_sent, stored.resent) = (now, true);
         let packet = Rtp { kind: Kind::Rtx, ..stored.packet.clone() };
         if repair.on_original_ssrc() {
             return Some(packet);

@@ -114,7 +114,7 @@ impl Setup {
         }
         if self.segments.count_ones() < u32::from(count) || self.step > Step::New {
             // The offer came again: the answer was lost.
-            if !self.offerer && self.step == Step::Signalled && index + 1 == count {
+            if !self.offerer && self.step > Step::New && index + 1 == count {
                 self.send_description(now, outbox);
             }
             return;
@@ -145,6 +145,10 @@ impl Setup {
         DtlsFlight(flight): DtlsFlight,
         outbox: &mut Outbox,
     ) {
+        if self.step == Step::New {
+            // The fingerprint of the other side's certificate is in its description.
+            return;
+        }
         if DtlsFlight(flight) == DtlsFlight::LAST {
             self.next_flight = None;
             self.step = Step::DtlsConnected;
@@ -188,7 +192,8 @@ impl Setup {
             let segment = Signalling { index: index as u8, count: count as u8, bytes };
             outbox.send_signalling(now, segment);
         }
-        self.next_description = Some(now + DESCRIPTION_TIMEOUT);
+        // An answer is repeated when the offer comes again.
+        self.next_description = self.offerer.then_some(now + DESCRIPTION_TIMEOUT);
     }
 
     fn send_check(&mut self, now: Time, outbox: &mut Outbox) {

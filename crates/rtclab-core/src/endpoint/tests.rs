@@ -1,1 +1,335 @@
+//! Short stories of two ends in virtual time, without network, record or simulator.
 
+mod control;
+mod forwarding;
+mod repair;
+mod reports;
+mod setup;
+mod streams;
+
+use super::*;
+use crate::cc::{Decision, Estimator, Fixed, ReceivedPacket};
+use crate::media::codec::Codec;
+use crate::media::encoder::VideoConfig;
+use crate::media::repair::Repair;
+use crate::network::NodeId;
+use crate::packet::{Kind, Rtp};
+use crate::rtp::RtcpPacket;
+use crate::stack::StackProfile;
+use crate::units::Bitrate;
+use std::sync::{Arc, Mutex};
+
+/// One way between the two ends, unless a test says otherwise.
+const DELAY: Time = Time::from_millis(20);
+/// Indices of the two ends of a pair.
+const ALICE: usize = 0;
+const BOB: usize = 1;
+/// SSRC of the first stream of each.
+const ALICE_VIDEO: u32 = 1_001;
+const BOB_VIDEO: u32 = 2_001;
+
+/// A datagram when it leaves an end.
+struct Sent {
+    at: Time,
+    by: usize,
+    datagram: Datagram,
+}
+
+impl Sent {
+    fn rtp(&self) -> Option<&Rtp> {
+        match &self.datagram.content {
+            Content::Rtp(packet) => Some(packet),
+            _ => None,
+        }
+    }
+
+    fn rtcp(&self) -> &[RtcpPacket] {
+        match &self.datagram.content {
+            Content::Rtcp(rtcp) => &rtcp.packets,
+            _ => &[],
+        }
+    }
+
+    fn is_kind(&self, kind: Kind) -> bool {
+        self.rtp().is_some_and(|packet| packet.kind == kind)
+    }
+
+    fn is_nack(&self) -> bool {
+        self.rtcp().iter().any(|packet| matches!(packet, RtcpPacket::Nack(_)))
+    }
+}
+
+/// What becomes of a datagram: the times that its copies are under way, none if it is lost.
+type Fate = Box<dyn FnMut(&Sent) -> Vec<Time>>;
+
+/// Either kind of end.
+trait End {
+    fn handle_datagram(&mut self, now: Time, datagram: &Datagram);
+    fn handle_timeout(&mut self, now: Time);
+    fn handle_encoded(&mut self, _stream: usize, _ready: Time) {}
+    fn poll_transmit(&mut self, now: Time) -> Option<Transmit>;
+    fn poll_event(&mut self) -> Option<Event>;
+    fn poll_timeout(&self) -> Option<Time>;
+}
+
+const ANYWHERE: Address = Address { node: NodeId(9), port: 9 };
+
+impl End for Peer {
+    fn handle_datagram(&mut self, now: Time, datagram: &Datagram) {
+        self.handle_datagram(now, ANYWHERE, datagram);
+    }
+    fn handle_timeout(&mut self, now: Time) {
+        self.handle_timeout(now);
+    }
+    fn handle_encoded(&mut self, stream: usize, ready: Time) {
+        self.handle_encoded(stream, ready);
+    }
+    fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        self.poll_transmit(now)
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        self.poll_event()
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.poll_timeout()
+    }
+}
+
+impl End for Forwarder {
+    fn handle_datagram(&mut self, now: Time, datagram: &Datagram) {
+        self.handle_datagram(now, ANYWHERE, datagram);
+    }
+    fn handle_timeout(&mut self, now: Time) {
+        self.handle_timeout(now);
+    }
+    fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        self.poll_transmit(now)
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        self.poll_event()
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.poll_timeout()
+    }
+}
+
+/// Two ends and what is under way between them.
+struct Pair<A = Peer, B = Peer> {
+    alice: A,
+    bob: B,
+    fate: Fate,
+    /// How long a picture takes to encode, if a peer asks.
+    encoding: Time,
+    now: Time,
+    under_way: Vec<(Time, usize, Datagram)>,
+    sent: Vec<Sent>,
+    events: Vec<(Time, usize, Event)>,
+}
+
+impl<A: End, B: End> Pair<A, B> {
+    fn of(alice: A, bob: B) -> Self {
+        Pair {
+            alice,
+            bob,
+            fate: Box::new(|_| vec![DELAY]),
+            encoding: Time::ZERO,
+            now: Time::ZERO,
+            under_way: Vec::new(),
+            sent: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    fn end(&mut self, index: usize) -> &mut dyn End {
+        if index == ALICE { &mut self.alice } else { &mut self.bob }
+    }
+
+    /// Goes from one arrival or timeout to the next, until nothing is due by `until`.
+    fn run(&mut self, until: Time) {
+        loop {
+            let arrival = self.under_way.first().map_or(Time::MAX, |first| first.0);
+            let timeouts = [self.alice.poll_timeout(), self.bob.poll_timeout()].map(or_never);
+            let due = arrival.min(timeouts[ALICE]).min(timeouts[BOB]);
+            // An end may have had something to do before it was handed a datagram.
+            let now = due.max(self.now);
+            if now > until {
+                return;
+            }
+            self.now = now;
+            let index = if arrival == due {
+                let (_, to, datagram) = self.under_way.remove(0);
+                self.end(to).handle_datagram(now, &datagram);
+                to
+            } else {
+                let index = if timeouts[ALICE] == due { ALICE } else { BOB };
+                self.end(index).handle_timeout(now);
+                index
+            };
+            self.drain(now, index);
+        }
+    }
+
+    /// Takes everything that an end has to say and to send.
+    fn drain(&mut self, now: Time, index: usize) {
+        while let Some(event) = self.end(index).poll_event() {
+            if let Event::EncodeRequested { stream, .. } = event {
+                let ready = now + self.encoding;
+                self.end(index).handle_encoded(stream, ready);
+            }
+            self.events.push((now, index, event));
+        }
+        while let Some(Transmit { datagram, .. }) = self.end(index).poll_transmit(now) {
+            let sent = Sent { at: now, by: index, datagram };
+            for delay in (self.fate)(&sent) {
+                let at = now + delay;
+                let place = self.under_way.partition_point(|other| other.0 <= at);
+                self.under_way.insert(place, (at, 1 - index, sent.datagram.clone()));
+            }
+            self.sent.push(sent);
+        }
+    }
+
+    /// Loses the datagrams of this sender for which `is_lost` says so; the others take [`DELAY`].
+    fn lose(&mut self, by: usize, mut is_lost: impl FnMut(&Sent) -> bool + 'static) {
+        self.fate = Box::new(move |sent| match sent.by == by && is_lost(sent) {
+            true => vec![],
+            false => vec![DELAY],
+        });
+    }
+
+    /// When an end said this for the first time.
+    fn first(&self, by: usize, event: &Event) -> Option<Time> {
+        self.events.iter().find(|(_, index, e)| *index == by && e == event).map(|(at, ..)| *at)
+    }
+
+    /// What an end sent, in its order.
+    fn sent_by(&self, by: usize) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter(move |sent| sent.by == by)
+    }
+
+    /// RTP packets of a kind that an end sent, and when.
+    fn rtp_by(&self, by: usize, kind: Kind) -> Vec<(Time, &Rtp)> {
+        let of_kind = self.sent_by(by).filter(|sent| sent.is_kind(kind));
+        of_kind.filter_map(|sent| Some((sent.at, sent.rtp()?))).collect()
+    }
+
+    /// The last statistics of an end.
+    fn statistics(&self, by: usize) -> &Statistics {
+        let statistics = self.events.iter().rev().find_map(|(_, index, event)| match event {
+            Event::Statistics(statistics) if *index == by => Some(statistics),
+            _ => None,
+        });
+        statistics.expect("statistics")
+    }
+
+    /// Pictures that an end showed of a stream.
+    fn shown(&self, by: usize, of: u32) -> usize {
+        let is_shown = |(_, index, event): &&(Time, usize, Event)| {
+            *index == by && matches!(event, Event::FrameRendered { ssrc, .. } if *ssrc == of)
+        };
+        self.events.iter().filter(is_shown).count()
+    }
+}
+
+impl Pair {
+    /// A call that sends at this rate whatever happens, with a stream of video in each direction.
+    fn call(stack: &str, kbps: u64, repair: Repair) -> Pair {
+        let streams = [video(ALICE_VIDEO, repair), video(BOB_VIDEO, repair)];
+        Pair::with(stack, streams.map(|stream| vec![stream]), [fixed(kbps), fixed(kbps)])
+    }
+
+    fn with(stack: &str, streams: [Vec<StreamConfig>; 2], [alice, bob]: [Halves; 2]) -> Pair {
+        let [a, b] = configs(stack, streams);
+        Pair::of(Peer::new(a, alice), Peer::new(b, bob))
+    }
+}
+
+fn stack(name: &str) -> &'static StackProfile {
+    StackProfile::named(name).expect("a profile")
+}
+
+/// Pictures of 640x480 every thirtieth of a second.
+fn video(ssrc: u32, repair: Repair) -> StreamConfig {
+    let media = Media::Video(VideoConfig {
+        width: 640,
+        height: 480,
+        frame_rate: 30.0,
+        codec: Codec::Vp8,
+        min_bps: Bitrate::from_kbps(30),
+        max_bps: Bitrate::from_kbps(1_700),
+        start_bps: Bitrate::from_kbps(300),
+        steady: true,
+    });
+    StreamConfig { ssrc, repair_ssrc: ssrc + 1, media, repair }
+}
+
+/// 80 bytes of sound every 20 ms.
+fn audio(ssrc: u32) -> StreamConfig {
+    let frame_ns = Time::from_millis(20);
+    let media = Media::Audio(AudioConfig { bitrate_bps: Bitrate::from_kbps(32), frame_ns });
+    StreamConfig { ssrc, repair_ssrc: 0, media, repair: Repair::None }
+}
+
+/// Alice calls bob at time zero.
+fn configs(name: &str, streams: [Vec<StreamConfig>; 2]) -> [PeerConfig; 2] {
+    let directions = streams.map(|streams| Direction { streams, stack: stack(name) });
+    [ALICE, BOB].map(|index| PeerConfig {
+        addresses: addresses(index),
+        session: session(index),
+        ssrc: 100 + index as u32,
+        sends: directions[index].clone(),
+        receives: directions[1 - index].clone(),
+        plays: true,
+        encodes_slowly: false,
+        observe: Observe::EachSecond,
+        seed: 7 + index as u64,
+    })
+}
+
+fn addresses(index: usize) -> Addresses {
+    let at = |index: usize| Address { node: NodeId(index as u32), port: index as u32 };
+    Addresses { local: at(index), remote: at(1 - index), relay: None, core: NodeId(2) }
+}
+
+fn session(index: usize) -> Session {
+    Session { offerer: index == ALICE, start: Time::ZERO, end: Time::from_secs(3_600) }
+}
+
+fn fixed(kbps: u64) -> Halves {
+    (Box::new(Fixed::new(Bitrate::from_kbps(kbps))), None)
+}
+
+/// A receiver half that notes what it hears and asks for a rate at given times.
+#[derive(Default)]
+struct Ear {
+    heard: Arc<Mutex<Vec<ReceivedPacket>>>,
+    rembs: VecDeque<(Time, Bitrate)>,
+    now: Time,
+}
+
+impl Estimator for Ear {
+    fn on_packet(&mut self, packet: &ReceivedPacket) -> Result<(), ControlError> {
+        self.heard.lock().expect("no poison").push(*packet);
+        Ok(())
+    }
+    fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
+        self.now = now;
+        Ok(())
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.rembs.front().map(|(at, _)| *at)
+    }
+    fn poll_remb(&mut self) -> Option<Bitrate> {
+        let due = self.rembs.front().is_some_and(|(at, _)| *at <= self.now);
+        if due { self.rembs.pop_front().map(|(_, rate)| rate) } else { None }
+    }
+}
+
+#[test]
+fn an_end_of_a_connection_may_move_to_another_thread() {
+    fn assert_send<T: Send>() {}
+    assert_send::<Peer>();
+    assert_send::<Forwarder>();
+    assert_send::<crate::tcp::Client>();
+    assert_send::<crate::tcp::Server>();
+}

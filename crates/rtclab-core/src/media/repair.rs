@@ -48,10 +48,16 @@ impl Repair {
         }
     }
 
-    /// A sender leaves a request for a packet aside for a round trip after it sent it, and this longer.
+    /// How long after it last sent a packet a sender leaves a request for it aside; `resent` says whether
+    /// that was a retransmission.
     ///
-    /// Source: libwebrtc 4d06db557a, `rtp_sender.cc`; today `rtp_packet_history.cc`.
-    pub fn resend_pause(self) -> Time {
-        if self.on_original_ssrc() { Time::from_millis(5) } else { Time::ZERO }
+    /// Source: libwebrtc 4d06db557a (2013), `rtp_sender.cc`; since 2015 `rtp_packet_history.cc` always answers
+    /// the first request, because a packet that is asked for is lost.
+    pub fn resend_pause(self, rtt: Time, resent: bool) -> Time {
+        match self.on_original_ssrc() {
+            true => rtt + Time::from_millis(5),
+            false if resent => rtt,
+            false => Time::ZERO,
+        }
     }
 }

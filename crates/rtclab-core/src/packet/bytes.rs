@@ -14,6 +14,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// First byte of a DTLS record that carries a handshake message.
 const DTLS_HANDSHAKE: u8 = 22;
+/// First message of each flight: ClientHello, ServerHello, Certificate, Finished (RFC 5246, section 7.4).
+const HANDSHAKE_TYPES: [u8; 4] = [1, 2, 11, 20];
 /// Bytes of a DTLS record header (RFC 6347, section 4.1).
 const DTLS_HEADER_BYTES: usize = 13;
 /// The address that answers to connectivity checks tell; nobody reads it.
@@ -36,6 +38,8 @@ impl Content {
                 let rest = self.ip_bytes().0 - super::IP_UDP_BYTES - DTLS_HEADER_BYTES as u64;
                 out.extend_from_slice(&[DTLS_HANDSHAKE, 0xFE, 0xFD, 0, 0, 0, 0, 0, 0, 0, *flight]);
                 out.extend_from_slice(&(rest as u16).to_be_bytes());
+                // A record of no content would be none (RFC 7983 demultiplexers look at the length).
+                out.push(HANDSHAKE_TYPES[usize::from(*flight).min(HANDSHAKE_TYPES.len() - 1)]);
             }
             Content::Signalling(_) | Content::Allocation(_) | Content::Tcp(_) => {}
         }

@@ -372,3 +372,6 @@ impl Recorder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

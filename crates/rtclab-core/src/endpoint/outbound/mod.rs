@@ -303,7 +303,7 @@ impl Sender {
         let repair = stream.config.repair;
         let Some(video) = stream.video_mut() else { return };
         for &seq in seqs {
-            if let Some(packet) = video.store.retransmit(now, seq, rtt + repair.resend_pause()) {
+            if let Some(packet) = video.store.retransmit(now, seq, rtt, repair) {
                 let size = packet_size(repair, Kind::Rtx, u64::from(packet.part.bytes));
                 self.pacer.push(now, packet, size);
             }

@@ -1,6 +1,7 @@
 //! Packets of one stream of video that may be asked for again.
 
 use crate::media::pacer::MediaPacket;
+use crate::media::repair::Repair;
 use crate::packet::Kind;
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -11,6 +12,8 @@ const MAX_STORED: usize = 600;
 struct Stored {
     packet: MediaPacket,
     last_sent: Option<Time>,
+    /// It was sent more than once.
+    resent: bool,
 }
 
 /// By sequence number, without holes.
@@ -24,7 +27,7 @@ impl PacketStore {
         if self.stored.len() == MAX_STORED {
             self.stored.pop_front();
         }
-        self.stored.push_back(Stored { packet, last_sent: None });
+        self.stored.push_back(Stored { packet, last_sent: None, resent: false });
     }
 
     /// The last `count` packets, in their order.
@@ -40,19 +43,25 @@ impl PacketStore {
 
     pub(super) fn on_sent(&mut self, now: Time, seq: u16) {
         if let Some(stored) = self.find(seq) {
-            stored.last_sent = Some(now);
+            stored.resent = stored.last_sent.replace(now).is_some();
         }
     }
 
-    /// The packet to send again, unless it was sent less than `pause` ago.
-    pub(super) fn retransmit(&mut self, now: Time, seq: u16, pause: Time) -> Option<MediaPacket> {
+    /// The packet to send again, unless that was done a moment ago; see [`Repair::resend_pause`].
+    pub(super) fn retransmit(
+        &mut self,
+        now: Time,
+        seq: u16,
+        rtt: Time,
+        repair: Repair,
+    ) -> Option<MediaPacket> {
         let stored = self.find(seq)?;
         let last = stored.last_sent?;
-        if now < last + pause {
+        if now < last + repair.resend_pause(rtt, stored.resent) {
             return None;
         }
         // Counts as sent from now on, so that a second request does not queue it twice.
-        stored.last_sent = Some(now);
+        (stored.last_sent, stored.resent) = (Some(now), true);
         Some(MediaPacket { kind: Kind::Rtx, ..stored.packet })
     }
 

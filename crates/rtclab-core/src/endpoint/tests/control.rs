@@ -1,0 +1,267 @@
+//! What an endpoint hands to a congestion control, and what it does with the decision.
+
+use super::*;
+use crate::cc::{Controller, Feedback, SentPacket};
+use crate::packet::Ecn;
+use crate::rtp::rtcp::TransportFeedback;
+use crate::units::Bytes;
+
+/// What a control was told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Seen {
+    Sent(SentPacket),
+    /// Transport-wide numbers that have arrived and that have not, and bytes in flight afterwards.
+    Packets {
+        arrived: Vec<i64>,
+        missing: Vec<i64>,
+        in_flight: Bytes,
+        resolution: Time,
+    },
+    Report {
+        lost: u64,
+        expected: u64,
+    },
+    Remb(Bitrate),
+}
+
+/// A sender half that decides always the same and notes what it is told.
+pub(super) struct Control {
+    pub(super) decision: Decision,
+    pub(super) seen: Arc<Mutex<Vec<Seen>>>,
+    /// It cannot go on when it is told of a packet sent at this time or later.
+    pub(super) fails_at: Time,
+}
+
+impl Control {
+    pub(super) fn at(kbps: u64) -> Self {
+        let decision = Decision::at(Bitrate::from_kbps(kbps));
+        Control { decision, seen: Arc::default(), fails_at: Time::MAX }
+    }
+
+    fn note(&self, seen: Seen) {
+        self.seen.lock().expect("no poison").push(seen);
+    }
+}
+
+impl Controller for Control {
+    fn on_sent(&mut self, packet: &SentPacket) -> Result<(), ControlError> {
+        self.note(Seen::Sent(*packet));
+        match packet.at >= self.fails_at {
+            true => Err(ControlError("no more".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn on_feedback(&mut self, _now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
+        self.note(match feedback {
+            Feedback::Packets { reports, in_flight, resolution } => {
+                let (arrived, missing): (Vec<_>, Vec<_>) =
+                    reports.iter().partition(|report| report.received.is_some());
+                let seqs = |reports: Vec<crate::cc::PacketReport>| {
+                    reports.iter().map(|report| report.sent.transport_seq).collect()
+                };
+                let (arrived, missing) = (seqs(arrived), seqs(missing));
+                Seen::Packets { arrived, missing, in_flight, resolution }
+            }
+            Feedback::ReceiverReport { lost, expected, .. } => Seen::Report { lost, expected },
+            Feedback::Remb(rate) => Seen::Remb(rate),
+        });
+        Ok(())
+    }
+
+    fn decision(&self) -> Decision {
+        self.decision
+    }
+}
+
+/// Alice sends video and audio under this control, and bob nothing.
+fn call(name: &str, control: Control) -> Pair {
+    let streams = [vec![video(ALICE_VIDEO, Repair::Rtx), audio(1_003)], vec![]];
+    Pair::with(name, streams, [(Box::new(control), None), fixed(500)])
+}
+
+fn seen_in(pair: &mut Pair, seen: &Arc<Mutex<Vec<Seen>>>, until: Time) -> Vec<Seen> {
+    pair.run(until);
+    seen.lock().expect("no poison").clone()
+}
+
+/// No feedback comes back: 3000 bytes are in flight after three packets, and for ever.
+#[test]
+fn a_full_window_holds_video_back_and_not_audio() {
+    for name in ["chrome-27", "chrome-52", "chrome-156"] {
+        let mut control = Control::at(500);
+        control.decision.window = Some(Bytes(3_000));
+        let mut pair = call(name, control);
+        pair.lose(BOB, |sent| !sent.rtcp().is_empty());
+        pair.run(Time::from_secs(5));
+        let mut before = 0;
+        for sent in pair.sent_by(ALICE).filter(|sent| sent.rtp().is_some()) {
+            assert!(before < 3_000 || sent.is_kind(Kind::Audio), "{name}: video after {before} B");
+            before += sent.datagram.size.0;
+        }
+        let audio = pair.rtp_by(ALICE, Kind::Audio).len();
+        // From 120 ms to 5 s, both included: every 20 ms.
+        assert_eq!(audio, 245, "{name}");
+        assert!(!pair.rtp_by(ALICE, Kind::Video).is_empty());
+    }
+}
+
+/// Transport-wide feedback takes what has arrived out of the flight.
+#[test]
+fn a_window_opens_when_feedback_comes() {
+    let mut control = Control::at(500);
+    control.decision.window = Some(Bytes(3_000));
+    let mut pair = call("chrome-156", control);
+    pair.run(Time::from_secs(5));
+    // 3000 bytes for each round trip and feedback interval of 40 + 50 ms, but for what audio takes.
+    let packets = pair.rtp_by(ALICE, Kind::Video);
+    let bytes: u64 = packets.iter().map(|(_, packet)| packet.ip_bytes().0).sum();
+    assert!((60_000..=300_000).contains(&bytes), "{bytes}");
+    assert!(packets.last().is_some_and(|(at, _)| *at > Time::from_millis(4_800)));
+}
+
+#[test]
+fn the_codepoint_of_a_decision_is_on_media_and_not_on_rtcp() {
+    let mut control = Control::at(500);
+    control.decision.ecn = Ecn::Ect1;
+    let seen = Arc::clone(&control.seen);
+    let mut pair = call("chrome-156", control);
+    let seen = seen_in(&mut pair, &seen, Time::from_secs(3));
+    for sent in &pair.sent {
+        let expected = if sent.rtp().is_some() { Ecn::Ect1 } else { Ecn::NotCapable };
+        assert_eq!(sent.datagram.ecn, expected);
+    }
+    let mut told = seen.iter().filter_map(|seen| match seen {
+        Seen::Sent(packet) => Some(packet.ecn),
+        _ => None,
+    });
+    assert!(told.all(|ecn| ecn == Ecn::Ect1));
+}
+
+#[test]
+fn a_control_hears_of_each_packet_when_it_leaves_and_what_is_in_flight() {
+    let control = Control::at(500);
+    let seen = Arc::clone(&control.seen);
+    let mut pair = call("chrome-156", control);
+    // Nothing comes back: the flight only grows.
+    pair.lose(BOB, |sent| !sent.rtcp().is_empty());
+    let seen = seen_in(&mut pair, &seen, Time::from_secs(2));
+    let sent: Vec<&Sent> = pair.sent_by(ALICE).filter(|sent| sent.rtp().is_some()).collect();
+    assert_eq!(seen.len(), sent.len());
+    let mut in_flight = Bytes::ZERO;
+    for ((seq, seen), sent) in (0..).zip(&seen).zip(sent) {
+        let Datagram { size, ecn, .. } = sent.datagram;
+        in_flight += size;
+        let kind = sent.rtp().expect("RTP").kind;
+        let expected =
+            SentPacket { transport_seq: seq, at: sent.at, size, kind, probe: None, in_flight, ecn };
+        assert_eq!(*seen, Seen::Sent(expected));
+    }
+}
+
+#[test]
+fn feedback_of_packets_comes_in_ticks_of_a_quarter_of_a_millisecond() {
+    let control = Control::at(500);
+    let seen = Arc::clone(&control.seen);
+    let mut pair = call("chrome-156", control);
+    // The tenth packet is lost.
+    let mut count = 0;
+    pair.lose(ALICE, move |sent| {
+        count += usize::from(sent.rtp().is_some());
+        sent.rtp().is_some() && count == 10
+    });
+    let seen = seen_in(&mut pair, &seen, Time::from_secs(2));
+    let mut lost: Vec<i64> = Vec::new();
+    for seen in &seen {
+        if let Seen::Packets { missing, resolution, .. } = seen {
+            assert_eq!(*resolution, Time::from_micros(250));
+            lost.extend(missing);
+        }
+    }
+    assert_eq!(TransportFeedback::TICK, Time::from_micros(250));
+    assert_eq!(lost, [9]);
+}
+
+#[test]
+fn a_remb_of_the_receiver_half_reaches_the_sender_half() {
+    let control = Control::at(500);
+    let seen = Arc::clone(&control.seen);
+    let [a, b] = configs("chrome-52", [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]]);
+    // A REMB has 18 bits of mantissa: 512 kbit/s is exact.
+    let rate = Bitrate::from_kbps(512);
+    let ear = Ear { rembs: [(Time::from_secs(2), rate)].into(), ..Ear::default() };
+    let (_, halves) = ((), (fixed(500).0, Some(Box::new(ear) as Box<dyn Estimator>)));
+    let mut pair = Pair::of(Peer::new(a, (Box::new(control), None)), Peer::new(b, halves));
+    let before = seen_in(&mut pair, &seen, Time::from_secs(2) + DELAY - Time(1));
+    assert!(!before.iter().any(|seen| matches!(seen, Seen::Remb(_))));
+    let after = seen_in(&mut pair, &seen, Time::from_secs(2) + DELAY);
+    assert_eq!(after.iter().filter(|seen| **seen == Seen::Remb(rate)).count(), 1);
+}
+
+#[test]
+fn an_estimator_hears_of_every_packet_that_arrives() {
+    let ear = Ear::default();
+    let heard = Arc::clone(&ear.heard);
+    let streams = [vec![video(ALICE_VIDEO, Repair::Rtx), audio(1_003)], vec![]];
+    let mut control = Control::at(500);
+    control.decision.ecn = Ecn::Ect0;
+    let halves = (fixed(500).0, Some(Box::new(ear) as Box<dyn Estimator>));
+    let mut pair = Pair::with("chrome-27", streams, [(Box::new(control), None), halves]);
+    // Every twentieth packet is lost; retransmissions have an SSRC of their own.
+    pair.lose(ALICE, |sent| sent.rtp().is_some_and(|packet| packet.header.seq % 20 == 0));
+    pair.run(Time::from_secs(5));
+    let until = Time::from_secs(5) - DELAY;
+    let arrived = pair.sent_by(ALICE).filter(|sent| sent.at <= until).filter_map(|sent| {
+        let packet = sent.rtp().filter(|packet| packet.header.seq % 20 != 0)?;
+        let header = packet.header;
+        let Datagram { size, ecn, .. } = sent.datagram;
+        Some((sent.at + DELAY, header.ssrc, header.seq, size, ecn, packet.kind == Kind::Audio))
+    });
+    let heard = heard.lock().expect("no poison");
+    let heard = heard.iter().map(|p| (p.at, p.ssrc, p.seq, p.size, p.ecn, p.audio));
+    let heard: Vec<_> = heard.collect();
+    assert_eq!(heard, arrived.collect::<Vec<_>>());
+    let ssrcs = [ALICE_VIDEO, ALICE_VIDEO + 1, 1_003];
+    assert!(ssrcs.iter().all(|ssrc| heard.iter().any(|packet| packet.1 == *ssrc)));
+    assert!(heard.iter().all(|packet| packet.4 == Ecn::Ect0));
+}
+
+/// The packet that the control was told of has left; nothing follows it.
+#[test]
+fn after_an_error_of_its_control_a_peer_falls_silent() {
+    let mut control = Control::at(500);
+    control.fails_at = Time::from_secs(2);
+    let mut pair = call("chrome-156", control);
+    pair.run(Time::from_secs(4));
+    let of_alice = pair.events.iter().filter(|(_, index, _)| *index == ALICE);
+    let (at, _, event) = of_alice.last().expect("events");
+    assert_eq!(*event, Event::Failed(ControlError("no more".to_owned())));
+    // Audio every 20 ms since 120 ms
+    assert_eq!(*at, Time::from_secs(2));
+    assert!(pair.sent_by(ALICE).all(|sent| sent.at <= *at));
+    assert_eq!(pair.alice.poll_timeout(), None);
+    pair.alice.handle_timeout(Time::from_secs(4));
+    assert_eq!(pair.alice.poll_transmit(Time::from_secs(4)), None);
+    assert_eq!(pair.alice.poll_event(), None);
+}
+
+#[test]
+fn an_error_of_an_estimator_ends_the_receiver_as_well() {
+    struct Deaf;
+    impl Estimator for Deaf {
+        fn on_packet(&mut self, _packet: &ReceivedPacket) -> Result<(), ControlError> {
+            Err(ControlError("deaf".to_owned()))
+        }
+        fn poll_remb(&mut self) -> Option<Bitrate> {
+            None
+        }
+    }
+    let streams = [vec![audio(1_003)], vec![]];
+    let halves = (fixed(500).0, Some(Box::new(Deaf) as Box<dyn Estimator>));
+    let mut pair = Pair::with("chrome-27", streams, [fixed(500), halves]);
+    pair.run(Time::from_secs(1));
+    let failed = Event::Failed(ControlError("deaf".to_owned()));
+    // The first packet leaves at six delays.
+    assert_eq!(pair.first(BOB, &failed), Some(DELAY * 7));
+    assert_eq!(pair.bob.poll_timeout(), None);
+}

@@ -1,0 +1,310 @@
+//! An end that passes on what another end at its node receives.
+
+use super::*;
+use crate::packet::{Ecn, Rtcp, RtpPayload, VideoPart, payload_type};
+use crate::rtp::rtcp::{FullIntraRequest, Nack, PictureLossIndication, SenderReport};
+use crate::rtp::{Extensions, RtpHeader};
+
+/// When both are connected; media are passed on from then on.
+const CONNECTED: Time = Time::from_millis(500);
+/// Bytes of encoded media in each packet, behind a descriptor of 4 bytes.
+const BYTES: u16 = 500;
+const PAYLOAD: u32 = 504;
+
+/// A forwarder at alice's place, of a stream of carol's, and bob, who watches it.
+fn pair(forwarding: Forwarding, repair: Repair) -> Pair<Forwarder, Peer> {
+    let streams = vec![video(ALICE_VIDEO, repair)];
+    let [_, b] = configs("chrome-156", [streams.clone(), vec![]]);
+    let (addresses, session) = (addresses(ALICE), session(ALICE));
+    let forwarder = Forwarder::new(ForwarderConfig { addresses, session, forwarding, streams });
+    let mut pair = Pair::of(forwarder, Peer::new(b, fixed(500)));
+    pair.run(CONNECTED);
+    pair
+}
+
+impl Pair<Forwarder, Peer> {
+    /// A datagram of carol's arrives at the forwarder's node.
+    fn forward(&mut self, at: Time, datagram: &Datagram) {
+        self.run(at);
+        self.alice.forward(at, at, datagram);
+        self.drain(at, ALICE);
+    }
+
+    /// RTCP arrives at the forwarder, as if bob had sent it.
+    fn rtcp(&mut self, at: Time, packet: RtcpPacket) {
+        self.run(at);
+        self.alice.handle_datagram(at, ANYWHERE, &rtcp([packet]));
+        self.drain(at, ALICE);
+    }
+}
+
+fn rtcp<const N: usize>(packets: [RtcpPacket; N]) -> Datagram {
+    let rtcp = Rtcp::new(packets).expect("packets that fit");
+    Datagram::new(Ecn::NotCapable, Content::Rtcp(rtcp))
+}
+
+fn datagram(packet: Rtp) -> Datagram {
+    Datagram::new(Ecn::NotCapable, Content::Rtp(packet))
+}
+
+fn header(payload_type: u8, ssrc: u32, seq: u16) -> RtpHeader {
+    let timestamp = u32::from(seq) * 3_000;
+    let extensions = Extensions { transport_sequence: Some(9_000 + seq), ..Extensions::default() };
+    RtpHeader {
+        marker: true,
+        payload_type,
+        seq,
+        timestamp,
+        ssrc,
+        extensions,
+        ..RtpHeader::default()
+    }
+}
+
+fn part(seq: u16) -> VideoPart {
+    let resolution = if seq == 10 { (640, 480) } else { (0, 0) };
+    VideoPart { first: true, key: seq == 10, picture_id: seq, resolution, bytes: BYTES }
+}
+
+/// A picture of carol's in one packet; number 10 is a key frame.
+fn picture(seq: u16) -> Rtp {
+    let header = header(payload_type::VIDEO, ALICE_VIDEO, seq);
+    Rtp { header, payload: RtpPayload::Video(part(seq)), kind: Kind::Video }
+}
+
+/// The same once more, on carol's repair stream.
+fn repaired(seq: u16) -> Rtp {
+    let header = RtpHeader {
+        timestamp: u32::from(seq) * 3_000,
+        ..header(payload_type::RTX, ALICE_VIDEO + 1, 1)
+    };
+    let payload = RtpPayload::Rtx { original_seq: seq, part: part(seq) };
+    Rtp { header, payload, kind: Kind::Rtx }
+}
+
+/// As the forwarder sends it, with this transport-wide number.
+fn numbered(mut packet: Rtp, transport_seq: u16) -> Rtp {
+    packet.header.extensions.transport_sequence = Some(transport_seq);
+    packet
+}
+
+/// RTP that the forwarder has sent.
+fn forwarded(pair: &Pair<Forwarder, Peer>) -> Vec<Rtp> {
+    pair.sent_by(ALICE).filter_map(|sent| sent.rtp().cloned()).collect()
+}
+
+fn nack(seq: u16) -> RtcpPacket {
+    RtcpPacket::Nack(Nack { sender_ssrc: 101, media_ssrc: ALICE_VIDEO, lost: vec![seq] })
+}
+
+#[test]
+fn media_are_passed_on_with_transport_wide_numbers_of_the_forwarders_own() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    for seq in [10, 11, 12] {
+        pair.forward(CONNECTED, &datagram(picture(seq)));
+    }
+    let expected: Vec<Rtp> = (0..3).map(|n| numbered(picture(10 + n), n)).collect();
+    assert_eq!(forwarded(&pair), expected);
+}
+
+#[test]
+fn a_passed_on_packet_keeps_the_time_when_it_was_first_sent() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    let first_sent = Time::from_millis(470);
+    pair.alice.forward(CONNECTED, first_sent, &datagram(picture(10)));
+    let transmit = pair.alice.poll_transmit(CONNECTED).expect("a packet");
+    assert_eq!((transmit.first_sent, transmit.to), (first_sent, addresses(ALICE).remote));
+    assert_eq!(pair.alice.poll_transmit(CONNECTED), None);
+}
+
+#[test]
+fn nothing_is_passed_on_before_the_connection_stands_or_when_it_is_over() {
+    for forwarding in [Forwarding::Terminating, Forwarding::Switching] {
+        let streams = vec![video(ALICE_VIDEO, Repair::Rtx)];
+        let (addresses, mut session) = (addresses(ALICE), session(ALICE));
+        session.end = Time::from_secs(1);
+        let config = ForwarderConfig { addresses, session, forwarding, streams };
+        let [_, b] = configs("chrome-156", [config.streams.clone(), vec![]]);
+        let mut pair = Pair::of(Forwarder::new(config), Peer::new(b, fixed(500)));
+        // Connected at six delays.
+        pair.forward(DELAY * 6 - Time(1), &datagram(picture(10)));
+        assert_eq!(forwarded(&pair).len(), 0);
+        pair.forward(DELAY * 6, &datagram(picture(11)));
+        pair.forward(session.end - Time(1), &datagram(picture(12)));
+        assert_eq!(forwarded(&pair).len(), 2);
+        pair.forward(session.end, &datagram(picture(13)));
+        assert_eq!(forwarded(&pair).len(), 2);
+        assert_eq!(pair.alice.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn a_packet_lost_behind_the_forwarder_comes_again_from_there() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    pair.lose(ALICE, |sent| {
+        sent.rtp().is_some_and(|p| p.header.seq == 11 && p.kind == Kind::Video)
+    });
+    let frame = Time::from_millis(33);
+    for n in 0..5 {
+        pair.forward(CONNECTED + frame * u64::from(n), &datagram(picture(10 + n)));
+    }
+    pair.run(CONNECTED + Time::from_secs(1));
+    let again = pair.rtp_by(ALICE, Kind::Rtx);
+    assert_eq!(again.len(), 1);
+    // Number 12 shows the gap a delay after it left; the request takes another one.
+    let (at, packet) = again[0];
+    assert_eq!(at, CONNECTED + frame * 2 + DELAY * 2);
+    let payload = RtpPayload::Rtx { original_seq: 11, part: part(11) };
+    assert_eq!((packet.header.ssrc, packet.header.seq), (ALICE_VIDEO + 1, 1));
+    assert_eq!((packet.header.timestamp, packet.header.payload_type), (33_000, payload_type::RTX));
+    assert_eq!(packet.payload, payload);
+    assert_eq!(pair.shown(BOB, ALICE_VIDEO), 5);
+}
+
+/// The round trip of the connectivity check is two delays.
+#[test]
+fn a_packet_comes_again_at_most_once_in_a_round_trip() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    pair.forward(CONNECTED, &datagram(picture(10)));
+    let first = CONNECTED + Time::from_millis(5);
+    for at in [first, first + DELAY * 2 - Time(1), first + DELAY * 2] {
+        pair.rtcp(at, nack(10));
+    }
+    let again: Vec<Time> = pair.rtp_by(ALICE, Kind::Rtx).iter().map(|(at, _)| *at).collect();
+    assert_eq!(again, [first, first + DELAY * 2]);
+}
+
+/// Forgetting happens when the next packet comes.
+#[test]
+fn a_packet_is_kept_for_a_second() {
+    for (later, kept) in [(Time::from_secs(1), 1), (Time::from_secs(1) + Time(1), 0)] {
+        let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+        pair.forward(CONNECTED, &datagram(picture(10)));
+        pair.forward(CONNECTED + later, &datagram(picture(11)));
+        pair.rtcp(CONNECTED + later, nack(10));
+        assert_eq!(pair.rtp_by(ALICE, Kind::Rtx).len(), kept, "after {later}");
+    }
+}
+
+#[test]
+fn what_was_never_passed_on_does_not_come_again() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    pair.rtcp(CONNECTED, nack(10));
+    pair.forward(CONNECTED, &datagram(picture(11)));
+    pair.forward(CONNECTED, &datagram(picture(13)));
+    for seq in [10, 12, 14] {
+        pair.rtcp(CONNECTED + DELAY, nack(seq));
+    }
+    assert_eq!(forwarded(&pair).len(), 2);
+}
+
+#[test]
+fn in_2013_a_retransmission_of_the_forwarder_has_the_original_number() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Nack2013);
+    pair.forward(CONNECTED, &datagram(picture(10)));
+    pair.rtcp(CONNECTED + Time::from_millis(45) - Time(1), nack(10));
+    assert_eq!(pair.rtp_by(ALICE, Kind::Rtx).len(), 0);
+    pair.rtcp(CONNECTED + Time::from_millis(45), nack(10));
+    let expected = Rtp { kind: Kind::Rtx, ..numbered(picture(10), 1) };
+    assert_eq!(forwarded(&pair)[1..], [expected]);
+}
+
+/// A second after the connection stands and every second from then on.
+#[test]
+fn sender_reports_count_packets_and_payload_and_no_headers() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    for seq in [10, 11, 12] {
+        pair.forward(CONNECTED, &datagram(picture(seq)));
+    }
+    // A retransmission is no packet of the stream.
+    pair.rtcp(CONNECTED, nack(10));
+    pair.run(Time::from_secs(2));
+    let reports: Vec<(Time, SenderReport)> = pair
+        .sent_by(ALICE)
+        .flat_map(|sent| sent.rtcp().iter().map(move |packet| (sent.at, packet)))
+        .filter_map(|(at, packet)| match packet {
+            RtcpPacket::SenderReport(report) => Some((at, report.clone())),
+            _ => None,
+        })
+        .collect();
+    let (at, report) = &reports[0];
+    assert_eq!((*at, report.ssrc), (DELAY * 6 + Time::from_secs(1), ALICE_VIDEO));
+    assert_eq!((report.packet_count, report.octet_count), (3, 3 * PAYLOAD));
+    assert_eq!(report.rtp_timestamp, 36_000);
+    assert_eq!(pair.rtp_by(ALICE, Kind::Rtx).len(), 1);
+    assert_eq!(reports.len(), 1);
+}
+
+#[test]
+fn what_was_repaired_before_the_forwarder_is_passed_on_as_the_original() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    pair.forward(CONNECTED, &datagram(picture(10)));
+    pair.forward(CONNECTED, &datagram(picture(12)));
+    pair.forward(CONNECTED, &datagram(repaired(11)));
+    // Once more, and of one that was never missing: nothing new.
+    pair.forward(CONNECTED, &datagram(repaired(11)));
+    pair.forward(CONNECTED, &datagram(repaired(12)));
+    let mut original = picture(11);
+    // It has the transport's number and send time of its own.
+    original.header.extensions = Extensions::default();
+    let expected = [numbered(picture(10), 0), numbered(picture(12), 1), numbered(original, 2)];
+    assert_eq!(forwarded(&pair), expected);
+}
+
+#[test]
+fn padding_is_not_passed_on_and_takes_no_number() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    let header = RtpHeader { padding: true, ..header(payload_type::RTX, ALICE_VIDEO + 1, 1) };
+    let padding = Rtp { header, payload: RtpPayload::Padding(224), kind: Kind::Padding };
+    pair.forward(CONNECTED, &datagram(padding));
+    pair.forward(CONNECTED, &datagram(picture(10)));
+    assert_eq!(forwarded(&pair), [numbered(picture(10), 0)]);
+}
+
+#[test]
+fn a_stream_that_the_forwarder_keeps_nothing_of_is_passed_on_too() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    let header = header(payload_type::AUDIO, 1_003, 10);
+    let sound = Rtp { header, payload: RtpPayload::Audio(80), kind: Kind::Audio };
+    pair.forward(CONNECTED, &datagram(sound.clone()));
+    assert_eq!(forwarded(&pair), [numbered(sound, 0)]);
+}
+
+#[test]
+fn a_forwarder_asks_for_a_key_frame_when_its_receiver_is_there_or_wants_one() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    let pli = PictureLossIndication { sender_ssrc: 101, media_ssrc: ALICE_VIDEO };
+    let fir = FullIntraRequest { sender_ssrc: 101, commands: vec![(ALICE_VIDEO, 1)] };
+    let [second, third] = [1, 2].map(|n| CONNECTED + Time::from_millis(n));
+    pair.rtcp(second, RtcpPacket::PictureLossIndication(pli));
+    pair.rtcp(third, RtcpPacket::FullIntraRequest(fir));
+    let asked = pair
+        .events
+        .iter()
+        .filter(|(_, index, event)| *index == ALICE && *event == Event::KeyFrameRequested);
+    assert_eq!(asked.map(|(at, ..)| *at).collect::<Vec<_>>(), [DELAY * 6, second, third]);
+}
+
+/// The server of 2013 is an address translator: it neither answers requests nor makes reports.
+#[test]
+fn a_switching_forwarder_passes_everything_on_as_it_is() {
+    let mut pair = pair(Forwarding::Switching, Repair::Nack2013);
+    let before = pair.sent_by(ALICE).count();
+    let header = RtpHeader { padding: true, ..header(payload_type::RTX, ALICE_VIDEO + 1, 1) };
+    let padding = Rtp { header, payload: RtpPayload::Padding(224), kind: Kind::Padding };
+    let report = SenderReport { ssrc: ALICE_VIDEO, ..SenderReport::default() };
+    let all = [
+        datagram(picture(10)),
+        datagram(repaired(11)),
+        datagram(padding),
+        rtcp([RtcpPacket::SenderReport(report)]),
+    ];
+    for datagram in &all {
+        pair.forward(CONNECTED, datagram);
+    }
+    pair.rtcp(CONNECTED + DELAY, nack(10));
+    let sent = pair.sent_by(ALICE).skip(before).filter(|sent| sent.at <= CONNECTED + DELAY);
+    let sent: Vec<Datagram> = sent.map(|sent| sent.datagram.clone()).collect();
+    assert_eq!(sent, all);
+    assert!(!pair.events.iter().any(|(.., event)| *event == Event::KeyFrameRequested));
+}

@@ -1,0 +1,222 @@
+//! Which RTCP leaves when, and what the other side makes of it when it is repeated or overtaken.
+
+use super::control::{Control, Seen};
+use super::*;
+
+/// Seconds of a story.
+const SECONDS: u64 = 30;
+
+/// A call at 1 Mbit/s in which bob's receiver half asks alice for these rates.
+fn call(name: &str, rembs: &[(Time, Bitrate)]) -> Pair {
+    let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![video(BOB_VIDEO, Repair::Rtx)]];
+    let ear = Ear { rembs: rembs.iter().copied().collect(), ..Ear::default() };
+    let control = Box::new(Fixed::new(Bitrate::from_kbps(1_000)));
+    let mut pair = Pair::with(name, streams, [fixed(1_000), (control, Some(Box::new(ear)))]);
+    pair.run(Time::from_secs(SECONDS));
+    pair
+}
+
+/// Kinds of RTCP packets in a datagram: `SR1` is a sender report with one block.
+fn names(sent: &Sent) -> String {
+    let name = |packet: &RtcpPacket| match packet {
+        RtcpPacket::SenderReport(report) => format!("SR{}", report.blocks.len()),
+        RtcpPacket::ReceiverReport(report) => format!("RR{}", report.blocks.len()),
+        RtcpPacket::SourceDescription(_) => "SDES".to_owned(),
+        RtcpPacket::Remb(_) => "REMB".to_owned(),
+        RtcpPacket::TransportFeedback(_) => "TWCC".to_owned(),
+        other => format!("{other:?}"),
+    };
+    sent.rtcp().iter().map(name).collect::<Vec<_>>().join("+")
+}
+
+/// When bob sent RTCP of these packets.
+fn times(pair: &Pair, packets: &str) -> Vec<Time> {
+    pair.sent_by(BOB).filter(|sent| names(sent) == packets).map(|sent| sent.at).collect()
+}
+
+/// All kinds of datagrams with RTCP that bob sent once media of both had arrived.
+fn kinds(pair: &Pair) -> Vec<String> {
+    let late = pair.sent_by(BOB).filter(|sent| sent.at > Time::from_secs(2));
+    let mut kinds: Vec<String> = late.map(names).filter(|names| !names.is_empty()).collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+/// Intervals lie between half and one and a half of `nominal`, fill that range, and have it as their mean.
+fn assert_varied(times: &[Time], nominal: Time) {
+    let intervals: Vec<f64> = times
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).as_secs_f64() / nominal.as_secs_f64())
+        .collect();
+    let mean = intervals.iter().sum::<f64>() / intervals.len() as f64;
+    // A uniform variable of width 1 has a standard deviation of 0.29: three of the mean of 25.
+    assert!((0.82..1.18).contains(&mean), "{mean} of {}", intervals.len());
+    assert!(intervals.iter().all(|interval| (0.5..1.5).contains(interval)), "{intervals:?}");
+    assert!(intervals.iter().any(|interval| *interval < 0.8), "{intervals:?}");
+    assert!(intervals.iter().any(|interval| *interval > 1.2), "{intervals:?}");
+}
+
+/// 360 kbit/s over 1 Mbit/s.
+const AT_ONE_MBPS: Time = Time::from_millis(360);
+
+#[test]
+fn chrome_27_reports_on_what_it_receives_in_its_sender_report() {
+    let pair = call("chrome-27", &[]);
+    assert_eq!(kinds(&pair), ["SR1+SDES"]);
+    assert_varied(&times(&pair, "SR1+SDES"), AT_ONE_MBPS);
+}
+
+#[test]
+fn chrome_27_sends_a_remb_with_the_next_report() {
+    let asked = Time::from_secs(10);
+    let pair = call("chrome-27", &[(asked, Bitrate::from_kbps(700))]);
+    let rembs = times(&pair, "SR1+SDES+REMB");
+    let mut reports = times(&pair, "SR1+SDES");
+    reports.extend(&rembs);
+    reports.sort();
+    assert_eq!(rembs, [*reports.iter().find(|at| **at > asked).expect("a report")]);
+    // The schedule is the same as without.
+    assert_varied(&reports, AT_ONE_MBPS);
+}
+
+#[test]
+fn chrome_52_reports_on_what_it_receives_once_a_second_and_apart() {
+    let pair = call("chrome-52", &[]);
+    assert_eq!(kinds(&pair), ["RR1+SDES", "SR0+SDES"]);
+    assert_varied(&times(&pair, "SR0+SDES"), AT_ONE_MBPS);
+    let late = Time::from_secs(1);
+    let receiver: Vec<Time> = times(&pair, "RR1+SDES").into_iter().filter(|t| *t > late).collect();
+    assert_varied(&receiver, late);
+}
+
+#[test]
+fn chrome_52_sends_a_remb_at_once_in_a_sender_report_of_its_own() {
+    let asked = [Time::from_secs(10), Time::from_millis(10_001)];
+    let pair = call("chrome-52", &asked.map(|at| (at, Bitrate::from_kbps(700))));
+    assert_eq!(times(&pair, "SR0+SDES+REMB"), asked);
+}
+
+/// Without video there is no sender report, and receiver reports are the reports.
+#[test]
+fn who_sends_no_video_sends_receiver_reports() {
+    for name in ["chrome-27", "chrome-52", "chrome-156"] {
+        let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]];
+        let mut pair = Pair::with(name, streams, [fixed(1_000), fixed(1_000)]);
+        pair.run(Time::from_secs(SECONDS));
+        assert_varied(&times(&pair, "RR1+SDES"), AT_ONE_MBPS);
+        let others: Vec<String> = kinds(&pair).into_iter().filter(|kind| kind != "TWCC").collect();
+        assert_eq!(others, ["RR1+SDES"], "{name}");
+    }
+}
+
+#[test]
+fn below_360_kbps_reports_leave_once_a_second() {
+    let mut pair = Pair::call("chrome-27", 100, Repair::Rtx);
+    pair.run(Time::from_secs(SECONDS));
+    let reports = times(&pair, "SR1+SDES");
+    assert_varied(&reports[1..], Time::from_secs(1));
+}
+
+/// 68 bytes are 5 % of 1 Mbit/s for 10.9 ms and of 30 kbit/s for 363 ms, which lie outside 50 to 250 ms.
+#[test]
+fn chrome_156_sends_transport_wide_feedback_every_50_to_250_ms_and_joint_reports() {
+    let pair = call("chrome-156", &[]);
+    assert_eq!(kinds(&pair), ["SR1+SDES", "TWCC"]);
+    assert_varied(&times(&pair, "SR1+SDES"), AT_ONE_MBPS);
+    for (kbps, interval_ms) in [(1_000, 50), (30, 250)] {
+        let mut pair = Pair::call("chrome-156", kbps, Repair::Rtx);
+        pair.run(Time::from_secs(5));
+        let feedback = times(&pair, "TWCC");
+        let intervals = feedback.windows(2).map(|pair| (pair[1] - pair[0]).as_millis());
+        // The first report comes 100 ms after the first packet, and what follows is regular; a report
+        // is left out when nothing has arrived.
+        let intervals: Vec<u64> = intervals.collect();
+        assert!(intervals.len() >= 15, "{intervals:?}");
+        assert!(intervals.iter().all(|ms| *ms == interval_ms), "{intervals:?}");
+    }
+}
+
+/// What alice's control hears while bob's RTCP has this fate.
+fn heard(name: &str, fate: impl FnMut(&Sent) -> Vec<Time> + 'static) -> (Vec<Seen>, u64) {
+    let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]];
+    let control = Control::at(500);
+    let seen = Arc::clone(&control.seen);
+    let mut pair = Pair::with(name, streams, [(Box::new(control), None), fixed(500)]);
+    pair.fate = Box::new(fate);
+    pair.run(Time::from_secs(20));
+    let sent = pair.sent_by(ALICE).filter(|sent| sent.rtp().is_some()).count() as u64;
+    let seen = seen.lock().expect("no poison").clone();
+    (seen, sent)
+}
+
+/// Packets lost and expected in all receiver reports.
+fn reported(seen: &[Seen]) -> (u64, u64) {
+    seen.iter().fold((0, 0), |(lost, expected), seen| match seen {
+        Seen::Report { lost: l, expected: e } => (lost + l, expected + e),
+        _ => (lost, expected),
+    })
+}
+
+/// Nothing is lost. The first report is the base, and the last one is under way.
+#[test]
+fn an_overtaken_receiver_report_tells_nothing_new() {
+    let (in_order, _) = heard("chrome-27", |_| vec![DELAY]);
+    let mut count = 0;
+    let (overtaken, sent) = heard("chrome-27", move |sent| {
+        count += usize::from(sent.by == BOB && !sent.rtcp().is_empty());
+        // Every fourth report takes three seconds: more than one and a half intervals.
+        let late = sent.by == BOB && !sent.rtcp().is_empty() && count % 4 == 0;
+        vec![if late { Time::from_secs(3) } else { DELAY }]
+    });
+    let (lost, expected) = reported(&overtaken);
+    assert_eq!((lost, expected), reported(&in_order));
+    assert!(expected < sent && expected > sent * 9 / 10, "{expected} of {sent}");
+    assert!(overtaken.len() < in_order.len());
+}
+
+#[test]
+fn a_repeated_receiver_report_expects_no_packet_again() {
+    let (once, _) = heard("chrome-27", |_| vec![DELAY]);
+    let (twice, _) = heard("chrome-27", |_| vec![DELAY, DELAY + Time::from_millis(1)]);
+    // Media come twice as well, which bob counts as received: -1 lost is not less than none.
+    assert_eq!(reported(&twice).1, reported(&once).1);
+    assert_eq!(reported(&twice).0, 0);
+}
+
+/// Transport-wide sequence numbers that reports say have arrived, in their order.
+fn arrived(seen: &[Seen]) -> Vec<i64> {
+    let packets = seen.iter().filter_map(|seen| match seen {
+        Seen::Packets { arrived, .. } => Some(arrived),
+        _ => None,
+    });
+    packets.flatten().copied().collect()
+}
+
+#[test]
+fn repeated_transport_wide_feedback_reports_each_arrival_once() {
+    let (seen, sent) = heard("chrome-156", |sent| match sent.by {
+        ALICE => vec![DELAY],
+        _ => vec![DELAY, DELAY + Time::from_millis(5)],
+    });
+    let arrived = arrived(&seen);
+    assert_eq!(arrived, (0..arrived.len() as i64).collect::<Vec<_>>());
+    // At most a quarter of a second and a round trip are not reported yet.
+    assert!(arrived.len() as u64 <= sent && arrived.len() as u64 > sent * 97 / 100);
+}
+
+/// Feedback is due every 50 ms (68 B are 5 % of 500 kbit/s for 22 ms): one of four comes after the next.
+#[test]
+fn overtaken_transport_wide_feedback_reports_every_arrival_once() {
+    let mut count = 0;
+    let (seen, sent) = heard("chrome-156", move |sent| {
+        count += usize::from(sent.by == BOB);
+        let late = sent.by == BOB && count % 4 == 0 && sent.at > Time::from_secs(1);
+        vec![if late { Time::from_millis(90) } else { DELAY }]
+    });
+    let mut arrived = arrived(&seen);
+    assert!(!arrived.is_sorted());
+    arrived.sort_unstable();
+    assert_eq!(arrived, (0..arrived.len() as i64).collect::<Vec<_>>());
+    assert!(arrived.len() as u64 <= sent && arrived.len() as u64 > sent * 97 / 100);
+}

@@ -1,0 +1,171 @@
+use super::*;
+use crate::path::Delay;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn path(name: String, delay: Time) -> PathConfig {
+    PathConfig { name, delay: Delay::Constant { ns: delay }, ..PathConfig::default() }
+}
+
+fn route(from: &str, to: &str, paths: &[&str]) -> RouteConfig {
+    let paths = paths.iter().map(|path| path.to_string()).collect();
+    RouteConfig { from: from.to_owned(), to: to.to_owned(), paths }
+}
+
+fn packet(payload: u32) -> Packet<u32> {
+    Packet { size: Bytes(100), payload }
+}
+
+/// Everything that leaves by `until`: when, for whom, and what.
+fn delivered(network: &mut Network<u32>, until: Time) -> Vec<(Time, NodeId, u32)> {
+    let events = std::iter::from_fn(|| network.poll(until));
+    let delivered = events.filter_map(|event| match event {
+        NetworkEvent::Delivered { at, to, packet } => Some((at, to, packet.payload)),
+        NetworkEvent::Dropped { .. } => None,
+    });
+    delivered.collect()
+}
+
+/// A star around node 0. What differs by 65,536 would be the same in 16 bits.
+#[test]
+fn more_than_65536_nodes_paths_and_routes_are_told_apart() {
+    const LEAVES: u32 = 65_600;
+    let name = |leaf: u32| format!("leaf {leaf}");
+    let delay = |leaf: u32| Time::from_micros(u64::from(leaf) + 1);
+    let nodes = std::iter::once("hub".to_owned()).chain((0..LEAVES).map(name)).collect();
+    let paths = (0..LEAVES).map(|leaf| path(name(leaf), delay(leaf))).collect();
+    let routes = (0..LEAVES).map(|leaf| route("hub", &name(leaf), &[&name(leaf)])).collect();
+    let mut network =
+        Network::new(NetworkConfig { nodes, paths, routes }, 1).expect("a valid network");
+    let hub = NodeId(0);
+    for leaf in [0, 63, 65_535, 65_536, 65_599] {
+        let to = NodeId(leaf + 1);
+        assert_eq!(network.route(hub, to), Some([PathId(leaf)].as_slice()));
+        assert_eq!(network.route(to, hub), None);
+        assert_eq!(network.handle_packet(Time::ZERO, hub, to, packet(leaf)), Ok(()));
+    }
+    let expected =
+        [0, 63, 65_535, 65_536, 65_599].map(|leaf| (delay(leaf), NodeId(leaf + 1), leaf));
+    assert_eq!(delivered(&mut network, Time::from_secs(1)), expected);
+}
+
+#[test]
+fn without_a_route_a_packet_is_given_back() {
+    let nodes: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
+    let paths = vec![path("p".to_owned(), Time(1))];
+    let routes = vec![route("a", "b", &["p"]), route("a", "c", &["p"])];
+    let mut network = Network::new(NetworkConfig { nodes, paths, routes }, 1).expect("valid");
+    for (from, to) in [(0, 0), (1, 0), (1, 2), (2, 1), (0, 3), (3, 0)] {
+        let given = network.handle_packet(Time::ZERO, NodeId(from), NodeId(to), packet(7));
+        assert_eq!(given, Err(packet(7)), "{from} to {to}");
+    }
+    assert_eq!(network.poll_timeout(), None);
+}
+
+#[test]
+fn of_two_routes_between_the_same_nodes_the_last_one_counts() {
+    let nodes: Vec<String> = ["a", "b"].map(str::to_owned).into();
+    let paths = ["p", "q"].map(|name| path(name.to_owned(), Time(1))).into();
+    let routes = vec![route("a", "b", &["p"]), route("a", "b", &["q", "p"])];
+    let network: Network<u32> =
+        Network::new(NetworkConfig { nodes, paths, routes }, 1).expect("valid");
+    assert_eq!(network.route(NodeId(0), NodeId(1)), Some([PathId(1), PathId(0)].as_slice()));
+}
+
+/// Paths that hold packets up in different ways: 100 bytes take 1 µs at 800 Mbit/s.
+fn four_paths() -> Vec<PathConfig> {
+    let paths = r#"[
+        {"name": "0", "delay": {"kind": "constant", "ns": 3000}},
+        {"name": "1", "capacity": {"kind": "constant", "bps": 800000000}, "queue": {"kind": "packets", "limit": 2}},
+        {"name": "2", "loss": {"p": 0.0, "r": 1.0, "h": 0.5, "k": 0.5}, "delay": {"kind": "constant", "ns": 1000}},
+        {"name": "3", "capacity": {"kind": "constant", "bps": 400000000}, "delay": {"kind": "constant", "ns": 1000}}
+    ]"#;
+    serde_json::from_str(paths).expect("valid paths")
+}
+
+/// Routes from node `n` to the node after it.
+const ROUTES: [&[usize]; 5] = [&[0], &[1], &[2, 1], &[3, 0, 1], &[1, 3]];
+
+/// The paths of a network as one would walk them by hand: the earliest departure of all comes first, that of
+/// the path with the lower number if there are several.
+struct ByHand {
+    paths: Vec<Path<(usize, usize, u32)>>,
+}
+
+impl ByHand {
+    fn enter(&mut self, now: Time, packet: Packet<(usize, usize, u32)>) {
+        let (route, hop, _) = packet.payload;
+        self.paths[ROUTES[route][hop]].handle_packet(now, packet);
+    }
+
+    /// The next thing that happens by `now`: when, on which path, whose packet, and whether it was dropped.
+    fn poll(&mut self, now: Time) -> Option<(Time, u32, bool)> {
+        loop {
+            let due = |path: &Path<_>| path.poll_timeout().unwrap_or(Time::MAX);
+            let at = self.paths.iter().map(due).min()?;
+            if at > now {
+                return None;
+            }
+            let index = self.paths.iter().position(|path| due(path) == at)?;
+            match self.paths[index].poll(at) {
+                None => {}
+                Some(Departure::Dropped { at, packet, .. }) => {
+                    return Some((at, packet.payload.2, true));
+                }
+                Some(Departure::Delivered { at, mut packet }) => {
+                    packet.payload.1 += 1;
+                    let (route, hop, id) = packet.payload;
+                    if hop == ROUTES[route].len() {
+                        return Some((at, id, false));
+                    }
+                    self.enter(at, packet);
+                }
+            }
+        }
+    }
+}
+
+/// When something happened, to whose packet, and whether it was dropped.
+fn outcome(event: NetworkEvent<u32>) -> (Time, u32, bool) {
+    match event {
+        NetworkEvent::Delivered { at, packet, .. } => (at, packet.payload, false),
+        NetworkEvent::Dropped { at, packet, .. } => (at, packet.payload, true),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_comes_out_and_when_is_what_a_search_through_all_paths_finds(
+        sent in vec((0u64..20_000, 0usize..ROUTES.len()), 1..60),
+    ) {
+        let nodes = (0..=ROUTES.len()).map(|node| node.to_string()).collect();
+        let routes = ROUTES.iter().enumerate().map(|(from, paths)| {
+            let names: Vec<String> = paths.iter().map(usize::to_string).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            route(&from.to_string(), &(from + 1).to_string(), &names)
+        });
+        let config = NetworkConfig { nodes, paths: four_paths(), routes: routes.collect() };
+        let mut network = Network::new(config, 1).expect("valid");
+        let paths = four_paths().into_iter().enumerate();
+        let paths = paths.map(|(index, path)| Path::new(path, derive_seed(1, index as u64)));
+        let mut by_hand = ByHand { paths: paths.collect() };
+
+        let mut sent: Vec<(Time, usize)> = sent.into_iter().map(|(at, r)| (Time(at), r)).collect();
+        sent.sort();
+        let (mut found, mut expected) = (Vec::new(), Vec::new());
+        let total = sent.len();
+        for (id, (now, index)) in (0..).zip(sent) {
+            found.extend(std::iter::from_fn(|| network.poll(now)).map(outcome));
+            expected.extend(std::iter::from_fn(|| by_hand.poll(now)));
+            let [from, to] = [index, index + 1].map(|node| NodeId(node as u32));
+            prop_assert!(network.handle_packet(now, from, to, packet(id)).is_ok());
+            by_hand.enter(now, Packet { size: Bytes(100), payload: (index, 0, id) });
+        }
+        let end = Time::from_secs(1);
+        found.extend(std::iter::from_fn(|| network.poll(end)).map(outcome));
+        expected.extend(std::iter::from_fn(|| by_hand.poll(end)));
+        prop_assert_eq!(found.len(), total);
+        prop_assert!(found.is_sorted_by_key(|(at, ..)| *at));
+        prop_assert_eq!(found, expected);
+    }
+}

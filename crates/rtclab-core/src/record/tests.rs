@@ -1,0 +1,321 @@
+use super::*;
+use crate::network::NodeId;
+use crate::packet::{Address, Datagram, Ecn, Rtp, RtpPayload, Stun, Via};
+use crate::rtp::RtpHeader;
+
+/// The only flow, and when its connection ends.
+const FLOW: FlowId = FlowId(0);
+const FLOW_END: Time = Time::from_millis(2_500);
+/// 28 bytes of IPv4 and UDP, 12 of RTP, 80 of sound, 10 of SRTP.
+const AUDIO_BYTES: i64 = 130;
+
+fn recorder(detail: Detail) -> Recorder {
+    let flow = FlowConfig { name: "alice->bob".to_owned(), end: FLOW_END };
+    Recorder::new(detail, &[flow], &["alice.up".to_owned()])
+}
+
+fn transmit(first_sent: Time, content: Content) -> Transmit {
+    let to = Address { node: NodeId(1), port: 1 };
+    let datagram = Datagram::new(Ecn::NotCapable, content);
+    Transmit { to, via: Via::Direct, first_sent, datagram }
+}
+
+/// A packet of sound, or what else has its size.
+fn rtp(at_ms: u64, kind: Kind) -> Transmit {
+    let packet = Rtp { header: RtpHeader::default(), payload: RtpPayload::Audio(80), kind };
+    transmit(Time::from_millis(at_ms), Content::Rtp(packet))
+}
+
+fn ms(ms: u64) -> Time {
+    Time::from_millis(ms)
+}
+
+fn table<'a>(tables: &'a [Table], name: &str) -> &'a Table {
+    tables.iter().find(|table| table.name == name).expect("the table")
+}
+
+fn ints(tables: &[Table], name: &str, column: &str) -> Vec<i64> {
+    let columns = &table(tables, name).columns;
+    match &columns.iter().find(|c| c.0 == column).expect("the column").1 {
+        Column::Int(values) => values.clone(),
+        other => panic!("{column} is {other:?}"),
+    }
+}
+
+fn floats(tables: &[Table], name: &str, column: &str) -> Vec<f64> {
+    let columns = &table(tables, name).columns;
+    match &columns.iter().find(|c| c.0 == column).expect("the column").1 {
+        Column::Float(values) => values.clone(),
+        other => panic!("{column} is {other:?}"),
+    }
+}
+
+/// Columns of each table as docs/trace.md names them; `written_ns` of packets is known live alone, and
+/// intervals of flows go into the manifest.
+#[test]
+fn tables_have_the_columns_of_the_contract() {
+    const WHOSE: [&str; 3] = ["at_ns", "participant", "flow"];
+    let expected: [(&str, &[&str], &[&str]); 12] = [
+        ("flows", &["flow", "begin_ns", "end_ns"], &[]),
+        (
+            "flow_seconds",
+            &["at_ns", "flow"],
+            &[
+                "sent_packets",
+                "sent_bytes",
+                "delivered_packets",
+                "delivered_bytes",
+                "dropped_packets",
+                "media_sent_packets",
+                "media_dropped_packets",
+                "fec_sent_packets",
+                "fec_dropped_packets",
+                "one_way_delay_min_ms",
+                "one_way_delay_mean_ms",
+                "one_way_delay_max_ms",
+            ],
+        ),
+        ("delay_histogram", &["flow", "one_way_delay_ms", "packets"], &[]),
+        (
+            "packets",
+            &["sent_ns", "flow", "size_bytes", "protocol", "kind", "ssrc", "payload_type", "seq"],
+            &["rtp_timestamp", "marker", "delivered_ns", "dropped_ns", "drop_cause", "drop_path"],
+        ),
+        (
+            "outbound_rtp",
+            &WHOSE,
+            &[
+                "ssrc",
+                "kind",
+                "packetsSent",
+                "bytesSent",
+                "headerBytesSent",
+                "retransmittedPacketsSent",
+                "retransmittedBytesSent",
+                "targetBitrate",
+                "framesEncoded",
+                "keyFramesEncoded",
+                "framesSent",
+                "frameWidth",
+                "frameHeight",
+                "framesPerSecond",
+                "nackCount",
+                "pliCount",
+            ],
+        ),
+        (
+            "inbound_rtp",
+            &WHOSE,
+            &[
+                "ssrc",
+                "kind",
+                "packetsReceived",
+                "packetsLost",
+                "bytesReceived",
+                "headerBytesReceived",
+                "jitter",
+                "framesReceived",
+                "framesDecoded",
+                "framesDropped",
+                "frameWidth",
+                "frameHeight",
+                "framesPerSecond",
+                "freezeCount",
+                "totalFreezesDuration",
+                "nackCount",
+                "pliCount",
+                "jitterBufferDelay",
+                "jitterBufferEmittedCount",
+                "retransmittedPacketsReceived",
+                "packetsRepaired",
+                "fecPacketsReceived",
+                "fecPacketsDiscarded",
+            ],
+        ),
+        (
+            "remote_inbound_rtp",
+            &WHOSE,
+            &["ssrc", "kind", "roundTripTime", "fractionLost", "packetsLost", "jitter"],
+        ),
+        (
+            "candidate_pair",
+            &WHOSE,
+            &[
+                "currentRoundTripTime",
+                "availableOutgoingBitrate",
+                "bytesSent",
+                "bytesReceived",
+                "packetsSent",
+                "packetsReceived",
+            ],
+        ),
+        (
+            "frames",
+            &["flow", "ssrc", "rtp_timestamp", "captured_ns", "received_ns", "rendered_ns"],
+            &["width", "height", "size_bytes"],
+        ),
+        ("controller", &WHOSE, &["name", "value"]),
+        ("events", &WHOSE, &["event", "detail"]),
+        (
+            "tcp",
+            &["at_ns", "flow"],
+            &[
+                "connections",
+                "cwnd_segments",
+                "srtt_ms",
+                "delivered_bytes",
+                "retransmitted_segments",
+                "timeouts",
+                "objects",
+            ],
+        ),
+    ];
+    let (_, tables) = recorder(Detail::Packets).finish(Time::from_secs(1));
+    let found: Vec<(&str, Vec<&str>)> = tables
+        .iter()
+        .map(|table| (table.name, table.columns.iter().map(|column| column.0).collect()))
+        .collect();
+    let expected: Vec<(&str, Vec<&str>)> =
+        expected.iter().map(|(name, a, b)| (*name, [*a, *b].concat())).collect();
+    assert_eq!(found, expected);
+    // Without packets everything else is the same.
+    let (_, tables) = recorder(Detail::Seconds).finish(Time::from_secs(1));
+    let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
+    let but_packets = expected.iter().map(|(name, _)| *name).filter(|name| *name != "packets");
+    assert_eq!(names, but_packets.collect::<Vec<_>>());
+}
+
+/// Three sent, of which one arrives 30 ms later, one is dropped and one is under way.
+#[test]
+fn what_is_sent_is_delivered_dropped_or_under_way() {
+    for detail in [Detail::Packets, Detail::Seconds] {
+        let mut recorder = recorder(detail);
+        let records = [10, 20, 990].map(|at| recorder.sent(FLOW, &rtp(at, Kind::Audio)));
+        let [first, second, _] = records.map(|record| record.expect("a packet of a flow"));
+        recorder.delivered(ms(40), first, Bytes(AUDIO_BYTES as u64));
+        recorder.dropped(ms(50), second, PathId(0), DropCause::Queue);
+        let (texts, tables) = recorder.finish(Time::from_secs(1));
+        let of = |column| ints(&tables, "flow_seconds", column);
+        assert_eq!((of("sent_packets"), of("sent_bytes")), (vec![3], vec![3 * AUDIO_BYTES]));
+        assert_eq!(of("delivered_packets"), [1]);
+        assert_eq!(of("delivered_bytes"), [AUDIO_BYTES]);
+        assert_eq!(of("dropped_packets"), [1]);
+        assert_eq!(floats(&tables, "flow_seconds", "one_way_delay_mean_ms"), [30.0]);
+        assert_eq!(ints(&tables, "delay_histogram", "packets"), [1]);
+        assert_eq!(floats(&tables, "delay_histogram", "one_way_delay_ms"), [30.0]);
+        if detail == Detail::Seconds {
+            continue;
+        }
+        let of = |column| ints(&tables, "packets", column);
+        assert_eq!(of("sent_ns"), [10_000_000, 20_000_000, 990_000_000]);
+        assert_eq!(of("delivered_ns"), [40_000_000, NO_INT, NO_INT]);
+        assert_eq!(of("dropped_ns"), [NO_INT, 50_000_000, NO_INT]);
+        let texts_of = |name: &str| -> Vec<Option<String>> {
+            let columns = &table(&tables, "packets").columns;
+            match &columns.iter().find(|column| column.0 == name).expect("the column").1 {
+                Column::Text(codes) => {
+                    codes.iter().map(|code| texts.get(*code as usize).cloned()).collect()
+                }
+                other => panic!("{name} is {other:?}"),
+            }
+        };
+        assert_eq!(texts_of("drop_cause"), [None, Some("queue".to_owned()), None]);
+        assert_eq!(texts_of("drop_path"), [None, Some("alice.up".to_owned()), None]);
+        assert_eq!(texts_of("kind"), vec![Some("audio".to_owned()); 3]);
+        assert_eq!(texts_of("protocol"), vec![Some("rtp".to_owned()); 3]);
+    }
+}
+
+/// A delivery counts for the second of the arrival, and not at all from the end of the connection on.
+#[test]
+fn what_arrives_when_the_connection_has_ended_is_not_delivered() {
+    let mut recorder = recorder(Detail::Seconds);
+    for (sent, arrives) in [(990, ms(1_010)), (2_400, FLOW_END - Time(1)), (2_400, FLOW_END)] {
+        let record = recorder.sent(FLOW, &rtp(sent, Kind::Audio)).expect("a packet of a flow");
+        recorder.delivered(arrives, record, Bytes(AUDIO_BYTES as u64));
+    }
+    let (_, tables) = recorder.finish(Time::from_secs(4));
+    assert_eq!(ints(&tables, "flow_seconds", "sent_packets"), [1, 0, 2, 0]);
+    assert_eq!(ints(&tables, "flow_seconds", "delivered_packets"), [0, 1, 1, 0]);
+    assert_eq!(ints(&tables, "delay_histogram", "packets").iter().sum::<i64>(), 2);
+}
+
+#[test]
+fn a_flow_begins_with_its_first_packet_and_ends_with_its_connection_or_the_run() {
+    for (run_ms, end_ns) in [(2_000, 2_000_000_000), (4_000, 2_500_000_000)] {
+        let mut recorder = recorder(Detail::Seconds);
+        recorder.sent(FLOW, &rtp(120, Kind::Audio));
+        recorder.sent(FLOW, &rtp(140, Kind::Audio));
+        let (_, tables) = recorder.finish(ms(run_ms));
+        assert_eq!(ints(&tables, "flows", "begin_ns"), [120_000_000]);
+        assert_eq!(ints(&tables, "flows", "end_ns"), [end_ns]);
+    }
+}
+
+#[test]
+fn a_flow_of_which_nothing_is_sent_never_begins_and_has_all_its_seconds() {
+    let (_, tables) = recorder(Detail::Seconds).finish(ms(2_100));
+    assert_eq!(ints(&tables, "flows", "begin_ns"), [NO_INT]);
+    let seconds = [0, 1, 2].map(|second| second * 1_000_000_000);
+    assert_eq!(ints(&tables, "flow_seconds", "at_ns"), seconds);
+    assert_eq!(ints(&tables, "flow_seconds", "sent_packets"), [0; 3]);
+    assert!(floats(&tables, "flow_seconds", "one_way_delay_mean_ms").iter().all(|ms| ms.is_nan()));
+}
+
+#[test]
+fn media_and_fec_are_counted_when_they_are_sent_first() {
+    let mut recorder = recorder(Detail::Seconds);
+    for kind in Kind::ALL {
+        let record = recorder.sent(FLOW, &rtp(10, kind)).expect("a packet of a flow");
+        recorder.dropped(ms(20), record, PathId(0), DropCause::Loss);
+    }
+    let (_, tables) = recorder.finish(Time::from_secs(1));
+    let of = |column| ints(&tables, "flow_seconds", column)[0];
+    // Video and audio; retransmissions and padding are neither.
+    assert_eq!([of("media_sent_packets"), of("media_dropped_packets")], [2, 2]);
+    assert_eq!([of("fec_sent_packets"), of("fec_dropped_packets")], [1, 1]);
+    assert_eq!([of("sent_packets"), of("dropped_packets")], [5, 5]);
+}
+
+#[test]
+fn the_framing_of_a_relay_is_part_of_the_size() {
+    let mut recorder = recorder(Detail::Packets);
+    let mut relayed = rtp(10, Kind::Audio);
+    relayed.via = Via::Relay(NodeId(2));
+    recorder.sent(FLOW, &relayed);
+    let (_, tables) = recorder.finish(Time::from_secs(1));
+    assert_eq!(ints(&tables, "packets", "size_bytes"), [AUDIO_BYTES + 4]);
+    assert_eq!(ints(&tables, "flow_seconds", "sent_bytes"), [AUDIO_BYTES + 4]);
+}
+
+/// Signalling and requests to a relay belong to no flow.
+#[test]
+fn what_belongs_to_no_flow_has_no_row() {
+    let mut recorder = recorder(Detail::Packets);
+    let segment = crate::packet::Signalling { index: 0, count: 1, bytes: 100 };
+    let request = crate::packet::Allocation { step: 0 };
+    for content in [Content::Signalling(segment), Content::Allocation(request)] {
+        assert!(recorder.sent(FLOW, &transmit(ms(1), content)).is_none());
+    }
+    let stun = Content::Stun(Stun { success: false, check: 1 });
+    assert!(recorder.sent(FLOW, &transmit(ms(2), stun)).is_some());
+    let (_, tables) = recorder.finish(Time::from_secs(1));
+    assert_eq!(ints(&tables, "packets", "sent_ns"), [2_000_000]);
+    assert_eq!(ints(&tables, "flows", "begin_ns"), [2_000_000]);
+}
+
+/// Only participants come and go; what happens to a connection is told of servers too.
+#[test]
+fn servers_do_not_join_or_leave() {
+    for (is_person, expected) in [(true, 3), (false, 1)] {
+        let mut recorder = recorder(Detail::Seconds);
+        let participant = recorder.text("bob");
+        let source =
+            Source { participant, is_person, sends: FLOW, receives: FLOW, timestamp_offset: 0 };
+        for event in [Event::Joined, Event::DtlsConnected, Event::Left, Event::KeyFrameRequested] {
+            recorder.event(ms(5), &source, event);
+        }
+        let (_, tables) = recorder.finish(Time::from_secs(1));
+        assert_eq!(ints(&tables, "events", "at_ns"), vec![5_000_000; expected]);
+    }
+}
