@@ -15,15 +15,29 @@ from rtclab.backend import manifest
 from rtclab.errors import CallFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.scenario.topology import connections, flow_names
-from rtclab.trace import NULLABLE, SCHEMAS, Trace
+from rtclab.trace import NULLABLE, SCHEMAS, Trace, write_bytes, write_text
+
+
+CAPTURE = "capture.pcapng"
+"""What every node's port has seen, in the directory of the trace if asked for; as live calls leave it."""
+
+DESCRIPTIONS = "capture.sdp"
+"""The session descriptions of the calls in the capture."""
 
 
 class SimBackend:
-    """Runs a scenario in the simulator; the native code lets other threads run."""
+    """Runs a scenario in the simulator; the native code lets other threads run.
+
+    With ``capture``, ``run`` writes :data:`CAPTURE` and :data:`DESCRIPTIONS` beside the tables. The capture is
+    collected in memory.
+    """
 
     name = "sim"
     parallel = True
     deterministic = True
+
+    def __init__(self, *, capture: bool = False) -> None:
+        self.capture = capture
 
     def check(self, scenario: Scenario) -> None:
         """Nothing but the congestion control and its options can be unknown to the simulator."""
@@ -51,8 +65,15 @@ class SimBackend:
 
         Raises:
             CallFailed: two nodes did not connect, as in a live call; the trace is there all the same.
+            DiskFull: the capture or the trace could not be written.
         """
-        simulated = self.simulate(scenario, seed=seed, repeat=repeat)
+        if self.capture:
+            columns, pcapng, sdp = _native.simulate_captured(json.dumps(scenario.native(seed=seed)))
+            write_bytes(out / CAPTURE, pcapng)
+            write_text(out / DESCRIPTIONS, sdp)
+            simulated = self._trace(columns, scenario, seed=seed, repeat=repeat)
+        else:
+            simulated = self.simulate(scenario, seed=seed, repeat=repeat)
         failure = not_connected(scenario, simulated.table("events"))
         simulated.manifest["failure"] = failure
         written = simulated.save(out)
@@ -63,6 +84,9 @@ class SimBackend:
     def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         """Simulates one repeat and keeps its trace in memory."""
         columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
+        return self._trace(columns, scenario, seed=seed, repeat=repeat)
+
+    def _trace(self, columns: dict[str, dict[str, Any]], scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         columns.pop("flows")  # when each flow was there
         tables = {name: frame(name, values) for name, values in columns.items()}
         tables["paths"] = scenario.paths_table()
