@@ -19,8 +19,8 @@ def simulate(config: str) -> dict[str, dict[str, Any]]:
 def simulate_captured(config: str) -> tuple[dict[str, dict[str, Any]], bytes, str]:
     """Runs one repeat as ``simulate`` does, and keeps every packet at the port of every node that it passes.
 
-    Returns the tables of ``simulate``, a pcapng file (times are nanoseconds since the run began) and the session
-    descriptions that go with it.
+    Returns the tables of ``simulate``, a pcapng file (times are nanoseconds since the run began) and the
+    session descriptions that go with it.
 
     Raises:
         ValueError: the JSON does not describe a scenario.

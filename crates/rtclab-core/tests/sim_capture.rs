@@ -1,12 +1,14 @@
 //! A simulated call as a capture: what the tables say, in bytes that others read.
 
+use monitor_support::watch;
 use pcap_parser::pcapng::{Block, parse_block_le};
-use rtclab_core::monitor::{CaptureReader, Direction};
+use rtclab_core::monitor::{CaptureReader, Direction, MonitorConfig, Sdp};
 use rtclab_core::packet::{Content, payload_type};
 use rtclab_core::record::Column;
 use rtclab_core::sim::{SimConfig, simulate, simulate_captured};
 use support::{LINK, call};
 
+mod monitor_support;
 mod support;
 
 const UDP: u8 = 17;
@@ -243,4 +245,20 @@ fn a_run_that_is_captured_has_the_same_tables() {
     // Floats may be NaN, which differs from itself: compare what is printed.
     let plain = format!("{:?}", simulate(&config).expect("a run").tables);
     assert_eq!(plain, format!("{:?}", simulate_captured(&config).expect("a run").0.tables));
+}
+
+#[test]
+fn the_monitor_reads_the_reports_of_losses() {
+    let config = call(&lossy(), 10, 1);
+    let file = simulate_captured(&config).expect("a run").1;
+    let monitor = MonitorConfig { sdp: Sdp::parse(&file.sdp), ..MonitorConfig::default() };
+    let results = watch(&file.pcapng, monitor);
+    assert_eq!(results.int("rtcp", "encrypted").iter().sum::<i64>(), 0);
+    // Bob's last report on alice's stream of video, where he sends it, tells no more than what was lost.
+    let packets = packets(&config, "alice->bob");
+    let undelivered = packets.len() - delivered(&packets).len();
+    let reports =
+        results.int("reports", "ssrc").into_iter().zip(results.float("reports", "packets_lost"));
+    let lost = reports.filter(|(ssrc, _)| *ssrc == 1001).map(|(_, lost)| lost).fold(0.0, f64::max);
+    assert!((1.0..=undelivered as f64).contains(&lost), "{lost} of {undelivered}");
 }

@@ -17,9 +17,8 @@ from rtclab.scenario import Scenario
 from rtclab.scenario.topology import connections, flow_names
 from rtclab.trace import NULLABLE, SCHEMAS, Trace, write_bytes, write_text
 
-
 CAPTURE = "capture.pcapng"
-"""What every node's port has seen, in the directory of the trace if asked for; as live calls leave it."""
+"""Packets at the ports of all nodes, in the directory of the trace; named as live calls name theirs."""
 
 DESCRIPTIONS = "capture.sdp"
 """The session descriptions of the calls in the capture."""
@@ -28,8 +27,8 @@ DESCRIPTIONS = "capture.sdp"
 class SimBackend:
     """Runs a scenario in the simulator; the native code lets other threads run.
 
-    With ``capture``, ``run`` writes :data:`CAPTURE` and :data:`DESCRIPTIONS` beside the tables. The capture is
-    collected in memory.
+    With ``capture``, ``run`` writes :data:`CAPTURE` and :data:`DESCRIPTIONS` beside the tables. The whole
+    capture is held in memory until the run ends.
     """
 
     name = "sim"
@@ -86,7 +85,9 @@ class SimBackend:
         columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
         return self._trace(columns, scenario, seed=seed, repeat=repeat)
 
-    def _trace(self, columns: dict[str, dict[str, Any]], scenario: Scenario, *, seed: int, repeat: int) -> Trace:
+    def _trace(
+        self, columns: dict[str, dict[str, Any]], scenario: Scenario, *, seed: int, repeat: int
+    ) -> Trace:
         columns.pop("flows")  # when each flow was there
         tables = {name: frame(name, values) for name, values in columns.items()}
         tables["paths"] = scenario.paths_table()
