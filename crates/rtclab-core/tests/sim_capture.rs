@@ -6,6 +6,7 @@ use rtclab_core::monitor::{CaptureReader, Direction, MonitorConfig, Sdp};
 use rtclab_core::packet::{Content, payload_type};
 use rtclab_core::record::Column;
 use rtclab_core::sim::{SimConfig, simulate, simulate_captured};
+use std::collections::HashMap;
 use support::{LINK, call};
 
 mod monitor_support;
@@ -132,7 +133,7 @@ fn sent(packets: &[(i64, i64, i64)]) -> Vec<(i64, i64)> {
     sent
 }
 
-/// With its media by way of `turn`, behind which a path loses nothing and takes 10 ms.
+/// With its media by way of `turn`, whose own access costs nothing.
 fn relayed(up: &str) -> SimConfig {
     let mut config = call(up, 10, 1);
     let mut json = serde_json::to_value(&config.network).expect("JSON");
@@ -261,4 +262,43 @@ fn the_monitor_reads_the_reports_of_losses() {
         results.int("reports", "ssrc").into_iter().zip(results.float("reports", "packets_lost"));
     let lost = reports.filter(|(ssrc, _)| *ssrc == 1001).map(|(_, lost)| lost).fold(0.0, f64::max);
     assert!((1.0..=undelivered as f64).contains(&lost), "{lost} of {undelivered}");
+}
+
+/// Of a TCP segment: port of the client, end of its data, acknowledgement.
+fn segment(seen: &Seen) -> (u16, u32, u32) {
+    let tcp = &seen.bytes[20..];
+    let word = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
+    let header = 20 + 4 * u32::from(tcp[12] >> 4);
+    let from_client = seen.node == "alice";
+    let port = if from_client { [tcp[0], tcp[1]] } else { [tcp[2], tcp[3]] };
+    (u16::from_be_bytes(port), word(4) + seen.wire_bytes - header, word(8))
+}
+
+#[test]
+fn each_object_over_tcp_has_a_port_and_is_acknowledged_to_its_last_byte() {
+    let mut config = call(&lossy(), 30, 1);
+    config.connections.clear();
+    config.traffic = serde_json::from_value(serde_json::json!([{
+        "flows": ["web"], "sender": "alice", "receiver": "bob", "start_ns": 0,
+        "stop_ns": 25_000_000_000_u64, "congestion_control": "cubic", "connections": 2,
+        "objects": {"min_bytes": 30_000, "max_bytes": 50_000, "mean_idle_ns": 1_000_000_000, "idle_first": false},
+    }]))
+    .expect("valid traffic");
+    let seen = captured(&config);
+    let mut ends: HashMap<u16, (u32, u32)> = HashMap::new();
+    for seen in seen.iter().filter(|seen| seen.direction == Direction::Inbound) {
+        let (port, end, ack) = segment(seen);
+        let (sent, acknowledged) = ends.entry(port).or_default();
+        match seen.node.as_str() {
+            "alice" => *sent = end.max(*sent),
+            _ => *acknowledged = ack.max(*acknowledged),
+        }
+    }
+    // Two clients; an object takes a second or two, and a second of pause follows.
+    assert!((15..=50).contains(&ends.len()), "{} objects", ends.len());
+    for (port, (sent, acknowledged)) in ends {
+        assert_eq!(sent, acknowledged, "port {port}");
+        // A SYN, then the object.
+        assert!((30_001..=50_001).contains(&sent), "{sent}");
+    }
 }
