@@ -16,6 +16,16 @@ def simulate(config: str) -> dict[str, dict[str, Any]]:
         ValueError: the JSON does not describe a scenario.
     """
 
+def simulate_captured(config: str) -> tuple[dict[str, dict[str, Any]], bytes, str]:
+    """Runs one repeat as ``simulate`` does, and keeps every packet at the port of every node that it passes.
+
+    Returns the tables of ``simulate``, a pcapng file (times are nanoseconds since the run began) and the
+    session descriptions that go with it.
+
+    Raises:
+        ValueError: the JSON does not describe a scenario.
+    """
+
 class Emulator:
     """A network in real time between interfaces of the calling thread's network namespace.
 

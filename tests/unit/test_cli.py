@@ -103,6 +103,22 @@ def test_schema_is_json(rtclab: Rtclab) -> None:
     assert json.loads(rtclab("schema").out)["title"] == "Scenario"
 
 
+def test_captures_lie_beside_the_tables_of_every_repeat(rtclab: Rtclab, tmp_path: Path) -> None:
+    arguments = ("run", "first-call", "--duration", "1s", "--repeats", "2", "--no-report")
+    assert rtclab(*arguments, "--capture").status == 0
+    assert rtclab(*arguments).status == 0
+    found = sorted(str(file.relative_to(tmp_path / "runs")) for file in tmp_path.rglob("capture.*"))
+    assert found == [
+        f"first-call-sim-1/repeat-{repeat}/capture.{ending}"
+        for repeat in (0, 1)
+        for ending in ("pcapng", "sdp")
+    ]
+
+
+def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtclab, stub: StubBackend) -> None:
+    assert rtclab(*STUB_RUN, "--capture").status == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

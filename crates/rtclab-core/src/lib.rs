@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, opens a socket, starts a thread or touches a file. Every component
 //! that lives in time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
 
+pub mod capture;
 pub mod cc;
 pub mod endpoint;
 pub mod ipv4;

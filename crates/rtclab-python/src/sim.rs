@@ -3,9 +3,10 @@
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
+use rtclab_core::capture::Captured;
 use rtclab_core::record::{Column, Table};
-use rtclab_core::sim::{SimConfig, SimResult};
+use rtclab_core::sim::{self, SimConfig, SimError, SimResult};
 
 /// Runs a scenario in virtual time; releases the GIL while it runs.
 ///
@@ -15,12 +16,34 @@ use rtclab_core::sim::{SimConfig, SimResult};
 /// Raises ValueError when the configuration cannot be run; the message names the field.
 #[pyfunction]
 pub(crate) fn simulate<'py>(py: Python<'py>, config: &str) -> PyResult<Bound<'py, PyDict>> {
-    let result = py
-        .detach(|| {
-            let config: SimConfig = serde_json::from_str(config).map_err(|e| e.to_string())?;
-            rtclab_core::sim::simulate(&config).map_err(|e| e.to_string())
-        })
-        .map_err(PyValueError::new_err)?;
+    tables(py, run(py, config, sim::simulate)?)
+}
+
+/// Runs a scenario as `simulate` does; returns its tables, a pcapng file, and session descriptions for it.
+///
+/// Raises ValueError when the configuration cannot be run; the message names the field.
+#[pyfunction]
+pub(crate) fn simulate_captured<'py>(
+    py: Python<'py>,
+    config: &str,
+) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyBytes>, String)> {
+    let (result, Captured { pcapng, sdp }) = run(py, config, sim::simulate_captured)?;
+    Ok((tables(py, result)?, PyBytes::new(py, &pcapng), sdp))
+}
+
+fn run<T: Send>(
+    py: Python<'_>,
+    config: &str,
+    simulate: fn(&SimConfig) -> Result<T, SimError>,
+) -> PyResult<T> {
+    py.detach(|| {
+        let config: SimConfig = serde_json::from_str(config).map_err(|e| e.to_string())?;
+        simulate(&config).map_err(|e| e.to_string())
+    })
+    .map_err(PyValueError::new_err)
+}
+
+fn tables<'py>(py: Python<'py>, result: SimResult) -> PyResult<Bound<'py, PyDict>> {
     let SimResult { texts, tables } = result;
     let out = PyDict::new(py);
     for table in tables {

@@ -15,15 +15,28 @@ from rtclab import _native
 from rtclab.backend import manifest, not_connected, paths_table
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario
-from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace
+from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace, write_bytes, write_text
+
+CAPTURE = "capture.pcapng"
+"""Packets at the ports of all nodes, in the directory of the trace; named as live calls name theirs."""
+
+DESCRIPTIONS = "capture.sdp"
+"""The session descriptions of the calls in the capture."""
 
 
 class SimBackend:
-    """Runs a scenario in the simulator; the native code lets other threads run."""
+    """Runs a scenario in the simulator; the native code lets other threads run.
+
+    With ``capture``, ``run`` writes :data:`CAPTURE` and :data:`DESCRIPTIONS` beside the tables. The whole
+    capture is held in memory until the run ends.
+    """
 
     name = "sim"
     parallel = True
     deterministic = True
+
+    def __init__(self, *, capture: bool = False) -> None:
+        self.capture = capture
 
     def check(self, scenario: Scenario) -> None:
         """Nothing but the congestion control and its options can be unknown to the simulator."""
@@ -51,8 +64,15 @@ class SimBackend:
 
         Raises:
             CallFailed: nobody connected, as in a live call; the trace is there all the same.
+            DiskFull: the capture or the trace could not be written.
         """
-        simulated = self.simulate(scenario, seed=seed, repeat=repeat)
+        if self.capture:
+            columns, pcapng, sdp = _native.simulate_captured(json.dumps(scenario.native(seed=seed)))
+            write_bytes(out / CAPTURE, pcapng)
+            write_text(out / DESCRIPTIONS, sdp)
+            simulated = self._trace(columns, scenario, seed=seed, repeat=repeat)
+        else:
+            simulated = self.simulate(scenario, seed=seed, repeat=repeat)
         written = simulated.save(out)
         if simulated.manifest.failure is not None:
             raise CallFailed(simulated.manifest.failure)
@@ -61,6 +81,11 @@ class SimBackend:
     def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         """Simulates one repeat and keeps its trace in memory."""
         columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
+        return self._trace(columns, scenario, seed=seed, repeat=repeat)
+
+    def _trace(
+        self, columns: dict[str, dict[str, Any]], scenario: Scenario, *, seed: int, repeat: int
+    ) -> Trace:
         spans = frame("flows", columns.pop("flows"))
         tables = {name: frame(name, values) for name, values in columns.items()}
         tables["paths"] = paths_table(scenario)

@@ -34,6 +34,7 @@ class RunRequest:
     overrides: list[Change]
     jobs: int | None
     resume: str | None
+    capture: bool
     out: Path
     report: bool
     as_json: bool
@@ -96,7 +97,7 @@ def _prepared(request: RunRequest) -> tuple[Scenario, Backend, Run | None]:
         if request.scenario is None:
             raise BadInput("which scenario?", hint="`rtclab list` shows them; `rtclab run first-call`")
         scenario = Scenario.load(request.scenario, request.overrides)
-        return scenario, backend_of(request.backend or USUAL_BACKEND), None
+        return scenario, _backend(request.backend or USUAL_BACKEND, request), None
     if request.scenario is not None or request.overrides:
         raise BadInput(
             "--resume goes on with the scenario as it was", hint="leave SCENARIO and changes to it out"
@@ -107,7 +108,16 @@ def _prepared(request: RunRequest) -> tuple[Scenario, Backend, Run | None]:
             f"--backend: {run.name} was made by backend {run.backend}, not {request.backend}",
             hint="leave --backend out, or start a new run without --resume",
         )
-    return Scenario.read(run.scenario, run.name), backend_of(run.backend), run
+    return Scenario.read(run.scenario, run.name), _backend(run.backend, request), run
+
+
+def _backend(name: str, request: RunRequest) -> Backend:
+    backend = backend_of(name)
+    if not request.capture or backend.name != "sim":
+        return backend  # a live call leaves a capture without being asked
+    from rtclab.backend.sim import SimBackend
+
+    return SimBackend(capture=True)
 
 
 def _run(scenario: Scenario, backend: Backend, request: RunRequest, resumed: Run | None) -> Run:

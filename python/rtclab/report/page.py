@@ -65,7 +65,8 @@ def write_comparison(a: Run, b: Run, out: Path) -> Path:
     text = page_template("comparison.html").render(
         runs=[(a, _facts(a), words.network(a.scenario)), (b, _facts(b), words.network(b.scenario))],
         groups=[
-            (flow_in_words(flow) or WHOLE_RUN, _rows(compared, [flow], "mean_a", "mean_b")) for flow in [*flows, ""]
+            (flow_in_words(flow) or WHOLE_RUN, _rows(compared, [flow], "mean_a", "mean_b"))
+            for flow in [*flows, ""]
         ],
         metrics=METRICS.values(),
         drawings=_render(comparison_plots(a, b), out.with_name(f"{out.stem}-plots")),

@@ -19,9 +19,9 @@ from rtclab.report.lines import (
     curve,
     delay_curve,
     delay_distribution,
+    flow_in_words,
     lines_of,
     rate_per_repeat,
-    flow_in_words,
 )
 from rtclab.trace import Run
 

@@ -12,8 +12,6 @@ use crate::units::Time;
 
 /// A session description with candidates, in one WebSocket message over TCP.
 const DESCRIPTION_BYTES: u16 = 4_000;
-/// Bytes of it per segment.
-const SEGMENT_BYTES: u16 = 1_400;
 /// Repeats a description that was not answered; TCP's first timeout (RFC 6298).
 const DESCRIPTION_TIMEOUT: Time = Time::from_secs(1);
 /// libwebrtc, `p2p_constants.cc`: interval of checks while not connected …
@@ -186,9 +184,10 @@ impl Setup {
     }
 
     fn send_description(&mut self, now: Time, outbox: &mut Outbox) {
-        let count = DESCRIPTION_BYTES.div_ceil(SEGMENT_BYTES);
+        let count = DESCRIPTION_BYTES.div_ceil(Signalling::FULL_BYTES);
         for index in 0..count {
-            let bytes = SEGMENT_BYTES.min(DESCRIPTION_BYTES - index * SEGMENT_BYTES);
+            let bytes =
+                Signalling::FULL_BYTES.min(DESCRIPTION_BYTES - index * Signalling::FULL_BYTES);
             let segment = Signalling { index: index as u8, count: count as u8, bytes };
             outbox.send_signalling(now, segment);
         }

@@ -8,6 +8,7 @@
 
 use super::feedback::{self, Figures};
 use super::flow::Rtt;
+use crate::packet::SRTCP_BYTES;
 use crate::rtp::rtcp::{HEADER_BYTES, ReportBlock, RtcpHeader, RtcpPacket, parse_compound};
 use std::collections::HashMap;
 
@@ -87,7 +88,7 @@ impl RtcpLog {
         }
         let complete = bytes.len() >= wire_bytes as usize;
         let plain = is_plain(bytes, wire_bytes);
-        if complete && plain == Some(true) {
+        if (complete && plain == Some(true)) || lacks_trailer_alone(bytes, wire_bytes) {
             self.plain(seen, bytes);
         } else {
             let kind = feedback::kind(header.packet_type, header.count, None);
@@ -184,6 +185,14 @@ impl RtcpLog {
     }
 }
 
+/// Whether this is RTCP in clear whose SRTCP index and tag were left out, as captures of the simulator have it.
+///
+/// An encrypted datagram that was cut there looks like this only if it is one packet long.
+fn lacks_trailer_alone(bytes: &[u8], wire_bytes: u32) -> bool {
+    u64::from(wire_bytes) == bytes.len() as u64 + SRTCP_BYTES
+        && is_plain(bytes, bytes.len() as u32) == Some(true)
+}
+
 /// Whether a datagram is unencrypted: a chain of packets of known types up to its last byte. Encrypted
 /// packets and the SRTCP trailer break the chain. `None` if the capture has cut off the bytes needed to
 /// decide.
@@ -278,6 +287,17 @@ mod tests {
         assert_eq!((count("NACK").packets, count("NACK").figures.lost), (1, 3));
         // 1 and 2 fit in one item of 4 B; 40 needs another.
         assert_eq!((count("SR").bytes, count("NACK").bytes), (28, 20));
+    }
+
+    #[test]
+    fn reports_in_clear_are_read_when_exactly_the_srtcp_trailer_was_left_out() {
+        let compound = bytes(&[sender_report(), receiver_report(0.5)]);
+        let read = |left_out: u32| {
+            let mut log = RtcpLog::default();
+            assert!(log.receive(seen(0), &compound, compound.len() as u32 + left_out));
+            log.reports.len()
+        };
+        assert_eq!([0, 13, 14, 15].map(read), [1, 0, 1, 0]);
     }
 
     #[test]

@@ -14,11 +14,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// First byte of a DTLS record that carries a handshake message.
 const DTLS_HANDSHAKE: u8 = 22;
-/// First message of each flight: ClientHello, ServerHello, Certificate, Finished (RFC 5246, section 7.4).
-const HANDSHAKE_TYPES: [u8; 4] = [1, 2, 11, 20];
 /// Bytes of a DTLS record header (RFC 6347, section 4.1).
 const DTLS_HEADER_BYTES: usize = 13;
-/// The address that answers to connectivity checks tell; nobody reads it.
+/// First message of each flight: ClientHello, ServerHello, Certificate, Finished (RFC 5246, section 7.4).
+const DTLS_MESSAGES: [u8; 4] = [1, 2, 11, 20];
+/// Bytes of the header of a handshake message.
+const DTLS_MESSAGE_HEADER_BYTES: u64 = 12;
+/// What answers to connectivity checks tell where no address is known; nobody reads it.
 const MAPPED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 9);
 
 impl Content {
@@ -32,14 +34,16 @@ impl Content {
                     let _ = packet.write(out);
                 }
             }
-            Content::Stun(stun) => stun.write(out),
+            Content::Stun(stun) => stun.write([0; 8], MAPPED, out),
             Content::Dtls(DtlsFlight(flight)) => {
                 // Version 1.2, epoch 0, the flight in place of the sequence number.
                 let rest = self.ip_bytes().0 - super::IP_UDP_BYTES - DTLS_HEADER_BYTES as u64;
                 out.extend_from_slice(&[DTLS_HANDSHAKE, 0xFE, 0xFD, 0, 0, 0, 0, 0, 0, 0, *flight]);
                 out.extend_from_slice(&(rest as u16).to_be_bytes());
-                // A record of no content would be none (RFC 7983 demultiplexers look at the length).
-                out.push(HANDSHAKE_TYPES[usize::from(*flight).min(HANDSHAKE_TYPES.len() - 1)]);
+                // RFC 6347, 4.2.2: the whole flight as one message, in one fragment.
+                let message = DTLS_MESSAGES[usize::from(*flight).min(DTLS_MESSAGES.len() - 1)];
+                let [.., high, low] = (rest - DTLS_MESSAGE_HEADER_BYTES).to_be_bytes();
+                out.extend_from_slice(&[message, 0, high, low, 0, *flight, 0, 0, 0, 0, high, low]);
             }
             Content::Signalling(_) | Content::Allocation(_) | Content::Tcp(_) => {}
         }
@@ -161,11 +165,14 @@ impl VideoPart {
 }
 
 impl Stun {
-    fn write(self, out: &mut Vec<u8>) {
+    /// Appends the message. `requester` tells the checks of one end from those of all others, and `mapped` is
+    /// where the check came from.
+    pub(crate) fn write(self, requester: [u8; 8], mapped: SocketAddrV4, out: &mut Vec<u8>) {
         let mut id = [0; 12];
+        id[..8].copy_from_slice(&requester);
         id[8..].copy_from_slice(&self.check.to_be_bytes());
         if self.success {
-            write_binding_success(&id, MAPPED, out);
+            write_binding_success(&id, mapped, out);
         } else {
             // The user name is shorter than the limit.
             let _ = write_binding_request(&id, Self::USERNAME, Some(1), out);

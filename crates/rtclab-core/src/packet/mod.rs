@@ -178,7 +178,7 @@ pub struct Stun {
 
 impl Stun {
     /// Two fragments of four characters, as in Chromium.
-    const USERNAME: &'static str = "abcd:efgh";
+    pub(crate) const USERNAME: &'static str = "abcd:efgh";
 
     fn udp_bytes(self) -> u64 {
         // Header 20; XOR-MAPPED-ADDRESS 12; USERNAME 4 + 12, PRIORITY 8; FINGERPRINT 8.
@@ -213,6 +213,11 @@ pub struct Signalling {
     pub bytes: u16,
 }
 
+impl Signalling {
+    /// Payload of all segments but the last.
+    pub(crate) const FULL_BYTES: u16 = 1_400;
+}
+
 /// A message of the exchange with a TURN relay, which sends it back as its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
@@ -223,5 +228,5 @@ pub struct Allocation {
 impl Allocation {
     /// UDP payload of an Allocate with credentials, for all messages and their answers: header 20,
     /// transport 8, user name, realm and nonce some 60, integrity 24, fingerprint 8.
-    const UDP_BYTES: u64 = 120;
+    pub(crate) const UDP_BYTES: u64 = 120;
 }

@@ -307,11 +307,11 @@ fn what_belongs_to_no_flow_has_no_row() {
 /// Only participants come and go; what happens to a connection is told of servers too.
 #[test]
 fn servers_do_not_join_or_leave() {
-    for (is_person, expected) in [(true, 3), (false, 1)] {
+    for (is_participant, expected) in [(true, 3), (false, 1)] {
         let mut recorder = recorder(Detail::Seconds);
         let participant = recorder.text("bob");
         let source =
-            Source { participant, is_person, sends: FLOW, receives: FLOW, timestamp_offset: 0 };
+            Source { participant, is_participant, sends: FLOW, receives: FLOW, timestamp_offset: 0 };
         for event in [Event::Joined, Event::DtlsConnected, Event::Left, Event::KeyFrameRequested] {
             recorder.event(ms(5), &source, event);
         }

@@ -4,6 +4,7 @@ use super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, Tr
 use super::ends::End;
 use super::links::Links;
 use super::{CreateControl, Place, Simulation};
+use crate::capture::Description;
 use crate::cc::{self, CongestionControlConfig};
 use crate::endpoint::{
     Addresses, Direction, Forwarder, ForwarderConfig, Forwarding, Media, Observe, Peer, PeerConfig,
@@ -68,10 +69,11 @@ struct Port {
     flow: FlowId,
 }
 
+/// Everything at the beginning of a run, and what ends of calls send, for captures.
 pub(super) fn simulation(
     config: &SimConfig,
     create: &CreateControl<'_>,
-) -> Result<Simulation, SimError> {
+) -> Result<(Simulation<'static>, Vec<Description>), SimError> {
     let network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
         .map_err(SimError::Network)?;
     let names = config.network.nodes.iter().enumerate();
@@ -89,11 +91,12 @@ pub(super) fn simulation(
         ports,
         ends: Vec::new(),
         places: Vec::new(),
+        descriptions: Vec::new(),
     };
     for index in 0..builder.ports.len() {
         builder.add_end(index, &mut recorder)?;
     }
-    let Builder { mut ends, mut places, .. } = builder;
+    let Builder { mut ends, mut places, descriptions, .. } = builder;
     traffic.add_ends(&mut ends, &mut places);
     for index in 0..places.len() {
         if let Some(from) = places[index].media_from {
@@ -108,7 +111,9 @@ pub(super) fn simulation(
     }
     let timeouts = Timeouts::new(ends.iter().map(End::poll_timeout));
     let links = Links::new(network);
-    Ok(Simulation { links, ends, places, timeouts, hosts, recorder, failure: None })
+    let simulation =
+        Simulation { links, ends, places, timeouts, hosts, recorder, capture: None, failure: None };
+    Ok((simulation, descriptions))
 }
 
 /// Two per connection, `a` before `b`. The port of an address is the index of its end.
@@ -141,6 +146,7 @@ struct Builder<'a> {
     ports: Vec<Port>,
     ends: Vec<End>,
     places: Vec<Place>,
+    descriptions: Vec<Description>,
 }
 
 impl<'a> Builder<'a> {
@@ -169,7 +175,9 @@ impl<'a> Builder<'a> {
                 true => Forwarding::Switching,
                 false => Forwarding::Terminating,
             };
-            let streams = streams(sender, 2 * origin, stack_of(sender)?);
+            let stack = stack_of(sender)?;
+            let streams = streams(sender, 2 * origin, stack);
+            self.describe(index, local, &Direction { streams: streams.clone(), stack });
             let config = ForwarderConfig { addresses, session, forwarding, streams };
             (End::Forwarder(Box::new(Forwarder::new(config))), None)
         } else {
@@ -200,6 +208,7 @@ impl<'a> Builder<'a> {
                 },
                 seed: self.seed(index),
             };
+            self.describe(index, local, &config.sends);
             let create = |control: &CongestionControlConfig, direction: &Direction| {
                 (self.create)(control, direction.bounds()).map_err(SimError::CongestionControl)
             };
@@ -222,6 +231,15 @@ impl<'a> Builder<'a> {
             media_to: Vec::new(),
         });
         Ok(())
+    }
+
+    fn describe(&mut self, index: usize, from: Address, sends: &Direction) {
+        self.descriptions.push(Description {
+            from,
+            flow: self.config.connections[index / 2].flow_names()[index % 2].clone(),
+            streams: sends.streams.clone(),
+            feedback: sends.stack.feedback,
+        });
     }
 
     fn seed(&self, index: usize) -> u64 {

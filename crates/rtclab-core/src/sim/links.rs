@@ -1,5 +1,6 @@
 //! The network, and the datagrams that are on their way in it.
 
+use crate::capture::Passing;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
 use crate::packet::{Address, Datagram, Transmit, Via};
 use crate::path::{DropCause, Packet};
@@ -17,6 +18,13 @@ pub(super) struct Flight {
     /// The node that passes it on, if it passes one: it has bytes of framing there.
     pub(super) via: Via,
     pub(super) record: Option<PacketRecord>,
+}
+
+impl Flight {
+    pub(super) fn passing(&self) -> Passing<'_> {
+        let Flight { from, to, via, wire_size, ref datagram, .. } = *self;
+        Passing { from, to, via, wire_size, datagram }
+    }
 }
 
 /// What came out of the network.

@@ -5,6 +5,7 @@ mod config;
 mod ends;
 mod links;
 
+use crate::capture::{Capture, Captured, Passing};
 use crate::cc::{self, ConfigError, CongestionControlConfig, Halves, RateBounds};
 use crate::endpoint::{self, Forwarding};
 use crate::media::host::Host;
@@ -47,10 +48,23 @@ pub fn simulate_with(
     config: &SimConfig,
     create: &CreateControl<'_>,
 ) -> Result<SimResult, SimError> {
-    let mut simulation = build::simulation(config, create)?;
+    let (mut simulation, _) = build::simulation(config, create)?;
     simulation.run(config.duration_ns)?;
-    let (texts, tables) = simulation.recorder.finish(config.duration_ns);
-    Ok(SimResult { texts, tables })
+    Ok(simulation.finish(config.duration_ns))
+}
+
+/// Runs a scenario as [`simulate`] does, and keeps every packet at every port that it passes.
+///
+/// # Errors
+/// See [`SimError`].
+pub fn simulate_captured(config: &SimConfig) -> Result<(SimResult, Captured), SimError> {
+    let (mut simulation, descriptions) = build::simulation(config, &cc::create)?;
+    let ends: Vec<NodeId> = simulation.places.iter().map(|place| place.node).collect();
+    let mut capture = Capture::new(&config.network.nodes, &ends, &descriptions);
+    simulation.capture = Some(&mut capture);
+    simulation.run(config.duration_ns)?;
+    let result = simulation.finish(config.duration_ns);
+    Ok((result, capture.finish()))
 }
 
 /// What the driver knows of an end.
@@ -71,7 +85,7 @@ struct Place {
     media_to: Vec<usize>,
 }
 
-struct Simulation {
+struct Simulation<'a> {
     links: Links,
     /// By the port of their address.
     ends: Vec<End>,
@@ -80,10 +94,11 @@ struct Simulation {
     /// Machines of participants whose encoding takes time, by node.
     hosts: Vec<(NodeId, Host)>,
     recorder: Recorder,
+    capture: Option<&'a mut Capture>,
     failure: Option<SimError>,
 }
 
-impl Simulation {
+impl Simulation<'_> {
     fn run(&mut self, duration: Time) -> Result<(), SimError> {
         let mut last = Time::ZERO;
         loop {
@@ -109,10 +124,21 @@ impl Simulation {
         }
     }
 
+    fn finish(self, duration: Time) -> SimResult {
+        let (texts, tables) = self.recorder.finish(duration);
+        SimResult { texts, tables }
+    }
+
     fn handle_arrival(&mut self, arrival: Arrival) {
         match arrival {
             Arrival::Delivered(at, flight) => self.receive(at, &flight),
-            Arrival::Passed(..) => {}
+            Arrival::Passed(at, node, id) => {
+                if let Some(capture) = &mut self.capture
+                    && let Some(flight) = self.links.flight(id)
+                {
+                    capture.passed(at, node, flight.passing());
+                }
+            }
             Arrival::Dropped(at, Flight { record, .. }, path, cause) => {
                 if let Some(record) = record {
                     self.recorder.dropped(at, record, path, cause);
@@ -124,6 +150,9 @@ impl Simulation {
     fn receive(&mut self, now: Time, flight: &Flight) {
         if let Some(record) = flight.record {
             self.recorder.delivered(now, record, flight.wire_size);
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.delivered(now, flight.passing());
         }
         let index = flight.to.port as usize;
         let end = &mut self.ends[index];
@@ -166,6 +195,9 @@ impl Simulation {
         let from = crate::packet::Address { node, port: index as u32 };
         while let Some(transmit) = self.ends[index].poll_transmit(now) {
             let record = self.recorder.sent(flow, &transmit);
+            if let Some(capture) = &mut self.capture {
+                capture.sent(now, Passing::sent(from, &transmit));
+            }
             self.links.launch(now, from, transmit, record);
         }
         self.timeouts.set(index, self.ends[index].poll_timeout());

@@ -8,6 +8,7 @@ mod write;
 
 pub use turn::{ChannelData, PeerData, peer_data};
 pub use write::{write_binding_request, write_binding_success};
+pub(crate) use write::{write_padded, xor_address};
 
 use super::ParseError;
 use super::cursor::Cursor;
@@ -22,6 +23,8 @@ const MAGIC_COOKIE: u32 = 0x2112_A442;
 pub mod method {
     /// Connectivity checks and address discovery.
     pub const BINDING: u16 = 0x001;
+    /// TURN: an address at the relay is wanted.
+    pub const ALLOCATE: u16 = 0x003;
     /// TURN: media to a peer, in an indication.
     pub const SEND: u16 = 0x006;
     /// TURN: media from a peer, in an indication.
@@ -34,16 +37,24 @@ pub mod method {
 pub mod attribute {
     /// In connectivity checks `their-fragment:our-fragment`.
     pub const USERNAME: u16 = 0x0006;
+    /// Why a request is refused: 16 unused bits, class, number, reason.
+    pub const ERROR_CODE: u16 = 0x0009;
     /// TURN: 16 bits, then 16 unused.
     pub const CHANNEL_NUMBER: u16 = 0x000C;
     /// TURN: the peer that data go to or come from.
     pub const XOR_PEER_ADDRESS: u16 = 0x0012;
     /// TURN: the data.
     pub const DATA: u16 = 0x0013;
+    /// TURN: the address that the relay has given.
+    pub const XOR_RELAYED_ADDRESS: u16 = 0x0016;
+    /// TURN: number of the protocol between relay and peer, then 24 unused bits.
+    pub const REQUESTED_TRANSPORT: u16 = 0x0019;
     /// Where the request came from, as the responder sees it.
     pub const XOR_MAPPED_ADDRESS: u16 = 0x0020;
     /// Priority of the candidate pair that is checked, 32 bits.
     pub const PRIORITY: u16 = 0x0024;
+    /// What the sender runs, as text.
+    pub const SOFTWARE: u16 = 0x8022;
     /// CRC-32 of what precedes it; always last.
     pub const FINGERPRINT: u16 = 0x8028;
 }

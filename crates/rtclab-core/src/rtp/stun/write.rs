@@ -10,6 +10,8 @@ use std::net::SocketAddrV4;
 ///
 /// Source: RFC 8489, section 14.3.
 const USERNAME_MAX_BYTES: usize = 508;
+/// Type and length of an attribute.
+const ATTRIBUTE_HEADER_BYTES: usize = 4;
 
 /// Appends a Binding request: USERNAME, PRIORITY when given, FINGERPRINT.
 ///
@@ -40,10 +42,35 @@ pub fn write_binding_success(
     out: &mut Vec<u8>,
 ) {
     let mut writer = Writer::begin(Class::Success, method::BINDING, transaction_id, out);
-    let [p0, p1] = (mapped.port() ^ (MAGIC_COOKIE >> 16) as u16).to_be_bytes();
-    let [a, b, c, d] = (mapped.ip().to_bits() ^ MAGIC_COOKIE).to_be_bytes();
-    writer.attribute(attribute::XOR_MAPPED_ADDRESS, &[0, 1, p0, p1, a, b, c, d]);
+    writer.attribute(attribute::XOR_MAPPED_ADDRESS, &xor_address(mapped));
     writer.finish_with_fingerprint();
+}
+
+/// Appends a message of `total_bytes`: the attributes given, SOFTWARE of such a length, FINGERPRINT.
+///
+/// The attributes must leave four bytes for SOFTWARE, and `total_bytes` be a multiple of four.
+pub(crate) fn write_padded(
+    (class, method): (Class, u16),
+    transaction_id: &TransactionId,
+    attributes: &[(u16, &[u8])],
+    total_bytes: usize,
+    out: &mut Vec<u8>,
+) {
+    let mut writer = Writer::begin(class, method, transaction_id, out);
+    for (attribute_type, value) in attributes {
+        writer.attribute(*attribute_type, value);
+    }
+    let written = writer.out.len() - writer.begin;
+    let software = total_bytes - written - ATTRIBUTE_HEADER_BYTES - fingerprint::ATTRIBUTE_BYTES;
+    writer.attribute(attribute::SOFTWARE, &vec![b' '; software]);
+    writer.finish_with_fingerprint();
+}
+
+/// The value of an attribute of the XOR- kind.
+pub(crate) fn xor_address(address: SocketAddrV4) -> [u8; 8] {
+    let [p0, p1] = (address.port() ^ (MAGIC_COOKIE >> 16) as u16).to_be_bytes();
+    let [a, b, c, d] = (address.ip().to_bits() ^ MAGIC_COOKIE).to_be_bytes();
+    [0, 1, p0, p1, a, b, c, d]
 }
 
 /// A message being appended; callers keep it below 64 KiB.

@@ -1,0 +1,84 @@
+//! UDP payloads of one packet, as far as they have content.
+
+use super::{CHANNEL, Capture, Leg, Passing, TURN_PORT, address};
+use crate::packet::{Allocation, CHANNEL_DATA_BYTES, Content, IP_UDP_BYTES, Via};
+use crate::rtp::stun::{Class, attribute, method, write_padded, xor_address};
+use std::net::SocketAddrV4;
+
+/// UDP, as REQUESTED-TRANSPORT has it (RFC 8656, section 18.7).
+const TRANSPORT_UDP: [u8; 4] = [17, 0, 0, 0];
+/// 401: credentials are missing (RFC 8489, section 14.8). The reason is left out.
+const UNAUTHENTICATED: [u8; 4] = [0, 0, 4, 1];
+
+impl Capture {
+    /// Fills `self.payload`.
+    pub(super) fn write_payload(&mut self, leg: Leg, passing: Passing<'_>) {
+        let Passing { from, to, via, wire_size, datagram } = passing;
+        if let Via::Relay(_) = via {
+            let len = wire_size.0 - IP_UDP_BYTES - CHANNEL_DATA_BYTES;
+            self.payload.extend_from_slice(&CHANNEL.to_be_bytes());
+            self.payload.extend_from_slice(&(len as u16).to_be_bytes());
+        }
+        match &datagram.content {
+            Content::Stun(stun) => {
+                let requester = if stun.success { to } else { from };
+                let mapped = self.sockets[to.port as usize];
+                stun.write(u64::from(requester.port).to_be_bytes(), mapped, &mut self.payload);
+            }
+            Content::Rtp(rtp) if rtp.header.padding => {
+                rtp.write(&mut self.payload);
+                // RFC 3550, 5.1: the last octet counts the padding. Others look for it at the very end, so that the
+                // tag of SRTP counts as padding.
+                let begin = self.payload.len();
+                self.payload.resize((wire_size.0 - IP_UDP_BYTES) as usize, 0);
+                let padding = self.payload.len() - begin;
+                if let Some(last) = self.payload.last_mut() {
+                    *last = padding as u8;
+                }
+            }
+            Content::Allocation(allocation) => self.write_allocation(leg, passing, *allocation),
+            content => content.write(&mut self.payload),
+        }
+    }
+
+    /// The request on its way to the relay, the answer on its way back.
+    fn write_allocation(
+        &mut self,
+        leg: Leg,
+        passing: Passing<'_>,
+        Allocation { step }: Allocation,
+    ) {
+        let own = passing.to.port;
+        let Via::Server(relay) = passing.via else { return };
+        // The relayed address of each end has the port that the end itself has. Ends of a call come in pairs.
+        let relayed = |end: u32| {
+            let port = self.sockets.get(end as usize).map_or(TURN_PORT, SocketAddrV4::port);
+            xor_address(SocketAddrV4::new(address(relay), port))
+        };
+        let (given, peer) = (relayed(own), relayed(own ^ 1));
+        let mapped = xor_address(self.sockets[own as usize]);
+        let [high, low] = CHANNEL.to_be_bytes();
+        let channel = [high, low, 0, 0];
+        let channel_bind =
+            [(attribute::CHANNEL_NUMBER, &channel[..]), (attribute::XOR_PEER_ADDRESS, &peer)];
+        let allocate = [(attribute::REQUESTED_TRANSPORT, &TRANSPORT_UDP[..])];
+        let refused = [(attribute::ERROR_CODE, &UNAUTHENTICATED[..])];
+        let allocated = [
+            (attribute::XOR_RELAYED_ADDRESS, &given[..]),
+            (attribute::XOR_MAPPED_ADDRESS, &mapped),
+        ];
+        let (class, method, attributes): (_, _, &[(u16, &[u8])]) = match (step, leg) {
+            (0 | 1, Leg::First) => (Class::Request, method::ALLOCATE, &allocate),
+            (0, Leg::Second) => (Class::Error, method::ALLOCATE, &refused),
+            (1, Leg::Second) => (Class::Success, method::ALLOCATE, &allocated),
+            (_, Leg::First) => (Class::Request, method::CHANNEL_BIND, &channel_bind),
+            (_, Leg::Second) => (Class::Success, method::CHANNEL_BIND, &[]),
+        };
+        // Unlike any check: those have the end's number in eight bytes, and count up in the others.
+        let mut id = [0xFF; 12];
+        id[..4].copy_from_slice(&own.to_be_bytes());
+        id[4] = step;
+        let bytes = Allocation::UDP_BYTES as usize;
+        write_padded((class, method), &id, attributes, bytes, &mut self.payload);
+    }
+}

@@ -1,0 +1,96 @@
+//! Session descriptions beside a capture, for readers of RTP.
+//!
+//! Source: RFC 8866; RFC 8285, section 5 (`extmap`); RFC 4588, section 8 (`apt`); RFC 5576, section 4 (`ssrc`).
+
+use crate::endpoint::StreamConfig;
+use crate::packet::{Address, payload_type};
+use crate::rtp::ExtensionIds;
+use crate::stack::FeedbackKind;
+use std::fmt::{self, Write};
+use std::net::SocketAddrV4;
+
+const ABS_SEND_TIME: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
+const TRANSPORT_SEQUENCE: &str =
+    "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
+
+/// What an end sends.
+pub struct Description {
+    /// The end.
+    pub from: Address,
+    /// Name of its flow.
+    pub flow: String,
+    /// Its streams.
+    pub streams: Vec<StreamConfig>,
+    /// What the other end tells about arrivals.
+    pub feedback: FeedbackKind,
+}
+
+/// One session description for each end that sends media; `sockets` are those of all ends.
+pub(super) fn write(descriptions: &[Description], sockets: &[SocketAddrV4]) -> String {
+    let mut text = String::new();
+    for description in descriptions.iter().filter(|description| !description.streams.is_empty()) {
+        let socket = sockets[description.from.port as usize];
+        // Writing to a string does not fail.
+        let _ = description.write(socket, &mut text);
+    }
+    text
+}
+
+impl Description {
+    fn write(&self, socket: SocketAddrV4, text: &mut String) -> fmt::Result {
+        let (ip, number) = (socket.ip(), self.from.port);
+        write!(text, "v=0\r\no=- {number} 1 IN IP4 {ip}\r\ns={}\r\n", self.flow)?;
+        write!(text, "c=IN IP4 {ip}\r\nt=0 0\r\n")?;
+        for stream in &self.streams {
+            if stream.is_video() {
+                self.write_video(socket.port(), stream, text)?;
+            } else {
+                self.write_audio(socket.port(), text)?;
+            }
+            let cname = &self.flow;
+            write!(text, "a=ssrc:{} cname:{cname}\r\na=sendonly\r\na=rtcp-mux\r\n", stream.ssrc)?;
+        }
+        Ok(())
+    }
+
+    fn write_video(&self, port: u16, stream: &StreamConfig, text: &mut String) -> fmt::Result {
+        use payload_type::{RED, RTX, ULPFEC, VIDEO};
+        let red = stream.repair.uses_red();
+        let wrapped = if red { format!(" {RED} {ULPFEC}") } else { String::new() };
+        write!(text, "m=video {port} UDP/TLS/RTP/SAVPF {VIDEO} {RTX}{wrapped}\r\n")?;
+        write!(text, "a=rtpmap:{VIDEO} VP8/90000\r\n")?;
+        write!(text, "a=rtcp-fb:{VIDEO} nack\r\na=rtcp-fb:{VIDEO} nack pli\r\n")?;
+        self.write_feedback(VIDEO, text)?;
+        write!(text, "a=rtpmap:{RTX} rtx/90000\r\na=fmtp:{RTX} apt={VIDEO}\r\n")?;
+        if red {
+            write!(text, "a=rtpmap:{RED} red/90000\r\na=rtpmap:{ULPFEC} ulpfec/90000\r\n")?;
+        }
+        let (ssrc, repair) = (stream.ssrc, stream.repair_ssrc);
+        write!(text, "a=ssrc-group:FID {ssrc} {repair}\r\na=ssrc:{repair} cname:{}\r\n", self.flow)
+    }
+
+    fn write_audio(&self, port: u16, text: &mut String) -> fmt::Result {
+        use payload_type::AUDIO;
+        write!(text, "m=audio {port} UDP/TLS/RTP/SAVPF {AUDIO}\r\n")?;
+        write!(text, "a=rtpmap:{AUDIO} opus/48000/2\r\n")?;
+        self.write_feedback(AUDIO, text)
+    }
+
+    /// What the sender's control is told, and the header extensions that this takes.
+    fn write_feedback(&self, payload_type: u8, text: &mut String) -> fmt::Result {
+        let ids = ExtensionIds::CHROMIUM;
+        let feedback = match self.feedback {
+            FeedbackKind::TransportWide => "transport-cc",
+            FeedbackKind::Remb { .. } => "goog-remb",
+        };
+        write!(text, "a=rtcp-fb:{payload_type} {feedback}\r\n")?;
+        for (id, uri) in
+            [(ids.abs_send_time, ABS_SEND_TIME), (ids.transport_sequence, TRANSPORT_SEQUENCE)]
+        {
+            if let Some(id) = id {
+                write!(text, "a=extmap:{} {uri}\r\n", id.get())?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! TCP in captures: segments count segments, a header counts bytes.
+
+use crate::ipv4::{Ends, Payload, TcpFields, TcpOptions, write_tcp};
+use crate::packet::{Address, MAX_SEGMENT_BYTES, Segment, SegmentKind, Signalling};
+use crate::units::Time;
+use std::collections::HashMap;
+
+/// A receive window that never limits: 8 MB with [`WINDOW_SCALE`].
+const WINDOW: u16 = u16::MAX;
+/// Linux's.
+const WINDOW_SCALE: u8 = 7;
+/// 1500 B less IPv4 and TCP headers.
+const MAX_SEGMENT_OPTION: u16 = 1_460;
+
+/// The end of a connection that opens it and sends data.
+pub(super) fn client(segment: &Segment, from: Address, to: Address) -> Address {
+    match segment.kind {
+        SegmentKind::Syn | SegmentKind::Data => from,
+        SegmentKind::SynAck | SegmentKind::Ack => to,
+    }
+}
+
+/// A piece of a session description. How its connection was opened, and its acknowledgements, are not simulated.
+pub(super) fn of_signalling(at: Time, segment: Signalling) -> TcpFields<'static> {
+    TcpFields {
+        seq: 1 + u32::from(segment.index) * u32::from(Signalling::FULL_BYTES),
+        ack: Some(1),
+        psh: segment.index + 1 == segment.count,
+        window: WINDOW,
+        options: TcpOptions { timestamps: Some((milliseconds(at), 0)), ..TcpOptions::default() },
+        ..TcpFields::default()
+    }
+}
+
+/// What must be known of connections beside a segment.
+#[derive(Default)]
+pub(super) struct Connections {
+    /// By the port of the client: connection, number and payload of its last segment, if that is not full.
+    short: HashMap<u32, (u32, u32, u16)>,
+}
+
+impl Connections {
+    /// Appends a segment; returns its length on the wire.
+    pub(super) fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        ends: Ends,
+        client: Address,
+        segment: &Segment,
+    ) -> u32 {
+        let Segment { kind, seq, ack, payload, connection, .. } = *segment;
+        if kind == SegmentKind::Data && payload < MAX_SEGMENT_BYTES {
+            self.short.insert(client.port, (connection, seq, payload));
+        }
+        let position = |number| self.position(client.port, connection, number);
+        let echo = milliseconds(segment.echo);
+        let mut options = TcpOptions {
+            timestamps: Some((milliseconds(segment.sent), echo)),
+            ..TcpOptions::default()
+        };
+        if matches!(kind, SegmentKind::Syn | SegmentKind::SynAck) {
+            options.max_segment_bytes = Some(MAX_SEGMENT_OPTION);
+            options.sack_permitted = true;
+            options.window_scale = Some(WINDOW_SCALE);
+        }
+        // RFC 2883: the duplicate comes first. Which one it was is not simulated; this one had certainly arrived.
+        let duplicate = segment.duplicate.then(|| (position(ack.saturating_sub(1)), position(ack)));
+        let sacked = segment.sacked().iter().map(|(from, to)| (position(*from), position(*to)));
+        let sack: Vec<(u32, u32)> = duplicate.into_iter().chain(sacked).collect();
+        options.sack = &sack;
+        let fields = TcpFields {
+            seq: match kind {
+                SegmentKind::Syn | SegmentKind::SynAck => 0,
+                SegmentKind::Data => position(seq),
+                SegmentKind::Ack => 1,
+            },
+            ack: match kind {
+                SegmentKind::Syn => None,
+                SegmentKind::SynAck | SegmentKind::Data => Some(1),
+                SegmentKind::Ack => Some(position(ack)),
+            },
+            syn: matches!(kind, SegmentKind::Syn | SegmentKind::SynAck),
+            window: WINDOW,
+            options,
+            ..TcpFields::default()
+        };
+        write_tcp(out, ends, &fields, Payload { bytes: &[], zeros: payload.into() })
+    }
+
+    /// Sequence number of the first byte of a segment; the SYN has number 0.
+    fn position(&self, client: u32, connection: u32, number: u32) -> u32 {
+        let full = u32::from(MAX_SEGMENT_BYTES);
+        let missing = match self.short.get(&client) {
+            Some((of, last, payload)) if *of == connection && *last < number => {
+                full - u32::from(*payload)
+            }
+            _ => 0,
+        };
+        number.wrapping_mul(full).wrapping_add(1).wrapping_sub(missing)
+    }
+}
+
+fn milliseconds(time: Time) -> u32 {
+    (time.as_nanos() / 1_000_000) as u32
+}
