@@ -233,8 +233,8 @@ fn after_an_error_of_its_control_a_peer_falls_silent() {
     control.fails_at = Time::from_secs(2);
     let mut pair = call("chrome-156", control);
     pair.run(Time::from_secs(4));
-    let of_alice = pair.events.iter().filter(|(_, index, _)| *index == ALICE);
-    let (at, _, event) = of_alice.last().expect("events");
+    let of_alice = pair.events.iter().rev().find(|(_, index, _)| *index == ALICE);
+    let (at, _, event) = of_alice.expect("events");
     assert_eq!(*event, Event::Failed(ControlError("no more".to_owned())));
     // Audio every 20 ms since 120 ms
     assert_eq!(*at, Time::from_secs(2));
