@@ -1,8 +1,13 @@
 //! Two participants over one link each: the whole simulator, from bytes to pictures.
 
+use rtclab_core::cc::{
+    self, CongestionControlConfig, ControlError, Controller, Decision, Feedback, Observation,
+    Probe, SenderState, SentPacket,
+};
 use rtclab_core::media::host::HostConfig;
-use rtclab_core::record::{Column, Table};
-use rtclab_core::sim::{SimResult, simulate};
+use rtclab_core::record::{Column, Detail, Table};
+use rtclab_core::sim::{SimResult, simulate, simulate_with};
+use rtclab_core::units::Time;
 use support::{LINK, call};
 
 mod support;
@@ -65,6 +70,55 @@ fn the_same_seed_gives_the_same_tables_and_another_seed_gives_others() {
     let print = |seed| format!("{:?}", run(seed));
     assert_eq!(print(1), print(1));
     assert_ne!(print(1), print(2));
+}
+
+/// Hands everything on, and takes its time: 60 ms for each feedback, of which there are 20 a second in both
+/// directions, make a run slower than real time.
+struct Slow(Box<dyn Controller>);
+
+impl Controller for Slow {
+    fn on_sent(&mut self, packet: &SentPacket) -> Result<(), ControlError> {
+        self.0.on_sent(packet)
+    }
+    fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
+        // The only wall clock of core is in this test.
+        #[allow(clippy::disallowed_methods)]
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        self.0.on_feedback(now, feedback)
+    }
+    fn on_timeout(&mut self, now: Time, sender: &SenderState) -> Result<(), ControlError> {
+        self.0.on_timeout(now, sender)
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.0.poll_timeout()
+    }
+    fn poll_probe(&mut self) -> Option<Probe> {
+        self.0.poll_probe()
+    }
+    fn decision(&self) -> Decision {
+        self.0.decision()
+    }
+    fn observe(&self, out: &mut Vec<Observation>) {
+        self.0.observe(out);
+    }
+}
+
+/// The media are far below the capacity, which is when a control looks for more from time to time.
+#[test]
+#[ignore = "B2: the detector of application-limited regions in goog_cc reads the wall clock"]
+fn a_run_does_not_depend_on_how_fast_the_machine_is() {
+    let mut config = call(&LINK.replace("1000000}", "5000000}"), 15, 1);
+    config.record = Detail::Seconds;
+    let tables = |slow: bool| {
+        let create = move |config: &CongestionControlConfig, bounds| {
+            let (controller, estimator) = cc::create(config, bounds)?;
+            let controller = if slow { Box::new(Slow(controller)) } else { controller };
+            Ok((controller as Box<dyn Controller>, estimator))
+        };
+        format!("{:?}", simulate_with(&config, &create).expect("a run").tables)
+    };
+    let fast = tables(false);
+    assert!(fast == tables(false) && fast == tables(true));
 }
 
 #[test]

@@ -82,8 +82,9 @@ fn twenty_percent_loss_leaves_a_call_with_pictures() {
     let link = format!(r#"{LINK}, "loss": {{"p": 0.0, "r": 1.0, "h": 0.8, "k": 0.8}}"#);
     let tables = run(&call(&link, 60, 1));
     let pictures = ints(&tables, "frames", "rendered_ns").len();
-    // Two flows of 30/s for 60 s would be 3600.
-    assert!((300..=3600).contains(&pictures), "{pictures}");
+    // A packet comes again up to ten times, of which all are lost in 1e-7 of the cases: no picture is missing.
+    // An encoder takes at least 5 and at most 30 a second, of two flows, for 60 s less set-up of at most 3 s.
+    assert!((5 * 2 * 57..=30 * 2 * 60).contains(&pictures), "{pictures}");
 }
 
 #[test]

@@ -177,13 +177,16 @@ fn without_loss_there_is_no_fec() {
 }
 
 /// 4 packets of 5 arrive, so that at 2 packets a frame 2 frames of 3 are whole, but none can be shown before
-/// the next key frame, which is asked for after 3 s.
+/// the next key frame. That is asked for after 3 s and then every 200 ms; of its 4 packets all arrive in 0.43
+/// of the cases, and 2 delays pass before: some 3.6 s from the last frame shown to the next. Then 1 / (1 - 0.66) =
+/// 2.9 frames are shown until one is not whole, which makes 97 in 33 rounds. The number in a round has a
+/// standard deviation of 2.4: 14 in 33 rounds, of which three are allowed.
 #[test]
 fn without_repair_what_is_lost_stays_lost_and_pictures_stand_still() {
     let figures = run("fixed", Repair::None, 500, (50.0, LOSS));
     assert_eq!(figures.residual_loss, figures.packet_loss);
     assert_eq!(figures.retransmitted, 0.0);
-    assert!((20..400).contains(&figures.frames), "{figures:?}");
+    assert!((55..140).contains(&figures.frames), "{figures:?}");
 }
 
 /// -1 stands for null: no FEC is expected.

@@ -1,0 +1,224 @@
+//! Arrows between modules of core point one way. Reads the sources: paths that begin with `crate`, `super` or
+//! `self`, in `use` and elsewhere, tests left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Modules of core: each may use those before it and none behind it.
+const ORDER: [&str; 17] = [
+    "units", "timeouts", "ipv4", "pcapng", "path", "rtp", "network", "packet", "table", "cc",
+    "media", "stack", "tcp", "endpoint", "record", "monitor", "sim",
+];
+
+/// Circles that are still there, by folder; none may come, and whoever takes one apart takes it off.
+const KNOWN_CIRCLES: [(&str, &[&str]); 4] = [
+    ("cc", &["dynamic_alpha", "gcc_2016", "receive_side", "dynamic_alpha"]),
+    ("cc::receive_side", &["detector", "rate_control", "detector"]),
+    ("endpoint", &["config", "outbound", "config"]),
+    ("tcp", &["bbr", "congestion_control", "bbr"]),
+];
+
+type Module = Vec<String>;
+
+/// A module's production text, by its path below the crate: `["endpoint", "setup"]`.
+fn sources() -> BTreeMap<Module, String> {
+    let mut sources = BTreeMap::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    read(&root, &[], &mut sources);
+    sources
+}
+
+fn read(folder: &Path, above: &[String], sources: &mut BTreeMap<Module, String>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name").to_owned();
+        if name == "tests" || name == "lib" {
+            continue;
+        }
+        let module = match name.as_str() {
+            "mod" => above.to_vec(),
+            _ => [above, &[name]].concat(),
+        };
+        if path.is_dir() {
+            read(&path, &module, sources);
+        } else {
+            let text = fs::read_to_string(&path).expect("a source");
+            sources.insert(module, production(&text));
+        }
+    }
+}
+
+/// Without comments, and without what is behind `#[cfg(test)]`: an item up to its `;` or closing brace.
+fn production(text: &str) -> String {
+    let code = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
+    let text = text.lines().map(code).collect::<Vec<_>>().join("\n");
+    let mut pieces = text.split("#[cfg(test)]");
+    let mut kept = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let mut depth = 0;
+        let end = piece.find(|c| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            depth == 0 && (c == ';' || c == '}')
+        });
+        kept.push_str(&piece[end.map_or(piece.len(), |end| end + 1)..]);
+    }
+    kept
+}
+
+/// All paths in a text that begin with `crate`, `super` or `self`; trees are taken apart.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for start in ["crate::", "super::", "self::"] {
+        for (at, _) in text.match_indices(start) {
+            let before = text[..at].chars().next_back();
+            // `super::super::x` is read from its first word.
+            if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+                tree(&text[at..], &[], &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// Reads a path or a tree of them behind `prefix`; returns what follows.
+fn tree<'a>(text: &'a str, prefix: &[String], found: &mut Vec<Vec<String>>) -> &'a str {
+    let text = text.trim_start();
+    if let Some(mut rest) = text.strip_prefix('{') {
+        loop {
+            rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+            match rest.strip_prefix('}') {
+                Some(rest) => return rest,
+                None if rest.is_empty() => return rest,
+                None => rest = tree(rest, prefix, found),
+            }
+        }
+    }
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());
+    if end == 0 {
+        // A glob, or what is no path.
+        return &text[text.chars().next().map_or(0, char::len_utf8)..];
+    }
+    let path = [prefix, &[text[..end].to_owned()]].concat();
+    let rest = &text[end..];
+    match rest.strip_prefix("::") {
+        Some(rest) if !rest.starts_with('<') => tree(rest, &path, found),
+        _ => {
+            found.push(path);
+            let named = rest.trim_start().strip_prefix("as ");
+            named.map_or(rest, |name| {
+                name.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_')
+            })
+        }
+    }
+}
+
+/// The path from the crate on, as it is meant in `module`.
+fn absolute(module: &[String], path: &[String]) -> Vec<String> {
+    let supers = path.iter().take_while(|word| *word == "super").count();
+    match path.first().map(String::as_str) {
+        Some("crate") => path[1..].to_vec(),
+        Some("self") => [module, &path[1..]].concat(),
+        _ => [&module[..module.len().saturating_sub(supers)], &path[supers..]].concat(),
+    }
+}
+
+/// The module that a path leads to: as far as its words are modules.
+fn module_of(path: &[String], sources: &BTreeMap<Module, String>) -> Module {
+    let longest = (0..=path.len()).rev().find(|len| sources.contains_key(&path[..*len]));
+    path[..longest.unwrap_or(0)].to_vec()
+}
+
+/// For each folder (the crate is `[]`), who of its modules uses which other one.
+fn arrows() -> BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> {
+    let sources = sources();
+    let mut arrows: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for (from, text) in &sources {
+        for path in paths(text) {
+            let to = module_of(&absolute(from, &path), &sources);
+            let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+            if let (Some(a), Some(b)) = (from.get(common), to.get(common)) {
+                let folder = arrows.entry(from[..common].to_vec()).or_default();
+                folder.entry(a.clone()).or_default().insert(b.clone());
+            }
+        }
+    }
+    arrows
+}
+
+/// A way from a module back to itself.
+fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    fn walk(
+        arrows: &BTreeMap<String, BTreeSet<String>>,
+        way: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+    ) -> bool {
+        let last = way[way.len() - 1].clone();
+        for next in arrows.get(&last).into_iter().flatten() {
+            let again = way.contains(next);
+            if again || !done.contains(next) {
+                way.push(next.clone());
+                if again || walk(arrows, way, done) {
+                    return true;
+                }
+                way.pop();
+            }
+        }
+        done.insert(last);
+        false
+    }
+    let mut done = BTreeSet::new();
+    arrows.keys().find_map(|module| {
+        let mut way = vec![module.clone()];
+        walk(arrows, &mut way, &mut done).then_some(way)
+    })
+}
+
+#[test]
+fn modules_of_core_use_only_those_before_them() {
+    let arrows = arrows();
+    let arrows = arrows.get([].as_slice()).expect("modules of the crate");
+    let place = |name: &str| ORDER.iter().position(|module| *module == name);
+    for (from, to) in arrows.iter().flat_map(|(a, all)| all.iter().map(move |b| (a, b))) {
+        let places = (place(from), place(to));
+        let (Some(a), Some(b)) = places else { panic!("{from} or {to} has no place in the order") };
+        assert!(b < a, "{from} uses {to}, which stands behind it");
+    }
+    // What is read is what there is: the simulator uses endpoints.
+    assert!(arrows["sim"].contains("endpoint") && arrows["packet"].contains("rtp"));
+}
+
+#[test]
+fn no_modules_of_a_folder_use_each_other_in_a_circle_but_those_that_are_known() {
+    let arrows = arrows();
+    let circles = arrows.iter().filter_map(|(folder, arrows)| Some((folder, circle(arrows)?)));
+    let circles: Vec<(String, Vec<String>)> =
+        circles.map(|(folder, circle)| (folder.join("::"), circle)).collect();
+    let known = KNOWN_CIRCLES.map(|(folder, circle)| {
+        (folder.to_owned(), circle.iter().map(|module| module.to_string()).collect())
+    });
+    assert_eq!(circles, known);
+    assert!(arrows.contains_key(["endpoint".to_owned()].as_slice()));
+}
+
+#[test]
+fn a_circle_is_found() {
+    let arrow = |from: &str, to: &[&str]| {
+        (from.to_owned(), to.iter().map(|to| to.to_string()).collect::<BTreeSet<_>>())
+    };
+    let line = [arrow("a", &["b", "c"]), arrow("b", &["c"]), arrow("c", &["d"])];
+    assert_eq!(circle(&line.clone().into()), None);
+    let closed = line.into_iter().chain([arrow("d", &["b"])]).collect();
+    assert_eq!(circle(&closed), Some(["a", "b", "c", "d", "b"].map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn paths_are_read_out_of_trees_and_expressions_and_not_out_of_tests() {
+    let text = "use crate::{a::{B, c::D as E}, f::*};\nfn g() { super::super::h::<crate::i>(); }\n\
+                #[cfg(test)]\nmod tests { use crate::j; }\nuse self::k; // crate::l\n";
+    let found: BTreeSet<String> =
+        paths(&production(text)).iter().map(|path| path.join("::")).collect();
+    let expected = ["crate::a::B", "crate::a::c::D", "super::super::h", "crate::i", "self::k"];
+    assert!(expected.iter().all(|path| found.contains(*path)), "{found:?}");
+    assert!(!found.iter().any(|path| path.ends_with('j') || path.ends_with('l')), "{found:?}");
+}
