@@ -1,6 +1,6 @@
 //! What an endpoint sends and receives.
 
-use super::outbound::packet_size;
+use super::format::packet_size;
 use crate::cc::RateBounds;
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;

@@ -1,6 +1,6 @@
 //! What an endpoint tells whoever drives it: for the record, or because it needs something from outside.
 
-use super::stats::Statistics;
+use super::statistics::Statistics;
 use crate::cc::{ControlError, Observation};
 use crate::media::playout::Rendered;
 

@@ -7,12 +7,14 @@
 
 mod config;
 mod event;
+mod format;
 mod forwarder;
 mod inbound;
 mod outbound;
 mod outbox;
 mod rtcp;
 mod setup;
+mod statistics;
 mod stats;
 mod turn;
 
@@ -30,7 +32,7 @@ use std::collections::VecDeque;
 pub use config::{Addresses, AudioConfig, Direction, Media, Session, StreamConfig};
 pub use event::Event;
 pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
-pub use stats::{
+pub use statistics::{
     CandidatePair, CandidatePairColumns, InboundRtp, InboundRtpColumns, OutboundRtp,
     OutboundRtpColumns, RemoteInboundRtp, RemoteInboundRtpColumns, Statistics,
 };

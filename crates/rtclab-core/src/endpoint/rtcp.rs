@@ -1,6 +1,6 @@
 //! RTCP of a peer: what it does with what comes, and when it sends which reports.
 
-use super::outbound::VIDEO_CLOCK;
+use super::format::VIDEO_CLOCK;
 use super::{Peer, or_never};
 use crate::cc::{ControlError, Feedback};
 use crate::packet::{Kind, Rtcp};

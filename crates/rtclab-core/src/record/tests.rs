@@ -310,8 +310,13 @@ fn servers_do_not_join_or_leave() {
     for (is_participant, expected) in [(true, 3), (false, 1)] {
         let mut recorder = recorder(Detail::Seconds);
         let participant = recorder.text("bob");
-        let source =
-            Source { participant, is_participant, sends: FLOW, receives: FLOW, timestamp_offset: 0 };
+        let source = Source {
+            participant,
+            is_participant,
+            sends: FLOW,
+            receives: FLOW,
+            timestamp_offset: 0,
+        };
         for event in [Event::Joined, Event::DtlsConnected, Event::Left, Event::KeyFrameRequested] {
             recorder.event(ms(5), &source, event);
         }

@@ -1,34 +1,7 @@
 //! What a congestion control of TCP sees and decides.
 
-use super::bbr::Bbr;
-use super::cubic::Cubic;
 use super::delivery_rate::RateSample;
-use super::newreno::NewReno;
 use crate::units::Time;
-use serde::{Deserialize, Serialize};
-
-/// Which congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Algorithm {
-    /// RFC 5681 and 6582.
-    NewReno,
-    /// RFC 9438 with HyStart, as in Linux.
-    Cubic,
-    /// BBR version 1, as in Linux.
-    Bbr,
-}
-
-impl Algorithm {
-    /// A fresh congestion control.
-    pub fn start(self, seed: u64) -> Box<dyn CongestionControl> {
-        match self {
-            Algorithm::NewReno => Box::new(NewReno),
-            Algorithm::Cubic => Box::new(Cubic::default()),
-            Algorithm::Bbr => Box::new(Bbr::new(seed)),
-        }
-    }
-}
 
 /// The congestion window in segments, and where slow start ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! retransmission timeout of at least 200 ms, undo of spurious retransmissions by timestamps.
 
 mod aggregation;
+mod algorithm;
 pub mod bbr;
 pub mod congestion_control;
 pub mod cubic;
@@ -21,7 +22,8 @@ mod sender;
 mod traffic;
 
 pub use crate::packet::{MAX_SEGMENT_BYTES, Segment, SegmentKind};
-pub use congestion_control::{Algorithm, Phase};
+pub use algorithm::Algorithm;
+pub use congestion_control::Phase;
 pub use delivery_rate::RateSample;
 pub use receiver::Receiver;
 pub use sender::{Sender, SenderConfig};

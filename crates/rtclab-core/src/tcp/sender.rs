@@ -1,6 +1,7 @@
 //! The sending end: what may leave when, loss recovery and timers.
 
-use super::congestion_control::{Ack, Algorithm, CongestionControl, Phase, Totals, Window};
+use super::algorithm::Algorithm;
+use super::congestion_control::{Ack, CongestionControl, Phase, Totals, Window};
 use super::pacer::Pacer;
 use super::rtt::RttEstimator;
 use super::scoreboard::{Acked, Found, Scoreboard};

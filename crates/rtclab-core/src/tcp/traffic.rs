@@ -2,7 +2,9 @@
 //!
 //! Neither end knows a network: both have the five verbs of an endpoint.
 
-use super::{Algorithm, Receiver, Sender, SenderConfig};
+use super::algorithm::Algorithm;
+use super::receiver::Receiver;
+use super::sender::{Sender, SenderConfig};
 use crate::packet::{Address, Content, Datagram, Segment, SegmentKind, Transmit};
 use crate::units::{Bytes, Time};
 use rand::{RngExt, SeedableRng};

@@ -1,6 +1,6 @@
 //! Whether the path is over-used, from the offset that a filter finds.
 
-use super::rate_control::Region;
+use super::state::{Region, Usage};
 use crate::units::Time;
 
 /// Differences that the offset is multiplied with at most.
@@ -13,15 +13,6 @@ const MAX_ADAPT_DISTANCE_MS: f64 = 15.0;
 const ADAPTIVE_BOUNDS_MS: (f64, f64) = (6.0, 600.0);
 /// An adaptive threshold moves for at most this long at once.
 const MAX_ADAPT_STEP: Time = Time::from_millis(100);
-
-/// What the detector says of the path; in the trace 0, 1 and 2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Usage {
-    #[default]
-    Normal,
-    Over,
-    Under,
-}
 
 /// Which form of the detector.
 #[derive(Clone, Copy, Debug, PartialEq)]

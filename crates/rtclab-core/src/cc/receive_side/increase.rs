@@ -1,6 +1,6 @@
 //! How fast the receiver lets the rate grow.
 
-use super::rate_control::Region;
+use super::state::Region;
 use crate::units::Time;
 
 /// How fast the rate grows.

@@ -1,7 +1,7 @@
 //! How the one-way delay changes from group to group: Kalman filters.
 
-use super::detector::Usage;
 use super::groups::Deltas;
+use super::state::Usage;
 use std::collections::VecDeque;
 
 /// Differences counted at most.

@@ -4,6 +4,7 @@
 //! form. There is one detector per connection, because a connection carries one stream of video.
 
 pub(crate) mod detector;
+pub(crate) mod dynamic_alpha;
 pub(crate) mod groups;
 mod incoming;
 pub(crate) mod increase;
@@ -11,16 +12,18 @@ pub(crate) mod kalman;
 mod probe;
 pub(crate) mod rate_control;
 mod remb;
+pub(crate) mod state;
 
 use super::control::{ControlError, Estimator, Observation, ReceivedPacket};
 use crate::units::{Bitrate, Bytes, Time};
-use detector::{Detector, DetectorConfig, Usage};
+use detector::{Detector, DetectorConfig};
 use groups::{Grouping, Groups};
 use incoming::IncomingRate;
 use kalman::{Filter, KalmanConfig};
 use probe::ProbeDetector;
 use rate_control::{Input, RateControl, RateControlConfig};
 use remb::RembThrottle;
+use state::Usage;
 use std::collections::VecDeque;
 
 /// Without packets for this long what was measured is forgotten; in 2013 the rate, too.

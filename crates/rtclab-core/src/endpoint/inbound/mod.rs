@@ -6,7 +6,7 @@ mod video;
 
 use super::config::{Direction, StreamConfig};
 use super::event::Event;
-use super::outbound::AUDIO_CLOCK;
+use super::format::AUDIO_CLOCK;
 use super::outbox::Outbox;
 use crate::cc::{ControlError, Estimator, ReceivedPacket};
 use crate::packet::{Datagram, Ecn, Rtp};

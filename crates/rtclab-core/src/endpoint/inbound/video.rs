@@ -2,7 +2,7 @@
 
 use super::reception::Reception;
 use crate::endpoint::config::StreamConfig;
-use crate::endpoint::outbound::VIDEO_CLOCK;
+use crate::endpoint::format::VIDEO_CLOCK;
 use crate::media::fec::FecDecoder;
 use crate::media::nack::{Arrival, Nack};
 use crate::media::playout::{Playout, Rendered};

@@ -7,6 +7,7 @@ mod video;
 
 use super::config::{AudioConfig, Direction, Media, StreamConfig};
 use super::event::Event;
+use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
 use super::{PeerConfig, or_never};
 use crate::cc::{ControlError, Controller, Decision, Feedback, PacketReport, SenderState};
@@ -21,14 +22,6 @@ use history::{Departure, TransportHistory};
 use std::collections::VecDeque;
 use video::VideoStream;
 
-pub(super) use packets::packet_size;
-
-/// Ticks of the RTP clock of video.
-pub(super) const VIDEO_CLOCK: u64 = 90_000;
-/// Ticks of the RTP clock of Opus.
-pub(super) const AUDIO_CLOCK: u64 = 48_000;
-/// Bytes of the header of every RTP packet: fixed part, abs-send-time, transport-wide sequence number.
-const RTP_HEADER_BYTES: u64 = 24;
 /// libwebrtc: the share of the rate that repair has taken in this time is taken from the encoder.
 const REPAIR_WINDOW: Time = Time::from_secs(1);
 /// libwebrtc, `fec_controller_default.cc`: repair takes at most this share.

@@ -1,33 +1,19 @@
 //! From frames to packets, and from packets to RTP.
 
-use super::{RTP_HEADER_BYTES, Sender, VIDEO_CLOCK};
+use super::Sender;
+use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use crate::media::encoder::Frame;
 use crate::media::pacer::MediaPacket;
 use crate::media::repair::Repair;
-use crate::packet::{
-    IP_UDP_BYTES, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, SRTP_BYTES, VideoPart, payload_type,
-};
+use crate::packet::{Kind, MAX_RTP_BYTES, Rtp, RtpPayload, VideoPart, payload_type};
 use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::vp8::DESCRIPTOR_BYTES;
 use crate::rtp::{AbsSendTime, Extensions, RtpHeader, red, rtx, ulpfec};
-use crate::units::{Bitrate, Bytes, Time};
+use crate::units::{Bitrate, Time};
 use std::sync::Arc;
 
 /// The overhead of headers is computed for at least this rate of frames.
 const FRAMES_PER_SECOND_FLOOR: f64 = 30.0;
-
-/// IP total length of a packet of media; `payload` of a FEC packet is all behind its RED header.
-pub(in crate::endpoint) fn packet_size(repair: Repair, kind: Kind, payload: u64) -> Bytes {
-    let red = if repair.uses_red() { red::HEADER_BYTES } else { 0 };
-    let before = match kind {
-        Kind::Video => red + DESCRIPTOR_BYTES,
-        Kind::Rtx if repair.on_original_ssrc() => red + DESCRIPTOR_BYTES,
-        Kind::Rtx => DESCRIPTOR_BYTES + rtx::OSN_BYTES,
-        Kind::Fec => red,
-        Kind::Audio | Kind::Padding => 0,
-    };
-    Bytes(IP_UDP_BYTES + RTP_HEADER_BYTES + before as u64 + payload + SRTP_BYTES)
-}
 
 /// Bytes that a packet of video carries at most, so that what repairs it fits too.
 fn max_payload(repair: Repair) -> u64 {

@@ -1,8 +1,8 @@
 //! Remote rate control: from over-use and incoming rate to the rate that the receiver allows.
 
-use super::detector::Usage;
+use super::dynamic_alpha::DynamicAlpha;
 use super::increase::{IncreaseInput, IncreaseLaw};
-use crate::cc::dynamic_alpha::DynamicAlpha;
+use super::state::{Region, Usage};
 use crate::units::{Bitrate, Time};
 
 /// Round trip before one is known.
@@ -29,15 +29,6 @@ const REDUCE_AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(200
 const REDUCE_EXCESS: f64 = 1.05;
 /// Share of the old period between changes that is kept.
 const PERIOD_KEEP: f64 = 0.9;
-
-/// What is known of the largest rate that the path carries; in the trace 0, 1 and 2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Region {
-    #[default]
-    MaxUnknown,
-    AboveMax,
-    NearMax,
-}
 
 /// What the rate does; in the trace 0, 1 and 2. A decrease is followed by hold within the same update,
 /// so that no trace shows it.

@@ -1,0 +1,94 @@
+//! How much over-use leaves, by how far the detector is above its threshold.
+//!
+//! Source: Iqbal, Shirmohammadi, Atwah, "A Dynamic Approach to Estimate Receiving Bandwidth for WebRTC",
+//! equations 3 to 5.
+
+use super::state::Region;
+
+/// Share left by over-use when the detector's value no longer exceeds its threshold.
+const INITIAL_ALPHA: f64 = 0.9;
+/// Threshold in ms below which the second divisor counts, if it goes by threshold: 25 halved.
+const HALVED_THRESHOLD_MS: f64 = 12.5;
+
+/// The paper's model of the share that over-use leaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct DynamicAlpha {
+    /// Whether the divisor goes by the threshold (the paper's text) or by the region (its equation 5).
+    pub(crate) divisor_by_threshold: bool,
+    /// Never more than this.
+    pub(crate) max: f64,
+}
+
+impl DynamicAlpha {
+    /// Share of the incoming rate that is left, from the detector's value and threshold in ms.
+    pub(crate) fn alpha(self, (value_ms, threshold_ms): (f64, f64), region: Region) -> f64 {
+        if value_ms <= threshold_ms {
+            return INITIAL_ALPHA;
+        }
+        let b = (-(value_ms - threshold_ms) / (2.0 * value_ms)).exp();
+        let near = match self.divisor_by_threshold {
+            true => threshold_ms <= HALVED_THRESHOLD_MS,
+            false => region == Region::NearMax,
+        };
+        let a = if near { (1.0 - b) / 1.14 } else { (0.99 - b) / 1.3 };
+        (b + a).min(self.max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODEL: DynamicAlpha = DynamicAlpha { divisor_by_threshold: false, max: 1.0 };
+
+    /// The paper's table 1: threshold, value, alpha as printed; and computed from the equations with
+    /// the divisors 1.3 and 1.14.
+    const TABLE: [(f64, f64, f64, f64, f64); 10] = [
+        (25.0, 26.0, 0.99, 0.9879, 0.9977),
+        (25.0, 45.0, 0.95, 0.9463, 0.9755),
+        (25.0, 100.0, 0.92, 0.9201, 0.9616),
+        (25.0, 1000.0, 0.91, 0.9033, 0.9526),
+        (25.0, 5000.0, 0.90, 0.9019, 0.9519),
+        (12.5, 13.0, 0.99, 0.9879, 0.9977),
+        (12.5, 20.0, 0.96, 0.9529, 0.9790),
+        (12.5, 45.0, 0.93, 0.9224, 0.9628),
+        (12.5, 100.0, 0.91, 0.9105, 0.9565),
+        (12.5, 5000.0, 0.90, 0.9017, 0.9518),
+    ];
+
+    #[test]
+    fn alpha_is_what_the_equations_give_within_1e_4() {
+        for (threshold, value, _, unknown, near) in TABLE {
+            for (region, expected) in [(Region::MaxUnknown, unknown), (Region::NearMax, near)] {
+                let alpha = MODEL.alpha((value, threshold), region);
+                assert!((alpha - expected).abs() < 1e-4, "{threshold} {value} {region:?}: {alpha}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_printed_table_is_that_of_the_first_divisor_within_0_008() {
+        for (threshold, value, printed, _, _) in TABLE {
+            let alpha = MODEL.alpha((value, threshold), Region::AboveMax);
+            assert!((alpha - printed).abs() < 0.008, "{threshold} {value}: {alpha}");
+        }
+    }
+
+    #[test]
+    fn alpha_is_0_9_when_the_value_has_fallen_below_the_threshold() {
+        assert_eq!(MODEL.alpha((20.0, 25.0), Region::NearMax), 0.9);
+    }
+
+    #[test]
+    fn the_divisor_by_threshold_takes_the_second_one_at_12_5_ms_in_any_region() {
+        let model = DynamicAlpha { divisor_by_threshold: true, ..MODEL };
+        assert!((model.alpha((45.0, 12.5), Region::AboveMax) - 0.9628).abs() < 1e-4);
+        assert!((model.alpha((45.0, 25.0), Region::NearMax) - 0.9463).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_maximum_of_0_99_bounds_alpha() {
+        let model = DynamicAlpha { max: 0.99, ..MODEL };
+        assert_eq!(model.alpha((26.0, 25.0), Region::NearMax), 0.99);
+    }
+}

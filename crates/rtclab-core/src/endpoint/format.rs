@@ -1,0 +1,27 @@
+//! Clocks and sizes of what peers send.
+
+use crate::media::repair::Repair;
+use crate::packet::{IP_UDP_BYTES, Kind, SRTP_BYTES};
+use crate::rtp::vp8::DESCRIPTOR_BYTES;
+use crate::rtp::{red, rtx};
+use crate::units::Bytes;
+
+/// Ticks of the RTP clock of video.
+pub(super) const VIDEO_CLOCK: u64 = 90_000;
+/// Ticks of the RTP clock of Opus.
+pub(super) const AUDIO_CLOCK: u64 = 48_000;
+/// Bytes of the header of every RTP packet: fixed part, abs-send-time, transport-wide sequence number.
+pub(super) const RTP_HEADER_BYTES: u64 = 24;
+
+/// IP total length of a packet of media; `payload` of a FEC packet is all behind its RED header.
+pub(super) fn packet_size(repair: Repair, kind: Kind, payload: u64) -> Bytes {
+    let red = if repair.uses_red() { red::HEADER_BYTES } else { 0 };
+    let before = match kind {
+        Kind::Video => red + DESCRIPTOR_BYTES,
+        Kind::Rtx if repair.on_original_ssrc() => red + DESCRIPTOR_BYTES,
+        Kind::Rtx => DESCRIPTOR_BYTES + rtx::OSN_BYTES,
+        Kind::Fec => red,
+        Kind::Audio | Kind::Padding => 0,
+    };
+    Bytes(IP_UDP_BYTES + RTP_HEADER_BYTES + before as u64 + payload + SRTP_BYTES)
+}

@@ -1,0 +1,143 @@
+//! What getStats would report, with the names of W3C webrtc-stats.
+
+use crate::packet::Kind;
+use crate::table::row;
+
+/// Everything that one report of getStats holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statistics {
+    /// One per stream that is sent.
+    pub outbound: Vec<OutboundRtp>,
+    /// One per stream of which anything has arrived.
+    pub inbound: Vec<InboundRtp>,
+    /// One per stream that the other side has reported on.
+    pub remote_inbound: Vec<RemoteInboundRtp>,
+    /// The connection.
+    pub candidate_pair: CandidatePair,
+}
+
+row! {
+    /// A stream that is sent; totals since its beginning.
+    pub struct OutboundRtp / OutboundRtpColumns {
+        /// Its SSRC.
+        ssrc: u32 = "ssrc",
+        /// Video or audio.
+        kind: Kind = "kind",
+        /// Packets, retransmissions, FEC and padding included.
+        packets_sent: u64 = "packetsSent",
+        /// Payload of these, without padding.
+        bytes_sent: u64 = "bytesSent",
+        /// RTP headers of these.
+        header_bytes_sent: u64 = "headerBytesSent",
+        /// Retransmissions.
+        retransmitted_packets_sent: u64 = "retransmittedPacketsSent",
+        /// Payload of these.
+        retransmitted_bytes_sent: u64 = "retransmittedBytesSent",
+        /// What the encoder is asked for, in bit/s.
+        target_bitrate: Option<f64> = "targetBitrate",
+        /// Frames encoded.
+        frames_encoded: Option<u64> = "framesEncoded",
+        /// Key frames among them.
+        key_frames_encoded: Option<u64> = "keyFramesEncoded",
+        /// Frames handed to the pacer.
+        frames_sent: Option<u64> = "framesSent",
+        /// Width of the last frame.
+        frame_width: Option<u64> = "frameWidth",
+        /// Height of the last frame.
+        frame_height: Option<u64> = "frameHeight",
+        /// Frames per second since the last report.
+        frames_per_second: Option<f64> = "framesPerSecond",
+        /// Requests for retransmission received.
+        nack_count: Option<u64> = "nackCount",
+        /// Requests for a key frame received.
+        pli_count: Option<u64> = "pliCount",
+    }
+}
+
+row! {
+    /// A stream that is received; totals since its beginning.
+    pub struct InboundRtp / InboundRtpColumns {
+        /// Its SSRC.
+        ssrc: u32 = "ssrc",
+        /// Video or audio.
+        kind: Kind = "kind",
+        /// Packets, retransmissions included.
+        packets_received: u64 = "packetsReceived",
+        /// RFC 3550: expected less received; negative with duplicates.
+        packets_lost: i64 = "packetsLost",
+        /// Payload of the packets received.
+        bytes_received: u64 = "bytesReceived",
+        /// RTP headers of these.
+        header_bytes_received: u64 = "headerBytesReceived",
+        /// Interarrival jitter in seconds.
+        jitter: f64 = "jitter",
+        /// Complete frames.
+        frames_received: Option<u64> = "framesReceived",
+        /// Frames shown.
+        frames_decoded: Option<u64> = "framesDecoded",
+        /// Frames given up.
+        frames_dropped: Option<u64> = "framesDropped",
+        /// Width of the last frame shown.
+        frame_width: Option<u64> = "frameWidth",
+        /// Height of the last frame shown.
+        frame_height: Option<u64> = "frameHeight",
+        /// Frames shown per second since the last report.
+        frames_per_second: Option<f64> = "framesPerSecond",
+        /// Freezes that have ended.
+        freeze_count: Option<u64> = "freezeCount",
+        /// Seconds spent in these.
+        total_freezes_duration: Option<f64> = "totalFreezesDuration",
+        /// Requests for retransmission sent.
+        nack_count: Option<u64> = "nackCount",
+        /// Requests for a key frame sent.
+        pli_count: Option<u64> = "pliCount",
+        /// Seconds spent in the jitter buffer, summed over frames.
+        jitter_buffer_delay: Option<f64> = "jitterBufferDelay",
+        /// Frames that have left the jitter buffer.
+        jitter_buffer_emitted_count: Option<u64> = "jitterBufferEmittedCount",
+        /// Retransmissions received.
+        retransmitted_packets_received: Option<u64> = "retransmittedPacketsReceived",
+        /// Packets made good in time; `None` where RTX tells it.
+        packets_repaired: Option<u64> = "packetsRepaired",
+        /// FEC packets received.
+        fec_packets_received: Option<u64> = "fecPacketsReceived",
+        /// FEC packets that were of no use.
+        fec_packets_discarded: Option<u64> = "fecPacketsDiscarded",
+    }
+}
+
+row! {
+    /// A stream that is sent, as the other side reports it.
+    pub struct RemoteInboundRtp / RemoteInboundRtpColumns {
+        /// Its SSRC.
+        ssrc: u32 = "ssrc",
+        /// Video or audio.
+        kind: Kind = "kind",
+        /// Seconds, from the last report that tells it.
+        round_trip_time: Option<f64> = "roundTripTime",
+        /// Share lost in the last interval, 0 to 1.
+        fraction_lost: f64 = "fractionLost",
+        /// Packets lost since the beginning; negative with duplicates.
+        packets_lost: i64 = "packetsLost",
+        /// Interarrival jitter in seconds.
+        jitter: f64 = "jitter",
+    }
+}
+
+row! {
+    /// The connection; totals since its beginning.
+    pub struct CandidatePair / CandidatePairColumns {
+        /// Seconds, of the last connectivity check that was answered.
+        current_round_trip_time: Option<f64> = "currentRoundTripTime",
+        /// Target of the congestion control, in bit/s.
+        available_outgoing_bitrate: f64 = "availableOutgoingBitrate",
+        /// RTP headers and payload sent.
+        bytes_sent: u64 = "bytesSent",
+        /// IP bytes received.
+        bytes_received: u64 = "bytesReceived",
+        /// RTP packets sent.
+        packets_sent: u64 = "packetsSent",
+        /// IP packets received.
+        packets_received: u64 = "packetsReceived",
+    }
+}
