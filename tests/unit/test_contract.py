@@ -266,6 +266,18 @@ def test_the_highest_code_of_text_is_null_whatever_its_width(codes: type[np.unsi
     ]
 
 
+def test_minus_one_and_nan_are_null_only_in_columns_that_may_be_null() -> None:
+    columns = {name: np.array([-1, 7]) for name in SCHEMAS["tcp"]}
+    columns |= {"srtt_ms": np.array([np.nan, -1.0]), "flow": (np.array([0, 0], np.uint32), ["download"])}
+    made = frame("tcp", columns)
+    assert made["cwnd_segments"].to_list() == [None, 7]
+    assert made["srtt_ms"].to_list() == [None, -1.0]
+    assert made["timeouts"].to_list() == [-1, 7]
+    host = {name: np.array([0]) for name in SCHEMAS["host"]}
+    host |= {"cpu_percent": np.array([np.nan]), "participant": (np.array([0], np.uint32), ["alice"])}
+    assert frame("host", host)["cpu_percent"].null_count() == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -183,6 +183,24 @@ def test_a_broken_run_json_is_reported_with_its_path(tmp_path: Path) -> None:
         Run(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["first-call", "tcp-vs-kernel"])
+def test_a_simulated_trace_reads_back_as_it_was_in_memory(tmp_path: Path, name: str) -> None:
+    simulated = SimBackend().simulate(Scenario.load(name, {"duration": "5 s"}), seed=1, repeat=0)
+    simulated.save(tmp_path / "t")
+    read = Trace(tmp_path / "t")
+    assert read.tables == simulated.tables == list(SCHEMAS)
+    for table in SCHEMAS:
+        assert read.table(table).schema == SCHEMAS[table]
+        assert read.table(table).equals(simulated.table(table))
+    assert read.manifest == simulated.manifest
+
+
+def test_the_files_have_the_columns_and_types_of_the_contract_themselves(tmp_path: Path) -> None:
+    trace = Trace.write(tmp_path / "t", {"host": HOST}, ABOUT)
+    for table in trace.tables:
+        assert pl.read_parquet_schema(trace.path / f"{table}.parquet") == SCHEMAS[table]
+
+
 def test_rows_of_a_flow_are_those_that_a_filter_finds(tmp_path: Path) -> None:
     scenario = Scenario.load("first-call", {"duration": "5 s"})
     trace = SimBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "run")

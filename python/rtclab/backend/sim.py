@@ -135,7 +135,7 @@ def frame(table: str, columns: Mapping[str, Any]) -> pl.DataFrame:
     for name in sorted(columns.keys() ^ expected):
         raise NativeMismatch(f"`{table}.{name}`", "missing" if name in expected else "no such column")
     made = [_series(table, name, columns[name], schema[name], nullable) for name in columns]
-    lengths = {series.name: series.len() for series in made}
+    lengths = {name: series.len() for name, series in zip(columns, made, strict=True)}
     if len(set(lengths.values())) > 1:
         raise NativeMismatch(f"`{table}`", f"columns of different lengths: {lengths}")
     return pl.DataFrame(made)
@@ -166,9 +166,9 @@ def _series(table: str, name: str, values: Any, dtype: pl.DataType, nullable: Co
 
 
 def _numbers(name: str, values: NDArray[Any], dtype: pl.DataType, *, nullable: bool) -> pl.Series:
-    series = pl.Series(name, values)
-    if nullable:
-        absent = np.isnan(values) if values.dtype.kind == "f" else values == -1
+    series = pl.Series(name, values, nan_to_null=nullable)
+    if nullable and values.dtype.kind != "f":
+        absent = values == -1
         if absent.any():
             series = series.set(pl.Series(absent), None)
     return series.cast(dtype)
@@ -181,5 +181,5 @@ def _texts(table: str, name: str, codes: NDArray[Any], categories: list[str]) ->
         raise NativeMismatch(
             f"`{table}.{name}`", f"code {index.max()} of text; there are {len(categories)} texts"
         )
-    # One more entry, null, for the highest code.
-    return pl.Series(name, [*categories, None], dtype=pl.String).gather(index)
+    # One more entry, null, for the highest code. An index that is a Series costs a fifth of an array.
+    return pl.Series(name, [*categories, None], dtype=pl.String)[pl.Series(index)]

@@ -163,21 +163,27 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """
     if name not in SCHEMAS:
         raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
-    schema, nullable = SCHEMAS[name], NULLABLE[name]
+    schema = SCHEMAS[name]
+    if frame.columns != list(schema) or frame.dtypes != list(schema.values()):
+        frame = _fitted(name, frame)
+    for column, nulls in zip(frame.columns, frame.null_count().row(0), strict=True):
+        if nulls and column not in NULLABLE[name]:
+            raise TraceError(f"table `{name}`: column `{column}` has nulls, which it may not")
+    return frame
+
+
+def _fitted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns of the table ``name`` in its order and types; missing ones that may be null are added."""
+    schema = SCHEMAS[name]
     for column in frame.columns:
         if column not in schema:
             raise TraceError(f"table `{name}`: unknown column `{column}`; expected {', '.join(schema)}")
     missing = [column for column in schema if column not in frame.columns]
     for column in missing:
-        if column not in nullable:
+        if column not in NULLABLE[name]:
             raise TraceError(f"table `{name}`: column `{column}` is missing")
-    if list(frame.schema.items()) != list(schema.items()):
-        frame = frame.with_columns(pl.lit(None, schema[column]).alias(column) for column in missing)
-        try:
-            frame = frame.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
-        except pl.exceptions.PolarsError as error:
-            raise TraceError(f"table `{name}`: {error}") from None
-    for column in schema:
-        if column not in nullable and frame[column].null_count():
-            raise TraceError(f"table `{name}`: column `{column}` has nulls, which it may not")
-    return frame
+    columns = (pl.lit(None).alias(column) if column in missing else pl.col(column) for column in schema)
+    try:
+        return frame.select(columns).cast(schema)
+    except pl.exceptions.PolarsError as error:
+        raise TraceError(f"table `{name}`: {error}") from None
