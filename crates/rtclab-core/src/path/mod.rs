@@ -300,7 +300,11 @@ impl<P> Path<P> {
             .front()
             .map_or(Time::MAX, |(at, _)| *at)
             .min(self.dropped.front().map_or(Time::MAX, |(at, ..)| *at))
-            .min(self.in_service.as_ref().map_or(Time::MAX, |s| s.finish.saturating_add(self.unobserved)));
+            .min(
+                self.in_service
+                    .as_ref()
+                    .map_or(Time::MAX, |s| s.finish.saturating_add(self.unobserved)),
+            );
         (next < Time::MAX).then_some(next)
     }
 
