@@ -4,19 +4,24 @@ use crate::units::Time;
 
 /// The next timeout of each of a fixed number of parties; ties go to the lower index.
 ///
-/// A tournament: each inner node holds the smaller of the two below it.
+/// A tournament: each inner node holds the winner of the two below it.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
-    /// Node 1 is the root, the two below node `n` are `2n` and `2n + 1`; the last half are the parties.
-    nodes: Vec<Time>,
+    /// Timeouts and whose they are. Node 1 is the root, the two below node `n` are `2n` and `2n + 1`; the
+    /// last half are the parties.
+    nodes: Vec<(Time, u32)>,
 }
 
 impl Timeouts {
     pub(crate) fn new(parties: impl ExactSizeIterator<Item = Option<Time>>) -> Self {
         let leaves = parties.len().max(1).next_power_of_two();
-        let mut timeouts = Timeouts { nodes: vec![Time::MAX; 2 * leaves] };
-        for (party, timeout) in parties.enumerate() {
-            timeouts.set(party, timeout);
+        let mut nodes = vec![(Time::MAX, 0); 2 * leaves];
+        for (party, timeout) in (0..).zip(parties) {
+            nodes[leaves + party as usize] = (timeout.unwrap_or(Time::MAX), party);
+        }
+        let mut timeouts = Timeouts { nodes };
+        for node in (1..leaves).rev() {
+            timeouts.nodes[node] = timeouts.winner_below(node);
         }
         timeouts
     }
@@ -24,29 +29,29 @@ impl Timeouts {
     pub(crate) fn set(&mut self, party: usize, timeout: Option<Time>) {
         let mut node = self.nodes.len() / 2 + party;
         let timeout = timeout.unwrap_or(Time::MAX);
-        if self.nodes[node] == timeout {
+        if self.nodes[node].0 == timeout {
             return;
         }
-        self.nodes[node] = timeout;
+        self.nodes[node].0 = timeout;
         while node > 1 {
-            let least = self.nodes[node].min(self.nodes[node ^ 1]);
             node /= 2;
-            if self.nodes[node] == least {
+            let winner = self.winner_below(node);
+            if self.nodes[node] == winner {
                 return;
             }
-            self.nodes[node] = least;
+            self.nodes[node] = winner;
         }
     }
 
     /// The party with the earliest timeout, and that timeout; `Time::MAX` if there is none.
     pub(crate) fn earliest(&self) -> (usize, Time) {
-        let at = self.nodes[1];
-        let mut node = 1;
-        while 2 * node < self.nodes.len() {
-            node *= 2;
-            node += usize::from(self.nodes[node] != at);
-        }
-        (node - self.nodes.len() / 2, at)
+        let (at, party) = self.nodes[1];
+        (party as usize, at)
+    }
+
+    fn winner_below(&self, node: usize) -> (Time, u32) {
+        let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
+        if right.0 < left.0 { right } else { left }
     }
 }
 

@@ -138,12 +138,22 @@ impl Bitrate {
     }
     /// How long `size` takes at this rate, rounded up to a nanosecond; `None` at zero rate.
     pub fn time_for(self, size: Bytes) -> Option<Time> {
-        let nanos = (u128::from(size.bits()) * 1_000_000_000).div_ceil(u128::from(self.0).max(1));
-        (self.0 > 0).then_some(Time(nanos.min(u128::from(u64::MAX)) as u64))
+        if self.0 == 0 {
+            return None;
+        }
+        // Up to 2 GB the product fits into 64 bits, which divide ten times as fast as 128.
+        if let Some(work) = size.bits().checked_mul(1_000_000_000) {
+            return Some(Time(work.div_ceil(self.0)));
+        }
+        let nanos = (u128::from(size.bits()) * 1_000_000_000).div_ceil(u128::from(self.0));
+        Some(Time(nanos.min(u128::from(u64::MAX)) as u64))
     }
     /// How many whole bytes fit into `duration`.
     pub fn bytes_in(self, duration: Time) -> Bytes {
-        Bytes((u128::from(self.0) * u128::from(duration.0) / 8_000_000_000) as u64)
+        match self.0.checked_mul(duration.0) {
+            Some(work) => Bytes(work / 8_000_000_000),
+            None => Bytes((u128::from(self.0) * u128::from(duration.0) / 8_000_000_000) as u64),
+        }
     }
     /// This rate times a factor; negative factors give zero.
     pub fn scaled(self, factor: f64) -> Bitrate {
@@ -202,5 +212,16 @@ mod tests {
     #[test]
     fn three_hundred_milliseconds_at_1_mbps_hold_37500_bytes() {
         assert_eq!(Bitrate::from_mbps(1).bytes_in(Time::from_millis(300)), Bytes(37_500));
+    }
+
+    #[test]
+    fn sizes_and_times_whose_product_exceeds_64_bits_are_as_exact_as_small_ones() {
+        // 4 GB are 32e9 bit, which last 4e9 s at 8 bit/s; an hour at 10 Gbit/s has 36e12 bit.
+        assert_eq!(
+            Bitrate(8).time_for(Bytes(4_000_000_000)),
+            Some(Time(4_000_000_000_000_000_000))
+        );
+        let hour = Time::from_secs(3_600);
+        assert_eq!(Bitrate::from_mbps(10_000).bytes_in(hour), Bytes(4_500_000_000_000));
     }
 }

@@ -6,7 +6,7 @@ use super::event::Event;
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{
-    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Transmit, payload_type,
+    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Transmit, VideoPart, payload_type,
 };
 use crate::rtp::rtcp::{NtpTime, SenderReport};
 use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
@@ -70,12 +70,14 @@ struct Sent {
     octets: u32,
 }
 
+/// What is needed to send a packet of video again.
 struct Stored {
     at: Time,
-    packet: Rtp,
     last_sent: Time,
     /// It was sent more than once.
     resent: bool,
+    header: RtpHeader,
+    part: VideoPart,
 }
 
 /// Packets of one stream that may be asked for again, by sequence number; `None` for what has not come.
@@ -92,13 +94,13 @@ impl Store {
         self.packets.get_mut(index)?.as_mut()
     }
 
-    fn insert(&mut self, now: Time, packet: &Rtp) {
+    fn insert(&mut self, now: Time, header: RtpHeader, part: VideoPart) {
         let old = |stored: &Stored| stored.at + STORED_FOR < now;
         while self.packets.front().is_some_and(|stored| stored.as_ref().is_none_or(old)) {
             self.packets.pop_front();
             self.first += 1;
         }
-        let seq = self.unwrapper.unwrap(packet.header.seq);
+        let seq = self.unwrapper.unwrap(header.seq);
         if self.packets.is_empty() {
             self.first = seq;
         }
@@ -107,8 +109,8 @@ impl Store {
         while self.packets.len() <= index {
             self.packets.push_back(None);
         }
-        self.packets[index] =
-            Some(Stored { at: now, packet: packet.clone(), last_sent: now, resent: false });
+        let stored = Stored { at: now, last_sent: now, resent: false, header, part };
+        self.packets[index] = Some(stored);
     }
 }
 
@@ -230,12 +232,14 @@ impl Forwarder {
         };
         // A retransmission under the original number is another copy of what may be stored already.
         let again = packet.kind == Kind::Rtx && video.store.find(packet.header.seq).is_some();
-        if packet.kind != Kind::Fec && !again {
+        if let RtpPayload::Video(part) = packet.payload
+            && !again
+        {
             let sent = video.sent.get_or_insert_default();
             sent.timestamp = packet.header.timestamp;
             sent.packets = sent.packets.wrapping_add(1);
             sent.octets = sent.octets.wrapping_add(packet.payload_bytes() as u32);
-            video.store.insert(now, &packet);
+            video.store.insert(now, packet.header, part);
         }
         self.send(first_sent, packet);
     }
@@ -313,17 +317,16 @@ impl Forwarded {
             return None;
         }
         (stored.last_sent, stored.resent) = (now, true);
-        let packet = Rtp { kind: Kind::Rtx, ..stored.packet.clone() };
+        let (header, part) = (stored.header, stored.part);
         if repair.on_original_ssrc() {
-            return Some(packet);
+            return Some(Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Rtx });
         }
         // RFC 4588: on a stream of its own, under its own sequence number.
-        let RtpPayload::Video(part) = packet.payload else { return None };
         let header = RtpHeader {
             payload_type: payload_type::RTX,
             ssrc: self.config.repair_ssrc,
             seq: self.next_repair_seq,
-            ..packet.header
+            ..header
         };
         self.next_repair_seq = self.next_repair_seq.wrapping_add(1);
         let payload = RtpPayload::Rtx { original_seq: seq, part };

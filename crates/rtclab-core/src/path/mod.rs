@@ -82,6 +82,17 @@ impl PathConfig {
     pub fn is_instant(&self) -> bool {
         self.capacity.is_none() && self.wifi.is_none() && self.delay.vanishes()
     }
+
+    /// Time for which nothing can be seen of a packet that leaves the serialiser: its propagation delay,
+    /// unless it can be lost there or the box delays it by a clock or by ticks of its own.
+    fn unobserved(&self) -> Time {
+        let loses = self.loss.is_some() && self.loss_position == LossPosition::Wire;
+        let may_lose = loses || !self.loss_steps.is_empty() || self.wifi.is_some();
+        match may_lose || self.tick_ns.is_some() || self.clock.is_some() {
+            true => Time::ZERO,
+            false => self.delay.smallest(),
+        }
+    }
 }
 
 /// Place on a path at which random loss happens.
@@ -165,6 +176,8 @@ pub struct Path<P> {
     wire: VecDeque<(Time, Packet<P>)>,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
+    /// Least time between the serialiser and the next departure or drop.
+    unobserved: Time,
     jitter: JitterSource,
     clock: ClockReadings,
     loss: LossProcess,
@@ -184,6 +197,7 @@ impl<P> Path<P> {
             clock: ClockReadings::new(config.clock, seed),
             loss: LossProcess::new(config.loss, seed),
             loss_step: 0,
+            unobserved: config.unobserved(),
             config,
             queue: VecDeque::new(),
             queued: Bytes::ZERO,
@@ -242,6 +256,7 @@ impl<P> Path<P> {
         self.clock.set(config.clock);
         self.loss.set(config.loss);
         self.loss_step = 0;
+        self.unobserved = config.unobserved();
         self.config = config;
     }
 
@@ -285,21 +300,12 @@ impl<P> Path<P> {
             .front()
             .map_or(Time::MAX, |(at, _)| *at)
             .min(self.dropped.front().map_or(Time::MAX, |(at, ..)| *at))
-            .min(self.in_service.as_ref().map_or(Time::MAX, |s| self.earliest_departure(s.finish)));
+            .min(
+                self.in_service
+                    .as_ref()
+                    .map_or(Time::MAX, |s| s.finish.saturating_add(self.unobserved)),
+            );
         (next < Time::MAX).then_some(next)
-    }
-
-    /// Earliest departure of a packet that leaves the serialiser at `finish`. If it cannot be lost there,
-    /// its propagation delay follows, so the path need not be polled between the two.
-    fn earliest_departure(&self, finish: Time) -> Time {
-        match self.config {
-            PathConfig { loss: Some(_), loss_position: LossPosition::Wire, .. }
-            | PathConfig { tick_ns: Some(_), .. }
-            | PathConfig { wifi: Some(_), .. }
-            | PathConfig { clock: Some(_), .. } => finish,
-            _ if !self.config.loss_steps.is_empty() => finish,
-            _ => finish.saturating_add(self.config.delay.smallest()),
-        }
     }
 
     #[inline]

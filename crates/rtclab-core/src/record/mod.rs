@@ -243,6 +243,8 @@ impl Recorder {
     }
 
     /// An endpoint says something; events that are requests to its driver are not recorded.
+    // Inlined into a loop over packets, the addresses of all columns would be computed for each of them.
+    #[inline(never)]
     pub fn event(&mut self, at: Time, source: &Source, event: Event) {
         match event {
             Event::Joined => self.participant_event(at, source, "joined"),
@@ -259,6 +261,8 @@ impl Recorder {
     }
 
     /// An end of a TCP connection that belongs to `flow` reports its figures.
+    // Kept apart as `Recorder::event` is.
+    #[inline(never)]
     pub fn tcp(&mut self, at: Time, flow: FlowId, figures: tcp::Statistics) {
         if self.tcp_second.0 < at {
             self.finish_tcp_second();

@@ -43,6 +43,8 @@ pub(super) struct RtpLabel {
 
 impl Packets {
     /// Adds a packet; returns its row.
+    // Inlined, the addresses of all columns would be computed in runs that record no packets too.
+    #[inline(never)]
     pub(super) fn push(
         &mut self,
         sent: Time,

@@ -7,6 +7,9 @@ use crate::path::{DropCause, Packet};
 use crate::record::PacketRecord;
 use crate::units::{Bytes, Time};
 
+/// Number of a datagram, from when it is sent until [`Links::end`].
+pub(super) type FlightId = u32;
+
 /// A datagram on its way.
 pub(super) struct Flight {
     pub(super) from: Address,
@@ -30,21 +33,21 @@ impl Flight {
 /// What came out of the network.
 pub(super) enum Arrival {
     /// A datagram reached its destination.
-    Delivered(Time, Flight),
+    Delivered(Time, FlightId),
     /// A datagram reached a server or relay on its way, which has passed it on.
-    Passed(Time, NodeId, u32),
+    Passed(Time, NodeId, FlightId),
     /// A datagram was dropped.
-    Dropped(Time, Flight, PathId, DropCause),
+    Dropped(Time, FlightId, PathId, DropCause),
 }
 
 pub(super) struct Links {
-    pub(super) network: Network<u32>,
+    pub(super) network: Network<FlightId>,
     flights: Vec<Option<Flight>>,
-    free: Vec<u32>,
+    free: Vec<FlightId>,
 }
 
 impl Links {
-    pub(super) fn new(network: Network<u32>) -> Self {
+    pub(super) fn new(network: Network<FlightId>) -> Self {
         Links { network, flights: Vec::new(), free: Vec::new() }
     }
 
@@ -62,59 +65,49 @@ impl Links {
             Via::Direct => to.node,
             Via::Server(node) | Via::Relay(node) => node,
         };
-        let flight = Some(Flight { from, to, datagram, first_sent, wire_size, via, record });
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.flights[id as usize] = flight;
-                id
-            }
-            None => {
-                self.flights.push(flight);
-                self.flights.len() as u32 - 1
-            }
-        };
+        let id = self.free.pop().unwrap_or(self.flights.len() as FlightId);
+        if id as usize == self.flights.len() {
+            self.flights.push(None);
+        }
+        self.flights[id as usize] =
+            Some(Flight { from, to, datagram, first_sent, wire_size, via, record });
         self.enter(now, from.node, next, Packet { size: wire_size, payload: id });
     }
 
-    /// The datagram with this number, while it is on its way.
-    pub(super) fn flight(&self, id: u32) -> Option<&Flight> {
+    /// The datagram with this number, until [`Links::end`].
+    pub(super) fn flight(&self, id: FlightId) -> Option<&Flight> {
         self.flights.get(id as usize)?.as_ref()
     }
 
-    /// What has come out by `now`.
+    /// Forgets a datagram; its number is free for another.
+    pub(super) fn end(&mut self, id: FlightId) {
+        self.flights[id as usize] = None;
+        self.free.push(id);
+    }
+
+    /// What has come out by `now`. What was delivered or dropped stays until [`Links::end`].
     pub(super) fn poll(&mut self, now: Time) -> Option<Arrival> {
-        loop {
-            match self.network.poll(now)? {
-                NetworkEvent::Delivered { at, to, packet } => {
-                    let last = self.flight(packet.payload).map(|flight| flight.to.node);
-                    if let Some(last) = last.filter(|last| *last != to) {
-                        let id = packet.payload;
+        match self.network.poll(now)? {
+            NetworkEvent::Delivered { at, to, packet } => {
+                let id = packet.payload;
+                match self.flight(id).map(|flight| flight.to.node) {
+                    Some(last) if last != to => {
                         self.enter(at, to, last, packet);
-                        return Some(Arrival::Passed(at, to, id));
+                        Some(Arrival::Passed(at, to, id))
                     }
-                    if let Some(flight) = self.take(packet.payload) {
-                        return Some(Arrival::Delivered(at, flight));
-                    }
+                    _ => Some(Arrival::Delivered(at, id)),
                 }
-                NetworkEvent::Dropped { at, path, cause, packet } => {
-                    if let Some(flight) = self.take(packet.payload) {
-                        return Some(Arrival::Dropped(at, flight, path, cause));
-                    }
-                }
+            }
+            NetworkEvent::Dropped { at, path, cause, packet } => {
+                Some(Arrival::Dropped(at, packet.payload, path, cause))
             }
         }
     }
 
     /// Without a route the packet vanishes, as on a host without one; the scenario checks routes.
-    fn enter(&mut self, now: Time, from: NodeId, to: NodeId, packet: Packet<u32>) {
+    fn enter(&mut self, now: Time, from: NodeId, to: NodeId, packet: Packet<FlightId>) {
         if let Err(packet) = self.network.handle_packet(now, from, to, packet) {
-            self.take(packet.payload);
+            self.end(packet.payload);
         }
-    }
-
-    fn take(&mut self, id: u32) -> Option<Flight> {
-        let flight = self.flights.get_mut(id as usize)?.take();
-        self.free.extend(flight.is_some().then_some(id));
-        flight
     }
 }

@@ -16,7 +16,7 @@ use crate::tcp;
 use crate::timeouts::Timeouts;
 use crate::units::Time;
 use ends::{End, Event};
-use links::{Arrival, Flight, Links};
+use links::{Arrival, FlightId, Links};
 
 pub use config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
 
@@ -131,7 +131,10 @@ impl Simulation<'_> {
 
     fn handle_arrival(&mut self, arrival: Arrival) {
         match arrival {
-            Arrival::Delivered(at, flight) => self.receive(at, &flight),
+            Arrival::Delivered(at, id) => {
+                self.receive(at, id);
+                self.links.end(id);
+            }
             Arrival::Passed(at, node, id) => {
                 if let Some(capture) = &mut self.capture
                     && let Some(flight) = self.links.flight(id)
@@ -139,15 +142,17 @@ impl Simulation<'_> {
                     capture.passed(at, node, flight.passing());
                 }
             }
-            Arrival::Dropped(at, Flight { record, .. }, path, cause) => {
-                if let Some(record) = record {
+            Arrival::Dropped(at, id, path, cause) => {
+                if let Some(record) = self.links.flight(id).and_then(|flight| flight.record) {
                     self.recorder.dropped(at, record, path, cause);
                 }
+                self.links.end(id);
             }
         }
     }
 
-    fn receive(&mut self, now: Time, flight: &Flight) {
+    fn receive(&mut self, now: Time, id: FlightId) {
+        let Some(flight) = self.links.flight(id) else { return };
         if let Some(record) = flight.record {
             self.recorder.delivered(now, record, flight.wire_size);
         }
@@ -165,17 +170,19 @@ impl Simulation<'_> {
         // What a receiver says goes back to where its media come from; media, and what their sender says,
         // go to all who pass them on.
         match self.places[index].media_from {
-            Some(source) => self.forward(now, source, flight),
+            Some(source) => self.forward(now, source, id),
             None => {
                 for i in 0..self.places[index].media_to.len() {
-                    self.forward(now, self.places[index].media_to[i], flight);
+                    self.forward(now, self.places[index].media_to[i], id);
                 }
             }
         }
     }
 
-    fn forward(&mut self, now: Time, index: usize, flight: &Flight) {
-        if let End::Forwarder(forwarder) = &mut self.ends[index] {
+    fn forward(&mut self, now: Time, index: usize, id: FlightId) {
+        if let End::Forwarder(forwarder) = &mut self.ends[index]
+            && let Some(flight) = self.links.flight(id)
+        {
             forwarder.forward(now, flight.first_sent, &flight.datagram);
             self.drain(now, index);
         }

@@ -7,6 +7,7 @@ mod video;
 use super::config::{Direction, StreamConfig};
 use super::event::Event;
 use super::format::AUDIO_CLOCK;
+use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{ControlError, Estimator, ReceivedPacket};
 use crate::packet::{Datagram, Ecn, Rtp};
@@ -81,15 +82,17 @@ impl Receiver {
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
         let ssrc = packet.header.ssrc;
-        let is_audio = self.audios.iter().any(|audio| audio.config.ssrc == ssrc);
-        self.estimate(&received(now, packet, datagram.size, datagram.ecn, is_audio))?;
+        let audio = self.audios.iter().position(|audio| audio.config.ssrc == ssrc);
+        if self.estimator.is_some() {
+            self.estimate(&received(now, packet, datagram.size, datagram.ecn, audio.is_some()))?;
+        }
         if self.feedback == FeedbackKind::TransportWide
             && let Some(seq) = packet.header.extensions.transport_sequence
         {
             self.arrivals.note(now, seq);
         }
-        let audio = self.audios.iter_mut().find(|audio| audio.config.ssrc == ssrc);
         if let Some(audio) = audio {
+            let audio = &mut self.audios[audio];
             let (seq, _) = audio.reception.identify(now, &packet.header, AUDIO_CLOCK);
             audio.reception.count(now, packet, seq, AUDIO_CLOCK);
         } else {
@@ -132,9 +135,8 @@ impl Receiver {
 
     pub(super) fn poll_timeout(&self) -> Time {
         let estimator = self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout());
-        let timers = [self.arrivals.next_report, estimator].into_iter();
-        let videos = self.videos.iter().map(InboundVideo::poll_timeout);
-        timers.chain(videos).flatten().min().unwrap_or(Time::MAX)
+        let feedback = or_never(self.arrivals.next_report).min(or_never(estimator));
+        self.videos.iter().map(InboundVideo::poll_timeout).fold(feedback, Time::min)
     }
 
     /// Sends what is due; `target` is the rate of which feedback may take its share.

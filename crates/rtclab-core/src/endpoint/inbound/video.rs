@@ -3,6 +3,7 @@
 use super::reception::Reception;
 use crate::endpoint::config::StreamConfig;
 use crate::endpoint::format::VIDEO_CLOCK;
+use crate::endpoint::or_never;
 use crate::media::fec::FecDecoder;
 use crate::media::nack::{Arrival, Nack};
 use crate::media::playout::{Playout, Rendered};
@@ -134,8 +135,8 @@ impl InboundVideo {
         self.repaired += u64::from(in_time && repaired && arrival == Arrival::Filled);
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
-        [self.nack.poll_timeout(), self.playout.poll_timeout()].into_iter().flatten().min()
+    pub(super) fn poll_timeout(&self) -> Time {
+        or_never(self.nack.poll_timeout()).min(or_never(self.playout.poll_timeout()))
     }
 
     /// Whether a key frame is needed: nothing decodable came for too long, or too much is missing.
@@ -150,11 +151,12 @@ impl InboundVideo {
 
     /// Sequence numbers to ask for now; empty for none.
     pub(super) fn poll_missing(&mut self, now: Time, rtt: Time) -> Vec<u16> {
-        let mut missing = Vec::new();
-        if self.nack.poll_timeout().is_some_and(|at| at <= now) {
-            self.nack.poll(now, rtt, &mut missing);
-            self.nack_count += u64::from(!missing.is_empty());
+        if self.nack.poll_timeout().is_none_or(|at| at > now) {
+            return Vec::new();
         }
+        let mut missing = Vec::new();
+        self.nack.poll(now, rtt, &mut missing);
+        self.nack_count += u64::from(!missing.is_empty());
         missing.into_iter().map(|seq| seq as u16).collect()
     }
 

@@ -120,10 +120,14 @@ pub(super) struct Sender {
     direction: Direction,
     /// Empty until the connection stands.
     pub(super) streams: Vec<OutboundStream>,
+    /// Indices of the streams of video; those that can use least come first.
+    by_need: Vec<usize>,
     /// Index of the stream of video that was sent last; padding goes with it.
     padding_stream: usize,
     encodes_slowly: bool,
     pub(super) controller: Box<dyn Controller>,
+    /// What the controller has decided, as of its last call.
+    decision: Decision,
     pacer: Pacer,
     history: TransportHistory,
     repair: RepairShare,
@@ -143,15 +147,21 @@ impl Sender {
     pub(super) fn new(config: &PeerConfig, controller: Box<dyn Controller>) -> Self {
         let direction = config.sends.clone();
         let padding = packet_size(Repair::None, Kind::Padding, PADDING_PAYLOAD.0);
-        let target = controller.decision().target;
+        let decision = controller.decision();
+        let streams = &direction.streams;
+        let mut by_need: Vec<usize> =
+            (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
+        by_need.sort_by_key(|index| max_rate(&streams[*index]));
         Sender {
             stack: direction.stack,
-            pacer: Pacer::new(direction.stack.pacing, target, padding),
+            pacer: Pacer::new(direction.stack.pacing, decision.target, padding),
             padding_stream: direction.streams.iter().position(StreamConfig::is_video).unwrap_or(0),
             direction,
             streams: Vec::new(),
+            by_need,
             encodes_slowly: config.encodes_slowly,
             controller,
+            decision,
             history: TransportHistory::default(),
             repair: RepairShare::default(),
             applied: None,
@@ -218,7 +228,11 @@ impl Sender {
             self.apply_decision(now);
         }
         for index in 0..self.streams.len() {
-            match &self.streams[index].source {
+            let stream = &self.streams[index];
+            if stream.poll_timeout() > now {
+                continue;
+            }
+            match &stream.source {
                 Source::Video(_) => self.encode(now, index, events),
                 Source::Audio { .. } => self.sample_audio(now, index),
             }
@@ -314,7 +328,7 @@ impl Sender {
 
     /// Rate that the congestion control allows.
     pub(super) fn target(&self) -> Bitrate {
-        self.controller.decision().target
+        self.decision.target
     }
 
     fn apply_decision(&mut self, now: Time) {
@@ -322,6 +336,7 @@ impl Sender {
             self.pacer.add_probe(now, probe);
         }
         let decision = self.controller.decision();
+        self.decision = decision;
         self.pacer.set_congested(decision.window.is_some_and(|w| self.history.in_flight() >= w));
         let applied = Some((decision, self.repair.share));
         if self.applied == applied {
@@ -342,22 +357,16 @@ impl Sender {
             left = left.saturating_sub(audio);
         }
         let for_media = 1.0 - self.repair.share;
-        let mut videos: Vec<(StreamConfig, &mut VideoStream)> = Vec::new();
-        for stream in &mut self.streams {
-            let config = stream.config;
-            videos.extend(stream.video_mut().map(|video| (config, video)));
-        }
-        // Those that need least come first, so that what they leave goes to the others.
-        videos.sort_by_key(|(config, _)| max_rate(config));
-        let count = videos.len();
         self.media_rate = Bitrate::ZERO;
-        for (index, (config, video)) in videos.into_iter().enumerate() {
-            let others = (count - 1 - index) as u64;
-            let share =
-                if others == 0 { left } else { (left / (others + 1)).min(max_rate(&config)) };
+        // What those leave that can use least goes to the others.
+        for (others, &index) in (0..self.by_need.len() as u64).rev().zip(&self.by_need) {
+            let stream = &mut self.streams[index];
+            let (max, repair) = (max_rate(&stream.config), stream.config.repair);
+            let Some(video) = stream.video_mut() else { continue };
+            let share = if others == 0 { left } else { (left / (others + 1)).min(max) };
             left -= share;
             let media = match accounting {
-                RateAccounting::Packets => packets::without_headers(Bitrate(share), config.repair),
+                RateAccounting::Packets => packets::without_headers(Bitrate(share), repair),
                 RateAccounting::Payloads => Bitrate(share),
             };
             let media = media.scaled(for_media);
@@ -422,7 +431,7 @@ impl Sender {
         let Some(packet) = self.released(now, release) else { return Ok(()) };
         let transport_seq = self.history.next_seq() as u16;
         let Some(rtp) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
-        let ecn = self.controller.decision().ecn;
+        let ecn = self.decision.ecn;
         self.count(&rtp, &packet);
         let size = outbox.send_rtp(now, ecn, rtp);
         let index = usize::from(packet.stream);
@@ -438,7 +447,8 @@ impl Sender {
         let departure = Departure { at: now, size, kind: packet.kind, probe, ecn };
         let sent = self.history.sent(&departure);
         self.controller.on_sent(&sent)?;
-        let window = self.controller.decision().window;
+        self.decision = self.controller.decision();
+        let window = self.decision.window;
         self.pacer.set_congested(window.is_some_and(|window| sent.in_flight >= window));
         self.update_repair_share(now, packet.kind, size);
         Ok(())

@@ -53,11 +53,10 @@ impl TransportFeedback {
             previous = now;
             Some(i32::from(delta))
         };
-        let statuses: Vec<Option<i32>> = arrivals
-            .iter()
-            .take(Self::MAX_PACKETS)
-            .map_while(|arrival| arrival.map_or(Some(None), |arrival| delta_of(arrival).map(Some)))
-            .collect();
+        let mut statuses = Vec::with_capacity(arrivals.len().min(Self::MAX_PACKETS));
+        statuses.extend(arrivals.iter().take(Self::MAX_PACKETS).map_while(|arrival| {
+            arrival.map_or(Some(None), |arrival| delta_of(arrival).map(Some))
+        }));
         let covered = statuses.len();
         let reference_time_64ms = sign_extend_24(reference as u32);
         let feedback = TransportFeedback {
