@@ -260,6 +260,7 @@ def test_the_native_scenario_holds_media_in_bits_and_nanoseconds(tmp_path: Path)
         "video": video,
         "host": None,
         "congestion_control": {"name": "goog-cc", "options": {}},
+        "stack": None,
         "repair": "auto",
     }
     audio = {"bitrate_bps": 32_000, "frame_ns": 20_000_000}
