@@ -25,19 +25,19 @@ row! {
         kind: Kind = "kind",
         /// Packets, retransmissions, FEC and padding included.
         packets_sent: u64 = "packetsSent",
-        /// Payload of these, without padding.
+        /// Payload bytes of all packets sent, without padding.
         bytes_sent: u64 = "bytesSent",
-        /// RTP headers of these.
+        /// Bytes of RTP headers sent.
         header_bytes_sent: u64 = "headerBytesSent",
         /// Retransmissions.
         retransmitted_packets_sent: u64 = "retransmittedPacketsSent",
-        /// Payload of these.
+        /// Payload bytes of retransmissions.
         retransmitted_bytes_sent: u64 = "retransmittedBytesSent",
         /// What the encoder is asked for, in bit/s.
         target_bitrate: Option<f64> = "targetBitrate",
         /// Frames encoded.
         frames_encoded: Option<u64> = "framesEncoded",
-        /// Key frames among them.
+        /// Key frames encoded.
         key_frames_encoded: Option<u64> = "keyFramesEncoded",
         /// Frames handed to the pacer.
         frames_sent: Option<u64> = "framesSent",
@@ -63,11 +63,11 @@ row! {
         kind: Kind = "kind",
         /// Packets, retransmissions included.
         packets_received: u64 = "packetsReceived",
-        /// RFC 3550: expected less received; negative with duplicates.
+        /// Packets expected minus packets received (RFC 3550, 6.4.1); negative with duplicates.
         packets_lost: i64 = "packetsLost",
-        /// Payload of the packets received.
+        /// Payload bytes of all packets received.
         bytes_received: u64 = "bytesReceived",
-        /// RTP headers of these.
+        /// Bytes of RTP headers received.
         header_bytes_received: u64 = "headerBytesReceived",
         /// Interarrival jitter in seconds.
         jitter: f64 = "jitter",
@@ -85,7 +85,7 @@ row! {
         frames_per_second: Option<f64> = "framesPerSecond",
         /// Freezes that have ended.
         freeze_count: Option<u64> = "freezeCount",
-        /// Seconds spent in these.
+        /// Seconds spent in freezes that have ended.
         total_freezes_duration: Option<f64> = "totalFreezesDuration",
         /// Requests for retransmission sent.
         nack_count: Option<u64> = "nackCount",
