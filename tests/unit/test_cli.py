@@ -144,7 +144,7 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
         (["measure", "latest"], "no run `latest`"),
         (["measure", "latest", "--metric", "rt"], "--metric: no metric `rt`\n  hint: did you mean `rtt`?"),
         (["measure", "latest", "--json", "--csv"], "--json and --csv: expected one of them\n"),
-        (["link", "--up", "delay 3", "--", "true"], "--up: delay: no unit in `3`"),
+        (["link", "--up", "delay 3", "--", "true"], "up: delay: no unit in `3`"),
         (["run", "first-call", "--set", "foo=1"], "--set: foo: unknown key; expected name, title"),
         (["run", "first-call", "--duration", "0 s"], "duration: must be positive; got `0 s`\n"),
         (

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from rtclab.errors import BackendUnavailable, BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rtclab.backend.live.doctor import Check
+from rtclab.errors import BadInput
 
 app = typer.Typer(
     name="rtclab",
@@ -269,12 +264,13 @@ def compare(
 
 
 @app.command(
+    "link",
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
     "--server 'iperf3 -s' -- sh -c 'iperf3 -c $RTCLAB_SERVER'",
     # What follows the command's name is the command's.
     context_settings={"allow_interspersed_args": False},
 )
-def link(
+def run_link(
     command: Annotated[
         list[str], typer.Argument(metavar="-- COMMAND …", help="Command to run behind the link.")
     ],
@@ -299,26 +295,11 @@ def link(
     The command finds the addresses of the two sides in RTCLAB_CLIENT (its own) and RTCLAB_SERVER.
     Ends with the status of the command.
     """
-    from rtclab.scenario import PathSpec
-
-    outwards, back = PathSpec.parse(up, origin="--up"), PathSpec.parse(down, origin="--down")
-    from rtclab.backend.live.doctor import missing_python_packages
-    from rtclab.backend.live.link import run_link, summary_text
+    from rtclab.backend.live.link import summary_text
     from rtclab.cli import tables
+    from rtclab.lab import link
 
-    if "pyroute2" in missing_python_packages():
-        raise BackendUnavailable(
-            "an emulated link needs the Python module `pyroute2`", hint="`make setup-live` installs it"
-        )
-    result = run_link(
-        outwards.native("up"),
-        back.native("down"),
-        command,
-        server=server,
-        pcap=pcap,
-        seed=seed,
-        output_to_stderr=as_json,
-    )
+    result = link(command, up=up, down=down, server=server, pcap=pcap, seed=seed, output_to_stderr=as_json)
     if as_json:
         tables.print_json(result)
     elif "directions" in result:
@@ -396,14 +377,15 @@ def reproduce(
     raise typer.Exit(run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json)))
 
 
-@app.command(epilog="Example: rtclab doctor --json")
-def doctor(as_json: AsJson = False) -> None:
+@app.command("doctor", epilog="Example: rtclab doctor --json")
+def show_checks(as_json: AsJson = False) -> None:
     """Check what this machine can do, and say how to install what is missing."""
     from rtclab.cli import tables
+    from rtclab.machine import doctor
     from rtclab.progress import busy
 
     with busy("looking around"):
-        checks = look_around()
+        checks = doctor()
     if as_json:
         tables.print_json([vars(check) for check in checks])
     else:
@@ -444,16 +426,3 @@ def validate(
     from rtclab.cli.validating import validate_and_show
 
     validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
-
-
-def look_around() -> Sequence[Check]:
-    """The simulator first, then everything that live calls need."""
-    from rtclab.backend.live.doctor import Check, doctor
-
-    try:
-        from rtclab import _native  # noqa: F401
-
-        simulator = Check("simulator", True, "built")
-    except ImportError as error:
-        simulator = Check("simulator", False, str(error), "make setup")
-    return [simulator, *doctor()]
