@@ -161,8 +161,8 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
             ["monitor", "--live", "lo", "--duration", "1s", "--json", "--csv"],
             "--json and --csv: expected one of them\n",
         ),
-        (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls; expected neither --repeats nor"),
-        (["validate", "--tcp", "--keep-live"], "--tcp makes no calls; expected neither --repeats nor"),
+        (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls, so it takes neither --repeats nor"),
+        (["validate", "--tcp", "--keep-live"], "--tcp makes no calls, so it takes neither --repeats nor"),
         (["monitor", "no.pcap"], "no.pcap: No such file or directory\n"),
         (["monitor", "."], ".: Is a directory\n"),
     ],
@@ -369,7 +369,7 @@ def test_of_very_many_flows_the_first_are_printed_and_the_others_counted(
     out = capsys.readouterr().out
     assert out.count("flow-") == MOST_FLOWS
     assert "fairness" in out
-    assert "3 more flows are left out" in out
+    assert "3 more flows are not shown" in out
 
 
 def test_the_simulator_runs_first_call_twice_alike(rtclab: Rtclab) -> None:

@@ -92,7 +92,7 @@ def version(wanted: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """A laboratory for real-time calls: one scenario, simulated or live, one trace."""
@@ -126,7 +126,7 @@ def list_metrics(as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
 def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -> None:
-    """Show a scenario with everything filled in: participants, paths and flows."""
+    """Show a scenario with all defaults filled in: participants, paths and flows."""
     from rtclab.cli import tables
     from rtclab.scenario import Scenario
 
@@ -338,9 +338,9 @@ def monitor(
 
     Two captures show the same streams, the first near the sender and the second near the receiver.
     """
-    from rtclab.cli.monitor import MonitorRequest, show_what_passed
+    from rtclab.cli.monitor import MonitorRequest, run_monitor
 
-    show_what_passed(
+    run_monitor(
         MonitorRequest(captures or [], live, duration, sdp, max_streams, as_json, as_csv, parquet, plot)
     )
 
@@ -362,9 +362,9 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run all conditions of published papers and put our results beside theirs.
+    """Run the conditions of published papers and put our results beside theirs.
 
-    Finished repeats are kept below --out and not run again unless the scenario or rtclab changed.
+    Finished repeats are kept below --out. They run again only if the scenario or rtclab changed.
     Ends with 1 if a repeat failed.
     """
     from rtclab.cli.reproducing import ReproduceRequest, run_and_compare, show_papers
@@ -373,7 +373,7 @@ def reproduce(
         show_papers(as_json=as_json)
         return
     if not papers:
-        raise BadInput("which paper?", hint="`rtclab reproduce --papers` shows them; or `all`")
+        raise BadInput("no paper was named", hint="`rtclab reproduce --papers` shows them; or `all`")
     raise typer.Exit(run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json)))
 
 
@@ -384,7 +384,7 @@ def show_checks(as_json: AsJson = False) -> None:
     from rtclab.machine import doctor
     from rtclab.progress import busy
 
-    with busy("looking around"):
+    with busy("checking this machine"):
         checks = doctor()
     if as_json:
         tables.print_json([vars(check) for check in checks])
@@ -420,9 +420,9 @@ def validate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the four comparison scenarios simulated and live, and write how far they are apart."""
+    """Run the four comparison scenarios simulated and live, and write how far apart they are."""
     if tcp and (repeats is not None or keep_live):
-        raise BadInput("--tcp makes no calls; expected neither --repeats nor --keep-live beside it")
+        raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
     from rtclab.cli.validating import validate_and_show
 
     validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
