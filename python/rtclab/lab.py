@@ -25,7 +25,7 @@ from rtclab.scenario.units import Duration
 from rtclab.trace import Repeat, write_json
 
 if TYPE_CHECKING:
-    from rtclab.report.figure import Plot
+    from rtclab.report import Plot
 
 Moment = str | float
 """A time as in a scenario (``"20 s"``), or in seconds."""

@@ -354,7 +354,7 @@ def test_two_captures_are_compared_stream_by_stream(
     assert command(a, b, "--plot", tmp_path / "delays.html") == 0
     out = capsys.readouterr().out
     assert "as captured" in out
-    assert "one direction alone does not show the offset" in out
+    assert "one direction alone does not show how far" in out
     page = (tmp_path / "delays.html").read_text(encoding="utf-8")
     assert "Distribution of the one-way delay" in page
     assert "at the receiver" in page
