@@ -131,8 +131,8 @@ def monitor_compare(
     emulator's does. A is ``inbound``, B is ``outbound``, and both have the same clock.
 
     Both captures are read twice, so neither can be standard input; ``on_progress`` counts both passes.
-    Delays are differences between the captures' clocks and can be negative. ``corrected_…`` are less the
-    estimate in the table ``clock``. A stream is sent at the point it passes first, according to its direction.
+    Delays are differences between the captures' clocks and can be negative. In ``corrected_…`` the estimate
+    of the table ``clock`` is subtracted. A stream is sent at the point that it passes first.
 
     - ``streams``: stream, ssrc, payload_type, kind?, kind_origin?, codec?, clock_rate?, source_a,
       destination_a, source_b, destination_b, direction (``a->b``, ``b->a``), packets_a, packets_b, bytes_a,

@@ -52,10 +52,10 @@ def from_pcap(
 ) -> Trace:
     """Makes a trace from captures (pcap or pcapng) for the metrics of rate, delay and loss.
 
-    The tables ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled; the others are empty. With two
-    captures, the trace has only RTP packets. A single capture gives rates and losses, but delays only if it
-    has packets both entering and leaving, as the emulator's capture does. A flow lasts from its first packet
-    until one mean packet interval after its last.
+    The tables ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled; the others are empty. With
+    two captures, the trace has only RTP packets. A single capture gives rates and losses, but delays only if
+    it has packets both entering and leaving, as the emulator's capture does. A flow lasts from its first
+    packet until one mean packet interval after its last.
 
     Args:
         sender: the capture nearer to the sender, or the only one.
@@ -88,9 +88,9 @@ Trace.from_pcap = staticmethod(from_pcap)
 def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
     """Everything that passed one point, in all protocols.
 
-    A packet's ``sent_ns`` is when it was seen. In ``flow_seconds``, packets that were seen count as delivered,
-    and gaps in sequence numbers count as dropped packets in the second in which the gap was noticed. There
-    are no delays.
+    A packet's ``sent_ns`` is when it was seen. In ``flow_seconds``, packets that were seen count as
+    delivered, and gaps in sequence numbers count as dropped packets in the second in which the gap was
+    noticed. There are no delays.
     """
     seen = monitor.watch(capture, sdp=sdp, packets=True, seconds=True)
     if _passes_twice(seen["flows"]):
@@ -192,7 +192,7 @@ def _on_clock_a(packets: pl.DataFrame, clock: Mapping[str, Any]) -> pl.DataFrame
 
 
 def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Names, begin_ns: int) -> pl.DataFrame:
-    """Counts gaps in sequence numbers as packets sent and dropped, and removes the delays, which are all 0."""
+    """Counts gaps in sequence numbers as packets sent and dropped. Removes the delays, which are all 0."""
     of_stream = seen["streams"].select("stream", _flow("source", "destination", names))
     missing = (
         seen["seconds"]
@@ -221,7 +221,7 @@ def _flow(source: str, destination: str, names: Names) -> pl.Expr:
 
 
 def _named(column: str, names: Names) -> pl.Expr:
-    """The name given to the address and port, or to the address; by default the address and port themselves."""
+    """The name given to the address and port, or to the address; by default the address and port."""
     address = pl.col(column).str.extract(r"^\[?(.*?)\]?:\d+$")
     by_port = pl.col(column).replace_strict(dict(names), default=None, return_dtype=pl.String)
     by_address = address.replace_strict(dict(names), default=None, return_dtype=pl.String)
