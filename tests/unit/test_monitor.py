@@ -118,7 +118,7 @@ def test_a_capture_that_is_not_there_is_no_wrong_format(call: Path) -> None:
 def test_a_compressed_capture_is_said_to_be(call: Path) -> None:
     packed = call.with_suffix(".pcap.gz")
     packed.write_bytes(gzip.compress(call.read_bytes()))
-    with pytest.raises(BadInput, match=r"compressed; expected(.|\n)*hint: unpack it: `gzip -cd"):
+    with pytest.raises(BadInput, match=r"compressed; expected(.|\n)*hint: decompress it: `gzip -cd"):
         monitor.watch(packed)
 
 
