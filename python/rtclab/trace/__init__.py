@@ -1,4 +1,4 @@
-"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk; see docs/trace.md."""
+"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk. See docs/trace.md."""
 
 from rtclab.trace.files import write_bytes, write_json, write_text
 from rtclab.trace.lock import one_after_another, only_writer
