@@ -38,14 +38,15 @@ def load(name_or_path: str | Path, overrides: Sequence[str | Change] | Mapping[s
     """
     file, origin = _find(name_or_path)
     layered = layers.read(file, origin)
-    for change in _changes(overrides):
+    for change in as_changes(overrides):
         layered.apply(change)
     if is_profile(layered.data):
         raise ScenarioError(origin, [_NO_NAME])
     return layered
 
 
-def _changes(overrides: Sequence[str | Change] | Mapping[str, object]) -> list[Change]:
+def as_changes(overrides: Sequence[str | Change] | Mapping[str, object]) -> list[Change]:
+    """Changes in all forms in which they are given: as ``--set`` takes them, or as a dict."""
     if isinstance(overrides, Mapping):
         return [Change(field, value, IN_PYTHON) for field, value in overrides.items()]
     return [change if isinstance(change, Change) else Change.parse(change) for change in overrides]
