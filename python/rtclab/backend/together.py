@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from rtclab import _native
 from rtclab.backend import (
@@ -153,25 +154,42 @@ def _merged(repeats: dict[str, Tables]) -> Tables:
     """The tables of the repeats below each other; the keys are the prefixes of their names."""
     texts: list[str] = []
     names: list[str] = []
+    first_texts: list[int] = []
     parts: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
-    of_text: set[tuple[str, str]] = set()
     for repeat, tables in repeats.items():
-        own: list[str] = []
+        first_texts.append(len(texts))
+        texts += (own := _texts(tables))
+        names += [repeat + text for text in own]
         for table, columns in tables.items():
             for column, values in columns.items():
-                if isinstance(values, tuple):
-                    values, own = values  # the texts are those of all columns
-                    values = np.where(values == NULL, NULL, values + np.uint32(len(texts)))
-                    of_text.add((table, column))
                 parts[table][column].append(values)
-        texts += own
-        names += [repeat + text for text in own]
-    return {
-        table: {
-            column: (np.concatenate(arrays), names if column in NAMES else texts)
-            if (table, column) in of_text
-            else np.concatenate(arrays)
-            for column, arrays in columns.items()
-        }
-        for table, columns in parts.items()
-    }
+    merged: Tables = {table: {} for table in parts}
+    for table, columns in parts.items():
+        for column, values in columns.items():
+            if isinstance(values[0], tuple):
+                codes = [codes for codes, _ in values]
+                which = names if column in NAMES else texts
+                merged[table][column] = _shifted(codes, first_texts), which
+            else:
+                merged[table][column] = np.concatenate(values)
+    return merged
+
+
+def _texts(tables: Tables) -> list[str]:
+    """The texts of a repeat, which are the same for all of its columns."""
+    return next(
+        (
+            list(values[1])
+            for columns in tables.values()
+            for values in columns.values()
+            if isinstance(values, tuple)
+        ),
+        [],
+    )
+
+
+def _shifted(codes: Sequence[NDArray[np.uint32]], first_texts: Sequence[int]) -> NDArray[np.uint32]:
+    """Codes of all repeats, which count the texts of all; the first text of each has the given number."""
+    joined = np.concatenate(codes)
+    shift = np.repeat(np.array(first_texts, dtype=np.uint32), [len(part) for part in codes])
+    return np.where(joined == NULL, NULL, joined + shift)

@@ -19,7 +19,7 @@ from rtclab.trace.manifest import (
 from rtclab.trace.run import RUN_FILE, Run
 from rtclab.trace.schema import NULLABLE, OPTIONAL_TABLES, SCHEMAS, conform
 from rtclab.trace.sums import delay_histogram_table, flow_seconds_table
-from rtclab.trace.trace import MANIFEST, Trace
+from rtclab.trace.trace import MANIFEST, Trace, rows_by
 
 __all__ = [
     "INTERRUPTED",
@@ -49,6 +49,7 @@ __all__ = [
     "only_writer",
     "read_json",
     "replace_file",
+    "rows_by",
     "subdirectories",
     "write_bytes",
     "write_json",

@@ -189,9 +189,17 @@ def _empty(name: str) -> bytes:
     return buffer.getvalue()
 
 
-def _by_flow(trace: Trace, name: str) -> dict[object, pl.DataFrame]:
-    parts = trace.table(name).partition_by("flow", maintain_order=True, as_dict=True)
-    return {flow: part for (flow,), part in parts.items()}
+def rows_by(rows: pl.DataFrame, key: str, *more: str) -> dict[Any, pl.DataFrame]:
+    """Rows apart by the value of ``key``, or the values of several keys, each in their order."""
+    parts = rows.partition_by(key, *more)
+    # Polars would run a query for the key of each part.
+    if not more:
+        return {part[key][0]: part for part in parts}
+    return {tuple(part[name][0] for name in (key, *more)): part for part in parts}
+
+
+def _by_flow(trace: Trace, name: str) -> dict[Any, pl.DataFrame]:
+    return rows_by(trace.table(name), "flow")
 
 
 def _read_table(file: Path, name: str) -> pl.DataFrame:
