@@ -17,10 +17,15 @@ def fairness(trace: Trace, window: Window | None = None) -> float:
     Each rate is over the time in which its flow was active, so a flow that ended early does not count as
     slow. The flows need not share a path; with fewer than two there is no value.
     """
-    carrying_media = set(trace.table("outbound_rtp")["flow"])
+    carrying_media = trace.cached(_carrying_media)
     flows = [flow for flow in trace.flows if flow in carrying_media]
     rates = np.array([receiving_rate(trace, flow, window) for flow in flows])
     rates = rates[~np.isnan(rates)]
     if rates.size < 2 or not rates.any():
         return float("nan")
     return float(rates.sum() ** 2 / (rates.size * (rates**2).sum()))
+
+
+def _carrying_media(trace: Trace) -> frozenset[str]:
+    """The flows of which a sender reported a stream."""
+    return frozenset(trace.table("outbound_rtp")["flow"].unique())

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rtclab.errors import RtclabError
+from rtclab.errors import reason_of
+from rtclab.processes import cores, process_pool
 from rtclab.reproduce.measure import MeasureMore, Values, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.scenario import Scenario
@@ -80,7 +76,7 @@ def run_plans(
     batches = [batch for plan in plans for batch in _batches(plan, out)]
     if jobs == 0:
         return list(_here(batches, on_finished))
-    with _pool(min(jobs or len(os.sched_getaffinity(0)), max(len(batches), 1))) as pool:
+    with process_pool(min(jobs or cores(), max(len(batches), 1))) as pool:
         return list(_in_parallel(pool, batches, on_finished, on_interrupt))
 
 
@@ -124,10 +120,8 @@ def _run(batch: _Batch) -> _Outcome:
     try:
         for repeat in batch.repeats:
             outcome.finished.append((repeat, _run_repeat(batch, repeat)))
-    except RtclabError as error:
-        outcome.reason = str(error)
     except Exception as error:
-        outcome.reason = f"{type(error).__name__}: {error}"
+        outcome.reason = reason_of(error)
     return outcome
 
 
@@ -182,37 +176,3 @@ def _outcome(future: Future[_Outcome], batch: _Batch) -> _Outcome:
         return future.result()
     except BrokenProcessPool:
         return _Outcome([], "the process died; it or one beside it was killed, or ran out of memory")
-
-
-@contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    # Fresh processes, because a fork of one with running threads may hang; one thread each.
-    before = os.environ.get("POLARS_MAX_THREADS")
-    os.environ["POLARS_MAX_THREADS"] = "1"
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-        if before is None:
-            del os.environ["POLARS_MAX_THREADS"]
-        else:
-            os.environ["POLARS_MAX_THREADS"] = before
-
-
-def _begin_process() -> None:
-    """Prepares a process of the pool.
-
-    Ctrl-C reaches all processes of a terminal, but only the parent decides what it means. When the parent is
-    killed, its processes end too; they would wait for work forever.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)

@@ -12,18 +12,16 @@ import shutil
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-import rtclab
-from rtclab import _native
+from rtclab.fingerprint import PACKAGE, code_digest
 from rtclab.reproduce.measure import Values
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, one_after_another
 from rtclab.trace.files import write_bytes
 from rtclab.trace.trace import MANIFEST
 
-PACKAGE = Path(rtclab.__file__).parent
+MEASURE = PACKAGE / "reproduce" / "measure.py"
 
 
 @dataclass(frozen=True)
@@ -99,22 +97,6 @@ def fingerprint(scenario: Scenario, *code: Path) -> str:
 
     ``code`` are further files that take part in measuring.
     """
-    digest = hashlib.sha256(_code_digest(code).encode())
+    digest = hashlib.sha256(code_digest((MEASURE, *code)).encode())
     digest.update(scenario.model_dump_json(exclude={"title", "source", "repeats"}).encode())
     return digest.hexdigest()[:16]
-
-
-@cache
-def _code_digest(more: tuple[Path, ...]) -> str:
-    native = Path(str(_native.__file__))
-    parts = ("scenario", "trace", "metrics")
-    own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
-    single = (
-        PACKAGE / "backend" / "__init__.py",
-        PACKAGE / "backend" / "sim.py",
-        PACKAGE / "reproduce" / "measure.py",
-    )
-    digest = hashlib.sha256(rtclab.__version__.encode())
-    for path in (native, *own, *single, *more):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
