@@ -17,14 +17,15 @@ from rtclab.metrics.registry import metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
     NS_PER_S,
+    SECOND_NS,
     Samples,
     Window,
+    before_end,
     from_begin,
     mean_slope,
     rates_of,
     samples_by,
     slopes,
-    span_ns,
 )
 from rtclab.trace import Trace, rows_by
 
@@ -56,13 +57,15 @@ def wire_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
     """IP bytes of the RTP packets that arrived in each second, in kbit/s; of one kind, if given."""
-    packets = _arrived(trace, flow, kind)
-    if packets.is_empty():
+    seconds = trace.cached(_wire).seconds.get(flow)
+    if seconds is not None and kind is not None:
+        seconds = seconds.filter(_carries(kind))
+    if seconds is None or seconds.is_empty():
         return NO_SAMPLES
-    arrived_ns = packets["delivered_ns"].to_numpy()
-    rates = rates_of(trace, flow, arrived_ns, packets["size_bytes"].to_numpy(), window)
+    at_ns = seconds["at_ns"].to_numpy()
+    rates = rates_of(trace, flow, at_ns, seconds["bytes"].to_numpy(), window)
     # Without the seconds of set-up, in which there are no media yet.
-    return rates.chosen(rates.at_s >= arrived_ns.min() // NS_PER_S).scaled(KBIT_PER_BYTE)
+    return rates.chosen(rates.at_s >= at_ns.min() // NS_PER_S).scaled(KBIT_PER_BYTE)
 
 
 @metric(
@@ -136,13 +139,32 @@ def streams_of(trace: Trace) -> list[tuple[str, str]]:
 
 def stream_rates(trace: Trace) -> list[StreamRates]:
     """The rates of all media with at least two reports; empty if packets were not recorded."""
+    return trace.cached(_wire).streams
+
+
+@dataclass(frozen=True)
+class _Wire:
+    """What the packets say: bytes of each flow per kind and second (``at_ns``), and the rates of streams."""
+
+    seconds: dict[object, pl.DataFrame]
+    streams: list[StreamRates]
+
+
+def _wire(trace: Trace) -> _Wire:
+    """From the table of packets, which is large: it is read once, and what is kept of it is small."""
     if "packets" not in trace.tables:
-        return []
+        return _Wire({}, [])
     rtp = (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
     arrived = trace.table("packets").filter(rtp).select("flow", "delivered_ns", "size_bytes", "kind")
+    begin_ns = (pl.col("delivered_ns") // SECOND_NS * SECOND_NS).alias("at_ns")
+    seconds = (
+        arrived.filter(before_end(trace, "delivered_ns"))
+        .group_by("flow", "kind", begin_ns)
+        .agg(bytes=pl.col("size_bytes").sum())
+    )
     none, flows = arrived.clear(), rows_by(arrived, "flow")
     found = [_rates_of(trace, flow, kind, flows.get(flow, none)) for flow, kind in streams_of(trace)]
-    return [rates for rates in found if rates is not None]
+    return _Wire(rows_by(seconds, "flow"), [rates for rates in found if rates is not None])
 
 
 def _rates_of(trace: Trace, flow: str, kind: str, arrived: pl.DataFrame) -> StreamRates | None:
@@ -164,17 +186,6 @@ def _rates_of(trace: Trace, flow: str, kind: str, arrived: pl.DataFrame) -> Stre
         stats=float(counted_bytes * per_s),
         difference_bytes=float((wire_bytes - counted_bytes) / packets.height) if packets.height else nan,
     )
-
-
-def _arrived(trace: Trace, flow: str, kind: str | None) -> pl.DataFrame:
-    """RTP packets of a flow that arrived, of one kind if given; repair counts as video."""
-    if "packets" not in trace.tables:
-        return pl.DataFrame(schema={"delivered_ns": pl.Int64, "size_bytes": pl.Int64, "kind": pl.String})
-    in_time = pl.col("delivered_ns") < span_ns(trace, flow)[1]
-    chosen = (pl.col("flow") == flow) & (pl.col("protocol") == "rtp") & in_time
-    if kind is not None:
-        chosen &= _carries(kind)
-    return trace.table("packets").filter(chosen).select("delivered_ns", "size_bytes", "kind")
 
 
 def _carries(kind: str) -> pl.Expr:
