@@ -1,29 +1,40 @@
-"""What the dynamic decrease factor changes, and whether as few sessions as the paper ran could show it."""
+"""What a change of one setting does, and whether as few sessions as a paper ran could show it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import BeforeValidator, Field, InstanceOf
+from pydantic import Field
 
 from rtclab.metrics.statistics import Summary, summarise, welch
-from rtclab.reproduce.papers.iqbal.pairs import FLOW, OVER_USE, Pair, labelled
+from rtclab.reproduce.cells import Metric
+from rtclab.reproduce.measures import OVER_USE
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.trends import Check, Finding
+from rtclab.reproduce.trends import Check, Finding, Need
+from rtclab.scenario.table import Table
 
 NO_SESSION = "no session with over-use"
 
 
+class Pair(Table):
+    """A condition that a paper ran with two settings; ``sessions`` is how often with each."""
+
+    label: str
+    before: str
+    after: str
+    sessions: int
+
+
 @dataclass(frozen=True)
 class Change:
-    """The mean with the dynamic factor minus the mean with the fixed one, in per cent of the latter.
+    """The mean with the second setting minus the mean with the first, in per cent of the latter.
 
-    Only sessions with over-use count, as in the paper. ``ci95`` is half the Welch interval of our sessions,
-    ``papers_ci95`` half that of as many sessions as the paper ran with the deviations of ours. All are NaN
-    without two sessions on each side, or where the fixed mean is 0.
+    Only sessions with over-use count. ``ci95`` is half the Welch interval of our sessions, ``papers_ci95`` half
+    that of as many sessions as the paper ran with the deviations of ours. All are NaN without two sessions on
+    each side, or where the first mean is 0.
     """
 
     pair: Pair
@@ -52,35 +63,32 @@ class Change:
             return f"{self.pair.label}: over-use in {max(self.sessions)} sessions"
         if not self.known:
             return f"{self.pair.label}: 0 with both"
-        return f"{self.pair.label}: {signed(self.percent)} ± {self.ci95:.1f} %"
+        signed = f"{round(self.percent, 1) + 0:+.1f}".replace("-", "−")
+        return f"{self.pair.label}: {signed} ± {self.ci95:.1f} %"
 
 
 def change(results: Results, pair: Pair, metric: str) -> Change:
     """The change of a metric in one condition."""
-    fixed, dynamic = (_with_over_use(results, name, metric) for name in (pair.fixed, pair.dynamic))
-    percent = 100 / fixed.mean if fixed.mean else nan
-    n = pair.sessions
-    papers = _half_width(replace(fixed, repeats=n), replace(dynamic, repeats=n))
-    ours = _half_width(fixed, dynamic)
+    before, after = (_with_over_use(results, name, metric) for name in (pair.before, pair.after))
+    percent, n = 100 / before.mean if before.mean else nan, pair.sessions
+    papers = _half_width(replace(before, repeats=n), replace(after, repeats=n))
     return Change(
         pair,
-        (fixed.repeats, dynamic.repeats),
-        percent * (dynamic.mean - fixed.mean),
-        percent * ours,
+        (before.repeats, after.repeats),
+        percent * (after.mean - before.mean),
+        percent * _half_width(before, after),
         percent * papers,
     )
 
 
-def _half_width(fixed: Summary, dynamic: Summary) -> float:
+def _half_width(before: Summary, after: Summary) -> float:
     """Half the Welch interval of the difference; 0 where neither side has any spread."""
-    return 0.0 if fixed.sd == dynamic.sd == 0 else welch(fixed, dynamic).ci95
+    return 0.0 if before.sd == after.sd == 0 else welch(before, after).ci95
 
 
 def _with_over_use(results: Results, scenario: str, metric: str) -> Summary:
-    pairs = zip(
-        results.per_repeat(scenario, metric, FLOW), results.per_repeat(scenario, OVER_USE, FLOW), strict=True
-    )
-    return summarise([value for (value, _), (seen, _) in pairs if seen and value is not None])
+    pairs = zip(results.per_repeat(scenario, metric), results.per_repeat(scenario, OVER_USE), strict=True)
+    return summarise([value for (value, _), (over_use, _) in pairs if over_use and value is not None])
 
 
 class Changes(Check):
@@ -92,14 +100,19 @@ class Changes(Check):
 
     one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "stays_within")
 
-    metric: str
-    pairs: tuple[Annotated[InstanceOf[Pair], BeforeValidator(labelled)], ...] = Field(min_length=1)
+    metric: Metric
+    pairs: tuple[Pair, ...] = Field(min_length=1)
     stays_within: float | None = None
 
     @property
-    def scenarios(self) -> list[str]:
-        """Both scenarios of each condition."""
-        return [name for pair in self.pairs for name in (pair.fixed, pair.dynamic)]
+    def needs(self) -> list[Need]:
+        """What must be measured with both settings of each condition."""
+        return [
+            (scenario, name)
+            for pair in self.pairs
+            for scenario in (pair.before, pair.after)
+            for name in (self.metric, OVER_USE)
+        ]
 
     def check(self, results: Results) -> Finding:
         """Whether all changes meet the condition, and what they are."""
@@ -121,8 +134,3 @@ def _listed(found: Sequence[Change]) -> str:
     which = "" if len(hidden) == len(found) else f" ({', '.join(hidden)})"
     seen = f"; not distinguishable in {sessions} sessions{which}" if hidden else ""
     return "; ".join(map(str, found)) + seen
-
-
-def signed(value: float) -> str:
-    """The value with its sign and one decimal."""
-    return f"{round(value, 1) + 0:+.1f}".replace("-", "−")

@@ -1,0 +1,1 @@
+from rtclab.report.forms import Look, Plot
