@@ -1,22 +1,13 @@
-"""What the command line prints: tables on standard output, progress on standard error if it is a terminal."""
+"""What the command line prints on standard output."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -27,62 +18,39 @@ if TYPE_CHECKING:
 
 Heading = tuple[str, Literal["left", "right"]]
 
-_stderr = Console(stderr=True)
-
-# Names take up to 50 columns and are never cut, because users copy them.
+# Users copy names, so these are never cut; they take up to 50 columns.
 _WIDTH_FOR_SOURCES = 140
-# A file or pipe has no width: every row gets one line.
+# A file or pipe has no width, so each row is one line.
 _WIDTH_WITHOUT_TERMINAL = 10_000
 
 NO_SPREAD = "no spread"
-"""In place of an interval where all repeats came to the same value."""
+"""Shown instead of an interval if all repeats gave the same value."""
+
+MOST_ROWS = 12
+"""The most rows that are printed without `--all`."""
+FLOWS_SIDE_BY_SIDE = 3
+METRICS_SIDE_BY_SIDE = 6
 
 MOST_FLOWS = 100
-"""The most flows in a printed table: nobody reads more, and drawing it would take longer than the run."""
+"""The most flows in a printed table. Nobody reads more, and printing them would take longer than the run."""
 
 
-@contextmanager
-def progress(title: str, repeats: int) -> Iterator[Callable[[], None]]:
-    """A bar that counts repeats; yields what to call after each."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("repeats"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=_stderr, transient=True, disable=not _stderr.is_terminal) as bar:
-        task = bar.add_task(title, total=repeats)
-        yield lambda: bar.advance(task)
-
-
-@contextmanager
-def busy(doing: str) -> Iterator[None]:
-    """A spinner while something takes its time."""
-    if not _stderr.is_terminal:
-        yield
-        return
-    with _stderr.status(doing):
-        yield
-
-
-def show_scenarios(scenarios: Mapping[str, Scenario]) -> None:
-    """Name, title and, where there is room for it, source of each, a line between folders."""
+def show_scenarios(scenarios: pl.DataFrame) -> None:
+    """Name and title of each scenario, and its source if the terminal is wide; a line between folders."""
     with_source = _console().width >= _WIDTH_FOR_SOURCES
     table = new_table(*whole("scenario"), *(["title", "source"] if with_source else ["title"]))
     previous = ""
-    for name, scenario in scenarios.items():
+    for name, title, source in scenarios.iter_rows():
         folder = name.rpartition("/")[0]
         if folder != previous:
             table.add_section()
         previous = folder
-        table.add_row(name, scenario.title, *([scenario.source] if with_source else []))
+        table.add_row(name, title, *([source] if with_source else []))
     print_table(table)
 
 
 def show_scenario(scenario: Scenario) -> None:
-    """Everything about one scenario."""
+    """Participants, paths and flows of one scenario."""
     from rtclab.scenario.network import paths
     from rtclab.scenario.words import path_in_words
 
@@ -114,8 +82,57 @@ def show_scenario(scenario: Scenario) -> None:
     print_table(flows)
 
 
+def show_measured(measured: pl.DataFrame, run: str, *, everything: bool) -> None:
+    """All metrics, or those to look at first and where to find the others."""
+    if everything:
+        show_metrics(measured)
+        return
+    from rtclab.lab import essential
+
+    cells = {(row["metric"], row["flow"]): row for row in essential(measured).iter_rows(named=True)}
+    flows = list(dict.fromkeys(flow for _, flow in cells if flow))
+    print("mean over repeats [95 % interval]" if len(flows) <= FLOWS_SIDE_BY_SIDE else "mean over repeats")
+    if len(flows) <= FLOWS_SIDE_BY_SIDE:
+        _show_flows_side_by_side(cells, flows)
+    else:
+        _show_flow_by_flow(cells, flows)
+    for metric, flow in cells:
+        if not flow and cells[metric, flow]["mean"]:
+            print(f"{metric}: {number(cells[metric, flow]['mean'])} {cells[metric, flow]['unit']}")
+    print(
+        f"all {measured['metric'].n_unique()} metrics: `rtclab measure {run} --all`; "
+        "what they mean: `rtclab metrics`"
+    )
+
+
+def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str]) -> None:
+    """A row for each metric, with mean and 95 % interval of every flow."""
+    table = new_table("metric", *right(*flows), "unit")
+    for metric, unit in {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}.items():
+        known = [cells.get((metric, flow)) for flow in flows]
+        figures = [
+            _with_interval(cell["mean"], cell["ci95_low"], cell["ci95_high"]) if cell else ""
+            for cell in known
+        ]
+        table.add_row(metric, *figures, unit)
+    print_table(table)
+
+
+def _show_flow_by_flow(cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str]) -> None:
+    """A row for each of the first flows, with the means of the first metrics."""
+    units = {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}
+    metrics = list(units)[:METRICS_SIDE_BY_SIDE]
+    table = new_table("flow", *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
+    for flow in flows[:MOST_ROWS]:
+        means = [cells[metric, flow]["mean"] if (metric, flow) in cells else None for metric in metrics]
+        table.add_row(flow, *map(number, means))
+    print_table(table)
+    if len(flows) > MOST_ROWS:
+        print(f"{len(flows) - MOST_ROWS} more flows")
+
+
 def show_metrics(measured: pl.DataFrame) -> None:
-    """One row per metric and flow that could be measured, of the first flows if there are very many."""
+    """One row per metric and flow that could be measured, at most for the first ``MOST_FLOWS`` flows."""
     measured, left_out = _first_flows(measured)
     table = new_table("metric", "flow", *right("mean", "sd", "95 % interval"), "unit")
     previous = ""
@@ -133,9 +150,9 @@ def show_metrics(measured: pl.DataFrame) -> None:
 
 
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
-    """Two runs side by side; a star where the 95 % interval of the difference leaves out zero."""
+    """Two runs side by side, with a star where the 95 % interval of the difference excludes zero."""
     compared, left_out = _first_flows(compared)
-    print(f"[95 % interval]; the difference is {b} minus {a}, * where its interval leaves out 0")
+    print(f"[95 % interval]; the difference is {b} minus {a}, * where its interval excludes 0")
     table = new_table("metric", "flow", *right(a, b, "difference", "%"), "", "unit")
     previous = ""
     for row in compared.iter_rows(named=True):
@@ -158,7 +175,7 @@ def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
 
 
 def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Rows of the first flows and of the whole run, and how many flows are left out."""
+    """Rows of the first flows and of the whole run, and the number of other flows."""
     flows = rows["flow"].unique(maintain_order=True).to_list()
     shown = [flow for flow in flows if flow][:MOST_FLOWS]
     return rows.filter(rows["flow"].is_in(["", *shown])), sum(map(bool, flows)) - len(shown)
@@ -166,11 +183,19 @@ def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 def _tell_left_out(flows: int) -> None:
     if flows:
-        print(f"{flows} more flows are left out; --json prints all")
+        print(f"{flows} more flows are not shown; --json prints all")
+
+
+def show_definitions(metrics: pl.DataFrame) -> None:
+    """Name, unit, definition and source of every metric."""
+    table = new_table(*whole("metric", "unit"), "definition", "source")
+    for row in metrics.iter_rows(named=True):
+        table.add_row(row["metric"], row["unit"], row["definition"], row["source"])
+    print_table(table)
 
 
 def show_checks(checks: Sequence[Check]) -> None:
-    """What is there, what is not, and what to do."""
+    """What this machine has, what it lacks, and how to install it."""
     table = new_table("", "part", "found")
     for check in checks:
         mark = "ok" if check.ok else "MISSING" if check.required else "optional"
@@ -179,7 +204,7 @@ def show_checks(checks: Sequence[Check]) -> None:
 
 
 def number(value: float | None) -> str:
-    """Four digits or so, without exponents."""
+    """About four digits, without exponent."""
     if value is None:
         return ""
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 3
@@ -191,22 +216,22 @@ def _with_interval(value: float | None, low: float | None, high: float | None) -
 
 
 def print_json(value: object) -> None:
-    """JSON on standard output, one document."""
+    """Prints one JSON document."""
     print(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def right(*headings: str) -> list[Heading]:
-    """Headings of columns whose values stand on the right."""
+    """Headings of right-aligned columns."""
     return [(heading, "right") for heading in headings]
 
 
 def whole(*headings: str) -> list[Heading]:
-    """Headings of columns whose values are never broken or cut."""
+    """Headings of columns whose values are never wrapped or cut."""
     return [(heading, "left") for heading in headings]
 
 
 def new_table(*columns: str | Heading, tight: bool = False) -> Table:
-    """An empty table as all commands print it; ``tight`` leaves out most of the space between columns."""
+    """An empty table in the style of all commands; ``tight`` saves space between columns."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0 if tight else 1))
     for column in columns:
         if isinstance(column, str):
@@ -217,14 +242,14 @@ def new_table(*columns: str | Heading, tight: bool = False) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """A table on standard output and an empty line; without a terminal every row is one line."""
+    """Prints a table and an empty line. Without a terminal, each row is one line."""
     console = _console()
     console.print(table)
     console.print()
 
 
 def _console() -> Console:
-    # Made anew each time, because standard output may have been redirected in between.
+    # Not cached, because standard output may be redirected between two tables.
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, width=_WIDTH_WITHOUT_TERMINAL)

@@ -13,8 +13,8 @@ from rtclab.metrics.statistics import summarise
 from rtclab.report import forms
 from rtclab.report.bands import MOST_POINTS, band, points_per_line, thinned
 from rtclab.report.forms import Bars, Curve, Distribution, Panel, Points
-from rtclab.report.lines import flow_in_words
 from rtclab.report.plot import Look, Plot
+from rtclab.report.words import flow_in_words
 from rtclab.reproduce.cells import Metric
 from rtclab.reproduce.measures import MEASURES
 from rtclab.reproduce.results import Results
