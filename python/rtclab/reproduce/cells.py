@@ -46,8 +46,8 @@ class Cell(Table):
     mislabels. ``mean`` (NaN: no number was published) and ``sd`` are what to compare with; ``printed`` is
     what the paper has where that is something else, and ``note`` says why. ``status`` is empty, ``unusable``,
     or the key of a reason why a model of network and congestion control cannot explain the number. ``within``
-    is how far ours may be from it, if that is not the rule for its kind. Without ``scenario`` our number follows
-    from an equation.
+    is how far ours may be from it, if the rule for its kind does not apply. Without ``scenario`` our number
+    follows from an equation.
     """
 
     table: str
@@ -72,8 +72,8 @@ class Cell(Table):
     def tolerance(self) -> float:
         """How far our number may be from the printed one, in the unit of the cell.
 
-        A cell may have a tolerance of its own. The tolerance of losses is the larger of 1 percentage point and
-        30 %, that of everything else the larger of one published standard deviation and 20 %.
+        A cell may have a tolerance of its own. Losses have the larger of 1 percentage point and 30 %,
+        everything else has the larger of one published standard deviation and 20 %.
         """
         if self.within is not None:
             return self.within

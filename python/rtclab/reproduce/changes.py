@@ -32,9 +32,9 @@ class Pair(Table):
 class Change:
     """The mean with the second setting minus the mean with the first, in per cent of the latter.
 
-    Only sessions with over-use count. ``ci95`` is half the Welch interval of our sessions, ``papers_ci95`` half
-    that of as many sessions as the paper ran with the deviations of ours. All are NaN without two sessions on
-    each side, or where the first mean is 0.
+    Only sessions with over-use count. ``ci95`` is half the Welch interval of our sessions. ``papers_ci95`` is
+    half the interval of as many sessions as the paper ran, with the deviations of ours. All are NaN without
+    two sessions on each side, or where the first mean is 0.
     """
 
     pair: Pair

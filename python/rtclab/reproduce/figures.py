@@ -60,8 +60,8 @@ class Group(Table):
 class Figure(Table):
     """A published figure; :func:`figures_of` reads it.
 
-    ``axis`` is the label of the axis if it is not that of the metric. Figures over time and distributions need
-    whole traces of the first ``repeats``.
+    ``axis`` is the label of the axis if it is not that of the metric. Figures over time and distributions
+    show the first ``repeats`` of each scenario.
     """
 
     number: str

@@ -64,7 +64,7 @@ def rtt_spike(trace: Trace, flow: str) -> float:
 
 
 def rise_s(trace: Trace, flow: str, begin_s: int) -> float:
-    """Time from the begin of a minute, or of the media, until the rate of the minute's second half is reached."""
+    """Time from the start of a minute, or of the media, to the rate of the minute's second half."""
     rate = rate_kbps(trace, flow)
     chosen = (rate.at_s >= begin_s) & (rate.at_s < begin_s + MINUTE_S)
     at_s, values = rate.at_s[chosen], rate.values[chosen]

@@ -1,4 +1,4 @@
-"""Quantities by the names that the cells, checks and figures of papers give them, and how a trace is measured.
+"""The quantities of papers by name, and how they are measured in a trace.
 
 Most papers measured at the receiver with a capture tool. Their rates are IP bytes in samples of one second,
 and their "±" is the standard deviation of such samples within a run.
@@ -45,9 +45,9 @@ _THREE_CALLS = ("alice->bob", "alice->bob#2", "alice->bob#3")
 class Measure:
     """How a quantity of a flow is measured; ``label`` names it at the axis of a figure.
 
-    ``series`` is the quantity over time and ``value`` its mean over a repeat, which has the deviation of the
-    series. Without ``value`` it is the plain mean of the series, without a deviation. ``at`` is its value from
-    some second on; without ``at`` it is the mean of the series over the next ten seconds. ``packets`` says that
+    ``series`` is the quantity over time, and ``value`` its mean over a repeat, which has the deviation of the
+    series. Without ``value`` the mean of the series is taken and has no deviation. ``at`` is the value from
+    some second on; without ``at`` it is the mean of the series over the next ten seconds. With ``packets``
     every packet must be recorded.
     """
 
@@ -169,7 +169,7 @@ def _sent_to_all(trace: Trace, sender: str) -> Samples:
 
 
 def _fec_share(trace: Trace, flow: str) -> float:
-    """FEC as a share of the rate that all send, in per cent: IP bytes of FEC of those of all RTP, with repair.
+    """FEC as a share of what all send, in per cent: IP bytes of FEC of those of all RTP, repair included.
 
     Source: the slides of Singh et al., "FEC is ~20% of the average send rate".
     """

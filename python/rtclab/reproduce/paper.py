@@ -1,4 +1,4 @@
-"""A publication: its numbers from ``published/<paper>.csv``; its words, checks and figures from the TOML file."""
+"""A publication: the numbers of its CSV file; the words, checks and figures of its TOML file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class Paper(Table):
     def needs(self) -> list[Need]:
         """What must be measured: scenarios, each with the name of a measure."""
         printed = [(cell.scenario, cell.metric) for cell in self.cells if cell.scenario]
-        return [*printed, *(need for one in (*self.figures, *self.trends) for need in one.needs)]
+        drawn = [need for figure in self.figures for need in figure.needs]
+        return [*printed, *drawn, *(need for trend in self.trends for need in trend.needs)]
 
     @property
     def scenarios(self) -> list[str]:

@@ -20,7 +20,7 @@ from rtclab.reproduce.store import Store, fingerprint
 from rtclab.scenario import Scenario
 
 BATCH = 5
-"""Repeats that a process runs before it asks for more: few, so that all processes end at about the same time."""
+"""Repeats that a process runs before it asks for more: few, so that all processes end about together."""
 _POLARS_THREADS = "POLARS_MAX_THREADS"
 
 
