@@ -39,29 +39,24 @@ class Change:
 
     pair: Pair
     sessions: tuple[int, int]
-    percent: float
-    ci95: float
-    papers_ci95: float
-
-    @property
-    def known(self) -> bool:
-        """Whether both sides have enough sessions to compare."""
-        return not isnan(self.percent) and not isnan(self.ci95)
+    percent: float = nan
+    ci95: float = nan
+    papers_ci95: float = nan
 
     @property
     def hidden(self) -> bool:
         """Whether as many sessions as the paper ran could not tell it from no change."""
-        return self.known and abs(self.percent) <= self.papers_ci95
+        return abs(self.percent) <= self.papers_ci95
 
     @property
     def significant(self) -> bool:
         """Whether the interval excludes 0."""
-        return self.known and abs(self.percent) > self.ci95
+        return abs(self.percent) > self.ci95
 
     def __str__(self) -> str:
         if min(self.sessions) < 2:
             return f"{self.pair.label}: over-use in {max(self.sessions)} sessions"
-        if not self.known:
+        if isnan(self.percent):
             return f"{self.pair.label}: 0 with both"
         signed = f"{round(self.percent, 1) + 0:+.1f}".replace("-", "−")
         return f"{self.pair.label}: {signed} ± {self.ci95:.1f} %"
@@ -70,15 +65,13 @@ class Change:
 def change(results: Results, pair: Pair, metric: str) -> Change:
     """The change of a metric in one condition."""
     before, after = (_with_over_use(results, name, metric) for name in (pair.before, pair.after))
-    percent, n = 100 / before.mean if before.mean else nan, pair.sessions
-    papers = _half_width(replace(before, repeats=n), replace(after, repeats=n))
-    return Change(
-        pair,
-        (before.repeats, after.repeats),
-        percent * (after.mean - before.mean),
-        percent * _half_width(before, after),
-        percent * papers,
-    )
+    sessions = before.repeats, after.repeats
+    if min(sessions) < 2 or not before.mean:
+        return Change(pair, sessions)
+    percent = 100 / before.mean
+    papers = _half_width(replace(before, repeats=pair.sessions), replace(after, repeats=pair.sessions))
+    difference, ours = after.mean - before.mean, _half_width(before, after)
+    return Change(pair, sessions, percent * difference, percent * ours, percent * papers)
 
 
 def _half_width(before: Summary, after: Summary) -> float:
@@ -121,7 +114,7 @@ class Changes(Check):
 
     def _keeps(self, one: Change) -> bool:
         if self.bounds is None:
-            return one.known and abs(one.percent) + one.ci95 <= (self.stays_within or 0)
+            return abs(one.percent) + one.ci95 <= (self.stays_within or 0)
         low, high = self.bounds
         return one.significant and one.percent + one.ci95 >= low and one.percent - one.ci95 <= high
 
