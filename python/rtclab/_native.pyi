@@ -26,6 +26,13 @@ def simulate_captured(config: str) -> tuple[dict[str, dict[str, Any]], bytes, st
         ValueError: the JSON does not describe a scenario.
     """
 
+def student_t_quantile(share: float, degrees_of_freedom: float) -> float:
+    """The value below which Student's t lies with probability ``share`` (0..1).
+
+    Raises:
+        ValueError: ``share`` is outside 0..1, or ``degrees_of_freedom`` is not positive.
+    """
+
 class Emulator:
     """A network in real time between interfaces of the calling thread's network namespace.
 

@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "capture": {"errors", "monitor", "trace"},
     "backend": {"errors", "scenario", "monitor", "trace", "_native"},
     "campaign": {"errors", "scenario", "trace", "backend"},
-    "metrics": {"errors", "trace"},
+    "metrics": {"errors", "trace", "_native"},
     "report": {"errors", "scenario", "monitor", "trace", "metrics"},
     "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics"},
     "reproduce": {"errors", "scenario", "trace", "backend", "metrics", "report", "_native"},

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 from synthetic_run import second, trace
 
+from rtclab._native import student_t_quantile
 from rtclab.metrics import METRICS, compare_runs, measure_run
 from rtclab.metrics.registry import Bounds
 from rtclab.metrics.series import Samples
@@ -247,3 +249,16 @@ def test_a_flow_that_only_one_run_has_is_compared_with_nothing() -> None:
     assert row(compared, "sending_rate")["mean_b"] is None
     assert row(compared, "sending_rate", "x->y")["mean_a"] is None
     assert row(compared, "sending_rate", "x->y")["mean_b"] == 1000
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [1, 1.5, 2, 4, 5.7, 9, 29, 99, 1000])
+def test_quantiles_of_students_t_are_those_of_scipy(degrees_of_freedom: float) -> None:
+    for share in (0.025, 0.5, 0.9, 0.975):
+        quantile = student_t_quantile(share, degrees_of_freedom)
+        assert quantile == pytest.approx(stdtrit(degrees_of_freedom, share), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(("share", "degrees_of_freedom"), [(1.5, 4), (nan, 4), (0.975, 0), (0.975, nan)])
+def test_a_quantile_that_does_not_exist_is_refused(share: float, degrees_of_freedom: float) -> None:
+    with pytest.raises(ValueError, match="share is|degrees_of_freedom is"):
+        student_t_quantile(share, degrees_of_freedom)

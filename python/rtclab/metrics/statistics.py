@@ -14,6 +14,7 @@ from math import hypot, isnan, nan, sqrt
 
 import numpy as np
 
+from rtclab._native import student_t_quantile
 from rtclab.metrics.registry import ANY, Bounds
 from rtclab.metrics.series import Samples
 
@@ -122,6 +123,4 @@ def _cut(end: float, mean: float, bounds: Bounds) -> float:
 
 def _t_quantile(degrees_of_freedom: float) -> float:
     """Two-sided 95 % quantile of Student's t."""
-    from scipy.special import stdtrit  # here, because importing scipy takes longer than most commands
-
-    return float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
+    return student_t_quantile((1 + CONFIDENCE) / 2, degrees_of_freedom)
