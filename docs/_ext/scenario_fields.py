@@ -22,7 +22,7 @@ QUANTITIES: list[type[Quantity]] = [Duration, Bitrate, Size, Ratio, Probability,
 
 @dataclass
 class Place:
-    """A table of a scenario and everywhere it may stand; ``variant`` is the key that tells it from others there."""
+    """A table of a scenario and everywhere it may stand; ``variant`` is the key that identifies it there."""
 
     model: type[Table]
     variant: str
@@ -117,7 +117,7 @@ def _default(about: FieldInfo) -> str:
 
 
 def _tables_in(annotation: Any, variant: str = "", suffix: str = "") -> list[tuple[type[Table], str, str]]:
-    """The tables that a field may hold: model, the key that tells it from others, and what follows the path."""
+    """The tables that a field may hold: model, the key that identifies it, and what follows the path."""
     if isinstance(annotation, type) and issubclass(annotation, Table):
         return [(annotation, variant, suffix)]
     origin, arguments = get_origin(annotation), get_args(annotation)
