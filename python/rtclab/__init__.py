@@ -1,7 +1,10 @@
 """A laboratory for real-time calls: one scenario, simulated or live, one trace.
 
-    from rtclab import Run, Scenario
-    scenario = Scenario.load("first-call", ["duration=20 s"])
+    import rtclab
+
+    run = rtclab.run("first-call", duration="20 s", repeats=5)
+    run.summary()
+    run.plot("rate")
 
 The names below are imported when first used, so that the command line starts quickly.
 """
@@ -11,21 +14,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rtclab.campaign import run_scenario
     from rtclab.capture import Trace
+    from rtclab.lab import Comparison, Run, compare, list_metrics, list_scenarios, run
+    from rtclab.lab import open_run as open
     from rtclab.scenario import Scenario
-    from rtclab.trace import Run
 
 __version__ = "0.1.0"
 
-__all__ = ["Run", "Scenario", "Trace", "__version__", "run_scenario"]
+__all__ = [
+    "Comparison",
+    "Run",
+    "Scenario",
+    "Trace",
+    "__version__",
+    "compare",
+    "list_metrics",
+    "list_scenarios",
+    "open",
+    "run",
+]
 
 _HOME = {
-    "Run": "rtclab.trace",
-    "Scenario": "rtclab.scenario",
-    "Trace": "rtclab.capture",  # which gives it from_pcap
-    "run_scenario": "rtclab.campaign",
+    "Comparison": ("rtclab.lab", "Comparison"),
+    "Run": ("rtclab.lab", "Run"),
+    "Scenario": ("rtclab.scenario", "Scenario"),
+    "Trace": ("rtclab.capture", "Trace"),  # which gives it from_pcap
+    "compare": ("rtclab.lab", "compare"),
+    "list_metrics": ("rtclab.lab", "list_metrics"),
+    "list_scenarios": ("rtclab.lab", "list_scenarios"),
+    "open": ("rtclab.lab", "open_run"),
+    "run": ("rtclab.lab", "run"),
 }
+"""The module in which each name is defined, and its name there."""
 
 
 def __getattr__(name: str) -> object:
@@ -33,4 +53,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOME[name]), name)
+    module, attribute = _HOME[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

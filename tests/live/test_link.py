@@ -22,11 +22,14 @@ pytestmark = pytest.mark.live
 PATH = {"name": "", "delay": {"kind": "constant", "ns": 25_000_000}}
 RUN_LINK = """
 import json, pathlib, sys
-from rtclab.backend.live.link import run_link
+from rtclab.backend.live.link import run_link, summary_text
 options = json.loads(sys.argv[1])
 if "pcap" in options:
     options["pcap"] = pathlib.Path(options["pcap"])
-sys.exit(run_link(options["path"], options.pop("path"), sys.argv[2:], **options))
+result = run_link(options["path"], options.pop("path"), sys.argv[2:], **options)
+if "directions" in result:
+    print(summary_text(result), file=sys.stderr)
+sys.exit(result["status"])
 """
 
 
@@ -74,6 +77,16 @@ def test_standard_input_and_output_pass_through() -> None:
     done = finish(link("cat"), input="a line\n")
     assert done.stdout == "a line\n"
     assert done.stderr.count("\n") == 2
+
+
+def test_the_summary_as_json_has_standard_output_to_itself() -> None:
+    path = ["--up", "delay 25 ms", "--down", "delay 25 ms"]
+    ping = ["sh", "-c", "ping -c 3 -i 0.1 $RTCLAB_SERVER; exit 7"]
+    done = finish([sys.executable, "-m", "rtclab", "link", *path, "--json", "--", *ping])
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["status"]) == (7, 7)
+    assert result["directions"]["up"]["delivered"] == 3
+    assert "3 received" in done.stderr
 
 
 def test_a_missing_command_ends_with_status_127() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -16,9 +18,11 @@ from rich.console import Console
 from stub_backend import StubBackend
 
 from rtclab import backend as backends
+from rtclab import lab
 from rtclab.backend.live import link
-from rtclab.cli import main, running
+from rtclab.cli import main
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
+from rtclab.metrics import METRICS
 from rtclab.metrics.measure import MEASURED
 from rtclab.scenario import shipped
 from rtclab.trace import Run, Trace
@@ -33,7 +37,7 @@ class Result(NamedTuple):
 
 
 Rtclab = Callable[..., Result]
-STUB_RUN = ("run", "first-call", "--backend", "stub", "--duration", "3s", "--repeats", "2", "--no-report")
+STUB_RUN = ("run", "first-call", "--backend", "sim", "--duration", "3s", "--repeats", "2", "--no-report")
 
 
 @pytest.fixture
@@ -52,10 +56,11 @@ def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
-    """A backend by the name of ``stub``."""
+    """A backend in place of the simulator; its runs are called ``stub``."""
     backend = StubBackend()
     monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
-    monkeypatch.setitem(backends._HOME, "stub", ("stub_backend", "TheStub"))
+    for name in ("sim", "stub"):
+        monkeypatch.setitem(backends._HOME, name, ("stub_backend", "TheStub"))
     return backend
 
 
@@ -66,6 +71,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
         "show",
         "run",
         "measure",
+        "metrics",
         "report",
         "compare",
         "link",
@@ -124,23 +130,23 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
     [
         (["run"], "which scenario?\n  hint: "),
         (["run", "firs-call"], "no scenario `firs-call`: neither shipped nor a file\n  hint: did you mean"),
-        (["run", "first-call", "--backend", "simm"], "no backend `simm`; expected sim or live"),
         (
             ["run", "first-call", "--duration", "20"],
-            "--duration: no unit in `20`; expected ns, us, ms, s or min\n  hint: write",
+            "duration: no unit in `20`; expected ns, us, ms, s or min\n  hint: write",
         ),
         (
             ["run", "first-call", "--set", "link.up.capacity=2.5 Mbps"],
             "--set: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
             "expected bit/s, kbit/s, Mbit/s or Gbit/s\n  hint: write `2.5 Mbit/s`\n",
         ),
-        (["run", "first-call", "--resume", "x"], "--resume goes on with the scenario as it was"),
+        (["run", "first-call", "--resume", "x"], "resume: goes on with the scenario as it was"),
         (["run", "--resume", "x"], "no run `x`"),
         (["measure", "latest"], "no run `latest`"),
+        (["measure", "latest", "--metric", "rt"], "--metric: no metric `rt`\n  hint: did you mean `rtt`?"),
+        (["measure", "latest", "--json", "--csv"], "--json and --csv: expected one of them\n"),
         (["link", "--up", "delay 3", "--", "true"], "--up: delay: no unit in `3`"),
         (["run", "first-call", "--set", "foo=1"], "--set: foo: unknown key; expected name, title"),
-        (["run", "first-call", "--record", "all"], "--record: unknown value `all`; expected `packets` or"),
-        (["run", "first-call", "--duration", "0 s"], "--duration: must be positive; got `0 s`\n"),
+        (["run", "first-call", "--duration", "0 s"], "duration: must be positive; got `0 s`\n"),
         (
             ["link", "--server", 'a " b', "--", "true"],
             '--server: cannot read `a " b`: no closing quotation\n',
@@ -182,13 +188,13 @@ def test_options_of_the_command_behind_a_link_are_its_own(
     rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[list[str]] = []
-    monkeypatch.setattr(link, "run_link", lambda up, down, command, **_: ran.append(command) or 0)
+    monkeypatch.setattr(link, "run_link", lambda up, down, command, **_: ran.append(command) or {"status": 0})
     assert rtclab("link", "--seed", "2", "ping", "--up", "-c", "3").status == 0
     assert ran == [["ping", "--up", "-c", "3"]]
 
 
 def test_run_prints_metrics_and_where_the_run_lies(rtclab: Rtclab, stub: StubBackend) -> None:
-    result = rtclab(*STUB_RUN)
+    result = rtclab(*STUB_RUN, "--all")
     assert result.status == 0
     # 100 packets of 1000 bytes a second are 800 kbit/s.
     line = next(line for line in result.out.splitlines() if line.startswith("sending_rate"))
@@ -214,7 +220,7 @@ def test_a_failed_repeat_ends_with_1_after_the_metrics_of_the_others(
     stub.failing = {1}
     result = rtclab(*STUB_RUN)
     assert result.status == 1
-    assert "sending_rate" in result.out
+    assert "receiving_rate" in result.out
     assert result.err.startswith(
         "repeat 1 failed: alice: the page reported `no camera`\n  hint: plug one in\n"
     )
@@ -234,10 +240,10 @@ def test_resume_goes_on_with_the_backend_of_the_run_and_no_other(rtclab: Rtclab,
     refused = rtclab("run", "--resume", "latest", "--backend", "live", "--no-report")
     assert (refused.status, refused.out) == (2, "")
     assert refused.err == (
-        "--backend: first-call-stub-1 was made by backend stub, not live\n"
-        "  hint: leave --backend out, or start a new run without --resume\n"
+        "backend: first-call-stub-1 was made by backend stub, not live\n"
+        "  hint: leave the backend out, or start a new run\n"
     )
-    assert rtclab("run", "--resume", "latest", "--backend", "stub", "--no-report").status == 0
+    assert rtclab("run", "--resume", "latest", "--no-report").status == 0
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -268,10 +274,10 @@ def test_ctrl_c_ends_with_130_and_tells_how_to_go_on(rtclab: Rtclab, stub: StubB
 def test_ctrl_c_while_the_report_is_drawn_says_where_the_run_is(
     rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pressed(run: Run) -> NoReturn:
+    def pressed(run: Run, window: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "measure_run", pressed)
+    monkeypatch.setattr(lab, "measure_run", pressed)
     result = rtclab(*STUB_RUN)
     assert result.status == 128 + signal.SIGINT
     assert "`rtclab report runs/first-call-stub-1` measures and draws them" in result.err
@@ -338,7 +344,7 @@ def test_measure_and_compare_work_on_what_run_left(rtclab: Rtclab, stub: StubBac
     for row in rates:
         assert (row["mean_a"], row["mean_b"], row["difference"]) == (800.0, 1200.0, 400.0)
         assert row["difference_percent"] == 50.0
-    printed = rtclab("compare", *runs).out
+    printed = rtclab("compare", *runs, "--all").out
     line = next(line for line in printed.splitlines() if line.startswith("sending_rate"))
     assert line.split()[:2] == ["sending_rate", "alice->bob"]
     assert "+50.0" in line
@@ -378,3 +384,80 @@ def test_the_simulator_runs_first_call_twice_alike(rtclab: Rtclab) -> None:
             assert (one.path / f"{name}.parquet").read_bytes() == (
                 other.path / f"{name}.parquet"
             ).read_bytes()
+
+
+def test_run_prints_at_most_12_rows_for_two_people_and_names_where_the_rest_is(rtclab: Rtclab) -> None:
+    result = rtclab("run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report")
+    rows = [line for line in result.out.splitlines() if line.split()[:1] and line.split()[0] in METRICS]
+    assert 8 <= len(rows) <= 12
+    assert rows[0].startswith("receiving_rate")
+    assert "`rtclab measure first-call-sim-1 --all`" in result.out
+    every = rtclab("measure", "first-call-sim-1", "--all").out
+    assert every.count("alice->bob") > 20
+
+
+def test_run_prints_one_row_for_each_of_12_flows_of_a_large_call(rtclab: Rtclab) -> None:
+    scenario = Path("mesh.toml")
+    people = "\n".join(f"[participants.p{index}]" for index in range(5))
+    scenario.write_text(
+        f'name = "mesh"\nduration = "3 s"\nrepeats = 1\n{people}\n[audio]\n[link]\nup = {{}}\ndown = {{}}\n'
+    )
+    result = rtclab("run", "mesh.toml", "--no-report")
+    assert result.status == 0, result.err
+    assert sum(line.startswith("p") and "->" in line for line in result.out.splitlines()) == 12
+    assert "8 more flows" in result.out  # 5 * 4 flows
+
+
+def test_metrics_are_listed_with_unit_definition_and_source(rtclab: Rtclab) -> None:
+    listed = {row["metric"]: row for row in json.loads(rtclab("metrics", "--json").out)}
+    assert list(listed) == list(METRICS)
+    assert listed["rtt"]["unit"] == "ms"
+    assert all(row["definition"] and row["source"] for row in listed.values())
+    assert all(name in rtclab("metrics").out for name in METRICS)
+
+
+def test_measure_takes_a_part_of_the_time_one_metric_and_csv(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    kept = Path("runs/first-call-stub-1/metrics.json").read_text()
+    result = rtclab("measure", "latest", "--from", "1s", "--to", "2 s", "--metric", "sending_rate", "--csv")
+    table = pl.read_csv(result.out.encode())
+    assert table["flow"].to_list() == ["alice->bob", "bob->alice"]
+    assert table["mean"].to_list() == [800.0, 800.0]
+    assert Path("runs/first-call-stub-1/metrics.json").read_text() == kept
+    refused = rtclab("measure", "latest", "--from", "2s", "--to", "1s")
+    assert (refused.status, refused.err) == (
+        2,
+        "begin is 2 s and end is 1 s; expected 0 or more and a later end\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("rtclab run first", "first-call"),
+        ("rtclab measure fir", "first-call-stub-1"),
+        ("rtclab measure latest --metric rt", "rtt"),
+        ("rtclab run first-call --backend l", "live"),
+    ],
+)
+def test_the_shell_completes(rtclab: Rtclab, stub: StubBackend, words: str, expected: str) -> None:
+    rtclab(*STUB_RUN)
+    environment = os.environ | {
+        "_RTCLAB_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run(
+        [Path(sys.executable).with_name("rtclab")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert expected in done.stdout.split(), done
+
+
+def test_choices_stand_in_the_help(rtclab: Rtclab) -> None:
+    told = rtclab("run", "--help").out
+    assert "sim|live" in told
+    assert "packets|seconds" in told

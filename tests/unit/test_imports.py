@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
 
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
+    "progress": set(),
     "errors": set(),
     "scenario": {"errors"},
     "monitor": {"errors", "_native"},
@@ -25,8 +26,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics"},
     "reproduce": {"errors", "scenario", "trace", "backend", "metrics", "report", "_native"},
     "bench": {"errors", "scenario", "trace", "backend", "campaign", "metrics", "report", "_native"},
+    "lab": {"errors", "progress", "scenario", "trace", "backend", "campaign", "metrics", "report"},
     "cli": {
         "errors",
+        "progress",
+        "lab",
         "scenario",
         "monitor",
         "trace",
@@ -44,10 +48,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 EXCEPTIONS = {
     # Names for users; imported when first used.
-    ("__init__", "campaign"),
     ("__init__", "capture"),
+    ("__init__", "lab"),
     ("__init__", "scenario"),
-    ("__init__", "trace"),
 }
 
 SLOW_TO_IMPORT = {"matplotlib", "numpy", "polars", "pydantic", "scipy"}

@@ -260,5 +260,5 @@ def test_quantiles_of_students_t_are_those_of_scipy(degrees_of_freedom: float) -
 
 @pytest.mark.parametrize(("share", "degrees_of_freedom"), [(1.5, 4), (nan, 4), (0.975, 0), (0.975, nan)])
 def test_a_quantile_that_does_not_exist_is_refused(share: float, degrees_of_freedom: float) -> None:
-    with pytest.raises(ValueError, match="share is|degrees_of_freedom is"):
+    with pytest.raises(ValueError, match=r"share is|degrees_of_freedom is"):
         student_t_quantile(share, degrees_of_freedom)

@@ -6,7 +6,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The value below which Student's t lies with probability `share`, in 0..1.
 #[pyfunction]
-pub fn student_t_quantile(share: f64, degrees_of_freedom: f64) -> PyResult<f64> {
+pub(crate) fn student_t_quantile(share: f64, degrees_of_freedom: f64) -> PyResult<f64> {
     if !(0.0..1.0).contains(&share) {
         return Err(PyValueError::new_err(format!("share is {share}; expected 0 to 1")));
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,17 +19,47 @@ app = typer.Typer(
     name="rtclab",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode="rich",
     help="A laboratory for real-time calls: one scenario, simulated or live, one trace.",
     epilog="Example: rtclab run first-call",
 )
 
+
+def complete_scenario(incomplete: str) -> list[str]:
+    """Shipped scenarios; the shell completes files by itself."""
+    from rtclab.scenario import shipped
+
+    return [name for name in shipped() if name.startswith(incomplete)]
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """Runs and sweeps below the usual directory."""
+    names = [path.name for path in RUNS.iterdir()] if RUNS.is_dir() else []
+    return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
+
+
+def complete_metric(incomplete: str) -> list[str]:
+    """Names of metrics."""
+    from rtclab.metrics import METRICS
+
+    return [name for name in METRICS if name.startswith(incomplete)]
+
+
 ScenarioName = Annotated[
-    str, typer.Argument(metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file.")
+    str,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A name from `rtclab list`, or a TOML file.",
+        autocompletion=complete_scenario,
+    ),
 ]
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A name below --out (first-call-sim-1), a path, or `latest`.")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A name below --out (first-call-sim-1), a path, or `latest`.",
+        autocompletion=complete_run,
+    ),
 ]
 Set = Annotated[
     list[str] | None,
@@ -36,6 +67,21 @@ Set = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV, for a spreadsheet.")]
+Every = Annotated[bool, typer.Option("--all", help="Print every metric, with deviations.")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="Print this metric only; may be repeated. `rtclab metrics` lists them.",
+        autocompletion=complete_metric,
+    ),
+]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Measure from this time on, such as 10s.")
+]
+To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up to this time.")]
 RUNS = Path("runs")
 
 
@@ -61,18 +107,26 @@ def options(
 def list_scenarios(as_json: AsJson = False) -> None:
     """List the scenarios that come with rtclab."""
     from rtclab.cli import tables
-    from rtclab.scenario import Scenario, shipped
+    from rtclab.lab import list_scenarios
 
-    scenarios = {name: Scenario.load(name) for name in shipped()}
+    scenarios = list_scenarios()
     if as_json:
-        tables.print_json(
-            [
-                {"name": name, "title": scenario.title, "source": scenario.source}
-                for name, scenario in scenarios.items()
-            ]
-        )
+        tables.print_json(scenarios.to_dicts())
     else:
         tables.show_scenarios(scenarios)
+
+
+@app.command("metrics", epilog="Example: rtclab metrics --json")
+def list_metrics(as_json: AsJson = False) -> None:
+    """List the metrics with unit, definition and source."""
+    from rtclab.cli import tables
+    from rtclab.lab import list_metrics
+
+    metrics = list_metrics()
+    if as_json:
+        tables.print_json(metrics.to_dicts())
+    else:
+        tables.show_definitions(metrics)
 
 
 @app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
@@ -93,11 +147,15 @@ def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -
 def run(
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file."),
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A name from `rtclab list`, or a TOML file.",
+            autocompletion=complete_scenario,
+        ),
     ] = None,
     backend: Annotated[
-        str | None,
-        typer.Option(help="sim (virtual time) or live (real browsers); sim if neither this nor --resume."),
+        Literal["sim", "live"] | None,
+        typer.Option(help="Virtual time, or real browsers; sim if neither this nor --resume is given."),
     ] = None,
     changes: Set = None,
     duration: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the call: 20s.")] = None,
@@ -108,13 +166,18 @@ def run(
         int | None, typer.Option(min=0, help="Seed from which each repeat derives its own.")
     ] = None,
     record: Annotated[
-        str | None, typer.Option(metavar="packets|seconds", help="Keep every packet, or sums per second.")
+        Literal["packets", "seconds"] | None, typer.Option(help="Keep every packet, or sums per second.")
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Repeats to run at the same time; by default one per core.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Continue a run: only repeats that have not finished.")
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Continue a run: only repeats that have not finished.",
+            autocompletion=complete_run,
+        ),
     ] = None,
     capture: Annotated[
         bool,
@@ -126,46 +189,60 @@ def run(
     ] = False,
     out: Out = RUNS,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
+    every: Every = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario, print its metrics and write its report.
+    """Run a scenario, print the metrics to look at first and write its report.
 
     Ends with 1 if a repeat failed; what finished is kept.
     """
-    from rtclab.cli.running import RunRequest, run_and_report
-    from rtclab.scenario import Change
+    from rtclab.cli.running import Output, run_and_report
 
-    shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
-    overrides = [
-        *map(Change.parse, changes or []),
-        *(Change(field, value, f"--{field}") for field, value in shorthands.items() if value is not None),
-    ]
-    request = RunRequest(scenario, backend, overrides, jobs, resume, capture, out, not no_report, as_json)
-    raise typer.Exit(run_and_report(request))
+    status = run_and_report(
+        Output(report=not no_report, every_metric=every, as_json=as_json),
+        scenario=scenario,
+        backend=backend,
+        duration=duration,
+        repeats=repeats,
+        seed=seed,
+        record=record,
+        changes=changes or (),
+        jobs=jobs,
+        capture=capture,
+        out=out,
+        resume=resume,
+    )
+    raise typer.Exit(status)
 
 
-@app.command(epilog="Example: rtclab measure latest --json")
-def measure(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
-    """Measure a run again from its traces: mean, deviation and 95 % interval of every metric."""
-    from rtclab.cli import tables
-    from rtclab.cli.running import measure_and_keep
-    from rtclab.trace import Run
+@app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")
+def measure(
+    name: RunName,
+    begin: From = None,
+    end: To = None,
+    metrics: Metrics = None,
+    every: Every = False,
+    out: Out = RUNS,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a run from its traces: mean, deviation and 95 % interval over repeats.
 
-    measured = measure_and_keep(Run.open(name, out=out))
-    if as_json:
-        tables.print_json(measured.to_dicts())
-    else:
-        tables.show_metrics(measured)
+    Without --from, --to and --metric the result is also written into the run, as metrics.json.
+    """
+    from rtclab.cli.measuring import Shown, measure_and_show
+
+    measure_and_show(name, out, begin, end, metrics or [], Shown(every, as_csv, as_json))
 
 
 @app.command(epilog="Example: rtclab report first-call-sim-1")
 def report(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
-    """Write the report of a run: one HTML file and its plots."""
+    """Write the report of a run: one HTML page."""
     from rtclab.cli import tables
     from rtclab.cli.running import draw
-    from rtclab.trace import Run
+    from rtclab.lab import open_run
 
-    written = draw(Run.open(name, out=out))
+    written = draw(open_run(name, out=out))
     if as_json:
         tables.print_json({"report": str(written)})
     else:
@@ -177,24 +254,18 @@ def compare(
     a: RunName,
     b: RunName,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
+    begin: From = None,
+    end: To = None,
+    metrics: Metrics = None,
+    every: Every = False,
     out: Out = RUNS,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare the metrics of two runs: differences and confidence intervals."""
-    from rtclab.cli import tables
-    from rtclab.metrics import compare_runs
-    from rtclab.report import write_comparison
-    from rtclab.trace import Run
+    from rtclab.cli.measuring import Shown, compare_and_show
 
-    runs = Run.open(a, out=out), Run.open(b, out=out)
-    with tables.busy("comparing"):
-        compared = compare_runs(*runs)
-        page = write_comparison(*runs, html or out / f"{runs[0].name}-and-{runs[1].name}.html")
-    if as_json:
-        tables.print_json(compared.to_dicts())
-    else:
-        tables.show_comparison(compared, runs[0].name, runs[1].name)
-        print(f"page: {page}")
+    compare_and_show((a, b), out, begin, end, metrics or [], html, Shown(every, as_csv, as_json))
 
 
 @app.command(
@@ -214,6 +285,12 @@ def link(
         Path | None, typer.Option(metavar="FILE", help="Write every packet of both ends, as pcapng.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of jitter and loss.")] = 1,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print the summary as JSON; what the command prints goes to standard error."
+        ),
+    ] = False,
 ) -> None:
     """Run a command behind an emulated link; no root needed.
 
@@ -226,16 +303,27 @@ def link(
 
     outwards, back = PathSpec.parse(up, origin="--up"), PathSpec.parse(down, origin="--down")
     from rtclab.backend.live.doctor import missing_python_packages
-    from rtclab.backend.live.link import run_link
+    from rtclab.backend.live.link import run_link, summary_text
+    from rtclab.cli import tables
 
     if "pyroute2" in missing_python_packages():
         raise BackendUnavailable(
             "an emulated link needs the Python module `pyroute2`", hint="`make setup-live` installs it"
         )
-    status = run_link(
-        outwards.native("up"), back.native("down"), command, server=server, pcap=pcap, seed=seed
+    result = run_link(
+        outwards.native("up"),
+        back.native("down"),
+        command,
+        server=server,
+        pcap=pcap,
+        seed=seed,
+        output_to_stderr=as_json,
     )
-    raise typer.Exit(status)
+    if as_json:
+        tables.print_json(result)
+    elif "directions" in result:
+        print(summary_text(result), file=sys.stderr)
+    raise typer.Exit(result["status"])
 
 
 @app.command(
@@ -312,8 +400,9 @@ def reproduce(
 def doctor(as_json: AsJson = False) -> None:
     """Check what this machine can do, and say how to install what is missing."""
     from rtclab.cli import tables
+    from rtclab.progress import busy
 
-    with tables.busy("looking around"):
+    with busy("looking around"):
         checks = look_around()
     if as_json:
         tables.print_json([vars(check) for check in checks])
@@ -347,20 +436,14 @@ def validate(
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write how far they are apart."""
     if tcp and (repeats is not None or keep_live):
         raise BadInput("--tcp makes no calls; expected neither --repeats nor --keep-live beside it")
-    if tcp:
-        from rtclab.validate.tcp import DURATION_S, write_tcp_validation
+    from rtclab.cli.validating import validate_and_show
 
-        page = out or Path("docs/tcp-vs-kernel.md")
-        print(write_tcp_validation(page, duration_s=DURATION_S, say=typer.echo))
-        return
-    from rtclab.validate import write_validation
-
-    page = out or Path("docs/sim-vs-live.md")
-    print(write_validation(page, runs=runs, repeats=repeats, keep_live=keep_live, say=typer.echo))
+    validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
 
 
 def look_around() -> Sequence[Check]:

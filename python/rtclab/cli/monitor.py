@@ -18,6 +18,7 @@ from rtclab import monitor
 from rtclab.cli import monitor_tables, tables
 from rtclab.errors import BadInput, DiskFull, FieldError, is_disk_full
 from rtclab.monitor import Tables
+from rtclab.progress import busy
 
 PLOTS = {".html", ".svg"}
 REFRESH_S = 0.5
@@ -92,7 +93,7 @@ def check(request: MonitorRequest) -> None:
 
 def _watch(request: MonitorRequest) -> None:
     (capture,) = request.captures
-    with tables.busy(f"reading {capture}"):
+    with busy(f"reading {capture}"):
         seen = monitor.watch(
             capture,
             sdp=request.sdp_text,
@@ -173,7 +174,7 @@ def show(request: MonitorRequest, seen: Tables) -> None:
 
 def _compare(request: MonitorRequest) -> None:
     a, b = request.captures
-    with tables.busy(f"comparing {a} and {b}"):
+    with busy(f"comparing {a} and {b}"):
         compared = monitor.compare(
             a,
             b,
@@ -201,7 +202,7 @@ def keep(request: MonitorRequest, seen: Tables, what: str) -> None:
         return
     try:
         request.parquet.mkdir(parents=True, exist_ok=True)
-        with tables.busy(f"writing the tables of {what}"):
+        with busy(f"writing the tables of {what}"):
             for name, table in seen.items():
                 table.write_parquet(request.parquet / f"{name}.parquet")
     except OSError as error:

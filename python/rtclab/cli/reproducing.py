@@ -11,6 +11,7 @@ import typer
 
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
+from rtclab.progress import progress
 from rtclab.reproduce import EVERY_PAPER, NAMES, paper, plan_of
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.pages import write_docs, write_pages
@@ -90,16 +91,12 @@ def _run(plans: Sequence[Plan], out: Path, jobs: int | None) -> list[Failure]:
     todo = sum(len(unfinished(plan, out)) for plan in plans)
     if not todo:
         return []
-    with tables.progress("reproducing", todo) as advance:
-
-        def on_finished(count: int) -> None:
-            for _ in range(count):
-                advance()
+    with progress("reproducing", todo, "repeats") as advance:
 
         def on_interrupt() -> None:
             print("interrupted; what is being simulated is finished and kept", file=sys.stderr)
 
-        return run_plans(plans, out, jobs=jobs, on_finished=on_finished, on_interrupt=on_interrupt)
+        return run_plans(plans, out, jobs=jobs, on_finished=advance, on_interrupt=on_interrupt)
 
 
 def _tell(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:

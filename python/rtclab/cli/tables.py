@@ -1,22 +1,13 @@
-"""What the command line prints: tables on standard output, progress on standard error if it is a terminal."""
+"""What the command line prints on standard output."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -27,8 +18,6 @@ if TYPE_CHECKING:
 
 Heading = tuple[str, Literal["left", "right"]]
 
-_stderr = Console(stderr=True)
-
 # Names take up to 50 columns and are never cut, because users copy them.
 _WIDTH_FOR_SOURCES = 140
 # A file or pipe has no width: every row gets one line.
@@ -37,47 +26,26 @@ _WIDTH_WITHOUT_TERMINAL = 10_000
 NO_SPREAD = "no spread"
 """In place of an interval where all repeats came to the same value."""
 
+MOST_ROWS = 12
+"""The most rows that are printed without `--all`."""
+FLOWS_SIDE_BY_SIDE = 3
+METRICS_SIDE_BY_SIDE = 6
+
 MOST_FLOWS = 100
 """The most flows in a printed table: nobody reads more, and drawing it would take longer than the run."""
 
 
-@contextmanager
-def progress(title: str, repeats: int) -> Iterator[Callable[[], None]]:
-    """A bar that counts repeats; yields what to call after each."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("repeats"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=_stderr, transient=True, disable=not _stderr.is_terminal) as bar:
-        task = bar.add_task(title, total=repeats)
-        yield lambda: bar.advance(task)
-
-
-@contextmanager
-def busy(doing: str) -> Iterator[None]:
-    """A spinner while something takes its time."""
-    if not _stderr.is_terminal:
-        yield
-        return
-    with _stderr.status(doing):
-        yield
-
-
-def show_scenarios(scenarios: Mapping[str, Scenario]) -> None:
+def show_scenarios(scenarios: pl.DataFrame) -> None:
     """Name, title and, where there is room for it, source of each, a line between folders."""
     with_source = _console().width >= _WIDTH_FOR_SOURCES
     table = new_table(*whole("scenario"), *(["title", "source"] if with_source else ["title"]))
     previous = ""
-    for name, scenario in scenarios.items():
+    for name, title, source in scenarios.iter_rows():
         folder = name.rpartition("/")[0]
         if folder != previous:
             table.add_section()
         previous = folder
-        table.add_row(name, scenario.title, *([scenario.source] if with_source else []))
+        table.add_row(name, title, *([source] if with_source else []))
     print_table(table)
 
 
@@ -112,6 +80,55 @@ def show_scenario(scenario: Scenario) -> None:
     for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
+
+
+def show_measured(measured: pl.DataFrame, run: str, *, everything: bool) -> None:
+    """All metrics, or those to look at first and where to find the others."""
+    if everything:
+        show_metrics(measured)
+        return
+    from rtclab.lab import essential
+
+    cells = {(row["metric"], row["flow"]): row for row in essential(measured).iter_rows(named=True)}
+    flows = list(dict.fromkeys(flow for _, flow in cells if flow))
+    print("mean over repeats [95 % interval]" if len(flows) <= FLOWS_SIDE_BY_SIDE else "mean over repeats")
+    if len(flows) <= FLOWS_SIDE_BY_SIDE:
+        _show_flows_side_by_side(cells, flows)
+    else:
+        _show_flow_by_flow(cells, flows)
+    for metric, flow in cells:
+        if not flow and cells[metric, flow]["mean"]:
+            print(f"{metric}: {number(cells[metric, flow]['mean'])} {cells[metric, flow]['unit']}")
+    print(
+        f"all {measured['metric'].n_unique()} metrics: `rtclab measure {run} --all`; "
+        "what they mean: `rtclab metrics`"
+    )
+
+
+def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str]) -> None:
+    """A row for each metric, with mean and 95 % interval of every flow."""
+    table = new_table("metric", *right(*flows), "unit")
+    for metric, unit in {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}.items():
+        known = [cells.get((metric, flow)) for flow in flows]
+        figures = [
+            _with_interval(cell["mean"], cell["ci95_low"], cell["ci95_high"]) if cell else ""
+            for cell in known
+        ]
+        table.add_row(metric, *figures, unit)
+    print_table(table)
+
+
+def _show_flow_by_flow(cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str]) -> None:
+    """A row for each of the first flows, with the means of the first metrics."""
+    units = {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}
+    metrics = list(units)[:METRICS_SIDE_BY_SIDE]
+    table = new_table("flow", *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
+    for flow in flows[:MOST_ROWS]:
+        means = [cells[metric, flow]["mean"] if (metric, flow) in cells else None for metric in metrics]
+        table.add_row(flow, *map(number, means))
+    print_table(table)
+    if len(flows) > MOST_ROWS:
+        print(f"{len(flows) - MOST_ROWS} more flows")
 
 
 def show_metrics(measured: pl.DataFrame) -> None:
@@ -167,6 +184,14 @@ def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 def _tell_left_out(flows: int) -> None:
     if flows:
         print(f"{flows} more flows are left out; --json prints all")
+
+
+def show_definitions(metrics: pl.DataFrame) -> None:
+    """Name, unit, definition and source of every metric."""
+    table = new_table(*whole("metric", "unit"), "definition", "source")
+    for row in metrics.iter_rows(named=True):
+        table.add_row(row["metric"], row["unit"], row["definition"], row["source"])
+    print_table(table)
 
 
 def show_checks(checks: Sequence[Check]) -> None:

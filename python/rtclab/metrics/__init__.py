@@ -6,10 +6,11 @@ definition.
 
 # The order of these imports is the order of the rows in every table.
 from rtclab.metrics import rate, wire, delay, loss, media, setup, host, fairness, tcp  # isort: skip
-from rtclab.metrics.measure import compare_runs, flows_of, measure_run
-from rtclab.metrics.registry import METRICS, Metric, metric
+from rtclab.metrics.measure import compare_runs, flows_of, measure_repeats, measure_run
+from rtclab.metrics.registry import ESSENTIAL, METRICS, Metric, metric
 
 __all__ = [
+    "ESSENTIAL",
     "METRICS",
     "Metric",
     "compare_runs",
@@ -18,6 +19,7 @@ __all__ = [
     "flows_of",
     "host",
     "loss",
+    "measure_repeats",
     "measure_run",
     "media",
     "metric",

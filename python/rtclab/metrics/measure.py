@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import isnan
 
 import polars as pl
@@ -10,7 +11,7 @@ import polars as pl
 from rtclab.metrics.registry import METRICS, Metric
 from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import Summary, mean_within_sd, summarise, welch
-from rtclab.trace import Run
+from rtclab.trace import Run, Trace
 
 MEASURED: dict[str, pl.DataType] = {
     "metric": pl.String(),
@@ -24,6 +25,15 @@ MEASURED: dict[str, pl.DataType] = {
     "within_run_sd": pl.Float64(),
     "repeats": pl.Int64(),
     "values": pl.List(pl.Float64),
+}
+
+PER_REPEAT: dict[str, pl.DataType] = {
+    "metric": pl.String(),
+    "unit": pl.String(),
+    "better": pl.String(),
+    "flow": pl.String(),
+    "repeat": pl.Int64(),
+    "value": pl.Float64(),
 }
 
 COMPARED: dict[str, pl.DataType] = {
@@ -54,24 +64,51 @@ def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:
     a metric has such samples. ``values`` holds one value per finished repeat. Null stands for what cannot be
     measured, and for an interval of fewer than two values or of values without spread.
     """
-    rows = [row for metric in METRICS.values() for row in _rows(metric, run, window)]
+    rows = [_row(one, window) for one in _measured(run, window)]
     return pl.DataFrame(rows, schema=MEASURED, orient="row")
 
 
-def _rows(metric: Metric, run: Run, window: Window | None) -> Iterator[dict[str, object]]:
-    if metric.scope == "run":
-        yield _row(metric, "", [metric.function(run)])
-    elif metric.scope == "trace":
-        yield _row(metric, "", [metric.function(trace, window) for trace in run.traces])
-    else:
-        for flow in flows_of(run):
-            traces = [trace for trace in run.traces if flow in trace.manifest.flows]
-            within_run_sd = None
-            if metric.samples:
-                within_run_sd = mean_within_sd([metric.samples(trace, flow, window) for trace in traces])
-            yield _row(
-                metric, flow, [metric.function(trace, flow, window) for trace in traces], within_run_sd
-            )
+def measure_repeats(run: Run, window: Window | None = None) -> pl.DataFrame:
+    """Every metric of every flow in every finished repeat, one row each, with the columns of ``PER_REPEAT``.
+
+    ``flow`` is empty for what describes a whole repeat. ``repeat`` is null for what describes all repeats
+    together, such as the share of failed calls. ``value`` is null where nothing could be measured.
+    """
+    rows = [
+        (one.metric.name, one.metric.unit, one.metric.better, one.flow, repeat, _null(value))
+        for one in _measured(run, window)
+        for repeat, value in zip(one.repeats, one.values, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=PER_REPEAT, orient="row")
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One metric of one flow: a value for each repeat that has the flow, and the traces of these repeats."""
+
+    metric: Metric
+    flow: str
+    repeats: list[int | None]
+    values: list[float]
+    traces: list[Trace]
+
+
+def _measured(run: Run, window: Window | None) -> Iterator[_Measured]:
+    for metric in METRICS.values():
+        if metric.scope == "run":
+            yield _Measured(metric, "", [None], [metric.function(run)], [])
+        elif metric.scope == "trace":
+            values = [metric.function(trace, window) for trace in run.traces]
+            yield _Measured(metric, "", _numbers(run.traces), values, run.traces)
+        else:
+            for flow in flows_of(run):
+                traces = [trace for trace in run.traces if flow in trace.manifest.flows]
+                values = [metric.function(trace, flow, window) for trace in traces]
+                yield _Measured(metric, flow, _numbers(traces), values, traces)
+
+
+def _numbers(traces: Sequence[Trace]) -> list[int | None]:
+    return [trace.manifest.repeat for trace in traces]
 
 
 def flows_of(run: Run) -> list[str]:
@@ -79,10 +116,12 @@ def flows_of(run: Run) -> list[str]:
     return list(dict.fromkeys(flow for trace in run.traces for flow in trace.flows))
 
 
-def _row(
-    metric: Metric, flow: str, values: list[float], within_run_sd: float | None = None
-) -> dict[str, object]:
-    summary = summarise(values, metric.bounds)
+def _row(measured: _Measured, window: Window | None) -> dict[str, object]:
+    metric, flow = measured.metric, measured.flow
+    summary = summarise(measured.values, metric.bounds)
+    within_run_sd = None
+    if metric.samples is not None:
+        within_run_sd = mean_within_sd([metric.samples(trace, flow, window) for trace in measured.traces])
     return {
         "metric": metric.name,
         "unit": metric.unit,
@@ -94,7 +133,7 @@ def _row(
         "ci95_high": _null(summary.ci95_high),
         "within_run_sd": _null(within_run_sd),
         "repeats": summary.repeats,
-        "values": [_null(value) for value in values],
+        "values": [_null(value) for value in measured.values],
     }
 
 

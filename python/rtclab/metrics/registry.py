@@ -56,6 +56,22 @@ class Metric:
 
 METRICS: dict[str, Metric] = {}
 
+ESSENTIAL = (
+    "receiving_rate",
+    "utilisation",
+    "rtt",
+    "queuing_delay_p95",
+    "packet_loss",
+    "frame_rate",
+    "frame_height",
+    "freeze_count",
+    "freeze_duration",
+    "setup_time",
+    "tcp_throughput",
+    "call_failures",
+)
+"""The metrics to look at first, in the order in which they are shown."""
+
 
 def metric(
     *,

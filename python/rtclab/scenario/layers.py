@@ -71,8 +71,8 @@ class Layered:
 
     def _blamed(self, problem: Problem) -> Problem:
         origin = self._owner(problem.field)
-        # An option of the field's own name, such as --duration, says already where.
-        return replace(problem, origin=origin, field="" if origin == f"--{problem.field}" else problem.field)
+        # An argument of the field's own name, such as `duration`, already says where.
+        return replace(problem, origin=origin, field="" if origin == problem.field else problem.field)
 
     def _owner(self, field: str) -> str:
         owner: Owners | str = self.owners

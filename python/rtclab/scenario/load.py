@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario import layers
@@ -17,7 +18,7 @@ _NO_NAME = Problem(
     hint="give it a name, or run a scenario that extends it",
 )
 SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
-IN_PYTHON = "overrides"
+IN_PYTHON = "changes"
 """What errors name for changes that came as a dict, not from the command line."""
 
 
@@ -37,11 +38,26 @@ def load(name_or_path: str | Path, overrides: Sequence[str | Change] | Mapping[s
         ScenarioError: a file cannot be read, or is a profile.
     """
     file, origin = _find(name_or_path)
-    layered = layers.read(file, origin)
-    for change in _changes(overrides):
-        layered.apply(change)
+    layered = _apply(layers.read(file, origin), overrides)
     if is_profile(layered.data):
         raise ScenarioError(origin, [_NO_NAME])
+    return layered
+
+
+def changed(
+    data: dict[str, Any], origin: str, overrides: Sequence[str | Change] | Mapping[str, object]
+) -> Layered:
+    """A scenario's tables with ``overrides`` applied, not validated yet; ``origin`` begins errors.
+
+    Raises:
+        BadInput: a change leads nowhere.
+    """
+    return _apply(Layered(data, dict.fromkeys(data, origin), origin), overrides)
+
+
+def _apply(layered: Layered, overrides: Sequence[str | Change] | Mapping[str, object]) -> Layered:
+    for change in _changes(overrides):
+        layered.apply(change)
     return layered
 
 

@@ -10,7 +10,7 @@ from rtclab.errors import ScenarioError
 from rtclab.scenario import native, network
 from rtclab.scenario.json_schema import json_schema
 from rtclab.scenario.layers import Change
-from rtclab.scenario.load import load
+from rtclab.scenario.load import changed, load
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.topology import Flow
 
@@ -24,17 +24,21 @@ class Scenario(ScenarioTables):
     @classmethod
     def load(
         cls,
-        name_or_path: str | Path,
+        name_or_path: str | Path | Scenario,
         overrides: Sequence[str | Change] | Mapping[str, object] = (),
     ) -> Scenario:
         """Reads a scenario by the name that ``rtclab list`` shows, or from a TOML file.
 
-        ``overrides`` change fields before validation: ``["link.up.capacity=2 Mbit/s"]`` or a dict.
+        ``overrides`` change fields before validation: ``["link.up.capacity=2 Mbit/s"]`` or a dict. A scenario
+        that is loaded already can be changed in the same way.
 
         Raises:
             ScenarioError: naming file, field, value and what was expected.
         """
-        loaded = load(name_or_path, overrides)
+        if isinstance(name_or_path, Scenario):
+            loaded = changed(name_or_path.model_dump(mode="json"), name_or_path.name, overrides)
+        else:
+            loaded = load(name_or_path, overrides)
         try:
             return cls.read(loaded.data, loaded.origin)
         except ScenarioError as error:

@@ -34,11 +34,18 @@ class Pair:
     sim: Run
     compared: pl.DataFrame
 
+    def as_dict(self) -> dict[str, object]:
+        """Names of scenario and runs, and the rows of the page, as JSON values."""
+        shown = self.compared.filter(pl.col("metric").is_in([*BOUNDS_PERCENT, *SHOWN_TOO]))
+        rows = [row | {"bound_percent": BOUNDS_PERCENT.get(row["metric"])} for row in shown.to_dicts()]
+        runs = {"live": str(self.live.path), "sim": str(self.sim.path)}
+        return {"scenario": self.scenario.name, **runs, "metrics": rows}
+
 
 def write_validation(
     out: Path, *, runs: Path, repeats: int | None, keep_live: bool, say: Callable[[str], None]
-) -> Path:
-    """Runs every scenario of ``sim-vs-live`` on both backends and writes the page; returns its path.
+) -> list[Pair]:
+    """Runs every scenario of ``sim-vs-live`` on both backends and writes the page ``out``; returns the pairs.
 
     With ``keep_live`` the newest live run of a scenario is taken where there is one: after a change of the
     simulator only simulations need to be made again.
@@ -52,7 +59,7 @@ def write_validation(
             pairs.append(_run_pair(Scenario.load(name), runs, repeats, keep_live))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, page(pairs) + notes_of(out))
-    return out
+    return pairs
 
 
 def page(pairs: list[Pair]) -> str:

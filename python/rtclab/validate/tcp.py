@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -146,15 +146,32 @@ def _figures(
     )
 
 
-def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], None]) -> Path:
-    """Measures every condition on both sides and writes the page; returns its path."""
-    lines = list(_page(duration_s, say))
+@dataclass(frozen=True)
+class Compared:
+    """One condition on both sides."""
+
+    condition: Condition
+    kernel: Figures
+    simulated: Figures
+    lateness: Lateness
+
+
+def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], None]) -> list[Compared]:
+    """Measures every condition on both sides and writes the page ``out``; returns what was measured."""
+    say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        # Nothing is simulated until all is measured: it would make the emulators late.
+        measured = list(pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS))
+    compared = [
+        Compared(condition, kernel, simulated(condition, duration_s), late)
+        for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True)
+    ]
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, "\n".join(lines) + "\n\n" + notes_of(out))
-    return out
+    write_text(out, "\n".join(_page(compared, duration_s)) + "\n\n" + notes_of(out))
+    return compared
 
 
-def _page(duration_s: int, say: Callable[[str], None]) -> Iterator[str]:
+def _page(compared: Sequence[Compared], duration_s: int) -> Iterator[str]:
     wanted = ", ".join(f"{name} within {bound:g} %" for name, bound in BOUNDS_PERCENT.items())
     yield "# TCP: simulated against the kernel's"
     yield ""
@@ -168,15 +185,12 @@ def _page(duration_s: int, say: Callable[[str], None]) -> Iterator[str]:
     sides = [f"{name} {side}" for name in BOUNDS_PERCENT for side in ("kernel", "simulated")]
     yield f"| capacity, RTT, queue | TCP | flows | {' | '.join(sides)} | late | within |"
     yield f"|---|---|{'---:|' * (len(sides) + 2)}---|"
-    say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        # Nothing is simulated until all is measured: it would make the emulators late.
-        measured = list(pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS))
-    for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True):
-        yield _line(condition, kernel, simulated(condition, duration_s), late.p99_ms)
+    for one in compared:
+        yield _line(one)
 
 
-def _line(condition: Condition, kernel: Figures, ours: Figures, late_ms: float) -> str:
+def _line(one: Compared) -> str:
+    condition, kernel, ours = one.condition, one.kernel, one.simulated
     over = [
         f"{name} {percent:+.0f} %"
         for name, percent in ours.differences_percent(kernel).items()
@@ -192,7 +206,7 @@ def _line(condition: Condition, kernel: Figures, ours: Figures, late_ms: float) 
         f"{kernel.queue_bytes / 1000:.1f} kB",
         f"{ours.queue_bytes / 1000:.1f} kB",
         *shares,
-        f"{late_ms:.1f} ms",
+        f"{one.lateness.p99_ms:.1f} ms",
         f"**{', '.join(over)}**" if over else "yes",
     ]
     return f"| {' | '.join(cells)} |"

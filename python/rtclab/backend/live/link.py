@@ -56,8 +56,14 @@ def run_link(
     server: str = "",
     pcap: Path | None = None,
     seed: int = 1,
-) -> int:
-    """Run a command behind a link; print a summary to standard error; return the command's exit status.
+    *,
+    output_to_stderr: bool = False,
+) -> Json:
+    """Runs a command behind a link and returns what passed.
+
+    The result has the command's exit ``status``; ``directions``, which counts for ``up`` and ``down`` the
+    packets, the delivered ones and those dropped by each cause; the emulator's ``lateness`` in ns; and its
+    ``counters``. After Ctrl-C during the preparations it has the status alone.
 
     The command keeps the terminal. It finds the addresses of the two ends in ``RTCLAB_CLIENT`` and
     ``RTCLAB_SERVER``.
@@ -69,6 +75,7 @@ def run_link(
         server: command line started in ``core`` before the command and ended after it; none if empty.
         pcap: where to write what both ends saw, as pcapng.
         seed: of losses and jitter.
+        output_to_stderr: the command's standard output goes to standard error.
 
     Raises:
         BadInput: quotation marks of ``server`` do not match.
@@ -83,6 +90,7 @@ def run_link(
         "network": link_network(up, down, seed, None if pcap is None else str(pcap.absolute())),
         "command": command,
         "server": server_words,
+        "output_to_stderr": output_to_stderr,
     }
     in_main_thread = threading.current_thread() is threading.main_thread()
     begun = threading.Event()
@@ -95,14 +103,12 @@ def run_link(
     before = signal.signal(signal.SIGINT, ctrl_c) if in_main_thread else None
     try:
         session = "rtclab.backend.live.link:link_session"
-        result = run_in_lab(session, argument, on_event=lambda _: begun.set(), foreground=True)
+        return run_in_lab(session, argument, on_event=lambda _: begun.set(), foreground=True)
     except KeyboardInterrupt:
-        return INTERRUPTED_STATUS
+        return {"status": INTERRUPTED_STATUS}
     finally:
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
-    print(summary_text(result), file=sys.stderr)
-    return int(result["status"])
 
 
 def _server_words(command: str) -> list[str]:
@@ -158,7 +164,8 @@ def link_session(argument: Json, emit: Emit) -> Json:
         server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
         wait_until_listening(server, shlex.join(argument["server"]))
     emit({"begun": True})
-    process = subprocess.Popen(node_command(CLIENT, [*environment, *argument["command"]]))
+    output = 2 if argument["output_to_stderr"] else None
+    process = subprocess.Popen(node_command(CLIENT, [*environment, *argument["command"]]), stdout=output)
     status = None
     while status is None and emulator.is_running():
         try:

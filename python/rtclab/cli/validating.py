@@ -1,0 +1,36 @@
+"""``rtclab validate``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from rtclab.cli import tables
+
+
+def validate_and_show(
+    out: Path | None, runs: Path, repeats: int | None, *, keep_live: bool, tcp: bool, as_json: bool
+) -> None:
+    """Compares simulation and reality, writes the page and prints its path, or all figures as JSON."""
+    if tcp:
+        from rtclab.validate.tcp import DURATION_S, write_tcp_validation
+
+        page = out or Path("docs/tcp-vs-kernel.md")
+        compared = write_tcp_validation(page, duration_s=DURATION_S, say=_say)
+        figures: list[dict[str, object]] = [asdict(one) for one in compared]
+    else:
+        from rtclab.validate import write_validation
+
+        page = out or Path("docs/sim-vs-live.md")
+        pairs = write_validation(page, runs=runs, repeats=repeats, keep_live=keep_live, say=_say)
+        figures = [pair.as_dict() for pair in pairs]
+    if as_json:
+        tables.print_json({"page": str(page), "compared": figures})
+    else:
+        print(page)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

@@ -1,0 +1,460 @@
+"""The interface in Python: run scenarios, open what was run, compare it. The command line is made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from rtclab import trace
+from rtclab.backend import Backend
+from rtclab.backend import backend as backend_of
+from rtclab.campaign import Interrupted, run_scenario
+from rtclab.errors import BadInput, FieldError
+from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, measure_run
+from rtclab.metrics.series import Window
+from rtclab.progress import progress as progress_bar
+from rtclab.scenario import Change, Scenario, shipped
+from rtclab.scenario.units import Duration
+from rtclab.trace import Repeat, write_json
+
+if TYPE_CHECKING:
+    from rtclab.report.figure import Plot
+
+Moment = str | float
+"""A time as in a scenario (``"20 s"``), or in seconds."""
+Changes = Mapping[str, object] | Sequence[str | Change]
+"""Fields set from outside: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
+BackendName = Literal["sim", "live"]
+Record = Literal["packets", "seconds"]
+
+USUAL_BACKEND: BackendName = "sim"
+RUNS = Path("runs")
+METRICS_FILE = "metrics.json"
+
+
+class Run(trace.Run):
+    """All repeats of a scenario: a directory with ``run.json``, one trace per repeat, metrics and a report.
+
+    Example:
+        >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> run.overview()["metric"][0]
+        'receiving_rate'
+    """
+
+    def metrics(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
+        """Every metric of every flow in every finished repeat.
+
+        Returns the columns ``metric``, ``unit``, ``better``, ``flow``, ``repeat`` and ``value``. ``flow`` is
+        empty for a metric of the whole repeat, and ``repeat`` is null for one of all repeats together.
+        ``value`` is null where nothing could be measured.
+
+        Args:
+            begin: measure from this time on; by default from the beginning.
+            end: measure up to this time; by default to the end.
+
+        Raises:
+            BadInput: a time cannot be read, or ``end`` is not after ``begin``.
+            TraceError: a trace cannot be read.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.metrics(begin="5 s").filter(metric="rtt", flow="alice->bob")["repeat"].to_list()
+            [0, 1]
+        """
+        return measure_repeats(self, self._window(begin, end))
+
+    def summary(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
+        """Mean, standard deviation and 95 % interval over repeats of every metric and flow.
+
+        Takes and raises what :meth:`metrics` does. Columns: see :func:`rtclab.metrics.measure_run`.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
+            ['%']
+        """
+        return measure_run(self, self._window(begin, end))
+
+    def overview(self) -> pl.DataFrame:
+        """The rows of :meth:`summary` to look at first: rate, delay, loss, pictures and set-up.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.overview().height < run.summary().height
+            True
+        """
+        return essential(self.summary())
+
+    def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
+        """A table of one repeat, or of all finished ones with the column ``repeat`` in front.
+
+        Raises:
+            BadInput: that repeat did not finish, or there is none of that number.
+            TraceError: there is no such table, or it was not recorded.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.table("packets", repeat=0).columns[:2]
+            ['sent_ns', 'delivered_ns']
+        """
+        finished = [entry.repeat for entry in self.repeats if entry.status == "finished"]
+        if repeat is not None and repeat not in finished:
+            known = ", ".join(map(str, finished)) or "none"
+            raise BadInput(f"repeat: {self.name} has no finished repeat {repeat}; finished: {known}")
+        traces = dict(zip(finished, self.traces, strict=True))
+        if repeat is not None:
+            return traces[repeat].table(name)
+        tables = [
+            one.table(name).select(pl.lit(number, pl.Int64).alias("repeat"), pl.all())
+            for number, one in traces.items()
+        ]
+        return pl.concat(tables) if tables else trace.SCHEMAS[name].to_frame()
+
+    def report(self, measured: pl.DataFrame | None = None) -> Path:
+        """Writes the page ``report.html`` into the run's directory; returns its path.
+
+        Args:
+            measured: the result of :meth:`summary`, if it is at hand.
+
+        Raises:
+            DiskFull: a file could not be written.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).report().name
+            'report.html'
+        """
+        from rtclab.report import write_report
+
+        return write_report(self, measured)
+
+    def write_metrics(self) -> pl.DataFrame:
+        """Writes :meth:`summary` as ``metrics.json`` into the run's directory, and returns it.
+
+        Raises:
+            DiskFull: the file could not be written; an earlier one is still there.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.write_metrics().height == run.summary().height
+            True
+        """
+        measured = self.summary()
+        write_json(self.path / METRICS_FILE, measured.to_dicts())
+        return measured
+
+    def plot(self, name: str = "rate") -> Plot:
+        """One plot of the report. It shows itself in a notebook; ``save`` writes it as SVG, PNG or HTML.
+
+        Raises:
+            BadInput: the report of this run has no such plot; the message lists those that it has.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.plot("rate").save("rate.svg").name
+            'rate.svg'
+        """
+        from rtclab.report import run_plot
+
+        return run_plot(self, name)
+
+    def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
+        return window(begin, end, default_end_s=Duration.parse(self.scenario["duration"]).s)
+
+    def _repr_html_(self) -> str:
+        finished = sum(entry.status == "finished" for entry in self.repeats)
+        told = f"{self.name}: {finished} of {len(self.repeats)} repeats finished"
+        rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
+        return f"<p>{escape(told)}</p>{_html(rows)}"
+
+
+class Comparison:
+    """Two runs side by side; see :func:`compare`."""
+
+    def __init__(self, a: Run, b: Run, window: Window | None = None) -> None:
+        self.a, self.b = a, b
+        self._window = window
+
+    def table(self) -> pl.DataFrame:
+        """Means, differences and their 95 % intervals; see :func:`rtclab.metrics.compare_runs`.
+
+        Example:
+            >>> slow, fast = (
+            ...     rtclab.run("first-call", duration="10 s", repeats=2, changes={"link.up.capacity": rate})
+            ...     for rate in ("0.5 Mbit/s", "2 Mbit/s")
+            ... )
+            >>> compared = rtclab.compare(slow, fast).table()
+            >>> compared.filter(metric="receiving_rate")["difference"].min() > 0
+            True
+        """
+        return compare_runs(self.a, self.b, self._window)
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Writes a page with both runs, by default beside the first; returns its path.
+
+        Raises:
+            DiskFull: the page could not be written.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> rtclab.compare(run, run).report("both.html").name
+            'both.html'
+        """
+        from rtclab.report import write_comparison
+
+        usual = self.a.path.parent / f"{self.a.name}-and-{self.b.name}.html"
+        return write_comparison(self.a, self.b, Path(path or usual))
+
+    def plot(self, name: str = "rate") -> Plot:
+        """One plot with both runs in it.
+
+        Raises:
+            BadInput: a comparison has no such plot; the message lists those that it has.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> rtclab.compare(run, run).plot("delay").title
+            'One-way delay over time'
+        """
+        from rtclab.report import comparison_plot
+
+        return comparison_plot(self.a, self.b, name)
+
+    def _repr_html_(self) -> str:
+        columns = ("metric", "flow", "mean_a", "mean_b", "difference", "difference_percent", "significant")
+        rows = essential(self.table()).select(*columns, "unit")
+        return f"<p>a: {escape(self.a.name)}, b: {escape(self.b.name)}</p>{_html(rows)}"
+
+
+def run(
+    scenario: str | Path | Scenario | None = None,
+    *,
+    backend: str | None = None,
+    duration: str | None = None,
+    repeats: int | None = None,
+    seed: int | None = None,
+    record: str | None = None,
+    changes: Changes = (),
+    jobs: int | None = None,
+    capture: bool = False,
+    out: str | Path = RUNS,
+    resume: str | Path | None = None,
+    progress: bool = True,
+) -> Run:
+    """Runs all repeats of a scenario, or the unfinished ones of an earlier run.
+
+    A repeat that fails is marked with its reason, and the others go on.
+
+    Args:
+        scenario: a name from ``rtclab list``, a TOML file, or a scenario that is loaded already.
+        backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
+        duration: length of the run, such as ``"20 s"``, instead of the scenario's own.
+        repeats: number of repeats, instead of the scenario's own.
+        seed: seed from which each repeat derives its own.
+        record: ``packets`` keeps every packet, ``seconds`` sums per second.
+        changes: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
+        jobs: repeats to run at the same time; by default one per core.
+        capture: write ``capture.pcapng`` and ``capture.sdp`` beside each simulated trace.
+        out: directory of runs, in which a new directory is made.
+        resume: a run to continue; its scenario and backend stay as they were.
+        progress: show a progress bar on a terminal or in a notebook.
+
+    Raises:
+        BadInput: something that was asked for cannot be used; nothing was started.
+        BackendUnavailable: live calls need something that this machine lacks.
+        Interrupted: by Ctrl-C; finished repeats are kept and ``run`` of the error holds them.
+
+    Example:
+        >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> [repeat.status for repeat in run.repeats]
+        ['finished', 'finished']
+    """
+    shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
+    overrides = [
+        *_changes(changes),
+        *(Change(field, value, field) for field, value in shorthands.items() if value is not None),
+    ]
+    resumed = None
+    if resume is not None:
+        if scenario is not None or overrides:
+            raise BadInput(
+                "resume: goes on with the scenario as it was", hint="leave the scenario and its changes out"
+            )
+        resumed = trace.Run.open(resume, out=Path(out))
+        if backend not in (None, resumed.backend):
+            raise BadInput(
+                f"backend: {resumed.name} was made by backend {resumed.backend}, not {backend}",
+                hint="leave the backend out, or start a new run",
+            )
+        loaded, backend = Scenario.read(resumed.scenario, resumed.name), resumed.backend
+    elif scenario is None:
+        raise BadInput("which scenario?", hint="`rtclab list` shows them; for example first-call")
+    else:
+        loaded = load(scenario, overrides)
+    made = _backend(backend or USUAL_BACKEND, capture=capture)
+    try:
+        return Run(_run(loaded, made, jobs, Path(out), resumed, progress=progress).path)
+    except Interrupted as stopped:
+        raise Interrupted(Run(stopped.run.path)) from None
+
+
+def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
+    """Opens a run by its path, its name below ``out``, or ``latest``.
+
+    Raises:
+        TraceError: there is none.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.open("latest").name == made.name
+        True
+    """
+    return Run(trace.Run.open(name, out=Path(out)).path)
+
+
+def compare(
+    a: Run | str | Path,
+    b: Run | str | Path,
+    *,
+    begin: Moment | None = None,
+    end: Moment | None = None,
+    out: str | Path = RUNS,
+) -> Comparison:
+    """Two runs side by side; differences are ``b`` minus ``a``.
+
+    Args:
+        a: a run, or what :func:`open` takes.
+        b: the other one.
+        begin: compare from this time on, such as ``"10 s"``; by default from the beginning.
+        end: compare up to this time; by default to the end.
+        out: directory in which runs are looked for by name.
+
+    Raises:
+        TraceError: there is no such run.
+        BadInput: a time cannot be read, or ``end`` is not after ``begin``.
+
+    Example:
+        >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.compare(run, "latest").table()["difference"].max()
+        0.0
+    """
+    first, second = (one if isinstance(one, Run) else open_run(one, out=out) for one in (a, b))
+    longest_s = max(Duration.parse(one.scenario["duration"]).s for one in (first, second))
+    return Comparison(first, second, window(begin, end, default_end_s=longest_s))
+
+
+def list_scenarios() -> pl.DataFrame:
+    """The scenarios that come with rtclab: ``name``, ``title`` and ``source``.
+
+    Example:
+        >>> rtclab.list_scenarios()["name"][0]
+        'first-call'
+    """
+    loaded = {name: Scenario.load(name) for name in shipped()}
+    rows = [(name, scenario.title, scenario.source) for name, scenario in loaded.items()]
+    return pl.DataFrame(rows, schema=["name", "title", "source"], orient="row")
+
+
+def list_metrics() -> pl.DataFrame:
+    """All metrics: ``metric``, ``unit``, ``better`` (higher, lower), ``scope``, ``definition``, ``source``.
+
+    Example:
+        >>> rtclab.list_metrics().filter(metric="rtt")["unit"].item()
+        'ms'
+    """
+    rows = [
+        (one.name, one.unit, one.better, one.scope, one.definition, one.source) for one in METRICS.values()
+    ]
+    columns = ["metric", "unit", "better", "scope", "definition", "source"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def load(scenario: str | Path | Scenario, changes: Changes = ()) -> Scenario:
+    """A scenario with changes applied; see :meth:`rtclab.Scenario.load`."""
+    return Scenario.load(scenario, _changes(changes))
+
+
+def essential(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the metrics to look at first, in their order, without those that nobody could measure."""
+    mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("mean_a", "mean_b")
+    order = {name: index for index, name in enumerate(ESSENTIAL)}
+    chosen = rows.filter(pl.col("metric").is_in(list(ESSENTIAL)) & mean.is_not_null())
+    place = pl.col("metric").replace_strict(order, return_dtype=pl.Int64)
+    return chosen.sort(place, maintain_order=True)
+
+
+def window(begin: Moment | None, end: Moment | None, *, default_end_s: float) -> Window | None:
+    """Begin and end in seconds; None where neither is given.
+
+    Raises:
+        BadInput: a time cannot be read, or the end is not after the begin.
+    """
+    if begin is None and end is None:
+        return None
+    begin_s = 0.0 if begin is None else _seconds("begin", begin)
+    end_s = default_end_s if end is None else _seconds("end", end)
+    if not 0 <= begin_s < end_s:
+        raise BadInput(f"begin is {begin_s:g} s and end is {end_s:g} s; expected 0 or more and a later end")
+    return begin_s, end_s
+
+
+def _html(rows: pl.DataFrame) -> str:
+    """A table for a notebook, with all its rows and columns."""
+    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
+        return rows._repr_html_()
+
+
+def _seconds(name: str, moment: Moment) -> float:
+    if not isinstance(moment, str):
+        return float(moment)
+    try:
+        return Duration.parse(moment).s
+    except FieldError as error:
+        raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
+
+
+def _changes(changes: Changes) -> list[Change]:
+    if isinstance(changes, Mapping):
+        return [Change(field, value, "changes") for field, value in changes.items()]
+    return [change if isinstance(change, Change) else Change.parse(change) for change in changes]
+
+
+def _backend(name: str, *, capture: bool) -> Backend:
+    if not capture or name != "sim":
+        return backend_of(name)  # a live call leaves a capture without being asked
+    from rtclab.backend.sim import SimBackend
+
+    return SimBackend(capture=True)
+
+
+def _run(
+    scenario: Scenario,
+    backend: Backend,
+    jobs: int | None,
+    out: Path,
+    resumed: trace.Run | None,
+    *,
+    progress: bool,
+) -> trace.Run:
+    jobs = jobs or (len(os.sched_getaffinity(0)) if backend.parallel else 1)
+    if jobs > 1 and not backend.parallel:
+        raise BadInput(f"jobs: the {backend.name} backend runs one repeat at a time")
+    executor = ThreadPoolExecutor(jobs) if jobs > 1 and scenario.repeats > 1 else None
+    title = f"{scenario.name} on {backend.name}"
+    with (
+        executor or nullcontext(),
+        progress_bar(title, scenario.repeats, "repeats", show=progress) as advance,
+    ):
+
+        def on_progress(outcome: Repeat) -> None:
+            advance(1)
+
+        return run_scenario(
+            scenario, backend, out=out, executor=executor, resume=resumed, on_progress=on_progress
+        )

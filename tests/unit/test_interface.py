@@ -1,0 +1,150 @@
+"""The interface in Python: its examples run, and its errors are those of the command line."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import polars as pl
+import pytest
+from stub_backend import StubBackend
+
+import rtclab
+from rtclab import lab
+from rtclab.campaign import Interrupted, run_scenario
+from rtclab.errors import BadInput, TraceError
+
+EXAMPLES = [
+    test for test in doctest.DocTestFinder().find(lab, extraglobs={"rtclab": rtclab}) if test.examples
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: test.name.removeprefix("rtclab.lab."))
+def test_examples_of_docstrings_run(
+    example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_every_public_name_has_an_example() -> None:
+    with_example = {test.name.removeprefix("rtclab.lab.") for test in EXAMPLES}
+    functions = {"compare", "list_metrics", "list_scenarios", "open_run", "run"}
+    methods = {
+        f"{one.__name__}.{name}"
+        for one in (rtclab.Run, rtclab.Comparison)
+        for name in vars(one)
+        if not name.startswith("_")
+    }
+    assert functions | methods <= with_example
+
+
+def test_names_are_listed_and_imported_when_used() -> None:
+    assert {"run", "open", "compare", "Run", "Scenario", "Trace"} <= set(dir(rtclab))
+    assert all(getattr(rtclab, name) is not None for name in dir(rtclab))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> lab.Run:
+    """Two repeats of 4 s, each flow with 100 packets of 1000 bytes a second; the second repeat failed."""
+    backend = StubBackend()
+    backend.failing = {1}
+    scenario = rtclab.Scenario.load("first-call", {"repeats": 3, "duration": "4 s"})
+    return rtclab.open(run_scenario(scenario, backend, out=tmp_path).path)
+
+
+def test_metrics_have_a_row_for_each_metric_flow_and_repeat(run: lab.Run) -> None:
+    rates = run.metrics().filter(metric="sending_rate")
+    assert rates.select("flow", "repeat", "value", "unit").rows() == [
+        ("alice->bob", 0, 800.0, "kbit/s"),
+        ("alice->bob", 2, 800.0, "kbit/s"),
+        ("bob->alice", 0, 800.0, "kbit/s"),
+        ("bob->alice", 2, 800.0, "kbit/s"),
+    ]
+    failures = run.metrics().filter(metric="call_failures")
+    assert failures["repeat"].to_list() == [None]
+
+
+def test_a_table_of_all_repeats_says_which_repeat_each_row_is_of(run: lab.Run) -> None:
+    whole = run.table("flow_seconds")
+    assert whole.columns[0] == "repeat"
+    assert whole["repeat"].unique().to_list() == [0, 2]
+    assert whole.filter(repeat=2).drop("repeat").equals(run.table("flow_seconds", repeat=2))
+    with pytest.raises(BadInput, match="has no finished repeat 1; finished: 0, 2"):
+        run.table("flow_seconds", repeat=1)
+
+
+def test_times_are_text_or_seconds(run: lab.Run) -> None:
+    assert run.summary(begin="1 s", end=3).equals(run.summary(begin=1, end="3 s"))
+    with pytest.raises(BadInput, match="begin: no unit in `3`"):
+        run.summary(begin="3")
+    with pytest.raises(BadInput, match="begin is 4 s and end is 4 s"):
+        run.summary(begin=4)
+
+
+def test_a_loaded_scenario_can_be_changed_and_run(tmp_path: Path) -> None:
+    loaded = rtclab.Scenario.load("first-call", {"duration": "2 s"})
+    made = rtclab.run(loaded, repeats=1, changes={"link.up.capacity": "2 Mbit/s"}, out=tmp_path)
+    assert made.scenario["link"]["up"]["capacity"] == "2 Mbit/s"
+    assert made.scenario["duration"] == "2 s"
+    assert made.table("paths", repeat=0).filter(path="alice.up")["capacity_bps"].to_list() == [2_000_000]
+
+
+def test_the_same_call_gives_the_same_numbers(tmp_path: Path) -> None:
+    first, second = (
+        rtclab.run("first-call", duration="3 s", repeats=2, seed=7, out=tmp_path) for _ in range(2)
+    )
+    assert first.metrics().equals(second.metrics())
+    assert set(rtclab.compare(first, second).table()["difference"].drop_nulls()) == {0.0}
+
+
+def test_an_interrupted_run_holds_what_was_finished_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = StubBackend()
+    backend.interrupted_in = {1}
+    monkeypatch.setattr(lab, "_backend", lambda name, capture: backend)
+    with pytest.raises(Interrupted) as caught:
+        rtclab.run("first-call", duration="2 s", repeats=2, out=tmp_path, jobs=1)
+    assert isinstance(caught.value.run, lab.Run)
+    assert caught.value.run.metrics().filter(metric="sending_rate")["repeat"].unique().to_list() == [0]
+    backend.interrupted_in = set()
+    resumed = rtclab.run(resume=caught.value.run.path, out=tmp_path)
+    assert [repeat.status for repeat in resumed.repeats] == ["finished", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "which scenario\\?"),
+        ({"scenario": "firs-call"}, "no scenario `firs-call`"),
+        ({"scenario": "first-call", "duration": "20"}, "^duration: no unit in `20`"),
+        ({"scenario": "first-call", "changes": {"foo": 1}}, "^changes: foo: unknown key"),
+        ({"scenario": "first-call", "changes": ["link"]}, "cannot read `link`"),
+        ({"scenario": "first-call", "backend": "simm"}, "no backend `simm`; expected sim or live"),
+        ({"scenario": "first-call", "resume": "x"}, "^resume: goes on with the scenario as it was"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(
+    arguments: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        rtclab.run(**arguments, out=tmp_path / "runs")  # type: ignore[arg-type]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no run `first-call-sim-9`"):
+        rtclab.open("first-call-sim-9", out=tmp_path)
+
+
+def test_a_notebook_shows_a_run_and_a_comparison_as_tables(run: lab.Run) -> None:
+    assert "2 of 3 repeats finished" in run._repr_html_()
+    assert "receiving_rate" in run._repr_html_()
+    assert "difference" in rtclab.compare(run, run)._repr_html_()
+
+
+def test_the_overview_has_essential_metrics_only_in_their_order(run: lab.Run) -> None:
+    names = run.overview()["metric"].unique(maintain_order=True).to_list()
+    assert names == [name for name in lab.ESSENTIAL if name in names]
+    assert isinstance(run.overview(), pl.DataFrame)
