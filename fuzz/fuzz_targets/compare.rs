@@ -1,7 +1,7 @@
-//! Two captures of RTP packets, compared: what is matched, lost and added must add up.
+//! Comparison of two captures of RTP packets. Every packet must be matched, lost, added or outside.
 //!
-//! The input is cut into records of 8 bytes: point and stream, sequence number, timestamp, and the capture's
-//! time in one of several units, so that clocks may be anywhere.
+//! The input is split into records of 8 bytes: point, stream, sequence number, timestamp, and the capture
+//! time in one of several units, so that clocks may have any value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ use rtclab_core::monitor::compare::{Points, Side, compare};
 use rtclab_core::monitor::{CaptureReader, MonitorConfig};
 use rtclab_core::record::Column;
 
-/// Nanosecond time stamps, little endian, raw IP.
+/// Header of a pcap file: nanosecond time stamps, little endian, raw IP.
 const HEADER: [u8; 24] =
     [0x4D, 0x3C, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
 
@@ -39,7 +39,7 @@ fuzz_target!(|input: &[u8]| {
     let column = |table: &str, name: &str| {
         let table = tables.tables.iter().find(|t| t.name == table).expect("the table");
         let column = table.columns.iter().find(|(found, _)| *found == name).expect("the column");
-        let Column::Int(values) = &column.1 else { panic!("{name} is no integer column") };
+        let Column::Int(values) = &column.1 else { panic!("{name} is not an integer column") };
         values.clone()
     };
     let sum = |name: &str| column("streams", name).iter().sum::<i64>();

@@ -1,4 +1,4 @@
-//! TURN framing and RFC 4571 framing, captured whole or cut; SDP.
+//! TURN framing and RFC 4571 framing of whole and cut payloads, and SDP.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,13 +8,13 @@ use rtclab_core::monitor::framing::{Framing, Segment};
 
 fuzz_target!(|input: &[u8]| {
     let Some(([high, low], payload)) = input.split_first_chunk::<2>() else { return };
-    // How much longer the payload was on the wire.
+    // The first two bytes say how much longer the payload was on the wire.
     let wire_bytes = payload.len() as u32 + u32::from(u16::from_be_bytes([*high, *low]));
     let content = demultiplex(payload, wire_bytes);
     assert!(content.bytes.len() <= payload.len());
     assert!(content.bytes.len() <= content.wire_bytes as usize);
     let mut framing = Framing::default();
-    // Segments of a changing size, captured whole but for the last.
+    // Segments of a size from the input. A short last segment is cut by the capture.
     let (size, mut seq, mut frames) = (usize::from(*low % 61) + 1, u32::MAX - 30, 0);
     for bytes in payload.chunks(size) {
         let wire_bytes = bytes.len() as u32 + u32::from(bytes.len() < size) * 100;

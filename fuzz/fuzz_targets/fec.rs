@@ -1,4 +1,4 @@
-//! RED and ULPFEC; what is parsed is written and parsed again as the same, and recovery takes any packets.
+//! RED and ULPFEC. A parsed packet must survive writing and parsing, and recovery must accept any packets.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Link and IP headers: the first byte chooses the link type.
+//! Link and IP headers. The first byte selects the link type.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
-//! The whole monitor: datagrams between two hosts, and the tables in the end.
+//! The whole monitor: datagrams between two hosts, then the tables.
 //!
-//! The input is cut into records: milliseconds since the one before, a byte of direction and port, a length,
-//! and that many bytes of UDP payload.
+//! The input is split into records: milliseconds since the previous record, a byte with direction and port, a
+//! length, and that many bytes of UDP payload.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

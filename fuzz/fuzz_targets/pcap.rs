@@ -1,4 +1,4 @@
-//! Capture files of the older format, both byte orders and both resolutions.
+//! Capture files in the pcap format, with both byte orders and both resolutions.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,10 +1,10 @@
-//! Capture files of the newer format: what follows a valid section header.
+//! Capture files in the pcapng format. The input follows a valid section header.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use rtclab_core::monitor::CaptureReader;
 
-/// A section header block of 28 bytes, little-endian, of unknown section length.
+/// A section header block of 28 bytes, little-endian, with unknown section length.
 const SECTION: [u8; 28] = [
     0x0A, 0x0D, 0x0D, 0x0A, 28, 0, 0, 0, 0x4D, 0x3C, 0x2B, 0x1A, 1, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
     0xFF, 0xFF, 0xFF, 28, 0, 0, 0,

@@ -1,4 +1,4 @@
-//! Every RTCP packet; what is parsed is written and parsed again as the same.
+//! All RTCP packets. A parsed packet must survive writing and parsing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! RTP header, extensions and padding; what is parsed is written and parsed again as the same.
+//! RTP header, extensions and padding. A parsed header must survive writing and parsing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! VP8 payload descriptor and frame header, and the RTX header before them.
+//! VP8 payload descriptor and frame header, after an RTX header.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

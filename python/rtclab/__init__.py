@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rtclab.capture import Trace
-    from rtclab.lab import Comparison, Run, compare, list_metrics, list_scenarios, run
+    from rtclab.lab import Comparison, Run, compare, link, list_metrics, list_scenarios, run
     from rtclab.lab import open_run as open
+    from rtclab.machine import doctor
     from rtclab.scenario import Scenario
 
 __version__ = "0.1.0"
@@ -28,6 +29,8 @@ __all__ = [
     "Trace",
     "__version__",
     "compare",
+    "doctor",
+    "link",
     "list_metrics",
     "list_scenarios",
     "open",
@@ -40,6 +43,8 @@ _HOME = {
     "Scenario": ("rtclab.scenario", "Scenario"),
     "Trace": ("rtclab.capture", "Trace"),  # which gives it from_pcap
     "compare": ("rtclab.lab", "compare"),
+    "doctor": ("rtclab.machine", "doctor"),
+    "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
     "open": ("rtclab.lab", "open_run"),

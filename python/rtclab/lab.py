@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -16,16 +16,16 @@ from rtclab import trace
 from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.campaign import Interrupted, run_scenario
-from rtclab.errors import BadInput, FieldError
+from rtclab.errors import BackendUnavailable, BadInput, FieldError
 from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, measure_run
 from rtclab.metrics.series import Window
 from rtclab.progress import progress as progress_bar
-from rtclab.scenario import Change, Scenario, shipped
+from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.units import Duration
 from rtclab.trace import Repeat, write_json
 
 if TYPE_CHECKING:
-    from rtclab.report.figure import Plot
+    from rtclab.report import Plot
 
 Moment = str | float
 """A time as in a scenario (``"20 s"``), or in seconds."""
@@ -347,6 +347,60 @@ def compare(
     first, second = (one if isinstance(one, Run) else open_run(one, out=out) for one in (a, b))
     longest_s = max(Duration.parse(one.scenario["duration"]).s for one in (first, second))
     return Comparison(first, second, window(begin, end, default_end_s=longest_s))
+
+
+def link(
+    command: Sequence[str],
+    *,
+    up: str = "",
+    down: str = "",
+    server: str = "",
+    pcap: str | Path | None = None,
+    seed: int = 1,
+    output_to_stderr: bool = False,
+) -> dict[str, Any]:
+    """Runs a command behind an emulated link, without root.
+
+    Returns the command's exit ``status``; ``directions``, which counts for ``up`` and ``down`` the packets,
+    the delivered ones and those dropped by each cause; the emulator's ``lateness`` in ns; and its
+    ``counters``.
+
+    Args:
+        command: program and arguments; they find their own address in the environment variable
+            ``RTCLAB_CLIENT`` and that of the far end in ``RTCLAB_SERVER``.
+        up: path from the command to the far end, such as ``"capacity 1 Mbit/s, delay 25 ms, queue 300 ms"``.
+        down: path from the far end to the command.
+        server: command to run at the far end.
+        pcap: file for every packet at both ends, as pcapng.
+        seed: seed of jitter and loss.
+        output_to_stderr: send what the command prints to standard error.
+
+    Raises:
+        BadInput: a path cannot be read, or a command does not exist.
+        BackendUnavailable: this machine lacks what an emulated link needs.
+
+    Example:
+        >>> passed = rtclab.link(["ping", "-c", "1", "10.77.0.1"], up="delay 25 ms")  # doctest: +SKIP
+        >>> passed["directions"]["up"]["delivered"]  # doctest: +SKIP
+        1
+    """
+    outwards, back = PathSpec.parse(up, origin="up"), PathSpec.parse(down, origin="down")
+    from rtclab.backend.live.doctor import missing_python_packages
+    from rtclab.backend.live.link import run_link
+
+    if "pyroute2" in missing_python_packages():
+        raise BackendUnavailable(
+            "an emulated link needs the Python module `pyroute2`", hint="`make setup-live` installs it"
+        )
+    return run_link(
+        outwards.native("up"),
+        back.native("down"),
+        list(command),
+        server=server,
+        pcap=None if pcap is None else Path(pcap),
+        seed=seed,
+        output_to_stderr=output_to_stderr,
+    )
 
 
 def list_scenarios() -> pl.DataFrame:

@@ -144,7 +144,7 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
         (["measure", "latest"], "no run `latest`"),
         (["measure", "latest", "--metric", "rt"], "--metric: no metric `rt`\n  hint: did you mean `rtt`?"),
         (["measure", "latest", "--json", "--csv"], "--json and --csv: expected one of them\n"),
-        (["link", "--up", "delay 3", "--", "true"], "--up: delay: no unit in `3`"),
+        (["link", "--up", "delay 3", "--", "true"], "up: delay: no unit in `3`"),
         (["run", "first-call", "--set", "foo=1"], "--set: foo: unknown key; expected name, title"),
         (["run", "first-call", "--duration", "0 s"], "duration: must be positive; got `0 s`\n"),
         (
@@ -161,8 +161,8 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
             ["monitor", "--live", "lo", "--duration", "1s", "--json", "--csv"],
             "--json and --csv: expected one of them\n",
         ),
-        (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls; expected neither --repeats nor"),
-        (["validate", "--tcp", "--keep-live"], "--tcp makes no calls; expected neither --repeats nor"),
+        (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls, so it takes neither --repeats nor"),
+        (["validate", "--tcp", "--keep-live"], "--tcp makes no calls, so it takes neither --repeats nor"),
         (["monitor", "no.pcap"], "no.pcap: No such file or directory\n"),
         (["monitor", "."], ".: Is a directory\n"),
     ],
@@ -369,7 +369,7 @@ def test_of_very_many_flows_the_first_are_printed_and_the_others_counted(
     out = capsys.readouterr().out
     assert out.count("flow-") == MOST_FLOWS
     assert "fairness" in out
-    assert "3 more flows are left out" in out
+    assert "3 more flows are not shown" in out
 
 
 def test_the_simulator_runs_first_call_twice_alike(rtclab: Rtclab) -> None:

@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trace": {"errors"},
     "capture": {"errors", "monitor", "trace"},
     "backend": {"errors", "scenario", "monitor", "trace", "_native"},
+    "machine": {"backend", "_native"},
     "campaign": {"errors", "scenario", "trace", "backend"},
     "metrics": {"errors", "trace", "_native"},
     "report": {"errors", "scenario", "monitor", "trace", "metrics"},
@@ -30,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         "errors",
         "progress",
+        "machine",
         "lab",
         "scenario",
         "monitor",
@@ -50,6 +52,7 @@ EXCEPTIONS = {
     # Names for users; imported when first used.
     ("__init__", "capture"),
     ("__init__", "lab"),
+    ("__init__", "machine"),
     ("__init__", "scenario"),
 }
 

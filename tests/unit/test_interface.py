@@ -10,16 +10,23 @@ import pytest
 from stub_backend import StubBackend
 
 import rtclab
-from rtclab import lab
+from rtclab import lab, machine
 from rtclab.campaign import Interrupted, run_scenario
 from rtclab.errors import BadInput, TraceError
 
 EXAMPLES = [
-    test for test in doctest.DocTestFinder().find(lab, extraglobs={"rtclab": rtclab}) if test.examples
+    test
+    for module in (lab, machine)
+    for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
+    if test.examples
 ]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: test.name.removeprefix("rtclab.lab."))
+def short(name: str) -> str:
+    return name.removeprefix("rtclab.").partition(".")[2]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: short(test.name))
 def test_examples_of_docstrings_run(
     example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -28,8 +35,8 @@ def test_examples_of_docstrings_run(
 
 
 def test_every_public_name_has_an_example() -> None:
-    with_example = {test.name.removeprefix("rtclab.lab.") for test in EXAMPLES}
-    functions = {"compare", "list_metrics", "list_scenarios", "open_run", "run"}
+    with_example = {short(test.name) for test in EXAMPLES}
+    functions = {"compare", "doctor", "link", "list_metrics", "list_scenarios", "open_run", "run"}
     methods = {
         f"{one.__name__}.{name}"
         for one in (rtclab.Run, rtclab.Comparison)

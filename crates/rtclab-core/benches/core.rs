@@ -1,4 +1,4 @@
-//! Rates of the path model, of the wire formats and of the simulator.
+//! Speed of the path model and of the simulator.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -10,7 +10,8 @@ use rtclab_core::sim::simulate;
 use rtclab_core::units::{Bitrate, Bytes, Time};
 use std::hint::black_box;
 
-/// Packets through one path with capacity, delay and bursty loss, a little below its capacity.
+/// Packets per second through a path with capacity, delay and bursty loss. The load is just below the
+/// capacity.
 fn path(c: &mut Criterion) {
     const PACKETS: u64 = 100_000;
     let config = PathConfig {
@@ -43,7 +44,7 @@ fn path(c: &mut Criterion) {
     group.finish();
 }
 
-/// The scenario `first-call`, simulated seconds per second.
+/// Simulated seconds per second of the scenario `first-call`.
 fn simulator(c: &mut Criterion) {
     const SECONDS: u64 = 60;
     let mut group = c.benchmark_group("first-call");
@@ -59,7 +60,7 @@ fn simulator(c: &mut Criterion) {
     group.finish();
 }
 
-/// Two CUBIC flows through 20 Mbit/s beside a call without media, segments with data per second.
+/// Data segments per second of two CUBIC flows through 20 Mbit/s, in a call without media.
 fn tcp(c: &mut Criterion) {
     const SECONDS: u64 = 60;
     let link = support::LINK.replace("1000000", "20000000");

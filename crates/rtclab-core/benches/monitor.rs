@@ -1,4 +1,4 @@
-//! Packets per second through the monitor, and through its parts.
+//! Packets per second of the monitor and of its parts.
 
 #[path = "../tests/monitor_support/mod.rs"]
 mod monitor_support;
@@ -11,7 +11,8 @@ use std::hint::black_box;
 
 const PACKETS: u32 = 200_000;
 
-/// Headers only (64 bytes of each frame) of four streams through a TURN server: two of video, two of audio.
+/// A capture of the first 64 bytes of each frame, with four streams through a TURN server: two video, two
+/// audio.
 fn capture() -> Vec<u8> {
     let mut pcap = Pcap::with_snaplen(1, 64);
     for index in 0..PACKETS {

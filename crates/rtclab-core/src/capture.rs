@@ -1,9 +1,9 @@
-//! A simulated call as a capture file: every packet at the port of every node that it passes.
+//! Writes a simulated call to a capture file: every packet, at the port of every node that it passes.
 //!
-//! There is one interface per node, named after it. As in a capture of the emulator, a packet is inbound where its
-//! node sends it and outbound where its node gets it; a relay or a server that passes it on has it both ways. Times
-//! are virtual, in nanoseconds from 0. Everything is in clear: headers and RTCP are captured, encoded media and what
-//! SRTP adds count in the length on the wire alone.
+//! There is one interface per node, named after it. As in a capture of the emulator, a packet is inbound at
+//! the node that sends it and outbound at the node that receives it. At a relay or server that forwards it,
+//! it is both. Times are virtual, in nanoseconds from 0. Nothing is encrypted: headers and RTCP are captured
+//! in clear. Encoded media and what SRTP adds have no bytes and only count in the length on the wire.
 
 mod payload;
 mod sdp;
@@ -19,18 +19,19 @@ use crate::units::{Bytes, Time};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use tcp::Connections;
 
-/// Addresses of nodes count up from 10.0.0.1.
+/// Network part of node addresses, which count up from 10.0.0.1.
 const NETWORK: u32 = 10 << 24;
-/// Ports of the ends at a node count up from here.
+/// Port of the first end at a node; further ends count up from it.
 const FIRST_PORT: u32 = 10_000;
 /// TURN over UDP (RFC 8656, section 19).
 const TURN_PORT: u16 = 3_478;
-/// Signalling: a WebSocket over TLS.
+/// Port of signalling, a WebSocket over TLS.
 const SIGNALLING_PORT: u16 = 443;
-/// Channels of a TURN client begin here (RFC 8656, section 12). Every end binds one, at an allocation of its own.
+/// The first TURN channel number (RFC 8656, section 12). Every end binds this one, in an allocation of its
+/// own.
 const CHANNEL: u16 = 0x4000;
 
-/// A run as others see it.
+/// The capture of a run, and what is needed to read it.
 pub struct Captured {
     /// A file in the pcapng format.
     pub pcapng: Vec<u8>,
@@ -38,29 +39,29 @@ pub struct Captured {
     pub sdp: String,
 }
 
-/// A datagram on its way, and the two ends of that way.
+/// A datagram on its way between two ends.
 #[derive(Clone, Copy)]
 pub struct Passing<'a> {
-    /// Who sent it.
+    /// The sender.
     pub from: Address,
-    /// Whom it is for.
+    /// The receiver.
     pub to: Address,
-    /// How it gets there.
+    /// How it reaches the receiver.
     pub via: Via,
     /// IP total length on the wire.
     pub wire_size: Bytes,
-    /// What it is.
+    /// The datagram.
     pub datagram: &'a Datagram,
 }
 
 impl<'a> Passing<'a> {
-    /// What an end at `from` sends.
+    /// Describes a datagram that the end at `from` sends.
     pub fn sent(from: Address, transmit: &'a Transmit) -> Self {
         let Transmit { to, via, datagram, .. } = transmit;
         Passing { from, to: *to, via: *via, wire_size: transmit.wire_size(), datagram }
     }
 
-    /// The node that passes it on, if one does.
+    /// The node that forwards the datagram, if any.
     fn passed_by(&self) -> Option<NodeId> {
         match self.via {
             Via::Direct => None,
@@ -69,31 +70,33 @@ impl<'a> Passing<'a> {
     }
 }
 
-/// Which part of a way.
+/// Part of a datagram's way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leg {
-    /// From the sender to the receiver, or to the node that passes the packet on.
+    /// From the sender to the receiver, or to the node that forwards the packet.
     First,
-    /// From that node to the receiver.
+    /// From the forwarding node to the receiver.
     Second,
 }
 
 /// Writes a capture.
 pub struct Capture {
     pcapng: Vec<u8>,
-    /// Where each end is reached, by the port of its address.
+    /// IP address and port of each end, indexed by the port of its [`Address`].
     sockets: Vec<SocketAddrV4>,
-    /// How many ends each node has.
+    /// Number of ends at each node.
     ends_at: Vec<u32>,
     connections: Connections,
     sdp: String,
-    /// Of the packet being written: its payload, and all of it. Kept for their memory.
+    /// Payload of the packet being written; the buffer is reused.
     payload: Vec<u8>,
+    /// The packet being written; the buffer is reused.
     packet: Vec<u8>,
 }
 
 impl Capture {
-    /// Nodes by their names, and where the ends are, both in the order of their numbers.
+    /// Begins a capture. `nodes` are the names of the nodes and `ends` is the node of each end, both in
+    /// numerical order.
     pub fn new(nodes: &[String], ends: &[NodeId], descriptions: &[Description]) -> Self {
         let named =
             |name: &String| Interface { link_type: link_type::RAW, name: Some(name.clone()) };
@@ -119,23 +122,23 @@ impl Capture {
         }
     }
 
-    /// The capture is over.
+    /// Ends the capture.
     pub fn finish(self) -> Captured {
         Captured { pcapng: self.pcapng, sdp: self.sdp }
     }
 
-    /// A packet left its sender.
+    /// Records that a packet left its sender.
     pub fn sent(&mut self, at: Time, passing: Passing<'_>) {
         self.write(at, passing.from.node, Direction::Inbound, Leg::First, passing);
     }
 
-    /// A packet reached a node on its way, which passed it on.
+    /// Records that a packet reached a node on its way and was forwarded.
     pub fn passed(&mut self, at: Time, node: NodeId, passing: Passing<'_>) {
         self.write(at, node, Direction::Outbound, Leg::First, passing);
         self.write(at, node, Direction::Inbound, Leg::Second, passing);
     }
 
-    /// A packet reached its destination.
+    /// Records that a packet reached its destination.
     pub fn delivered(&mut self, at: Time, passing: Passing<'_>) {
         let leg = if passing.passed_by().is_some() { Leg::Second } else { Leg::First };
         self.write(at, passing.to.node, Direction::Outbound, leg, passing);
@@ -202,7 +205,7 @@ impl Capture {
         Ends { source, destination, ecn }
     }
 
-    /// The port of a client for one of its connections: each has one of its own.
+    /// The client's port for one of its connections. Each connection has its own.
     fn connection_port(&self, client: Address, connection: u32) -> u16 {
         let first = u32::from(self.sockets[client.port as usize].port()) - FIRST_PORT;
         let others = self.ends_at[client.node.0 as usize];
@@ -214,7 +217,7 @@ fn address(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::from_bits(NETWORK + 1 + node.0)
 }
 
-/// A port for each number, over again where they run out.
+/// The port for a number; wraps around after the last port.
 fn port(number: u32) -> u16 {
     (FIRST_PORT + number % (u32::from(u16::MAX) + 1 - FIRST_PORT)) as u16
 }

@@ -1,8 +1,8 @@
 //! Writes IPv4 packets with UDP datagrams or TCP segments, for captures of simulated calls.
 //!
-//! Simulated media have a length but no content. A [`Payload`] is therefore its known beginning and a number of
-//! zeros after it. The zeros count in the lengths and do not change a checksum, but they are not written here. The
-//! writer of a capture may add them ([`crate::pcapng::Packet::zeros`]).
+//! Simulated media have a length but no content. A [`Payload`] is therefore a known beginning and a number of
+//! zeros that follow it. The zeros count in length fields and do not change the checksum, but they are not
+//! written here. The writer of a capture may add them ([`crate::pcapng::Packet::zeros`]).
 //!
 //! ```
 //! use rtclab_core::ipv4::{Ends, Payload, write_udp};
@@ -29,7 +29,7 @@ const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 /// Initial time to live of most systems.
 const TIME_TO_LIVE: u8 = 64;
-/// Don't fragment: no fragments, so the identification has no meaning and is 0 (RFC 6864, section 4.1).
+/// Don't fragment. The identification has no meaning without fragments and is 0 (RFC 6864, section 4.1).
 const DONT_FRAGMENT: [u8; 2] = [0x40, 0];
 /// Space for options in a TCP header: 60 B less the fixed 20 B.
 const MAX_TCP_OPTION_BYTES: usize = 40;
@@ -65,7 +65,7 @@ pub struct TcpFields<'a> {
     pub syn: bool,
     /// Flag FIN: the sender has no more data.
     pub fin: bool,
-    /// Flag PSH: the last segment of what the application wrote.
+    /// Flag PSH: the last segment of a write of the application.
     pub psh: bool,
     /// Receive window, in units of 2^`window_scale` bytes.
     pub window: u16,
@@ -73,9 +73,9 @@ pub struct TcpFields<'a> {
     pub options: TcpOptions<'a>,
 }
 
-/// TCP options, padded and in the order in which Linux writes them.
+/// TCP options. They are padded, and in the order in which Linux writes them.
 ///
-/// The TCP header then has 32 B with timestamps and 40 B in a SYN with its four options. SACK adds 4 B, and 8 B
+/// The TCP header has 32 B with timestamps, and 40 B in a SYN with its four options. SACK adds 4 B, and 8 B
 /// per block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions<'a> {
@@ -87,7 +87,8 @@ pub struct TcpOptions<'a> {
     pub timestamps: Option<(u32, u32)>,
     /// Window scale, as a power of two (RFC 7323, section 2.2).
     pub window_scale: Option<u8>,
-    /// SACK blocks, first byte and byte after the last (RFC 2018, section 3); those that do not fit are left out.
+    /// SACK blocks: first byte and byte after the last (RFC 2018, section 3). Blocks that do not fit are left
+    /// out.
     pub sack: &'a [(u32, u32)],
 }
 
@@ -95,7 +96,7 @@ pub struct TcpOptions<'a> {
 ///
 /// # Panics
 ///
-/// When that is above the 65,535 B of an IPv4 packet.
+/// If the length exceeds the 65,535 B of an IPv4 packet.
 pub fn write_udp(out: &mut Vec<u8>, ends: Ends, payload: Payload<'_>) -> u32 {
     let transport_bytes = UDP_HEADER_BYTES + payload.bytes.len() + payload.zeros;
     let total_bytes = write_ip_header(out, ends, PROTOCOL_UDP, transport_bytes);
@@ -106,7 +107,7 @@ pub fn write_udp(out: &mut Vec<u8>, ends: Ends, payload: Payload<'_>) -> u32 {
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(payload.bytes);
     let checksum = match transport_checksum(ends, PROTOCOL_UDP, transport_bytes, &out[udp..]) {
-        0 => u16::MAX, // RFC 768: 0 says that there is no checksum
+        0 => u16::MAX, // RFC 768: 0 means that there is no checksum
         checksum => checksum,
     };
     out[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
@@ -117,7 +118,7 @@ pub fn write_udp(out: &mut Vec<u8>, ends: Ends, payload: Payload<'_>) -> u32 {
 ///
 /// # Panics
 ///
-/// When that is above the 65,535 B of an IPv4 packet.
+/// If the length exceeds the 65,535 B of an IPv4 packet.
 pub fn write_tcp(out: &mut Vec<u8>, ends: Ends, tcp: &TcpFields<'_>, payload: Payload<'_>) -> u32 {
     let options = tcp.options.bytes();
     let header_bytes = TCP_HEADER_BYTES + options.len();

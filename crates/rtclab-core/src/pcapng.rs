@@ -8,7 +8,7 @@
 //! let mut file = Vec::new();
 //! let alice = Interface { link_type: link_type::RAW, name: Some("alice".into()) };
 //! write_section(&mut file, &[alice], 0);
-//! let headers = [0x45; 28]; // of an IP packet with 1200 bytes of media, which are not simulated
+//! let headers = [0x45; 28]; // of an IP packet whose 1200 bytes of media are not simulated
 //! let packet = Packet {
 //!     interface: 0,
 //!     at_ns: 1_700_000_000_000_000_000,
@@ -46,7 +46,7 @@ pub mod link_type {
     pub const LINUX_SLL2: u16 = 276;
 }
 
-/// Types of blocks.
+/// Block types.
 pub(crate) mod block {
     pub(crate) const SECTION_HEADER: u32 = 0x0A0D_0D0A;
     pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;

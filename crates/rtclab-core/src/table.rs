@@ -1,4 +1,4 @@
-//! Tables as columns, and their rows as types.
+//! Tables stored as columns and filled with typed rows.
 //!
 //! Null is -1 in integer columns, NaN in float columns and [`NO_TEXT`] in text columns.
 
@@ -25,9 +25,9 @@ pub enum Column {
 /// A table of the trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
-    /// Names and values of its columns, all of one length.
+    /// Names and values of the columns, all of the same length.
     pub columns: Vec<(&'static str, Column)>,
 }
 
@@ -35,7 +35,7 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Text(pub u32);
 
-/// Texts by their codes.
+/// List of distinct texts, each with a code.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts {
     pub(crate) list: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// The code of a text, new or known.
+    /// The code of a text. A new text is added to the list.
     pub(crate) fn code(&mut self, text: &str) -> Text {
         if let Some(code) = self.codes.get(text) {
             return *code;
@@ -57,11 +57,11 @@ impl Texts {
 
 /// A type that a column can hold.
 pub trait Cell {
-    /// What is stored of it.
+    /// The type of the stored value.
     type Stored;
-    /// The value as it is stored.
+    /// Converts the value to its stored form.
     fn store(self) -> Self::Stored;
-    /// A column of stored values.
+    /// Makes a column of stored values.
     fn column(values: Vec<Self::Stored>) -> Column;
 }
 
@@ -96,23 +96,23 @@ cells! {
     Kind: u32 => Text, |kind| kind as u32;
 }
 
-/// A row, or a part of one.
+/// A row of a table, or a part of one.
 pub trait Row {
-    /// Columns of such rows.
+    /// The columns that hold such rows.
     type Columns: RowColumns<Row = Self>;
 }
 
 /// Columns that are filled row by row.
 pub trait RowColumns: Default {
-    /// What fills them.
+    /// The type of the rows.
     type Row;
-    /// Adds a row.
+    /// Appends a row.
     fn push(&mut self, row: Self::Row);
-    /// Names and values.
+    /// Names and values of the columns.
     fn finish(self) -> Vec<(&'static str, Column)>;
 }
 
-/// Declares a row and its columns: `field: type = "name of the column"`.
+/// Declares a row type and its columns. Each field is `field: type = "column name"`.
 macro_rules! row {
     (
         $(#[$about:meta])*
@@ -126,7 +126,7 @@ macro_rules! row {
             $($(#[$field_about])* pub $field: $cell,)*
         }
 
-        /// Columns of rows of this type.
+        /// The columns that hold rows of this type.
         #[derive(Default)]
         $visibility struct $columns {
             $($field: Vec<<$cell as $crate::table::Cell>::Stored>,)*
@@ -152,7 +152,7 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// A table of rows that have two parts, such as whose they are and what they say.
+/// A table whose rows have two parts, such as a key and values.
 pub(crate) struct Rows<A: Row, B: Row> {
     name: &'static str,
     first: A::Columns,

@@ -7,8 +7,8 @@ use crate::units::Time;
 /// A tournament: each inner node holds the winner of the two below it.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
-    /// Timeouts and whose they are. Node 1 is the root, the two below node `n` are `2n` and `2n + 1`; the
-    /// last half are the parties.
+    /// Timeouts with the party that each belongs to. Node 1 is the root, and the children of node `n` are
+    /// `2n` and `2n + 1`. The second half of the nodes are the parties.
     nodes: Vec<(Time, u32)>,
 }
 
@@ -62,7 +62,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_earliest_is_what_a_search_through_all_finds(
+        fn the_earliest_timeout_is_what_a_linear_search_finds(
             changes in prop::collection::vec((0usize..7, prop::option::of(0u64..20)), 0..60)
         ) {
             let mut plain = [Time::MAX; 7];

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 
-/// Nanoseconds since the run began, or a length of time in nanoseconds.
+/// A moment, in nanoseconds since the run began, or a duration in nanoseconds.
 ///
 /// There is no `now()`: time is always an argument.
 #[derive(
@@ -55,14 +55,14 @@ impl Time {
     pub const fn saturating_sub(self, earlier: Time) -> Time {
         Time(self.0.saturating_sub(earlier.0))
     }
-    /// The last multiple of `step` that is not later; itself if `step` is zero.
+    /// The last multiple of `step` that is not later. Returns `self` if `step` is zero.
     pub const fn floor_to(self, step: Time) -> Time {
         match self.0.checked_rem(step.0) {
             Some(rest) => Time(self.0 - rest),
             None => self,
         }
     }
-    /// The first multiple of `step` that is not earlier; itself if `step` is zero.
+    /// The first multiple of `step` that is not earlier. Returns `self` if `step` is zero.
     pub const fn ceil_to(self, step: Time) -> Time {
         match self.floor_to(step) {
             floor if floor.0 == self.0 => self,
@@ -109,7 +109,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// A moment on the other side's clock; it and a [`Time`] do not subtract.
+/// A moment on the remote clock. It cannot be subtracted from a [`Time`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct RemoteTime(pub Time);
 
@@ -121,7 +121,7 @@ pub struct RemoteTime(pub Time);
 pub struct Bitrate(pub u64);
 
 impl Bitrate {
-    /// Nothing at all.
+    /// 0 bit/s.
     pub const ZERO: Bitrate = Bitrate(0);
 
     /// From kbit/s.
@@ -141,7 +141,7 @@ impl Bitrate {
         if self.0 == 0 {
             return None;
         }
-        // Up to 2 GB the product fits into 64 bits, which divide ten times as fast as 128.
+        // Up to 2 GB the product fits into 64 bits, whose division is ten times as fast as that of 128.
         if let Some(work) = size.bits().checked_mul(1_000_000_000) {
             return Some(Time(work.div_ceil(self.0)));
         }
@@ -169,10 +169,10 @@ impl Bitrate {
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Nothing at all.
+    /// 0 bit/s.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// Eight per byte.
+    /// Number of bits: eight per byte.
     pub const fn bits(self) -> u64 {
         self.0 * 8
     }

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from rtclab.errors import BackendUnavailable, BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rtclab.backend.live.doctor import Check
+from rtclab.errors import BadInput
 
 app = typer.Typer(
     name="rtclab",
@@ -97,7 +92,7 @@ def version(wanted: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """A laboratory for real-time calls: one scenario, simulated or live, one trace."""
@@ -131,7 +126,7 @@ def list_metrics(as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
 def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -> None:
-    """Show a scenario with everything filled in: participants, paths and flows."""
+    """Show a scenario with all defaults filled in: participants, paths and flows."""
     from rtclab.cli import tables
     from rtclab.scenario import Scenario
 
@@ -269,12 +264,13 @@ def compare(
 
 
 @app.command(
+    "link",
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
     "--server 'iperf3 -s' -- sh -c 'iperf3 -c $RTCLAB_SERVER'",
     # What follows the command's name is the command's.
     context_settings={"allow_interspersed_args": False},
 )
-def link(
+def run_link(
     command: Annotated[
         list[str], typer.Argument(metavar="-- COMMAND …", help="Command to run behind the link.")
     ],
@@ -299,26 +295,11 @@ def link(
     The command finds the addresses of the two sides in RTCLAB_CLIENT (its own) and RTCLAB_SERVER.
     Ends with the status of the command.
     """
-    from rtclab.scenario import PathSpec
-
-    outwards, back = PathSpec.parse(up, origin="--up"), PathSpec.parse(down, origin="--down")
-    from rtclab.backend.live.doctor import missing_python_packages
-    from rtclab.backend.live.link import run_link, summary_text
+    from rtclab.backend.live.link import summary_text
     from rtclab.cli import tables
+    from rtclab.lab import link
 
-    if "pyroute2" in missing_python_packages():
-        raise BackendUnavailable(
-            "an emulated link needs the Python module `pyroute2`", hint="`make setup-live` installs it"
-        )
-    result = run_link(
-        outwards.native("up"),
-        back.native("down"),
-        command,
-        server=server,
-        pcap=pcap,
-        seed=seed,
-        output_to_stderr=as_json,
-    )
+    result = link(command, up=up, down=down, server=server, pcap=pcap, seed=seed, output_to_stderr=as_json)
     if as_json:
         tables.print_json(result)
     elif "directions" in result:
@@ -357,9 +338,9 @@ def monitor(
 
     Two captures show the same streams, the first near the sender and the second near the receiver.
     """
-    from rtclab.cli.monitor import MonitorRequest, show_what_passed
+    from rtclab.cli.monitor import MonitorRequest, run_monitor
 
-    show_what_passed(
+    run_monitor(
         MonitorRequest(captures or [], live, duration, sdp, max_streams, as_json, as_csv, parquet, plot)
     )
 
@@ -381,9 +362,9 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run all conditions of published papers and put our results beside theirs.
+    """Run the conditions of published papers and put our results beside theirs.
 
-    Finished repeats are kept below --out and not run again unless the scenario or rtclab changed.
+    Finished repeats are kept below --out. They run again only if the scenario or rtclab changed.
     Ends with 1 if a repeat failed.
     """
     from rtclab.cli.reproducing import ReproduceRequest, run_and_compare, show_papers
@@ -392,18 +373,19 @@ def reproduce(
         show_papers(as_json=as_json)
         return
     if not papers:
-        raise BadInput("which paper?", hint="`rtclab reproduce --papers` shows them; or `all`")
+        raise BadInput("no paper was named", hint="`rtclab reproduce --papers` shows them; or `all`")
     raise typer.Exit(run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json)))
 
 
-@app.command(epilog="Example: rtclab doctor --json")
-def doctor(as_json: AsJson = False) -> None:
+@app.command("doctor", epilog="Example: rtclab doctor --json")
+def show_checks(as_json: AsJson = False) -> None:
     """Check what this machine can do, and say how to install what is missing."""
     from rtclab.cli import tables
+    from rtclab.machine import doctor
     from rtclab.progress import busy
 
-    with busy("looking around"):
-        checks = look_around()
+    with busy("checking this machine"):
+        checks = doctor()
     if as_json:
         tables.print_json([vars(check) for check in checks])
     else:
@@ -438,22 +420,9 @@ def validate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the four comparison scenarios simulated and live, and write how far they are apart."""
+    """Run the four comparison scenarios simulated and live, and write how far apart they are."""
     if tcp and (repeats is not None or keep_live):
-        raise BadInput("--tcp makes no calls; expected neither --repeats nor --keep-live beside it")
+        raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
     from rtclab.cli.validating import validate_and_show
 
     validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
-
-
-def look_around() -> Sequence[Check]:
-    """The simulator first, then everything that live calls need."""
-    from rtclab.backend.live.doctor import Check, doctor
-
-    try:
-        from rtclab import _native  # noqa: F401
-
-        simulator = Check("simulator", True, "built")
-    except ImportError as error:
-        simulator = Check("simulator", False, str(error), "make setup")
-    return [simulator, *doctor()]

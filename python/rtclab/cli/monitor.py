@@ -1,4 +1,4 @@
-"""``rtclab monitor``: captures, or an interface, as tables, files and plots."""
+"""``rtclab monitor``: prints, writes and plots the streams of captures or of an interface."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFRESH_S = 0.5
 
 @dataclass(frozen=True)
 class MonitorRequest:
-    """What the command line asked for; see the options of ``rtclab monitor``."""
+    """The options of ``rtclab monitor``."""
 
     captures: list[Path]
     live: str | None
@@ -40,7 +40,7 @@ class MonitorRequest:
 
     @property
     def sdp_text(self) -> str | None:
-        """What the SDP file holds.
+        """Text of the SDP file; None if none was given.
 
         Raises:
             BadInput: it cannot be read, or describes no media.
@@ -59,8 +59,8 @@ class MonitorRequest:
         return text
 
 
-def show_what_passed(request: MonitorRequest) -> None:
-    """Of one capture or interface its streams and flows; of two captures also what lies between them.
+def run_monitor(request: MonitorRequest) -> None:
+    """Monitors one capture or one interface, or compares two captures.
 
     Raises:
         BadInput: options that do not go together, or a capture that cannot be read.
@@ -75,7 +75,7 @@ def show_what_passed(request: MonitorRequest) -> None:
 
 
 def check(request: MonitorRequest) -> None:
-    """Raises BadInput for what cannot be asked for, before a large file is read."""
+    """Refuses options that do not go together, before a large file is read."""
     if request.live is not None and request.captures:
         raise BadInput("--live watches an interface; expected no capture beside it")
     if request.live is None and not 1 <= len(request.captures) <= 2:
@@ -105,7 +105,7 @@ def _watch(request: MonitorRequest) -> None:
 
 
 def _watch_interface(interface: str, request: MonitorRequest) -> None:
-    """Shows a table that follows what passes an interface; at the end, or at Ctrl-C, the summary."""
+    """Shows a live table of an interface, and the summary at the end or at Ctrl-C."""
     length_s = None if request.duration is None else _seconds(request.duration)
     live = monitor.LiveMonitor(
         interface,
@@ -118,8 +118,8 @@ def _watch_interface(interface: str, request: MonitorRequest) -> None:
 
 
 def _finish(request: MonitorRequest, seen: Tables, source: str) -> None:
-    """Writes, draws and prints what one point saw, as asked for."""
-    keep(request, seen, source)
+    """Writes, plots and prints the tables of one point."""
+    write_tables(request, seen, source)
     if request.plot is not None:
         from rtclab.report.captures import write_capture_plots
 
@@ -152,7 +152,7 @@ def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Event]:
-    """An event that Ctrl-C sets. An exception would lose the packets that are being handed over."""
+    """Yields an event that Ctrl-C sets. An exception would lose the packets of an unfinished poll."""
     pressed = Event()
     before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
     try:
@@ -162,7 +162,7 @@ def _ctrl_c() -> Iterator[Event]:
 
 
 def show(request: MonitorRequest, seen: Tables) -> None:
-    """Prints what one point saw, as asked for."""
+    """Prints the tables of one point."""
     if request.as_json:
         tables.print_json(_rows(seen))
     elif request.as_csv:
@@ -182,7 +182,7 @@ def _compare(request: MonitorRequest) -> None:
             packets=request.parquet is not None or request.plot is not None,
             max_streams=request.max_streams,
         )
-    keep(request, compared, f"{a} and {b}")
+    write_tables(request, compared, f"{a} and {b}")
     if request.plot is not None:
         from rtclab.report.captures import write_comparison_plots
 
@@ -196,13 +196,13 @@ def _compare(request: MonitorRequest) -> None:
         _say_what_was_written(request)
 
 
-def keep(request: MonitorRequest, seen: Tables, what: str) -> None:
-    """Writes every table as a Parquet file, if that was asked for."""
+def write_tables(request: MonitorRequest, seen: Tables, source: str) -> None:
+    """Writes every table as a Parquet file into the directory of ``--parquet``."""
     if request.parquet is None:
         return
     try:
         request.parquet.mkdir(parents=True, exist_ok=True)
-        with busy(f"writing the tables of {what}"):
+        with busy(f"writing the tables of {source}"):
             for name, table in seen.items():
                 table.write_parquet(request.parquet / f"{name}.parquet")
     except OSError as error:
@@ -212,7 +212,7 @@ def keep(request: MonitorRequest, seen: Tables, what: str) -> None:
 
 
 def _rows(seen: Tables) -> dict[str, list[dict[str, Any]]]:
-    """Every table but those of packets and seconds, which are files."""
+    """All tables except packets and seconds, which are only written as files."""
     return {name: table.to_dicts() for name, table in seen.items() if name not in ("packets", "seconds")}
 
 

@@ -16,14 +16,14 @@ from rtclab.monitor import Tables
 
 NS_PER_S = 1e9
 INFERRED = "?"
-"""Marks what is inferred because no SDP says it."""
+"""Marks a kind that is inferred because there is no SDP."""
 COUNTS_LOSSES = {"NACK", "TWCC", "CCFB"}
 MOST_ROWS = 100
-"""The most rows of a printed table; --json, --csv and --parquet have all."""
+"""The most rows of a printed table; --json, --csv and --parquet give all of them."""
 
 
 def show_capture(seen: Tables) -> None:
-    """One row per stream, one per flow, RTCP, and what a reader must know."""
+    """Prints streams, flows, RTCP, receiver reports and the monitor's notes."""
     begin_ns = _begin_ns(seen)
     if seen["streams"].is_empty():
         print("no RTP stream\n")
@@ -40,7 +40,7 @@ def show_capture(seen: Tables) -> None:
 
 @contextmanager
 def refreshing() -> Iterator[Callable[[Tables], None]]:
-    """A table of streams that follows what is seen, on a terminal; yields what to call with news."""
+    """On a terminal, shows a table of streams; yields the function that updates it."""
     console = Console()
     if not console.is_terminal:
         yield lambda seen: None
@@ -127,7 +127,7 @@ def reports_table(reports: pl.DataFrame) -> Table:
 
 
 def show_comparison(compared: Tables) -> None:
-    """The streams at both points, what happened between, and the estimate of the clocks."""
+    """Prints the streams at both points, losses and delays between them, and how the clocks compare."""
     if compared["streams"].is_empty():
         print("no RTP stream was seen at both points\n")
     else:
@@ -139,7 +139,7 @@ def show_comparison(compared: Tables) -> None:
 
 
 def compared_table(streams: pl.DataFrame) -> Table:
-    """Packets and rates at both points, and losses between."""
+    """Packets and rates at both points, and losses between them."""
     headings = (
         "packets A",
         "packets B",
@@ -176,7 +176,7 @@ def compared_table(streams: pl.DataFrame) -> Table:
 
 
 def delays_table(streams: pl.DataFrame) -> Table:
-    """One-way delays as the two clocks have them, and with the estimate of their difference taken off."""
+    """One-way delays as captured, and corrected by the estimated difference of the clocks."""
     names = ("mean", "sd", "min", "p50", "p95", "p99", "max")
     table = new_table(*whole("SSRC", ""), "one-way delay, ms", *right(*names))
     views = {"as captured": "one_way_delay", "clocks corrected": "corrected_one_way_delay"}
@@ -189,23 +189,23 @@ def delays_table(streams: pl.DataFrame) -> Table:
 
 
 def clock_in_words(row: dict[str, Any]) -> str:
-    """The estimate of the two clocks, as one sentence."""
+    """One sentence on how the two clocks compare."""
     drift = "" if row["drift_ppm"] is None else f", which gains {row['drift_ppm']:+.3f} ppm"
     match row["method"]:
         case "same clock":
-            return "both points have the same clock"
+            return "both points use the same clock"
         case "both directions":
             return (
-                f"estimate: B's clock is {row['offset_ms']:+.3f} ms against A's, off by at most "
+                f"estimate: B's clock is {row['offset_ms']:+.3f} ms ahead of A's, with an error of at most "
                 f"{number(row['offset_error_ms'])} ms{drift}; from the smallest delays of both directions"
             )
         case "one direction":
-            return f"estimate: one direction alone does not show the offset of B's clock against A's{drift}"
+            return f"estimate: one direction alone does not show how far B's clock is ahead of A's{drift}"
     return "the clocks cannot be compared: too few packets were seen at both points"
 
 
 def _largest(table: pl.DataFrame, first: pl.Expr | None = None) -> pl.DataFrame:
-    """The rows to print, in their order: those that are ``first``, then those with the most packets."""
+    """At most ``MOST_ROWS`` rows, in their order; prefers those where ``first`` holds, then large ones."""
     if table.height <= MOST_ROWS:
         return table
     before = pl.lit(True) if first is None else first
@@ -215,18 +215,17 @@ def _largest(table: pl.DataFrame, first: pl.Expr | None = None) -> pl.DataFrame:
 
 
 def show_notes(seen: Tables) -> None:
-    """Notes of the monitor, and how the tables are to be read."""
+    """Prints the monitor's notes and how to read the tables."""
     for name, table in seen.items():
         if name in ("streams", "flows", "rtcp", "reports") and table.height > MOST_ROWS:
-            print(f"{name}: the {MOST_ROWS} largest of {table.height}; --json has all")
+            print(f"{name}: the {MOST_ROWS} largest of {table.height}; --json gives all")
     for row in seen["notes"].iter_rows(named=True):
         print(f"{row['note']}: {row['count']}" if row["count"] is not None else row["note"])
     if (seen["streams"]["kind_origin"] == "inferred").any():
-        print(f"kind{INFERRED} is inferred from the RTP clock and timestamps; --sdp tells it")
+        print(f"kind{INFERRED} is inferred from the RTP clock and timestamps; --sdp would tell")
     encrypted = int(seen["rtcp"]["encrypted"].sum()) if "rtcp" in seen else 0
     print(
-        "of RTP only headers are read"
-        + (f"; {encrypted} SRTCP packets are counted only" if encrypted else "")
+        "only RTP headers are read" + (f"; {encrypted} SRTCP packets are counted only" if encrypted else "")
     )
 
 
@@ -238,7 +237,7 @@ def kind(row: dict[str, Any]) -> str:
 
 
 def _way(row: dict[str, Any]) -> str:
-    """From where to where, and past which interface in which direction if the capture says."""
+    """Source and destination, with interface and direction if the capture has them."""
     way = f"{row['source']} → {row['destination']}"
     if row.get("peer"):
         way += f" (relayed, peer {row['peer']})"

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 Heading = tuple[str, Literal["left", "right"]]
 
-# Names take up to 50 columns and are never cut, because users copy them.
+# Users copy names, so these are never cut; they take up to 50 columns.
 _WIDTH_FOR_SOURCES = 140
-# A file or pipe has no width: every row gets one line.
+# A file or pipe has no width, so each row is one line.
 _WIDTH_WITHOUT_TERMINAL = 10_000
 
 NO_SPREAD = "no spread"
-"""In place of an interval where all repeats came to the same value."""
+"""Shown instead of an interval if all repeats gave the same value."""
 
 MOST_ROWS = 12
 """The most rows that are printed without `--all`."""
@@ -32,11 +32,11 @@ FLOWS_SIDE_BY_SIDE = 3
 METRICS_SIDE_BY_SIDE = 6
 
 MOST_FLOWS = 100
-"""The most flows in a printed table: nobody reads more, and drawing it would take longer than the run."""
+"""The most flows in a printed table. Nobody reads more, and printing them would take longer than the run."""
 
 
 def show_scenarios(scenarios: pl.DataFrame) -> None:
-    """Name, title and, where there is room for it, source of each, a line between folders."""
+    """Name and title of each scenario, and its source if the terminal is wide; a line between folders."""
     with_source = _console().width >= _WIDTH_FOR_SOURCES
     table = new_table(*whole("scenario"), *(["title", "source"] if with_source else ["title"]))
     previous = ""
@@ -50,7 +50,7 @@ def show_scenarios(scenarios: pl.DataFrame) -> None:
 
 
 def show_scenario(scenario: Scenario) -> None:
-    """Everything about one scenario."""
+    """Participants, paths and flows of one scenario."""
     from rtclab.scenario.network import paths
     from rtclab.scenario.words import path_in_words
 
@@ -132,7 +132,7 @@ def _show_flow_by_flow(cells: Mapping[tuple[str, str], dict[str, Any]], flows: S
 
 
 def show_metrics(measured: pl.DataFrame) -> None:
-    """One row per metric and flow that could be measured, of the first flows if there are very many."""
+    """One row per metric and flow that could be measured, at most for the first ``MOST_FLOWS`` flows."""
     measured, left_out = _first_flows(measured)
     table = new_table("metric", "flow", *right("mean", "sd", "95 % interval"), "unit")
     previous = ""
@@ -150,9 +150,9 @@ def show_metrics(measured: pl.DataFrame) -> None:
 
 
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
-    """Two runs side by side; a star where the 95 % interval of the difference leaves out zero."""
+    """Two runs side by side, with a star where the 95 % interval of the difference excludes zero."""
     compared, left_out = _first_flows(compared)
-    print(f"[95 % interval]; the difference is {b} minus {a}, * where its interval leaves out 0")
+    print(f"[95 % interval]; the difference is {b} minus {a}, * where its interval excludes 0")
     table = new_table("metric", "flow", *right(a, b, "difference", "%"), "", "unit")
     previous = ""
     for row in compared.iter_rows(named=True):
@@ -175,7 +175,7 @@ def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
 
 
 def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Rows of the first flows and of the whole run, and how many flows are left out."""
+    """Rows of the first flows and of the whole run, and the number of other flows."""
     flows = rows["flow"].unique(maintain_order=True).to_list()
     shown = [flow for flow in flows if flow][:MOST_FLOWS]
     return rows.filter(rows["flow"].is_in(["", *shown])), sum(map(bool, flows)) - len(shown)
@@ -183,7 +183,7 @@ def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 def _tell_left_out(flows: int) -> None:
     if flows:
-        print(f"{flows} more flows are left out; --json prints all")
+        print(f"{flows} more flows are not shown; --json prints all")
 
 
 def show_definitions(metrics: pl.DataFrame) -> None:
@@ -195,7 +195,7 @@ def show_definitions(metrics: pl.DataFrame) -> None:
 
 
 def show_checks(checks: Sequence[Check]) -> None:
-    """What is there, what is not, and what to do."""
+    """What this machine has, what it lacks, and how to install it."""
     table = new_table("", "part", "found")
     for check in checks:
         mark = "ok" if check.ok else "MISSING" if check.required else "optional"
@@ -204,7 +204,7 @@ def show_checks(checks: Sequence[Check]) -> None:
 
 
 def number(value: float | None) -> str:
-    """Four digits or so, without exponents."""
+    """About four digits, without exponent."""
     if value is None:
         return ""
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 3
@@ -216,22 +216,22 @@ def _with_interval(value: float | None, low: float | None, high: float | None) -
 
 
 def print_json(value: object) -> None:
-    """JSON on standard output, one document."""
+    """Prints one JSON document."""
     print(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def right(*headings: str) -> list[Heading]:
-    """Headings of columns whose values stand on the right."""
+    """Headings of right-aligned columns."""
     return [(heading, "right") for heading in headings]
 
 
 def whole(*headings: str) -> list[Heading]:
-    """Headings of columns whose values are never broken or cut."""
+    """Headings of columns whose values are never wrapped or cut."""
     return [(heading, "left") for heading in headings]
 
 
 def new_table(*columns: str | Heading, tight: bool = False) -> Table:
-    """An empty table as all commands print it; ``tight`` leaves out most of the space between columns."""
+    """An empty table in the style of all commands; ``tight`` saves space between columns."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0 if tight else 1))
     for column in columns:
         if isinstance(column, str):
@@ -242,14 +242,14 @@ def new_table(*columns: str | Heading, tight: bool = False) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """A table on standard output and an empty line; without a terminal every row is one line."""
+    """Prints a table and an empty line. Without a terminal, each row is one line."""
     console = _console()
     console.print(table)
     console.print()
 
 
 def _console() -> Console:
-    # Made anew each time, because standard output may have been redirected in between.
+    # Not cached, because standard output may be redirected between two tables.
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, width=_WIDTH_WITHOUT_TERMINAL)

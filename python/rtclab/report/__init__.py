@@ -1,5 +1,16 @@
-"""How a run is shown: one self-contained HTML page, and its plots as SVG and PNG files."""
+"""How a run is shown: plots, and self-contained pages with charts."""
 
-from rtclab.report.page import write_comparison, write_report
+from rtclab.report.page import write_comparison, write_plots, write_report
+from rtclab.report.plot import Plot
+from rtclab.report.plots import COMPARISON_PLOTS, RUN_PLOTS, comparison_plot, run_plot
 
-__all__ = ["write_comparison", "write_report"]
+__all__ = [
+    "COMPARISON_PLOTS",
+    "RUN_PLOTS",
+    "Plot",
+    "comparison_plot",
+    "run_plot",
+    "write_comparison",
+    "write_plots",
+    "write_report",
+]

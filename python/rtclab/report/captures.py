@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ import polars as pl
 
 from rtclab.metrics.series import BITS_PER_BYTE, NO_SAMPLES, SECOND_NS, Array, Samples
 from rtclab.monitor import Tables
+from rtclab.report import forms
 from rtclab.report.bands import band, points_per_line, thinned
-from rtclab.report.draw import Curve, Distribution, Look, Panel, draw_distributions, draw_panels
-from rtclab.report.figure import Plot, as_svg, embed
-from rtclab.report.page import page_template
-from rtclab.trace import write_text
+from rtclab.report.forms import Curve, Distribution, Panel
+from rtclab.report.page import write_plot_page
+from rtclab.report.plot import Look, Plot
 
 MOST_PANELS = 6
 MOST_CURVES = 6
@@ -59,12 +58,12 @@ def rates(seen: Tables) -> Plot:
             rate = _stream_rate(seen["seconds"], row["stream"], begin_ns, end_ns)
             curves.append(_curve(look, rate, len(streams)))
         panels.append(Panel(way, curves))
-    return Plot(
+    return forms.over_time(
         "rates",
         "Rate of each stream",
         "IP bytes in each second of the capture. What is drawn are the streams with the most packets.",
-        len(panels),
-        partial(draw_panels, panels, "Rate (kbit/s)", ""),
+        panels,
+        "Rate (kbit/s)",
     )
 
 
@@ -82,12 +81,12 @@ def rates_at_both(compared: Tables) -> Plot:
             for index, (point, column) in enumerate(points)
         ]
         panels.append(Panel(_name(row), curves))
-    return Plot(
+    return forms.over_time(
         "rates",
         "Rate of each stream at both points",
         "IP bytes in each second, each point on its own clock from its first packet on.",
-        len(panels),
-        partial(draw_panels, panels, "Rate (kbit/s)", ""),
+        panels,
+        "Rate (kbit/s)",
     )
 
 
@@ -105,24 +104,21 @@ def delays(compared: Tables) -> list[Plot]:
                 packets = compared["packets"].filter(pl.col("stream") == row["stream"])
                 corrected.append(_distribution(look, _corrected_bins(packets, row["direction"], clock)))
     caption = "Share of the packets seen at both points that took at most so long, "
-    as_seen = _delay_plot(
+    as_seen = forms.distributions(
         "delays",
         "Distribution of the one-way delay",
         caption + "as the two clocks have it: where the clocks differ a delay can be negative.",
-        ("One-way delay (ms)", seen),
+        [("", seen)],
+        "One-way delay (ms)",
     )
-    without = _delay_plot(
+    without = forms.distributions(
         "corrected-delays",
         "Distribution of the one-way delay, clocks corrected",
         caption + "without the difference of the clocks, which is estimated from both directions.",
-        ("One-way delay, clocks corrected (ms)", corrected),
+        [("", corrected)],
+        "One-way delay, clocks corrected (ms)",
     )
     return [without, as_seen] if corrected else [as_seen]
-
-
-def _delay_plot(name: str, title: str, caption: str, content: tuple[str, list[Distribution]]) -> Plot:
-    unit, distributions = content
-    return Plot(name, title, caption, 1, partial(draw_distributions, [("", distributions)], unit))
 
 
 def _corrected_bins(packets: pl.DataFrame, direction: str, clock: Mapping[str, Any]) -> pl.DataFrame:
@@ -196,10 +192,7 @@ def _rate(at_ns: Array, size_bytes: Array, end_ns: int) -> Samples:
 
 
 def _write(out: Path, title: str, plots: Sequence[Plot]) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix == ".svg":
-        if plots:
-            write_text(out, as_svg(plots[0]))
-        return
-    text = page_template("capture.html").render(title=title, drawings=[embed(plot) for plot in plots])
-    write_text(out, text)
+    if out.suffix == ".html":
+        write_plot_page(out, title, plots)
+    elif plots:
+        plots[0].save(out)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from rtclab.metrics import METRICS, delay, rate
+from rtclab.metrics import METRICS, delay, flows_of, rate
 from rtclab.metrics.series import NS_PER_S, Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
-from rtclab.report.draw import Curve, Distribution, Look, Points, Steps
+from rtclab.report.forms import Curve, Distribution, Points, Steps
+from rtclab.report.plot import Look
 from rtclab.trace import Run, Trace
 
 Series = Callable[[Trace, str], Samples]
@@ -26,15 +27,25 @@ class Line:
     points: int
 
 
+def main_flows(run: Run) -> list[str]:
+    """The flows from participant to participant, and TCP; all flows if there are none of these.
+
+    The legs to and from a server say little beside the flows that cross them.
+    """
+    flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
+    people = {name for trace in run.traces for name in trace.manifest.participants}
+    main = [
+        name
+        for name in flows_of(run)
+        if flows[name].call is None or {flows[name].sender, flows[name].receiver} <= people
+    ]
+    return main or flows_of(run)
+
+
 def lines_of(pairs: Sequence[tuple[Run, str, Look]]) -> list[Line]:
     """The lines of one plot, which share the points that a plot may have."""
     points = points_per_line(len(pairs))
     return [Line(run, flow, look, points) for run, flow, look in pairs]
-
-
-def flow_in_words(flow: str) -> str:
-    """The flow's name as it is read."""
-    return flow.replace("->", " → ")
 
 
 def curve(line: Line, series: Series, *, filled: bool) -> Curve:

@@ -5,12 +5,14 @@ The same for one run, with a colour per flow, and for two runs side by side, wit
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from rtclab.metrics import flows_of, media, rate, wire
-from rtclab.report.draw import Look, Panel, Steps, draw_distributions, draw_panels, draw_repeats
-from rtclab.report.figure import COLOURS, Plot
+from rtclab.errors import BadInput
+from rtclab.metrics import media, rate, wire
+from rtclab.report import forms
+from rtclab.report.forms import Panel, Steps
 from rtclab.report.lines import (
     Line,
     Series,
@@ -19,10 +21,12 @@ from rtclab.report.lines import (
     curve,
     delay_curve,
     delay_distribution,
-    flow_in_words,
     lines_of,
+    main_flows,
     rate_per_repeat,
 )
+from rtclab.report.plot import COLOURS, Look, Plot
+from rtclab.report.words import flow_in_words
 from rtclab.trace import Run
 
 MOST_PANELS = 6
@@ -38,34 +42,65 @@ Panels = list[list[Line]]
 
 def run_plots(run: Run) -> list[Plot]:
     """The plots of one run, in the order of the page; none if no repeat finished."""
-    flows = flows_of(run)[:MOST_CURVES]
-    lines = lines_of([(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(flows)])
-    if not lines:
-        return []
-    panels = [[line] for line in lines] if len(lines) <= MOST_PANELS else [lines]
-    return [
-        _rate(panels),
-        _target(panels),
-        *_wire_and_stats(lines),
-        _delay(panels),
-        _distribution([lines]),
-        _repeats(run, lines),
-        *_frame_rate(panels),
-    ]
+    return _all(RUN_PLOTS, _panels(run))
+
+
+def run_plot(run: Run, name: str) -> Plot:
+    """One plot of a run, by its name in ``RUN_PLOTS``; no other is made.
+
+    Raises:
+        BadInput: there is no plot of that name, or the run has nothing that it could show.
+    """
+    return _one(RUN_PLOTS, _panels(run), name, run.name)
 
 
 def comparison_plots(a: Run, b: Run) -> list[Plot]:
     """The plots of two runs side by side, a panel for each of the first flows that both have."""
-    flows = [flow for flow in flows_of(a) if flow in flows_of(b)][:MOST_PANELS]
-    if not flows:
-        return []
+    return _all(COMPARISON_PLOTS, _panels_of_both(a, b))
+
+
+def comparison_plot(a: Run, b: Run, name: str) -> Plot:
+    """One plot of two runs, by its name in ``COMPARISON_PLOTS``.
+
+    Raises:
+        BadInput: there is no plot of that name, or the runs have nothing in common that it could show.
+    """
+    return _one(COMPARISON_PLOTS, _panels_of_both(a, b), name, f"{a.name} and {b.name}")
+
+
+Maker = Callable[[Panels], Plot | None]
+"""Makes a plot of the lines of each panel, or nothing where nothing can be shown."""
+
+
+def _all(makers: Mapping[str, Maker], panels: Panels) -> list[Plot]:
+    plots = [make(panels) for make in makers.values()] if panels else []
+    return [plot for plot in plots if plot is not None]
+
+
+def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plot:
+    if name not in makers:
+        raise BadInput(f"no plot `{name}`; expected {', '.join(makers)}")
+    plot = makers[name](panels) if panels else None
+    if plot is None:
+        raise BadInput(f"{of} has nothing to show in the plot `{name}`")
+    return plot
+
+
+def _panels(run: Run) -> Panels:
+    """A panel per flow, or one for all if there are many."""
+    flows = main_flows(run)[:MOST_CURVES]
+    lines = lines_of([(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(flows)])
+    return [[line] for line in lines] if len(lines) <= MOST_PANELS else [lines]
+
+
+def _panels_of_both(a: Run, b: Run) -> Panels:
+    flows = [flow for flow in main_flows(a) if flow in main_flows(b)][:MOST_PANELS]
     look_a, look_b = (
         replace(Look.numbered(index, run.name), colour=COLOURS[colour])
         for index, (run, colour) in enumerate(zip((a, b), COMPARISON_COLOURS, strict=True))
     )
     lines = lines_of([pair for flow in flows for pair in ((a, flow, look_a), (b, flow, look_b))])
-    panels = [lines[index : index + 2] for index in range(0, len(lines), 2)]
-    return [_rate(panels), _delay(panels), _distribution(panels), *_frame_rate(panels)]
+    return [lines[index : index + 2] for index in range(0, len(lines), 2)]
 
 
 def _title(lines: list[Line]) -> str:
@@ -89,61 +124,60 @@ def _common_capacity(lines: list[Line]) -> Steps | None:
 
 def _rate(panels: Panels) -> Plot:
     drawn = [
-        Panel(panel.title, panel.curves, limit=_common_capacity(lines) if panel.title else None)
+        replace(panel, limit=_common_capacity(lines) if panel.title else None)
         for panel, lines in zip(_over_time(panels, rate.received_kbps), panels, strict=True)
     ]
-    return Plot(
+    return forms.over_time(
         "rate",
         "Receiving rate against the capacity",
         "IP bytes delivered in each second, mean over repeats. "
         "The capacity is that of the narrowest path of the route; two runs that differ in it show none.",
-        len(drawn),
-        partial(draw_panels, drawn, "Rate (kbit/s)", OVER_REPEATS),
+        drawn,
+        "Rate (kbit/s)",
+        OVER_REPEATS,
     )
 
 
 def _target(panels: Panels) -> Plot:
     drawn = [
-        Panel(
-            panel.title, panel.curves, guides=[("target", band_of(line, rate.target_kbps)) for line in lines]
-        )
+        replace(panel, guides=[("target", band_of(line, rate.target_kbps)) for line in lines])
         for panel, lines in zip(_over_time(panels, rate.sent_kbps), panels, strict=True)
     ]
-    return Plot(
+    return forms.over_time(
         "target",
         "Sending rate and target bitrate",
         "What left the sender (IP bytes, with headers and retransmissions) and what the congestion control "
         "told the encoder to produce; means over repeats.",
-        len(drawn),
-        partial(draw_panels, drawn, "Rate (kbit/s)", OVER_REPEATS),
+        drawn,
+        "Rate (kbit/s)",
+        OVER_REPEATS,
     )
 
 
-def _wire_and_stats(lines: list[Line]) -> list[Plot]:
+def _wire_and_stats(panels: Panels) -> Plot | None:
     """A panel per stream; no plot where packets were not recorded or there are too many streams to see."""
-    drawn = []
-    for line in lines:
-        traces = line.run.traces
-        kinds = sorted(
-            {kind for trace in traces for flow, kind in wire.streams_of(trace) if flow == line.flow}
-        )
-        for kind in kinds:
-            if any(wire.wire_received_kbps(trace, line.flow, kind=kind).values.size for trace in traces):
-                drawn.append(_stream_panel(line, kind))
-    if not 0 < len(drawn) <= MOST_PANELS:
-        return []
-    return [
-        Plot(
-            "wire-and-stats",
-            "Rate on the wire and in getStats",
-            "Full line: IP bytes of the RTP packets that reached the receiver in each second. Dotted: RTP "
-            "headers and payload that the receiver's getStats counted from one report to the next. The wire "
-            "is higher by IP, UDP and SRTP headers and by retransmissions and padding. Where the curves "
-            "cross, the seconds of the wire and the intervals between reports lie apart.",
-            len(drawn),
-            partial(draw_panels, drawn, "Rate (kbit/s)", OVER_REPEATS),
-        )
-    ]
+    streams = [(line, kind) for line in _lines(panels) for kind in _kinds(line)]
+    drawn = [_stream_panel(line, kind) for line, kind in streams] if len(streams) <= MOST_PANELS else []
+    drawn = [panel for panel in drawn if panel.curves[0].band.at_s.size]
+    if not drawn:
+        return None
+    return forms.over_time(
+        "wire-and-stats",
+        "Rate on the wire and in getStats",
+        "Full line: IP bytes of the RTP packets that reached the receiver in each second. Dotted: RTP "
+        "headers and payload that the receiver's getStats counted from one report to the next. The wire "
+        "is higher by IP, UDP and SRTP headers and by retransmissions and padding. Where the curves "
+        "cross, the seconds of the wire and the intervals between reports lie apart.",
+        drawn,
+        "Rate (kbit/s)",
+        OVER_REPEATS,
+    )
+
+
+def _kinds(line: Line) -> list[str]:
+    """The kinds of media that the flow's receiver reported on."""
+    found = {kind for trace in line.run.traces for flow, kind in wire.streams_of(trace) if flow == line.flow}
+    return sorted(found)
 
 
 def _stream_panel(line: Line, kind: str) -> Panel:
@@ -157,39 +191,48 @@ def _delay(panels: Panels) -> Plot:
         Panel(_title(lines), [delay_curve(line, filled=bool(_title(lines))) for line in lines])
         for lines in panels
     ]
-    return Plot(
+    return forms.over_time(
         "delay",
         "One-way delay over time",
         "Mean over the packets of each second, and over repeats.",
-        len(drawn),
-        partial(draw_panels, drawn, "One-way delay (ms)", "smallest to largest packet"),
+        drawn,
+        "One-way delay (ms)",
+        "smallest to largest packet",
     )
 
 
 def _distribution(panels: Panels) -> Plot:
-    drawn = [(_title(lines), [delay_distribution(line) for line in lines]) for lines in panels]
-    return Plot(
+    return forms.distributions(
         "delay-distribution",
         "Distribution of the one-way delay",
         "Share of the received packets, of all repeats together, that took at most so long.",
-        len(drawn),
-        partial(draw_distributions, drawn, "One-way delay (ms)"),
+        [(_title(lines), [delay_distribution(line) for line in lines]) for lines in panels],
+        "One-way delay (ms)",
     )
 
 
-def _repeats(run: Run, lines: list[Line]) -> Plot:
-    numbers = [repeat.repeat for repeat in run.repeats if repeat.status == "finished"]
-    return Plot(
+def _distribution_of_all(panels: Panels) -> Plot:
+    return _distribution([_lines(panels)])
+
+
+def _lines(panels: Panels) -> list[Line]:
+    return [line for lines in panels for line in lines]
+
+
+def _repeats(panels: Panels) -> Plot:
+    lines = _lines(panels)
+    return forms.per_repeat(
         "repeats",
         "Receiving rate of each repeat",
         "Mean of each repeat with the standard deviation of its one-second samples; hollow, on the right, "
         "the mean over repeats with its 95 % interval.",
-        1,
-        partial(draw_repeats, [rate_per_repeat(line) for line in lines], numbers, "Rate (kbit/s)"),
+        [rate_per_repeat(line) for line in lines],
+        [repeat.repeat for repeat in lines[0].run.repeats if repeat.status == "finished"],
+        "Rate (kbit/s)",
     )
 
 
-def _frame_rate(panels: Panels) -> list[Plot]:
+def _frame_rate(panels: Panels) -> Plot | None:
     """Of the flows that have frames: TCP and the legs to and from a server have none."""
     with_frames = [
         replace(panel, curves=curves)
@@ -197,13 +240,32 @@ def _frame_rate(panels: Panels) -> list[Plot]:
         if (curves := [one for one in panel.curves if one.band.at_s.size])
     ]
     if not with_frames:
-        return []
-    return [
-        Plot(
-            "frame-rate",
-            "Frame rate",
-            "Frames decoded at the receiver, mean over repeats.",
-            len(with_frames),
-            partial(draw_panels, with_frames, "Frames per second", OVER_REPEATS),
-        )
-    ]
+        return None
+    return forms.over_time(
+        "frame-rate",
+        "Frame rate",
+        "Frames decoded at the receiver, mean over repeats.",
+        with_frames,
+        "Frame rate (frame/s)",
+        OVER_REPEATS,
+    )
+
+
+RUN_PLOTS: dict[str, Maker] = {
+    "rate": _rate,
+    "target": _target,
+    "wire-and-stats": _wire_and_stats,
+    "delay": _delay,
+    "delay-distribution": _distribution_of_all,
+    "repeats": _repeats,
+    "frame-rate": _frame_rate,
+}
+"""The plots of a run by name, in the order of the page."""
+
+COMPARISON_PLOTS: dict[str, Maker] = {
+    "rate": _rate,
+    "delay": _delay,
+    "delay-distribution": _distribution,
+    "frame-rate": _frame_rate,
+}
+"""The plots of two runs by name, in the order of the page."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any
 
@@ -11,6 +12,8 @@ from rtclab.trace import Machine, Run, Trace
 
 MISSING = "–"
 NS_PER_MS = 1_000_000
+MOST_NAMES = 8
+"""Participants whose names a sentence lists."""
 
 
 def number(value: float | None, like: float | None = None) -> str:
@@ -28,12 +31,81 @@ def number(value: float | None, like: float | None = None) -> str:
     return text.replace("-", "" if float(text) == 0 else "−")
 
 
+def flow_in_words(flow: str) -> str:
+    """The flow's name as it is read."""
+    return flow.replace("->", " → ")
+
+
+def calls(scenario: Mapping[str, Any]) -> str:
+    """Who calls whom over what, and which TCP there is beside it, of a scenario (JSON values)."""
+    everybody = list(scenario.get("participants", {}))
+    if not everybody:
+        return ""
+    calls = scenario.get("calls") or [{"participants": everybody}]
+    alike = Counter(f"{_call(call)} {_media(scenario, call['participants'])}" for call in calls)
+    told = [f"{call}, in {count} calls" if count > 1 else call for call, count in alike.items()]
+    told += [_traffic(name, traffic) for name, traffic in scenario.get("traffic", {}).items()]
+    return "; ".join(told)
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    names = call["participants"]
+    root = call.get("root") or names[0]
+    others = _names([name for name in names if name != root])
+    match call.get("kind", "p2p"):
+        case "sfu" | "mcu" as kind:
+            return f"{_names(names)} meet over the {kind.upper()} {call.get('server') or ''}".rstrip()
+        case "star":
+            return f"{root} sends to {others}"
+        case "tree":
+            return f"{root} sends to {others} over a tree"
+        case "hub-and-spoke":
+            return f"{others} meet over {root}"
+    over = f" over the relay {call['relay']}" if call.get("relay") else ""
+    return f"{_names(names)} call each other{over}"
+
+
+def _media(scenario: Mapping[str, Any], names: Sequence[str]) -> str:
+    """What the participants of a call send."""
+    sent = [
+        kind
+        for kind in ("video", "audio")
+        if any(_sends(scenario, scenario["participants"][name], kind) for name in names)
+    ]
+    return f"with {' and '.join(sent)}" if sent else "without media"
+
+
+def _sends(scenario: Mapping[str, Any], participant: Mapping[str, Any], kind: str) -> bool:
+    own = participant.get(kind)
+    return own is not False and bool(own or scenario.get(kind))
+
+
+def _traffic(name: str, traffic: Mapping[str, Any]) -> str:
+    number = traffic.get("flows", 1)
+    kind = f"{traffic.get('congestion_control', '')} TCP".strip()
+    many = f"{number} {kind} flows" if number > 1 else f"a {kind} flow"
+    return f"{name} is {many} from {traffic['sender']} to {traffic['receiver']}"
+
+
+def _names(names: Sequence[str]) -> str:
+    """All names, or the number and the ends of a long list."""
+    if len(names) > MOST_NAMES:
+        return f"{len(names)} participants ({names[0]}, {names[1]} … {names[-1]})"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The paths of a scenario (JSON values) as pairs of names and words; equal paths share a line."""
     alike: dict[str, list[str]] = {}
     for name, path in _paths(scenario):
         alike.setdefault(path_in_words(path), []).append(name)
-    return [(", ".join(names), words) for words, names in alike.items()]
+    return [(_listed(names), words) for words, names in alike.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{names[0]}, {names[1]} … {names[-1]} ({len(names)} paths)"
 
 
 def _paths(scenario: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import isnan, nan
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from rtclab.metrics import delay, rate
 from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import summarise
+from rtclab.report import forms
 from rtclab.report.bands import MOST_POINTS, band, points_per_line, thinned
-from rtclab.report.bars import Bars, draw_bars
-from rtclab.report.draw import (
-    Curve,
-    Distribution,
-    Look,
-    Panel,
-    Points,
-    draw_distributions,
-    draw_panels,
-    draw_repeats,
-)
-from rtclab.report.figure import Plot
-from rtclab.report.lines import flow_in_words
+from rtclab.report.forms import Bars, Curve, Distribution, Panel, Points
+from rtclab.report.plot import Look, Plot
+from rtclab.report.words import flow_in_words
 from rtclab.reproduce.paper import Figure
 from rtclab.reproduce.results import Results
 from rtclab.trace import Trace
@@ -51,8 +40,8 @@ class LabelledFlow:
 
 Panels = Sequence[tuple[str, Sequence[LabelledFlow]]]
 """Title and flows of each pair of axes, or of each group of bars."""
-Drawn = tuple[int, Callable[[Sequence[Axes]], None]]
-"""How many pairs of axes a figure has, and the function that draws on them."""
+Draw = Callable[[Results, str, str, str], Plot]
+"""Makes a plot of results, with its name, title and caption."""
 
 
 def figure(
@@ -60,14 +49,13 @@ def figure(
     title: str,
     caption: str,
     scenarios: Iterable[str],
-    draw: Callable[[Results], Drawn],
+    draw: Draw,
     repeats: int = 0,
 ) -> Figure:
     """A published figure; ``draw`` needs whole traces of the first ``repeats`` of each scenario."""
 
     def plot(results: Results) -> Plot:
-        axes, drawing = draw(results)
-        return Plot(f"figure-{number}".replace(" ", "-"), f"Figure {number}. {title}", caption, axes, drawing)
+        return draw(results, f"figure-{number}".replace(" ", "-"), f"Figure {number}. {title}", caption)
 
     return Figure(number, list(dict.fromkeys(scenarios)), plot, repeats)
 
@@ -76,12 +64,12 @@ def over_time(number: str, title: str, caption: str, panels: Panels, unit: str, 
     """Curves over time, means over the first repeats of each scenario."""
     names = _names(panels)
 
-    def draw(results: Results) -> Drawn:
+    def draw(results: Results, *heading: str) -> Plot:
         drawn = [
             Panel(heading, [_curve(results, names.index(flow.name), flow, repeats) for flow in flows])
             for heading, flows in panels
         ]
-        return len(drawn), partial(draw_panels, drawn, unit, "")
+        return forms.over_time(*heading, drawn, unit)
 
     return figure(number, title, caption, _scenarios(panels), draw, repeats)
 
@@ -89,12 +77,12 @@ def over_time(number: str, title: str, caption: str, panels: Panels, unit: str, 
 def distributions(number: str, title: str, caption: str, panels: Panels, repeats: int) -> Figure:
     """Cumulative distributions of the one-way delay over the packets of several repeats."""
 
-    def draw(results: Results) -> Drawn:
+    def draw(results: Results, *heading: str) -> Plot:
         drawn = [
             (heading, [_distribution(results, i, flow, repeats) for i, flow in enumerate(flows)])
             for heading, flows in panels
         ]
-        return len(drawn), partial(draw_distributions, drawn, "One-way delay (ms)")
+        return forms.distributions(*heading, drawn, "One-way delay (ms)")
 
     return figure(number, title, caption, _scenarios(panels), draw, repeats)
 
@@ -109,10 +97,10 @@ def per_repeat(
 ) -> Figure:
     """Mean of each repeat with the deviation of its one-second samples, and the mean of all."""
 
-    def draw(results: Results) -> Drawn:
+    def draw(results: Results, *heading: str) -> Plot:
         points = [_points(results, i, flow, metric) for i, flow in enumerate(flows)]
         numbers = range(max(len(one.values) for one in points))
-        return 1, partial(draw_repeats, points, numbers, unit)
+        return forms.per_repeat(*heading, points, numbers, unit)
 
     return figure(number, title, caption, _scenarios([("", flows)]), draw)
 
@@ -120,7 +108,7 @@ def per_repeat(
 def bars(number: str, title: str, caption: str, groups: Panels, metric: str, unit: str) -> Figure:
     """Groups of bars: the mean of a metric with its deviation within runs."""
 
-    def draw(results: Results) -> Drawn:
+    def draw(results: Results, *heading: str) -> Plot:
         series = []
         for index, name in enumerate(_names(groups)):
             found = [
@@ -128,7 +116,7 @@ def bars(number: str, title: str, caption: str, groups: Panels, metric: str, uni
             ]
             heights, deviations = zip(*(one[0] if one else (nan, 0.0) for one in found), strict=True)
             series.append(Bars(Look.numbered(index, name), heights, deviations))
-        return 1, partial(draw_bars, series, [heading for heading, _ in groups], unit)
+        return forms.bars(*heading, series, [name for name, _ in groups], unit)
 
     return figure(number, title, caption, _scenarios(groups), draw)
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rtclab.backend import machine, versions
-from rtclab.report.figure import embed
-from rtclab.report.page import page_template
+from rtclab.report.page import page_template, render
 from rtclab.report.words import machine as machine_in_words
 from rtclab.report.words import number
 from rtclab.reproduce.comparison import OVERALL, Compared, Comparison, Count
@@ -95,25 +94,25 @@ def _markdown_cell(one: Compared | None) -> str:
 
 def _html(one: Comparison) -> str:
     paper = one.paper
-    return str(
-        page_template("reproduction.html").render(
-            comparison=one,
-            paper=paper,
-            facts=_facts(one),
-            headline=_headline(one),
-            grid=grid,
-            marks=MARKS,
-            overall=OVERALL,
-            published=published,
-            ours=ours,
-            Verdict=Verdict,
-            notes=_notes,
-            drawings=[
-                embed(figure.draw(one.results))
-                for figure in paper.figures
-                if all(_known(one.results, name, figure.repeats) for name in figure.scenarios)
-            ],
-        )
+    plots = [
+        figure.draw(one.results)
+        for figure in paper.figures
+        if all(_known(one.results, name, figure.repeats) for name in figure.scenarios)
+    ]
+    return render(
+        "reproduction.html",
+        plots,
+        comparison=one,
+        paper=paper,
+        facts=_facts(one),
+        headline=_headline(one),
+        grid=grid,
+        marks=MARKS,
+        overall=OVERALL,
+        published=published,
+        ours=ours,
+        Verdict=Verdict,
+        notes=_notes,
     )
 
 

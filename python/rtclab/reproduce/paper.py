@@ -11,7 +11,7 @@ from rtclab.reproduce.measure import EVERY_FLOW
 from rtclab.reproduce.tables import Cell, Table
 
 if TYPE_CHECKING:
-    from rtclab.report.figure import Plot
+    from rtclab.report.plot import Plot
     from rtclab.reproduce.measure import MeasureMore
     from rtclab.reproduce.results import Results
     from rtclab.reproduce.trends import Trend

@@ -1,13 +1,13 @@
-//! UDP payloads of one packet, as far as they have content.
+//! The UDP payload of a packet, as far as it has content.
 
 use super::{CHANNEL, Capture, Leg, Passing, TURN_PORT, address};
 use crate::packet::{Allocation, CHANNEL_DATA_BYTES, Content, IP_UDP_BYTES, Via};
 use crate::rtp::stun::{Class, attribute, method, write_padded, xor_address};
 use std::net::SocketAddrV4;
 
-/// UDP, as REQUESTED-TRANSPORT has it (RFC 8656, section 18.7).
+/// UDP as the value of REQUESTED-TRANSPORT (RFC 8656, section 18.7).
 const TRANSPORT_UDP: [u8; 4] = [17, 0, 0, 0];
-/// 401: credentials are missing (RFC 8489, section 14.8). The reason is left out.
+/// Error 401, missing credentials, without a reason phrase (RFC 8489, section 14.8).
 const UNAUTHENTICATED: [u8; 4] = [0, 0, 4, 1];
 
 impl Capture {
@@ -27,8 +27,8 @@ impl Capture {
             }
             Content::Rtp(rtp) if rtp.header.padding => {
                 rtp.write(&mut self.payload);
-                // RFC 3550, 5.1: the last octet counts the padding. Others look for it at the very end, so that the
-                // tag of SRTP counts as padding.
+                // RFC 3550, 5.1: the last octet is the padding count. Readers expect it at the very end of
+                // the packet, so the SRTP tag counts as padding here.
                 let begin = self.payload.len();
                 self.payload.resize((wire_size.0 - IP_UDP_BYTES) as usize, 0);
                 let padding = self.payload.len() - begin;
@@ -41,7 +41,7 @@ impl Capture {
         }
     }
 
-    /// The request on its way to the relay, the answer on its way back.
+    /// Writes the request on its way to the relay, or the answer on its way back.
     fn write_allocation(
         &mut self,
         leg: Leg,
@@ -50,7 +50,8 @@ impl Capture {
     ) {
         let own = passing.to.port;
         let Via::Server(relay) = passing.via else { return };
-        // The relayed address of each end has the port that the end itself has. Ends of a call come in pairs.
+        // The relayed address of an end has the same port as the end itself. The ends of a call come in
+        // pairs.
         let relayed = |end: u32| {
             let port = self.sockets.get(end as usize).map_or(TURN_PORT, SocketAddrV4::port);
             xor_address(SocketAddrV4::new(address(relay), port))
@@ -74,7 +75,7 @@ impl Capture {
             (_, Leg::First) => (Class::Request, method::CHANNEL_BIND, &channel_bind),
             (_, Leg::Second) => (Class::Success, method::CHANNEL_BIND, &[]),
         };
-        // Unlike any check: those have the end's number in eight bytes, and count up in the others.
+        // No connectivity check has such an id: theirs is the end's number in eight bytes, then a counter.
         let mut id = [0xFF; 12];
         id[..4].copy_from_slice(&own.to_be_bytes());
         id[4] = step;

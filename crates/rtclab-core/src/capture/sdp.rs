@@ -1,4 +1,4 @@
-//! Session descriptions beside a capture, for readers of RTP.
+//! Session descriptions that accompany a capture, so that its RTP can be interpreted.
 //!
 //! Source: RFC 8866; RFC 8285, section 5 (`extmap`); RFC 4588, section 8 (`apt`); RFC 5576, section 4 (`ssrc`).
 
@@ -13,19 +13,19 @@ const ABS_SEND_TIME: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-se
 const TRANSPORT_SEQUENCE: &str =
     "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
 
-/// What an end sends.
+/// What one end sends.
 pub struct Description {
     /// The end.
     pub from: Address,
-    /// Name of its flow.
+    /// Name of the end's flow.
     pub flow: String,
-    /// Its streams.
+    /// The streams it sends.
     pub streams: Vec<StreamConfig>,
-    /// What the other end tells about arrivals.
+    /// The arrival feedback that the other end returns.
     pub feedback: FeedbackKind,
 }
 
-/// One session description for each end that sends media; `sockets` are those of all ends.
+/// Writes one session description for each end that sends media. `sockets` are those of all ends.
 pub(super) fn write(descriptions: &[Description], sockets: &[SocketAddrV4]) -> String {
     let mut text = String::new();
     for description in descriptions.iter().filter(|description| !description.streams.is_empty()) {
@@ -76,7 +76,7 @@ impl Description {
         self.write_feedback(AUDIO, text)
     }
 
-    /// What the sender's control is told, and the header extensions that this takes.
+    /// Writes the feedback that congestion control gets, and the header extensions that this needs.
     fn write_feedback(&self, payload_type: u8, text: &mut String) -> fmt::Result {
         let ids = ExtensionIds::CHROMIUM;
         let feedback = match self.feedback {

@@ -1,4 +1,4 @@
-//! TCP in captures: segments count segments, a header counts bytes.
+//! TCP headers in captures. Simulated segments are numbered per segment; headers count bytes.
 
 use crate::ipv4::{Ends, Payload, TcpFields, TcpOptions, write_tcp};
 use crate::packet::{Address, MAX_SEGMENT_BYTES, Segment, SegmentKind, Signalling};
@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 /// A receive window that never limits: 8 MB with [`WINDOW_SCALE`].
 const WINDOW: u16 = u16::MAX;
-/// Linux's.
+/// The window scale that Linux uses.
 const WINDOW_SCALE: u8 = 7;
-/// 1500 B less IPv4 and TCP headers.
+/// Maximum segment size: 1500 B less IPv4 and TCP headers.
 const MAX_SEGMENT_OPTION: u16 = 1_460;
 
-/// The end of a connection that opens it and sends data.
+/// The client of a connection: the end that opens it and sends data.
 pub(super) fn client(segment: &Segment, from: Address, to: Address) -> Address {
     match segment.kind {
         SegmentKind::Syn | SegmentKind::Data => from,
@@ -20,7 +20,7 @@ pub(super) fn client(segment: &Segment, from: Address, to: Address) -> Address {
     }
 }
 
-/// A piece of a session description. How its connection was opened, and its acknowledgements, are not simulated.
+/// Header of a segment of signalling. The connection's handshake and acknowledgements are not simulated.
 pub(super) fn of_signalling(at: Time, segment: Signalling) -> TcpFields<'static> {
     TcpFields {
         seq: 1 + u32::from(segment.index) * u32::from(Signalling::FULL_BYTES),
@@ -32,10 +32,11 @@ pub(super) fn of_signalling(at: Time, segment: Signalling) -> TcpFields<'static>
     }
 }
 
-/// What must be known of connections beside a segment.
+/// State of connections that their segments do not carry.
 #[derive(Default)]
 pub(super) struct Connections {
-    /// By the port of the client: connection, number and payload of its last segment, if that is not full.
+    /// Last segment of each client's connection if it is not full: connection, segment number and payload
+    /// bytes, by the client's port.
     short: HashMap<u32, (u32, u32, u16)>,
 }
 
@@ -63,7 +64,8 @@ impl Connections {
             options.sack_permitted = true;
             options.window_scale = Some(WINDOW_SCALE);
         }
-        // RFC 2883: the duplicate comes first. Which one it was is not simulated; this one had certainly arrived.
+        // RFC 2883: the duplicate comes first. The simulator does not say which segment it was; the one just
+        // below `ack` had certainly arrived.
         let duplicate = segment.duplicate.then(|| (position(ack.saturating_sub(1)), position(ack)));
         let sacked = segment.sacked().iter().map(|(from, to)| (position(*from), position(*to)));
         let sack: Vec<(u32, u32)> = duplicate.into_iter().chain(sacked).collect();
@@ -87,7 +89,7 @@ impl Connections {
         write_tcp(out, ends, &fields, Payload { bytes: &[], zeros: payload.into() })
     }
 
-    /// Sequence number of the first byte of a segment; the SYN has number 0.
+    /// TCP sequence number of the first byte of segment `number`; the SYN has sequence number 0.
     fn position(&self, client: u32, connection: u32, number: u32) -> u32 {
         let full = u32::from(MAX_SEGMENT_BYTES);
         let missing = match self.short.get(&client) {

@@ -1,4 +1,4 @@
-//! Recognises what a UDP payload is, and strips TURN framing.
+//! Recognises the protocol of a UDP payload, and strips TURN framing.
 //!
 //! Only the first bytes of a payload are needed, because a capture may hold no more.
 //!
@@ -30,10 +30,10 @@ pub struct Content<'a> {
     pub wire_bytes: u32,
 }
 
-/// Recognises a UDP payload of `wire_bytes` from its first bytes.
+/// Recognises the protocol of a UDP payload of `wire_bytes` from its first bytes.
 ///
-/// The first byte alone does not prove a TURN channel, so what the channel carries must be recognised
-/// too.
+/// The first byte alone does not prove a TURN channel, so the content of the channel must be recognised as
+/// well.
 #[inline]
 pub fn demultiplex(bytes: &[u8], wire_bytes: u32) -> Content<'_> {
     let plain = |protocol| Content { protocol, relay: None, bytes, wire_bytes };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_0x4000_to_0x7fff_when_they_carry_something_known() {
+    fn channels_are_0x4000_to_0x7fff_if_they_carry_a_known_protocol() {
         let relay = |number, inner: &[u8]| {
             let bytes = channel_data(number, inner.len() as u16, inner);
             let content = demultiplex(&bytes, bytes.len() as u32);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_cut_by_the_capture_keeps_its_length_and_one_that_lies_is_other() {
+    fn a_channel_cut_by_the_capture_keeps_its_length_and_one_with_an_impossible_length_is_other() {
         let bytes = channel_data(0x4000, 1000, &RTP);
         let content = demultiplex(&bytes, 1004);
         assert_eq!(
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn indications_name_the_peer_even_when_cut() {
+    fn the_peer_of_an_indication_is_found_even_if_the_capture_cut_it() {
         let peer = Some(Relay::Indication("192.0.2.1:32853".parse().unwrap()));
         for kind in [0x16, 0x17] {
             let bytes = indication(kind, 200, &RTP);

@@ -1,4 +1,4 @@
-//! Counts in RTCP feedback, computed without storing the packets that it describes.
+//! Counts packets described by RTCP feedback without storing an entry for each.
 //!
 //! A transport-wide report of 40 bytes can describe 65,535 packets.
 
@@ -7,8 +7,8 @@ use crate::rtp::rtcp::{RtcpPacket, parse_compound};
 /// RTCP header, SSRC of the sender, SSRC of the media source.
 const FEEDBACK_HEADER_BYTES: usize = 12;
 
-/// Name of a packet type, or of the feedback format. Application-layer feedback is told to be REMB from
-/// its content, `packet`, which is given only if it is not encrypted.
+/// Name of a packet type or feedback format. REMB is recognised by the content of the packet, which is given
+/// only if it is not encrypted.
 pub(super) fn kind(packet_type: u8, count: u8, packet: Option<&[u8]>) -> &'static str {
     match (packet_type, count) {
         (200, _) => "SR",
@@ -32,7 +32,7 @@ pub(super) fn kind(packet_type: u8, count: u8, packet: Option<&[u8]>) -> &'stati
     }
 }
 
-/// Sums over the packets of one kind.
+/// Sums over RTCP packets of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Number of media packets that feedback describes, or of report blocks in SR and RR.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_transport_wide_feedback_are_counted_in_every_kind_of_chunk() {
+    fn losses_in_transport_wide_feedback_are_counted_in_every_kind_of_chunk() {
         let report = |pattern: &dyn Fn(usize) -> bool, len| {
             let arrivals: Vec<Option<Time>> =
                 (0..len).map(|i| pattern(i).then(|| Time::from_millis(20 * i as u64))).collect();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_65535_lost_packets_in_a_few_bytes_is_counted_and_cut_at_its_chunks() {
+    fn a_short_report_of_65535_lost_packets_counts_only_those_that_its_chunks_cover() {
         // Base 0, 65535 packets, runs of 8191 "not received": eight cover 65528.
         let mut packet =
             vec![0x8F, 205, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0];
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_feedback_counts_what_did_not_arrive() {
+    fn congestion_feedback_counts_packets_that_did_not_arrive() {
         let here = Some(Arrival { ecn: Ecn::NotEct, offset: ArrivalOffset::UNAVAILABLE });
         let stream = |arrivals| StreamArrivals { ssrc: 1, begin_seq: 0, arrivals };
         let streams = vec![stream(vec![here, None, here]), stream(vec![None, None])];

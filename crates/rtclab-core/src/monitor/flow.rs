@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 
-/// Maximum number of flows. Packets of further ones are only counted. Flows with RTP streams may use the
-/// same number of places again, so that a call is found among other traffic.
+/// Maximum number of flows. Packets of further flows are only counted. As many flows again are added if they
+/// have RTP streams, so that a call is found among other traffic.
 pub(crate) const MAX_FLOWS: usize = 10_000;
 /// Size of the cache of recent flows: a power of two.
 const RECENT_FLOWS: usize = 64;
@@ -30,7 +30,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// Name or number of the interface, and of the device if it is a cooked capture.
+    /// Name or number of the interface, with the device number in a cooked capture.
     pub(crate) fn interface_name(&self, interfaces: &[Interface]) -> String {
         let name = interfaces.get(self.interface as usize).and_then(|i| i.name.clone());
         let name = name.unwrap_or_else(|| format!("interface {}", self.interface));
@@ -45,7 +45,7 @@ impl Point {
     }
 }
 
-/// Addresses and ports as numbers, which are quick to hash. IPv4 is mapped into IPv6.
+/// Addresses and ports as numbers, which are fast to hash. IPv4 is mapped into IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     source: u128,
@@ -114,8 +114,8 @@ impl Rtt {
 }
 
 impl Flow {
-    /// Remembers the timestamp of an RTP packet. Returns whether another stream of the flow had it
-    /// before.
+    /// Remembers the timestamp of an RTP packet. Returns whether another stream of the flow recently had the
+    /// same one.
     #[inline]
     pub(crate) fn shares_timestamp(&mut self, ssrc: u32, timestamp: u32) -> bool {
         let recent = self.recent.get_or_insert_with(|| Box::new([(0, ssrc); RECENT_TIMESTAMPS]));
@@ -139,7 +139,7 @@ impl Flow {
         self.relayed += u64::from(relayed);
     }
 
-    /// Number of packets of any other protocol; for TCP, of segments without frames.
+    /// Number of packets of other protocols. For TCP, number of segments without frames.
     pub(crate) fn other(&self) -> u64 {
         match self.transport {
             Transport::Udp => {
@@ -260,8 +260,8 @@ impl Flows {
         self.index.hasher().hash_one(Self::key(point, datagram)) as u32 | 1 << 31
     }
 
-    /// Adds a flow above the limit after all, because these packets of it are an RTP stream. `None` if
-    /// that limit is reached as well.
+    /// Adds a flow although the limit is reached, because these packets of it are an RTP stream. `None` if
+    /// the limit for such flows is reached as well.
     pub(crate) fn list_late(
         &mut self,
         point: Point,

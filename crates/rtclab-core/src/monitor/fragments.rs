@@ -1,6 +1,6 @@
-//! IP fragments. They are not reassembled; the bytes of all count for what the first one carries.
+//! IP fragments. They are not reassembled. The bytes of all fragments count for the packet in the first one.
 //!
-//! Source: RFC 791, section 3.2; RFC 8200, section 4.5 (addresses and identification name the packet).
+//! Source: RFC 791, section 3.2; RFC 8200, section 4.5 (addresses and identification identify the packet).
 
 use super::ip::FragmentOf;
 use std::collections::{HashMap, VecDeque};
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn the_oldest_packets_are_forgotten() {
         let mut fragments = Fragments::default();
         (0..=MAX_PACKETS as u32).for_each(|id| fragments.first(0, of(id), COUNTED));
         assert_eq!((fragments.packets.len(), fragments.order.len()), (MAX_PACKETS, MAX_PACKETS));

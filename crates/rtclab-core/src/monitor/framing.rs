@@ -1,7 +1,7 @@
 //! Finds frames in TCP: RFC 4571 framing, or STUN and ChannelData of TURN over TCP.
 //!
-//! Segments are not reassembled. Sequence numbers give the place where the next frame begins, so frames
-//! are found anywhere in a segment by their first bytes, and retransmitted data are counted once.
+//! Segments are not reassembled. Sequence numbers show where the next frame begins. Frames are thus found
+//! anywhere in a segment by their first bytes, and retransmitted data are counted once.
 //!
 //! Source: RFC 4571, section 2; RFC 8656, section 12.5 (ChannelData over TCP); RFC 9293, section 3.4.
 
@@ -108,7 +108,7 @@ impl Framing {
         let head = std::mem::take(&mut self.head);
         let due = next.wrapping_add(head.len() as u32);
         if due.wrapping_sub(segment.seq) as i32 > 0 {
-            self.head = head; // sent again
+            self.head = head; // retransmitted data
             return false;
         }
         if due != segment.seq {
@@ -136,7 +136,7 @@ impl Framing {
         }
     }
 
-    /// Looks for a frame at the beginning of `bytes`. If none is due there, it must be complete.
+    /// Looks for a frame at the beginning of `bytes`. If no frame is due there, it must be complete.
     fn frame<'a>(&self, bytes: &'a [u8], wire_bytes: u32) -> Found<'a> {
         let due = self.next.is_some();
         let cut = bytes.len() < wire_bytes as usize;
@@ -145,15 +145,15 @@ impl Framing {
         match found {
             Some((_, len)) if short && len > wire_bytes => Found::Short,
             None if short => Found::Short,
-            Some((content, len)) if self.believes(&content) => Found::Frame(content, len),
+            Some((content, len)) if self.is_convincing(&content) => Found::Frame(content, len),
             _ => Found::Nothing,
         }
     }
 
-    /// Whether the evidence for a frame suffices. The first byte alone does not prove DTLS: a third of
-    /// all ASCII characters lie in its range, and the letters of `GET` and `HTTP` before it are valid
-    /// channel numbers. The version must match as well, unless a frame is due right after another.
-    fn believes(&self, content: &Content<'_>) -> bool {
+    /// Whether the evidence for a frame suffices. The first byte alone does not prove DTLS: a third of all
+    /// ASCII characters lie in its range, and the preceding letters of `GET` and `HTTP` are valid channel
+    /// numbers. The version must match as well, unless a frame is due right after another one.
+    fn is_convincing(&self, content: &Content<'_>) -> bool {
         let due_after_another = self.next.is_some() && self.framed;
         content.protocol != Protocol::Dtls
             || due_after_another
@@ -161,7 +161,7 @@ impl Framing {
     }
 }
 
-/// Parses a frame at the beginning of `bytes`. Returns it with its length, which is at most `limit`.
+/// Parses a frame at the beginning of `bytes`. Returns it with its length, framing included.
 fn begin(bytes: &[u8], limit: u32) -> Option<(Content<'_>, u32)> {
     let words = bytes.first_chunk::<4>()?;
     let first = u32::from(u16::from_be_bytes([words[0], words[1]]));
@@ -226,15 +226,15 @@ mod tests {
     /// Protocols of the frames found in one segment.
     fn protocols(framing: &mut Framing, seq: u32, begins: bool, bytes: &[u8]) -> Vec<Protocol> {
         let mut found = Vec::new();
-        // With segmentation offload, captures have segments of up to 64 kB, longer than the lengths that
-        // the text seems to state.
+        // With segmentation offload, captures have segments of up to 64 kB. They are longer than the frame
+        // lengths that the text would state.
         let segment = Segment { seq, begins, bytes, wire_bytes: 65_000 };
         framing.receive(segment, &mut |content| found.push(content.protocol));
         found
     }
 
     #[test]
-    fn text_is_no_channel_although_its_letters_are_channel_numbers() {
+    fn text_is_not_a_channel_although_its_letters_are_channel_numbers() {
         let texts = [
             "GET /index.html HTTP/1.1\r\nHost: example.org\r\n",
             "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n",
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_first_segment_of_text_counts_as_no_part_of_a_frame() {
+    fn a_short_first_segment_of_text_is_not_part_of_a_frame() {
         let bytes = b"GET / HTTP/1.1\r\n\r\n";
         let segment = Segment { seq: 1, begins: true, bytes, wire_bytes: 18 };
         assert!(!Framing::default().receive(segment, &mut |_| panic!("a frame")));
     }
 
     #[test]
-    fn dtls_is_known_by_its_version_or_where_a_frame_is_due_after_another() {
+    fn dtls_is_recognised_by_its_version_or_directly_after_another_frame() {
         const DTLS_12: [u8; 16] = [22, 0xFE, 0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3];
         // DTLS 1.3, RFC 9147, section 4: a header of 001CSLEE that has no version.
         const DTLS_13: [u8; 16] = [0x2F, 0, 1, 0, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_is_told() {
+    fn the_channel_number_of_a_frame_is_reported() {
         let mut relay = None;
         let bytes = channel_data();
         let segment = Segment { seq: 0, begins: false, bytes: &bytes, wire_bytes: 20 };
@@ -298,15 +298,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_counts_once_and_what_is_missing_not_at_all() {
+    fn retransmitted_data_count_once_and_missing_data_do_not_count() {
         let stream = framed().repeat(10); // of 16 bytes each
         assert_eq!(found(&stream, &[(0, 40), (0, 40), (20, 40), (40, 160)], false), [2, 0, 0, 8]);
-        // A gap to the middle of a frame, and a segment that begins with one.
+        // A gap up to the middle of a frame, then a segment that begins with a frame.
         assert_eq!(found(&stream, &[(0, 32), (40, 64), (64, 160)], false), [2, 0, 6]);
     }
 
     #[test]
-    fn what_a_capture_has_cut_off_is_not_needed_to_find_the_next_frame() {
+    fn the_next_frame_is_found_after_bytes_that_the_capture_cut_off() {
         let stream = framed().repeat(2);
         let mut framing = Framing::default();
         let mut frames = 0;
@@ -315,6 +315,6 @@ mod tests {
             let segment = Segment { seq, begins: false, bytes, wire_bytes: 32 };
             framing.receive(segment, &mut |_| frames += 1);
         }
-        assert_eq!(frames, 2); // the second of each is not there
+        assert_eq!(frames, 2); // the second frame of each segment was not captured
     }
 }

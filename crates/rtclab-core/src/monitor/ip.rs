@@ -28,7 +28,7 @@ mod protocol {
     pub(super) const SHIM6: u8 = 140;
 }
 
-/// Maximum number of extension headers. Real packets have fewer, because all kinds but one occur at most
+/// Maximum number of extension headers. Real packets have fewer, because every kind except one occurs at most
 /// once.
 const MAX_EXTENSION_HEADERS: usize = 16;
 
@@ -54,12 +54,13 @@ pub struct Datagram<'a> {
     pub ip_bytes: u32,
     /// The packet that this is the first fragment of, if it is one.
     pub fragment: Option<FragmentOf>,
-    /// TCP: sequence number of the first payload byte, and whether that is the first one of the
+    /// For TCP: sequence number of the first payload byte, and whether that is the first byte of the
     /// connection.
     pub tcp: (u32, bool),
     /// Hop limit, called time to live in IPv4. Every router decrements it.
     pub hop_limit: u8,
-    /// Length of the payload on the wire. In a first fragment of UDP, that of the whole datagram.
+    /// Length of the payload on the wire. In the first fragment of a UDP datagram, length of the whole
+    /// payload.
     pub payload_bytes: u32,
     /// The captured part of the payload.
     pub payload: &'a [u8],
@@ -98,7 +99,7 @@ struct IpHeader<'a> {
     protocol: u8,
     /// Fragment offset in units of 8 bytes; `None` if the packet is not fragmented.
     fragment_offset: Option<u16>,
-    /// Identification, which is meaningful for fragments.
+    /// Identification, which is meaningful only for fragments.
     id: u32,
     /// Total length stated by the header; 0 with segmentation offload and for jumbograms.
     total_bytes: u32,

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 /// Returns for each stream the first one with the same packets, or `None` if it is the first itself.
 ///
-/// Packets are the same if SSRC, sequence number and timestamp are. Relays do not change them.
+/// Packets are the same if their SSRC, sequence number and timestamp are the same. Relays do not change
+/// these.
 pub(crate) fn first_legs(streams: &[Stream]) -> Vec<Option<u32>> {
     let mut order: Vec<u32> = (0..streams.len() as u32).collect();
     order.sort_by_key(|number| streams[*number as usize].first_ns);

@@ -5,8 +5,8 @@
 use super::capture::{Direction, Frame};
 use crate::pcapng::link_type;
 
-/// Values of `DLT_RAW` on some systems, which wrote them into files.
-const RAW_OF_OTHERS: [u16; 2] = [12, 14];
+/// Values that `DLT_RAW` has on some systems, which wrote them into files.
+const OTHER_RAW: [u16; 2] = [12, 14];
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86DD;
 /// Ethertypes of VLAN tags: customer and service tag of 802.1Q, and the earlier service tag.
@@ -58,7 +58,7 @@ pub fn ip_packet<'a>(frame: &Frame<'a>) -> Option<LinkPacket<'a>> {
                 _ => return None,
             }
         }
-        other if RAW_OF_OTHERS.contains(&other) => bytes,
+        other if OTHER_RAW.contains(&other) => bytes,
         _ => return None,
     };
     let header_bytes = bytes.len() - packet.ip.len();
@@ -101,21 +101,22 @@ mod tests {
         Some((packet.direction, packet.device))
     }
 
-    const NOTHING: Option<(Option<Direction>, u32)> = Some((None, 0));
+    /// An IP packet was found. Its direction is unknown and it has no device number.
+    const PLAIN: Option<(Option<Direction>, u32)> = Some((None, 0));
 
     #[test]
     fn ethernet_may_have_several_vlan_tags() {
         let addresses = [0; 12];
         let with = |rest: &[u8]| found(link_type::ETHERNET, &[&addresses, rest].concat());
-        assert_eq!(with(&[0x08, 0]), NOTHING);
-        assert_eq!(with(&[0x86, 0xDD]), NOTHING);
-        assert_eq!(with(&[0x81, 0, 0, 7, 0x08, 0]), NOTHING);
-        assert_eq!(with(&[0x88, 0xA8, 0, 7, 0x81, 0, 0, 8, 0x91, 0, 0, 9, 0x86, 0xDD]), NOTHING);
+        assert_eq!(with(&[0x08, 0]), PLAIN);
+        assert_eq!(with(&[0x86, 0xDD]), PLAIN);
+        assert_eq!(with(&[0x81, 0, 0, 7, 0x08, 0]), PLAIN);
+        assert_eq!(with(&[0x88, 0xA8, 0, 7, 0x81, 0, 0, 8, 0x91, 0, 0, 9, 0x86, 0xDD]), PLAIN);
         assert_eq!(with(&[0x08, 0x06]), None);
     }
 
     #[test]
-    fn cooked_captures_tell_the_direction_and_the_second_version_the_device() {
+    fn cooked_captures_state_the_direction_and_version_2_the_device() {
         let sll =
             |kind| found(link_type::LINUX_SLL, &[[0, kind].as_slice(), &[0; 12], &[8, 0]].concat());
         assert_eq!(sll(0), Some((Some(Direction::Inbound), 0)));
@@ -127,20 +128,20 @@ mod tests {
 
     #[test]
     fn loopback_families_are_read_in_both_byte_orders() {
-        assert_eq!(found(link_type::NULL, &[2, 0, 0, 0]), NOTHING);
-        assert_eq!(found(link_type::NULL, &[0, 0, 0, 30]), NOTHING);
-        assert_eq!(found(link_type::LOOP, &[0, 0, 0, 24]), NOTHING);
+        assert_eq!(found(link_type::NULL, &[2, 0, 0, 0]), PLAIN);
+        assert_eq!(found(link_type::NULL, &[0, 0, 0, 30]), PLAIN);
+        assert_eq!(found(link_type::LOOP, &[0, 0, 0, 24]), PLAIN);
         assert_eq!(found(link_type::LOOP, &[0, 0, 0, 7]), None);
     }
 
     #[test]
-    fn raw_ip_begins_at_once_and_unknown_links_carry_nothing() {
-        assert_eq!(found(link_type::RAW, &[]), NOTHING);
+    fn raw_ip_has_no_link_header_and_unknown_link_types_carry_nothing() {
+        assert_eq!(found(link_type::RAW, &[]), PLAIN);
         assert_eq!(found(147, &[]), None);
     }
 
     #[test]
-    fn a_frame_cut_before_the_ip_packet_carries_nothing() {
+    fn a_frame_cut_off_before_the_ip_packet_carries_nothing() {
         let frame = |bytes| Frame {
             at_ns: 0,
             interface: 0,

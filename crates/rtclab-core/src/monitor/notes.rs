@@ -20,7 +20,7 @@ impl Notes {
     }
 
     /// Adds a note without a count.
-    pub(crate) fn say(&mut self, text: String) {
+    pub(crate) fn add(&mut self, text: String) {
         self.0.push((text, None));
     }
 
@@ -70,16 +70,18 @@ impl Monitor {
         count("frames dropped by the kernel because its buffer was full", faults.dropped);
         count("packets of interfaces that the capture does not describe", faults.unknown_interface);
         if counts.streams_over_limit > 0 {
-            notes.say(format!("only the first {} streams are shown", self.config.max_streams));
+            notes.add(format!("only the first {} streams are shown", self.config.max_streams));
         }
         if self.flows.packets_over_limit > 0 {
-            notes.say(format!("only the first {MAX_FLOWS} flows and those of streams are shown"));
+            notes.add(format!(
+                "only the first {MAX_FLOWS} flows and those with RTP streams are shown"
+            ));
         }
         if faults.cut_short {
-            notes.say("the capture ends within a record".to_owned());
+            notes.add("the capture ends within a record".to_owned());
         }
         if let Some(offset) = faults.corrupt_at {
-            notes.say(format!("the capture is corrupt at byte {offset}; the rest was not read"));
+            notes.add(format!("the capture is corrupt at byte {offset}; the rest was not read"));
         }
         notes.table(texts)
     }

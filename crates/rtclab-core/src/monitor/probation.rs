@@ -7,13 +7,13 @@
 use super::stream::RtpSeen;
 use std::collections::HashMap;
 
-/// Number of packets of a source that are kept until it is accepted, so that its counts miss none. A
-/// source is also accepted if all of them are near one another: for random numbers, the probability is
-/// (201 / 65536)^7 = 4e-18.
+/// Number of packets of a source that are kept until it is accepted, so that its counts miss none. A source
+/// is also accepted if all of them are near one another. For random numbers, the probability of that is (201
+/// / 65536)^7 = 2.6e-18.
 const KEPT_PACKETS: usize = 8;
 /// Maximum distance between the sequence numbers of successive packets.
 const NEAR: u16 = 100;
-/// Maximum number of sources on probation. Above it, all are forgotten.
+/// Maximum number of sources on probation. When it is exceeded, all are forgotten.
 const MAX_CANDIDATES: usize = 4096;
 
 /// Sources that may become streams, by flow and SSRC.
@@ -38,13 +38,13 @@ impl Probation {
             kept.remove(0);
         }
         kept.push(*packet);
-        let convinces = follows || kept.len() == KEPT_PACKETS && goes_on(kept);
-        if !convinces {
+        let accepted = follows || kept.len() == KEPT_PACKETS && is_consistent(kept);
+        if !accepted {
             return None;
         }
         let kept = self.candidates.remove(&key)?;
         let mut last = packet.seq;
-        let mut believed: Vec<RtpSeen> = kept
+        let mut accepted: Vec<RtpSeen> = kept
             .into_iter()
             .rev()
             .filter(|early| {
@@ -53,8 +53,8 @@ impl Probation {
                 belongs
             })
             .collect();
-        believed.reverse();
-        Some(believed)
+        accepted.reverse();
+        Some(accepted)
     }
 }
 
@@ -62,10 +62,10 @@ fn near(a: u16, b: u16) -> bool {
     a.wrapping_sub(b).min(b.wrapping_sub(a)) <= NEAR
 }
 
-/// Whether packets are consistent with a stream: each near the one before, none twice, and timestamps
-/// that grow with the sequence numbers. Lengths or constants of another protocol in their place do not
-/// behave like that.
-fn goes_on(packets: &[RtpSeen]) -> bool {
+/// Whether packets are consistent with a stream: each is near the one before, none occurs twice, and
+/// timestamps grow with sequence numbers. If another protocol has lengths or constants in these fields, they
+/// do not behave like that.
+fn is_consistent(packets: &[RtpSeen]) -> bool {
     let first = packets[0];
     // Signed distances, within half the range.
     let place = |p: &RtpSeen| {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     /// Number of packets until a source is accepted, and the sequence numbers accepted.
-    fn believed(packets: &[(u16, u32)]) -> Option<(usize, Vec<u16>)> {
+    fn accepted(packets: &[(u16, u32)]) -> Option<(usize, Vec<u16>)> {
         let mut probation = Probation::default();
         packets.iter().enumerate().find_map(|(index, (seq, timestamp))| {
             let kept = probation.receive(0, &packet(*seq, *timestamp))?;
@@ -112,34 +112,34 @@ mod tests {
     }
 
     #[test]
-    fn two_that_follow_each_other_convince_and_bring_those_near_before() {
+    fn two_consecutive_packets_are_accepted_with_earlier_packets_near_them() {
         assert_eq!(
-            believed(&[(10, 0), (40_000, 5), (90, 1), (91, 2)]),
+            accepted(&[(10, 0), (40_000, 5), (90, 1), (91, 2)]),
             Some((4, vec![10, 90, 91]))
         );
-        assert_eq!(believed(&[(65_535, 0), (0, 0)]), Some((2, vec![65_535, 0])));
+        assert_eq!(accepted(&[(65_535, 0), (0, 0)]), Some((2, vec![65_535, 0])));
     }
 
     #[test]
-    fn eight_convince_of_which_none_follows_another() {
+    fn eight_packets_near_one_another_are_accepted_even_if_none_are_consecutive() {
         let every_other: Vec<_> =
             (0..8).map(|i| (65_530u16.wrapping_add(2 * i), 160 * u32::from(i))).collect();
-        assert_eq!(believed(&every_other).unwrap().0, 8);
-        assert_eq!(believed(&every_other).unwrap().1.len(), 8);
-        assert_eq!(believed(&every_other[..7]), None);
+        assert_eq!(accepted(&every_other).unwrap().0, 8);
+        assert_eq!(accepted(&every_other).unwrap().1.len(), 8);
+        assert_eq!(accepted(&every_other[..7]), None);
         let swapped = [2, 1, 4, 3, 6, 5, 8, 7].map(|i: u16| (i, 160 * u32::from(i)));
-        assert_eq!(believed(&swapped), Some((8, swapped.map(|(seq, _)| seq).to_vec())));
+        assert_eq!(accepted(&swapped), Some((8, swapped.map(|(seq, _)| seq).to_vec())));
     }
 
     #[test]
-    fn lengths_and_constants_of_another_protocol_convince_nobody() {
+    fn lengths_and_constants_of_another_protocol_are_not_accepted() {
         let lengths = [100, 130, 96, 120, 98, 140, 105, 133];
-        assert_eq!(believed(&lengths.map(|len| (len, 7))), None); // a constant for a timestamp
-        assert_eq!(believed(&[(100, 7); 20]), None);
+        assert_eq!(accepted(&lengths.map(|len| (len, 7))), None); // a constant in place of the timestamp
+        assert_eq!(accepted(&[(100, 7); 20]), None);
         let time = |index: usize| (lengths[index % 8], 1000 * index as u32);
-        // A clock that does not follow the sequence numbers.
-        assert_eq!(believed(&(0..16).map(time).collect::<Vec<_>>()), None);
+        // A clock that is unrelated to the sequence numbers.
+        assert_eq!(accepted(&(0..16).map(time).collect::<Vec<_>>()), None);
         let far = |index: u16| (index.wrapping_mul(101), u32::from(index));
-        assert_eq!(believed(&(0..20).map(far).collect::<Vec<_>>()), None);
+        assert_eq!(accepted(&(0..20).map(far).collect::<Vec<_>>()), None);
     }
 }

@@ -1,11 +1,10 @@
-//! Rows of the table of packets, until they are taken.
+//! Rows of the table `packets`, until they are taken.
 
 use super::stream::{Received, RtpSeen};
 use crate::rtp::Protocol;
 use crate::table::NO_INT;
 
-/// Columns filled packet by packet. Columns that follow from flow and stream are added when the table is
-/// made.
+/// Columns filled packet by packet. Columns derived from flow and stream are added when the table is made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PacketRows {
     /// Number of rows taken before the first one here.
@@ -28,7 +27,7 @@ pub(crate) struct PacketRows {
 }
 
 impl PacketRows {
-    /// Adds a packet that is not known to be RTP, and returns its row.
+    /// Adds a packet that is not known to be RTP. Returns its row.
     pub(crate) fn push(
         &mut self,
         (at_ns, flow): (i64, u32),
@@ -75,7 +74,7 @@ impl PacketRows {
         self.relative_delay_ms[row] = received.relative_delay_ms.unwrap_or(f64::NAN);
     }
 
-    /// Row of the next packet.
+    /// Row number of the next packet.
     pub(crate) fn next(&self) -> usize {
         self.base + self.at_ns.len()
     }

@@ -1,7 +1,7 @@
 //! Counts RTCP by type and sender, and summarises reception reports.
 //!
-//! In SRTCP only the header and sender of the first packet are readable, so only these are counted.
-//! Reports are read one by one, without storing the packets that they describe.
+//! In SRTCP only header and sender of the first packet are readable, so only the first packet is counted.
+//! Feedback is read without storing an entry for each packet that it describes.
 //!
 //! Source: RFC 3550, section 6; RFC 3711, section 3.4; RFC 4585; RFC 8888; transport-wide feedback as in
 //! draft-holmer-rmcat-transport-wide-cc-extensions-01.
@@ -14,9 +14,9 @@ use std::collections::HashMap;
 
 /// Maximum number of rows in each of the two tables.
 const MAX_ROWS: usize = 20_000;
-/// Maximum number of streams whose sender reports are remembered, and reports per stream: 8 cover at
-/// least 8 s.
+/// Maximum number of streams whose sender reports are remembered.
 const MAX_SENDERS: usize = 10_000;
+/// Number of sender reports remembered per stream, which cover at least 8 s.
 const SENDER_REPORTS: usize = 8;
 
 /// Key of the table `rtcp`: one kind of packet from one sender in one flow.
@@ -32,7 +32,7 @@ pub(crate) struct KindKey {
 pub(crate) struct KindCount {
     pub(crate) packets: u64,
     pub(crate) encrypted: u64,
-    /// Length of the packets; of encrypted ones, that of the datagrams.
+    /// Length of the packets. For encrypted packets, length of their datagrams.
     pub(crate) bytes: u64,
     pub(crate) figures: Figures,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Reports {
     pub(crate) rtt: Rtt,
 }
 
-/// A sender report: the middle 32 bits of its NTP time, and when it passed.
+/// The middle 32 bits of a sender report's NTP time, and when the report passed.
 type Passed = (u32, i64);
 
 /// Everything learned from RTCP.
@@ -88,7 +88,7 @@ impl RtcpLog {
         }
         let complete = bytes.len() >= wire_bytes as usize;
         let plain = is_plain(bytes, wire_bytes);
-        if (complete && plain == Some(true)) || lacks_trailer_alone(bytes, wire_bytes) {
+        if (complete && plain == Some(true)) || lacks_only_the_trailer(bytes, wire_bytes) {
             self.plain(seen, bytes);
         } else {
             let kind = feedback::kind(header.packet_type, header.count, None);
@@ -185,10 +185,11 @@ impl RtcpLog {
     }
 }
 
-/// Whether this is RTCP in clear whose SRTCP index and tag were left out, as captures of the simulator have it.
+/// Whether this is RTCP in clear of which only SRTCP index and tag are missing, as in captures of simulated
+/// calls.
 ///
-/// An encrypted datagram that was cut there looks like this only if it is one packet long.
-fn lacks_trailer_alone(bytes: &[u8], wire_bytes: u32) -> bool {
+/// An encrypted datagram that the capture cut at this length looks the same if it holds a single packet.
+fn lacks_only_the_trailer(bytes: &[u8], wire_bytes: u32) -> bool {
     u64::from(wire_bytes) == bytes.len() as u64 + SRTCP_BYTES
         && is_plain(bytes, bytes.len() as u32) == Some(true)
 }
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn encrypted_rtcp_is_counted_by_its_first_packet_and_not_read() {
+    fn encrypted_rtcp_is_counted_by_its_first_packet_but_its_content_is_not_read() {
         let mut log = RtcpLog::default();
         let mut srtcp = bytes(&[receiver_report(0.5)]);
         srtcp[8..].fill(0xAB); // all but header and sender is encrypted
@@ -285,12 +286,12 @@ mod tests {
         let count = |kind| log.kinds[&KindKey { flow: 1, sender: 7, kind }];
         assert_eq!((count("SR").packets, count("SR").encrypted), (1, 0));
         assert_eq!((count("NACK").packets, count("NACK").figures.lost), (1, 3));
-        // 1 and 2 fit in one item of 4 B; 40 needs another.
+        // 1 and 2 fit in one item of 4 B. 40 needs another.
         assert_eq!((count("SR").bytes, count("NACK").bytes), (28, 20));
     }
 
     #[test]
-    fn reports_in_clear_are_read_when_exactly_the_srtcp_trailer_was_left_out() {
+    fn reports_in_clear_are_read_if_exactly_the_srtcp_trailer_is_missing() {
         let compound = bytes(&[sender_report(), receiver_report(0.5)]);
         let read = |left_out: u32| {
             let mut log = RtcpLog::default();
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_the_datagram_is_no_rtcp() {
+    fn a_packet_longer_than_its_datagram_is_not_rtcp() {
         let mut log = RtcpLog::default();
         assert!(!receive(&mut log, 0, &[0x80, 200, 0, 9, 0, 0, 0, 1]));
         assert!(!receive(&mut log, 0, &[0x80, 200, 0, 0]));

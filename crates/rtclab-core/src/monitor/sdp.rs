@@ -1,4 +1,4 @@
-//! Reads from SDP what describes packets: codecs, repair streams, extension ids.
+//! Reads descriptions of packets from SDP: codecs, repair streams, extension ids.
 //!
 //! Source: RFC 8866; RFC 8285, section 5 (`extmap`); RFC 4588, section 8 (`apt`); RFC 5576, section 4.2
 //! (`ssrc-group`); RFC 3551, section 6 (payload types that need no description).
@@ -16,9 +16,9 @@ const MAX_CODEC_BYTES: usize = 32;
 /// Content of a payload type or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Media.
+    /// Video.
     Video,
-    /// Media.
+    /// Audio.
     Audio,
     /// Retransmissions in a separate stream (RFC 4588).
     Rtx,
@@ -45,7 +45,7 @@ pub struct Codec {
     pub name: String,
     /// RTP timestamp units per second; not 0.
     pub clock_rate: u32,
-    /// Kind of content: from the name for repair, from the media section for media.
+    /// Kind of content. Repair is recognised by the encoding name, media by the media section.
     pub kind: Kind,
 }
 
@@ -144,7 +144,7 @@ impl Sdp {
         }
         let kind = match name.to_ascii_lowercase().as_str() {
             "rtx" => Kind::Rtx,
-            // RED is not in this list, because it carries the media itself beside the repair.
+            // RED is not in this list, because it carries the media as well as the repair.
             "ulpfec" | "flexfec" | "flexfec-03" | "parityfec" => Kind::Fec,
             _ => media,
         };
@@ -155,7 +155,7 @@ impl Sdp {
     fn extmap(&mut self, value: &str) {
         let mut words = value.split_whitespace();
         let (Some(id), Some(uri)) = (words.next(), words.next()) else { return };
-        // A direction may follow the id: `3/sendonly`.
+        // A direction may follow the id, as in `3/sendonly`.
         let id = id.split('/').next().and_then(|id| id.parse().ok()).filter(|id| *id > 0);
         match uri {
             ABS_SEND_TIME => self.abs_send_time = id,

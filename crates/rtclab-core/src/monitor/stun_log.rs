@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 /// Maximum number of requests without a response.
 const MAX_PENDING: usize = 4096;
-/// Later responses are ignored, because RFC 8489 gives up after 39.5 s.
+/// Maximum time between request and response. A client gives up after 39.5 s (RFC 8489).
 const TIMEOUT_NS: i64 = 39_500_000_000;
 /// Maximum number of channel bindings.
 const MAX_CHANNELS: usize = 16_384;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_gives_the_time_since_the_first_request_to_the_flow_of_the_request() {
+    fn a_response_gives_the_flow_of_its_request_and_the_time_since_the_first_one() {
         let mut log = StunLog::default();
         let request = message([0, 1], 1, &[]);
         assert_eq!(log.receive((7, 1_000), ends(), &request), None);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_without_response_are_forgotten_at_the_limit() {
+    fn requests_without_a_response_are_forgotten_at_the_limit() {
         let mut log = StunLog::default();
         for id in 0..=MAX_PENDING as u32 {
             log.receive((0, i64::from(id)), ends(), &message([0, 1], id, &[]));

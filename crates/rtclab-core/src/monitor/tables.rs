@@ -13,7 +13,7 @@ use super::texts::{Columns, Tables, Texts, origin};
 use super::watcher::Monitor;
 use crate::table::Table;
 
-/// Everything that a row of the table `streams` is made from.
+/// Input of a row of the table `streams`.
 struct StreamRow<'a> {
     number: i64,
     stream: &'a Stream,
@@ -169,7 +169,7 @@ fn relay_name(relay: Relay) -> String {
     }
 }
 
-/// Payload types and packets as text, the most frequent first: `96: 1200, 97: 3`.
+/// Payload types with their numbers of packets as text, the most frequent first: `96: 1200, 97: 3`.
 fn payload_types(stream: &Stream) -> String {
     let types = stream.payload_types();
     let texts: Vec<String> = types.iter().map(|(pt, count)| format!("{pt}: {count}")).collect();

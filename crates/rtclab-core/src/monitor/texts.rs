@@ -23,7 +23,7 @@ pub(crate) fn origin(inferred: bool) -> String {
     if inferred { "inferred" } else { "sdp" }.to_owned()
 }
 
-/// Builds a table from rows, a column at a time.
+/// Builds a table from rows, one column at a time.
 pub(crate) struct Columns<'a, T> {
     rows: &'a [T],
     table: Table,

@@ -101,7 +101,7 @@ impl Monitor {
         }
     }
 
-    /// Creates a monitor with large sketches, so that its streams are found in another capture.
+    /// Creates a monitor with large sketches, so that its streams can be found in another capture.
     pub(crate) fn for_comparison(config: MonitorConfig) -> Self {
         Monitor { sketch: sketch::LARGE, ..Self::new(config) }
     }
@@ -111,7 +111,7 @@ impl Monitor {
     ///
     /// # Errors
     ///
-    /// [`CaptureError::Io`] when reading fails.
+    /// [`CaptureError::Io`] if reading fails.
     pub fn watch<R: Read>(
         &mut self,
         reader: &mut CaptureReader<R>,
@@ -169,7 +169,7 @@ impl Monitor {
         }
     }
 
-    /// Adds the bytes of a later fragment to the packet that the first one was counted as.
+    /// Adds the bytes of a later fragment to the packet that began in the first fragment.
     fn later_fragment(&mut self, interface: u32, of: FragmentOf, bytes: u32) {
         self.counts.later_fragments += 1;
         let Some(counted) = self.fragments.later(interface, of, bytes) else { return };
@@ -373,14 +373,14 @@ impl Monitor {
         }
         if let Some(before) = &received.before {
             self.counts.stray_packets -= 1;
-            self.book(number, &before.0, &before.1);
+            self.count_accepted(number, &before.0, &before.1);
         }
-        self.book(number, packet, &received);
+        self.count_accepted(number, packet, &received);
     }
 
-    /// Counts a packet that its stream has accepted: in the seconds, its flow and the rows.
+    /// Counts a packet that its stream has accepted in the seconds, its flow and the rows.
     #[inline]
-    fn book(&mut self, number: u32, packet: &RtpSeen, received: &Received) {
+    fn count_accepted(&mut self, number: u32, packet: &RtpSeen, received: &Received) {
         let stream = &self.streams[number as usize];
         if let Some(second) = received.ended.filter(|_| self.config.seconds) {
             self.seconds.push(SecondRow::of(number, stream, second));

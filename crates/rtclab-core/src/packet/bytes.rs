@@ -1,7 +1,8 @@
-//! Packets as they are on the wire: for captures and tests. The simulator itself never needs them.
+//! Converts packets to and from their bytes on the wire, for captures and tests. The simulator never needs
+//! the bytes itself.
 //!
-//! Everything is in clear. What SRTP and SRTCP add has a length in [`Datagram::size`] and no bytes here,
-//! and encoded media have none either.
+//! Everything is in clear. What SRTP and SRTCP add counts in [`super::Datagram::size`] but has no bytes here.
+//! Encoded media have no bytes either.
 
 use super::{
     Content, DtlsFlight, Kind, Rtcp, Rtp, RtpPayload, SRTP_BYTES, Stun, VideoPart, payload_type,
@@ -12,7 +13,7 @@ use crate::rtp::vp8::{Descriptor, FrameHeader};
 use crate::rtp::{ExtensionIds, Protocol, RtcpPacket, RtpHeader, classify, red, rtcp, rtx};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// First byte of a DTLS record that carries a handshake message.
+/// Content type of a DTLS record that carries a handshake message: its first byte.
 const DTLS_HANDSHAKE: u8 = 22;
 /// Bytes of a DTLS record header (RFC 6347, section 4.1).
 const DTLS_HEADER_BYTES: usize = 13;
@@ -20,23 +21,24 @@ const DTLS_HEADER_BYTES: usize = 13;
 const DTLS_MESSAGES: [u8; 4] = [1, 2, 11, 20];
 /// Bytes of the header of a handshake message.
 const DTLS_MESSAGE_HEADER_BYTES: u64 = 12;
-/// What answers to connectivity checks tell where no address is known; nobody reads it.
+/// Placeholder for XOR-MAPPED-ADDRESS where no address is known. Nobody reads it.
 const MAPPED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 9);
 
 impl Content {
-    /// Appends the UDP payload, as far as it has content; nothing for what is not UDP.
+    /// Appends the UDP payload, as far as it has content. Appends nothing if the content is not carried over
+    /// UDP.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Content::Rtp(packet) => packet.write(out),
             Content::Rtcp(rtcp) => {
                 for packet in rtcp.packets.iter() {
-                    // `Rtcp::new` has refused what does not fit its format.
+                    // Cannot fail: `Rtcp::new` refuses packets that do not fit their format.
                     let _ = packet.write(out);
                 }
             }
             Content::Stun(stun) => stun.write([0; 8], MAPPED, out),
             Content::Dtls(DtlsFlight(flight)) => {
-                // Version 1.2, epoch 0, the flight in place of the sequence number.
+                // Version 1.2, epoch 0; the flight serves as the sequence number.
                 let rest = self.ip_bytes().0 - super::IP_UDP_BYTES - DTLS_HEADER_BYTES as u64;
                 out.extend_from_slice(&[DTLS_HANDSHAKE, 0xFE, 0xFD, 0, 0, 0, 0, 0, 0, 0, *flight]);
                 out.extend_from_slice(&(rest as u16).to_be_bytes());
@@ -49,9 +51,10 @@ impl Content {
         }
     }
 
-    /// Reads a UDP payload that is `udp_bytes` long on the wire, SRTP included; `bytes` may hold less of it.
+    /// Reads a UDP payload that is `udp_bytes` long on the wire, SRTP included. `bytes` may be shorter.
     ///
-    /// Returns `None` for what no endpoint sends. FEC is not read: its block cannot be told from the XOR.
+    /// Returns `None` for packets that no endpoint sends, and for FEC, whose block cannot be rebuilt from the
+    /// XOR.
     pub fn read(bytes: &[u8], udp_bytes: u64) -> Option<Content> {
         match classify(bytes) {
             Protocol::Rtp => Rtp::read(bytes, udp_bytes).map(Content::Rtp),
@@ -95,7 +98,7 @@ impl Rtp {
                     })
                     .collect();
                 let media = packets.iter().map(|(bytes, len)| Media { bytes, len: *len });
-                // `FecBlock::new` has refused blocks that are too long.
+                // Cannot fail: `FecBlock::new` refuses blocks that are too long.
                 if let Ok(fec) = FecPacket::protect(media) {
                     fec.write(out);
                 }
@@ -165,8 +168,8 @@ impl VideoPart {
 }
 
 impl Stun {
-    /// Appends the message. `requester` tells the checks of one end from those of all others, and `mapped` is
-    /// where the check came from.
+    /// Appends the message. `requester` distinguishes the checks of one end from those of all others, and
+    /// `mapped` is the address that the check came from.
     pub(crate) fn write(self, requester: [u8; 8], mapped: SocketAddrV4, out: &mut Vec<u8>) {
         let mut id = [0; 12];
         id[..8].copy_from_slice(&requester);
@@ -174,7 +177,7 @@ impl Stun {
         if self.success {
             write_binding_success(&id, mapped, out);
         } else {
-            // The user name is shorter than the limit.
+            // Cannot fail: the user name is shorter than the limit.
             let _ = write_binding_request(&id, Self::USERNAME, Some(1), out);
         }
     }

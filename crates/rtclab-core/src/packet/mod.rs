@@ -1,6 +1,6 @@
-//! The values passed between endpoints, network and congestion control: packets before they are bytes.
+//! Packets as values, passed between endpoints, network and congestion control.
 //!
-//! Media have a length and no content. [`bytes`] writes the same packets as they are on the wire.
+//! Media have a length but no content. [`bytes`] writes the same packets as bytes on the wire.
 
 pub mod bytes;
 mod rtp;
@@ -17,11 +17,11 @@ use crate::units::{Bytes, Time};
 pub const IP_UDP_BYTES: u64 = 28;
 /// RFC 3711: AES128_CM_HMAC_SHA1_80 adds a tag of ten bytes to RTP.
 pub const SRTP_BYTES: u64 = 10;
-/// RFC 3711: to RTCP the same tag, and an index of four bytes.
+/// RFC 3711: RTCP gets the same tag, and an index of four bytes.
 pub const SRTCP_BYTES: u64 = 14;
-/// RFC 8656, section 12.4: channel number and length, before what a TURN relay passes on over UDP.
+/// RFC 8656, section 12.4: channel number and length, in front of what a TURN relay forwards over UDP.
 pub const CHANNEL_DATA_BYTES: u64 = 4;
-/// Headers of IPv4 and TCP with timestamps, before a segment of signalling.
+/// Headers of IPv4 and TCP with timestamps, in front of a segment of signalling.
 const TCP_IP_BYTES: u64 = 52;
 
 /// The ECN field of an IP header. Source: RFC 3168, section 5; RFC 9331 for ECT(1).
@@ -38,12 +38,12 @@ pub enum Ecn {
     CongestionExperienced,
 }
 
-/// Where datagrams arrive: a node, and a number that tells the ends at it apart as a port does.
+/// Where datagrams arrive: a node, and a number that identifies the end at this node, like a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
     /// The node.
     pub node: NodeId,
-    /// Which end at the node.
+    /// Number of the end at the node.
     pub port: u32,
 }
 
@@ -52,27 +52,27 @@ pub struct Address {
 pub enum Via {
     /// Along the route between the two nodes.
     Direct,
-    /// By way of a server that passes it on as it is: signalling, and requests that a relay answers.
+    /// Through a server that forwards it unchanged: signalling, and requests that a relay answers.
     Server(NodeId),
-    /// By way of a TURN relay, in a channel: four bytes more on the wire.
+    /// Through a TURN relay, in a channel, which adds four bytes on the wire.
     Relay(NodeId),
 }
 
-/// What an endpoint wants to send.
+/// A datagram that an endpoint wants to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transmit {
-    /// Where to.
+    /// The destination.
     pub to: Address,
-    /// How.
+    /// How it gets there.
     pub via: Via,
-    /// When its content was first sent; before now if it is forwarded.
+    /// When the content was first sent. Earlier than now if it is forwarded.
     pub first_sent: Time,
-    /// What.
+    /// The datagram.
     pub datagram: Datagram,
 }
 
 impl Transmit {
-    /// Sent for the first time now, along the route between two nodes.
+    /// Sends `content` for the first time, now, along the route between the two nodes.
     pub fn direct(now: Time, to: Address, content: Content) -> Self {
         let datagram = Datagram::new(Ecn::NotCapable, content);
         Transmit { to, via: Via::Direct, first_sent: now, datagram }
@@ -90,7 +90,7 @@ impl Transmit {
 /// An IP packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Datagram {
-    /// IP total length, without the framing of a relay.
+    /// IP total length, without a relay's framing.
     pub size: Bytes,
     /// ECN codepoint.
     pub ecn: Ecn,
@@ -99,7 +99,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// A datagram of the size that its content has on the wire.
+    /// Makes a datagram with the size that its content has on the wire.
     pub fn new(ecn: Ecn, content: Content) -> Self {
         Datagram { size: content.ip_bytes(), ecn, content }
     }
@@ -118,14 +118,14 @@ pub enum Content {
     Dtls(DtlsFlight),
     /// A segment of signalling between participants.
     Signalling(Signalling),
-    /// A request to a TURN relay, and its answer of the same size.
+    /// A request to a TURN relay, or its answer of the same size.
     Allocation(Allocation),
     /// A segment of TCP.
     Tcp(Segment),
 }
 
 impl Content {
-    /// The protocol that a monitor would see; `None` for what belongs to no flow.
+    /// The protocol that a monitor would see, or `None` if the content belongs to no flow.
     pub fn protocol(&self) -> Option<Protocol> {
         match self {
             Content::Rtp(_) => Some(Protocol::Rtp),
@@ -149,17 +149,17 @@ impl Content {
     }
 }
 
-/// RTCP packets that travel together. Shared, because a forwarder may send them to many.
+/// RTCP packets in one datagram. They are shared because a forwarder may send them to many receivers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rtcp {
-    /// In their order.
+    /// The packets, in order.
     pub packets: std::sync::Arc<[RtcpPacket]>,
     /// Bytes in clear, without IP, UDP and SRTCP.
     udp_bytes: u64,
 }
 
 impl Rtcp {
-    /// One or several packets; `None` where one has more than its format can carry.
+    /// Combines one or more packets. Returns `None` if one of them has more than its format can carry.
     pub fn new(packets: impl Into<std::sync::Arc<[RtcpPacket]>>) -> Option<Self> {
         let packets = packets.into();
         let bytes = packets.iter().map(RtcpPacket::wire_bytes).sum::<Option<usize>>()?;
@@ -170,14 +170,14 @@ impl Rtcp {
 /// A connectivity check (RFC 8445) between two participants with user names of Chromium's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stun {
-    /// Whether it is the answer.
+    /// Whether this is the success response.
     pub success: bool,
-    /// Number of the check; its transaction id.
+    /// Number of the check, used as its transaction id.
     pub check: u32,
 }
 
 impl Stun {
-    /// Two fragments of four characters, as in Chromium.
+    /// User name of two fragments with four characters each, as in Chromium.
     pub(crate) const USERNAME: &'static str = "abcd:efgh";
 
     fn udp_bytes(self) -> u64 {
@@ -192,7 +192,7 @@ impl Stun {
 pub struct DtlsFlight(pub u8);
 
 impl DtlsFlight {
-    /// Bytes of each flight, as between two Chromiums.
+    /// UDP payload of each flight between two Chromium browsers.
     const BYTES: [u64; 4] = [160, 680, 760, 120];
     /// The flight that ends the handshake.
     pub const LAST: DtlsFlight = DtlsFlight(3);
@@ -202,26 +202,26 @@ impl DtlsFlight {
     }
 }
 
-/// A segment of a session description with candidates: one WebSocket message over TCP.
+/// A segment of a session description with candidates, which is one WebSocket message over TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signalling {
     /// Number of the segment.
     pub index: u8,
-    /// Segments of the message.
+    /// Number of segments in the message.
     pub count: u8,
-    /// Payload.
+    /// Payload, in bytes.
     pub bytes: u16,
 }
 
 impl Signalling {
-    /// Payload of all segments but the last.
+    /// Payload of every segment but the last, in bytes.
     pub(crate) const FULL_BYTES: u16 = 1_400;
 }
 
-/// A message of the exchange with a TURN relay, which sends it back as its answer.
+/// A message of the exchange with a TURN relay, which returns it as its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Number of the exchange.
+    /// Number of the request, counted from 0.
     pub step: u8,
 }
 

@@ -8,14 +8,14 @@ use crate::rtp::{RtpHeader, red, rtx};
 use crate::units::Bytes;
 use std::sync::Arc;
 
-/// libwebrtc keeps an RTP packet, SRTP not counted, within this.
+/// libwebrtc's limit on the size of an RTP packet, SRTP not counted.
 pub const MAX_RTP_BYTES: u64 = 1_200;
 
-/// Payload types as Chromium numbers them.
+/// Payload types with Chromium's numbers.
 pub mod payload_type {
     /// VP8.
     pub const VIDEO: u8 = 96;
-    /// Retransmissions of it (RFC 4588).
+    /// Retransmissions of video (RFC 4588).
     pub const RTX: u8 = 97;
     /// Opus.
     pub const AUDIO: u8 = 111;
@@ -32,7 +32,7 @@ pub enum Kind {
     Video,
     /// Encoded audio.
     Audio,
-    /// A retransmission, on a stream of its own (RFC 4588) or on that of the original.
+    /// A retransmission, on a stream of its own (RFC 4588) or on the original stream.
     Rtx,
     /// Padding, sent on the retransmission stream.
     Padding,
@@ -59,60 +59,61 @@ impl Kind {
 /// An RTP packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rtp {
-    /// Its header; the payload type is [`payload_type::RED`] where RED wraps the payload.
+    /// The header. Its payload type is [`payload_type::RED`] if RED wraps the payload.
     pub header: RtpHeader,
     /// What follows the header.
     pub payload: RtpPayload,
-    /// What its sender sent it as. Not on the wire: only records read it.
+    /// Kind of packet, as its sender knows it. It is not on the wire; only the recorder reads it.
     pub kind: Kind,
 }
 
 /// What follows an RTP header.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RtpPayload {
-    /// A piece of a frame, as it is or in RED.
+    /// A piece of a frame, plain or in RED.
     Video(VideoPart),
-    /// So many bytes of Opus.
+    /// Opus, as a number of bytes.
     Audio(u16),
-    /// A piece of a frame once more, on the retransmission stream.
+    /// A piece of a frame, sent again on the retransmission stream.
     Rtx {
         /// Sequence number of the original.
         original_seq: u16,
         /// What the original carried.
         part: VideoPart,
     },
-    /// So many bytes of padding.
+    /// Padding, as a number of bytes.
     Padding(u16),
     /// ULPFEC in RED.
     Fec(Arc<FecBlock>),
 }
 
-/// A piece of a frame of VP8.
+/// A piece of a VP8 frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VideoPart {
-    /// First of its frame.
+    /// Whether this is the first packet of its frame.
     pub first: bool,
-    /// Of a key frame; known from the first packet of a frame alone.
+    /// Whether the frame is a key frame. Set only in the first packet of a frame.
     pub key: bool,
-    /// Number of the frame: 15 bits, wrapping.
+    /// Number of the frame: 15 bits, wraps.
     pub picture_id: u16,
-    /// Width and height, in the first packet of a key frame alone.
+    /// Width and height in pixels. Set only in the first packet of a key frame.
     pub resolution: (u16, u16),
-    /// Bytes of encoded media, without any header.
+    /// Bytes of encoded media, without RTP headers.
     pub bytes: u16,
 }
 
-/// The packets that one FEC packet protects: each can be made again from all others.
+/// The packets that one FEC packet protects. Any one of them can be recovered from all the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FecBlock {
-    /// In the order of their sequence numbers; without RED, and without what is stamped on departure.
+    /// The packets in order of their sequence numbers, without RED and without the extensions set on
+    /// departure.
     packets: Box<[Rtp]>,
 }
 
 impl FecBlock {
-    /// Protects packets of one stream, the first of which has the lowest sequence number.
+    /// Protects packets of one stream. The first must have the lowest sequence number.
     ///
-    /// Returns `None` for no packet, and for sequence numbers that span more than
+    /// Returns `None` if there is no packet or the sequence numbers span more than
     /// [`ulpfec::MAX_PACKETS`].
     pub fn new(packets: impl Into<Box<[Rtp]>>) -> Option<Self> {
         let packets = packets.into();
@@ -131,8 +132,8 @@ impl FecBlock {
         self.packets.first().map_or(0, |packet| packet.header.seq)
     }
 
-    /// Bytes of FEC headers and payload: a mask of 16 or 48 bits, and the longest protected packet
-    /// behind its fixed header.
+    /// Bytes of FEC headers and payload. The headers have a mask of 16 or 48 bits. The payload is as long as
+    /// the longest protected packet without its fixed header.
     pub fn wire_bytes(&self) -> u64 {
         let last = self.packets.last().map_or(0, |packet| packet.header.seq);
         let long = last.wrapping_sub(self.seq_base()) >= ulpfec::SHORT_MASK as u16;

@@ -1,37 +1,37 @@
-//! Segments of TCP as values.
+//! TCP segments as values.
 
 use crate::units::{Bytes, Time};
 
-/// Payload of a full segment: 1500 B of IP less IPv4 and TCP headers with timestamps.
+/// Payload of a full segment: an IP packet of 1500 B less IPv4 and TCP headers with timestamps.
 pub const MAX_SEGMENT_BYTES: u16 = 1448;
 /// IPv4 and TCP headers with the timestamps option.
 const HEADER_BYTES: u64 = 52;
-/// The same with the options of a SYN: MSS, SACK permitted, window scale.
+/// IPv4 and TCP headers with timestamps and the further options of a SYN: MSS, SACK permitted, window scale.
 const SYN_BYTES: u64 = 60;
-/// RFC 2018: what fits beside timestamps.
+/// Number of SACK blocks that fit beside timestamps (RFC 2018).
 pub const MAX_SACK_BLOCKS: usize = 3;
 
-/// What a segment is for.
+/// Purpose of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
     /// Opens a connection.
     Syn,
-    /// Answers the opening.
+    /// Accepts the connection.
     SynAck,
-    /// From sender to receiver.
+    /// Carries data, from sender to receiver.
     Data,
-    /// From receiver to sender.
+    /// Acknowledges data, from receiver to sender.
     Ack,
 }
 
 /// A segment on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
-    /// Which connection it belongs to.
+    /// Connection that the segment belongs to.
     pub connection: u32,
-    /// What it is for.
+    /// Purpose of the segment.
     pub kind: SegmentKind,
-    /// Number of the segment, if it has data.
+    /// Number of the segment if it carries data.
     pub seq: u32,
     /// Bytes of data.
     pub payload: u16,
@@ -39,13 +39,13 @@ pub struct Segment {
     pub ack: u32,
     /// Segments received above `ack`, `[from, to)`, most recent first.
     pub sack: [(u32, u32); MAX_SACK_BLOCKS],
-    /// How many of `sack` are in use.
+    /// Number of blocks of `sack` in use.
     pub sack_blocks: u8,
-    /// What arrived had arrived before (RFC 2883); takes the place of a block.
+    /// Whether the acknowledged segment was a duplicate (D-SACK, RFC 2883). It takes the place of a block.
     pub duplicate: bool,
-    /// Timestamp of its sender.
+    /// Timestamp of the sender.
     pub sent: Time,
-    /// Timestamp that it returns (RFC 7323).
+    /// Echoed timestamp (RFC 7323).
     pub echo: Time,
 }
 

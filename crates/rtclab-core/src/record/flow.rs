@@ -1,4 +1,4 @@
-//! What is counted of each flow: seconds, delays, and when it was there.
+//! Counts per flow: when it existed, packets per second, and a histogram of delays.
 
 use super::Nothing;
 use crate::packet::Kind;
@@ -11,7 +11,7 @@ const DELAY_BIN: Time = Time::from_micros(100);
 const MAX_DELAY_BINS: usize = 600_000;
 
 row! {
-    /// When a flow was there: from its first packet to the end of its connection or of the run.
+    /// When a flow existed: from its first packet to the end of its connection or of the run.
     pub(super) struct Span / SpanColumns {
         flow: Text = "flow",
         begin: Option<Time> = "begin_ns",
@@ -20,16 +20,16 @@ row! {
 }
 
 row! {
-    /// A flow and the second that begins then.
-    pub(super) struct SecondOf / SecondOfColumns {
+    /// A flow, and the beginning of a second.
+    pub(super) struct SecondKey / SecondKeyColumns {
         at: Time = "at_ns",
         flow: Text = "flow",
     }
 }
 
 row! {
-    /// What happened in a second.
-    pub(super) struct Counted / CountedColumns {
+    /// What a flow sent, received and lost in a second.
+    pub(super) struct SecondCounts / SecondCountsColumns {
         sent_packets: u64 = "sent_packets",
         sent_bytes: u64 = "sent_bytes",
         delivered_packets: u64 = "delivered_packets",
@@ -46,7 +46,7 @@ row! {
 }
 
 row! {
-    /// Packets of a flow that took as long as a bin of the histogram says.
+    /// A bin of a flow's delay histogram.
     pub(super) struct Bin / BinColumns {
         flow: Text = "flow",
         lower_ms: f64 = "one_way_delay_ms",
@@ -54,7 +54,7 @@ row! {
     }
 }
 
-/// What a packet is the first transmission of.
+/// Whether a packet is a first transmission, and of what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum First {
     #[default]
@@ -75,13 +75,16 @@ impl First {
 
 #[derive(Clone, Default)]
 struct Second {
+    /// Packets and bytes sent.
     sent: (u64, u64),
+    /// Packets and bytes delivered.
     delivered: (u64, u64),
     dropped: u64,
-    /// Packets sent and dropped of media and of FEC, first transmissions only.
+    /// Media packets sent and dropped, first transmissions only.
     media: (u64, u64),
+    /// FEC packets sent and dropped.
     fec: (u64, u64),
-    /// Smallest and largest delay, and their sum in ns.
+    /// Smallest and largest delay, and the sum of all delays in ns.
     delay: Option<(Time, Time, u64)>,
 }
 
@@ -94,10 +97,10 @@ impl Second {
         }
     }
 
-    fn row(&self) -> Counted {
+    fn row(&self) -> SecondCounts {
         let ms = |ns: f64| ns / 1e6;
         let mean = |sum: u64| ms(sum as f64 / self.delivered.0 as f64);
-        Counted {
+        SecondCounts {
             sent_packets: self.sent.0,
             sent_bytes: self.sent.1,
             delivered_packets: self.delivered.0,
@@ -114,13 +117,14 @@ impl Second {
     }
 }
 
-/// One flow.
+/// Counts of one flow.
 pub(super) struct Flow {
     pub(super) text: Text,
     begin: Option<Time>,
-    /// When the connection ends; what arrives later is received by nobody.
+    /// When the connection ends. Packets that arrive later are received by nobody.
     end: Time,
     seconds: Vec<Second>,
+    /// Number of packets per bin of the delay histogram.
     delays: Vec<u32>,
 }
 
@@ -172,10 +176,10 @@ impl Flow {
     }
 }
 
-/// The tables `flows`, `flow_seconds` and `delay_histogram`; every second up to `end` has a row.
+/// The tables `flows`, `flow_seconds` and `delay_histogram`. Every second up to `end` has a row.
 pub(super) fn tables(flows: &mut [Flow], end: Time) -> [Table; 3] {
     let mut spans = rows::<Span>("flows");
-    let mut seconds = Rows::<SecondOf, Counted>::new("flow_seconds");
+    let mut seconds = Rows::<SecondKey, SecondCounts>::new("flow_seconds");
     let mut histogram = rows::<Bin>("delay_histogram");
     for flow in flows {
         flow.second(Time(end.0.saturating_sub(1)));
@@ -183,7 +187,7 @@ pub(super) fn tables(flows: &mut [Flow], end: Time) -> [Table; 3] {
         spans.push(Span { flow: text, begin, end: flow.end.min(end) }, Nothing {});
         for (index, second) in flow.seconds.iter().enumerate() {
             let at = Time::from_secs(index as u64);
-            seconds.push(SecondOf { at, flow: text }, second.row());
+            seconds.push(SecondKey { at, flow: text }, second.row());
         }
         for (index, &packets) in flow.delays.iter().enumerate().filter(|(_, n)| **n > 0) {
             let lower_ms = index as f64 / 10.0;

@@ -1,6 +1,6 @@
-//! What a run leaves behind: tables in the shape that docs/trace.md gives them.
+//! Records a run as tables in the shape of docs/trace.md.
 //!
-//! A [`Recorder`] listens: whoever drives endpoints and network hands it what they say.
+//! A [`Recorder`] only listens. The driver of endpoints and network passes it their events.
 
 mod flow;
 mod packets;
@@ -21,8 +21,9 @@ use packets::{Packets, RtpLabel};
 
 pub use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
-/// Names of [`crate::rtp::Protocol`] in a trace, in the order of its variants, and of TCP.
+/// Names of protocols in a trace: the variants of [`crate::rtp::Protocol`] in order, then TCP.
 const PROTOCOLS: [&str; 7] = ["stun", "dtls", "turn", "rtp", "rtcp", "other", "tcp"];
+/// Index of TCP in [`PROTOCOLS`].
 const TCP: usize = 6;
 
 /// How much is recorded.
@@ -31,7 +32,7 @@ const TCP: usize = 6;
 pub enum Detail {
     /// Statistics of each second, frames and events.
     Seconds,
-    /// Every packet and every decision too.
+    /// Also every packet and every decision of congestion control.
     Packets,
 }
 
@@ -39,27 +40,27 @@ pub enum Detail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowId(pub u32);
 
-/// A flow, and when its connection ends.
+/// A flow to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowConfig {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
-    /// When its connection ends.
+    /// When the flow's connection ends.
     pub end: Time,
 }
 
-/// Whose events are recorded.
+/// The source of recorded events.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// Who.
+    /// Name of the participant or server.
     pub participant: Text,
-    /// Whether it is a participant, whose coming and going are recorded, or a server.
+    /// Whether it is a participant, whose joining and leaving are recorded, or a server.
     pub is_participant: bool,
     /// The flow that it sends.
     pub sends: FlowId,
     /// The flow that it receives.
     pub receives: FlowId,
-    /// What the RTP timestamps that it receives have on top of capture times.
+    /// Difference between the RTP timestamps that it receives and the capture times.
     pub timestamp_offset: u32,
 }
 
@@ -73,8 +74,8 @@ pub struct PacketRecord {
 }
 
 row! {
-    /// A moment, a participant and a flow.
-    struct Whose / WhoseColumns {
+    /// Key of a row: time, participant and flow.
+    struct ParticipantKey / ParticipantKeyColumns {
         at: Time = "at_ns",
         participant: Text = "participant",
         flow: Option<Text> = "flow",
@@ -97,7 +98,7 @@ row! {
 }
 
 row! {
-    /// A value of a congestion control.
+    /// An internal value of a congestion control.
     struct ControlValue / ControlValueColumns {
         name: Text = "name",
         value: f64 = "value",
@@ -105,23 +106,23 @@ row! {
 }
 
 row! {
-    /// Something that happened.
-    struct Happened / HappenedColumns {
+    /// An event in a call.
+    struct EventRow / EventColumns {
         event: Text = "event",
         detail: Text = "detail",
     }
 }
 
 row! {
-    /// A moment and a flow.
-    struct Moment / MomentColumns {
+    /// Key of a row: time and flow.
+    struct TcpKey / TcpKeyColumns {
         at: Time = "at_ns",
         flow: Text = "flow",
     }
 }
 
 row! {
-    /// All connections of a flow of TCP.
+    /// Figures of all TCP connections of a flow.
     struct TcpRow / TcpColumns {
         connections: u64 = "connections",
         cwnd_segments: Option<u64> = "cwnd_segments",
@@ -134,7 +135,7 @@ row! {
 }
 
 row! {
-    /// No further columns.
+    /// The second part of a row that has only one.
     struct Nothing / NoColumns {}
 }
 
@@ -147,23 +148,23 @@ pub struct Recorder {
     cause_texts: Vec<Text>,
     protocol_texts: Vec<Text>,
     packets: Packets,
-    outbound_rtp: Rows<Whose, OutboundRtp>,
-    inbound_rtp: Rows<Whose, InboundRtp>,
-    remote_inbound_rtp: Rows<Whose, RemoteInboundRtp>,
-    candidate_pair: Rows<Whose, CandidatePair>,
+    outbound_rtp: Rows<ParticipantKey, OutboundRtp>,
+    inbound_rtp: Rows<ParticipantKey, InboundRtp>,
+    remote_inbound_rtp: Rows<ParticipantKey, RemoteInboundRtp>,
+    candidate_pair: Rows<ParticipantKey, CandidatePair>,
     frames: Rows<FrameRow, Nothing>,
-    controller: Rows<Whose, ControlValue>,
-    events: Rows<Whose, Happened>,
-    tcp: Rows<Moment, TcpRow>,
-    /// Figures of the ends of TCP that have reported for the second that ends then, by flow.
+    controller: Rows<ParticipantKey, ControlValue>,
+    events: Rows<ParticipantKey, EventRow>,
+    tcp: Rows<TcpKey, TcpRow>,
+    /// End of the current second, and the TCP figures reported for it so far, summed per flow.
     tcp_second: (Time, Vec<(FlowId, tcp::Statistics)>),
 }
 
 impl Recorder {
-    /// An empty record of a run over the given flows and paths.
+    /// Begins the record of a run with these flows and paths.
     pub fn new(detail: Detail, flows: &[FlowConfig], paths: &[String]) -> Self {
         let mut texts = Texts::default();
-        // Kinds come first: their codes are those of the variants.
+        // Kinds come first so that their codes equal their discriminants.
         for kind in Kind::ALL {
             texts.code(kind.name());
         }
@@ -187,12 +188,12 @@ impl Recorder {
         }
     }
 
-    /// The code of a text, new or known.
+    /// The code of a text. A new text is added to the list.
     pub fn text(&mut self, text: &str) -> Text {
         self.texts.code(text)
     }
 
-    /// A packet enters the network; `None` for what belongs to no flow.
+    /// Records that a packet enters the network. Returns `None` if the packet belongs to no flow.
     pub fn sent(&mut self, flow: FlowId, transmit: &Transmit) -> Option<PacketRecord> {
         let content = &transmit.datagram.content;
         let protocol = match content {
@@ -223,7 +224,7 @@ impl Recorder {
         Some(PacketRecord { row, flow, first, sent })
     }
 
-    /// A packet reached the other end.
+    /// Records that a packet reached the other end.
     pub fn delivered(&mut self, at: Time, record: PacketRecord, size: Bytes) {
         let delay = at.saturating_sub(record.sent);
         self.flows[record.flow.0 as usize].delivered(at, delay, size);
@@ -232,7 +233,7 @@ impl Recorder {
         }
     }
 
-    /// A packet was dropped on the way.
+    /// Records that a packet was dropped on the way.
     pub fn dropped(&mut self, at: Time, record: PacketRecord, path: PathId, cause: DropCause) {
         self.flows[record.flow.0 as usize].dropped(at, record.first);
         if self.detail == Detail::Packets {
@@ -242,8 +243,8 @@ impl Recorder {
         }
     }
 
-    /// An endpoint says something; events that are requests to its driver are not recorded.
-    // Inlined into a loop over packets, the addresses of all columns would be computed for each of them.
+    /// Records an event of an endpoint. Events that are requests to the driver are not recorded.
+    // Not inlined: in a loop over packets, the addresses of all columns would be computed for each packet.
     #[inline(never)]
     pub fn event(&mut self, at: Time, source: &Source, event: Event) {
         match event {
@@ -260,8 +261,8 @@ impl Recorder {
         }
     }
 
-    /// An end of a TCP connection that belongs to `flow` reports its figures.
-    // Kept apart as `Recorder::event` is.
+    /// Records the figures that an end of a TCP connection of `flow` reports.
+    // Not inlined, for the same reason as `Recorder::event`.
     #[inline(never)]
     pub fn tcp(&mut self, at: Time, flow: FlowId, figures: tcp::Statistics) {
         if self.tcp_second.0 < at {
@@ -275,7 +276,7 @@ impl Recorder {
         }
     }
 
-    /// All texts and all tables; seconds from 0 to `end` are all there, empty ones included.
+    /// All texts and all tables. Every second from 0 to `end` has a row, even if it is empty.
     pub fn finish(mut self, end: Time) -> (Vec<String>, Vec<Table>) {
         self.finish_tcp_second();
         let mut tables = Vec::from(flow::tables(&mut self.flows, end));
@@ -305,15 +306,15 @@ impl Recorder {
         }
     }
 
-    /// Something happened to a connection; its flow is the one that the source receives.
+    /// Records an event of a connection, with the flow that the source receives.
     fn connection_event(&mut self, at: Time, source: &Source, event: &str) {
         let flow = self.flow_text(source.receives);
         self.happened(at, source.participant, Some(flow), event);
     }
 
     fn happened(&mut self, at: Time, participant: Text, flow: Option<Text>, event: &str) {
-        let happened = Happened { event: self.texts.code(event), detail: self.texts.code("") };
-        self.events.push(Whose { at, participant, flow }, happened);
+        let happened = EventRow { event: self.texts.code(event), detail: self.texts.code("") };
+        self.events.push(ParticipantKey { at, participant, flow }, happened);
     }
 
     fn frame(&mut self, source: &Source, ssrc: u32, frame: &Rendered) {
@@ -323,7 +324,7 @@ impl Recorder {
             flow: self.flow_text(source.receives),
             ssrc,
             rtp_timestamp: frame.timestamp as u32,
-            // 90 kHz. It wraps after 13 hours of media; the capture time is then counted anew.
+            // 90 kHz. After 13 hours of media the timestamp wraps, and the capture time begins at 0 again.
             captured: Time(ticks as u64 * 100_000 / 9),
             received: frame.received,
             rendered: frame.rendered,
@@ -336,26 +337,27 @@ impl Recorder {
 
     fn statistics(&mut self, at: Time, source: &Source, statistics: Statistics) {
         let Statistics { outbound, inbound, remote_inbound, candidate_pair } = statistics;
-        let whose = |flow: Text| Whose { at, participant: source.participant, flow: Some(flow) };
+        let key =
+            |flow: Text| ParticipantKey { at, participant: source.participant, flow: Some(flow) };
         let (sends, receives) = (self.flow_text(source.sends), self.flow_text(source.receives));
         for row in outbound {
-            self.outbound_rtp.push(whose(sends), row);
+            self.outbound_rtp.push(key(sends), row);
         }
         for row in inbound {
-            self.inbound_rtp.push(whose(receives), row);
+            self.inbound_rtp.push(key(receives), row);
         }
         for row in remote_inbound {
-            self.remote_inbound_rtp.push(whose(sends), row);
+            self.remote_inbound_rtp.push(key(sends), row);
         }
-        self.candidate_pair.push(whose(sends), candidate_pair);
+        self.candidate_pair.push(key(sends), candidate_pair);
     }
 
     fn observed(&mut self, at: Time, source: &Source, sender: bool, values: Vec<Observation>) {
         let flow = self.flow_text(if sender { source.sends } else { source.receives });
         for Observation { name, value } in values {
             let name = self.texts.code(&name);
-            let whose = Whose { at, participant: source.participant, flow: Some(flow) };
-            self.controller.push(whose, ControlValue { name, value });
+            let key = ParticipantKey { at, participant: source.participant, flow: Some(flow) };
+            self.controller.push(key, ControlValue { name, value });
         }
     }
 
@@ -372,7 +374,7 @@ impl Recorder {
                 timeouts: figures.timeouts,
                 objects: figures.objects,
             };
-            self.tcp.push(Moment { at, flow: self.flow_text(flow) }, row);
+            self.tcp.push(TcpKey { at, flow: self.flow_text(flow) }, row);
         }
     }
 }

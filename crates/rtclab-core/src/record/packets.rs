@@ -1,11 +1,11 @@
-//! Every packet, one row each.
+//! The table `packets`, with one row per packet.
 
 use crate::packet::Kind;
 use crate::table::{Column, NO_INT, NO_TEXT, RowColumns, Table, Text, row};
 use crate::units::{Bytes, Time};
 
 row! {
-    /// A packet when it is sent.
+    /// What is known when a packet is sent.
     pub(super) struct PacketRow / PacketColumns {
         sent: Time = "sent_ns",
         flow: Text = "flow",
@@ -20,7 +20,7 @@ row! {
     }
 }
 
-/// The table `packets`: what is known when a packet is sent, and what becomes of it.
+/// The table `packets`: each packet as it is sent, and its fate.
 #[derive(Default)]
 pub(super) struct Packets {
     rows: PacketColumns,
@@ -30,7 +30,7 @@ pub(super) struct Packets {
     path: Vec<u32>,
 }
 
-/// What an RTP header says of a packet.
+/// Fields of a packet's RTP header.
 #[derive(Clone, Copy)]
 pub(super) struct RtpLabel {
     pub(super) kind: Kind,
@@ -42,8 +42,8 @@ pub(super) struct RtpLabel {
 }
 
 impl Packets {
-    /// Adds a packet; returns its row.
-    // Inlined, the addresses of all columns would be computed in runs that record no packets too.
+    /// Appends a packet and returns its row.
+    // Not inlined: the addresses of all columns would be computed even in runs that record no packets.
     #[inline(never)]
     pub(super) fn push(
         &mut self,

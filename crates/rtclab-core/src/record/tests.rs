@@ -3,10 +3,11 @@ use crate::network::NodeId;
 use crate::packet::{Address, Datagram, Ecn, Rtp, RtpPayload, Stun, Via};
 use crate::rtp::RtpHeader;
 
-/// The only flow, and when its connection ends.
+/// The only flow.
 const FLOW: FlowId = FlowId(0);
+/// When its connection ends.
 const FLOW_END: Time = Time::from_millis(2_500);
-/// 28 bytes of IPv4 and UDP, 12 of RTP, 80 of sound, 10 of SRTP.
+/// 28 bytes of IPv4 and UDP, 12 of RTP, 80 of audio, 10 of SRTP.
 const AUDIO_BYTES: i64 = 130;
 
 fn recorder(detail: Detail) -> Recorder {
@@ -20,7 +21,7 @@ fn transmit(first_sent: Time, content: Content) -> Transmit {
     Transmit { to, via: Via::Direct, first_sent, datagram }
 }
 
-/// A packet of sound, or what else has its size.
+/// A packet of `kind` with the size of an audio packet.
 fn rtp(at_ms: u64, kind: Kind) -> Transmit {
     let packet = Rtp { header: RtpHeader::default(), payload: RtpPayload::Audio(80), kind };
     transmit(Time::from_millis(at_ms), Content::Rtp(packet))
@@ -50,8 +51,8 @@ fn floats(tables: &[Table], name: &str, column: &str) -> Vec<f64> {
     }
 }
 
-/// Columns of each table as docs/trace.md names them; `written_ns` of packets is known live alone, and
-/// intervals of flows go into the manifest.
+/// The columns of each table are those in docs/trace.md. Exceptions: only live runs know `written_ns` of
+/// packets, and the intervals of flows go into the manifest.
 #[test]
 fn tables_have_the_columns_of_the_contract() {
     const WHOSE: [&str; 3] = ["at_ns", "participant", "flow"];
@@ -178,16 +179,16 @@ fn tables_have_the_columns_of_the_contract() {
     let expected: Vec<(&str, Vec<&str>)> =
         expected.iter().map(|(name, a, b)| (*name, [*a, *b].concat())).collect();
     assert_eq!(found, expected);
-    // Without packets everything else is the same.
+    // Without packets, all other tables are the same.
     let (_, tables) = recorder(Detail::Seconds).finish(Time::from_secs(1));
     let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
     let but_packets = expected.iter().map(|(name, _)| *name).filter(|name| *name != "packets");
     assert_eq!(names, but_packets.collect::<Vec<_>>());
 }
 
-/// Three sent, of which one arrives 30 ms later, one is dropped and one is under way.
+/// Of three packets, one arrives 30 ms later, one is dropped and one is still in flight.
 #[test]
-fn what_is_sent_is_delivered_dropped_or_under_way() {
+fn a_sent_packet_is_delivered_dropped_or_in_flight() {
     for detail in [Detail::Packets, Detail::Seconds] {
         let mut recorder = recorder(detail);
         let records = [10, 20, 990].map(|at| recorder.sent(FLOW, &rtp(at, Kind::Audio)));
@@ -226,9 +227,9 @@ fn what_is_sent_is_delivered_dropped_or_under_way() {
     }
 }
 
-/// A delivery counts for the second of the arrival, and not at all from the end of the connection on.
+/// A delivery counts in the second of its arrival. It does not count once the connection has ended.
 #[test]
-fn what_arrives_when_the_connection_has_ended_is_not_delivered() {
+fn packets_that_arrive_after_the_end_of_the_connection_are_not_delivered() {
     let mut recorder = recorder(Detail::Seconds);
     for (sent, arrives) in [(990, ms(1_010)), (2_400, FLOW_END - Time(1)), (2_400, FLOW_END)] {
         let record = recorder.sent(FLOW, &rtp(sent, Kind::Audio)).expect("a packet of a flow");
@@ -253,7 +254,7 @@ fn a_flow_begins_with_its_first_packet_and_ends_with_its_connection_or_the_run()
 }
 
 #[test]
-fn a_flow_of_which_nothing_is_sent_never_begins_and_has_all_its_seconds() {
+fn a_flow_without_packets_never_begins_but_has_all_its_seconds() {
     let (_, tables) = recorder(Detail::Seconds).finish(ms(2_100));
     assert_eq!(ints(&tables, "flows", "begin_ns"), [NO_INT]);
     let seconds = [0, 1, 2].map(|second| second * 1_000_000_000);
@@ -263,7 +264,7 @@ fn a_flow_of_which_nothing_is_sent_never_begins_and_has_all_its_seconds() {
 }
 
 #[test]
-fn media_and_fec_are_counted_when_they_are_sent_first() {
+fn only_first_transmissions_count_as_media_or_fec() {
     let mut recorder = recorder(Detail::Seconds);
     for kind in Kind::ALL {
         let record = recorder.sent(FLOW, &rtp(10, kind)).expect("a packet of a flow");
@@ -271,14 +272,14 @@ fn media_and_fec_are_counted_when_they_are_sent_first() {
     }
     let (_, tables) = recorder.finish(Time::from_secs(1));
     let of = |column| ints(&tables, "flow_seconds", column)[0];
-    // Video and audio; retransmissions and padding are neither.
+    // Media are video and audio. Retransmissions and padding count as neither.
     assert_eq!([of("media_sent_packets"), of("media_dropped_packets")], [2, 2]);
     assert_eq!([of("fec_sent_packets"), of("fec_dropped_packets")], [1, 1]);
     assert_eq!([of("sent_packets"), of("dropped_packets")], [5, 5]);
 }
 
 #[test]
-fn the_framing_of_a_relay_is_part_of_the_size() {
+fn the_size_includes_the_framing_of_a_relay() {
     let mut recorder = recorder(Detail::Packets);
     let mut relayed = rtp(10, Kind::Audio);
     relayed.via = Via::Relay(NodeId(2));
@@ -290,7 +291,7 @@ fn the_framing_of_a_relay_is_part_of_the_size() {
 
 /// Signalling and requests to a relay belong to no flow.
 #[test]
-fn what_belongs_to_no_flow_has_no_row() {
+fn packets_of_no_flow_have_no_row() {
     let mut recorder = recorder(Detail::Packets);
     let segment = crate::packet::Signalling { index: 0, count: 1, bytes: 100 };
     let request = crate::packet::Allocation { step: 0 };
@@ -304,7 +305,7 @@ fn what_belongs_to_no_flow_has_no_row() {
     assert_eq!(ints(&tables, "flows", "begin_ns"), [2_000_000]);
 }
 
-/// Only participants come and go; what happens to a connection is told of servers too.
+/// Only participants join and leave. Events of a connection are recorded for servers too.
 #[test]
 fn servers_do_not_join_or_leave() {
     for (is_participant, expected) in [(true, 3), (false, 1)] {

@@ -1,8 +1,8 @@
-//! Reading big-endian fields one after the other, with errors that know where they are.
+//! Reads big-endian fields one after another. Errors state the offset.
 
 use super::ParseError;
 
-/// A place in a datagram. Every read names the field, for the error when the bytes end too early.
+/// A position in a datagram. Every read names its field, for the error if the bytes end too early.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
@@ -14,12 +14,12 @@ impl<'a> Cursor<'a> {
         Cursor { rest: bytes, offset: 0 }
     }
 
-    /// Bytes between the start of the datagram and this place.
+    /// Number of bytes from the start of the datagram to this position.
     pub(super) fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Everything not read yet.
+    /// The bytes not read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// The next `len` bytes as a cursor of their own.
+    /// Splits off the next `len` bytes as a separate cursor.
     pub(super) fn sub(
         &mut self,
         len: usize,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_big_endian_and_a_failed_read_moves_nothing() {
+    fn fields_are_big_endian_and_a_failed_read_does_not_advance() {
         let mut cursor = Cursor::new(&[1, 2, 3, 4, 5]);
         assert_eq!(cursor.u8("a"), Ok(1));
         assert_eq!(cursor.u16("b"), Ok(0x0203));

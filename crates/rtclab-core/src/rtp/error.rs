@@ -1,31 +1,31 @@
-//! Why bytes could not be parsed, or a value not be written.
+//! Errors of parsing and writing.
 
 use std::error::Error;
 use std::fmt;
 
-/// Why bytes are not what they should be.
+/// Why bytes cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// The bytes end too early.
     Truncated {
-        /// What was being read.
+        /// Name of the field.
         field: &'static str,
-        /// Where it begins, in bytes from the start of what was handed to the parser.
+        /// Offset of the field, in bytes from the start of the parser's input.
         offset: usize,
-        /// How many bytes it needs.
+        /// Number of bytes that the field needs.
         needed: usize,
-        /// How many are left from there on.
+        /// Number of bytes left at the offset.
         got: usize,
     },
     /// A field has a value that the format forbids.
     Invalid {
-        /// What was being read.
+        /// Name of the field.
         field: &'static str,
-        /// Where it begins, in bytes from the start of what was handed to the parser.
+        /// Offset of the field, in bytes from the start of the parser's input.
         offset: usize,
-        /// What it may be.
+        /// Description of valid values.
         expected: &'static str,
-        /// What it is.
+        /// Value found.
         got: u64,
     },
 }
@@ -45,19 +45,19 @@ impl fmt::Display for ParseError {
 
 impl Error for ParseError {}
 
-/// Why a value does not fit into its wire format. Nothing has been written.
+/// Why a value does not fit its wire format. Nothing has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteError {
-    /// What does not fit.
+    /// Name of the field that does not fit.
     pub field: &'static str,
-    /// The most that fits.
+    /// Maximum that fits.
     pub limit: usize,
-    /// What was given.
+    /// Value given.
     pub got: usize,
 }
 
 impl WriteError {
-    /// An error unless `got` is at most `limit`.
+    /// Returns an error if `got` exceeds `limit`.
     pub(super) fn check(field: &'static str, got: usize, limit: usize) -> Result<(), WriteError> {
         if got <= limit { Ok(()) } else { Err(WriteError { field, limit, got }) }
     }

@@ -1,4 +1,4 @@
-//! RTP header extensions, in the one-byte and the two-byte form.
+//! RTP header extensions, in one-byte and two-byte form.
 //!
 //! Source: RFC 8285, section 4.
 
@@ -6,15 +6,15 @@ use crate::units::Time;
 
 /// Profile number of the one-byte form.
 pub const ONE_BYTE_PROFILE: u16 = 0xBEDE;
-/// Profile number of the two-byte form; its low 4 bits are free.
+/// Profile number of the two-byte form. Its low 4 bits may have any value.
 pub const TWO_BYTE_PROFILE: u16 = 0x1000;
 
-/// The number of an extension, agreed in signalling (`a=extmap`): 1 to 14.
+/// The id of an extension, negotiated in signalling (`a=extmap`): 1 to 14.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExtensionId(u8);
 
 impl ExtensionId {
-    /// `None` outside 1 to 14, which the one-byte form cannot carry.
+    /// Makes an id. `None` outside 1 to 14, which the one-byte form cannot carry.
     pub const fn new(id: u8) -> Option<Self> {
         if id >= 1 && id <= 14 { Some(ExtensionId(id)) } else { None }
     }
@@ -25,7 +25,7 @@ impl ExtensionId {
     }
 }
 
-/// Which number stands for which extension; `None` is not negotiated, neither written nor parsed.
+/// The id of each extension. `None` means not negotiated: the extension is neither written nor parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionIds {
     /// `http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time`
@@ -37,7 +37,7 @@ pub struct ExtensionIds {
 }
 
 impl ExtensionIds {
-    /// The numbers that Chromium offers.
+    /// The ids that Chromium offers.
     pub const CHROMIUM: ExtensionIds = ExtensionIds {
         audio_level: ExtensionId::new(1),
         abs_send_time: ExtensionId::new(2),
@@ -50,14 +50,14 @@ impl ExtensionIds {
 pub struct Extensions {
     /// When the packet left the sender.
     pub abs_send_time: Option<AbsSendTime>,
-    /// The packet's number over all streams of the transport; transport-wide feedback refers to it.
+    /// Sequence number over all streams of the transport, which transport-wide feedback refers to.
     pub transport_sequence: Option<u16>,
-    /// How loud the packet's audio is.
+    /// Level of the packet's audio.
     pub audio_level: Option<AudioLevel>,
 }
 
 impl Extensions {
-    /// Bytes of the block in the one-byte form when every extension has an id.
+    /// Size of the block in one-byte form if every extension has an id.
     pub(super) fn wire_bytes(&self) -> usize {
         let elements = 4 * usize::from(self.abs_send_time.is_some())
             + 3 * usize::from(self.transport_sequence.is_some())
@@ -65,10 +65,11 @@ impl Extensions {
         if elements == 0 { 0 } else { (4 + elements).next_multiple_of(4) }
     }
 
-    /// The block in the one-byte form, and its size; zero when there is nothing to write.
+    /// The block in one-byte form and its size, which is zero if there is nothing to write.
     ///
-    /// With every extension 4 bytes of header, elements of 4, 3 and 2 bytes, 3 of padding: 16. Built as a
-    /// number because byte-wise stores that are copied at once cost more than all the rest of a header.
+    /// A block with all extensions has 16 bytes: 4 of header, elements of 4, 3 and 2 bytes, and 3 of padding.
+    /// It is built as an integer because byte-wise stores followed by a copy cost more than the rest of a
+    /// header.
     pub(super) fn block(&self, ids: &ExtensionIds) -> ([u8; 16], usize) {
         let (mut elements, mut len) = (0u128, 4);
         let mut put = |id: ExtensionId, value: u32, value_bytes: usize| {
@@ -94,7 +95,8 @@ impl Extensions {
         ((header | elements << (8 * (16 - len))).to_be_bytes(), padded)
     }
 
-    /// Picks the known extensions; of an id that comes twice, the last. Wrong sizes are ignored.
+    /// Picks the known extensions. If an id occurs twice, the last one counts. Elements of wrong size are
+    /// ignored.
     pub(super) fn from_elements(elements: Elements<'_>, ids: &ExtensionIds) -> Self {
         let mut extensions = Extensions::default();
         for (id, data) in elements {
@@ -134,27 +136,27 @@ impl AbsSendTime {
         Self::from_bits((((s & 63) << 18) + fraction) as u32)
     }
 
-    /// The 24 bits on the wire. [`Unwrapper<24>`](super::Unwrapper) makes them whole.
+    /// The 24 bits on the wire. [`Unwrapper<24>`](super::Unwrapper) undoes the wrapping.
     pub const fn bits(self) -> u32 {
         self.0
     }
 }
 
-/// Loudness of a packet of audio.
+/// Audio level of a packet.
 ///
 /// Source: RFC 6464, section 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AudioLevel {
-    /// The sender believes that someone speaks.
+    /// Whether the sender detected speech.
     pub voice: bool,
-    /// 0 (loudest) to 127 (silence), in -dBov; more is written as 127.
+    /// Level from 0 (loudest) to 127 (silence), in -dBov. Larger values are written as 127.
     pub minus_dbov: u8,
 }
 
 /// The elements of an extension block as (id, data), in order.
 ///
-/// Ends at the stop id 15 of the one-byte form and at an element that is longer than what is left,
-/// as libwebrtc does: one bad element does not make the packet unusable.
+/// Stops at id 15 in one-byte form, and at an element that is longer than the remaining bytes. As in
+/// libwebrtc, one bad element does not make the packet unusable.
 #[derive(Clone, Debug, Default)]
 pub struct Elements<'a> {
     data: &'a [u8],
@@ -162,7 +164,8 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// `data` is what follows the profile and length. A profile of neither form has no elements.
+    /// Iterates over `data`, the bytes after profile and length. There are no elements if the profile is of
+    /// neither form.
     pub fn new(profile: u16, data: &'a [u8]) -> Self {
         let two_byte = profile & 0xFFF0 == TWO_BYTE_PROFILE;
         let data = if two_byte || profile == ONE_BYTE_PROFILE { data } else { &[] };
@@ -184,7 +187,7 @@ impl<'a> Iterator for Elements<'a> {
     type Item = (u8, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        // A byte of zero is padding in both forms.
+        // A zero byte is padding in both forms.
         while let [0, rest @ ..] = self.data {
             self.data = rest;
         }
@@ -209,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_elements_are_split_padding_is_skipped_and_id_15_stops() {
+    fn in_one_byte_form_padding_is_skipped_and_id_15_ends_the_block() {
         let data = [0x12, 1, 2, 3, 0, 0x30, 9, 0xF0, 0x20, 7];
         assert_eq!(elements(0xBEDE, &data), [(1, &[1, 2, 3][..]), (3, &[9])]);
     }
 
     #[test]
-    fn two_byte_elements_may_be_empty_and_have_ids_above_14() {
+    fn two_byte_elements_may_be_empty_or_have_ids_above_14() {
         let data = [200, 0, 0, 7, 2, 0xAB, 0xCD];
         assert_eq!(elements(0x1005, &data), [(200, &[][..]), (7, &[0xAB, 0xCD])]);
     }
@@ -241,7 +244,7 @@ mod tests {
         assert_eq!(bits(Time::from_secs(64)), 0);
         // 1907 ns are just below half of 3814.7 ns, 1908 just above.
         assert_eq!((bits(Time(1_907)), bits(Time(1_908))), (0, 1));
-        // Rounding up across the wrap.
+        // Rounds up across the wrap.
         assert_eq!(bits(Time(63_999_999_999)), 0);
     }
 

@@ -12,24 +12,24 @@ pub const FIXED_BYTES: usize = 12;
 /// The fields of an RTP header. Contributing sources are skipped when parsed and never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RtpHeader {
-    /// For video: last packet of a frame.
+    /// For video: whether this is the last packet of a frame.
     pub marker: bool,
-    /// The packet's last byte counts bytes of padding: see [`write_padding`].
+    /// Whether padding follows the payload. Its last byte is the padding count: see [`write_padding`].
     pub padding: bool,
-    /// 7 bits; higher ones are not written.
+    /// Payload type, 7 bits. Higher bits are not written.
     pub payload_type: u8,
-    /// Counts packets of the stream, wrapping.
+    /// Sequence number in the stream; wraps.
     pub seq: u16,
-    /// In units of the codec's clock (video 90 kHz, Opus 48 kHz), wrapping.
+    /// Timestamp in units of the codec's clock (video 90 kHz, Opus 48 kHz); wraps.
     pub timestamp: u32,
     /// The stream.
     pub ssrc: u32,
-    /// Those with a negotiated id.
+    /// Extensions with a negotiated id.
     pub extensions: Extensions,
 }
 
 impl RtpHeader {
-    /// Appends the header; extensions in the one-byte form. Does not allocate while `out` has room.
+    /// Appends the header, with extensions in one-byte form. Does not allocate if `out` has room.
     pub fn write(&self, ids: &ExtensionIds, out: &mut Vec<u8>) {
         let (block, block_bytes) = self.extensions.block(ids);
         let flags = 2 << 6 | u32::from(self.padding) << 5 | u32::from(block_bytes > 0) << 4;
@@ -45,16 +45,17 @@ impl RtpHeader {
         out.truncate(begin + FIXED_BYTES + block_bytes);
     }
 
-    /// Bytes of the header as [`RtpHeader::write`] writes it with Chromium's extensions.
+    /// Size of the header as [`RtpHeader::write`] writes it with Chromium's extension ids.
     pub fn wire_bytes(&self) -> usize {
         FIXED_BYTES + self.extensions.wire_bytes()
     }
 
-    /// The header and its length in bytes; works on SRTP too, where the header is in clear.
+    /// Parses a header. Returns it with its length in bytes. Also works for SRTP, where the header is in
+    /// clear.
     ///
     /// # Errors
     ///
-    /// [`ParseError`] when the version is not 2 or the header is longer than the datagram.
+    /// [`ParseError`] if the version is not 2 or the header is longer than the datagram.
     pub fn parse(datagram: &[u8], ids: &ExtensionIds) -> Result<(RtpHeader, usize), ParseError> {
         let (mut header, elements, len) = parse_raw(datagram)?;
         header.extensions = Extensions::from_elements(elements, ids);
@@ -62,7 +63,8 @@ impl RtpHeader {
     }
 }
 
-/// The header without its extensions, the extensions as raw elements, and the header's length.
+/// Parses a header without interpreting extensions. Returns it with its raw extension elements and its
+/// length.
 ///
 /// For observers that do not know the extension ids.
 ///
@@ -96,25 +98,25 @@ pub fn parse_raw(datagram: &[u8]) -> Result<(RtpHeader, Elements<'_>, usize), Pa
     Ok((header, elements, cursor.offset()))
 }
 
-/// An RTP packet in clear: header, payload and padding told apart.
+/// An unencrypted RTP packet, split into header, payload and padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtpPacket<'a> {
     /// The header.
     pub header: RtpHeader,
-    /// What lies between header and padding.
+    /// The bytes between header and padding.
     pub payload: &'a [u8],
-    /// Bytes of header.
+    /// Size of the header.
     pub header_bytes: usize,
-    /// Bytes of padding, with the one that counts them.
+    /// Size of the padding, including the padding count.
     pub padding_bytes: usize,
 }
 
 impl<'a> RtpPacket<'a> {
-    /// Not for SRTP, which encrypts the padding's length.
+    /// Parses a packet. Not for SRTP, which encrypts the padding count.
     ///
     /// # Errors
     ///
-    /// As [`RtpHeader::parse`]; and when the padding is zero or longer than what follows the header.
+    /// As [`RtpHeader::parse`], and if the padding count is zero or exceeds the bytes after the header.
     pub fn parse(datagram: &'a [u8], ids: &ExtensionIds) -> Result<Self, ParseError> {
         let (header, header_bytes) = RtpHeader::parse(datagram, ids)?;
         let body = &datagram[header_bytes..];
@@ -125,7 +127,7 @@ impl<'a> RtpPacket<'a> {
                 return Err(ParseError::Invalid {
                     field: "padding length",
                     offset: datagram.len() - last.map_or(0, |_| 1),
-                    expected: "1 to the bytes that follow the header",
+                    expected: "1 to the number of bytes after the header",
                     got: last.map_or(0, |&count| u64::from(count)),
                 });
             }
@@ -135,8 +137,8 @@ impl<'a> RtpPacket<'a> {
     }
 }
 
-/// Appends `count` bytes of padding, the last of which counts them; the header must announce it
-/// with [`RtpHeader::padding`]. Zero writes nothing.
+/// Appends `count` bytes of padding, the last of which is the count. The header must have
+/// [`RtpHeader::padding`] set. Writes nothing if `count` is zero.
 pub fn write_padding(count: u8, out: &mut Vec<u8>) {
     if let Some(zeros) = count.checked_sub(1) {
         out.resize(out.len() + usize::from(zeros), 0);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_video_packet_of_chromium_has_a_header_of_24_bytes() {
+    fn a_video_packet_from_chromium_has_a_header_of_24_bytes() {
         // 12 fixed, 4 of extension header, 1 + 3 abs-send-time, 1 + 2 transport sequence, 1 padding.
         let bytes = [
             0x90, 0xE0, 0x12, 0x34, 1, 2, 3, 4, 0xDE, 0xAD, 0xBE, 0xEF, //
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_audio_level_has_the_voice_bit_on_top() {
+    fn the_voice_bit_is_the_highest_bit_of_an_audio_level() {
         let level = AudioLevel { voice: true, minus_dbov: 30 };
         let extensions = Extensions { audio_level: Some(level), ..Extensions::default() };
         let header = RtpHeader { extensions, ..HEADER };
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn contributing_sources_and_two_byte_extensions_are_understood() {
+    fn contributing_sources_are_skipped_and_two_byte_extensions_are_parsed() {
         let mut bytes = vec![0x91, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
         bytes.extend_from_slice(&[9, 9, 9, 9, 0x10, 0, 0, 1, 3, 2, 0x56, 0x78]);
         let (header, len) = RtpHeader::parse(&bytes, &ExtensionIds::CHROMIUM).unwrap();
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_elements_are_there_for_those_who_do_not_know_the_ids() {
+    fn raw_elements_can_be_read_without_knowing_the_ids() {
         let bytes = written(&HEADER, &ExtensionIds::CHROMIUM);
         let (_, elements, _) = parse_raw(&bytes).unwrap();
         let elements: Vec<_> = elements.collect();
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_header_cut_short_is_truncated() {
+    fn every_header_that_is_cut_short_is_a_truncation_error() {
         let bytes = written(&HEADER, &ExtensionIds::CHROMIUM);
         for len in 0..bytes.len() {
             let error = RtpHeader::parse(&bytes[..len], &ExtensionIds::CHROMIUM).unwrap_err();
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_cut_off_the_payload() {
+    fn padding_is_removed_from_the_payload() {
         let header = RtpHeader { padding: true, ..HEADER };
         let mut bytes = written(&header, &ExtensionIds::CHROMIUM);
         bytes.extend_from_slice(b"media");
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_may_be_padding_only_but_padding_is_neither_zero_nor_longer() {
+    fn a_packet_may_be_all_padding_but_the_count_is_neither_zero_nor_too_large() {
         let header = RtpHeader { padding: true, extensions: Extensions::default(), ..HEADER };
         let with_tail = |tail: &[u8]| {
             let bytes = [written(&header, &ExtensionIds::CHROMIUM), tail.to_vec()].concat();

@@ -1,7 +1,7 @@
-//! The bytes of real-time media: RTP, RTCP, STUN and TURN, parsed and written.
+//! Parses and writes the wire formats of real-time media: RTP, RTCP, STUN and TURN.
 //!
-//! Nothing here panics, whatever the bytes. Parsing borrows or copies out of a datagram; writing appends to
-//! a buffer of the caller, so that a reused buffer costs no allocation.
+//! Nothing here panics, whatever the bytes are. Parsing borrows or copies from a datagram. Writing appends to
+//! the caller's buffer, so a reused buffer costs no allocation.
 
 pub mod extension;
 pub mod header;
@@ -22,26 +22,26 @@ pub use header::{RtpHeader, RtpPacket};
 pub use rtcp::RtcpPacket;
 pub use seq::{SeqUnwrapper, TimestampUnwrapper, Unwrapper};
 
-/// What a UDP payload on a media flow is.
+/// Protocol of a UDP payload on a media flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// STUN, including TURN requests and indications: see [`stun::Message`].
     Stun,
-    /// DTLS handshake or data (SCTP data channels).
+    /// DTLS: a handshake or data (SCTP data channels).
     Dtls,
-    /// TURN ChannelData: see [`stun::ChannelData`]; classify its data again.
+    /// TURN ChannelData: see [`stun::ChannelData`]. Its data must be classified in turn.
     TurnChannel,
     /// RTP or SRTP: see [`RtpHeader::parse`].
     Rtp,
     /// RTCP or SRTCP: see [`rtcp::parse_compound`].
     Rtcp,
-    /// None of these, or too short for what its first byte promises.
+    /// None of these, or too short for the protocol that its first byte indicates.
     Other,
 }
 
-/// Says what a UDP payload is, from its first bytes and its length alone.
+/// Recognises the protocol of a UDP payload from its first bytes and its length alone.
 ///
-/// The protocol's own parser may still reject it. RTP and RTCP are told apart by the RTCP packet types
+/// The protocol's own parser may still reject the payload. RTCP is distinguished from RTP by its packet types
 /// 192 to 223, which multiplexed RTP must not collide with.
 ///
 /// Source: RFC 7983, section 7; RFC 5761, section 4; RFC 8489, section 5; RFC 8656, section 12.4.
@@ -61,7 +61,7 @@ pub fn classify(datagram: &[u8]) -> Protocol {
     }
 }
 
-/// The shortest DTLS record: a ChangeCipherSpec, 1 byte after a header of 13.
+/// The shortest DTLS record: a ChangeCipherSpec, which has 1 byte after a header of 13 bytes.
 ///
 /// Source: RFC 6347, section 4.1.
 const DTLS_MIN_BYTES: usize = 14;
@@ -93,7 +93,8 @@ mod tests {
         let with_type = |second| classify(&[0x80, second, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!([with_type(191), with_type(224)], [Protocol::Rtp; 2]);
         assert_eq!([with_type(192), with_type(223)], [Protocol::Rtcp; 2]);
-        // Payload type 72 with the marker is an RTCP SR; without it, it is RTCP still: RFC 5761 forbids it.
+        // Payload type 72 with the marker bit looks like an RTCP SR. Without it, it still counts as RTCP,
+        // because RFC 5761 forbids that payload type.
         assert_eq!(with_type(72), Protocol::Rtcp);
     }
 

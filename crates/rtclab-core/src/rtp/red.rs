@@ -5,21 +5,22 @@
 use super::ParseError;
 use super::cursor::Cursor;
 
-/// Bytes that RED adds to a packet with one block, as video has it (RFC 5109, section 14.2).
+/// Bytes that RED adds to a packet with a single block, as used for video (RFC 5109, section 14.2).
 pub const HEADER_BYTES: usize = 1;
-/// Bytes of the header of a redundant block.
+/// Size of the header of a redundant block.
 const REDUNDANT_BYTES: usize = 4;
 
-/// Appends the header of the only block; its data follow. Higher bits of `payload_type` than 7 are not written.
+/// Appends the header of a single block, which the data must follow. Only the low 7 bits of `payload_type`
+/// are written.
 pub fn write(payload_type: u8, out: &mut Vec<u8>) {
     out.push(payload_type & 0x7F);
 }
 
-/// The payload type of the primary block, which is the last one, and its data. Redundant blocks are skipped.
+/// Returns payload type and data of the primary block, which is the last one. Redundant blocks are skipped.
 ///
 /// # Errors
 ///
-/// [`ParseError::Truncated`] when headers or redundant blocks are longer than the payload.
+/// [`ParseError::Truncated`] if headers or redundant blocks are longer than the payload.
 pub fn parse(payload: &[u8]) -> Result<(u8, &[u8]), ParseError> {
     let mut cursor = Cursor::new(payload);
     let mut redundant = 0;
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_block_has_one_byte_of_header() {
+    fn a_single_block_has_a_header_of_one_byte() {
         let mut payload = Vec::new();
         write(96, &mut payload);
         payload.extend_from_slice(b"media");

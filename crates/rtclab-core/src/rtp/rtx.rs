@@ -1,4 +1,4 @@
-//! Retransmission on a stream of its own: the original sequence number, then the original payload.
+//! Payload of a retransmission on a separate stream: the original sequence number, then the original payload.
 //!
 //! Source: RFC 4588, section 4.
 
@@ -8,7 +8,7 @@ use super::cursor::Cursor;
 /// Bytes that a retransmission adds to the payload.
 pub const OSN_BYTES: usize = 2;
 
-/// Appends the original sequence number; the original payload follows it.
+/// Appends the original sequence number, which the original payload must follow.
 pub fn write(original_seq: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&original_seq.to_be_bytes());
 }
@@ -17,7 +17,7 @@ pub fn write(original_seq: u16, out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// [`ParseError::Truncated`] below 2 bytes, as in a packet of padding only.
+/// [`ParseError::Truncated`] below 2 bytes, as in a packet that is all padding.
 pub fn parse(payload: &[u8]) -> Result<(u16, &[u8]), ParseError> {
     let mut cursor = Cursor::new(payload);
     Ok((cursor.u16("original sequence number")?, cursor.rest()))
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_original_sequence_number_comes_first_big_endian() {
+    fn the_original_sequence_number_comes_first_and_is_big_endian() {
         let mut payload = Vec::new();
         write(0x1234, &mut payload);
         payload.extend_from_slice(b"media");

@@ -1,18 +1,18 @@
-//! Numbers that wrap on the wire, made whole again.
+//! Unwraps numbers that wrap on the wire.
 
 /// Turns a counter of `BITS` bits into one that never wraps.
 ///
-/// A value is taken to be at the smallest distance from the newest one seen: ahead of it when less
-/// than half the range ahead (or exactly half), else behind it. A late packet is thus given its own
-/// number, before a wrap too, and does not move the reference. The first value is itself.
+/// A value is taken to be ahead of the newest one seen if it is at most half the range ahead, else behind it.
+/// A late packet thus gets its own number, even from before a wrap, and does not move the reference. The
+/// first value is returned unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unwrapper<const BITS: u32> {
     newest: Option<i64>,
 }
 
-/// For RTP and transport-wide sequence numbers.
+/// Unwraps RTP and transport-wide sequence numbers.
 pub type SeqUnwrapper = Unwrapper<16>;
-/// For RTP timestamps and extended sequence numbers.
+/// Unwraps RTP timestamps and extended sequence numbers.
 pub type TimestampUnwrapper = Unwrapper<32>;
 
 impl<const BITS: u32> Unwrapper<BITS> {
@@ -21,15 +21,15 @@ impl<const BITS: u32> Unwrapper<BITS> {
         1 << BITS
     };
 
-    /// The whole number of `value`; bits above `BITS` are ignored. Negative for a value from before
-    /// the first one, when that was close to zero.
+    /// Unwraps `value`. Bits above `BITS` are ignored. The result is negative for a value from before the
+    /// first one if that was close to zero.
     pub fn unwrap(&mut self, value: impl Into<u32>) -> i64 {
         let whole = self.peek(value);
         self.newest = Some(self.newest.map_or(whole, |newest| newest.max(whole)));
         whole
     }
 
-    /// What [`unwrap`](Self::unwrap) would give, without remembering `value`.
+    /// Returns what [`unwrap`](Self::unwrap) would, without remembering `value`.
     pub fn peek(&self, value: impl Into<u32>) -> i64 {
         let value = i64::from(value.into()) & (Self::RANGE - 1);
         let Some(newest) = self.newest else { return value };
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrap_goes_on_counting() {
+    fn counting_continues_after_a_wrap() {
         assert_eq!(unwrap_all(&[65_534, 65_535, 0, 1]), [65_534, 65_535, 65_536, 65_537]);
     }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_late_packet_does_not_move_the_reference() {
-        // From 20000 (late), 60000 would be behind; from 40000 (newest) it is ahead.
+        // Relative to 20000 (late), 60000 would be behind. Relative to 40000 (newest), it is ahead.
         assert_eq!(unwrap_all(&[40_000, 20_000, 60_000]), [40_000, 20_000, 60_000]);
     }
 
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_walk_with_steps_below_half_the_range_is_followed(
+        fn any_sequence_with_steps_up_to_half_the_range_is_followed(
             start in 0i64..65_536, steps in proptest::collection::vec(0i64..=32_768, 0..200),
         ) {
             let mut unwrapper = SeqUnwrapper::default();

@@ -1,7 +1,8 @@
-//! ULPFEC: a packet that is the XOR of others, from which any one of them can be made again.
+//! ULPFEC: an FEC packet is the XOR of media packets, any one of which can be recovered from it and the
+//! others.
 //!
-//! One level of protection, as libwebrtc sends it. Packets are given as their bytes, as far as these
-//! exist, and their length on the wire: media that have a length but no content count as zeros.
+//! There is one level of protection, as in libwebrtc. A packet is given as its bytes, as far as these exist,
+//! and its length on the wire. Media that have a length but no content count as zeros.
 //!
 //! Source: RFC 5109, sections 7 to 9.
 
@@ -9,48 +10,49 @@ use super::cursor::Cursor;
 use super::header::FIXED_BYTES;
 use super::{ParseError, WriteError};
 
-/// The most packets that one FEC packet can protect: bits of the long mask.
+/// Maximum number of packets that one FEC packet can protect: the bits of the long mask.
 pub const MAX_PACKETS: usize = 48;
-/// Bytes of the FEC header and the level's header with the long mask.
+/// Size of the FEC header and the level header with a long mask.
 pub const MAX_HEADER_BYTES: usize = 18;
-/// Packets that the short mask can name.
+/// Number of packets that the short mask can describe.
 pub(crate) const SHORT_MASK: usize = 16;
-/// The most significant bit of the mask stands for the base.
+/// The most significant bit of the mask, which stands for the sequence number base.
 const FIRST_BIT: u64 = 1 << (MAX_PACKETS - 1);
 
-/// A packet of media as protection sees it, in clear and without RED.
+/// A media packet to be protected, in clear and without RED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Media<'a> {
-    /// RTP header and what exists of the payload; at least the fixed header.
+    /// RTP header and the existing part of the payload. Has at least the fixed header.
     pub bytes: &'a [u8],
     /// Length on the wire, header included.
     pub len: usize,
 }
 
-/// The XOR of packets.
+/// An FEC packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FecPacket {
-    /// Sequence number that the first bit of the mask stands for.
+    /// Sequence number base, which the first bit of the mask stands for.
     pub seq_base: u16,
-    /// Protected packets, 48 bits: the most significant is the base, the next base + 1 …
+    /// Mask of the protected packets, 48 bits. The most significant bit stands for the base, the next for
+    /// base + 1.
     pub mask: u64,
-    /// XOR of the first 8 bytes of the headers; version and sequence number have no meaning.
+    /// XOR of the first 8 bytes of the headers. Version and sequence number have no meaning.
     header: [u8; 8],
-    /// XOR of the lengths behind the fixed header.
+    /// XOR of the lengths after the fixed header.
     length: u16,
-    /// Bytes that are protected behind the fixed header: the longest of the packets.
+    /// Number of protected bytes after the fixed header: that of the longest packet.
     pub protection_length: u16,
-    /// XOR of what lies behind the fixed header, as far as it exists.
+    /// XOR of the bytes after the fixed header, as far as they exist.
     pub payload: Vec<u8>,
 }
 
 impl FecPacket {
-    /// Protects packets of one stream, the first of which has the lowest sequence number.
+    /// Protects packets of one stream. The first must have the lowest sequence number.
     ///
     /// # Errors
     ///
-    /// [`WriteError`] when the sequence numbers span more than [`MAX_PACKETS`], or a packet is shorter
-    /// than an RTP header or longer than 16 bits can say.
+    /// [`WriteError`] if the sequence numbers span more than [`MAX_PACKETS`], or if a packet is shorter than
+    /// an RTP header or its length does not fit 16 bits.
     pub fn protect<'a>(packets: impl IntoIterator<Item = Media<'a>>) -> Result<Self, WriteError> {
         let mut fec = FecPacket::default();
         for media in packets {
@@ -69,7 +71,7 @@ impl FecPacket {
         Ok(fec)
     }
 
-    /// Appends header and payload.
+    /// Appends headers and payload.
     pub fn write(&self, out: &mut Vec<u8>) {
         let long = self.has_long_mask();
         let [flags, second, _, _, timestamp @ ..] = self.header;
@@ -83,18 +85,18 @@ impl FecPacket {
         out.extend_from_slice(&self.payload);
     }
 
-    /// Bytes on the wire, where the payload has its whole length.
+    /// Size on the wire, where the payload has its full length.
     pub fn wire_bytes(&self) -> usize {
         let header = if self.has_long_mask() { MAX_HEADER_BYTES } else { MAX_HEADER_BYTES - 4 };
         header + usize::from(self.protection_length)
     }
 
-    /// Reads a packet of one level; further levels are left aside. The payload may be cut short.
+    /// Parses a packet. Only the first level is read. The payload may be cut short.
     ///
     /// # Errors
     ///
-    /// [`ParseError::Truncated`]; [`ParseError::Invalid`] for the reserved extension flag, or a mask
-    /// that names no packet.
+    /// [`ParseError::Truncated`] if a header is cut short. [`ParseError::Invalid`] if the reserved extension
+    /// flag is set or the mask is empty.
     pub fn parse(payload: &[u8]) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(payload);
         let [first, second] = cursor.array("FEC header")?;
@@ -125,8 +127,8 @@ impl FecPacket {
         bits.map(move |bit| base.wrapping_add(bit))
     }
 
-    /// The packet `seq` of the stream `ssrc` from all others that are protected: bytes as far as they can
-    /// exist, and length on the wire. `None` when the packets do not belong together.
+    /// Recovers the packet `seq` of the stream `ssrc` from all other protected packets. Returns its bytes, as
+    /// far as they can exist, and its length on the wire. `None` if the packets do not belong together.
     pub fn recover<'a>(
         &self,
         (ssrc, seq): (u32, u16),
@@ -153,11 +155,11 @@ impl FecPacket {
         self.mask & ((FIRST_BIT >> (SHORT_MASK - 1)) - 1) != 0
     }
 
-    /// XORs a packet in.
+    /// Adds a packet to the XOR.
     fn add(&mut self, media: Media<'_>) -> Result<(), WriteError> {
         let head = media.head()?;
         xor(&mut self.header, &head[..8]);
-        // Neither version nor sequence number is recovered.
+        // Version and sequence number are not protected.
         self.header[0] &= 0x3F;
         self.header[2..4].fill(0);
         self.length ^= (media.len - FIXED_BYTES) as u16;
@@ -205,11 +207,11 @@ mod tests {
         Media { bytes, len: bytes.len() }
     }
 
-    /// Sequence numbers, payload types, timestamps and lengths as in the example of RFC 5109, section 10:
-    /// types 11 ^ 18 ^ 11 ^ 18 = 0; timestamps 3 ^ 5 ^ 7 ^ 9 = 8; lengths 200 ^ 140 ^ 100 ^ 340 = 372;
-    /// the longest is 340; mask of four packets 0xF000.
+    /// Sequence numbers, payload types, timestamps and lengths are those of the example in RFC 5109, section
+    /// 10. Types: 11 ^ 18 ^ 11 ^ 18 = 0. Timestamps: 3 ^ 5 ^ 7 ^ 9 = 8. Lengths: 200 ^ 140 ^ 100 ^ 340 = 372,
+    /// of which the longest is 340. The mask of four packets is 0xF000.
     #[test]
-    fn four_packets_make_the_header_that_can_be_computed_by_hand() {
+    fn the_header_over_four_packets_is_the_one_computed_by_hand() {
         let media = [(11, 8, 3, 200), (18, 9, 5, 140), (11, 10, 7, 100), (18, 11, 9, 340)]
             .map(|(kind, seq, time, len)| packet(kind, seq, time, &vec![seq as u8; len]));
         let fec = FecPacket::protect(media.iter().map(|bytes| whole(bytes))).unwrap();
@@ -218,13 +220,14 @@ mod tests {
         assert_eq!(bytes[..10], [0, 0, 0, 8, 0, 0, 0, 8, 1, 116]);
         assert_eq!(bytes[10..14], [1, 84, 0xF0, 0]);
         assert_eq!((bytes.len(), fec.wire_bytes()), (14 + 340, 14 + 340));
-        // All four, then those of at least 140 bytes (8 ^ 9 ^ 11), of 200 (8 ^ 11), of 340
+        // XOR of all four, then of those longer than 100 bytes (8 ^ 9 ^ 11), than 140 (8 ^ 11), than 200
+        // (11).
         assert_eq!([bytes[14], bytes[14 + 100], bytes[14 + 140], bytes[14 + 200]], [0, 10, 3, 11]);
         assert_eq!(FecPacket::parse(&bytes), Ok(fec));
     }
 
     #[test]
-    fn seventeen_packets_need_the_long_mask_and_a_span_of_forty_nine_none_has() {
+    fn seventeen_packets_need_the_long_mask_and_forty_nine_are_too_many() {
         let media: Vec<_> =
             (0..49).map(|i| packet(96, (u16::MAX - 3).wrapping_add(i), 0, b"x")).collect();
         let of = |n: usize| FecPacket::protect(media[..n].iter().map(|bytes| whole(bytes)));
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_of_which_only_the_header_exists_is_recovered_with_its_length() {
+    fn a_packet_without_content_is_recovered_with_its_length() {
         let media = [packet(96, 1, 7, b"ab"), packet(96, 2, 7, b"c")];
         let of = |i: usize| Media { bytes: &media[i], len: 1000 + i };
         let fec = FecPacket::protect([of(0), of(1)]).unwrap();
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_do_not_belong_together_recover_nothing_longer_than_what_was_protected() {
+    fn a_recovered_length_above_the_protected_one_is_refused() {
         let media = [packet(96, 1, 7, b"ab"), packet(96, 2, 7, b"c")];
         let fec = FecPacket::protect(media.iter().map(|bytes| whole(bytes))).unwrap();
         assert_eq!(fec.recover((2, 1), [whole(&packet(96, 2, 7, &[0; 99]))]), None);

@@ -1,24 +1,24 @@
-//! VP8 in RTP: the payload descriptor, and as much of the frame header as says key or not, and how large.
+//! VP8 in RTP: the payload descriptor, and the part of the frame header with key frame flag and picture size.
 //!
 //! Source: RFC 7741, sections 4.2 and 4.3; RFC 6386, section 9.1.
 
 use super::ParseError;
 use super::cursor::Cursor;
 
-/// What stands before the VP8 data in every packet.
+/// The payload descriptor, which precedes the VP8 data in every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// No later frame refers to this one; it can be dropped without harm.
+    /// Whether no later frame refers to this one, so that it can be dropped without harm.
     pub non_reference: bool,
-    /// The packet begins a partition (S).
+    /// Whether the packet begins a partition (S).
     pub partition_start: bool,
-    /// Number of the partition, 3 bits (PID); higher bits are not written.
+    /// Number of the partition, 3 bits (PID). Higher bits are not written.
     pub partition: u8,
-    /// Counts frames, wrapping at 15 bits (or at 7, from some senders); higher bits are not written.
+    /// Number of the frame. Wraps at 15 bits, or at 7 with some senders. Higher bits are not written.
     pub picture_id: Option<u16>,
 }
 
-/// Bytes of a written descriptor that has a picture id.
+/// Size of a written descriptor with a picture id.
 pub const DESCRIPTOR_BYTES: usize = 4;
 
 impl Descriptor {
@@ -27,23 +27,23 @@ impl Descriptor {
         self.partition_start && self.partition == 0
     }
 
-    /// Appends the descriptor: 4 bytes with a picture id, else 1.
+    /// Appends the descriptor: 4 bytes with a picture id, 1 byte without.
     pub fn write(&self, out: &mut Vec<u8>) {
         let extended = u8::from(self.picture_id.is_some()) << 7;
         let flags = u8::from(self.non_reference) << 5 | u8::from(self.partition_start) << 4;
         out.push(extended | flags | self.partition & 7);
         if let Some(id) = self.picture_id {
             let [high, low] = id.to_be_bytes();
-            // I: picture id follows; M: it has 15 bits.
+            // I: a picture id follows. M: it has 15 bits.
             out.extend_from_slice(&[0x80, 0x80 | high, low]);
         }
     }
 
-    /// The descriptor and its length; the VP8 data follow it. Layer indices are skipped.
+    /// Parses a descriptor. Returns it with its length; the VP8 data follow it. Layer indices are skipped.
     ///
     /// # Errors
     ///
-    /// [`ParseError::Truncated`].
+    /// [`ParseError::Truncated`] if the descriptor is cut short.
     pub fn parse(payload: &[u8]) -> Result<(Descriptor, usize), ParseError> {
         let mut cursor = Cursor::new(payload);
         let first = cursor.u8("VP8 descriptor")?;
@@ -73,31 +73,31 @@ impl Descriptor {
     }
 }
 
-/// The beginning of a frame's data, in the packet that [begins it](Descriptor::begins_frame).
+/// Header of a frame, in the packet that [begins it](Descriptor::begins_frame).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameHeader {
-    /// Can be decoded by itself, and says its size in pixels; 14 bits each, higher ones are not written.
+    /// A key frame, with its size in pixels: 14 bits each, of which higher ones are not written.
     Key {
-        /// Pixels in a row.
+        /// Width in pixels.
         width: u16,
-        /// Rows.
+        /// Height in pixels.
         height: u16,
     },
-    /// Needs the frames before it.
+    /// A frame that depends on earlier ones.
     Delta,
 }
 
 impl FrameHeader {
-    /// Bytes of a key frame's header: frame tag, start code and dimensions.
+    /// Size of a key frame's header: frame tag, start code and dimensions.
     pub const KEY_BYTES: usize = 10;
-    /// Bytes of another frame's header: the frame tag.
+    /// Size of a delta frame's header: the frame tag.
     pub const DELTA_BYTES: usize = 3;
 
     const START_CODE: [u8; 3] = [0x9D, 0x01, 0x2A];
 
-    /// Appends the header. The tag's size of the first partition is left zero.
+    /// Appends the header. The size of the first partition in the tag is zero.
     pub fn write(self, out: &mut Vec<u8>) {
-        // Frame tag, little-endian: bit 0 is zero in a key frame, bit 4 says that the frame is shown.
+        // Frame tag, little-endian: bit 0 is zero in a key frame, bit 4 is set in frames to be shown.
         match self {
             FrameHeader::Delta => out.extend_from_slice(&[0x11, 0, 0]),
             FrameHeader::Key { width, height } => {
@@ -109,11 +109,12 @@ impl FrameHeader {
         }
     }
 
-    /// Reads what follows the descriptor.
+    /// Parses the bytes after the descriptor.
     ///
     /// # Errors
     ///
-    /// [`ParseError::Truncated`]; [`ParseError::Invalid`] for a key frame without its start code.
+    /// [`ParseError::Truncated`] if the header is cut short. [`ParseError::Invalid`] for a key frame without
+    /// start code.
     pub fn parse(data: &[u8]) -> Result<FrameHeader, ParseError> {
         let mut cursor = Cursor::new(data);
         let [first, ..] = cursor.array::<3>("VP8 frame tag")?;
@@ -163,17 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn short_picture_ids_and_layer_indices_are_understood() {
+    fn short_picture_ids_are_parsed_and_layer_indices_are_skipped() {
         // X S; I L T K; 7-bit id 5; TL0PICIDX; TID/Y/KEYIDX; data.
         let (descriptor, len) = Descriptor::parse(&[0x90, 0xF0, 0x05, 9, 9, 0x10]).unwrap();
         assert_eq!((descriptor.picture_id, len), (Some(5), 5));
-        // K alone has the last byte too.
+        // K alone also has the last byte.
         assert_eq!(Descriptor::parse(&[0x90, 0x10, 9]).unwrap().1, 3);
         assert!(Descriptor::parse(&[0x90, 0xF0, 0x05, 9]).is_err());
     }
 
     #[test]
-    fn a_frame_begins_with_the_start_of_partition_0_only() {
+    fn only_the_start_of_partition_0_begins_a_frame() {
         let begins = |byte| Descriptor::parse(&[byte]).unwrap().0.begins_frame();
         assert_eq!([begins(0x10), begins(0x11), begins(0x00)], [true, false, false]);
     }

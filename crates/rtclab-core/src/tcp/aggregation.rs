@@ -1,13 +1,13 @@
-//! BBR's room in the window for acknowledgements that come in bunches.
+//! Extra room in BBR's window for aggregated acknowledgements (Linux, `bbr_update_ack_aggregation`).
 
 use crate::units::Time;
 
-/// The largest bunch is remembered in two windows of so many rounds …
+/// Rounds in each of the two windows over which the largest excess is kept.
 const ROUNDS: u32 = 5;
-/// … and counts up to so much of the rate.
+/// The excess counts up to what the rate delivers in this time, in seconds.
 const MAX_S: f64 = 0.1;
 
-/// What was acknowledged beyond the estimated rate.
+/// Segments acknowledged in excess of the estimated rate.
 #[derive(Default)]
 pub(super) struct Aggregation {
     extra: [u32; 2],
@@ -18,12 +18,13 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// Largest bunch of the last five to ten rounds, in segments.
+    /// Largest excess of the last five to ten rounds, in segments, at `rate` segments per second.
     pub(super) fn extra(&self, rate: f64) -> u32 {
         self.extra[0].max(self.extra[1]).min((rate * MAX_S) as u32)
     }
 
-    /// So many segments were delivered while `rate` segments per second were expected.
+    /// Records that an acknowledgement delivered segments while `rate` segments per second were expected.
+    /// `round` says whether it begins a round.
     pub(super) fn on_ack(
         &mut self,
         now: Time,

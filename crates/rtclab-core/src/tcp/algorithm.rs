@@ -1,4 +1,4 @@
-//! The congestion controls of TCP by name.
+//! TCP congestion controls by name.
 
 use super::bbr::Bbr;
 use super::congestion_control::CongestionControl;
@@ -6,7 +6,7 @@ use super::cubic::Cubic;
 use super::newreno::NewReno;
 use serde::{Deserialize, Serialize};
 
-/// Which congestion control.
+/// Name of a TCP congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
@@ -19,7 +19,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// A fresh congestion control.
+    /// Creates the congestion control of a new connection.
     pub fn start(self, seed: u64) -> Box<dyn CongestionControl> {
         match self {
             Algorithm::NewReno => Box::new(NewReno),

@@ -1,4 +1,4 @@
-//! BBR version 1 (Cardwell et al. 2016), constants and order of steps as in Linux, `tcp_bbr.c`.
+//! BBR version 1 (Cardwell et al. 2016), with the constants and order of steps of Linux, `tcp_bbr.c`.
 
 use super::INITIAL_WINDOW;
 use super::aggregation::Aggregation;
@@ -15,23 +15,23 @@ use std::collections::VecDeque;
 const HIGH_GAIN: f64 = 2885.0 / 1000.0;
 const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
 const WINDOW_GAIN: f64 = 2.0;
-/// One of these for each smallest round trip.
+/// Pacing gains while probing for bandwidth, each for one minimum round trip.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Rounds over which the largest delivery rate counts.
+/// Rounds over which the maximum delivery rate is taken.
 const BANDWIDTH_ROUNDS: u64 = 10;
-/// How long the smallest round trip counts.
+/// How long the minimum round trip is valid.
 const MIN_RTT_LIFE: Time = Time::from_secs(10);
-/// How long the window is small, to measure it anew.
+/// How long the window stays small to measure the minimum round trip again.
 const PROBE_RTT: Time = Time::from_millis(200);
 const MIN_WINDOW: u32 = 4;
-/// It paces this share below the estimated rate, on average.
+/// BBR paces this share below the estimated rate.
 const PACING_MARGIN: f64 = 0.01;
-/// The pipe is full when the rate grew by less than a quarter in each of three rounds.
+/// The pipe is full when the rate grew by less than a quarter in each of [`FULL_ROUNDS`] rounds.
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
-/// A first round trip of almost nothing does not make an endless rate.
+/// Lower bound of the first round trip, which keeps the first pacing rate finite.
 const SHORTEST_RTT: Time = Time::from_micros(1);
-/// The window has room for so many of the bursts that leave at once.
+/// Number of pacer bursts that the window has extra room for.
 const BURSTS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +42,18 @@ enum Mode {
     ProbeRtt,
 }
 
-/// What is paced for an estimated rate.
+/// Pacing rate for an estimated rate.
 fn paced(rate: f64) -> f64 {
     rate * (1.0 - PACING_MARGIN)
 }
 
-/// Paces at the largest delivery rate and keeps two bandwidth-delay products in flight at most.
+/// Paces at the maximum delivery rate and keeps at most two bandwidth-delay products in flight.
 pub struct Bbr {
     mode: Mode,
     rng: Pcg64Mcg,
-    /// Delivery rates in segments/s that may become the largest, with their rounds.
+    /// Candidates for the maximum delivery rate, in segments/s, with their rounds.
     rates: VecDeque<(u64, f64)>,
+    /// Minimum round trip, and when it was measured.
     min_rtt: Option<(Time, Time)>,
     round: u64,
     round_start: bool,
@@ -72,7 +73,7 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// A connection's BBR; the seed draws the phase in which it begins to probe.
+    /// BBR for a new connection. The seed determines the phase of the gain cycle in which probing begins.
     pub fn new(seed: u64) -> Self {
         Bbr {
             mode: Mode::Startup,
@@ -97,7 +98,7 @@ impl Bbr {
         }
     }
 
-    /// Estimated bottleneck rate in segments/s: the largest of ten rounds.
+    /// Estimated bottleneck rate in segments/s: the maximum of ten rounds.
     pub fn bandwidth(&self) -> f64 {
         self.rates.front().map_or(0.0, |(_, rate)| *rate)
     }
@@ -120,7 +121,7 @@ impl Bbr {
         }
     }
 
-    /// Segments for a multiple of the bandwidth-delay product, and room for what is sent at once.
+    /// Window for a multiple of the bandwidth-delay product, with room for the pacer's bursts.
     fn target(&self, rate: f64, gain: f64, extra: u32) -> u32 {
         let product = match self.min_rtt {
             Some((min_rtt, _)) => (rate * min_rtt.as_secs_f64() * gain).ceil() as u32,
@@ -160,8 +161,8 @@ impl Bbr {
         }
     }
 
-    /// How many of those in flight will not have arrived when the pacer lets the next ones go; while
-    /// more is sent than arrives, with them.
+    /// Segments in the network when the pacer releases the next burst: those of `in_flight` that will not
+    /// have arrived by then, plus the burst itself if the pacing gain is above 1.
     fn in_network_at_departure(&self, ack: &Ack, in_flight: u32) -> u32 {
         let wait_s = ack.next_departure.saturating_sub(ack.now).as_secs_f64();
         let arriving = (self.rate() * wait_s) as u32;
@@ -220,7 +221,7 @@ impl Bbr {
         }
     }
 
-    /// Begins in any phase of the cycle but the one that drains.
+    /// Begins to probe, in a random phase of the gain cycle other than the draining one.
     fn probe_bandwidth(&mut self, now: Time) {
         self.mode = Mode::ProbeBandwidth;
         self.cycle = CYCLE.len() - 1 - self.rng.random_range(0..CYCLE.len() - 1);
@@ -298,7 +299,8 @@ impl Bbr {
         }
     }
 
-    /// In the first round of recovery one segment leaves for each that arrives.
+    /// Adapts the window to loss and recovery. Returns whether it conserves packets: in the first round of
+    /// recovery, one segment leaves for each that arrives.
     fn conserves(&mut self, ack: &Ack, window: &mut Window) -> bool {
         let before = std::mem::replace(&mut self.phase, ack.phase);
         window.segments = window.segments.saturating_sub(ack.lost).max(1);
@@ -318,7 +320,7 @@ impl Bbr {
 }
 
 impl CongestionControl for Bbr {
-    /// The high gain's rate, before there is a delivery rate.
+    /// Paces at the high gain until a delivery rate is known.
     fn on_connected(&mut self, rtt: Time, window: &Window) {
         let rtt = rtt.max(SHORTEST_RTT).as_secs_f64();
         self.pacing_rate = Some(paced(HIGH_GAIN * f64::from(window.segments) / rtt));
@@ -344,7 +346,7 @@ impl CongestionControl for Bbr {
         window.ssthresh
     }
 
-    /// Ends a round of the policer's interval.
+    /// Also ends a round of the policer's interval.
     fn on_timeout(&mut self, timeout: &Totals) {
         self.phase = Phase::Loss;
         self.full_rate = 0.0;
@@ -376,7 +378,7 @@ impl CongestionControl for Bbr {
 mod tests {
     use super::*;
 
-    /// A thousand segments per second over a round trip of 50 ms: 50 segments.
+    /// BBR with an estimate of 1000 segments/s and 50 ms, whose product is 50 segments.
     fn full() -> (Bbr, Ack) {
         let mut bbr = Bbr::new(1);
         bbr.mode = Mode::ProbeBandwidth;
@@ -388,13 +390,13 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_before_the_next_departure_is_not_in_the_network_then() {
+    fn segments_that_arrive_before_the_next_departure_are_not_in_the_network_then() {
         let (mut bbr, mut ack) = full();
         ack.next_departure = ack.now + Time::from_micros(1900);
-        // Probing: 60 in flight and the two that leave, less one that arrives in 1.9 ms.
+        // Probing: 60 in flight plus a burst of two, less one that arrives within 1.9 ms.
         bbr.cycle = 0;
         assert_eq!(bbr.in_network_at_departure(&ack, 60), 61);
-        // Draining and cruising: without what leaves. A pacer that waits for nothing changes nothing.
+        // Draining and cruising: without the burst. If the pacer does not wait, all 60 count.
         bbr.cycle = 1;
         assert_eq!(bbr.in_network_at_departure(&ack, 60), 59);
         ack.next_departure = Time::ZERO;
@@ -402,8 +404,8 @@ mod tests {
     }
 
     #[test]
-    fn draining_ends_by_what_is_in_the_network_when_the_next_segments_leave() {
-        // 50 segments and three bursts of two are 56.
+    fn draining_ends_when_at_most_the_target_is_in_the_network_at_the_next_departure() {
+        // The target is 50 segments and three bursts of two: 56.
         for (in_flight, wait_us, ends) in [(56, 0, true), (57, 0, false), (57, 1900, true)] {
             let (mut bbr, mut ack) = full();
             bbr.cycle = 1;
@@ -415,10 +417,11 @@ mod tests {
     }
 
     #[test]
-    fn below_a_megabit_and_two_tenths_the_window_has_room_for_three_segments() {
+    fn below_1_2_mbps_the_window_has_room_for_three_more_segments() {
         let (mut bbr, _) = full();
         bbr.cycle = 2;
-        // 100 segments/s, 1.16 Mbit/s, over 50 ms: 5 and three bursts of one. At 150/s: 8 and 3 of two.
+        // 100 segments/s (1.16 Mbit/s) over 50 ms: 5 and three bursts of one. 150/s: 8 and three bursts of
+        // two.
         for (rate, target) in [(100.0, 8), (150.0, 14)] {
             bbr.pacing_rate = Some(rate);
             assert_eq!(bbr.target(rate, 1.0, 0), target);
@@ -426,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_round_trip_again_does_not_put_off_measuring_it_with_a_small_window() {
+    fn an_equal_round_trip_does_not_postpone_probing_for_the_minimum() {
         let (mut bbr, mut ack) = full();
         let mut window = Window::new(100);
         ack.rtt = Some(Time::from_millis(50));
@@ -438,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_segments_are_paced_one_per_cent_below_the_high_gain() {
+    fn the_first_segments_are_paced_one_percent_below_the_high_gain() {
         let mut bbr = Bbr::new(1);
         bbr.on_connected(Time::from_millis(100), &Window::new(10));
         // 2.885 times 10 segments in 100 ms, less 1 %.
@@ -446,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_without_a_rate_is_in_no_new_round() {
+    fn an_acknowledgement_without_a_rate_does_not_begin_a_round() {
         let (mut bbr, mut ack) = full();
         let interval = Time::from_millis(50);
         ack.rate = Some(RateSample { delivered: 50, interval, ..RateSample::default() });

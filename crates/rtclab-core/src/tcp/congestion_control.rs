@@ -1,31 +1,31 @@
-//! What a congestion control of TCP sees and decides.
+//! Input and output of a TCP congestion control.
 
 use super::delivery_rate::RateSample;
 use crate::units::Time;
 
-/// The congestion window in segments, and where slow start ends.
+/// The congestion window and the slow start threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Segments that may be in flight.
     pub segments: u32,
-    /// Slow start below it.
+    /// Slow start threshold, in segments.
     pub ssthresh: u32,
-    /// Part of a segment that additive increase has earned, in acknowledged segments.
+    /// Acknowledged segments that count towards the next additive increase.
     pub credit: u32,
 }
 
 impl Window {
-    /// A new connection's.
+    /// The window of a new connection.
     pub fn new(segments: u32) -> Self {
         Window { segments, ssthresh: u32::MAX, credit: 0 }
     }
 
-    /// Whether the window doubles every round trip.
+    /// Whether the window is below the threshold, so that it doubles every round trip.
     pub fn in_slow_start(&self) -> bool {
         self.segments < self.ssthresh
     }
 
-    /// Grows by what was acknowledged, up to the threshold; returns what is left.
+    /// Grows by the acknowledged segments, up to the threshold. Returns the number of segments left over.
     pub fn slow_start(&mut self, acked: u32) -> u32 {
         let grown = self.segments.saturating_add(acked).min(self.ssthresh);
         let used = grown - self.segments;
@@ -33,7 +33,7 @@ impl Window {
         acked - used
     }
 
-    /// Grows by one segment for every `per` acknowledged.
+    /// Grows by one segment for every `per` segments acknowledged.
     pub fn increase(&mut self, per: u32, acked: u32) {
         let per = per.max(1);
         if self.credit >= per {
@@ -49,7 +49,7 @@ impl Window {
 /// Phases of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Nothing is missing, or it is not yet known to be.
+    /// No loss has been detected.
     Open,
     /// Fast recovery.
     Recovery,
@@ -57,10 +57,10 @@ pub enum Phase {
     Loss,
 }
 
-/// What a connection has done so far.
+/// Totals of a connection so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
-    /// Until when.
+    /// Time of the totals.
     pub now: Time,
     /// Segments delivered.
     pub delivered: u64,
@@ -68,45 +68,45 @@ pub struct Totals {
     pub lost: u64,
 }
 
-/// What an acknowledgement means for congestion control.
+/// An acknowledgement, as congestion control sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// When it came.
+    /// When it arrived.
     pub now: Time,
     /// Segments acknowledged cumulatively.
     pub acked: u32,
-    /// Segments known for the first time to have arrived.
+    /// Segments newly known to have arrived.
     pub delivered: u32,
-    /// All segments delivered so far.
+    /// Segments delivered so far, in total.
     pub total_delivered: u64,
-    /// Segments found to be lost.
+    /// Segments found to be lost by this acknowledgement.
     pub lost: u32,
-    /// All segments found to be lost so far, also without an acknowledgement.
+    /// Segments found to be lost so far, in total. Includes those found by a timer.
     pub total_lost: u64,
-    /// Round trip of the newest segment, if it was sent once.
+    /// Round trip of the newest segment acknowledged, if it is known.
     pub rtt: Option<Time>,
     /// Smoothed round trip.
     pub smoothed_rtt: Option<Time>,
-    /// Delivery rate.
+    /// Delivery rate sample.
     pub rate: Option<RateSample>,
-    /// Segments in flight before …
+    /// Segments in flight before the acknowledgement.
     pub prior_in_flight: u32,
-    /// … and after it.
+    /// Segments in flight after it.
     pub in_flight: u32,
-    /// First segment not acknowledged.
+    /// First unacknowledged segment.
     pub una: u32,
     /// Next new segment.
     pub next: u32,
-    /// When the pacer lets the next segment go; not later than `now` if it does already.
+    /// When the pacer releases the next segment. Not later than `now` if it is not holding one back.
     pub next_departure: Time,
-    /// The window, not the application, limits what is sent.
+    /// Whether the window limits sending, not the application.
     pub window_limited: bool,
     /// Phase of loss recovery.
     pub phase: Phase,
 }
 
 impl Ack {
-    /// What the connection has done so far.
+    /// Totals of the connection so far.
     pub fn totals(&self) -> Totals {
         Totals { now: self.now, delivered: self.total_delivered, lost: self.total_lost }
     }
@@ -114,7 +114,7 @@ impl Ack {
 
 #[cfg(test)]
 impl Ack {
-    /// So many segments arrived in order on a path that is otherwise idle.
+    /// Acknowledges `acked` segments in order on an otherwise idle path.
     pub(super) fn of(now: Time, acked: u32) -> Self {
         Ack {
             now,
@@ -137,38 +137,38 @@ impl Ack {
     }
 }
 
-/// Decides the window, and the pacing rate if it paces.
+/// Decides the window, and the pacing rate if the algorithm paces.
 pub trait CongestionControl: Send {
-    /// An acknowledgement came. One that does not own the window is not asked in
-    /// [`Phase::Recovery`], where the sender reduces the window proportionally.
+    /// Handles an acknowledgement. If the control does not [own the window](Self::owns_window), this is not
+    /// called in [`Phase::Recovery`], where the sender reduces the window proportionally.
     fn on_ack(&mut self, ack: &Ack, window: &mut Window);
 
-    /// A loss: the slow start threshold from now on.
+    /// Handles a loss. Returns the new slow start threshold.
     fn on_loss(&mut self, window: &Window) -> u32;
 
-    /// The connection is open; the first round trip.
+    /// Handles the opening of the connection. `rtt` is the first round trip.
     fn on_connected(&mut self, _rtt: Time, _window: &Window) {}
 
-    /// The retransmission timer expired; comes after `on_loss`.
+    /// Handles the expiry of the retransmission timer. Called after `on_loss`.
     fn on_timeout(&mut self, _timeout: &Totals) {}
 
-    /// The last reduction was a mistake and has been undone.
+    /// Handles the undo of the last reduction, which was a mistake.
     fn on_undo(&mut self) {}
 
-    /// Round trip of every acknowledgement, in all phases.
+    /// Handles the round trip of an acknowledgement, in every phase.
     fn on_rtt(&mut self, _ack: &Ack, _rtt: Time, _window: &mut Window) {}
 
-    /// Whether the window is its own in all phases.
+    /// Whether the control sets the window itself in every phase.
     fn owns_window(&self) -> bool {
         false
     }
 
-    /// Segments per second at which it paces; `None` sends when the window allows.
+    /// Pacing rate in segments per second. `None` sends whenever the window allows.
     fn pacing_rate(&self) -> Option<f64> {
         None
     }
 
-    /// It sends little on purpose, so that rate samples say nothing of the path.
+    /// Whether it currently sends little on purpose, so that rate samples say nothing about the path.
     fn limits_itself(&self) -> bool {
         false
     }

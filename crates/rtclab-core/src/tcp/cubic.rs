@@ -1,4 +1,4 @@
-//! CUBIC, RFC 9438, with the slow start exit of Linux (HyStart, Ha and Rhee 2011).
+//! CUBIC (RFC 9438) with the slow start exit of Linux (HyStart, Ha and Rhee 2011).
 
 use super::congestion_control::{Ack, CongestionControl, Totals, Window};
 use super::newreno::MIN_SSTHRESH;
@@ -6,22 +6,23 @@ use crate::units::Time;
 
 /// RFC 9438, 4.1.2: C in segments/s^3.
 const C: f64 = 0.4;
-/// RFC 9438, 4.6: what is kept of the window on loss (717/1024 in Linux).
+/// RFC 9438, 4.6: factor by which a loss reduces the window (717/1024 in Linux).
 const BETA: f64 = 0.7;
-/// RFC 9438, 4.3: 3 (1 - beta) / (1 + beta) segments a round trip are as much as Reno gets.
+/// RFC 9438, 4.3: 3 (1 - beta) / (1 + beta) segments per round trip are as much as Reno gets.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Linux: growth when the curve is flat, and before the first loss.
+/// Linux: segments to acknowledge per increase. The first is the minimum. The second, in windows, applies
+/// where the curve is flat. The third is the maximum before the first loss.
 const SEGMENTS_PER_INCREASE: (f64, f64, f64) = (2.0, 100.0, 20.0);
-/// Linux computes the curve at most this often while the window stays.
+/// Linux: interval at which the curve is recomputed while the window does not change.
 const UPDATE_INTERVAL: Time = Time(1_000_000_000 / 32);
 
-/// Growth along a cubic function of the time since the last loss.
+/// Grows the window along a cubic function of the time since the last loss.
 #[derive(Clone, Debug, Default)]
 pub struct Cubic {
     /// W_max; 0 before the first loss and after a timeout.
     last_max: f64,
     epoch: Option<Epoch>,
-    /// Segments to acknowledge for one more in the window.
+    /// Segments to acknowledge before the window grows by one.
     per_increase: f64,
     updated: Option<(Time, u32)>,
     delay_min: Option<Time>,
@@ -34,8 +35,9 @@ struct Epoch {
     start: Time,
     k_s: f64,
     origin: f64,
-    /// W_est, and the segments acknowledged that it has not yet grown by.
+    /// W_est, the window that Reno would have.
     friendly: f64,
+    /// Acknowledged segments that W_est has not grown by yet.
     acked: f64,
 }
 
@@ -55,7 +57,7 @@ impl CongestionControl for Cubic {
     }
 
     fn on_rtt(&mut self, ack: &Ack, rtt: Time, window: &mut Window) {
-        // Linux: samples right after recovery still see the queue of before.
+        // Linux: samples right after recovery still see the earlier queue.
         let second = Time::from_secs(1);
         if self.epoch.is_some_and(|epoch| ack.now.saturating_sub(epoch.start) < second) {
             return;
@@ -121,16 +123,16 @@ impl Cubic {
     }
 }
 
-/// Linux: HyStart looks only at windows of so many segments and more.
+/// Linux: HyStart ignores windows below this many segments.
 const LOW_WINDOW: u32 = 16;
-/// Linux: round trips of a round that are compared.
+/// Linux: number of round-trip samples per round before they are compared.
 const MIN_SAMPLES: u32 = 8;
 /// Linux: acknowledgements this close together are one train.
 const TRAIN_GAP: Time = Time::from_millis(2);
-/// Linux: an eighth of the smallest round trip, between these, is a sign of queueing.
+/// Linux: bounds of the delay increase that signals queueing, which is an eighth of the minimum round trip.
 const DELAY_BOUNDS: (Time, Time) = (Time::from_millis(4), Time::from_millis(16));
 
-/// Finds the end of slow start before there is loss.
+/// Finds the end of slow start before a loss occurs.
 #[derive(Clone, Debug, Default)]
 struct HyStart {
     found: bool,
@@ -156,7 +158,7 @@ impl HyStart {
         }
         if ack.now.saturating_sub(self.last_ack) <= TRAIN_GAP {
             self.last_ack = ack.now;
-            // Half a round trip, because without pacing a round is sent in one burst.
+            // Linux: half a round trip, because without pacing a round is sent in one burst.
             self.found = ack.now.saturating_sub(self.round_start) > Time(delay_min.0 / 2);
         }
         self.smallest = Some(self.smallest.map_or(rtt, |smallest| smallest.min(rtt)));
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_loss_the_window_is_seven_tenths_and_back_at_its_maximum_after_k() {
+    fn a_loss_reduces_the_window_to_seven_tenths_and_it_is_back_at_its_maximum_after_k() {
         // K = cbrt(100 * 0.3 / 0.4) = 4.217 s; Reno would be at 70 + 0.529 * 42 = 92 by then.
         let mut cubic = Cubic::default();
         let mut window = Window { segments: 100, ssthresh: 100, credit: 0 };
@@ -188,7 +190,7 @@ mod tests {
             cubic.on_ack(&Ack::of(now, 1), &mut window);
             now += each;
         }
-        // The curve is flat there: within a segment of its maximum for cbrt(1 / 0.4) = 1.36 s on
+        // The curve is flat there. It is within one segment of its maximum for cbrt(1 / 0.4) = 1.36 s on
         // either side.
         let after_s = now.as_secs_f64() - 10.0;
         assert!((2.85..=5.58).contains(&after_s), "{after_s} s");

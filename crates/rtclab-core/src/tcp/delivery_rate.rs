@@ -1,4 +1,4 @@
-//! Delivery rate samples, draft-cheng-iccrg-delivery-rate-estimation.
+//! Delivery rate samples (draft-cheng-iccrg-delivery-rate-estimation).
 
 use crate::units::Time;
 
@@ -11,28 +11,29 @@ pub(super) struct Stamp {
     app_limited: bool,
 }
 
-/// How much was delivered over an interval.
+/// A sample of the delivery rate: segments delivered over an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateSample {
     /// Segments delivered since the acknowledged segment was sent.
     pub delivered: u64,
-    /// The longer of the time to send them and the time to acknowledge them.
+    /// The time to send these segments or to acknowledge them, whichever is longer.
     pub interval: Time,
-    /// Segments that had been delivered when it was sent.
+    /// Segments that had been delivered when the acknowledged segment was sent.
     pub prior_delivered: u64,
-    /// The application had less to send than the window allowed.
+    /// Whether the application had less to send than the window allowed.
     pub app_limited: bool,
 }
 
-/// Counts what is delivered.
+/// Counts delivered segments and takes rate samples.
 #[derive(Clone, Debug)]
 pub(super) struct DeliveryRate {
     /// Segments delivered so far.
     pub(super) delivered: u64,
     delivered_at: Time,
     first_sent_at: Time,
-    /// Until more than so many are delivered, samples are limited by the application.
+    /// Samples are limited by the application until more than this many segments are delivered.
     app_limited_until: Option<u64>,
+    /// Send time and state of the most recently sent segment that arrived since the last sample.
     newest: Option<(Time, Stamp)>,
 }
 
@@ -42,7 +43,7 @@ impl Default for DeliveryRate {
             delivered: 0,
             delivered_at: Time::ZERO,
             first_sent_at: Time::ZERO,
-            // Linux: what is sent before anything is acknowledged says nothing of the path.
+            // Linux: what is sent before the first acknowledgement says nothing about the path.
             app_limited_until: Some(0),
             newest: None,
         }
@@ -63,12 +64,12 @@ impl DeliveryRate {
         }
     }
 
-    /// The application ran out of data with so many segments in flight.
+    /// Records that the application ran out of data with `in_flight` segments in flight.
     pub(super) fn limit_by_application(&mut self, in_flight: u32) {
         self.app_limited_until = Some(self.delivered + u64::from(in_flight));
     }
 
-    /// A segment sent at `sent` is known to have arrived.
+    /// Records that a segment sent at `sent` has arrived.
     pub(super) fn on_delivered(&mut self, now: Time, sent: Time, stamp: Stamp) {
         self.delivered += 1;
         self.delivered_at = now;
@@ -77,8 +78,8 @@ impl DeliveryRate {
         }
     }
 
-    /// The sample of all that one acknowledgement delivered, if it delivered anything over at least the
-    /// smallest round trip: what takes less was on its way before (Linux, `tcp_rate_gen`).
+    /// Takes the sample of an acknowledgement. `None` if it delivered nothing, or if the interval is below
+    /// the minimum round trip: then the segments were sent earlier than assumed (Linux, `tcp_rate_gen`).
     pub(super) fn take(&mut self, now: Time, min_rtt: Option<Time>) -> Option<RateSample> {
         let (sent, stamp) = self.newest.take()?;
         self.app_limited_until = self.app_limited_until.filter(|until| self.delivered <= *until);
@@ -102,7 +103,7 @@ mod tests {
 
     const MS: fn(u64) -> Time = Time::from_millis;
 
-    /// A segment sent at 0 and acknowledged at 50 ms, and one sent then.
+    /// One segment is sent at 0 and acknowledged at 50 ms, when a second one is sent.
     fn one_round() -> (DeliveryRate, Stamp) {
         let mut rate = DeliveryRate::default();
         let first = rate.on_sent(MS(0), true);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_after_the_first_acknowledgement_is_not_limited_by_the_application() {
+    fn segments_sent_after_the_first_acknowledgement_are_not_application_limited() {
         let (mut rate, second) = one_round();
         rate.on_delivered(MS(100), MS(50), second);
         let sample = rate.take(MS(100), Some(MS(50)));
@@ -124,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_in_less_than_the_smallest_round_trip_gives_no_rate() {
-        // A copy sent at 50 ms is acknowledged at 60 ms: that was the first copy.
+    fn a_sample_below_the_minimum_round_trip_gives_no_rate() {
+        // If a copy sent at 50 ms is acknowledged at 60 ms, the original arrived.
         for (acknowledged_ms, gives) in [(60, false), (99, false), (100, true)] {
             let (mut rate, copy) = one_round();
             let now = MS(acknowledged_ms);

@@ -1,9 +1,9 @@
-//! TCP cross traffic: sender, receiver, congestion controls and the ends that use them.
+//! TCP cross traffic: sender, receiver, congestion controls, and the ends that use them.
 //!
-//! Sequence numbers count segments, not bytes, and segments are whole but for the last of an
-//! object; sizes on the wire are those of real segments with timestamps and SACK. What a sender does
-//! is what Linux does: SACK scoreboard, RACK-TLP (RFC 8985), proportional rate reduction (RFC 6937),
-//! retransmission timeout of at least 200 ms, undo of spurious retransmissions by timestamps.
+//! Sequence numbers count segments, not bytes. All segments are full except the last of an object. Sizes on
+//! the wire are those of real segments with timestamps and SACK. The sender behaves like Linux: SACK
+//! scoreboard, RACK-TLP (RFC 8985), proportional rate reduction (RFC 6937), a retransmission timeout of at
+//! least 200 ms, and undo of spurious retransmissions by timestamps.
 
 mod aggregation;
 mod algorithm;
@@ -29,7 +29,7 @@ pub use receiver::Receiver;
 pub use sender::{Sender, SenderConfig};
 pub use traffic::{Client, ClientConfig, Event, ObjectsConfig, Server, Statistics};
 
-/// RFC 6928.
+/// Initial congestion window in segments (RFC 6928).
 pub const INITIAL_WINDOW: u32 = 10;
 
 #[cfg(test)]

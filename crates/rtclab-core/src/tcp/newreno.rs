@@ -1,11 +1,11 @@
-//! NewReno: RFC 5681, with every acknowledged segment counted (RFC 3465), as in Linux.
+//! NewReno (RFC 5681). As in Linux, it counts every acknowledged segment (RFC 3465).
 
 use super::congestion_control::{Ack, CongestionControl, Window};
 
-/// RFC 5681, equation 4: not below two segments.
+/// Minimum slow start threshold: two segments (RFC 5681, equation 4).
 pub(super) const MIN_SSTHRESH: u32 = 2;
 
-/// Slow start and additive increase by one segment a round trip; half the window on loss.
+/// Slow start, additive increase by one segment per round trip, and half the window on loss.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewReno;
 

@@ -2,15 +2,16 @@
 
 use super::congestion_control::{Ack, Totals};
 
-/// Rounds of an interval: at least, and at most.
+/// Minimum and maximum number of rounds of an interval.
 const ROUNDS: (u32, u32) = (4, 16);
-/// Share of lost segments that makes an interval.
+/// Ratio of lost to delivered segments from which an interval counts as lossy.
 const LOSS: f64 = 50.0 / 256.0;
-/// Two rates are the same within an eighth, or within 4 kbit/s.
+/// Two rates are equal if they differ by at most an eighth, or by at most 4 kbit/s (here in segments/s).
 const SAME: (f64, f64) = (0.125, 4e3 / 8.0 / 1448.0);
-/// Rounds for which the policer's rate is used.
+/// Number of rounds for which the policer's rate is used.
 const USE_ROUNDS: u32 = 48;
 
+/// Detects a policer and estimates its rate.
 #[derive(Default)]
 pub(super) struct Policer {
     sampling: bool,
@@ -21,12 +22,12 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// Segments/s that it lets through, if there seems to be one.
+    /// Rate that the policer lets through in segments/s, if one has been detected.
     pub(super) fn rate(&self) -> Option<f64> {
         self.using.then_some(self.rate)
     }
 
-    /// Returns whether its rate has been used for long enough.
+    /// Handles an acknowledgement. Returns whether the policer's rate has been used for long enough.
     pub(super) fn on_ack(
         &mut self,
         ack: &Ack,
@@ -48,7 +49,8 @@ impl Policer {
         false
     }
 
-    /// The retransmission timer expired, which ends a round and says that something is lost.
+    /// Handles a retransmission timeout, which ends a round and implies a loss. Returns whether the policer's
+    /// rate has been used for long enough.
     pub(super) fn on_timeout(&mut self, totals: &Totals, probing_bandwidth: bool) -> bool {
         if self.using {
             return self.use_for(u32::from(probing_bandwidth));
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    /// One acknowledgement a round of 100 ms: 80 segments arrived and 20 were lost.
+    /// Feeds one acknowledgement per round of 100 ms: 80 segments arrived and 20 were lost.
     fn after(rounds: u64, policer: &mut Policer, from: u64) -> bool {
         (from..from + rounds).any(|round| {
             let mut ack = Ack::of(Time::from_millis(100 * round), 80);
@@ -123,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn two_intervals_of_four_rounds_with_a_fifth_lost_are_a_policer_for_48_rounds() {
+    fn two_intervals_of_four_rounds_with_a_fifth_lost_indicate_a_policer_for_48_rounds() {
         let mut policer = Policer::default();
-        // The first loss begins an interval and counts its round: it ends in the fourth, three round
-        // trips later, the second one four rounds after that.
+        // The first loss begins an interval, and its round counts. The interval ends in the fourth round,
+        // three round trips later, and the second interval four rounds after that.
         assert!(!after(7, &mut policer, 1));
         assert_eq!(policer.rate(), None);
         assert!(!after(1, &mut policer, 8));
-        // 80 segments in 100 ms, of 20 in 80, above 50/256.
+        // 80 segments in 100 ms. The ratio of 20/80 is above 50/256.
         assert_eq!(policer.rate().map(f64::round), Some(800.0));
         assert!(!after(47, &mut policer, 9));
         assert!(policer.rate().is_some());
@@ -142,7 +144,7 @@ mod tests {
     fn a_timeout_begins_an_interval_and_ends_a_round() {
         let mut policer = Policer::default();
         policer.on_timeout(&Totals::default(), true);
-        // Its round is the first of four; then four more.
+        // The timeout's round is the first of four. The second interval has four more.
         assert!(!after(6, &mut policer, 1));
         assert_eq!(policer.rate(), None);
         after(1, &mut policer, 7);

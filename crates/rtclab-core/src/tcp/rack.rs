@@ -2,14 +2,14 @@
 
 use crate::units::Time;
 
-/// RFC 8985, 6.2 step 4: the window grows with duplicates up to this multiple …
+/// RFC 8985, 6.2 step 4: maximum multiple to which duplicates widen the reordering window.
 const MAX_MULTIPLE: u64 = 255;
-/// … and is as narrow as at first after so many recoveries without.
+/// RFC 8985, 6.2 step 4: number of recoveries without duplicates after which the window is narrow again.
 const PERSIST_RECOVERIES: u8 = 16;
-/// RFC 5681: so many segments above a hole say that it is lost.
+/// RFC 5681: number of segments received above a hole that indicate a loss.
 pub(super) const DUPLICATE_ACKS: u32 = 3;
 
-/// The most recently sent segment that arrived, and the reordering seen.
+/// The most recently sent segment that arrived, and the reordering seen so far.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
     newest: Option<(Time, Time)>,
@@ -17,7 +17,7 @@ pub(super) struct Rack {
     reordering: bool,
     multiple: u64,
     persist: u8,
-    /// Widened once a round: until this segment is acknowledged.
+    /// The window is not widened again before this segment is acknowledged: once per round trip.
     round_end: u32,
 }
 
@@ -35,23 +35,25 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// When it was sent, and the last round trip.
+    /// Send time of the most recently sent segment that arrived, and the round trip of the one that arrived
+    /// last.
     pub(super) fn newest(&self) -> Option<(Time, Time)> {
         self.newest
     }
 
-    /// RFC 8985, 6.2 step 2: the round trip is of what arrived last, sent last or not.
+    /// Records a delivery. The round trip is that of the last arrival, even if it was not sent last (RFC
+    /// 8985, 6.2 step 2).
     pub(super) fn on_delivered(&mut self, sent: Time, rtt: Time) {
         let newest = self.newest.map_or(sent, |(at, _)| at.max(sent));
         self.newest = Some((newest, rtt));
     }
 
-    /// A segment sent once arrived after one sent later.
+    /// Records that a segment sent only once arrived after one that was sent later.
     pub(super) fn on_reordering(&mut self) {
         self.reordering = true;
     }
 
-    /// The receiver had a segment twice: it was not lost, only late.
+    /// Records that the receiver got a segment twice: it was late, not lost.
     pub(super) fn on_duplicate(&mut self, una: u32, next: u32) {
         if una >= self.round_end {
             self.round_end = next;
@@ -67,7 +69,7 @@ impl Rack {
         }
     }
 
-    /// How much later than expected a segment may be.
+    /// How much later than expected a segment may arrive before it counts as lost.
     pub(super) fn window(&self, recovering: bool, sacked: u32, smoothed_rtt: Option<Time>) -> Time {
         if !self.reordering && (recovering || sacked >= DUPLICATE_ACKS) {
             return Time::ZERO;
@@ -82,11 +84,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_round_trip_is_of_what_arrived_last_and_the_time_of_what_was_sent_last() {
+    fn the_round_trip_is_of_the_last_arrival_and_the_time_of_the_last_sent() {
         let ms = Time::from_millis;
         let mut rack = Rack::default();
         rack.on_delivered(ms(20), ms(100));
-        // Sent before it and arrived after it: what was sent with it may take as long.
+        // Sent before the first one and arrived after it.
         rack.on_delivered(ms(10), ms(115));
         assert_eq!(rack.newest(), Some((ms(20), ms(115))));
     }

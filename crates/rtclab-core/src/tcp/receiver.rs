@@ -1,22 +1,22 @@
-//! The receiving end: reassembly, delayed and selective acknowledgements.
+//! The receiver of a connection: reassembly, delayed and selective acknowledgements.
 
 use crate::packet::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind};
 use crate::units::{Bytes, Time};
 
-/// Linux, `TCP_DELACK_MIN`.
+/// Delay of acknowledgements (Linux, `TCP_DELACK_MIN`).
 const DELAYED_ACK: Time = Time::from_millis(40);
 /// RFC 5681: at least every second full segment is acknowledged.
 const SEGMENTS_PER_ACK: u32 = 2;
-/// Linux, `TCP_MAX_QUICKACKS`: so many acknowledgements at the beginning are not delayed.
+/// Linux, `TCP_MAX_QUICKACKS`: number of initial acknowledgements that are not delayed.
 const QUICK_ACKS: u32 = 16;
 
 /// Receiver of one connection.
 pub struct Receiver {
     connection: u32,
     next: u32,
-    /// What arrived above `next`, `[from, to)`, most recent first.
+    /// Segments that arrived above `next`, as `[from, to)`, most recent first.
     blocks: Vec<(u32, u32)>,
-    /// Number and payload of a segment that is not full; only the last one can be.
+    /// Number and payload of the last segment, if it has arrived and is not full.
     last: Option<(u32, u16)>,
     unacknowledged: u32,
     quick: u32,
@@ -30,7 +30,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that waits for a connection to be opened.
+    /// Creates a receiver that waits for its connection to be opened.
     pub fn new(connection: u32) -> Self {
         Receiver {
             connection,
@@ -49,7 +49,7 @@ impl Receiver {
         }
     }
 
-    /// Bytes handed over to the application, in order and complete.
+    /// Bytes passed to the application, in order.
     pub fn delivered(&self) -> Bytes {
         let full = u64::from(MAX_SEGMENT_BYTES);
         let short = self.last.filter(|(seq, _)| *seq < self.next);
@@ -62,7 +62,7 @@ impl Receiver {
         self.next
     }
 
-    /// A segment arrived.
+    /// Handles a segment that arrived.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
         if segment.kind == SegmentKind::Syn {
             self.synchronised = true;
@@ -73,7 +73,8 @@ impl Receiver {
         if segment.kind != SegmentKind::Data || !self.synchronised {
             return;
         }
-        // RFC 7323, 4.3: of the segment that moved the left edge, so that delay of ACKs counts.
+        // RFC 7323, 4.3: echo the first segment since the last acknowledgement, so that the RTT includes its
+        // delay.
         if segment.seq <= self.last_ack {
             self.echo = segment.sent;
         }
@@ -97,7 +98,7 @@ impl Receiver {
         }
     }
 
-    /// What it sends now.
+    /// The next segment to send, if any.
     pub fn poll(&mut self, now: Time) -> Option<Segment> {
         if self.answer {
             self.answer = false;
@@ -126,7 +127,7 @@ impl Receiver {
         Some(segment)
     }
 
-    /// When to call [`Receiver::poll`] without a segment having arrived.
+    /// When to call [`Receiver::poll`] if no segment arrives before.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.delayed
     }
@@ -143,7 +144,7 @@ impl Receiver {
         self.blocks.iter().any(|(from, to)| (*from..*to).contains(&seq))
     }
 
-    /// Joins a segment with the blocks beside it; the result is the most recent block.
+    /// Merges a segment with the adjacent blocks. The result becomes the most recent block.
     fn insert(&mut self, seq: u32) {
         let (mut from, mut to) = (seq, seq + 1);
         self.blocks.retain(|&(a, b)| {

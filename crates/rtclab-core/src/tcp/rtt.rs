@@ -1,12 +1,12 @@
-//! Round-trip time and retransmission timeout, RFC 6298 with the bounds of Linux.
+//! Round-trip time and retransmission timeout (RFC 6298, with the bounds of Linux).
 
 use crate::units::Time;
 
-/// RFC 6298, 2.1: before there is a sample.
+/// RFC 6298, 2.1: timeout before the first sample.
 const INITIAL_TIMEOUT: Time = Time::from_secs(1);
-/// Linux, `TCP_RTO_MIN`: the variance term is at least this.
+/// Linux, `TCP_RTO_MIN`: minimum of the variance term.
 const MIN_TIMEOUT: Time = Time::from_millis(200);
-/// Linux, `TCP_RTO_MAX`.
+/// Maximum timeout (Linux, `TCP_RTO_MAX`).
 const MAX_TIMEOUT: Time = Time::from_secs(120);
 
 /// Smoothed round-trip time, its variation, and the backoff of the timeout.
@@ -35,7 +35,7 @@ impl RttEstimator {
         self.smoothed
     }
 
-    /// The timeout expired: the next one is twice as long.
+    /// Doubles the timeout after it has expired.
     pub(super) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(16);
     }
@@ -53,8 +53,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_sample_gives_three_times_itself_above_the_floor() {
-        // SRTT + 4 RTTVAR = R + 4 R/2 = 3 R; below 100 ms the floor of 200 ms is larger than 2 R.
+    fn the_first_timeout_is_three_times_the_sample_or_the_sample_plus_the_floor() {
+        // SRTT + 4 RTTVAR = R + 4 R/2 = 3 R. Below 100 ms, the floor of 200 ms is larger than 2 R.
         let mut rtt = RttEstimator::default();
         rtt.sample(Time::from_millis(400));
         assert_eq!(rtt.timeout(), Time::from_millis(1200));

@@ -1,4 +1,5 @@
-//! What is in flight: sent, selectively acknowledged, lost, retransmitted (RFC 6675, as Linux keeps it).
+//! State of all segments in flight: sent, selectively acknowledged, lost or retransmitted (RFC 6675, as in
+//! Linux).
 
 use super::delivery_rate::{DeliveryRate, Stamp};
 use super::rack::Rack;
@@ -6,48 +7,48 @@ use crate::packet::{MAX_SACK_BLOCKS, Segment};
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// A segment that is not yet acknowledged cumulatively.
+/// A segment that is not yet cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Time,
     stamp: Stamp,
     sacked: bool,
     lost: bool,
-    /// Its retransmission is in flight.
+    /// Whether its retransmission is in flight.
     retransmitted: bool,
-    /// It was retransmitted at some time, so that its round trip is ambiguous.
+    /// Whether it was ever retransmitted, which makes its round trip ambiguous.
     ever_retransmitted: bool,
 }
 
-/// What an acknowledgement said.
+/// Result of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Acked {
     /// Segments acknowledged cumulatively.
     pub(super) cumulative: u32,
-    /// Segments known for the first time to have arrived, in either way.
+    /// Segments newly acknowledged, cumulatively or selectively.
     pub(super) delivered: u32,
-    /// Round trip of the oldest segment of this acknowledgement that was sent once.
+    /// Round trip of the oldest segment acknowledged that was sent only once.
     pub(super) oldest_rtt: Option<Time>,
-    /// Round trip of the newest one.
+    /// Round trip of the newest such segment.
     pub(super) newest_rtt: Option<Time>,
 }
 
-/// What was too old to be still on its way.
+/// Result of loss detection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
-    /// Segments.
+    /// Number of segments found to be lost.
     pub(super) lost: u32,
-    /// A retransmission is among them.
-    pub(super) again: bool,
-    /// When others will be too old.
+    /// Whether a retransmission is among them.
+    pub(super) retransmission_lost: bool,
+    /// When to look again, because further segments may be too old by then.
     pub(super) look_again: Option<Time>,
 }
 
-/// All segments in flight, by number.
+/// All outstanding segments, by number.
 #[derive(Default)]
 pub(super) struct Scoreboard {
     sent: VecDeque<Sent>,
-    /// First segment not acknowledged.
+    /// First unacknowledged segment.
     una: u32,
     sacked: u32,
     lost: u32,
@@ -56,13 +57,13 @@ pub(super) struct Scoreboard {
     retransmitted: u32,
     /// One above the highest segment known to have arrived.
     highest_delivered: u32,
-    /// No lost segment below it waits for its retransmission.
+    /// No lost segment below this one waits for its retransmission.
     retransmit_from: u32,
-    /// No segment below it, sent once, can still be found lost by its age.
+    /// No segment below this one can still be found lost by its age, unless it was retransmitted.
     undecided_from: u32,
-    /// Retransmissions in the order of their times; some may be acknowledged meanwhile.
+    /// Retransmissions in order of time. Some may have been acknowledged since.
     retransmissions: VecDeque<(Time, u32)>,
-    /// Blocks of the last acknowledgement, all of which are marked.
+    /// SACK blocks of the last acknowledgement. Their segments are already marked.
     known: [(u32, u32); MAX_SACK_BLOCKS],
     pub(super) rate: DeliveryRate,
     pub(super) rack: Rack,
@@ -99,12 +100,12 @@ impl Scoreboard {
         (self.outstanding() + self.retransmitted).saturating_sub(self.sacked + self.lost)
     }
 
-    /// When the first unacknowledged segment was sent last.
+    /// When the first unacknowledged segment was last sent.
     pub(super) fn oldest_sent(&self) -> Option<Time> {
         self.sent.front().map(|sent| sent.at)
     }
 
-    /// A new segment leaves.
+    /// Records that a new segment is sent.
     pub(super) fn send_new(&mut self, now: Time) {
         let stamp = self.rate.on_sent(now, self.sent.is_empty());
         self.sent.push_back(Sent {
@@ -129,7 +130,7 @@ impl Scoreboard {
         found.map(|_| self.retransmit_from)
     }
 
-    /// A segment leaves again.
+    /// Records that a segment is sent again.
     pub(super) fn retransmit(&mut self, now: Time, seq: u32) {
         let stamp = self.rate.on_sent(now, self.sent.is_empty());
         let Some(sent) = self.sent.get_mut((seq - self.una) as usize) else { return };
@@ -143,7 +144,7 @@ impl Scoreboard {
         self.retransmissions.push_back((now, seq));
     }
 
-    /// Reads an acknowledgement.
+    /// Applies an acknowledgement.
     pub(super) fn acknowledge(&mut self, now: Time, ack: &Segment) -> Acked {
         let mut acked = Acked::default();
         let min_rtt = self.rack.min_rtt;
@@ -160,12 +161,12 @@ impl Scoreboard {
             acked.cumulative += 1;
         }
         if retransmitted {
-            // What is acknowledged with a retransmission may have waited for it at the receiver.
+            // Segments acknowledged together with a retransmission may have waited for it at the receiver.
             (acked.oldest_rtt, acked.newest_rtt) = (None, None);
         }
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
         blocks[..ack.sacked().len()].copy_from_slice(ack.sacked());
-        // From low to high: the most recent block comes first, which says nothing of reordering.
+        // Ascending, because the order in the segment (most recent first) is no sign of reordering.
         blocks.sort_unstable();
         for (from, to) in blocks {
             self.sack(now, from.max(self.una), to.min(self.next()), &mut acked);
@@ -196,7 +197,7 @@ impl Scoreboard {
         }
     }
 
-    /// A segment is known for the first time to have arrived.
+    /// Counts a segment that is newly known to have arrived.
     fn deliver(
         &mut self,
         now: Time,
@@ -218,19 +219,19 @@ impl Scoreboard {
             }
         }
         self.highest_delivered = self.highest_delivered.max(seq + 1);
-        // RFC 8985, 6.2 step 2: too soon for the copy, so it was the original.
+        // RFC 8985, 6.2 step 2: below the minimum round trip the original arrived, not the retransmission.
         if !(sent.ever_retransmitted && min_rtt.is_some_and(|min| rtt < min)) {
             self.rack.on_delivered(sent.at, rtt);
         }
     }
 
-    /// Marks what is too old to be still on its way.
+    /// Marks segments as lost that are too old to be still on their way.
     pub(super) fn detect_loss(&mut self, now: Time, window: Time) -> Found {
         let mut found = Found::default();
         let Some((newest, age)) = self.rack.newest() else { return found };
         let age = age.saturating_add(window);
         let mut waiting = false;
-        // The two lists are each in order of time.
+        // First transmissions and retransmissions are each in order of time.
         let mut seq = self.undecided_from.max(self.una);
         while let Some(sent) = self.sent.get((seq - self.una) as usize).copied() {
             if !(sent.sacked || sent.lost || sent.retransmitted) {
@@ -255,13 +256,13 @@ impl Scoreboard {
             self.retransmissions.pop_front();
             self.mark_lost(seq);
             found.lost += 1;
-            found.again = true;
+            found.retransmission_lost = true;
         }
         found.look_again = waiting.then(|| newest.saturating_add(age));
         found
     }
 
-    /// The oldest retransmission that is still in flight: when, and of which segment.
+    /// The oldest retransmission that is still in flight: when it was sent, and its segment.
     pub(super) fn oldest_retransmission(&mut self) -> Option<(Time, u32)> {
         while let Some(&(at, seq)) = self.retransmissions.front() {
             let sent = seq.checked_sub(self.una).and_then(|index| self.sent.get(index as usize));
@@ -273,7 +274,8 @@ impl Scoreboard {
         None
     }
 
-    /// The timer expired: the first segment is lost, and all that were sent a round trip ago.
+    /// After a retransmission timeout, marks the first segment as lost, and all that were sent at least a
+    /// round trip ago.
     pub(super) fn mark_after_timeout(&mut self, now: Time) {
         let age = self.rack.newest().map_or(Time::ZERO, |(_, rtt)| rtt);
         for index in 0..self.sent.len() {
@@ -284,7 +286,7 @@ impl Scoreboard {
         }
     }
 
-    /// Nothing was lost after all.
+    /// Clears all losses, because they turned out to be spurious.
     pub(super) fn forget_losses(&mut self) {
         for sent in &mut self.sent {
             sent.lost = false;

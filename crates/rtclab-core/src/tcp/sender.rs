@@ -1,4 +1,4 @@
-//! The sending end: what may leave when, loss recovery and timers.
+//! The sender of a connection: what may leave when, loss recovery, and timers.
 
 use super::algorithm::Algorithm;
 use super::congestion_control::{Ack, CongestionControl, Phase, Totals, Window};
@@ -8,24 +8,24 @@ use super::scoreboard::{Acked, Found, Scoreboard};
 use super::{INITIAL_WINDOW, MAX_SEGMENT_BYTES, Segment, SegmentKind};
 use crate::units::{Bytes, Time};
 
-/// RFC 8985, 7.2: a probe waits this much longer for the delayed ACK of a single segment
-/// (200 ms in Linux) …
+/// RFC 8985, 7.2: additional wait before a probe if a single segment is outstanding, whose acknowledgement
+/// may be delayed (200 ms in Linux).
 const PROBE_DELAY: Time = Time::from_millis(200);
-/// … and otherwise two ticks of Linux.
+/// Additional wait before a probe otherwise: two ticks of Linux.
 const PROBE_SLACK: Time = Time::from_millis(2);
-/// Linux, `tcp_rmem[2]`: 6 MiB that the receiver takes at most. Ends slow start where nothing is lost.
+/// Linux, `tcp_rmem[2]`: maximum receive window, 6 MiB. It ends slow start where nothing is lost.
 const RECEIVE_WINDOW_SEGMENTS: u32 = (6 << 20) / MAX_SEGMENT_BYTES as u32;
 
-/// One connection's sender.
+/// Configuration of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
-    /// Number in its segments.
+    /// Number of the connection, which its segments carry.
     pub connection: u32,
-    /// How it controls congestion.
+    /// Congestion control.
     pub congestion_control: Algorithm,
-    /// How much it has to send; `None` never ends.
+    /// Amount of data to send. `None` sends without end.
     pub size: Option<Bytes>,
-    /// Its random stream.
+    /// Seed of the congestion control.
     pub seed: u64,
 }
 
@@ -44,11 +44,11 @@ struct Reduction {
     out: u32,
 }
 
-/// What to restore if the loss turns out to be none.
+/// State to restore if the loss turns out to be spurious.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     window: Window,
-    /// When the first retransmission left.
+    /// When the first retransmission was sent.
     retransmitted: Option<Time>,
 }
 
@@ -63,27 +63,27 @@ pub struct Sender {
     opening: bool,
     openings: u32,
     phase: Phase,
-    /// Recovery ends when this segment is expected.
+    /// Recovery ends when all segments below this one are acknowledged.
     recover: u32,
     reduction: Reduction,
     undo: Option<Undo>,
     timer: Option<(Time, Timer)>,
-    /// A tail loss probe has to be sent.
+    /// Whether a tail loss probe is due.
     probe: bool,
-    /// A tail loss probe was sent: the number of the segment that was to be sent next by then.
+    /// Set while a tail loss probe is unacknowledged: number of the segment after the last one sent.
     probed: Option<u32>,
     pacer: Pacer,
-    /// A segment waits for nothing but the pacer.
+    /// Whether a segment waits only for the pacer.
     held: bool,
     window_limited: bool,
-    /// First segment that it does not have.
+    /// Number of the segment after the last one to send.
     end: u32,
     retransmissions: u64,
     timeouts: u64,
 }
 
 impl Sender {
-    /// A sender whose first segment opens the connection.
+    /// Creates a sender whose first segment opens the connection.
     pub fn new(config: SenderConfig) -> Self {
         let full = u64::from(MAX_SEGMENT_BYTES);
         let segments = |size: Bytes| size.0.div_ceil(full).min(u64::from(u32::MAX)) as u32;
@@ -112,12 +112,12 @@ impl Sender {
         }
     }
 
-    /// Everything was sent and acknowledged.
+    /// Whether everything has been sent and acknowledged.
     pub fn is_finished(&self) -> bool {
         self.connected && self.board.una() >= self.end
     }
 
-    /// Sends nothing new; what is in flight is still repaired.
+    /// Stops sending new data. Segments in flight are still repaired.
     pub fn close(&mut self) {
         self.end = self.end.min(self.board.next());
         self.config.size = None;
@@ -133,12 +133,12 @@ impl Sender {
         self.rtt.smoothed()
     }
 
-    /// Segments sent again.
+    /// Number of segments sent again.
     pub fn retransmissions(&self) -> u64 {
         self.retransmissions
     }
 
-    /// Times that the retransmission timer expired.
+    /// Number of times that the retransmission timer expired.
     pub fn timeouts(&self) -> u64 {
         self.timeouts
     }
@@ -148,7 +148,7 @@ impl Sender {
         self.phase
     }
 
-    /// A segment of the receiver arrived.
+    /// Handles a segment from the receiver.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
         match segment.kind {
             SegmentKind::SynAck if !self.connected => {
@@ -156,7 +156,8 @@ impl Sender {
                 self.opening = false;
                 self.timer = None;
                 self.on_rtt(now.saturating_sub(segment.echo));
-                // RFC 6928, 3: a lost opening says that the path is poor (Linux: more than one).
+                // RFC 6928, 3: the window begins at one segment if the SYN was lost (in Linux, more than
+                // once).
                 self.window = Window::new(if self.openings > 2 { 1 } else { INITIAL_WINDOW });
                 let rtt = self.rtt.smoothed().unwrap_or(Time::ZERO);
                 self.congestion_control.on_connected(rtt, &self.window);
@@ -166,7 +167,7 @@ impl Sender {
         }
     }
 
-    /// Does what is due.
+    /// Acts on an expired timer.
     pub fn handle_timeout(&mut self, now: Time) {
         let Some((_, timer)) = self.timer.filter(|(at, _)| *at <= now) else { return };
         self.timer = None;
@@ -182,8 +183,8 @@ impl Sender {
                 self.arm_retransmission(now, false);
             }
             Timer::Reordering => {
-                // Linux, `tcp_rack_reo_timeout`: the window is reduced once in a recovery, which may follow
-                // a timeout.
+                // Linux, `tcp_rack_reo_timeout`: the window is reduced once per recovery. The recovery may
+                // follow a timeout.
                 if self.detect_loss(now).lost > 0 && self.phase != Phase::Recovery {
                     self.begin_recovery();
                     self.reduce(1, 0, false);
@@ -267,14 +268,14 @@ impl Sender {
         if let Some(undo) = &mut self.undo {
             undo.retransmitted.get_or_insert(now);
         }
-        // The timer runs from the last time that the first missing segment left.
+        // The timer runs from the last transmission of the first missing segment.
         if self.timer.is_none() || seq == self.board.una() {
             self.arm_retransmission(now, true);
         }
         self.data(now, seq)
     }
 
-    /// RFC 8985, 7.3: a new segment if there is one, else the last again.
+    /// Sends a probe: a new segment if there is one, else the last one again (RFC 8985, 7.3).
     fn send_probe(&mut self, now: Time) -> Option<Segment> {
         if self.board.outstanding() == 0 || self.probed.is_some() {
             return None;
@@ -312,7 +313,7 @@ impl Sender {
         }
         let prior_in_flight = self.board.in_flight();
         let acked = self.board.acknowledge(now, segment);
-        // RFC 7323, 4.1: of a retransmission, the echo says which copy arrived.
+        // RFC 7323, 4.1: the echo tells which copy of a retransmitted segment arrived.
         let echoed = (acked.cumulative > 0).then(|| now.saturating_sub(segment.echo));
         let newest_rtt = acked.newest_rtt.or(echoed);
         if let Some(rtt) = acked.oldest_rtt.or(echoed) {
@@ -326,8 +327,8 @@ impl Sender {
         }
         let rate = self.board.rate.take(now, self.rtt.min);
         let found = self.detect_loss(now);
-        // RFC 8985, 7.4.2, would take the repair of a last segment for a sign of congestion: nothing
-        // follows it here, since there is new data to probe with until the end.
+        // RFC 8985, 7.4.2 treats a loss that a probe repaired as congestion. That is left out: until the end
+        // there is new data to probe with, and after the last segment nothing more is sent.
         self.probed = self.probed.filter(|end| segment.ack < *end);
         self.step_phase(segment, acked, found);
         let ack = Ack {
@@ -373,7 +374,7 @@ impl Sender {
         }
     }
 
-    /// Linux: in slow start, half of the window in use is enough to let it grow.
+    /// Whether the window may grow. In slow start, Linux requires only half of the window to be in use.
     fn is_window_limited(&self, prior_in_flight: u32) -> bool {
         self.window_limited
             || (self.window.in_slow_start() && self.window.segments < 2 * prior_in_flight)
@@ -416,7 +417,7 @@ impl Sender {
             Phase::Open => self.board.lost() > 0,
             Phase::Recovery => false,
             // RFC 5681, 4.3: the loss of a retransmission is a second sign of congestion.
-            Phase::Loss => found.again,
+            Phase::Loss => found.retransmission_lost,
         };
         if begins {
             self.begin_recovery();
@@ -432,7 +433,8 @@ impl Sender {
         self.phase = Phase::Recovery;
     }
 
-    /// Retransmissions of an earlier loss may still be in flight: what they bring is no proof.
+    /// State to restore after the loss that is being handled. Retransmissions of an earlier loss may still be
+    /// in flight. An acknowledgement that they cause does not prove that this loss is spurious.
     fn undo(&mut self) -> Undo {
         let retransmitted = self.board.oldest_retransmission().map(|(at, _)| at);
         Undo { window: self.window, retransmitted }
@@ -447,7 +449,7 @@ impl Sender {
         self.undo = None;
     }
 
-    /// RFC 4015: the acknowledgement was caused by a segment sent before the retransmission.
+    /// Whether a segment sent before the retransmission caused the acknowledgement (RFC 4015).
     fn is_spurious(&self, segment: &Segment) -> bool {
         let retransmitted = self.undo.and_then(|undo| undo.retransmitted);
         retransmitted.is_some_and(|at| segment.echo < at)
@@ -462,7 +464,8 @@ impl Sender {
         self.phase = Phase::Open;
     }
 
-    /// RFC 6937, with the slow start part only when nothing more is lost, as in Linux.
+    /// Reduces the window proportionally (RFC 6937). As in Linux, slow start adds a segment only if nothing
+    /// more is lost.
     fn reduce(&mut self, delivered: u32, lost: u32, advanced: bool) {
         if self.congestion_control.owns_window() || delivered == 0 || self.reduction.from == 0 {
             return;
@@ -487,7 +490,7 @@ impl Sender {
             return;
         }
         self.timeouts += 1;
-        // RFC 5681, 4: the threshold comes down once per loss, not once per expiry.
+        // RFC 5681, 4: the threshold is reduced once per loss, not once per timeout.
         if self.phase < Phase::Recovery || self.board.una() > self.recover {
             self.undo = Some(self.undo());
             self.window.credit = 0;
@@ -501,12 +504,12 @@ impl Sender {
         self.window.segments = self.board.in_flight() + 1;
         self.rtt.back_off();
         self.probed = None;
-        // The head goes at once: a timeout does not wait for the pacer.
+        // The first segment leaves at once: a timeout does not wait for the pacer.
         self.pacer.release(now);
         self.timer = Some((now.saturating_add(self.rtt.timeout()), Timer::Retransmission));
     }
 
-    /// Sets the timer after a segment was sent or acknowledged.
+    /// Sets the timer after a segment was sent or acknowledged. `anew` restarts the retransmission timer.
     fn arm(&mut self, now: Time, anew: bool) {
         if self.board.outstanding() == 0 {
             return;
@@ -532,7 +535,8 @@ impl Sender {
         }
     }
 
-    /// A whole timeout from now, or what is left of the oldest segment's.
+    /// When the retransmission timer is due: a timeout from now if `anew`, else a timeout after the oldest
+    /// segment was sent.
     fn retransmission_due(&self, now: Time, anew: bool) -> Time {
         let from = self.board.oldest_sent().filter(|_| !anew).unwrap_or(now);
         from.saturating_add(self.rtt.timeout()).max(now + PROBE_SLACK)

@@ -1,4 +1,4 @@
-//! A sender and a receiver over two paths, in virtual time.
+//! Tests with a sender and a receiver over two paths, in virtual time.
 
 use super::congestion_control::Phase;
 use super::*;
@@ -7,17 +7,17 @@ use crate::units::Bitrate;
 use crate::units::{Bytes, Time};
 use proptest::prelude::*;
 
-/// One connection over a path there and a path back, and what happened.
+/// A connection over a forward path and a return path, with a log.
 struct Pair {
     sender: Sender,
     receiver: Receiver,
-    there: Path<Segment>,
+    forward: Path<Segment>,
     back: Path<Segment>,
     now: Time,
-    /// Data segments in the order of sending, and when.
+    /// Data segments with their send times, in order.
     sent: Vec<(Time, u32)>,
     acks: Vec<Time>,
-    /// Numbers of data segments that vanish once each.
+    /// Numbers of data segments to drop, once per entry.
     lose: Vec<u32>,
 }
 
@@ -31,7 +31,7 @@ fn link(bps: Option<u64>, queue: u64, delay: Time) -> PathConfig {
 }
 
 impl Pair {
-    fn new(algorithm: Algorithm, size: Option<u64>, there: PathConfig, back: Time) -> Self {
+    fn new(algorithm: Algorithm, size: Option<u64>, forward: PathConfig, back: Time) -> Self {
         let config = SenderConfig {
             connection: 0,
             congestion_control: algorithm,
@@ -41,7 +41,7 @@ impl Pair {
         Pair {
             sender: Sender::new(config),
             receiver: Receiver::new(0),
-            there: Path::new(there, 1),
+            forward: Path::new(forward, 1),
             back: Path::new(link(None, 0, back), 2),
             now: Time::ZERO,
             sent: Vec::new(),
@@ -60,7 +60,7 @@ impl Pair {
                 }
             }
             let packet = Packet { size: segment.size(), payload: segment };
-            self.there.handle_packet(self.now, packet);
+            self.forward.handle_packet(self.now, packet);
         }
         while let Some(segment) = self.receiver.poll(self.now) {
             if segment.kind == SegmentKind::Ack {
@@ -71,18 +71,18 @@ impl Pair {
         }
     }
 
-    /// One step of virtual time; `false` when nothing is left to happen.
+    /// Advances to the next event. Returns `false` when there is none.
     fn step(&mut self) -> bool {
         self.flush();
         let next = [
             self.sender.poll_timeout(),
             self.receiver.poll_timeout(),
-            self.there.poll_timeout(),
+            self.forward.poll_timeout(),
             self.back.poll_timeout(),
         ];
         let Some(next) = next.into_iter().flatten().min() else { return false };
         self.now = next.max(self.now);
-        while let Some(departure) = self.there.poll(self.now) {
+        while let Some(departure) = self.forward.poll(self.now) {
             if let Departure::Delivered { packet, .. } = departure {
                 self.receiver.handle_segment(self.now, &packet.payload);
                 self.flush();
@@ -109,15 +109,15 @@ const FAST: u64 = 12_000_000;
 
 #[test]
 fn slow_start_doubles_each_round_trip_from_ten_segments() {
-    // Handshake until 100 ms, then 10, 20, 40, 80 segments, one round trip of 100 ms each; the link has
-    // no capacity limit, so that a round leaves at once.
+    // The handshake ends at 100 ms. Then 10, 20, 40, 80 segments leave, one round trip of 100 ms each. The
+    // link has no capacity limit, so a round leaves at once.
     let half = Time::from_millis(50);
     let mut pair = Pair::new(Algorithm::NewReno, None, link(None, 0, half), half);
     for (round, segments) in [10, 20, 40, 80].into_iter().enumerate() {
         pair.run(Time::from_millis(100 * (round as u64 + 1) + 50));
         let begin = Time::from_millis(100 * (round as u64 + 1));
         let sent = pair.sent.iter().filter(|(at, _)| *at >= begin).count();
-        // Delayed ACKs keep the last odd segment of a round for 40 ms.
+        // A delayed ACK holds back the odd last segment of a round for 40 ms.
         assert!((segments - 1..=segments).contains(&sent), "round {round}: {sent}");
     }
 }
@@ -132,19 +132,19 @@ fn newreno_halves_its_window_on_loss() {
     let before = pair.sender.window().segments;
     while pair.sender.phase() != Phase::Open && pair.step() {}
     let after = pair.sender.window();
-    // The acknowledgement that ends recovery covers two windows of half the size: two segments more.
+    // The acknowledgement that ends recovery covers two windows of half the size, which adds two segments.
     assert!((0..=2).contains(&(after.segments - after.ssthresh)), "{after:?}");
     assert!((before / 2 - 1..=before / 2 + 1).contains(&after.ssthresh), "{before} {after:?}");
 }
 
 #[test]
-fn a_lost_segment_comes_again_after_one_round_trip_and_without_a_timeout() {
+fn a_lost_segment_is_retransmitted_after_one_round_trip_without_a_timeout() {
     let mut pair = Pair::new(Algorithm::NewReno, None, link(Some(FAST), 1000, HALF), HALF);
     pair.lose = vec![30];
     pair.run(Time::from_millis(800));
     let at: Vec<Time> = pair.sent.iter().filter(|(_, seq)| *seq == 30).map(|(at, _)| *at).collect();
-    // 100 ms there and back, then until three segments above it are acknowledged: 1 ms each, behind a
-    // round of 40 at 1 ms each at most.
+    // 100 ms for the round trip, then until three segments above it are acknowledged: 1 ms each, behind at
+    // most a round of 40 segments at 1 ms each.
     assert_eq!(at.len(), 2);
     let waited = (at[1] - at[0]).as_millis();
     assert!((100..145).contains(&waited), "{waited} ms");
@@ -153,24 +153,25 @@ fn a_lost_segment_comes_again_after_one_round_trip_and_without_a_timeout() {
 }
 
 #[test]
-fn timeouts_double_while_nothing_comes_back() {
+fn timeouts_double_while_nothing_is_acknowledged() {
     let mut pair = Pair::new(Algorithm::NewReno, Some(1000), link(None, 0, HALF), HALF);
     pair.lose = vec![0; 6];
     pair.run(Time::from_secs(60));
     let at: Vec<u64> = pair.sent.iter().map(|(at, _)| at.as_millis()).collect();
     let gaps: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // SRTT 100 ms + 200 ms; the probe would come after 2 SRTT + 200 ms, but not later than the timeout.
+    // SRTT 100 ms + 200 ms. The probe would be due after 2 SRTT + 200 ms, but leaves no later than the
+    // timeout.
     assert_eq!(gaps, [300, 300, 600, 1200, 2400, 4800]);
     assert_eq!(pair.receiver.delivered(), Bytes(1000));
     assert!(pair.sender.is_finished());
 }
 
 #[test]
-fn every_second_segment_is_acknowledged_after_the_first_sixteen() {
+fn after_sixteen_acknowledgements_every_second_segment_is_acknowledged() {
     let size = 116 * u64::from(MAX_SEGMENT_BYTES);
     let mut pair = Pair::new(Algorithm::Cubic, Some(size), link(Some(FAST), 1000, HALF), HALF);
     pair.run(Time::from_secs(5));
-    // 16 at once, then 100 segments by twos; a round of odd length leaves one for the timer.
+    // 16 at once, then one for every two of 100 segments. A round of odd length leaves one for the timer.
     assert!((66..=68).contains(&pair.acks.len()), "{}", pair.acks.len());
 }
 
@@ -185,8 +186,8 @@ fn the_last_segment_of_an_object_is_repaired_by_a_probe() {
 }
 
 #[test]
-fn bbr_finds_the_rate_of_the_link_and_keeps_at_most_a_bandwidth_delay_product_waiting() {
-    // 12 Mbit/s are 1000 segments/s; 100 ms are 100 of them.
+fn bbr_finds_the_rate_of_the_link_and_queues_at_most_a_bandwidth_delay_product() {
+    // 12 Mbit/s are 1000 segments/s, or 100 segments in 100 ms.
     let mut pair = Pair::new(Algorithm::Bbr, None, link(Some(FAST), 1000, HALF), HALF);
     pair.run(Time::from_secs(3));
     let (mut looks, mut waiting) = (0u64, 0);
@@ -194,27 +195,27 @@ fn bbr_finds_the_rate_of_the_link_and_keeps_at_most_a_bandwidth_delay_product_wa
     while pair.now < Time::from_secs(9) {
         pair.step();
         looks += 1;
-        waiting += pair.there.queued().0;
-        // Window of two products, three lots of two segments and two for probing.
+        waiting += pair.forward.queued().0;
+        // The window has two bandwidth-delay products, three bursts of two segments, and two for probing.
         assert!(pair.sender.window().segments <= 220, "{:?}", pair.sender.window());
     }
     let rate = f64::from(pair.receiver.next() - before) / 6.0;
     assert!((950.0..=1000.5).contains(&rate), "{rate}");
-    // The gain of 1.25 puts a quarter of a product there for one round trip in eight.
+    // The gain of 1.25 queues a quarter of a bandwidth-delay product in one of eight round trips.
     let mean = waiting as f64 / looks as f64 / 1500.0;
     assert!((0.5..50.0).contains(&mean), "{mean}");
 }
 
 #[test]
-fn a_path_that_loses_everything_is_tried_ever_more_rarely() {
+fn a_path_that_loses_everything_is_tried_less_and_less_often() {
     let nothing = Loss { p: 0.0, r: 1.0, h: 0.0, k: 0.0 };
-    let there = PathConfig { loss: Some(nothing), ..link(Some(FAST), 10, HALF) };
-    let mut pair = Pair::new(Algorithm::Cubic, None, there, HALF);
+    let forward = PathConfig { loss: Some(nothing), ..link(Some(FAST), 10, HALF) };
+    let mut pair = Pair::new(Algorithm::Cubic, None, forward, HALF);
     let mut steps = 0;
     while pair.now < Time::from_secs(3600) && pair.step() {
         steps += 1;
     }
-    // 1, 2, 4 … 120 s: 7 openings until 127 s, then 30 an hour; two steps each.
+    // Timeouts of 1, 2, 4 … 120 s: 7 attempts until 127 s, then 30 an hour, with two steps each.
     assert!(steps < 200, "{steps}");
 }
 
@@ -227,7 +228,7 @@ fn ack(now: Time, ack: u32, echo: Time, sack: &[(u32, u32)]) -> Segment {
     segment
 }
 
-/// A sender that has sent its first ten segments at 100 ms, after a handshake of that length.
+/// A sender that has sent its first ten segments at 100 ms, after a handshake of 100 ms.
 fn opened(algorithm: Algorithm) -> Sender {
     let mut sender = Sender::new(SenderConfig {
         connection: 0,
@@ -244,54 +245,56 @@ fn opened(algorithm: Algorithm) -> Sender {
 }
 
 #[test]
-fn two_new_blocks_in_one_acknowledgement_are_no_reordering() {
-    // Segments 0 and 4 are lost, and so is the acknowledgement that told of 1 to 3 alone.
+fn two_new_blocks_in_one_acknowledgement_are_not_reordering() {
+    // Segments 0 and 4 are lost, and so is the acknowledgement that reported only 1 to 3.
     let mut sender = opened(Algorithm::NewReno);
     let now = Time::from_millis(200);
     sender.handle_segment(now, &ack(now, 0, Time::ZERO, &[(5, 10), (1, 4)]));
-    // Three segments above them say that they are lost: at once, since nothing was reordered.
+    // Three segments above them arrived. They are lost at once because nothing was reordered.
     assert_eq!(sender.phase(), Phase::Recovery);
     let again: Vec<u32> = std::iter::from_fn(|| sender.poll(now)).map(|s| s.seq).take(2).collect();
     assert_eq!(again, [0, 4]);
 }
 
 #[test]
-fn without_a_limit_of_the_link_the_receiver_limits_what_is_in_flight() {
-    // 10 segments double each 100 ms; 6 MiB are 4344 segments, reached in the tenth round.
+fn on_an_unlimited_link_the_receive_window_limits_what_is_in_flight() {
+    // 10 segments double every 100 ms. 6 MiB are 4344 segments, reached in the tenth round.
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
         let mut pair = Pair::new(algorithm, None, link(None, 0, HALF), HALF);
         pair.run(Time::from_secs(3));
         let last_round = pair.now - HALF * 2;
         let sent = pair.sent.iter().filter(|(at, _)| *at > last_round).count();
         assert!((4_000..=4_500).contains(&sent), "{algorithm:?}: {sent}");
-        // Slow start goes on until half of the window suffices, BBR to 2.885 times what was in flight.
+        // Slow start continues until half of the window suffices. BBR grows to 2.885 times what was in
+        // flight.
         assert!(pair.sender.window().segments <= 3 * 4_344, "{:?}", pair.sender.window());
     }
 }
 
 #[test]
-fn the_reordering_timer_reduces_the_window_once_in_a_recovery() {
+fn the_reordering_timer_reduces_the_window_once_per_recovery() {
     let mut sender = opened(Algorithm::NewReno);
     let ms = Time::from_millis;
     let sent = HALF * 2;
-    // 1 before 0 is reordering; from then on a segment has a quarter of the round trip more.
+    // Segment 1 arrives before 0: reordering. From now on segments get a quarter of the round trip more.
     sender.handle_segment(ms(200), &ack(ms(200), 0, sent, &[(1, 2)]));
     sender.handle_segment(ms(201), &ack(ms(201), 2, sent, &[]));
     sender.handle_segment(ms(204), &ack(ms(204), 2, sent, &[(3, 4)]));
-    // 2 is lost 104 + 25 ms after it was sent.
+    // Segment 2 is lost 104 + 25 ms after it was sent.
     assert_eq!(sender.poll_timeout(), Some(ms(229)));
     sender.handle_timeout(ms(229));
     assert_eq!(sender.phase(), Phase::Recovery);
     let ssthresh = sender.window().ssthresh;
     sender.handle_segment(ms(230), &ack(ms(230), 2, sent, &[(3, 4), (5, 6)]));
-    // Recovery reduces the window by what is acknowledged; 4 is lost at 100 + 130 + 25 ms, without one.
+    // Recovery reduces the window only on acknowledgements. Segment 4 is lost at 100 + 130 + 25 ms, without
+    // one.
     let before = sender.window();
     assert_eq!(sender.poll_timeout(), Some(ms(255)));
     sender.handle_timeout(ms(255));
     assert_eq!((sender.window(), sender.window().ssthresh), (before, ssthresh));
 }
 
-/// A sender whose timer expired: everything that it has sent is lost.
+/// A sender whose retransmission timer has expired, because everything it sent was lost.
 fn timed_out() -> (Sender, Time) {
     let mut sender = opened(Algorithm::NewReno);
     let mut now = HALF * 2;
@@ -312,7 +315,7 @@ fn a_retransmission_lost_after_a_timeout_reduces_the_window_again() {
     assert_eq!(sender.poll(at(0)).map(|s| s.seq), Some(0));
     sender.handle_segment(at(100), &ack(at(100), 1, at(0), &[]));
     assert_eq!((sender.phase(), sender.window().ssthresh), (Phase::Loss, 5));
-    // The second window of two: 1 is lost again, 2 arrives.
+    // The second window has two segments: 1 is lost again, 2 arrives.
     assert_eq!(sender.poll(at(100)).map(|s| s.seq), Some(1));
     assert_eq!(sender.poll(at(101)).map(|s| s.seq), Some(2));
     sender.handle_segment(at(201), &ack(at(201), 1, at(0), &[(2, 3)]));
@@ -328,14 +331,15 @@ fn the_echo_gives_the_round_trip_of_a_retransmission_and_ends_the_backoff() {
     // 7/8 of 100 ms and 1/8 of 180 ms.
     assert_eq!(sender.smoothed_rtt(), Some(Time::from_millis(110)));
     while sender.poll(at(180)).is_some() {}
-    // RTTVAR was 50 ms and is 3/4 * 50 + 1/4 * 80 = 57.5 ms: four times that, not doubled.
+    // RTTVAR was 50 ms and is now 3/4 * 50 + 1/4 * 80 = 57.5 ms. The timeout has four times that and is not
+    // doubled.
     assert_eq!(sender.poll_timeout(), Some(at(180 + 110 + 230)));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn whatever_is_lost_everything_arrives_in_order_and_complete(
+    fn everything_arrives_complete_and_in_order_whatever_is_lost(
         kept in 0.6f64..1.0,
         size in 1u64..150_000,
         which in 0usize..3,
@@ -343,8 +347,8 @@ proptest! {
     ) {
         let algorithm = [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr][which];
         let loss = Loss { p: 0.0, r: 1.0, h: kept, k: kept };
-        let there = PathConfig { loss: Some(loss), ..link(Some(2_000_000), queue, HALF) };
-        let mut pair = Pair::new(algorithm, Some(size), there, HALF);
+        let forward = PathConfig { loss: Some(loss), ..link(Some(2_000_000), queue, HALF) };
+        let mut pair = Pair::new(algorithm, Some(size), forward, HALF);
         pair.run(Time::from_secs(100_000));
         prop_assert!(pair.sender.is_finished());
         prop_assert_eq!(pair.receiver.delivered(), Bytes(size));

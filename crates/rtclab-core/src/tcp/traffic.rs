@@ -1,6 +1,6 @@
-//! The two ends of cross traffic: endless transfers, and objects with pauses between them.
+//! The two ends of cross traffic: a transfer without end, or objects with pauses between them.
 //!
-//! Neither end knows a network: both have the five verbs of an endpoint.
+//! Neither end knows the network. Both have the five methods of an endpoint.
 
 use super::algorithm::Algorithm;
 use super::receiver::Receiver;
@@ -11,46 +11,46 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-/// Statistics are reported at multiples of this.
+/// Interval between statistics. They are reported at its multiples.
 const STATISTICS_INTERVAL: Time = Time::from_secs(1);
 
-/// Objects one after the other, each over a connection of its own (RFC 8868, section 5, short TCP).
+/// Objects sent one after another, each over its own connection (RFC 8868, section 5, short TCP).
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectsConfig {
-    /// Sizes are uniform from here …
+    /// Minimum size. Sizes are uniformly distributed.
     pub min_bytes: Bytes,
-    /// … to here.
+    /// Maximum size.
     pub max_bytes: Bytes,
-    /// Pauses between them are exponential with this mean.
+    /// Mean of the exponentially distributed pauses between objects.
     pub mean_idle_ns: Time,
-    /// Whether it begins with a pause.
+    /// Whether to begin with a pause.
     pub idle_first: bool,
 }
 
 /// What a client sends, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientConfig {
-    /// How it controls congestion.
+    /// Congestion control.
     pub congestion_control: Algorithm,
-    /// When it begins.
+    /// When to begin.
     pub start: Time,
-    /// When nothing new is sent any more.
+    /// When to stop sending new data.
     pub stop: Time,
-    /// What is sent; `None` is an endless transfer.
+    /// Objects to send. `None` is a transfer without end.
     pub objects: Option<ObjectsConfig>,
     /// Seed of sizes, pauses and congestion control.
     pub seed: u64,
 }
 
-/// Figures of one end. Those of both ends of a connection add up to its own.
+/// Figures of one end. The figures of a connection are the sum over its two ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Open connections.
+    /// Number of open connections.
     pub connections: u64,
-    /// Congestion windows of these, in segments.
+    /// Sum of the congestion windows of open connections, in segments.
     pub window: u64,
-    /// Smoothed round trips of these: their sum, and how many have one.
+    /// Smoothed round trips of open connections: the sum, and the number of connections that have one.
     pub smoothed_rtts: (Time, u64),
     /// Bytes delivered to the application, since the beginning.
     pub delivered: u64,
@@ -63,14 +63,14 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The figures of two ends together.
+    /// The sum of the figures of two ends.
     #[must_use]
     pub fn plus(&self, other: &Statistics) -> Statistics {
-        let ((sum, count), (more, others)) = (self.smoothed_rtts, other.smoothed_rtts);
+        let ((sum, count), (other_sum, other_count)) = (self.smoothed_rtts, other.smoothed_rtts);
         Statistics {
             connections: self.connections + other.connections,
             window: self.window + other.window,
-            smoothed_rtts: (sum + more, count + others),
+            smoothed_rtts: (sum + other_sum, count + other_count),
             delivered: self.delivered + other.delivered,
             retransmitted: self.retransmitted + other.retransmitted,
             timeouts: self.timeouts + other.timeouts,
@@ -79,14 +79,14 @@ impl Statistics {
     }
 }
 
-/// What an end of TCP tells whoever drives it.
+/// An event that a TCP end reports to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The figures of the second that ends now.
+    /// The figures at the end of a second.
     Statistics(Statistics),
 }
 
-/// When statistics are due, and whether they wait to be polled.
+/// When statistics are due, and whether they are waiting to be polled.
 struct Reporting {
     next: Time,
     due: bool,
@@ -105,25 +105,25 @@ impl Reporting {
     }
 }
 
-/// The end that sends data: one connection after another, or one that does not end.
+/// The end that sends data, over one connection after another or over one without end.
 pub struct Client {
     config: ClientConfig,
     server: Address,
-    /// The open connection, and its number.
+    /// Number and sender of the open connection.
     connection: Option<(u32, Sender)>,
-    /// How many connections it has had.
+    /// Number of connections opened so far.
     opened: u32,
-    /// When the next connection begins, while none is open.
+    /// When the next connection begins if none is open.
     begin: Time,
     closed: bool,
     rng: Pcg64Mcg,
-    /// Figures of the connections that are over.
+    /// Figures of the connections that have ended.
     past: Statistics,
     reporting: Reporting,
 }
 
 impl Client {
-    /// Sends to `server`.
+    /// Creates a client that sends to `server`.
     pub fn new(config: ClientConfig, server: Address) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
         let idle = config.objects.filter(|objects| objects.idle_first);
@@ -154,7 +154,7 @@ impl Client {
         Some(due.map_or(self.reporting.next, |due| due.min(self.reporting.next)))
     }
 
-    /// Does what is due.
+    /// Acts on what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.reporting.handle_timeout(now);
         let ClientConfig { stop, objects, .. } = self.config;
@@ -169,7 +169,7 @@ impl Client {
         sender.handle_timeout(now);
     }
 
-    /// A segment of the server arrived.
+    /// Handles a segment from the server.
     pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
         let Content::Tcp(segment) = &datagram.content else { return };
         let current = self.connection.as_mut().filter(|(id, _)| *id == segment.connection);
@@ -203,7 +203,7 @@ impl Client {
             let (min, max) = (objects.min_bytes.0, objects.max_bytes.0);
             Bytes(self.rng.random_range(min..=max.max(min)))
         });
-        // Where numbers run out after 2^32 objects, they are used again.
+        // Numbers wrap after 2^32 objects.
         let id = self.opened;
         self.opened = id.wrapping_add(1);
         let sender = Sender::new(SenderConfig {
@@ -231,17 +231,17 @@ impl Client {
     }
 }
 
-/// The end that receives data: of the newest connection that was opened to it.
+/// The end that receives data, on the newest connection opened to it.
 pub struct Server {
     client: Address,
     connection: Option<(u32, Receiver)>,
-    /// Bytes delivered by the connections that are over.
+    /// Bytes delivered by connections that have ended.
     delivered_before: u64,
     reporting: Reporting,
 }
 
 impl Server {
-    /// Answers `client`.
+    /// Creates a server for `client`.
     pub fn new(client: Address) -> Self {
         Server { client, connection: None, delivered_before: 0, reporting: Reporting::new() }
     }
@@ -253,12 +253,12 @@ impl Server {
         Some(receiver.map_or(next, |at| at.min(next)))
     }
 
-    /// Does what is due; a delayed acknowledgement waits to be polled.
+    /// Acts on what is due, except for delayed acknowledgements, which wait to be polled.
     pub fn handle_timeout(&mut self, now: Time) {
         self.reporting.handle_timeout(now);
     }
 
-    /// A segment of the client arrived.
+    /// Handles a segment from the client.
     pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
         let Content::Tcp(segment) = &datagram.content else { return };
         let id = segment.connection;
@@ -285,7 +285,7 @@ impl Server {
         std::mem::take(&mut self.reporting.due).then_some(Event::Statistics(statistics))
     }
 
-    /// Whether a connection was opened after the present one; a SYN of an earlier one may come late.
+    /// Whether a connection is newer than the current one. The SYN of an older one may arrive late.
     fn is_new(&self, id: u32) -> bool {
         self.connection.as_ref().is_none_or(|(now, _)| id.wrapping_sub(*now) as i32 > 0)
     }

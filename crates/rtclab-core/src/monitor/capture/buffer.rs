@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_in_order_however_the_input_trickles() {
+    fn bytes_stay_in_order_even_if_the_input_trickles() {
         let mut buffer = Buffer::new(Trickle(0, false));
         assert!(buffer.ensure(3).unwrap());
         buffer.consume(2);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_above_the_capacity_is_never_there() {
+    fn a_length_above_the_capacity_is_never_available() {
         let mut buffer = Buffer::new(io::repeat(7));
         assert!(buffer.ensure(CAPACITY).unwrap());
         assert!(!buffer.ensure(CAPACITY + 1).unwrap());

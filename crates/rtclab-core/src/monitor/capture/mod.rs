@@ -19,8 +19,8 @@ use std::io::{self, Read};
 /// A captured frame. The capture may hold only its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Capture time in nanoseconds, 0 to 2^62: since 1970 in a file, since any moment for frames from
-    /// elsewhere.
+    /// Capture time in nanoseconds, 0 to 2^62. In a file it counts from 1970. Frames from elsewhere may count
+    /// from any moment.
     pub at_ns: i64,
     /// Index in [`CaptureReader::interfaces`].
     pub interface: u32,
@@ -92,15 +92,15 @@ pub struct CaptureReader<R> {
     interfaces: Vec<Interface>,
     faults: CaptureFaults,
     /// Length of the last record returned, which is still in the buffer.
-    given: usize,
+    returned_bytes: usize,
 }
 
 impl<R: Read> CaptureReader<R> {
-    /// Reads the file's header.
+    /// Opens a capture and reads its file header.
     ///
     /// # Errors
     ///
-    /// [`CaptureError`] when it is neither pcap nor pcapng, or cannot be read.
+    /// [`CaptureError`] if the input is neither pcap nor pcapng, or cannot be read.
     pub fn new(input: R) -> Result<Self, CaptureError> {
         let mut buffer = Buffer::new(input);
         let mut interfaces = Vec::new();
@@ -112,7 +112,13 @@ impl<R: Read> CaptureReader<R> {
             let first = buffer.data();
             return Err(CaptureError::NotACapture(first[..first.len().min(8)].to_vec()));
         };
-        Ok(CaptureReader { buffer, format, interfaces, faults: CaptureFaults::default(), given: 0 })
+        Ok(CaptureReader {
+            buffer,
+            format,
+            interfaces,
+            faults: CaptureFaults::default(),
+            returned_bytes: 0,
+        })
     }
 
     /// Returns the next frame, or `None` at the end of the file or at a corrupt record (see
@@ -120,11 +126,11 @@ impl<R: Read> CaptureReader<R> {
     ///
     /// # Errors
     ///
-    /// [`CaptureError::Io`] when reading fails.
+    /// [`CaptureError::Io`] if reading fails.
     #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
-        self.buffer.consume(self.given);
-        self.given = 0;
+        self.buffer.consume(self.returned_bytes);
+        self.returned_bytes = 0;
         if self.faults.corrupt_at.is_some() || self.faults.cut_short {
             return Ok(None);
         }
@@ -135,7 +141,7 @@ impl<R: Read> CaptureReader<R> {
             }
         };
         let Some(record) = found else { return Ok(None) };
-        self.given = record.record_bytes;
+        self.returned_bytes = record.record_bytes;
         Ok(Some(Frame {
             at_ns: record.at_ns,
             interface: record.interface,

@@ -1,4 +1,4 @@
-//! The classic format: one header, one interface, one record per packet.
+//! The classic pcap format: one header, one interface, one record per packet.
 
 use super::buffer::{Buffer, CAPACITY};
 use super::record::{ByteOrder, CaptureFaults, Record, clamp_time};
@@ -58,8 +58,8 @@ impl Pcap {
             return Ok(None);
         }
         let header = buffer.data();
-        let kept = self.order.u32(header, 8) as usize;
-        if kept > CAPACITY - self.record_header_bytes {
+        let captured_bytes = self.order.u32(header, 8) as usize;
+        if captured_bytes > CAPACITY - self.record_header_bytes {
             // Nothing marks the beginning of a record, so reading cannot resume.
             faults.corrupt_at = Some(buffer.consumed());
             return Ok(None);
@@ -67,7 +67,7 @@ impl Pcap {
         let seconds = i128::from(self.order.u32(header, 0)) * 1_000_000_000;
         let fraction = i128::from(self.order.u32(header, 4)) * self.ns_per_unit;
         let wire_bytes = self.order.u32(header, 12);
-        let record_bytes = self.record_header_bytes + kept;
+        let record_bytes = self.record_header_bytes + captured_bytes;
         if !buffer.ensure(record_bytes)? {
             faults.cut_short = true;
             return Ok(None);
@@ -76,7 +76,7 @@ impl Pcap {
             at_ns: clamp_time(seconds + fraction),
             interface: 0,
             direction: None,
-            wire_bytes: wire_bytes.max(kept as u32),
+            wire_bytes: wire_bytes.max(captured_bytes as u32),
             data: self.record_header_bytes..record_bytes,
             record_bytes,
         }))

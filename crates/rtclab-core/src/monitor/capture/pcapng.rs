@@ -1,4 +1,4 @@
-//! The block format: sections in either byte order, each with its own interfaces.
+//! The pcapng format: sections in either byte order, each with its own interfaces.
 
 use super::buffer::{Buffer, CAPACITY};
 use super::record::{ByteOrder, CaptureFaults, Record, clamp_time};
@@ -29,7 +29,7 @@ pub(super) struct Pcapng {
 
 #[derive(Clone, Copy)]
 struct SectionInterface {
-    /// Index over all sections, as [`Record`] has it.
+    /// Index of the interface over all sections, as in [`Record`].
     global: u32,
     snaplen: u32,
     resolution: Resolution,
@@ -200,8 +200,8 @@ impl Pcapng {
             return Block::UnknownInterface;
         };
         let units = u64::from(self.order.u32(body, 4)) << 32 | u64::from(self.order.u32(body, 8));
-        let kept = self.order.u32(body, 12) as usize;
-        let Some(options) = body.get(20 + kept.next_multiple_of(4)..) else {
+        let captured_bytes = self.order.u32(body, 12) as usize;
+        let Some(options) = body.get(20 + captured_bytes.next_multiple_of(4)..) else {
             return Block::Malformed;
         };
         let flags = Options::new(self.order, options).find(|(code, _)| *code == flags_option);
@@ -217,8 +217,8 @@ impl Pcapng {
             at_ns: clamp_time(interface.resolution.nanos(units) + interface.offset_ns),
             interface: interface.global,
             direction,
-            wire_bytes: self.order.u32(body, 16).max(kept as u32),
-            data: 20..20 + kept,
+            wire_bytes: self.order.u32(body, 16).max(captured_bytes as u32),
+            data: 20..20 + captured_bytes,
             record_bytes: 0,
         })
     }
@@ -228,13 +228,13 @@ impl Pcapng {
         let Some(interface) = self.interfaces.first() else { return Block::UnknownInterface };
         let wire_bytes = self.order.u32(body, 0);
         let limit = if interface.snaplen == 0 { u32::MAX } else { interface.snaplen };
-        let kept = (wire_bytes.min(limit) as usize).min(body.len() - 4);
+        let captured_bytes = (wire_bytes.min(limit) as usize).min(body.len() - 4);
         Block::Packet(Record {
             at_ns: 0,
             interface: interface.global,
             direction: None,
             wire_bytes,
-            data: 4..4 + kept,
+            data: 4..4 + captured_bytes,
             record_bytes: 0,
         })
     }

@@ -32,7 +32,7 @@ impl ClockEstimate {
     }
 }
 
-/// Lower envelope of the delays in one direction: the smallest one of each window.
+/// Lower envelope of the delays in one direction: the smallest delay of each window.
 #[derive(Default)]
 pub(super) struct Envelope {
     /// Time and value of the smallest delay, by window.
@@ -47,14 +47,12 @@ impl Envelope {
         }
     }
 
-    /// Slope of the highest line below all points: the edge of their lower convex hull at their mean
-    /// time.
+    /// Slope of the highest line below all points: the edge of their lower convex hull at their mean time.
     fn slope(&self) -> Option<f64> {
         if self.windows.len() < ENOUGH_WINDOWS {
             return None;
         }
-        // Relative to the first point, because offsets between clocks can be large enough to cost
-        // precision.
+        // Relative to the first point, because a large offset between the clocks would cost precision.
         let origin = self.windows.values().next()?;
         let from_origin = |(at, value): &(i64, i64)| {
             ((at - origin.0) as f64, value.saturating_sub(origin.1) as f64)
@@ -77,14 +75,14 @@ impl Envelope {
         Some((edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0))
     }
 
-    /// Smallest delay after a drift has been subtracted.
+    /// Smallest delay after the drift is subtracted.
     fn min_without(&self, drift: f64, at_ns: i64) -> Option<f64> {
         let without = |(at, value): &(i64, i64)| *value as f64 - drift * (at - at_ns) as f64;
         self.windows.values().map(without).min_by(f64::total_cmp)
     }
 }
 
-/// Estimates the clocks' difference from the delays of packets from A to B and of those from B to A.
+/// Estimates the difference between the clocks from the delays of packets from A to B and from B to A.
 pub(super) fn estimate(to_b: &Envelope, to_a: &Envelope) -> ClockEstimate {
     let at_ns = to_b.windows.values().chain(to_a.windows.values()).map(|w| w.0).min().unwrap_or(0);
     let slopes = [to_b.slope(), to_a.slope().map(|slope| -slope)];
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn one_direction_tells_the_drift_only() {
+    fn one_direction_gives_only_the_drift() {
         let (to_b, _) = envelopes(1e9, 40e-6);
         let found = estimate(&to_b, &Envelope::default());
         assert_eq!((found.method, found.offset_ns), ("one direction", None));
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_seconds_tell_no_drift() {
+    fn nine_seconds_give_no_drift() {
         let mut to_b = Envelope::default();
         (0..9).for_each(|second| to_b.add(second * 1_000_000_000, 0));
         assert_eq!(to_b.slope(), None);

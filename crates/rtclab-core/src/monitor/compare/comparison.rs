@@ -20,18 +20,21 @@ pub type Open<'a, R> = &'a mut dyn FnMut(Side) -> Result<CaptureReader<R>, Captu
 /// Result of the first pass at one point.
 pub(super) struct Point {
     pub(super) monitor: Monitor,
-    /// Index of a stream's pair, by the stream's number.
+    /// Index of each stream's pair, by the number of the stream.
     pair_of: Vec<Option<u32>>,
     first_ns: i64,
     last_ns: i64,
     facing: Facing,
 }
 
-/// Direction of the frames at a point, as stated by the capture.
+/// Directions of the frames at a point, as stated by the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Facing {
-    Nowhere,
+    /// There are no frames yet.
+    NoFrames,
+    /// All frames have this direction.
     All(Direction),
+    /// Directions differ, or are not stated.
     Mixed,
 }
 
@@ -49,7 +52,7 @@ pub(super) struct Comparison {
     pub(super) fates: Vec<Fate>,
     to_b: Envelope,
     to_a: Envelope,
-    pub(super) neither_direction: u64,
+    pub(super) without_direction: u64,
     pub(super) faulty: bool,
 }
 
@@ -58,7 +61,7 @@ impl Point {
         let config = MonitorConfig { packets: false, seconds: false, ..config.clone() };
         let monitor = Monitor::for_comparison(config);
         let (first_ns, last_ns) = (i64::MAX, i64::MIN);
-        Point { monitor, pair_of: Vec::new(), first_ns, last_ns, facing: Facing::Nowhere }
+        Point { monitor, pair_of: Vec::new(), first_ns, last_ns, facing: Facing::NoFrames }
     }
 
     fn watch(&mut self, frame: &Frame<'_>) {
@@ -66,7 +69,7 @@ impl Point {
         self.last_ns = self.last_ns.max(frame.at_ns);
         if self.facing != Facing::Mixed {
             self.facing = match (self.facing, direction(frame)) {
-                (Facing::Nowhere, Some(first)) => Facing::All(first),
+                (Facing::NoFrames, Some(first)) => Facing::All(first),
                 (Facing::All(all), Some(this)) if all == this => Facing::All(all),
                 _ => Facing::Mixed,
             };
@@ -89,7 +92,7 @@ impl Comparison {
             fates: Vec::new(),
             to_b: Envelope::default(),
             to_a: Envelope::default(),
-            neither_direction: 0,
+            without_direction: 0,
             faulty: false,
         }
     }
@@ -111,7 +114,7 @@ impl Comparison {
         capture: Side,
         open: Open<'_, R>,
         read_before: u64,
-        told: &mut dyn FnMut(u64) -> bool,
+        progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<u64, CaptureError> {
         let mut reader = open(capture)?;
         let mut frames = 0u64;
@@ -119,11 +122,11 @@ impl Comparison {
             match self.side(capture, &frame) {
                 Some(Side::A) => self.a.watch(&frame),
                 Some(Side::B) => self.b.watch(&frame),
-                None => self.neither_direction += 1,
+                None => self.without_direction += 1,
             }
             frames += 1;
             if frames.is_multiple_of(FRAMES_PER_PROGRESS)
-                && !told(read_before + reader.bytes_read())
+                && !progress(read_before + reader.bytes_read())
             {
                 break;
             }
@@ -151,12 +154,12 @@ impl Comparison {
     }
 
     fn way(&self, pair: &Pair) -> Way {
-        let ran = |point: &Point| (point.first_ns, point.last_ns);
-        let (a, b, clock_ns) = (ran(&self.a), ran(&self.b), self.clock_ns);
+        let span = |point: &Point| (point.first_ns, point.last_ns);
+        let (a, b, clock_ns) = (span(&self.a), span(&self.b), self.clock_ns);
         if pair.reverse {
-            Way { reverse: true, clock_ns: -clock_ns, first_ran: b, second_ran: a }
+            Way { reverse: true, clock_ns: -clock_ns, first_span: b, second_span: a }
         } else {
-            Way { reverse: false, clock_ns, first_ran: a, second_ran: b }
+            Way { reverse: false, clock_ns, first_span: a, second_span: b }
         }
     }
 
@@ -174,7 +177,7 @@ impl Comparison {
         &mut self,
         open: Open<'_, R>,
         read_before: u64,
-        told: &mut dyn FnMut(u64) -> bool,
+        progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), CompareError> {
         let failed = |side| move |error| CompareError(side, error);
         let mut readers = Vec::new();
@@ -198,7 +201,7 @@ impl Comparison {
             frames += 1;
             let read =
                 || read_before + readers.iter().map(|(_, reader)| reader.bytes_read()).sum::<u64>();
-            if frames.is_multiple_of(FRAMES_PER_PROGRESS) && !told(read()) {
+            if frames.is_multiple_of(FRAMES_PER_PROGRESS) && !progress(read()) {
                 break;
             }
         }
@@ -272,7 +275,7 @@ fn direction(frame: &Frame<'_>) -> Option<Direction> {
     frame.direction.or_else(cooked)
 }
 
-/// Index of the capture that has been read least far, among those that have not ended.
+/// Index of the capture that has been read the least far, among those that have not ended.
 pub(super) fn earliest(next: &[Option<i64>]) -> Option<usize> {
     let left = next.iter().enumerate().filter_map(|(index, at)| at.map(|at| (at, index)));
     left.min().map(|(_, index)| index)

@@ -14,17 +14,17 @@ use crate::monitor::stream::sketch::PacketName;
 use crate::monitor::watcher::Identified;
 use std::collections::{HashMap, VecDeque};
 
-/// A packet without a counterpart within 30 s is unmatched. Queues of 10 s have been seen.
+/// A packet without a counterpart within 30 s is unmatched. Queues of 10 s exist.
 const TIMEOUT_NS: i64 = 30_000_000_000;
 /// Maximum number of waiting packets, about 200 bytes each: 30 s at 33,000 unmatched packets per second.
 /// Above it, the oldest are counted as unmatched early.
 const MAX_WAITING: usize = 1_000_000;
 /// Maximum number of identical packets that wait. Further ones are not counted.
 const MAX_ALIKE: usize = 16;
-/// Maximum number of unsettled packets, 16 bytes each: a minute at 16,000 packets per second. Further
-/// ones are counted by the delays measured until then.
+/// Maximum number of unsettled packets, 16 bytes each: a minute at 16,000 packets per second. Further packets
+/// are counted by the delays measured so far.
 const MAX_UNSETTLED: usize = 1_000_000;
-/// How far below the smallest delay so far a delay may lie when choosing among identical packets.
+/// How far a delay may lie below the smallest one so far when choosing among identical packets.
 const TOLERANCE_NS: i64 = 1_000_000;
 
 /// Outcome of a packet: matched, or seen at one point only.
@@ -38,17 +38,17 @@ pub(super) struct Fate {
     pub(super) second_ns: Option<i64>,
 }
 
-/// What is known of a pair of streams before its packets are matched.
+/// What is known about a pair of streams before its packets are matched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     /// True if B is the first point.
     pub(super) reverse: bool,
-    /// Clock of the second point minus clock of the first, roughly.
+    /// Rough estimate of the clock of the second point minus the clock of the first.
     pub(super) clock_ns: i64,
     /// Times of the first and last frame at the first point.
-    pub(super) first_ran: (i64, i64),
+    pub(super) first_span: (i64, i64),
     /// Times of the first and last frame at the second point.
-    pub(super) second_ran: (i64, i64),
+    pub(super) second_span: (i64, i64),
 }
 
 /// Counts of one pair of streams.
@@ -61,8 +61,8 @@ pub(super) struct PairCounts {
     pub(super) added: u64,
     /// Packets seen at one point while the other was not being captured.
     pub(super) outside: u64,
-    /// Unmatched packets whose count depends on delays measured later: (seen at the second point, time
-    /// there).
+    /// Unmatched packets whose classification depends on delays measured later: whether the packet was seen
+    /// at the second point, and its time at the point that saw it.
     unsettled: Vec<(bool, i64)>,
     pub(super) delays: Samples,
     /// Earliest time at the first point of a matched packet.
@@ -98,8 +98,8 @@ pub(super) struct Matcher {
     pub(super) pairs: Vec<PairCounts>,
     /// Packets given up early because [`MAX_WAITING`] or [`MAX_ALIKE`] was reached.
     pub(super) given_up: u64,
-    /// Packets counted by the delays so far because [`MAX_UNSETTLED`] was reached.
-    pub(super) hastily_settled: u64,
+    /// Packets counted before all delays were known because [`MAX_UNSETTLED`] was reached.
+    pub(super) settled_early: u64,
 }
 
 impl Matcher {
@@ -107,8 +107,8 @@ impl Matcher {
         Matcher { pairs: ways.map(PairCounts::new).collect(), ..Matcher::default() }
     }
 
-    /// Takes a packet of a pair; `common_ns` is its time on a clock that both points roughly share.
-    /// Returns its outcome if its counterpart was waiting.
+    /// Takes a packet of a pair. `common_ns` is its time on a clock that both points roughly share. Returns
+    /// its outcome if its counterpart was waiting.
     pub(super) fn receive(
         &mut self,
         (pair, side): (u32, Side),
@@ -202,7 +202,7 @@ impl Matcher {
             self.unsettled_packets += 1;
             counts.unsettled.push((second, packet.at_ns));
         } else {
-            self.hastily_settled += u64::from(may_change);
+            self.settled_early += u64::from(may_change);
             counts.unmatched(second, packet.at_ns);
         }
         let at_ns = Some(packet.at_ns);
@@ -242,7 +242,7 @@ fn counterpart(alike: &[Waiting], arrived: &Waiting, pair: &PairCounts) -> Optio
         return Some(only);
     }
     let (second, at_ns) = (pair.is_second(arrived.side), arrived.packet.at_ns);
-    let believable = |index: &usize| {
+    let plausible = |index: &usize| {
         let other_ns = alike[*index].packet.at_ns;
         let delay_ns = if second { at_ns - other_ns } else { other_ns - at_ns };
         pair.matched > 0 && delay_ns >= pair.least_delay_ns - TOLERANCE_NS
@@ -253,12 +253,12 @@ fn counterpart(alike: &[Waiting], arrived: &Waiting, pair: &PairCounts) -> Optio
         let other_ns = alike[*index].packet.at_ns;
         if second { -other_ns } else { other_ns }
     };
-    all.filter(believable).min_by_key(key).or(Some(only))
+    all.filter(plausible).min_by_key(key).or(Some(only))
 }
 
 /// Whether a packet would have passed the other point while that was being captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ran {
+enum Passed {
     Yes,
     No,
     /// Depends on the delay.
@@ -277,7 +277,7 @@ impl PairCounts {
             delays: Samples::default(),
             matched_from_ns: None,
             matched_to_ns: 0,
-            // Before the first match, the clocks' difference stands in for the delay.
+            // Until the first match, the difference between the clocks stands in for the delay.
             least_delay_ns: way.clock_ns,
             most_delay_ns: way.clock_ns,
         }
@@ -302,21 +302,22 @@ impl PairCounts {
         self.delays.push(first_ns, delay_ns);
     }
 
-    /// Whether delays measured later can change how an unmatched packet is counted. A delay differs from
-    /// the clocks' difference by less than [`TIMEOUT_NS`].
+    /// Whether delays measured later can change how an unmatched packet is counted. A measured delay differs
+    /// from the difference between the clocks by less than [`TIMEOUT_NS`].
     fn may_change(&self, second: bool, at_ns: i64) -> bool {
         let clock_ns = self.way.clock_ns;
         let delays = (clock_ns.saturating_sub(TIMEOUT_NS), clock_ns.saturating_add(TIMEOUT_NS));
         !self.is_among_matched(second, at_ns)
-            && self.other_ran(second, at_ns, delays) == Ran::Perhaps
+            && self.passed_other_point(second, at_ns, delays) == Passed::Perhaps
     }
 
-    /// Counts an unmatched packet by the delays so far: as lost or added if it lies between matched
-    /// packets or would have passed the other point while that was being captured, otherwise as outside.
+    /// Counts an unmatched packet by the delays so far. It is lost or added if it lies between matched
+    /// packets, or if it would have passed the other point while that was being captured. Otherwise it is
+    /// outside.
     fn unmatched(&mut self, second: bool, at_ns: i64) {
         let delays = (self.least_delay_ns, self.most_delay_ns);
-        let ran = self.other_ran(second, at_ns, delays) == Ran::Yes;
-        if !(ran || self.is_among_matched(second, at_ns)) {
+        let passed = self.passed_other_point(second, at_ns, delays) == Passed::Yes;
+        if !(passed || self.is_among_matched(second, at_ns)) {
             self.outside += 1;
         } else if second {
             self.added += 1;
@@ -332,22 +333,22 @@ impl PairCounts {
         self.matched_from_ns.is_some_and(|from| (from..self.matched_to_ns).contains(&at_ns))
     }
 
-    fn other_ran(&self, second: bool, at_ns: i64, (least, most): (i64, i64)) -> Ran {
+    fn passed_other_point(&self, second: bool, at_ns: i64, (least, most): (i64, i64)) -> Passed {
         let ((from_ns, to_ns), (begin_ns, end_ns)) = if second {
-            ((at_ns.saturating_sub(most), at_ns.saturating_sub(least)), self.way.first_ran)
+            ((at_ns.saturating_sub(most), at_ns.saturating_sub(least)), self.way.first_span)
         } else {
-            ((at_ns.saturating_add(least), at_ns.saturating_add(most)), self.way.second_ran)
+            ((at_ns.saturating_add(least), at_ns.saturating_add(most)), self.way.second_span)
         };
         if from_ns >= begin_ns && to_ns <= end_ns {
-            Ran::Yes
+            Passed::Yes
         } else if to_ns < begin_ns || from_ns > end_ns {
-            Ran::No
+            Passed::No
         } else {
-            Ran::Perhaps
+            Passed::Perhaps
         }
     }
 
-    /// Counts the unsettled packets, now that all delays are known. Without any match, all packets are
+    /// Counts the unsettled packets after all delays are known. If there is no match, all packets are
     /// outside.
     fn settle(&mut self) {
         for (second, at_ns) in std::mem::take(&mut self.unsettled) {

@@ -1,9 +1,9 @@
 //! Compares two points of a network: packets lost between them, and one-way delays.
 //!
-//! The captures are read twice: first to pair their streams and to estimate roughly how the clocks
-//! differ, then in step to match packets. Memory holds half a minute of packets that wait for their
-//! counterpart, up to a minute of unmatched ones at the beginning and end of each capture, and 12 bytes
-//! per matched packet. All but the last have a fixed limit.
+//! The captures are read twice: first to pair their streams and to estimate roughly how the clocks differ,
+//! then in step to match packets. Memory holds half a minute of packets that wait for their counterpart, up
+//! to a minute of unmatched packets at the beginning and end of each capture, and 12 bytes per matched
+//! packet. All but the last have a fixed limit.
 
 mod clock;
 mod comparison;
@@ -29,7 +29,7 @@ use std::io::Read;
 ///
 /// # Errors
 ///
-/// [`CompareError`] when a capture cannot be read.
+/// [`CompareError`] if a capture cannot be read.
 pub fn compare<R: Read>(
     points: Points,
     config: &MonitorConfig,
@@ -38,17 +38,17 @@ pub fn compare<R: Read>(
 ) -> Result<Tables, CompareError> {
     let mut comparison = Comparison::new(points, config);
     let mut read = 0;
-    let mut goes_on = true;
-    let mut told = |bytes| {
-        goes_on = goes_on && progress(bytes);
-        goes_on
+    let mut keep_reading = true;
+    let mut progress = |bytes| {
+        keep_reading = keep_reading && progress(bytes);
+        keep_reading
     };
     for side in points.captures() {
         read = comparison
-            .first_pass(*side, open, read, &mut told)
+            .first_pass(*side, open, read, &mut progress)
             .map_err(|e| CompareError(*side, e))?;
     }
     comparison.find_pairs();
-    comparison.second_pass(open, read, &mut told)?;
+    comparison.second_pass(open, read, &mut progress)?;
     Ok(comparison.tables())
 }

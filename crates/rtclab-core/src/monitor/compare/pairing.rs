@@ -45,8 +45,8 @@ fn common(a: &Stream, b: &Stream) -> Option<(usize, i64, i64)> {
     Some((differences.len(), *differences.first()?, *differences.last()?))
 }
 
-/// Pairs streams of the same SSRC, each at most once. Streams with the same addresses at both points are
-/// paired first, so that each hop of a relayed call meets itself; then those with the most packets in
+/// Pairs streams of the same SSRC, each at most once. Streams with the same addresses at both points come
+/// first, so that each leg of a relayed call is paired with itself. Then come those with the most packets in
 /// common.
 pub(super) fn pairs(a: &Monitor, b: &Monitor) -> Vec<Pair> {
     /// Maximum number of streams per SSRC and point that are considered.
@@ -74,7 +74,7 @@ pub(super) fn pairs(a: &Monitor, b: &Monitor) -> Vec<Pair> {
     pairs
 }
 
-/// Returns a possible pair with its rank; the lowest rank is the best.
+/// Returns a possible pair with its rank. The lowest rank is the best.
 fn candidate(
     (a, a_number): (&Monitor, u32),
     (b, b_number): (&Monitor, u32),
@@ -90,8 +90,8 @@ fn candidate(
     Some(((!same, usize::MAX - count), pair))
 }
 
-/// Returns the point that a stream passes first, without using clocks: routers decrement the hop limit,
-/// and a relay sends from the address at which it receives.
+/// Returns the point that a stream passes first, without using clocks. Routers decrement the hop limit, and a
+/// relay sends from the address at which it receives.
 fn first_of(a: &Flow, b: &Flow) -> Option<Side> {
     let side = |a_first| Some(if a_first { Side::A } else { Side::B });
     if (a.source, a.destination) == (b.source, b.destination) {
@@ -122,9 +122,9 @@ pub(super) fn orient_one_box(pairs: &mut [Pair], inbound: Option<Side>) -> bool 
 
 /// Sets the direction of each pair and returns a rough estimate of clock B minus clock A.
 ///
-/// Where addresses and hop limits do not show the direction, the times do. Of two hosts' streams in
-/// opposite directions, those with the larger time at B minus time at A go from A to B, because the sum
-/// of both delays is a round-trip time and cannot be negative, whatever the clocks.
+/// If addresses and hop limits do not show the direction, the times do. Of the streams in opposite directions
+/// between two hosts, those with the larger difference (time at B minus time at A) go from A to B. The reason
+/// is that the sum of both delays is a round-trip time, which cannot be negative whatever the clocks show.
 pub(super) fn orient(pairs: &mut [Pair]) -> i64 {
     /// Smallest time at B minus time at A, for either direction between two hosts.
     type Directions = [Option<i64>; 2];

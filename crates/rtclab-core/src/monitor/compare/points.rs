@@ -14,8 +14,8 @@ pub enum Side {
 pub enum Points {
     /// In two captures, each with its own clock.
     TwoCaptures,
-    /// In one capture, opened as [`Side::A`], that states the direction of frames: one clock, and every
-    /// packet is inbound before it is outbound.
+    /// In a single capture, opened as [`Side::A`], that states the direction of frames. It has one clock, and
+    /// every packet is inbound before it is outbound.
     Directions,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Samples per piece. Pieces are never moved, so growing needs no second copy.
+/// Samples per piece. Pieces are never moved, so the memory can grow without a second copy.
 const PIECE: usize = 1 << 16;
 /// Unit of stored times, 100 us: 32 bits hold 5 days.
 const TIME_UNIT_NS: i64 = 100_000;
@@ -22,7 +22,7 @@ pub(super) struct Samples {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct DelayFigures {
     pub(super) mean_ms: f64,
-    /// Standard deviation (n - 1); NaN for a single packet.
+    /// Standard deviation (n - 1). NaN for a single packet.
     pub(super) deviation_ms: f64,
     pub(super) min_ms: f64,
     pub(super) p50_ms: f64,
@@ -48,7 +48,7 @@ impl Samples {
         }
     }
 
-    /// Iterates over time (to 0.1 ms) and delay, in nanoseconds.
+    /// Iterates over times and delays in nanoseconds. Times are rounded down to 0.1 ms.
     pub(super) fn iter(&self) -> impl Iterator<Item = (i64, i64)> + Clone {
         self.pieces.iter().flatten().map(|&[units, high, low]| {
             let delay_ns = (u64::from(high) << 32 | u64::from(low)) as i64;
@@ -66,7 +66,7 @@ impl Samples {
     }
 }
 
-/// Computes the statistics of delays in nanoseconds; `None` if there are none.
+/// Computes the statistics of delays in nanoseconds. `None` if there are none.
 pub(super) fn figures(delays: impl Iterator<Item = i64> + Clone) -> Option<DelayFigures> {
     let mut sorted = Quantiles::new(delays.clone())?;
     // Relative to the smallest, so that a large offset between the clocks costs no precision.
@@ -114,7 +114,7 @@ impl<I: Iterator<Item = i64> + Clone> Quantiles<I> {
         ((value - self.min) / width) as usize
     }
 
-    /// Smallest value that at least `percent` % of the values do not exceed.
+    /// Smallest value that is not exceeded by at least `percent` % of the values.
     fn percentile(&mut self, percent: usize) -> i64 {
         let mut rank = (self.count * percent).div_ceil(100).max(1) - 1;
         let mut bin = 0;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn histogram_bins_are_a_tenth_of_a_millisecond_and_negative_ones_too() {
+    fn histogram_bins_are_a_tenth_of_a_millisecond_wide_also_below_zero() {
         let mut samples = Samples::default();
         for delay in [-1, 0, 99_999, 100_000] {
             samples.push(0, delay);

@@ -12,7 +12,7 @@ use crate::monitor::stream::Stream;
 use crate::monitor::texts::{Columns, Tables, Texts, ms, origin};
 use crate::table::Table;
 
-/// Everything that a row of the table `streams` is made from.
+/// Input of a row of the table `streams`.
 struct Row<'a> {
     number: i64,
     pair: &'a Pair,
@@ -32,12 +32,12 @@ impl Point {
     }
 }
 
-/// Statistics of the delays with the clocks' difference subtracted. `None` if that is not known.
+/// Statistics of the delays minus the difference between the clocks. `None` if that is unknown.
 fn corrected(pair: &Pair, counts: &PairCounts, clock: &ClockEstimate) -> Option<DelayFigures> {
     clock.offset_ns?;
     let sign = if pair.reverse { 1.0 } else { -1.0 };
     figures(counts.delays.iter().map(|(at_ns, delay_ns)| {
-        // The clocks' difference is a function of A's time, which is the second one of a reverse pair.
+        // The difference is a function of A's time, which is the second time of a reverse pair.
         let a_ns = if pair.reverse { at_ns + delay_ns } else { at_ns };
         let difference = clock.difference_ns(a_ns).unwrap_or(0.0);
         // A drift estimated from corrupt times must not overflow.
@@ -137,15 +137,15 @@ impl Comparison {
             self.matcher.given_up,
         );
         count(
-            "packets near the beginning or end of a capture counted by the delays so far because there were too many",
-            self.matcher.hastily_settled,
+            "packets near the ends of a capture counted before all delays were known, because there were too many",
+            self.matcher.settled_early,
         );
-        count("frames without a direction, not compared", self.neither_direction);
+        count("frames without a direction, not compared", self.without_direction);
         if rows.iter().any(|row| row.delay.is_some_and(|delay| delay.min_ms < 0.0)) {
-            notes.say("some delays are negative: the clocks differ".to_owned());
+            notes.add("some delays are negative: the clocks differ".to_owned());
         }
         if self.faulty {
-            notes.say("a capture is damaged: watch it alone for details".to_owned());
+            notes.add("a capture is damaged: monitor it alone for details".to_owned());
         }
         notes.table(texts)
     }
@@ -171,7 +171,7 @@ impl Comparison {
     }
 }
 
-/// Adds the columns of both sets of statistics: by the clocks as they are, and corrected.
+/// Adds the columns of both sets of statistics: by the uncorrected clocks, and corrected.
 fn delay_columns<'a, 'b>(columns: Columns<'a, Row<'b>>) -> Columns<'a, Row<'b>> {
     columns
         .float("one_way_delay_mean_ms", |r| r.delay.map(|d| d.mean_ms))

@@ -15,7 +15,7 @@ fn udp(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An IPv4 packet with `options` and the field of fragment flags and offset.
+/// An IPv4 packet with `options` and with `fragment` as the field of fragment flags and offset.
 fn ipv4(options: &[u8], fragment: [u8; 2], protocol: u8, payload: &[u8]) -> Vec<u8> {
     let header_bytes = 20 + options.len();
     let mut bytes =
@@ -45,7 +45,7 @@ fn datagram(bytes: &[u8]) -> Datagram<'_> {
 }
 
 #[test]
-fn a_udp_datagram_is_found_behind_ipv4_options_and_link_padding_is_cut() {
+fn a_udp_datagram_is_found_after_ipv4_options_and_link_padding_is_removed() {
     let mut bytes = ipv4(&[1; 8], [0, 0], 17, &udp(b"media"));
     bytes.extend_from_slice(&[0; 4]);
     let found = datagram(&bytes);
@@ -55,7 +55,7 @@ fn a_udp_datagram_is_found_behind_ipv4_options_and_link_padding_is_cut() {
 }
 
 #[test]
-fn extension_headers_of_ipv6_are_passed() {
+fn ipv6_extension_headers_are_skipped() {
     // Hop-by-hop options and destination options of 8 bytes each.
     let rest = [&[60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0][..], &udp(b"media")].concat();
     let bytes = ipv6(0, &rest);
@@ -100,7 +100,7 @@ fn first_fragments_are_parsed_and_later_ones_are_not() {
 }
 
 #[test]
-fn a_udp_length_that_lies_is_not_believed() {
+fn an_impossible_udp_length_is_ignored() {
     for length in [0, 7, 200] {
         let mut bytes = ipv4(&[], [0, 0], 17, &udp(b"media"));
         bytes[25] = length;
@@ -123,7 +123,7 @@ fn tcp_is_found_and_icmp_is_other() {
 }
 
 #[test]
-fn extension_headers_that_end_nowhere_are_malformed() {
+fn endless_extension_headers_are_not_parsed() {
     // An extension header longer than the packet, and 17 in a row.
     assert_eq!(parse(&packet(&ipv6(60, &[17, 9, 0, 0, 0, 0, 0, 0]))).0, IpContent::Malformed);
     assert_eq!(parse(&packet(&ipv6(0, &[]))).0, IpContent::Malformed);
@@ -134,7 +134,7 @@ fn extension_headers_that_end_nowhere_are_malformed() {
 proptest! {
     /// The packets are built by `etherparse`, an independent implementation.
     #[test]
-    fn packets_built_by_others_are_understood(
+    fn packets_built_by_another_implementation_are_parsed(
         v6: bool, is_udp: bool, ports: (u16, u16), media in prop::collection::vec(any::<u8>(), 0..60),
         options in prop::collection::vec(any::<u8>(), 0..10), padding in 0usize..20,
     ) {
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+    fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         for first in [0x45, 0x4F, 0x60] {
             let bytes = [&[first][..], &bytes].concat();
             parse(&packet(&bytes));

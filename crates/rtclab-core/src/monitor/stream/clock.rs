@@ -1,6 +1,6 @@
 //! Clock rate and interarrival jitter of a stream.
 //!
-//! Source: RFC 3550, section 6.4.1 and appendix A.8; several clocks in a stream as in RFC 7160, section 4.1.
+//! Source: RFC 3550, section 6.4.1 and appendix A.8; RFC 7160, section 4.1 (several clocks in a stream).
 
 use crate::rtp::TimestampUnwrapper;
 
@@ -8,10 +8,10 @@ use crate::rtp::TimestampUnwrapper;
 const CANDIDATES: [u32; 4] = [48_000, 90_000, 8_000, 16_000];
 /// Time after which an inferred clock rate is final.
 const SETTLED_NS: i64 = 2_000_000_000;
-/// Minimum time for an inferred clock rate at the end of a stream: a timing error of 20 ms is a tenth of
-/// it.
+/// Minimum time for inferring the clock rate of a stream that has ended. A timing error of 20 ms is a tenth
+/// of it.
 const GUESSED_NS: i64 = 200_000_000;
-/// Maximum ratio between the measured rate and a candidate: half the way to the next one.
+/// Maximum ratio between the measured rate and a candidate: about half the way to the next candidate.
 const TOLERANCE: f64 = 1.33;
 
 /// Interarrival jitter in seconds.
@@ -34,8 +34,8 @@ impl Jitter {
 /// Tracks arrival times and RTP timestamps. The clock rate is known from the payload type, or inferred.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    /// Known clock rate of the last packet.
-    said: Option<u32>,
+    /// Clock rate of the last packet's payload type, if an SDP or RFC 3551 gives one.
+    described: Option<u32>,
     /// Inferred clock rate of payload types without a known one.
     inferred: Option<u32>,
     first_at_ns: i64,
@@ -44,7 +44,7 @@ pub(crate) struct Clock {
     last_timestamp: u32,
     newest_timestamp: i64,
     timestamps: TimestampUnwrapper,
-    /// One jitter per candidate until the rate is known; after that, only the first is used.
+    /// One jitter per candidate until the rate is known. After that, only the first one is used.
     jitters: [Jitter; CANDIDATES.len()],
     differences: u64,
 }
@@ -58,11 +58,11 @@ pub(crate) struct JitterFigures {
 }
 
 impl Clock {
-    pub(crate) fn starting_at(at_ns: i64, timestamp: u32, said: Option<u32>) -> Self {
+    pub(crate) fn starting_at(at_ns: i64, timestamp: u32, described: Option<u32>) -> Self {
         let mut timestamps = TimestampUnwrapper::default();
         let first_timestamp = timestamps.unwrap(timestamp);
         Clock {
-            said,
+            described,
             inferred: None,
             first_at_ns: at_ns,
             last_at_ns: at_ns,
@@ -77,9 +77,9 @@ impl Clock {
 
     /// Takes the next packet in arrival order, including late ones and duplicates.
     #[inline]
-    pub(crate) fn update(&mut self, at_ns: i64, timestamp: u32, said: Option<u32>) {
-        if said != self.said {
-            return self.change(at_ns, timestamp, said);
+    pub(crate) fn update(&mut self, at_ns: i64, timestamp: u32, described: Option<u32>) {
+        if described != self.described {
+            return self.change(at_ns, timestamp, described);
         }
         let arrived_s = (at_ns - self.last_at_ns) as f64 / 1e9;
         let sampled = f64::from(timestamp.wrapping_sub(self.last_timestamp) as i32);
@@ -99,19 +99,19 @@ impl Clock {
         }
     }
 
-    /// Switches to another clock. Timestamps of different clocks cannot be subtracted, so the jitter
-    /// stays as it is.
-    fn change(&mut self, at_ns: i64, timestamp: u32, said: Option<u32>) {
+    /// Switches to another clock. Timestamps of different clocks cannot be subtracted, so the jitter does not
+    /// change.
+    fn change(&mut self, at_ns: i64, timestamp: u32, described: Option<u32>) {
         let jitter = self.jitters[self.jitter_index().unwrap_or(0)];
         let inferred = self.inferred_rate();
         let differences = self.differences;
-        *self = Clock::starting_at(at_ns, timestamp, said);
+        *self = Clock::starting_at(at_ns, timestamp, described);
         self.jitters = [jitter; CANDIDATES.len()];
         (self.inferred, self.differences) = (inferred, differences);
     }
 
     fn known(&self) -> Option<u32> {
-        self.said.or(self.inferred)
+        self.described.or(self.inferred)
     }
 
     fn settle(&mut self) {
@@ -140,7 +140,7 @@ impl Clock {
     /// Clock rate inferred from the packets without a known one.
     pub(crate) fn inferred_rate(&self) -> Option<u32> {
         let guessed = || self.guess().map(|index| CANDIDATES[index]);
-        self.inferred.or_else(|| if self.said.is_none() { guessed() } else { None })
+        self.inferred.or_else(|| if self.described.is_none() { guessed() } else { None })
     }
 
     fn jitter_index(&self) -> Option<usize> {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_rates_are_found_from_the_progress_of_timestamps_over_a_wrap() {
+    fn clock_rates_are_inferred_from_timestamps_across_a_wrap() {
         for rate in CANDIDATES {
             assert_eq!(clock(rate, 200, None, |_| 0).inferred_rate(), Some(rate));
             assert_eq!(clock(rate, 20, None, |_| 0).inferred_rate(), Some(rate));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_clock_leaves_the_jitter_as_it_is_and_finds_the_new_rate() {
+    fn a_change_of_clock_does_not_change_the_jitter_and_the_new_rate_is_inferred() {
         // PCMU at 8 kHz, then Opus without a known rate, with comfort noise at 8 kHz in between.
         let begin = 1_700_000_000_000_000_000;
         let at = |index: u32| begin + i64::from(index) * 20_000_000;

@@ -1,4 +1,4 @@
-//! Infers which header extension is which if no SDP describes them.
+//! Infers the ids of header extensions if no SDP describes them.
 
 use crate::monitor::sdp::Sdp;
 use crate::rtp::AbsSendTime;
@@ -138,8 +138,8 @@ mod tests {
     use crate::rtp::extension::ONE_BYTE_PROFILE;
     use crate::units::Time;
 
-    /// 40 packets, 25 ms apart; ids 2 and 3 are those of Chromium; 4 is a constant and 5 the RTP sequence
-    /// number of every other packet.
+    /// Feeds 40 packets, 25 ms apart. Ids 2 and 3 are those of Chromium. Id 4 is a constant, and 5 is a
+    /// number that grows by two in every second packet.
     fn learn(learner: &mut Learner) -> Values {
         let mut values = Values::default();
         for index in 0..40u16 {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_inferred_from_how_values_go_on() {
+    fn ids_are_inferred_from_how_their_values_grow() {
         let mut learner = Learner::default();
         let values = learn(&mut learner);
         assert_eq!(learner.abs_send_time, Some(LearnedId { id: 2, inferred: true }));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_an_sdp_are_believed_and_not_called_inferred() {
+    fn ids_from_an_sdp_are_used_and_not_marked_as_inferred() {
         let mut sdp = Sdp::default();
         (sdp.abs_send_time, sdp.transport_sequence) = (Some(4), Some(5));
         let mut learner = Learner::new(&sdp);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn two_seconds_of_constants_infer_nothing() {
+    fn nothing_is_inferred_from_two_seconds_of_constants() {
         let mut learner = Learner::default();
         for index in 0..100 {
             let data = [0x22, 0, 0, 1, 0x31, 0, 7];

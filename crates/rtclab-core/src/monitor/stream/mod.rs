@@ -18,6 +18,7 @@ use sketch::{PacketName, Sketch};
 
 /// Maximum number of payload types counted separately in a stream.
 const MAX_PAYLOAD_TYPES: usize = 8;
+
 /// An RTP packet: fields of its header, and where and when it was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RtpSeen {

@@ -27,8 +27,8 @@ impl SecondRates {
         SecondRates { current, first_index: index, count: 0.0, sum: 0.0, sum_of_squares: 0.0 }
     }
 
-    /// Counts a packet. Returns the second that ended before it, if any. A packet out of order counts for
-    /// the current second.
+    /// Counts a packet. Returns the second that ended before it, if any. A reordered packet counts in the
+    /// current second.
     #[inline]
     pub(crate) fn add(&mut self, index: u32, bytes: u32) -> Option<Second> {
         let ended = (index > self.current.index).then(|| self.end(index));
@@ -50,7 +50,7 @@ impl SecondRates {
             self.sum_of_squares += bits * bits;
             self.count += 1.0;
         }
-        // Seconds without packets in between.
+        // Empty seconds in between.
         self.count += f64::from(index - ended.index - 1);
         ended
     }
@@ -60,12 +60,12 @@ impl SecondRates {
         self.current
     }
 
-    /// Mean rate in bit/s; `None` without a whole second.
+    /// Mean rate in bit/s. `None` without a whole second.
     pub(crate) fn mean_bps(&self) -> Option<f64> {
         (self.count > 0.0).then(|| self.sum / self.count)
     }
 
-    /// Standard deviation (n - 1) of the rates of whole seconds in bit/s; `None` for fewer than two.
+    /// Standard deviation (n - 1) of the rates of whole seconds, in bit/s. `None` for fewer than two.
     pub(crate) fn deviation_bps(&self) -> Option<f64> {
         let squares = self.sum_of_squares - self.sum * self.sum / self.count;
         (self.count > 1.0).then(|| (squares.max(0.0) / (self.count - 1.0)).sqrt())
@@ -89,8 +89,7 @@ mod tests {
         // Whole seconds: 1000, 0 and 3000 bit.
         let rates = rates(&[(3, 999), (4, 100), (4, 25), (6, 375), (7, 999)]);
         assert_eq!(rates.mean_bps(), Some(4000.0 / 3.0));
-        // Deviations from the mean, 4000/3, are -1000/3, -4000/3 and 5000/3; their squares add up to
-        // 42e6/9.
+        // Deviations from the mean, 4000/3, are -1000/3, -4000/3 and 5000/3. Their squares add up to 42e6/9.
         let deviation = rates.deviation_bps().unwrap();
         assert!((deviation - (42e6f64 / 9.0 / 2.0).sqrt()).abs() < 1e-6, "{deviation}");
     }
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_given_out_when_the_next_begins() {
+    fn a_second_is_returned_when_the_next_one_begins() {
         let mut rates = SecondRates::starting_at(5);
         assert_eq!(rates.add(5, 10), None);
         assert_eq!(rates.add(4, 10), None);

@@ -1,4 +1,4 @@
-//! Delay up to one point, from the sender's time in the packets (abs-send-time).
+//! Delay from the sender to this point, from the send time in the packets (abs-send-time).
 
 use crate::rtp::AbsSendTime;
 
@@ -6,8 +6,8 @@ use crate::rtp::AbsSendTime;
 const UNIT_BITS: u32 = 18;
 const UNIT_MS: f64 = 1e3 / (1u64 << UNIT_BITS) as f64;
 
-/// Time between sending and capture, relative to that of the first packet, because the offset between the
-/// clocks is unknown. Wraps of abs-send-time are resolved by the arrival time, over pauses of any length.
+/// Delay of packets relative to the first one, because the offset between the clocks is unknown. Wraps of
+/// abs-send-time are resolved by the arrival time, across pauses of any length.
 #[derive(Clone, Debug)]
 pub(crate) struct RelativeDelay {
     first_at_ns: i64,
@@ -38,7 +38,7 @@ impl RelativeDelay {
     pub(crate) fn update(&mut self, at_ns: i64, sent: AbsSendTime) -> f64 {
         let units = ((i128::from(at_ns - self.first_at_ns) << UNIT_BITS) / 1_000_000_000) as i64;
         let elapsed = units - self.last_units;
-        // Difference to the send time that the previous delay would give, within half the range.
+        // Difference from the send time that an unchanged delay would give, within half the range.
         let sent_later = i64::from(sent.bits()) - i64::from(self.last_bits) - elapsed;
         let sent_later = (sent_later << (64 - 24)) >> (64 - 24);
         self.delay_units = self.delay_units.saturating_sub(sent_later);
@@ -67,8 +67,8 @@ mod tests {
     use crate::units::Time;
 
     #[test]
-    fn delay_above_the_smallest_is_found_over_wraps_and_long_pauses() {
-        // Sent at 60 s, 70 s (wrapped) and 300 s (after several wraps); delayed by 30, 10 and 80 ms.
+    fn delay_above_the_smallest_is_found_across_wraps_and_long_pauses() {
+        // Sent at 60 s, 70 s (wrapped) and 300 s (after several wraps), delayed by 30, 10 and 80 ms.
         let packets = [(60_000, 30), (70_000, 10), (300_000, 80)];
         let at = |(sent, delay): (i64, i64)| (sent + delay) * 1_000_000 + 1_700_000_000_000_000_000;
         let sent = |(sent, _): (i64, i64)| AbsSendTime::from_time(Time::from_millis(sent as u64));

@@ -7,11 +7,11 @@ const MAX_DROPOUT: u16 = 3000;
 /// How far behind the newest a packet can be recognised as late or duplicate. RFC 3550 has 100, which
 /// retransmissions under the original number exceed (Chromium of 2013).
 const WINDOW: usize = 1024;
-/// After a pause of this length, any distance below half the range is loss and not a new sequence.
+/// After a pause of this length, any distance ahead below half the range is a loss and not a new sequence.
 const OUTAGE_NS: i64 = 500_000_000;
 const CYCLE: i64 = 1 << 16;
 
-/// Place of a packet among those before it.
+/// Order of a packet relative to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Ahead of all others.
@@ -26,7 +26,7 @@ pub(crate) enum Order {
     Restart,
 }
 
-/// Sequence numbers of a stream, extended by the number of wraps. That begins at 1, so that packets
+/// Sequence numbers of a stream, extended by the number of wraps. That number begins at 1, so that packets
 /// before the first one also have positive numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
@@ -35,7 +35,7 @@ pub(crate) struct Sequence {
     newest_at_ns: i64,
     /// Bit `n % WINDOW` is set if packet `n` among the last `WINDOW` numbers has been seen.
     seen: [u64; WINDOW / 64],
-    /// Number after that of the last stray packet.
+    /// Sequence number that would follow the last stray packet.
     next_of_stray: Option<u16>,
     /// Packets expected in sequences that have ended.
     expected_before: u64,
@@ -64,7 +64,7 @@ impl Sequence {
         }
     }
 
-    /// Counts a packet. Returns its extended number and its place.
+    /// Counts a packet. Returns its extended number and its order.
     #[inline]
     pub(crate) fn receive(&mut self, seq: u16, at_ns: i64) -> (i64, Order) {
         let ahead = seq.wrapping_sub(self.newest as u16);
@@ -112,7 +112,7 @@ impl Sequence {
             return (self.newest, Order::Stray);
         }
         self.expected_before += self.expected_now();
-        // A wrap count that no number of the old sequence can reach.
+        // The number of wraps is one that the old sequence cannot reach.
         let cycles = (self.newest / CYCLE + 2) * CYCLE;
         self.base = cycles + i64::from(seq) - 1;
         self.newest = self.base;
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_lost_across_a_wrap_too() {
+    fn gaps_count_as_lost_also_across_a_wrap() {
         assert_eq!(counts(&[1, 2, 5]), (3, 2, 0, 0));
         assert_eq!(counts(&[65_534, 1, 2]), (3, 2, 0, 0));
     }
 
     #[test]
-    fn late_packets_fill_their_gap_and_duplicates_do_not() {
+    fn late_packets_fill_gaps_and_duplicates_do_not() {
         assert_eq!(counts(&[1, 2, 4, 3, 5]), (5, 0, 0, 1));
         assert_eq!(counts(&[1, 2, 4, 3, 3, 5]), (6, 0, 1, 1));
         assert_eq!(counts(&[65_535, 1, 0, 65_535]), (4, 0, 1, 1));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn late_is_within_1023_numbers_and_ahead_within_2999() {
+    fn packets_are_late_up_to_1023_behind_and_newest_up_to_2999_ahead() {
         let order =
             |distance: u16| after(&[10_000, 10_001]).receive(10_001u16.wrapping_add(distance), 3).1;
         assert_eq!(order(2999), Order::Newest);
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn after_a_silence_a_long_gap_is_loss() {
+    fn after_a_pause_a_long_gap_is_loss() {
         let mut sequence = after(&[1, 2]);
         assert_eq!(sequence.receive(10_002, 2_000_000_000).1, Order::Newest);
         assert_eq!((sequence.lost(), sequence.restarts), (9_999, 0));
     }
 
     #[test]
-    fn numbers_count_wraps_from_one() {
+    fn extended_numbers_count_wraps_from_one() {
         let mut sequence = after(&[65_535]);
         assert_eq!(sequence.receive(0, 1), (131_072, Order::Newest));
         assert_eq!(sequence.receive(65_534, 2), (131_070, Order::Late));

@@ -1,20 +1,20 @@
-//! A sample of packets by which a stream is recognised at another place, even if the two places have seen
-//! different parts of it.
+//! A sample of packets by which a stream is recognised at another place, even if both places have seen
+//! different parts of the stream.
 //!
-//! The packets with the smallest hashes are kept. Places that see the same packets therefore keep the
-//! same ones. If they overlap by a tenth, each packet kept at one place is kept at the other with a
-//! probability of a tenth.
+//! The packets with the smallest hashes are kept, so places that see the same packets keep the same ones. If
+//! what they see overlaps by a tenth, each packet kept at one place is kept at the other with a probability
+//! of a tenth.
 //!
 //! Source: A. Broder, "On the resemblance and containment of documents", 1997 (bottom-k sketch).
 
 use std::collections::BTreeMap;
 
-/// Size of a sketch to find legs within a capture. With an overlap of a tenth, two sketches have no
+/// Size of a sketch for finding legs within a capture. With an overlap of a tenth, two sketches have no
 /// packet in common with a probability of 0.9^64 = 0.1 %.
 pub(crate) const SMALL: usize = 64;
-/// Size of a sketch to find streams in two captures, 30 kB. With an overlap of a hundredth, two sketches
-/// have no packet in common with a probability of 0.99^1024 = 0.003 %. That finds a one-minute capture in
-/// a call of more than an hour.
+/// Size of a sketch for finding streams in two captures, 30 kB. With an overlap of a hundredth, two sketches
+/// have no packet in common with a probability of 0.99^1024 = 0.003 %. That suffices to find a one-minute
+/// capture in a call of more than an hour.
 pub(crate) const LARGE: usize = 1024;
 
 /// Identifies a packet of a stream at any place.
@@ -34,7 +34,7 @@ pub(crate) struct Sketch {
     limit: u32,
 }
 
-/// Hashes 48 bits to 32 such that every bit matters (the multiplications of `splitmix64`).
+/// Hashes 48 bits to 32 so that every bit matters (with the multiplications of `splitmix64`).
 #[inline]
 fn hash(name: PacketName) -> u32 {
     let mut bits = u64::from(name.timestamp) << 16 | u64::from(name.seq);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_parts_of_a_stream_have_packets_in_common_and_others_have_not() {
+    fn overlapping_parts_of_a_stream_have_packets_in_common_and_disjoint_parts_do_not() {
         let whole = sketch(0..100_000);
         assert_eq!(whole.packets().count(), 1024);
         assert_eq!(common(&whole, &sketch(0..100_000)), 1024);

@@ -23,7 +23,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Of any payload type, without padding.
+    /// Headers without padding; the caller sets the payload type.
     fn header()(
         (marker, seq, timestamp, ssrc) in any::<(bool, u16, u32, u32)>(),
         extensions in extensions(),
@@ -32,8 +32,8 @@ prop_compose! {
     }
 }
 
-/// First packets of key frames and of others, and further packets. Media begin with a frame header of up to
-/// ten bytes, which exist.
+/// First packets of key frames and of delta frames, and further packets. A part has at least ten bytes
+/// because media begin with a frame header of up to ten bytes, which has content.
 fn part() -> impl Strategy<Value = VideoPart> {
     let size = (1u16..1 << 14, 1u16..1 << 14);
     (any::<bool>(), option::of(size), 0u16..1 << 15, 10u16..1_400).prop_map(
@@ -45,7 +45,7 @@ fn part() -> impl Strategy<Value = VideoPart> {
     )
 }
 
-/// Encoded media without content: all but the frame header.
+/// Number of media bytes without content: all but the frame header.
 fn absent(part: &VideoPart) -> u16 {
     let header = match (part.first, part.key) {
         (true, true) => 10,
@@ -55,7 +55,7 @@ fn absent(part: &VideoPart) -> u16 {
     part.bytes - header
 }
 
-/// A packet of every kind that can be told from its bytes, and its bytes of payload that have no content.
+/// A packet of any kind that its bytes identify, and the number of payload bytes without content.
 fn rtp() -> impl Strategy<Value = (Rtp, u64)> {
     let payload = prop_oneof![
         (part(), any::<bool>()).prop_map(|(part, wrapped)| {
@@ -80,7 +80,7 @@ fn rtp() -> impl Strategy<Value = (Rtp, u64)> {
     })
 }
 
-/// Packets of video of one stream as FEC protects them: without RED, with sequence numbers that span at most
+/// Video packets of one stream as FEC protects them: without RED, and with sequence numbers that span at most
 /// 48.
 fn protected() -> impl Strategy<Value = Vec<Rtp>> {
     let packets = vec((header(), part(), 1u16..4), 1..=16);
@@ -95,14 +95,14 @@ fn protected() -> impl Strategy<Value = Vec<Rtp>> {
     })
 }
 
-/// The bytes of a packet on their own.
+/// The bytes of a packet.
 fn written(content: &Content) -> Vec<u8> {
     let mut bytes = Vec::new();
     content.write(&mut bytes);
     bytes
 }
 
-/// The content as it is read from its bytes and the length that it has on the wire.
+/// The content as read back from its bytes and its length on the wire.
 fn read_back(content: &Content) -> Option<Content> {
     let datagram = Datagram::new(Ecn::NotCapable, content.clone());
     Content::read(&written(content), datagram.size.0 - IP_UDP_BYTES)
@@ -123,7 +123,7 @@ proptest! {
 
     /// IPv4 and UDP take 28 bytes and SRTP 10.
     #[test]
-    fn the_size_of_rtp_is_that_of_its_bytes_and_of_what_has_no_content((packet, absent) in rtp()) {
+    fn the_size_of_rtp_includes_the_bytes_without_content((packet, absent) in rtp()) {
         let content = Content::Rtp(packet);
         let bytes = written(&content).len() as u64;
         prop_assert_eq!(size(content), 28 + bytes + absent + 10);
@@ -146,9 +146,9 @@ proptest! {
         prop_assert_eq!(size(content), 28 + bytes);
     }
 
-    /// RED of one byte, and the FEC packet that the formats would make of the same bytes.
+    /// RED takes one byte. The rest is the FEC packet that the wire format makes from the same bytes.
     #[test]
-    fn the_size_of_fec_is_that_of_the_packet_that_protects_the_same_bytes(
+    fn a_fec_block_has_the_size_of_the_fec_packet_over_the_same_bytes(
         header in header(), packets in protected(),
     ) {
         let block = Arc::new(FecBlock::new(packets).expect("a span of at most 48"));
@@ -162,9 +162,9 @@ proptest! {
         prop_assert_eq!(size(content), 28 + headers + fec.wire_bytes() as u64 + 10);
     }
 
-    /// What has no content counts as zeros.
+    /// Bytes without content count as zeros.
     #[test]
-    fn fec_recovers_from_bytes_the_packet_that_it_recovers_as_a_value(
+    fn fec_recovers_the_same_packet_from_bytes_as_from_values(
         header in header(), packets in protected(), lost: prop::sample::Index,
     ) {
         let lost = lost.index(packets.len());
@@ -193,15 +193,16 @@ proptest! {
         let (begin, rest) = bytes.split_at(expected.len());
         prop_assert_eq!(begin, expected);
         prop_assert!(rest.iter().all(|byte| *byte == 0));
-        // Whoever reads the recovered bytes sees the same packet.
+        // Reading the recovered bytes gives the same packet.
         let read = Content::read(&bytes, len as u64 + SRTP_BYTES);
         prop_assert_eq!(read, value.map(Content::Rtp));
     }
 }
 
-/// 160, 680, 760 and 120 bytes of UDP, of which the headers of record (13 B) and message (12 B) exist.
+/// UDP payloads have 160, 680, 760 and 120 B, of which only the headers of record (13 B) and message (12 B)
+/// have content.
 #[test]
-fn each_flight_of_dtls_is_read_as_it_was_written() {
+fn each_dtls_flight_is_read_as_it_was_written() {
     for (flight, udp_bytes) in [(0, 160), (1, 680), (2, 760), (3, 120)] {
         let content = Content::Dtls(DtlsFlight(flight));
         let bytes = written(&content);
@@ -213,7 +214,7 @@ fn each_flight_of_dtls_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_no_endpoint_sends_is_not_read() {
+fn packets_that_no_endpoint_sends_are_not_read() {
     let fec = FecBlock::new([Rtp {
         header: RtpHeader { payload_type: payload_type::VIDEO, ..RtpHeader::default() },
         payload: RtpPayload::Video(VideoPart::default()),
@@ -223,7 +224,7 @@ fn what_no_endpoint_sends_is_not_read() {
     let payload = RtpPayload::Fec(Arc::new(fec.expect("one packet")));
     let fec = Content::Rtp(Rtp { header, payload, kind: Kind::Fec });
     assert_eq!(read_back(&fec), None);
-    // Fewer bytes on the wire than there are.
+    // The length on the wire is shorter than the packet.
     let audio = Rtp {
         header: RtpHeader { payload_type: payload_type::AUDIO, ..RtpHeader::default() },
         payload: RtpPayload::Audio(0),

@@ -1,4 +1,4 @@
-//! Congestion control feedback: arrival and ECN mark of each packet, per stream.
+//! Congestion control feedback: arrival time and ECN mark of each packet, per stream.
 //!
 //! Source: RFC 8888, section 3.1.
 
@@ -6,14 +6,14 @@ use crate::rtp::cursor::Cursor;
 use crate::rtp::{ParseError, WriteError};
 use crate::units::Time;
 
-/// Arrivals of the packets of several streams.
+/// A feedback packet with the arrivals of one or more streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CongestionFeedback {
-    /// Who received them.
+    /// SSRC of the reporting receiver.
     pub sender_ssrc: u32,
-    /// The streams.
+    /// The streams reported on.
     pub streams: Vec<StreamArrivals>,
-    /// When the report was made: the middle 32 bits of an NTP time, 1/65536 s.
+    /// Time of the report: the middle 32 bits of an NTP time, in 1/65536 s.
     pub report_timestamp: u32,
 }
 
@@ -24,30 +24,30 @@ pub struct StreamArrivals {
     pub ssrc: u32,
     /// Sequence number of the first packet reported on.
     pub begin_seq: u16,
-    /// One per packet; `None` when it has not arrived. At most 16384.
+    /// One entry per packet, at most 16384. `None` if the packet has not arrived.
     pub arrivals: Vec<Option<Arrival>>,
 }
 
 /// A packet that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its mark on arrival.
+    /// ECN mark on arrival.
     pub ecn: Ecn,
-    /// How long before the report.
+    /// Time between the arrival and the report.
     pub offset: ArrivalOffset,
 }
 
 /// The two ECN bits of the IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// The sender does not take part.
+    /// Not ECN-capable.
     #[default]
     NotEct,
-    /// Takes part, low latency (L4S).
+    /// ECN-capable, low latency (L4S).
     Ect1,
-    /// Takes part.
+    /// ECN-capable.
     Ect0,
-    /// Congestion was met.
+    /// Congestion experienced.
     Ce,
 }
 
@@ -56,24 +56,24 @@ pub enum Ecn {
 pub struct ArrivalOffset(u16);
 
 impl ArrivalOffset {
-    /// The arrival time is not known.
+    /// The arrival time is unknown.
     pub const UNAVAILABLE: ArrivalOffset = ArrivalOffset(0x1FFF);
     /// More than 8189/1024 s.
     pub const OVER_RANGE: ArrivalOffset = ArrivalOffset(0x1FFE);
 
-    /// Rounded down to 1/1024 s.
+    /// Converts a time, rounded down to 1/1024 s.
     pub fn from_time(time: Time) -> Self {
         let units = u128::from(time.as_nanos()) * 1024 / 1_000_000_000;
         if units > 0x1FFD { Self::OVER_RANGE } else { ArrivalOffset(units as u16) }
     }
 
-    /// `None` when over range or unavailable.
+    /// The time, or `None` if it is over range or unavailable.
     pub fn time(self) -> Option<Time> {
         (self.0 <= 0x1FFD).then(|| Time(u64::from(self.0) * 1_000_000_000 / 1024))
     }
 }
 
-/// The most blocks of one stream.
+/// Maximum number of metric blocks per stream.
 const MAX_ARRIVALS: usize = 16_384;
 
 impl CongestionFeedback {

@@ -5,21 +5,21 @@
 use crate::rtp::cursor::Cursor;
 use crate::rtp::{ParseError, WriteError};
 
-/// A picture was lost.
+/// Picture loss indication (PLI): a picture was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PictureLossIndication {
-    /// Who lost it.
+    /// SSRC of the requesting receiver.
     pub sender_ssrc: u32,
-    /// The stream.
+    /// SSRC of the video stream.
     pub media_ssrc: u32,
 }
 
-/// A key frame is demanded, as when a receiver joins.
+/// Full intra request (FIR): a key frame is required, for example because a receiver joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FullIntraRequest {
-    /// Who demands.
+    /// SSRC of the requesting receiver.
     pub sender_ssrc: u32,
-    /// The streams, each with the number of the command: a repetition has the same.
+    /// SSRC of each stream with the sequence number of the command, which is the same in a repetition.
     pub commands: Vec<(u32, u8)>,
 }
 

@@ -1,4 +1,4 @@
-//! Sources that leave.
+//! Goodbye: sources leave.
 //!
 //! Source: RFC 3550, section 6.6.
 
@@ -6,12 +6,12 @@ use super::MAX_COUNT;
 use crate::rtp::cursor::Cursor;
 use crate::rtp::{ParseError, WriteError};
 
-/// Sources leave.
+/// Goodbye (BYE): sources leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Goodbye {
-    /// Who; at most 31.
+    /// SSRCs of the leaving sources, at most 31.
     pub ssrcs: Vec<u32>,
-    /// Why; at most 255 bytes. Bytes that are no UTF-8 become `?`.
+    /// Reason for leaving, at most 255 bytes. If it is not UTF-8, every byte that is not ASCII becomes `?`.
     pub reason: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! RTCP: reports and feedback, alone or several in one datagram.
+//! RTCP: reports and feedback, one or several in a datagram.
 //!
-//! Source: RFC 3550, section 6; RFC 4585, section 6; each packet names its own.
+//! Source: RFC 3550, section 6; RFC 4585, section 6; the modules of the packets name further sources.
 
 mod ccfb;
 mod feedback;
@@ -24,10 +24,10 @@ pub use twcc::TransportFeedback;
 use super::cursor::Cursor;
 use super::{ParseError, WriteError};
 
-/// Bytes of the header common to all packets.
+/// Size of the header common to all packets.
 pub const HEADER_BYTES: usize = 4;
 
-/// The count field has 5 bits.
+/// Maximum of the count field, which has 5 bits.
 const MAX_COUNT: usize = 31;
 
 const SENDER_REPORT: u8 = 200;
@@ -50,56 +50,56 @@ const APPLICATION_LAYER: u8 = 15;
 /// One RTCP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RtcpPacket {
-    /// What a sender has sent, and how it receives.
+    /// Sender report: what a sender has sent, and its reception statistics.
     SenderReport(SenderReport),
-    /// How a participant that sends nothing receives.
+    /// Receiver report: reception statistics of a participant that does not send.
     ReceiverReport(ReceiverReport),
-    /// Names of sources.
+    /// Source description: names of sources.
     SourceDescription(SourceDescription),
-    /// Sources leave.
+    /// Goodbye: sources leave.
     Goodbye(Goodbye),
-    /// Packets are asked for again.
+    /// Request for retransmissions.
     Nack(Nack),
-    /// A picture was lost; a key frame is needed.
+    /// Request for a key frame because a picture was lost.
     PictureLossIndication(PictureLossIndication),
-    /// A key frame is demanded.
+    /// Unconditional request for a key frame.
     FullIntraRequest(FullIntraRequest),
-    /// The receiver's estimate of the available bit rate.
+    /// Receiver's estimate of the available bit rate.
     Remb(Remb),
-    /// Arrival of each packet of the transport.
+    /// Transport-wide feedback: arrival of each packet of the transport.
     TransportFeedback(TransportFeedback),
-    /// Arrival of each packet, per stream.
+    /// RFC 8888 feedback: arrival of each packet, per stream.
     CongestionFeedback(CongestionFeedback),
-    /// Any other; kept as it is, without padding.
+    /// Any other packet, unchanged except for its padding, which is removed.
     Unknown {
-        /// 192 to 223.
+        /// Packet type, 192 to 223.
         packet_type: u8,
-        /// 5 bits: number of items, or kind of feedback.
+        /// Number of items, or kind of feedback: 5 bits.
         count: u8,
-        /// What follows the common header.
+        /// The bytes after the common header.
         body: Vec<u8>,
     },
 }
 
-/// The header common to all RTCP packets; that of the first is in clear even in SRTCP.
+/// The header common to all RTCP packets. In SRTCP, that of the first packet is in clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtcpHeader {
-    /// Padding stands at the end.
+    /// Whether the packet ends with padding.
     pub padding: bool,
-    /// 5 bits: number of items, or kind of feedback.
+    /// Number of items, or kind of feedback: 5 bits.
     pub count: u8,
-    /// 192 to 223; others are not refused here.
+    /// Packet type, 192 to 223. Other values are not refused here.
     pub packet_type: u8,
-    /// Bytes of the whole packet, this header included.
+    /// Size of the whole packet, including this header.
     pub packet_bytes: usize,
 }
 
 impl RtcpHeader {
-    /// Reads the first 4 bytes.
+    /// Parses the first 4 bytes.
     ///
     /// # Errors
     ///
-    /// [`ParseError`] when there are fewer, or the version is not 2.
+    /// [`ParseError`] if there are fewer, or if the version is not 2.
     pub fn parse(bytes: &[u8]) -> Result<RtcpHeader, ParseError> {
         Self::read(&mut Cursor::new(bytes))
     }
@@ -120,10 +120,10 @@ impl RtcpHeader {
     }
 }
 
-/// The packets of a datagram, in order.
+/// Iterates over the packets of a datagram, in order.
 ///
-/// A packet whose content is malformed gives an error and the next one follows; after a broken header nothing
-/// does. Reduced-size RTCP (RFC 5506) is accepted: no order is required.
+/// A packet with malformed content gives an error, and iteration continues with the next packet. After a
+/// broken header it ends. Reduced-size RTCP (RFC 5506) is accepted: no particular order is required.
 pub fn parse_compound(datagram: &[u8]) -> Compound<'_> {
     Compound { cursor: Some(Cursor::new(datagram)) }
 }
@@ -149,7 +149,7 @@ impl Iterator for Compound<'_> {
     }
 }
 
-/// The next packet's header, and its body with the padding still on.
+/// Splits off the next packet: its header, and its body including padding.
 fn split_packet<'a>(cursor: &mut Cursor<'a>) -> Result<(RtcpHeader, Cursor<'a>), ParseError> {
     let header = RtcpHeader::read(cursor)?;
     let body = cursor.sub(header.packet_bytes - HEADER_BYTES, "RTCP packet body")?;
@@ -163,7 +163,7 @@ fn without_padding<'a>(mut body: Cursor<'a>) -> Result<Cursor<'a>, ParseError> {
         _ => Err(ParseError::Invalid {
             field: "RTCP padding length",
             offset: body.offset() + body.rest().len().saturating_sub(1),
-            expected: "1 to the bytes of the packet's body",
+            expected: "1 to the number of bytes in the packet's body",
             got: count.into(),
         }),
     }
@@ -201,11 +201,11 @@ impl RtcpPacket {
         })
     }
 
-    /// Appends the packet; several in a row make a compound.
+    /// Appends the packet. Several packets in a row form a compound packet.
     ///
     /// # Errors
     ///
-    /// [`WriteError`] when the packet has more of something than its format can carry; `out` is then as it was.
+    /// [`WriteError`] if the packet has more of something than its format can carry. `out` is then unchanged.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         let begin = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
@@ -225,7 +225,7 @@ impl RtcpPacket {
         }
     }
 
-    /// Bytes of the packet as [`RtcpPacket::write`] writes it; `None` where that is an error.
+    /// Size of the packet as [`RtcpPacket::write`] writes it. `None` if it cannot be written.
     pub fn wire_bytes(&self) -> Option<usize> {
         let items = |count: usize, bytes: usize| (count <= MAX_COUNT).then_some(bytes);
         let body = match self {
@@ -273,7 +273,8 @@ impl RtcpPacket {
         }
     }
 
-    /// The count has been checked against 31 by `write_body` where it counts items.
+    /// Packet type and count field. If the count is a number of items, `write_body` has checked it against
+    /// 31.
     fn type_and_count(&self) -> (u8, u8) {
         match self {
             Self::SenderReport(packet) => (SENDER_REPORT, packet.blocks.len() as u8),
@@ -291,13 +292,13 @@ impl RtcpPacket {
     }
 }
 
-/// Text of at most as many bytes: what is neither UTF-8 nor ASCII becomes `?`.
+/// Converts bytes to text that is no longer. If they are not UTF-8, every byte that is not ASCII becomes `?`.
 fn text(bytes: &[u8]) -> String {
     let ascii = |byte: &u8| if byte.is_ascii() { char::from(*byte) } else { '?' };
     std::str::from_utf8(bytes).map_or_else(|_| bytes.iter().map(ascii).collect(), str::to_owned)
 }
 
-/// Pads the packet to whole words; says whether it had to, and the length field's value.
+/// Pads the packet to whole words. Returns whether padding was needed, and the value of the length field.
 fn pad(begin: usize, out: &mut Vec<u8>) -> Result<(bool, u16), WriteError> {
     let len = out.len() - begin;
     let padding = len.next_multiple_of(4) - len;

@@ -1,18 +1,19 @@
-//! Generic negative acknowledgement.
+//! Generic negative acknowledgement (NACK).
 //!
 //! Source: RFC 4585, section 6.2.1.
 
 use crate::rtp::cursor::Cursor;
 use crate::rtp::{ParseError, WriteError};
 
-/// Packets are asked for again.
+/// Request to retransmit packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nack {
-    /// Who asks.
+    /// SSRC of the requesting receiver.
     pub sender_ssrc: u32,
-    /// The stream with the losses.
+    /// SSRC of the stream with the losses.
     pub media_ssrc: u32,
-    /// Sequence numbers, in any order; ascending (across a wrap too) they take the least space.
+    /// Sequence numbers of the lost packets, in any order. Ascending order, also across a wrap, takes the
+    /// least space.
     pub lost: Vec<u16>,
 }
 
@@ -30,7 +31,7 @@ impl Nack {
         Ok(Nack { sender_ssrc, media_ssrc, lost })
     }
 
-    /// Bytes of the body.
+    /// Size of the body.
     pub(super) fn wire_bytes(&self) -> usize {
         8 + 4 * self.items().count()
     }
@@ -45,13 +46,13 @@ impl Nack {
         Ok(())
     }
 
-    /// A sequence number and the bitmask of the 16 that follow it, as often as needed.
+    /// Iterates over the items of the packet: a sequence number, and a bitmask of the 16 that follow it.
     fn items(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
         let mut lost = self.lost.iter().copied().peekable();
         std::iter::from_fn(move || {
             let first = lost.next()?;
             let mut following = 0u16;
-            // Ascending, so that the list is parsed in the order it was written in.
+            // Only ascending numbers share an item, so that parsing restores the order of the list.
             let mut previous = 0;
             while let Some(seq) =
                 lost.next_if(|seq| (previous + 1..=16).contains(&seq.wrapping_sub(first)))

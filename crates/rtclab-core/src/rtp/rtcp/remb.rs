@@ -1,4 +1,4 @@
-//! Receiver estimated maximum bit rate.
+//! Receiver estimated maximum bit rate (REMB).
 //!
 //! Source: draft-alvestrand-rmcat-remb-03, section 2.2.
 
@@ -6,14 +6,14 @@ use crate::rtp::cursor::Cursor;
 use crate::rtp::{ParseError, WriteError};
 use crate::units::Bitrate;
 
-/// How much the receiver believes it can get.
+/// The receiver's estimate of the available bit rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remb {
-    /// Who estimates.
+    /// SSRC of the estimating receiver.
     pub sender_ssrc: u32,
-    /// For all streams together. Written rounded down to 18 significant bits (4 ppm).
+    /// Estimate for all streams together. Written with 18 significant bits, rounded down (4 ppm).
     pub bitrate: Bitrate,
-    /// The streams; at most 255.
+    /// SSRCs of the streams, at most 255.
     pub ssrcs: Vec<u32>,
 }
 
@@ -21,7 +21,7 @@ const IDENTIFIER: [u8; 4] = *b"REMB";
 const MANTISSA_BITS: u32 = 18;
 
 impl Remb {
-    /// The bit rate as a REMB carries it: rounded down to 18 significant bits.
+    /// The bit rate as REMB carries it: rounded down to 18 significant bits.
     pub fn rounded(bitrate: Bitrate) -> Bitrate {
         let bits = u64::BITS - bitrate.bps().leading_zeros();
         let exponent = bits.saturating_sub(MANTISSA_BITS);
@@ -55,7 +55,7 @@ impl Remb {
 
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         WriteError::check("REMB SSRCs", self.ssrcs.len(), usize::from(u8::MAX))?;
-        // The smallest exponent for which the mantissa fits.
+        // The smallest exponent with which the mantissa fits.
         let bits = u64::BITS - self.bitrate.bps().leading_zeros();
         let exponent = bits.saturating_sub(MANTISSA_BITS);
         let mantissa = (self.bitrate.bps() >> exponent) as u32;

@@ -7,58 +7,59 @@ use crate::rtp::cursor::Cursor;
 use crate::rtp::{ParseError, WriteError};
 use crate::units::Time;
 
-/// What a sender has sent up to now, and how it receives.
+/// Sender report (SR): what a sender has sent so far, and its reception statistics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SenderReport {
-    /// The reporting stream.
+    /// SSRC of the sender's stream.
     pub ssrc: u32,
-    /// When the report left.
+    /// When the report was sent.
     pub ntp: NtpTime,
     /// The same instant on the stream's media clock.
     pub rtp_timestamp: u32,
-    /// Packets sent since the beginning, wrapping.
+    /// Number of packets sent since the beginning; wraps.
     pub packet_count: u32,
-    /// Bytes of payload sent since the beginning, without headers and padding, wrapping.
+    /// Bytes of payload sent since the beginning, without headers and padding; wraps.
     pub octet_count: u32,
-    /// One per received stream, at most 31.
+    /// Report blocks, one per received stream, at most 31.
     pub blocks: Vec<ReportBlock>,
 }
 
-/// How a participant receives.
+/// Receiver report (RR): reception statistics of a participant that does not send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverReport {
-    /// Who reports.
+    /// SSRC of the reporting participant.
     pub ssrc: u32,
-    /// One per received stream, at most 31.
+    /// Report blocks, one per received stream, at most 31.
     pub blocks: Vec<ReportBlock>,
 }
 
-/// How one stream is received.
+/// Report block: reception statistics of one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportBlock {
-    /// The stream reported on.
+    /// SSRC of the stream reported on.
     pub ssrc: u32,
-    /// Share lost since the previous report, in 1/256.
+    /// Fraction of packets lost since the previous report, in 1/256.
     pub fraction_lost: u8,
-    /// Packets lost since the beginning; negative with duplicates. Written within 24 bits: clamped.
+    /// Number of packets lost since the beginning. Negative if there are duplicates. Clamped to 24 bits when
+    /// written.
     pub cumulative_lost: i32,
-    /// Highest sequence number received, with the count of its wraps in the upper 16 bits.
+    /// Highest sequence number received, with the number of wraps in the upper 16 bits.
     pub highest_seq: u32,
     /// Interarrival jitter, in units of the stream's media clock.
     pub jitter: u32,
-    /// [`NtpTime::middle`] of the last sender report received; 0 for none.
+    /// [`NtpTime::middle`] of the last sender report received, or 0 if there is none.
     pub last_sender_report: u32,
-    /// Time since then, in 1/65536 s.
+    /// Time since that sender report arrived, in 1/65536 s.
     pub delay_since_last_sender_report: u32,
 }
 
 impl ReportBlock {
-    /// Bytes on the wire.
+    /// Size on the wire.
     pub const BYTES: usize = 24;
 
-    /// Round-trip time seen by the sender to whom this report comes back at `now`.
+    /// Round-trip time, computed by the sender of the stream when this block arrives at `now`.
     ///
-    /// `None` when no sender report had arrived. Zero when the clocks' rounding makes it negative.
+    /// `None` if the reporter had not received a sender report. Zero if rounding makes the time negative.
     /// Source: RFC 3550, section 6.4.1, DLSR.
     pub fn round_trip(&self, now: NtpTime) -> Option<Time> {
         if self.last_sender_report == 0 {
@@ -71,18 +72,18 @@ impl ReportBlock {
     }
 }
 
-/// Seconds in the upper 32 bits, fractions of 2^-32 s in the lower. The simulator's begin at zero.
+/// NTP time: seconds in the upper 32 bits, units of 2^-32 s in the lower. It begins at zero in the simulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NtpTime(pub u64);
 
 impl NtpTime {
-    /// `time` after the epoch, which is up to the caller; rounded down.
+    /// Converts a time since the epoch, rounded down. The caller chooses the epoch.
     pub const fn from_time(time: Time) -> Self {
         let (s, ns) = (time.as_nanos() / 1_000_000_000, time.as_nanos() % 1_000_000_000);
         NtpTime((s << 32) | ((ns << 32) / 1_000_000_000))
     }
 
-    /// The middle 32 bits: units of 1/65536 s, wrapping after 18 h.
+    /// The middle 32 bits, in units of 1/65536 s. They wrap after 18 h.
     pub const fn middle(self) -> u32 {
         (self.0 >> 16) as u32
     }
@@ -122,7 +123,7 @@ impl ReceiverReport {
     }
 }
 
-/// What follows the blocks (profile-specific extensions) is ignored.
+/// Parses report blocks. Profile-specific extensions after them are ignored.
 fn parse_blocks(count: u8, mut body: Cursor<'_>) -> Result<Vec<ReportBlock>, ParseError> {
     (0..count).map(|_| ReportBlock::parse(&mut body)).collect()
 }
@@ -140,7 +141,7 @@ impl ReportBlock {
         Ok(ReportBlock {
             ssrc,
             fraction_lost: (lost >> 24) as u8,
-            // Shifted up and down again to extend the sign of 24 bits.
+            // Shifts up and down again to extend the sign of 24 bits.
             cumulative_lost: (lost << 8) as i32 >> 8,
             highest_seq: body.u32("highest sequence number")?,
             jitter: body.u32("interarrival jitter")?,

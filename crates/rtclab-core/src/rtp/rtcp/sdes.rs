@@ -1,4 +1,4 @@
-//! Source descriptions, of which only the canonical name is kept.
+//! Source descriptions (SDES). Only the canonical name is kept.
 //!
 //! Source: RFC 3550, section 6.5.
 
@@ -9,20 +9,20 @@ use crate::rtp::{ParseError, WriteError};
 const END: u8 = 0;
 const CNAME: u8 = 1;
 
-/// Names of sources.
+/// Source description (SDES): names of sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceDescription {
-    /// At most 31.
+    /// Chunks, one per source, at most 31.
     pub chunks: Vec<SdesChunk>,
 }
 
 /// The name of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SdesChunk {
-    /// The source.
+    /// SSRC of the source.
     pub ssrc: u32,
-    /// The same for all streams of a participant; at most 255 bytes. Empty when the chunk has none;
-    /// bytes that are no UTF-8 become `?`.
+    /// Canonical name, at most 255 bytes. It is the same for all streams of a participant, and empty if the
+    /// chunk has none. If it is not UTF-8, every byte that is not ASCII becomes `?`.
     pub cname: String,
 }
 
@@ -32,10 +32,10 @@ impl SourceDescription {
         Ok(SourceDescription { chunks })
     }
 
-    /// Bytes of the body; `None` where it cannot be written.
+    /// Size of the body. `None` if it cannot be written.
     pub(super) fn wire_bytes(&self) -> Option<usize> {
         let chunk = |chunk: &SdesChunk| {
-            // SSRC, type and length, and at least one zero behind the name
+            // SSRC, type and length, and at least one zero after the name
             let len = chunk.cname.len();
             (len <= usize::from(u8::MAX)).then_some((4 + 2 + len + 1).next_multiple_of(4))
         };
@@ -75,7 +75,7 @@ impl SdesChunk {
         out.extend_from_slice(&self.ssrc.to_be_bytes());
         out.extend_from_slice(&[CNAME, self.cname.len() as u8]);
         out.extend_from_slice(self.cname.as_bytes());
-        // One to four zeros: the first ends the list.
+        // One to four zeros, of which the first ends the list.
         let len = out.len() - begin + 1;
         out.resize(begin + len.next_multiple_of(4), END);
         Ok(())

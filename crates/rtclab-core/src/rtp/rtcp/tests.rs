@@ -7,7 +7,7 @@ fn written(packet: &RtcpPacket) -> Vec<u8> {
     out
 }
 
-/// Asserts both directions between a packet and its bytes.
+/// Asserts that the packet is written as these bytes and parsed from them.
 #[track_caller]
 fn assert_bytes(packet: RtcpPacket, bytes: &[u8]) {
     assert_eq!(written(&packet), bytes);
@@ -107,7 +107,7 @@ fn other_items_of_a_source_description_are_skipped() {
 }
 
 #[test]
-fn a_name_that_is_no_utf_8_keeps_its_length() {
+fn a_name_that_is_not_utf_8_keeps_its_length() {
     let bytes = [0x81, 202, 0, 3, 0, 0, 0, 7, 1, 5, b'a', 0xFF, 0xC3, b'b', 0xFE, 0];
     let chunks = vec![SdesChunk { ssrc: 7, cname: "a??b?".to_string() }];
     let expected = RtcpPacket::SourceDescription(SourceDescription { chunks });
@@ -124,28 +124,28 @@ fn a_goodbye_may_give_a_reason() {
 }
 
 #[test]
-fn a_nack_packs_the_sixteen_that_follow_into_bits() {
+fn a_nack_has_a_bit_for_each_of_the_sixteen_following_packets() {
     let with_lost = |lost: &[u16]| {
         RtcpPacket::Nack(Nack { sender_ssrc: 1, media_ssrc: 2, lost: lost.to_vec() })
     };
     let head = |words| [0x81, 205, 0, words, 0, 0, 0, 1, 0, 0, 0, 2];
-    // 101 is bit 0, 116 bit 15; 117 is one too far.
+    // 101 is bit 0 and 116 is bit 15. 117 is one too far.
     let bytes = [&head(4)[..], &[0, 100, 0x80, 0x01, 0, 117, 0, 0]].concat();
     assert_bytes(with_lost(&[100, 101, 116, 117]), &bytes);
-    // Across the wrap: 0 is bit 0 after 65535, 3 is bit 3.
+    // Across the wrap: after 65535, 0 is bit 0 and 3 is bit 3.
     let bytes = [&head(3)[..], &[0xFF, 0xFF, 0, 0b1001]].concat();
     assert_bytes(with_lost(&[65_535, 0, 3]), &bytes);
 }
 
 #[test]
-fn a_nack_in_any_order_keeps_it() {
+fn a_nack_keeps_the_order_of_its_packets() {
     let nack = Nack { sender_ssrc: 1, media_ssrc: 2, lost: vec![5, 15, 10, 10] };
     let bytes = [0x81, 205, 0, 5, 0, 0, 0, 1, 0, 0, 0, 2, 0, 5, 0b10, 0, 0, 10, 0, 0, 0, 10, 0, 0];
     assert_bytes(RtcpPacket::Nack(nack), &bytes);
 }
 
 #[test]
-fn key_frame_requests_have_no_more_than_ssrcs_and_a_number() {
+fn key_frame_requests_have_only_ssrcs_and_a_number() {
     let pli = PictureLossIndication { sender_ssrc: 1, media_ssrc: 2 };
     let bytes = [0x81, 206, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2];
     assert_bytes(RtcpPacket::PictureLossIndication(pli), &bytes);
@@ -164,7 +164,7 @@ fn remb_bytes(exponent_and_mantissa: [u8; 3]) -> Vec<u8> {
 }
 
 #[test]
-fn remb_takes_the_smallest_exponent_that_fits_18_bits() {
+fn remb_uses_the_smallest_exponent_with_which_18_bits_suffice() {
     // 2^18 - 1 = 262143 fits with exponent 0; 2^18 = 131072 * 2^1.
     assert_bytes(remb(262_143), &remb_bytes([0x03, 0xFF, 0xFF]));
     assert_bytes(remb(262_144), &remb_bytes([0b0000_0110, 0, 0]));
@@ -174,7 +174,7 @@ fn remb_takes_the_smallest_exponent_that_fits_18_bits() {
 }
 
 #[test]
-fn remb_rounds_down_what_does_not_fit() {
+fn remb_rounds_down_rates_that_do_not_fit() {
     // 262145 = 131072.5 * 2.
     assert_eq!(written(&remb(262_145)), written(&remb(262_144)));
 }
@@ -193,7 +193,7 @@ fn remb_of_2_to_the_64_is_refused_and_one_step_below_is_not() {
 
 #[test]
 fn congestion_feedback_pads_an_odd_number_of_blocks() {
-    // 500 ms = 512/1024 s, CE; lost; over range with ECT(1).
+    // The packets: 500 ms = 512/1024 s with CE; lost; over range with ECT(1).
     let arrivals = vec![
         Some(Arrival { ecn: Ecn::Ce, offset: ArrivalOffset::from_time(Time::from_millis(500)) }),
         None,
@@ -212,7 +212,7 @@ fn congestion_feedback_pads_an_odd_number_of_blocks() {
 }
 
 #[test]
-fn congestion_feedback_has_at_most_16384_blocks_of_a_stream() {
+fn congestion_feedback_has_at_most_16384_blocks_per_stream() {
     let with_blocks = |count: u16| {
         let arrivals = vec![None; usize::from(count)];
         let streams = vec![StreamArrivals { ssrc: 2, begin_seq: 0, arrivals }];
@@ -231,7 +231,7 @@ fn congestion_feedback_has_at_most_16384_blocks_of_a_stream() {
 }
 
 #[test]
-fn arrival_offsets_end_at_8189_of_1024_seconds() {
+fn arrival_offsets_are_at_most_8189_units_of_1_1024_s() {
     // 8190/1024 s = 7.998046875 s.
     let offset = |ns| ArrivalOffset::from_time(Time(ns));
     assert_eq!(offset(7_998_046_875), ArrivalOffset::OVER_RANGE);
@@ -241,7 +241,7 @@ fn arrival_offsets_end_at_8189_of_1024_seconds() {
 }
 
 #[test]
-fn unknown_packets_are_kept_and_those_after_them_are_read() {
+fn unknown_packets_are_kept_and_the_packets_after_them_are_parsed() {
     let application =
         RtcpPacket::Unknown { packet_type: 204, count: 3, body: vec![0, 0, 0, 1, 1, 2, 3, 4] };
     let goodbye = RtcpPacket::Goodbye(Goodbye { ssrcs: vec![7], reason: None });
@@ -261,7 +261,7 @@ fn application_feedback_other_than_remb_is_unknown() {
 }
 
 #[test]
-fn a_malformed_packet_is_an_error_and_the_next_one_is_read() {
+fn a_malformed_packet_is_an_error_and_the_next_one_is_parsed() {
     // A receiver report that announces a block it has no room for.
     let pli = RtcpPacket::PictureLossIndication(PictureLossIndication::default());
     let bytes = [vec![0x81, 201, 0, 1, 0, 0, 0, 7], written(&pli)].concat();
@@ -270,7 +270,7 @@ fn a_malformed_packet_is_an_error_and_the_next_one_is_read() {
 }
 
 #[test]
-fn after_a_broken_header_nothing_is_read() {
+fn nothing_is_parsed_after_a_broken_header() {
     let pli = written(&RtcpPacket::PictureLossIndication(PictureLossIndication::default()));
     let wrong_version = [&[0x41, 201, 0, 0][..], &pli].concat();
     assert_eq!(parse_compound(&wrong_version).filter(Result::is_err).count(), 1);
@@ -290,12 +290,12 @@ fn padding_is_neither_zero_nor_longer_than_the_body() {
     assert_eq!(with_padding(4), Ok(report));
     assert!(matches!(with_padding(0), Err(ParseError::Invalid { offset: 11, got: 0, .. })));
     assert!(matches!(with_padding(9), Err(ParseError::Invalid { offset: 11, got: 9, .. })));
-    // All of the body: nothing is left for the SSRC.
+    // If the whole body is padding, nothing is left for the SSRC.
     assert!(matches!(with_padding(8), Err(ParseError::Truncated { offset: 4, got: 0, .. })));
 }
 
 #[test]
-fn more_than_a_format_carries_is_refused_and_nothing_written() {
+fn a_packet_that_exceeds_its_format_is_refused_and_nothing_is_written() {
     let refused = |packet: RtcpPacket| {
         let mut out = vec![7];
         let error = packet.write(&mut out).unwrap_err();

@@ -1,4 +1,4 @@
-//! Transport-wide feedback: when each packet of a transport arrived, whatever stream it belongs to.
+//! Transport-wide feedback (TWCC): the arrival of each packet of a transport, over all streams.
 //!
 //! Source: draft-holmer-rmcat-transport-wide-cc-extensions-01, section 3.1.
 
@@ -10,18 +10,19 @@ use crate::units::Time;
 /// Arrivals of consecutive transport-wide sequence numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransportFeedback {
-    /// Who received the packets.
+    /// SSRC of the reporting receiver.
     pub sender_ssrc: u32,
-    /// One of the streams of the transport.
+    /// SSRC of any stream of the transport.
     pub media_ssrc: u32,
     /// Transport-wide sequence number of the first packet reported on.
     pub base_seq: u16,
-    /// The time that the first delta counts from, in 64 ms; 24 bits, wrapping after 12.4 days.
+    /// Reference time for the first delta, in 64 ms. It has 24 bits and wraps after 12.4 days.
     pub reference_time_64ms: i32,
-    /// Counts the reports, wrapping: shows the sender that one was lost.
+    /// Number of the report; wraps. It shows the sender when a report was lost.
     pub feedback_count: u8,
-    /// One per packet, at most 65535: for one that arrived, the time since the previous one that did
-    /// (since the reference time for the first), in [ticks](Self::TICK) within 16 bits.
+    /// One entry per packet, at most 65535. For a packet that arrived, it is the time since the previous
+    /// arrival (for the first one, since the reference time), in [ticks](Self::TICK) of 16 bits. `None` if
+    /// the packet did not arrive.
     pub statuses: Vec<Option<i32>>,
 }
 
@@ -32,11 +33,13 @@ impl TransportFeedback {
     const TICKS_PER_REFERENCE: i64 = 256;
     const MAX_PACKETS: usize = 65_535;
 
-    /// A report on consecutive packets, from `base_seq` on; `None` stands for one that did not arrive.
+    /// Makes a report on consecutive packets from `base_seq` on. `None` stands for a packet that did not
+    /// arrive.
     ///
-    /// Returns the report and how many packets it covers. Fewer than given when the next arrival is more
-    /// than 8.19 s after or before the previous one, or after 65535: the caller begins another report there.
-    /// At least one is covered when one is given. Rounding to ticks does not add up.
+    /// Returns the report and the number of packets that it covers. The report ends early after 65535
+    /// packets, or if the next arrival is more than 8.19 s after or before the previous one. The caller then
+    /// begins another report there. If there is a packet, at least one is covered. Rounding errors of ticks
+    /// do not accumulate.
     pub fn from_arrivals(
         (sender_ssrc, media_ssrc): (u32, u32),
         feedback_count: u8,
@@ -70,9 +73,9 @@ impl TransportFeedback {
         (feedback, covered)
     }
 
-    /// Each packet's sequence number, and its arrival in ticks on the receiver's clock.
+    /// Iterates over the sequence number of each packet and its arrival, in ticks on the receiver's clock.
     ///
-    /// The clock is that of the reference time: it jumps when that wraps.
+    /// This is the clock of the reference time, so it jumps when that wraps.
     pub fn arrivals(&self) -> impl Iterator<Item = (u16, Option<i64>)> + '_ {
         let mut ticks = i64::from(self.reference_time_64ms) * Self::TICKS_PER_REFERENCE;
         let mut seq = self.base_seq;
@@ -103,7 +106,7 @@ impl TransportFeedback {
         })
     }
 
-    /// Bytes of the body; `None` where it cannot be written.
+    /// Size of the body. `None` if it cannot be written.
     pub(super) fn wire_bytes(&self) -> Option<usize> {
         if self.statuses.len() > Self::MAX_PACKETS {
             return None;
@@ -164,7 +167,7 @@ fn write_delta(delta: i32, out: &mut Vec<u8>) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// The chunks come first, up to the one that covers the last packet; then the deltas.
+/// Parses chunks and deltas. The chunks come first, up to the one that covers the last packet.
 fn parse_statuses(count: usize, body: Cursor<'_>) -> Result<Vec<Option<i32>>, ParseError> {
     let mut chunks = body;
     let mut deltas = body;
@@ -172,7 +175,7 @@ fn parse_statuses(count: usize, body: Cursor<'_>) -> Result<Vec<Option<i32>>, Pa
     while covered < count {
         covered += Chunk(deltas.u16("TWCC packet status chunk")?).capacity();
     }
-    // Not more than the chunks cover, so that a short packet cannot ask for much memory.
+    // The chunks cover `count` packets, so a short packet cannot make this allocate much.
     let mut statuses = Vec::with_capacity(count);
     while statuses.len() < count {
         let offset = chunks.offset();

@@ -1,11 +1,11 @@
 //! Packet status chunks of transport-wide feedback: which packets arrived, and how wide their deltas are.
 //!
-//! Source: draft-holmer-rmcat-transport-wide-cc-extensions-01, section 3.1; the choice between chunks
-//! is that of libwebrtc (`modules/rtp_rtcp/source/rtcp_packet/transport_feedback.cc`, `LastChunk`).
+//! Source: draft-holmer-rmcat-transport-wide-cc-extensions-01, section 3.1. Chunks are chosen as in libwebrtc
+//! (`modules/rtp_rtcp/source/rtcp_packet/transport_feedback.cc`, `LastChunk`).
 
 use crate::rtp::ParseError;
 
-/// Status of one packet, with its 2-bit number on the wire: also the bytes of its delta.
+/// Status of one packet. Its 2-bit number on the wire equals the size of its delta in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Symbol {
     #[default]
@@ -43,7 +43,7 @@ const TWO_BIT_SYMBOLS: usize = 7;
 pub(super) struct Chunk(pub(super) u16);
 
 impl Chunk {
-    /// How many packets it covers; a vector covers at most this many when it is the last.
+    /// Number of packets that the chunk covers. If it is a vector and the last chunk, it may cover fewer.
     pub(super) fn capacity(self) -> usize {
         match (self.0 >> 15, self.0 >> 14 & 1) {
             (0, _) => usize::from(self.0) & RUN_LENGTH_MAX,
@@ -52,7 +52,7 @@ impl Chunk {
         }
     }
 
-    /// Status of the packet at `index`, below [`capacity`](Self::capacity).
+    /// Status of the packet at `index`, which must be below [`capacity`](Self::capacity).
     pub(super) fn symbol(self, index: usize, offset: usize) -> Result<Symbol, ParseError> {
         let bits = match (self.0 >> 15, self.0 >> 14 & 1) {
             (0, _) => self.0 >> 13 & 3,
@@ -65,8 +65,8 @@ impl Chunk {
 
 /// Collects symbols until they fill a chunk.
 ///
-/// Seven always fit: in a 2-bit vector. Up to 14 while none is large: in a 1-bit vector. Any number
-/// up to 8191 while all are equal: as a run.
+/// Seven symbols always fit, in a 2-bit vector. Up to 14 fit in a 1-bit vector if none is large. Up to 8191
+/// fit in a run if all are equal.
 #[derive(Default)]
 pub(super) struct ChunkWriter {
     symbols: [Symbol; ONE_BIT_SYMBOLS],
@@ -76,7 +76,7 @@ pub(super) struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    /// Takes a symbol; appends a chunk to `out` when those before it had to be written to make room.
+    /// Adds a symbol. Appends a chunk to `out` if earlier symbols must be written to make room.
     pub(super) fn push(&mut self, symbol: Symbol, out: &mut Vec<u8>) {
         if !self.has_room_for(symbol) {
             self.emit(out);
@@ -84,7 +84,7 @@ impl ChunkWriter {
         self.add(symbol);
     }
 
-    /// Appends what is left.
+    /// Appends the remaining symbols.
     pub(super) fn finish(mut self, out: &mut Vec<u8>) {
         match self.len {
             0 => {}
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_symbols_become_one_run_of_at_most_8191() {
+    fn equal_symbols_become_a_run_of_at_most_8191() {
         assert_eq!(chunks(&[S; 20]), [0b001 << 13 | 20]);
         assert_eq!(chunks(&[L; 1]), [0b010 << 13 | 1]);
         assert_eq!(chunks(&[N; 8191]), [8191]);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_large_delta_after_mixed_small_ones_splits_them_at_seven() {
-        // Nine collected for a 1-bit vector, then a large one: seven leave, two stay with it.
+        // After nine symbols for a 1-bit vector comes a large one: seven are written, two stay with it.
         let symbols = [S, N, S, S, S, S, S, S, N, L];
         assert_eq!(chunks(&symbols), [0b11_01_00_01_01_01_01_01, 0b11_01_00_10_00_00_00_00]);
     }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_run_broken_after_fourteen_is_written_as_a_run() {
         assert_eq!(chunks(&[[S; 15].as_slice(), &[N]].concat()), [1 << 13 | 15, 1]);
-        // Below seven equal ones the vector is still open.
+        // With fewer than seven equal symbols, other symbols still fit in a vector.
         assert_eq!(chunks(&[S, S, N]), [0b11_01_01_00_00_00_00_00]);
     }
 

@@ -1,4 +1,4 @@
-//! The FINGERPRINT attribute: tells STUN from other protocols on the same port.
+//! The FINGERPRINT attribute, which distinguishes STUN from other protocols on the same port.
 //!
 //! Source: RFC 8489, section 14.7.
 
@@ -10,7 +10,7 @@ pub(super) const ATTRIBUTE_HEADER: [u8; 4] =
 
 const XOR: u32 = 0x5354_554E;
 
-/// Value of the attribute for the message up to it, whose length field already counts it.
+/// Value of the attribute for the message before it, whose length field must already include it.
 pub(super) fn fingerprint(message: &[u8]) -> u32 {
     crc32(message) ^ XOR
 }

@@ -1,4 +1,4 @@
-//! STUN messages, and the TURN framing that carries media.
+//! STUN messages, and the TURN framing of media.
 //!
 //! Source: RFC 8489 (STUN), RFC 8656 (TURN), RFC 8445 (ICE).
 
@@ -14,7 +14,7 @@ use super::ParseError;
 use super::cursor::Cursor;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Bytes of the header before the attributes.
+/// Size of the header before the attributes.
 pub const HEADER_BYTES: usize = 20;
 
 const MAGIC_COOKIE: u32 = 0x2112_A442;
@@ -23,48 +23,48 @@ const MAGIC_COOKIE: u32 = 0x2112_A442;
 pub mod method {
     /// Connectivity checks and address discovery.
     pub const BINDING: u16 = 0x001;
-    /// TURN: an address at the relay is wanted.
+    /// TURN: requests an address at the relay.
     pub const ALLOCATE: u16 = 0x003;
-    /// TURN: media to a peer, in an indication.
+    /// TURN: an indication with data to a peer.
     pub const SEND: u16 = 0x006;
-    /// TURN: media from a peer, in an indication.
+    /// TURN: an indication with data from a peer.
     pub const DATA: u16 = 0x007;
-    /// TURN: a channel is to stand for a peer.
+    /// TURN: binds a channel to a peer.
     pub const CHANNEL_BIND: u16 = 0x009;
 }
 
 /// Attribute types.
 pub mod attribute {
-    /// In connectivity checks `their-fragment:our-fragment`.
+    /// User name. In connectivity checks, `their-fragment:our-fragment`.
     pub const USERNAME: u16 = 0x0006;
-    /// Why a request is refused: 16 unused bits, class, number, reason.
+    /// Why a request was refused: 16 unused bits, class, number, reason.
     pub const ERROR_CODE: u16 = 0x0009;
-    /// TURN: 16 bits, then 16 unused.
+    /// TURN: channel number of 16 bits, then 16 unused bits.
     pub const CHANNEL_NUMBER: u16 = 0x000C;
-    /// TURN: the peer that data go to or come from.
+    /// TURN: address of the peer that data go to or come from.
     pub const XOR_PEER_ADDRESS: u16 = 0x0012;
     /// TURN: the data.
     pub const DATA: u16 = 0x0013;
-    /// TURN: the address that the relay has given.
+    /// TURN: the address that the relay has allocated.
     pub const XOR_RELAYED_ADDRESS: u16 = 0x0016;
-    /// TURN: number of the protocol between relay and peer, then 24 unused bits.
+    /// TURN: number of the transport protocol between relay and peer, then 24 unused bits.
     pub const REQUESTED_TRANSPORT: u16 = 0x0019;
-    /// Where the request came from, as the responder sees it.
+    /// Source address of the request, as the responder sees it.
     pub const XOR_MAPPED_ADDRESS: u16 = 0x0020;
-    /// Priority of the candidate pair that is checked, 32 bits.
+    /// Priority of the candidate, 32 bits.
     pub const PRIORITY: u16 = 0x0024;
-    /// What the sender runs, as text.
+    /// Description of the sender's software.
     pub const SOFTWARE: u16 = 0x8022;
-    /// CRC-32 of what precedes it; always last.
+    /// CRC-32 of the message before it. Always the last attribute.
     pub const FINGERPRINT: u16 = 0x8028;
 }
 
-/// What a message is within its transaction.
+/// Role of a message in its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Asks for a response.
+    /// Requires a response.
     Request,
-    /// Asks for none.
+    /// Gets no response.
     Indication,
     /// Answers a request.
     Success,
@@ -72,7 +72,7 @@ pub enum Class {
     Error,
 }
 
-/// Connects a response with its request.
+/// Identifies the request that a response belongs to.
 pub type TransactionId = [u8; 12];
 
 /// One STUN message, borrowed from its datagram.
@@ -80,25 +80,25 @@ pub type TransactionId = [u8; 12];
 pub struct Message<'a> {
     /// Request, indication or response.
     pub class: Class,
-    /// See [`method`].
+    /// STUN or TURN method: one of [`method`].
     pub method: u16,
-    /// The same in request and response.
+    /// Transaction id, which is the same in request and response.
     pub transaction_id: TransactionId,
     datagram: &'a [u8],
 }
 
-/// Whether the datagram is as long as a STUN header and has the magic cookie where one has it.
+/// Whether the datagram is at least as long as a STUN header and has the magic cookie in its place.
 pub(crate) fn has_cookie(datagram: &[u8]) -> bool {
     datagram.len() >= HEADER_BYTES && datagram[4..8] == MAGIC_COOKIE.to_be_bytes()
 }
 
 impl<'a> Message<'a> {
-    /// Reads the header; attributes are read as they are [iterated](Self::attributes).
+    /// Parses the header. Attributes are parsed when they are [iterated](Self::attributes).
     ///
     /// # Errors
     ///
-    /// [`ParseError`] when the datagram is shorter than its header says, is not STUN, or its length
-    /// is no multiple of 4. Bytes after the message are ignored.
+    /// [`ParseError`] if the datagram is shorter than its header says, is not STUN, or has a length field
+    /// that is not a multiple of 4. Bytes after the message are ignored.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let invalid = |field, offset, expected, got| {
             Err(ParseError::Invalid { field, offset, expected, got })
@@ -122,7 +122,7 @@ impl<'a> Message<'a> {
         Ok(Message { class, method, transaction_id, datagram: &datagram[..cursor.offset()] })
     }
 
-    /// The attributes in order; ends after the first that does not fit.
+    /// Iterates over the attributes, in order. Ends after the first one that does not fit.
     pub fn attributes(&self) -> Attributes<'a> {
         let mut cursor = Cursor::new(self.datagram);
         let header = cursor.take(HEADER_BYTES, "STUN header");
@@ -133,7 +133,7 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     ///
-    /// That of the first malformed attribute, when it stands before.
+    /// [`ParseError`] if a malformed attribute comes first.
     pub fn attribute(&self, attribute_type: u16) -> Result<Option<&'a [u8]>, ParseError> {
         for attribute in self.attributes() {
             match attribute? {
@@ -144,18 +144,18 @@ impl<'a> Message<'a> {
         Ok(None)
     }
 
-    /// The address in the first attribute of this type, which must be one of the XOR- kind.
+    /// The address in the first attribute of this type, which must be an XOR-…-ADDRESS.
     ///
     /// # Errors
     ///
-    /// [`ParseError`] when an attribute is malformed, or its value no address. The offset then counts from
-    /// the value's beginning.
+    /// [`ParseError`] if an attribute is malformed or its value is not an address. In the latter case, the
+    /// offset counts from the beginning of the value.
     pub fn xor_address(&self, attribute_type: u16) -> Result<Option<SocketAddr>, ParseError> {
         let value = self.attribute(attribute_type)?;
         value.map(|value| parse_xor_address(value, &self.transaction_id)).transpose()
     }
 
-    /// Whether the message ends with a FINGERPRINT that is right; `None` when it has none.
+    /// Whether the FINGERPRINT at the end of the message is correct. `None` if there is none.
     pub fn fingerprint_is_valid(&self) -> Option<bool> {
         let signed = self.datagram.len().checked_sub(fingerprint::ATTRIBUTE_BYTES)?;
         if signed < HEADER_BYTES {
@@ -196,7 +196,8 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// The method's 12 bits lie around the class's 2.
+/// Splits a message type into class and method. The 2 bits of the class are interleaved with the 12 of the
+/// method.
 pub(crate) fn split_type(message_type: u16) -> (Class, u16) {
     let class = match (message_type >> 8 & 1, message_type >> 4 & 1) {
         (0, 0) => Class::Request,

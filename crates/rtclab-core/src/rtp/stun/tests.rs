@@ -1,7 +1,7 @@
 use super::*;
 use std::net::SocketAddrV4;
 
-/// The sample IPv4 response of RFC 5769, section 2.2 (IPv6 in 2.3): 192.0.2.1:32853.
+/// The sample IPv4 response of RFC 5769, section 2.2, with the address 192.0.2.1:32853.
 const RFC_5769_RESPONSE: [u8; 80] = [
     0x01, 0x01, 0x00, 0x3c, 0x21, 0x12, 0xa4, 0x42, 0xb7, 0xe7, 0xa7, 0x01, 0xbc, 0x34, 0xd6, 0x86,
     0xfa, 0x87, 0xdf, 0xae, 0x80, 0x22, 0x00, 0x0b, 0x74, 0x65, 0x73, 0x74, 0x20, 0x76, 0x65, 0x63,
@@ -11,7 +11,7 @@ const RFC_5769_RESPONSE: [u8; 80] = [
 ];
 
 #[test]
-fn the_sample_response_of_rfc_5769_is_understood() {
+fn the_sample_response_of_rfc_5769_is_parsed() {
     let message = Message::parse(&RFC_5769_RESPONSE).unwrap();
     assert_eq!((message.class, message.method), (Class::Success, method::BINDING));
     let software = message.attribute(0x8022).unwrap();
@@ -29,7 +29,7 @@ fn a_changed_byte_makes_the_fingerprint_wrong() {
 }
 
 #[test]
-fn an_ipv6_address_is_masked_with_the_transaction_id_too() {
+fn an_ipv6_address_is_also_masked_with_the_transaction_id() {
     // RFC 5769, section 2.3: [2001:db8:1234:5678:11:2233:4455:6677]:32853.
     let value = [
         0x00, 0x02, 0xa1, 0x47, 0x01, 0x13, 0xa9, 0xfa, 0xa5, 0xd3, 0xf1, 0x79, 0xbc, 0x25, 0xf4,
@@ -41,10 +41,11 @@ fn an_ipv6_address_is_masked_with_the_transaction_id_too() {
 }
 
 #[test]
-fn a_binding_request_has_username_priority_and_a_right_fingerprint() {
+fn a_binding_request_has_username_priority_and_a_valid_fingerprint() {
     let mut bytes = vec![0xFF];
     write_binding_request(&[7; 12], "bob:alice", Some(0x6E00_01FF), &mut bytes).unwrap();
-    // 20 header, 4 + 12 username (9 padded to 12), 4 + 4 priority, 8 fingerprint; after the byte before.
+    // One byte that was there before, 20 header, 4 + 12 username (9 padded to 12), 4 + 4 priority, 8
+    // fingerprint.
     assert_eq!(bytes.len(), 1 + 20 + 16 + 8 + 8);
     assert_eq!(bytes[1..5], [0x00, 0x01, 0, 32]);
     let message = Message::parse(&bytes[1..]).unwrap();
@@ -57,7 +58,7 @@ fn a_binding_request_has_username_priority_and_a_right_fingerprint() {
 }
 
 #[test]
-fn a_binding_success_carries_the_address_it_answers() {
+fn a_binding_success_carries_the_source_address_of_the_request() {
     let mapped = SocketAddrV4::new([192, 0, 2, 1].into(), 32_853);
     let mut bytes = Vec::new();
     write_binding_success(&[7; 12], mapped, &mut bytes);
@@ -69,7 +70,7 @@ fn a_binding_success_carries_the_address_it_answers() {
 }
 
 #[test]
-fn a_username_of_509_bytes_is_refused_and_nothing_written() {
+fn a_username_of_509_bytes_is_refused_and_nothing_is_written() {
     let mut out = Vec::new();
     let limit = |out: &mut Vec<u8>, len| {
         write_binding_request(&[0; 12], &"x".repeat(len), None, out).map_err(|error| error.limit)
@@ -102,7 +103,7 @@ fn a_wrong_cookie_length_or_type_is_refused() {
 
 #[test]
 fn an_attribute_longer_than_the_message_ends_the_attributes_with_an_error() {
-    // The second attribute begins at 36: 40 bytes of value just fit, 41 do not.
+    // The second attribute begins at byte 36. A value of 40 bytes just fits, 41 do not.
     let second = |len| {
         let mut bytes = RFC_5769_RESPONSE;
         bytes[39] = len;

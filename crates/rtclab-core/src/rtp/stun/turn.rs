@@ -1,4 +1,4 @@
-//! Media through a TURN server: in indications at first, in channels once one is bound.
+//! Media through a TURN server: in indications at first, in ChannelData once a channel is bound.
 //!
 //! Source: RFC 8656, sections 11 and 12.
 
@@ -10,21 +10,21 @@ use std::net::SocketAddr;
 /// A ChannelData message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelData<'a> {
-    /// Stands for a peer: 0x4000 to 0x4FFF.
+    /// Channel number, which stands for a peer: 0x4000 to 0x4FFF.
     pub channel: u16,
     /// The datagram to or from the peer.
     pub data: &'a [u8],
 }
 
 impl<'a> ChannelData<'a> {
-    /// Bytes that the framing adds over UDP.
+    /// Size of the framing over UDP.
     pub const HEADER_BYTES: usize = 4;
 
-    /// Bytes after the data (padding) are ignored.
+    /// Parses a message. Bytes after the data (padding) are ignored.
     ///
     /// # Errors
     ///
-    /// [`ParseError`] when the channel is out of range or the data are shorter than announced.
+    /// [`ParseError`] if the channel number is out of range or the data are shorter than stated.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(datagram);
         let channel = cursor.u16("channel number")?;
@@ -41,29 +41,29 @@ impl<'a> ChannelData<'a> {
     }
 }
 
-/// What a Send indication carries to a peer, or a Data indication from one.
+/// Content of a Send indication to a peer, or of a Data indication from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerData<'a> {
-    /// The other end, as the server knows it.
+    /// Address of the peer, as the server sees it.
     pub peer: SocketAddr,
-    /// The datagram to or from it.
+    /// The datagram to or from the peer.
     pub data: &'a [u8],
 }
 
-/// The peer and data of a Send or Data indication; `None` for any other message.
+/// The peer and data of a Send or Data indication. `None` for any other message.
 ///
 /// # Errors
 ///
-/// [`ParseError`] when it is one, but an attribute is malformed or either of the two is missing.
+/// [`ParseError`] if it is such an indication but an attribute is malformed, or peer or data are missing.
 pub fn peer_data<'a>(message: &Message<'a>) -> Result<Option<PeerData<'a>>, ParseError> {
     if message.class != Class::Indication || !matches!(message.method, method::SEND | method::DATA)
     {
         return Ok(None);
     }
-    let missing = |field| ParseError::Invalid { field, offset: 0, expected: "to be there", got: 0 };
+    let missing = |field| ParseError::Invalid { field, offset: 0, expected: "at least 1", got: 0 };
     let peer = message.xor_address(attribute::XOR_PEER_ADDRESS)?;
-    let peer = peer.ok_or(missing("number of XOR-PEER-ADDRESS"))?;
-    let data = message.attribute(attribute::DATA)?.ok_or(missing("number of DATA"))?;
+    let peer = peer.ok_or(missing("number of XOR-PEER-ADDRESS attributes"))?;
+    let data = message.attribute(attribute::DATA)?.ok_or(missing("number of DATA attributes"))?;
     Ok(Some(PeerData { peer, data }))
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channel_data_end_where_their_length_says() {
+    fn channel_data_end_at_the_stated_length() {
         let parsed = ChannelData::parse(&[0x40, 0x01, 0, 3, 7, 8, 9, 0]).unwrap();
         assert_eq!(parsed, ChannelData { channel: 0x4001, data: &[7, 8, 9] });
         assert!(ChannelData::parse(&[0x40, 0x01, 0, 3, 7, 8]).is_err());
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!([is_channel(0x4000), is_channel(0x4FFF)], [true; 2]);
     }
 
-    /// Data indication: peer 192.0.2.1:32853, 2 bytes of data.
+    /// Data indication from peer 192.0.2.1:32853 with 2 bytes of data.
     const DATA_INDICATION: [u8; 40] = [
         0x00, 0x17, 0, 20, 0x21, 0x12, 0xA4, 0x42, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, //
         0x00, 0x12, 0, 8, 0, 1, 0xA1, 0x47, 0xE1, 0x12, 0xA6, 0x43, //

@@ -1,4 +1,4 @@
-//! Writing the messages of connectivity checks.
+//! Writes STUN messages of connectivity checks and of simulated TURN allocations.
 
 use super::{
     Class, HEADER_BYTES, MAGIC_COOKIE, TransactionId, attribute, fingerprint, join_type, method,
@@ -6,18 +6,18 @@ use super::{
 use crate::rtp::WriteError;
 use std::net::SocketAddrV4;
 
-/// The most that USERNAME may have.
+/// Maximum size of USERNAME.
 ///
 /// Source: RFC 8489, section 14.3.
 const USERNAME_MAX_BYTES: usize = 508;
-/// Type and length of an attribute.
+/// Size of the type and length fields of an attribute.
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
 
-/// Appends a Binding request: USERNAME, PRIORITY when given, FINGERPRINT.
+/// Appends a Binding request with USERNAME, PRIORITY (if given) and FINGERPRINT.
 ///
 /// # Errors
 ///
-/// [`WriteError`] when `username` is longer than 508 bytes.
+/// [`WriteError`] if `username` is longer than 508 bytes.
 pub fn write_binding_request(
     transaction_id: &TransactionId,
     username: &str,
@@ -34,8 +34,7 @@ pub fn write_binding_request(
     Ok(())
 }
 
-/// Appends the success response to a Binding request that came from `mapped`: XOR-MAPPED-ADDRESS,
-/// FINGERPRINT.
+/// Appends the success response to a Binding request from `mapped`, with XOR-MAPPED-ADDRESS and FINGERPRINT.
 pub fn write_binding_success(
     transaction_id: &TransactionId,
     mapped: SocketAddrV4,
@@ -46,9 +45,9 @@ pub fn write_binding_success(
     writer.finish_with_fingerprint();
 }
 
-/// Appends a message of `total_bytes`: the attributes given, SOFTWARE of such a length, FINGERPRINT.
+/// Appends a message of `total_bytes` with the given attributes, SOFTWARE as filler, and FINGERPRINT.
 ///
-/// The attributes must leave four bytes for SOFTWARE, and `total_bytes` be a multiple of four.
+/// The attributes must leave four bytes for SOFTWARE, and `total_bytes` must be a multiple of four.
 pub(crate) fn write_padded(
     (class, method): (Class, u16),
     transaction_id: &TransactionId,
@@ -66,14 +65,14 @@ pub(crate) fn write_padded(
     writer.finish_with_fingerprint();
 }
 
-/// The value of an attribute of the XOR- kind.
+/// Value of an XOR-…-ADDRESS attribute.
 pub(crate) fn xor_address(address: SocketAddrV4) -> [u8; 8] {
     let [p0, p1] = (address.port() ^ (MAGIC_COOKIE >> 16) as u16).to_be_bytes();
     let [a, b, c, d] = (address.ip().to_bits() ^ MAGIC_COOKIE).to_be_bytes();
     [0, 1, p0, p1, a, b, c, d]
 }
 
-/// A message being appended; callers keep it below 64 KiB.
+/// A message that is being appended. Callers keep it below 64 KiB.
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
     begin: usize,
@@ -97,7 +96,7 @@ impl<'a> Writer<'a> {
     }
 
     fn finish_with_fingerprint(self) {
-        // RFC 8489, 14.7: the length field counts the fingerprint before it is computed.
+        // RFC 8489, 14.7: the length field includes the fingerprint before that is computed.
         let length = self.out.len() - self.begin - HEADER_BYTES + fingerprint::ATTRIBUTE_BYTES;
         self.out[self.begin + 2..][..2].copy_from_slice(&(length as u16).to_be_bytes());
         let value = fingerprint::fingerprint(&self.out[self.begin..]);

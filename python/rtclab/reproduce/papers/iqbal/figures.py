@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import product
 
-from rtclab.report.bars import Bars, draw_bars
-from rtclab.report.draw import Look
-from rtclab.reproduce.figures import Drawn, figure
+from rtclab.report import forms
+from rtclab.report.forms import Bars
+from rtclab.report.plot import Look, Plot
+from rtclab.reproduce.figures import figure
 from rtclab.reproduce.paper import Figure
 from rtclab.reproduce.papers.iqbal.pairs import (
     BANDWIDTHS,
@@ -50,9 +50,9 @@ def _figure(number: str, what_is_limited: str, pairs: Sequence[Pair], metric: st
     title, unit = METRICS[metric]
     one_condition = pairs == [UNCONSTRAINED]
 
-    def draw(results: Results) -> Drawn:
+    def draw(results: Results, *heading: str) -> Plot:
         categories, series = (_per_session if one_condition else _per_condition)(results, pairs, metric)
-        return 1, partial(draw_bars, series, categories, f"{title} ({unit})")
+        return forms.bars(*heading, series, categories, f"{title} ({unit})")
 
     return figure(
         number,

@@ -14,7 +14,7 @@ fn statuses(arrivals: &[Option<Time>]) -> (i32, Vec<Option<i32>>, usize) {
 
 #[test]
 fn a_report_on_four_packets_has_28_bytes() {
-    // 130 ms = 2 * 64 ms + 8 ticks of 250 us; +1 ms = 4 ticks; one missing; +100 ms = 400 ticks, a large delta.
+    // 130 ms = 2 * 64 ms + 8 ticks of 250 us; +1 ms = 4 ticks; one lost; +100 ms = 400 ticks, a large delta.
     let arrivals = [Some(130), Some(131), None, Some(231)].map(|ms| ms.map(Time::from_millis));
     let (feedback, covered) =
         TransportFeedback::from_arrivals((0x0102_0304, 0x0506_0708), 9, 0xFFFE, &arrivals);
@@ -50,19 +50,19 @@ fn a_report_on_four_packets_has_28_bytes() {
         0,
         0,
     ];
-    // 26 bytes of content: two of padding, the last of which counts them.
+    // 26 bytes of content need two bytes of padding, the last of which is the count.
     let mut padded = bytes;
     padded[0] = 0xAF;
     padded[27] = 2;
     assert_eq!(written(&feedback), padded);
     let parsed: Vec<_> = parse_compound(&padded).collect();
     assert_eq!(parsed, [Ok(RtcpPacket::TransportFeedback(feedback.clone()))]);
-    // The same without the padding flag is as good: bytes after the last delta are ignored.
+    // Parsing also succeeds without the padding flag: bytes after the last delta are ignored.
     assert_eq!(parse_compound(&bytes).next(), Some(Ok(RtcpPacket::TransportFeedback(feedback))));
 }
 
 #[test]
-fn arrivals_come_back_in_ticks_with_sequence_numbers_that_wrap() {
+fn arrivals_are_in_ticks_and_their_sequence_numbers_wrap() {
     let feedback = TransportFeedback {
         base_seq: 0xFFFE,
         reference_time_64ms: 2,
@@ -74,7 +74,7 @@ fn arrivals_come_back_in_ticks_with_sequence_numbers_that_wrap() {
 }
 
 #[test]
-fn rounding_to_ticks_does_not_add_up() {
+fn rounding_errors_of_ticks_do_not_accumulate() {
     // Every 0.35 ms = 1.4 ticks: 0, 1.4, 2.8, 4.2, 5.6, 7.0 round to 0, 1, 3, 4, 6, 7.
     let arrivals: Vec<_> = (0..6).map(|n| Some(Time::from_micros(350 * n))).collect();
     let expected = [0, 1, 2, 1, 2, 1].map(Some).to_vec();
@@ -82,7 +82,7 @@ fn rounding_to_ticks_does_not_add_up() {
 }
 
 #[test]
-fn a_delta_beyond_16_bits_ends_the_report_and_begins_the_next() {
+fn a_delta_beyond_16_bits_ends_the_report() {
     let at = |ticks: u64| Some(Time::from_micros(250 * ticks));
     assert_eq!(statuses(&[at(0), at(32_767)]), (0, vec![Some(0), Some(32_767)], 2));
     assert_eq!(statuses(&[at(0), at(32_768)]), (0, vec![Some(0)], 1));
@@ -92,7 +92,7 @@ fn a_delta_beyond_16_bits_ends_the_report_and_begins_the_next() {
 }
 
 #[test]
-fn a_report_may_begin_with_missing_packets_or_have_nothing_else() {
+fn a_report_may_begin_with_lost_packets_or_have_only_lost_packets() {
     assert_eq!(statuses(&[None, Some(Time::from_millis(65))]), (1, vec![None, Some(4)], 2));
     assert_eq!(statuses(&[None, None]), (0, vec![None, None], 2));
     assert_eq!(statuses(&[]), (0, vec![], 0));
@@ -108,7 +108,7 @@ fn at_most_65535_packets_are_covered() {
 
 #[test]
 fn the_reference_time_is_signed_and_wraps_at_24_bits() {
-    // 2^23 * 64 ms is the first negative reference, 2^24 * 64 ms zero again.
+    // The first negative reference is at 2^23 * 64 ms. At 2^24 * 64 ms, it is zero again.
     let reference = |units: u64| statuses(&[Some(Time::from_millis(64 * units))]).0;
     assert_eq!(reference((1 << 23) - 1), (1 << 23) - 1);
     assert_eq!(reference(1 << 23), -(1 << 23));
@@ -116,7 +116,7 @@ fn the_reference_time_is_signed_and_wraps_at_24_bits() {
 }
 
 #[test]
-fn a_delta_that_does_not_fit_is_refused_and_nothing_written() {
+fn a_delta_that_does_not_fit_is_refused_and_nothing_is_written() {
     let with_delta = |delta| {
         let statuses = vec![Some(delta)];
         let mut out = vec![7];
@@ -130,7 +130,8 @@ fn a_delta_that_does_not_fit_is_refused_and_nothing_written() {
 
 #[test]
 fn a_report_without_its_last_delta_is_truncated() {
-    // Two packets with small deltas, one delta; the padding is announced and so not taken for the other.
+    // Two packets with small deltas, but only one delta. The padding is flagged, so it is not taken for the
+    // other.
     let bytes = [0xAF, 205, 0, 5, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0, 0x20, 2, 8, 1];
     let error = ParseError::Truncated { field: "TWCC small delta", offset: 23, needed: 1, got: 0 };
     assert_eq!(parse_compound(&bytes).next(), Some(Err(error)));

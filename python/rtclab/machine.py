@@ -1,0 +1,22 @@
+"""What this machine can do. Needs nothing that may be missing, the native module included."""
+
+from __future__ import annotations
+
+from rtclab.backend.live import doctor as live
+from rtclab.backend.live.doctor import Check
+
+
+def doctor() -> list[Check]:
+    """The checks of the simulator and of everything that live calls need.
+
+    Example:
+        >>> rtclab.doctor()[0].ok
+        True
+    """
+    try:
+        from rtclab import _native  # noqa: F401
+
+        simulator = Check("simulator", True, "built")
+    except ImportError as error:
+        simulator = Check("simulator", False, str(error), "make setup")
+    return [simulator, *live.doctor()]

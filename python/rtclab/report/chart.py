@@ -1,0 +1,135 @@
+"""A plot as a chart of a page: data for the script, a legend, and an outline for who runs no scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from math import floor, log10
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rtclab.metrics.series import Array
+from rtclab.report.outline import outline
+from rtclab.report.plot import INK, QUIET, Axes, Axis, Columns, Dots, Line, Mark, Plot, largest
+
+DIGITS = 4
+"""Significant digits of the largest value of a curve; more would only make the page heavy."""
+LINE_WIDTH, RANGE_OPACITY = 2, 0.2
+SCRIPT = Path(__file__).parent / "templates" / "charts.js"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a legend: the label that it switches, and how its sample is drawn."""
+
+    label: str
+    colour: str
+    kind: str
+    dashes: str = ""
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What a template needs of a plot; ``outlines`` are SVG elements, one for each pair of axes."""
+
+    plot: Plot
+    entries: Sequence[Entry]
+    outlines: Sequence[str]
+
+
+def chart(plot: Plot) -> Chart:
+    """A plot for a template."""
+    return Chart(plot, legend(plot), outline(plot))
+
+
+def legend(plot: Plot) -> list[Entry]:
+    """Every label once: first flows or runs, then what is drawn in ink, such as a limit, then ranges."""
+    marks = list(plot.marks)
+    entries = [_entry(mark) for mark in marks if mark.look.colour != INK]
+    entries += [_entry(mark) for mark in marks if mark.look.colour == INK]
+    ranges = [mark.range.label for mark in marks if isinstance(mark, Line) and mark.range]
+    entries += [Entry(label, QUIET, "range", opacity=RANGE_OPACITY) for label in ranges]
+    return list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
+
+
+def _entry(mark: Mark) -> Entry:
+    look = mark.look
+    match mark:
+        case Line():
+            dashes = " ".join(f"{LINE_WIDTH * length:g}" for length in look.dash)
+            return Entry(look.label, look.colour, "line", dashes)
+        case Dots():
+            return Entry(look.label, look.colour, "dots")
+        case Columns():
+            return Entry(look.label, look.colour, "columns", opacity=mark.opacity)
+
+
+def data(plots: Sequence[Plot]) -> str:
+    """The plots as JSON that can stand in a page: nothing in it ends a script."""
+    text = json.dumps([_plot(plot) for plot in plots], separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c")
+
+
+@cache
+def scripts() -> list[str]:
+    """BokehJS, as its Python package brings it, and the script that makes charts of the data.
+
+    Bokeh itself is not imported, which would take longer than all the rest of a report.
+    """
+    found = find_spec("bokeh")
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError("bokeh, whose JavaScript draws the charts of pages, is not installed")
+    library = Path(found.origin).parent / "server" / "static" / "js"
+    files = [library / "bokeh.min.js", library / "bokeh-api.min.js", SCRIPT]
+    return [file.read_text(encoding="utf-8") for file in files]
+
+
+def _plot(plot: Plot) -> dict[str, Any]:
+    return {
+        "name": plot.name,
+        "zoomsWith": plot.zooms_with,
+        "x": _axis(plot.x),
+        "y": _axis(plot.y),
+        "axes": [_axes(axes) for axes in plot.axes],
+    }
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    ends = {"begin": axis.begin, "end": float(f"{axis.end:.{DIGITS}g}")}
+    return {"label": axis.label, "unit": axis.unit, "names": list(axis.names), **ends}
+
+
+def _axes(axes: Axes) -> dict[str, Any]:
+    return {"title": axes.title, "note": axes.note, "marks": [_mark(mark) for mark in axes.marks]}
+
+
+def _mark(mark: Mark) -> dict[str, Any]:
+    look = {"label": mark.look.label, "colour": mark.look.colour, "marker": mark.look.marker}
+    match mark:
+        case Line():
+            drawn: dict[str, Any] = {"kind": "line", "dash": mark.look.dash, "steps": mark.steps}
+            drawn |= {"x": _numbers(mark.x), "y": _numbers(mark.y)}
+            if mark.range is not None:
+                drawn |= {"range": mark.range.label}
+                drawn |= {"low": _numbers(mark.range.low), "high": _numbers(mark.range.high)}
+            return look | drawn
+        case Dots():
+            drawn = {"kind": "dots", "hollow": mark.hollow}
+        case Columns():
+            drawn = {"kind": "columns", "width": mark.width, "opacity": mark.opacity}
+    ends = {"low": _numbers(mark.low), "high": _numbers(mark.high)}
+    return look | drawn | {"x": _numbers(mark.x), "y": _numbers(mark.y)} | ends
+
+
+def _numbers(values: Array) -> list[float | None]:
+    """The values with the digits that a screen can show; None for NaN."""
+    size = largest([np.abs(values)])
+    decimals = max(DIGITS - 1 - floor(log10(size)), 0) if size else 0
+    rounded = [round(value, decimals) for value in values.tolist()]
+    return [None if value != value else int(value) if value == int(value) else value for value in rounded]

@@ -1,0 +1,213 @@
+"""The forms that plots have: curves over time, distributions, one point per repeat, bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rtclab.metrics.series import Array
+from rtclab.metrics.statistics import Summary
+from rtclab.report.bands import Band
+from rtclab.report.plot import (
+    DASHED,
+    DOTTED,
+    INK,
+    Axes,
+    Axis,
+    Columns,
+    Dots,
+    Line,
+    Look,
+    Mark,
+    Plot,
+    Range,
+    largest,
+)
+
+OFF_SCALE = 2.5
+"""A limit above this many times the largest value is written, not drawn: it would flatten the curves."""
+GROUP_WIDTH = 0.76
+"""Share of the place of a group that its bars take."""
+TIME = "time"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line over time and, when ``filled``, the range around it."""
+
+    look: Look
+    band: Band
+    filled: bool
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A value that holds from one change to the next; NaN where there is none. Both of shape (changes,)."""
+
+    label: str
+    at_s: Array
+    values: Array
+
+    def same_as(self, other: Steps) -> bool:
+        """Whether both hold the same values at the same times."""
+        return np.array_equal(self.at_s, other.at_s) and np.array_equal(
+            self.values, other.values, equal_nan=True
+        )
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes over time. ``limit`` is dashed, ``guides`` are dotted."""
+
+    title: str
+    curves: Sequence[Curve]
+    limit: Steps | None = None
+    guides: Sequence[tuple[str, Band]] = field(default=())
+
+
+def over_time(
+    name: str, title: str, caption: str, panels: Sequence[Panel], unit: str, range_label: str = ""
+) -> Plot:
+    """Curves over time; the axis of time ends where the longest curve does.
+
+    ``unit`` is the label of the vertical axis; ``range_label`` says what the range around a curve is.
+    """
+    bands = [band for panel in panels for band in _bands(panel)]
+    end_s = largest([band.at_s for band in bands]) + 0.5
+    axes = [_axes_over_time(panel, end_s, range_label) for panel in panels]
+    heights = [mark.y for one in axes for mark in one.marks]
+    heights += [
+        mark.range.high for one in axes for mark in one.marks if isinstance(mark, Line) and mark.range
+    ]
+    x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, largest(heights))
+    return Plot(name, title, caption, x, y, axes, zooms_with=TIME)
+
+
+def _bands(panel: Panel) -> list[Band]:
+    return [curve.band for curve in panel.curves] + [band for _, band in panel.guides]
+
+
+def _axes_over_time(panel: Panel, end_s: float, range_label: str) -> Axes:
+    marks: list[Mark] = [_line(curve, range_label) for curve in panel.curves]
+    marks += [Line(Look(label, INK, DOTTED), band.at_s, band.mean) for label, band in panel.guides]
+    if panel.limit is None:
+        return Axes(panel.title, marks)
+    note = _off_scale(panel.limit, panel.curves)
+    if not note and not np.isnan(panel.limit.values).all():
+        marks.append(_limit(panel.limit, end_s))
+    return Axes(panel.title, marks, note)
+
+
+def _line(curve: Curve, range_label: str) -> Line:
+    band = curve.band
+    around = Range(range_label, band.low, band.high) if curve.filled else None
+    return Line(curve.look, band.at_s, band.mean, around)
+
+
+def _off_scale(limit: Steps, curves: Sequence[Curve]) -> str:
+    """What is said of a limit that is too high to be drawn; nothing of one that is drawn."""
+    known = limit.values[~np.isnan(limit.values)]
+    highest = largest([curve.band.high for curve in curves])
+    if not known.size or not highest or known.min() <= OFF_SCALE * highest:
+        return ""
+    ends = dict.fromkeys((known.min(), known.max()))
+    span = " to ".join(f"{value:,.0f}".replace(",", " ") for value in ends)
+    return f"{limit.label} {span}, off the scale"
+
+
+def _limit(limit: Steps, end_s: float) -> Line:
+    at_s = np.append(limit.at_s, max(end_s, limit.at_s[-1]))
+    return Line(Look(limit.label, INK, DASHED), at_s, np.append(limit.values, limit.values[-1]), steps=True)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Values in rising order and the share (0..1) that is at most as large, both of shape (points,)."""
+
+    look: Look
+    values: Array
+    share: Array
+
+
+def distributions(
+    name: str, title: str, caption: str, panels: Sequence[tuple[str, Sequence[Distribution]]], unit: str
+) -> Plot:
+    """Cumulative distributions, one panel per title; ``unit`` is the label of the horizontal axis."""
+    values = [one.values for _, curves in panels for one in curves if one.values.size]
+    begin = min((float(array.min()) for array in values), default=0.0)
+    axes = [
+        Axes(heading, [Line(one.look, one.values, 100 * one.share, marked=True) for one in curves])
+        for heading, curves in panels
+    ]
+    x = Axis(unit, begin, max(largest(values), begin + 1))
+    return Plot(name, title, caption, x, Axis("Packets (%)", 0, 100), axes)
+
+
+@dataclass(frozen=True)
+class Points:
+    """One value per repeat with its deviation, and what they come to: mean and interval."""
+
+    look: Look
+    values: Sequence[float]
+    deviations: Sequence[float]
+    summary: Summary
+
+
+def per_repeat(
+    name: str, title: str, caption: str, series: Sequence[Points], numbers: Sequence[int], unit: str
+) -> Plot:
+    """One point with error bar per repeat, and on the right the mean over repeats, hollow."""
+    apart = min(0.16, 0.6 / max(len(series), 1))
+    marks = [
+        mark
+        for index, points in enumerate(series)
+        for mark in _points(points, (index - (len(series) - 1) / 2) * apart, len(numbers))
+    ]
+    x = Axis("Repeat", -0.5, len(numbers) + 0.5, [*map(str, numbers), "mean"])
+    y = Axis.from_zero(unit, largest([mark.high for mark in marks]))
+    return Plot(name, title, caption, x, y, [Axes("", marks)])
+
+
+def _points(points: Points, shift: float, repeats: int) -> list[Dots]:
+    values, deviations = np.array(points.values, float), np.array(points.deviations, float)
+    one = points.summary
+    ends = (one.mean, one.mean) if np.isnan(one.ci95) else (one.ci95_low, one.ci95_high)
+    mean, low, high = (np.array([value]) for value in (one.mean, *ends))
+    return [
+        Dots(points.look, np.arange(values.size) + shift, values, values - deviations, values + deviations),
+        Dots(points.look, np.array([repeats + shift]), mean, low, high, hollow=True),
+    ]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One value per group, NaN for none, and how far its error bar goes to each side; none if left out."""
+
+    look: Look
+    values: Sequence[float]
+    errors: Sequence[float] = ()
+
+
+def bars(
+    name: str, title: str, caption: str, series: Sequence[Bars], groups: Sequence[str], unit: str
+) -> Plot:
+    """Bars side by side from zero up: a group per condition, one bar of each group per series."""
+    width = GROUP_WIDTH / len(series)
+    marks = [
+        _columns(one, (index - (len(series) - 1) / 2) * width, width, 1.0 if index % 2 == 0 else 0.65)
+        for index, one in enumerate(series)
+    ]
+    x = Axis("", -0.5, len(groups) - 0.5, groups)
+    y = Axis.from_zero(unit, largest([mark.high for mark in marks]))
+    return Plot(name, title, caption, x, y, [Axes("", marks)])
+
+
+def _columns(one: Bars, shift: float, width: float, opacity: float) -> Columns:
+    """Bars of a series; every other series is paler, so that they can be told apart in grey."""
+    values = np.array(one.values, float)
+    errors = np.array(one.errors, float) if len(one.errors) else np.zeros(values.size)
+    return Columns(
+        one.look, np.arange(values.size) + shift, width, values, values - errors, values + errors, opacity
+    )

@@ -1,0 +1,131 @@
+"""A light SVG of a plot, made without a library: for print, and for who runs no scripts."""
+
+from __future__ import annotations
+
+from html import escape
+from math import floor, log10
+
+import numpy as np
+
+from rtclab.metrics.series import Array
+from rtclab.report.bands import thinned
+from rtclab.report.plot import QUIET, Axis, Columns, Dots, Line, Mark, Plot
+
+WIDTH, HEIGHT = 480, 250
+LEFT, RIGHT, TOP, BOTTOM = 52, 10, 24, 42
+POINTS_OF_A_PLOT = 1600
+MOST_POINTS, LEAST_POINTS = 300, 60
+TICKS = 5
+LINE_WIDTH = 1.5
+
+
+def outline(plot: Plot) -> list[str]:
+    """An ``<svg>`` element for each pair of axes of a plot, of few points and with text as text."""
+    lines = sum(isinstance(mark, Line) for mark in plot.marks)
+    points = int(np.clip(POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))
+    frame = _frame(plot)
+    return [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(axes.title or plot.title)}">'
+        + frame
+        + _text(LEFT, TOP - 9, axes.title, "start")
+        + _text(WIDTH - RIGHT, TOP - 9, axes.note, "end")
+        + "".join(_drawn(mark, plot, points) for mark in axes.marks)
+        + "</svg>"
+        for axes in plot.axes
+    ]
+
+
+def _x(axis: Axis, values: Array) -> Array:
+    return LEFT + (values - axis.begin) / (axis.end - axis.begin) * (WIDTH - LEFT - RIGHT)
+
+
+def _y(axis: Axis, values: Array) -> Array:
+    return HEIGHT - BOTTOM - (values - axis.begin) / (axis.end - axis.begin) * (HEIGHT - TOP - BOTTOM)
+
+
+def _frame(plot: Plot) -> str:
+    """Grid, tick labels and the labels of both axes."""
+    ticks = _ticks(plot.y)
+    heights = _y(plot.y, ticks)
+    grid = "".join(f"M{LEFT} {at:.1f}H{WIDTH - RIGHT}" for at in heights)
+    parts = [f'<path d="{grid}" stroke="#e3e3e3"/>']
+    parts += [_text(LEFT - 6, at + 4, f"{tick:g}", "end") for at, tick in zip(heights, ticks, strict=True)]
+    places = np.arange(len(plot.x.names), dtype=np.float64) if plot.x.names else _ticks(plot.x)
+    names = plot.x.names or [f"{tick:g}" for tick in places]
+    below = HEIGHT - BOTTOM + 16
+    parts += [_text(at, below, name, "middle") for at, name in zip(_x(plot.x, places), names, strict=True)]
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, plot.x.label, "middle"))
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    turned = f' transform="rotate(-90 12 {middle})"'
+    parts.append(_text(12, middle, plot.y.label, "middle", turned))
+    return "".join(parts)
+
+
+def _ticks(axis: Axis) -> Array:
+    """Round numbers on an axis, about as many as ``TICKS``."""
+    rough = (axis.end - axis.begin) / TICKS
+    power = 10.0 ** floor(log10(rough))
+    step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    first = np.ceil(axis.begin / step)
+    return np.arange(first, np.floor(axis.end / step + 1e-9) + 1) * step
+
+
+def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
+    if not text:
+        return ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
+
+
+def _drawn(mark: Mark, plot: Plot, points: int) -> str:
+    match mark:
+        case Line():
+            return _line(mark, plot, points)
+        case Dots():
+            x, y = _x(plot.x, mark.x), _y(plot.y, mark.y)
+            fill = "#fff" if mark.hollow else mark.look.colour
+            dots = "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in _known(x, y))
+            return f'<g fill="{fill}" stroke="{mark.look.colour}">{_whiskers(mark, plot)}{dots}</g>'
+        case Columns():
+            return _columns(mark, plot)
+
+
+def _line(line: Line, plot: Plot, points: int) -> str:
+    colour = line.look.colour
+    x, y = thinned(_x(plot.x, line.x), points), thinned(_y(plot.y, line.y), points)
+    parts = []
+    if line.range is not None:
+        low, high = (thinned(_y(plot.y, end), points) for end in (line.range.low, line.range.high))
+        around = _points(np.append(x, x[::-1]), np.append(high, low[::-1]))
+        parts.append(f'<polygon points="{around}" fill="{colour}" opacity=".2"/>')
+    if line.steps:
+        x, y = np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
+    dash = " ".join(f"{LINE_WIDTH * length:g}" for length in line.look.dash)
+    style = f'fill="none" stroke="{colour}" stroke-width="{LINE_WIDTH}"'
+    style += f' stroke-dasharray="{dash}"' if dash else ""
+    return "".join([*parts, f'<polyline points="{_points(x, y)}" {style}/>'])
+
+
+def _columns(mark: Columns, plot: Plot) -> str:
+    left, right = (_x(plot.x, mark.x + side * mark.width / 2) for side in (-1, 1))
+    top, bottom = _y(plot.y, mark.y), HEIGHT - BOTTOM
+    bars = "".join(f"M{a:.1f} {bottom}V{c:.1f}H{b:.1f}V{bottom}z" for a, b, c in _known(left, right, top))
+    fill = f'<path d="{bars}" fill="{mark.look.colour}" opacity="{mark.opacity}"/>'
+    return f'{fill}<g stroke="{QUIET}">{_whiskers(mark, plot)}</g>'
+
+
+def _whiskers(mark: Dots | Columns, plot: Plot) -> str:
+    """Error bars, where they have a length."""
+    x, low, high = _x(plot.x, mark.x), _y(plot.y, mark.low), _y(plot.y, mark.high)
+    ends = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in _known(x, low, high) if b != c)
+    return f'<path d="{ends}"/>' if ends else ""
+
+
+def _points(x: Array, y: Array) -> str:
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in _known(x, y))
+
+
+def _known(*columns: Array) -> list[list[float]]:
+    """Rows of the columns that are numbers throughout."""
+    rows = np.column_stack(columns)
+    known: list[list[float]] = rows[~np.isnan(rows).any(axis=1)].tolist()
+    return known

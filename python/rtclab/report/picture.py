@@ -1,0 +1,244 @@
+"""A plot as a picture, SVG or PNG, drawn with matplotlib: text is text, and the bytes are the same each time."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO, StringIO
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import axes as matplotlib_axes
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+
+from rtclab.report.plot import INK, QUIET, Axes, Axis, Columns, Dash, Dots, Line, Plot
+from rtclab.trace import write_bytes, write_text
+
+WIDTH_IN, ROW_IN, COLUMNS = 9.0, 2.5, 2
+FONT_PT = 9.0
+PNG_DOTS_PER_INCH = 120
+RANGE_OPACITY = 0.2
+MARKS_OF_A_LINE = 8
+MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "inverted_triangle": "v",
+    "plus": "P",
+}
+
+# Margins are fixed, so that the axes of all plots stand exactly above each other.
+LEFT_IN, RIGHT_IN, BOTTOM_IN, TOP_IN = 0.8, 0.15, 0.5, 0.08
+BETWEEN_COLUMNS_IN, BETWEEN_ROWS_IN = 0.2, 0.4
+TITLE_IN = 0.2
+LEGEND_ROW_IN = 0.21
+LEGEND_HANDLE_PT = 50  # line, gap to the text, gap to the next column
+CHARACTER_EM = 0.56  # mean width of a letter of DejaVu Sans
+POINTS_PER_INCH = 72
+
+STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rtclab",
+    "font.size": FONT_PT,
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "axes.titlesize": FONT_PT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 5.0,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e3e3e3",
+    "grid.linewidth": 0.6,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "text.color": INK,
+    "lines.linewidth": 1.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.8,
+}
+
+
+def write(path: Path, plot: Plot) -> None:
+    """Writes an SVG or a PNG, by the suffix of ``path``."""
+    if path.suffix == ".svg":
+        write_text(path, as_svg(plot))
+    else:
+        write_bytes(path, as_png(plot))
+
+
+def as_svg(plot: Plot) -> str:
+    """The text of a stand-alone SVG file, without a date and with coordinates to 1/100 pt."""
+    text = StringIO()
+    with matplotlib.rc_context(STYLE):
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        _draw(plot).savefig(text, format="svg", metadata=nothing)
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", text.getvalue(), flags=re.DOTALL)
+    return re.sub(r' d="[^"]*"', lambda path: _rounded(path.group()), svg)
+
+
+def as_png(plot: Plot) -> bytes:
+    """The content of a PNG file."""
+    image = BytesIO()
+    with matplotlib.rc_context(STYLE):
+        _draw(plot).savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
+    return image.getvalue()
+
+
+def _rounded(path: str) -> str:
+    return re.sub(r"(\.\d\d)\d+", r"\1", path).replace(" \n", " ").replace("\n", " ")
+
+
+def _draw(plot: Plot) -> Figure:
+    """A figure with the axes of the plot and one legend above them."""
+    count = len(plot.axes)
+    columns = min(COLUMNS, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(WIDTH_IN, rows * ROW_IN))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    drawn, unused = list(grid.flat)[:count], list(grid.flat)[count:]
+    for axis in unused:
+        axis.remove()
+    for index, (axis, axes) in enumerate(zip(drawn, plot.axes, strict=True)):
+        _draw_axes(axis, axes)
+        left, bottom = index % columns == 0, index + columns >= count
+        _label(axis, plot, left=left, bottom=bottom)
+    titled = any(axes.title or axes.note for axes in plot.axes)
+    _place(figure, rows, columns, _legend(figure, drawn) + (TITLE_IN if titled else 0.0))
+    return figure
+
+
+def _draw_axes(axis: matplotlib_axes.Axes, axes: Axes) -> None:
+    lines = sum(isinstance(mark, Line) for mark in axes.marks)
+    for index, mark in enumerate(axes.marks):
+        match mark:
+            case Line():
+                _draw_line(axis, mark, index / lines)
+            case Dots():
+                _draw_dots(axis, mark)
+            case Columns():
+                _draw_columns(axis, mark)
+    ranges = {mark.range.label for mark in axes.marks if isinstance(mark, Line) and mark.range}
+    for label in ranges:
+        axis.fill_between([], [], color=QUIET, alpha=RANGE_OPACITY, linewidth=0, label=label)
+    axis.set_title(axes.title)
+    axis.set_title(axes.note, loc="right", color=QUIET)
+
+
+def _draw_line(axis: matplotlib_axes.Axes, line: Line, phase: float) -> None:
+    """A line; ``phase`` (0..1) moves its markers, so that those of several lines stand apart."""
+    look = line.look
+    if line.range is not None:
+        ends: dict[str, Any] = {"color": look.colour, "alpha": RANGE_OPACITY, "linewidth": 0}
+        axis.fill_between(line.x, line.range.low, line.range.high, **ends)
+    style: dict[str, Any] = {"color": look.colour, "linestyle": _dash(look.dash), "label": look.label}
+    if look.colour == INK:
+        style["linewidth"] = 1.2
+    if line.steps:
+        style["drawstyle"] = "steps-post"
+    if line.marked:
+        apart = max(line.x.size // MARKS_OF_A_LINE, 1)
+        every = (int(phase * apart), apart)
+        style |= {"marker": MARKERS[look.marker], "markersize": 4, "markevery": every}
+    axis.plot(line.x, line.y, **style)
+
+
+def _dash(dash: Dash) -> Any:
+    return (0, dash) if dash else "-"
+
+
+def _draw_dots(axis: matplotlib_axes.Axes, dots: Dots) -> None:
+    look: dict[str, Any] = {
+        "color": dots.look.colour,
+        "marker": MARKERS[dots.look.marker],
+        "linestyle": "none",
+        "capsize": 3,
+        "markersize": 5,
+        "elinewidth": 1.2,
+    }
+    look |= {"markerfacecolor": "white"} if dots.hollow else {"label": dots.look.label}
+    axis.errorbar(dots.x, dots.y, _error(dots), **look)
+
+
+def _draw_columns(axis: matplotlib_axes.Axes, columns: Columns) -> None:
+    error: dict[str, Any] = {"ecolor": INK, "capsize": 3, "error_kw": {"elinewidth": 1.0}}
+    look: dict[str, Any] = {
+        "color": columns.look.colour,
+        "alpha": columns.opacity,
+        "label": columns.look.label,
+    }
+    axis.bar(columns.x, columns.y, columns.width, yerr=_error(columns), **look, **error)
+
+
+def _error(mark: Dots | Columns) -> Any:
+    """Lengths of error bars downwards and upwards; None if all are 0."""
+    lengths = np.nan_to_num(np.array([mark.y - mark.low, mark.high - mark.y]))
+    return lengths if lengths.any() else None
+
+
+def _label(axis: matplotlib_axes.Axes, plot: Plot, *, left: bool, bottom: bool) -> None:
+    """Ranges, and labels only where no other axes come between them and the edge."""
+    axis.set_xlim(plot.x.begin, plot.x.end)
+    axis.set_ylim(plot.y.begin, plot.y.end)
+    _name_places(axis, plot.x)
+    axis.tick_params(labelleft=left, labelbottom=bottom)
+    axis.set_ylabel(plot.y.label if left else "")
+    axis.set_xlabel(plot.x.label if bottom else "")
+
+
+def _name_places(axis: matplotlib_axes.Axes, x: Axis) -> None:
+    if x.names:
+        axis.set_xticks(range(len(x.names)), x.names)
+        axis.tick_params(axis="x", length=0)
+        axis.grid(visible=False, axis="x")
+
+
+def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> float:
+    """Every label once, above the axes, where it cannot cover data; returns the height in inches."""
+    handles: dict[str, Artist] = {}
+    of_axes = [zip(*axis.get_legend_handles_labels(), strict=True) for axis in drawn]
+    # First the first entry of every pair of axes, so that flows come before what their axes have in common.
+    for handle, label in filter(None, chain.from_iterable(zip_longest(*of_axes))):
+        handles.setdefault(str(label), handle)
+    columns = _legend_columns([len(label) for label in handles])
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.01, 1.0)}
+    figure.legend(
+        list(handles.values()), list(handles), ncols=columns, borderaxespad=0, borderpad=0.2, **place
+    )
+    return -(-len(handles) // columns) * LEGEND_ROW_IN
+
+
+def _legend_columns(lengths: list[int]) -> int:
+    """As many columns as fit, filled from top to bottom, one after the other."""
+    for columns in range(len(lengths), 1, -1):
+        longest = [int(column.max()) for column in np.array_split(lengths, columns)]
+        width_pt = columns * LEGEND_HANDLE_PT + sum(longest) * CHARACTER_EM * FONT_PT
+        if width_pt < WIDTH_IN * POINTS_PER_INCH:
+            return columns
+    return 1
+
+
+def _place(figure: Figure, rows: int, columns: int, above_in: float) -> None:
+    """Puts the axes where the margins leave room; the figure grows by what stands above them."""
+    width_in, axes_in = figure.get_size_inches()
+    height_in = axes_in + above_in + TOP_IN
+    figure.set_size_inches(width_in, height_in)
+    width_of_one_in = (width_in - LEFT_IN - RIGHT_IN - (columns - 1) * BETWEEN_COLUMNS_IN) / columns
+    height_of_one_in = (axes_in - BOTTOM_IN - (rows - 1) * BETWEEN_ROWS_IN) / rows
+    figure.subplots_adjust(
+        left=LEFT_IN / width_in,
+        right=1 - RIGHT_IN / width_in,
+        bottom=BOTTOM_IN / height_in,
+        top=1 - (above_in + TOP_IN) / height_in,
+        wspace=BETWEEN_COLUMNS_IN / width_of_one_in,
+        hspace=BETWEEN_ROWS_IN / height_of_one_in,
+    )

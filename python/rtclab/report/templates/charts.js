@@ -1,0 +1,195 @@
+// Turns the plots in the page's JSON into charts, with BokehJS. Until then the page shows their outlines.
+"use strict";
+(async () => {
+  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, DIGITS = 4;
+  const plots = JSON.parse(document.getElementById("charts").textContent);
+  const touch = matchMedia("(pointer: coarse)").matches;
+  const sheet = new Bokeh.Document();
+  const targets = [];
+  const shared = new Map();
+
+  // The horizontal range of a plot. Plots that zoom together share it, and the line at the pointer.
+  function horizontal(plot) {
+    const key = plot.zoomsWith || plot.name;
+    if (!shared.has(key)) {
+      const alike = plots.filter((other) => (other.zoomsWith || other.name) === key);
+      const begin = Math.min(...alike.map(({ x }) => x.begin)), end = Math.max(...alike.map(({ x }) => x.end));
+      const range = new Bokeh.Range1d({ start: begin, end, bounds: [begin, end] });
+      const overlay = new Bokeh.Span({ dimension: "height", line_color: QUIET, line_dash: [3, 3] });
+      shared.set(key, { begin, end, range, overlay });
+    }
+    return shared.get(key);
+  }
+
+  function toolsOf(plot) {
+    if (plot.x.names.length) return {}; // nothing to zoom into
+    return {
+      zoom: new Bokeh.BoxZoomTool({ dimensions: "width" }),
+      move: new Bokeh.PanTool({ dimensions: "width" }),
+      wheel: new Bokeh.WheelZoomTool({ dimensions: "width", modifiers: { ctrl: true } }),
+      pointer: new Bokeh.CrosshairTool({ overlay: horizontal(plot).overlay }),
+    };
+  }
+
+  function figureOf(plot, axes, tools) {
+    const figure = Bokeh.Plotting.figure({
+      name: plot.name, sizing_mode: "stretch_width", height: 260, min_border_left: 64, min_border_right: 10,
+      x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
+      x_axis_label: plot.x.label || null, y_axis_label: plot.y.label, outline_line_color: null,
+      title: axes.title || null, toolbar_location: null, tools: Object.values(tools),
+      active_drag: touch ? null : tools.zoom ?? null, active_scroll: tools.wheel ?? null,
+    });
+    const text = { axis_label_text_font_style: "normal", axis_label_text_font_size: "13px",
+      axis_label_text_color: INK, major_label_text_font_size: "12px", major_label_text_color: INK };
+    for (const axis of [...figure.xaxes, ...figure.yaxes]) {
+      axis.setv({ ...text, axis_line_color: QUIET, major_tick_line_color: QUIET, minor_tick_line_color: null });
+    }
+    for (const grid of figure.grids) grid.grid_line_color = "#e3e3e3";
+    figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
+    if (plot.x.names.length) {
+      const places = plot.x.names.map((name, place) => [place, name]);
+      figure.xaxes[0].setv({ ticker: new Bokeh.FixedTicker({ ticks: places.map(([place]) => place) }),
+        major_label_overrides: new Map(places), major_tick_line_color: null });
+      figure.xgrids[0].visible = false;
+    }
+    if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: "13px", text_color: INK });
+    if (axes.note) {
+      figure.add_layout(new Bokeh.Title({ text: axes.note, align: "right", text_font_style: "normal",
+        text_font_size: "12px", text_color: QUIET }), "above");
+    }
+    return figure;
+  }
+
+  // Draws a mark; returns the renderers of the thing itself and of the range around it.
+  function draw(figure, mark) {
+    const source = new Bokeh.ColumnDataSource({ data: { x: mark.x, y: mark.y, low: mark.low ?? mark.y,
+      high: mark.high ?? mark.y } });
+    const [x, y, low, high] = ["x", "y", "low", "high"].map((field) => ({ field }));
+    const colour = mark.colour;
+    if (mark.kind === "line") {
+      const style = { source, line_color: colour, line_width: LINE_WIDTH,
+        line_dash: mark.dash.map((length) => length * LINE_WIDTH) };
+      const range = mark.range
+        ? [figure.varea({ x, y1: low, y2: high, source, fill_color: colour, fill_alpha: 0.2 })] : [];
+      return { range, thing: [mark.steps ? figure.step({ x, y, mode: "after", ...style })
+        : figure.line({ x, y, ...style })] };
+    }
+    const whiskers = { x0: x, x1: x, y0: low, y1: high, source };
+    const thing = mark.kind === "dots"
+      ? [figure.segment({ ...whiskers, line_color: colour, line_width: 1.2 }),
+        figure.scatter({ x, y, source, marker: mark.marker, size: 8, line_color: colour,
+          fill_color: mark.hollow ? "#fff" : colour })]
+      : [figure.vbar({ x, top: y, bottom: 0, width: mark.width, source, fill_color: colour,
+        fill_alpha: mark.opacity, line_color: null }),
+        figure.segment({ ...whiskers, line_color: INK })];
+    return { thing, range: [] };
+  }
+
+  function short(value) {
+    return Number(value.toPrecision(DIGITS)).toString().replace("-", "−");
+  }
+
+  // Index of the value that a mark has at x: the nearest, or where steps last changed; -1 if it has none.
+  function indexAt(plot, mark, x) {
+    let best = -1;
+    mark.x.forEach((at, index) => {
+      const distance = mark.steps ? x - at : Math.abs(x - at);
+      if (distance >= 0 && (best < 0 || distance < Math.abs(x - mark.x[best]))) best = index;
+    });
+    const { start, end } = horizontal(plot).range;
+    const reach = plot.x.names.length ? 0.5 : (end - start) / 40;
+    return best >= 0 && mark.y[best] !== null && (mark.steps || Math.abs(x - mark.x[best]) <= reach) ? best : -1;
+  }
+
+  // What the box at the pointer says: where it is, and the value of every curve that is on.
+  function valuesAt(plot, axes, off, x) {
+    const place = plot.x.names[Math.round(x)] ?? `${short(x)} ${plot.x.unit}`;
+    const lines = [[`${plot.x.label.replace(/ \(.*/, "")} ${place}`, INK]];
+    for (const mark of axes.marks.filter((one) => !off.has(one.label))) {
+      const index = indexAt(plot, mark, plot.x.names.length ? Math.round(x) + offset(mark) : x);
+      if (index < 0) continue;
+      const ends = mark.low && mark.low[index] !== mark.high[index]
+        ? ` (${short(mark.low[index])} to ${short(mark.high[index])})` : "";
+      lines.push([`${mark.label}: ${short(mark.y[index])} ${plot.y.unit}${ends}`, mark.colour]);
+    }
+    return lines;
+  }
+
+  // How far right of its name a mark stands, where several stand side by side.
+  function offset(mark) {
+    return mark.x.length ? mark.x[0] - Math.round(mark.x[0]) : 0;
+  }
+
+  function showValues(plot, axes, figure, target, off) {
+    const box = document.createElement("div");
+    box.className = "values";
+    box.hidden = true;
+    target.append(box);
+    function show({ x, sx }) {
+      const lines = valuesAt(plot, axes, off, x);
+      box.replaceChildren(...lines.map(([text, colour]) => {
+        const line = document.createElement("div");
+        line.textContent = text;
+        line.style.color = colour;
+        return line;
+      }));
+      const left = sx < target.clientWidth / 2;
+      box.style.left = left ? `${sx + 16}px` : "auto";
+      box.style.right = left ? "auto" : `${target.clientWidth - sx + 16}px`;
+      const { start, end } = figure.x_range;
+      box.hidden = lines.length < 2 || x < start || x > end;
+    }
+    figure.on_event("mousemove", show);
+    figure.on_event("tap", show);
+    figure.on_event("mouseleave", () => { box.hidden = true; });
+  }
+
+  // A click on an entry of the legend switches its curves off or on, in all axes of the plot.
+  function connectLegend(element, drawn, off) {
+    for (const button of element.querySelectorAll(".legend button")) {
+      button.addEventListener("click", () => {
+        const label = button.dataset.label;
+        if (!off.delete(label)) off.add(label);
+        button.setAttribute("aria-pressed", String(!off.has(label)));
+        for (const { mark, thing, range } of drawn) {
+          for (const one of thing) one.visible = !off.has(mark.label);
+          for (const one of range) one.visible = !off.has(mark.label) && !off.has(mark.range);
+        }
+      });
+    }
+  }
+
+  function connectTools(element, plot, tools) {
+    const { begin, end, range } = horizontal(plot);
+    const [reset, move] = element.querySelectorAll(".tools button");
+    reset.addEventListener("click", () => range.setv({ start: begin, end }));
+    move.addEventListener("click", () => {
+      const moves = move.getAttribute("aria-pressed") === "false";
+      move.setAttribute("aria-pressed", String(moves));
+      for (const one of tools) {
+        one.zoom.active = !moves && !touch;
+        one.move.active = moves;
+      }
+    });
+    element.querySelector(".tools").hidden = false;
+  }
+
+  for (const plot of plots) {
+    const element = document.getElementById(plot.name);
+    const off = new Set(), drawn = [], tools = [];
+    for (const [index, axes] of plot.axes.entries()) {
+      const target = element.querySelectorAll(".chart")[index];
+      tools.push(toolsOf(plot));
+      const figure = figureOf(plot, axes, tools.at(-1));
+      drawn.push(...axes.marks.map((mark) => ({ mark, ...draw(figure, mark) })));
+      showValues(plot, axes, figure, target, off);
+      sheet.add_root(figure);
+      targets.push(target);
+    }
+    connectLegend(element, drawn, off);
+    if (tools[0].zoom) connectTools(element, plot, tools);
+  }
+  // From here on the style sheet hides the outlines, and gives charts their width.
+  document.documentElement.classList.add("drawn");
+  await Bokeh.embed.add_document_standalone(sheet, document.body, targets);
+})();

@@ -1,0 +1,189 @@
+"""What came out of a run, in one sentence made of its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from rtclab.metrics import rate
+from rtclab.metrics.series import NS_PER_S
+from rtclab.report.words import flow_in_words
+from rtclab.trace import FlowInfo, Run
+
+SECONDS_PER_MINUTE = 60
+LEAST_LOSS_PERCENT = 0.05
+"""Less would be said as 0.0 %."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the sentence is made of.
+
+    ``means`` are those of measured metrics by name and flow, with the flow "" for the whole run. ``media`` are
+    flows of calls between participants and ``tcp`` those beside them; ``lengths_s`` is how long each was there.
+    ``capacity`` is that of all routes, where they have the same all the time. ``reason`` is why the first of
+    the failed repeats failed.
+    """
+
+    means: Mapping[tuple[str, str], float]
+    media: Sequence[str] = ()
+    tcp: Sequence[str] = ()
+    lengths_s: Mapping[str, float] = field(default_factory=dict)
+    capacity: str = ""
+    repeats: int = 1
+    failed: int = 0
+    reason: str = ""
+
+
+def verdict(found: Findings) -> str:
+    """The sentence: failures first, then rates, delay, loss, freezes and set-up."""
+    if found.failed == found.repeats:
+        return _sentence([f"no repeat finished ({found.reason})" if found.reason else "no repeat finished"])
+    parts = [
+        f"{found.failed} of {found.repeats} repeats failed" if found.failed else "",
+        _connections(found),
+        _rates(found, found.media, _subject(found.media)),
+        _loss(found),
+        _freezes(found),
+        _span("set-up took {}", _seconds, [value / 1000 for value in _values(found, "setup_time")]),
+        _tcp(found),
+    ]
+    told = [part for part in parts if part]
+    return _sentence(told or ["nothing was measured"])
+
+
+def findings(run: Run, measured: pl.DataFrame) -> Findings:
+    """What a run and the result of ``measure_run`` say."""
+    known = measured.drop_nulls("mean").select("metric", "flow", "mean")
+    means = {(metric, flow): mean for metric, flow, mean in known.iter_rows()}
+    flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
+    people = {name for trace in run.traces for name in trace.manifest.participants}
+    failed = [repeat for repeat in run.repeats if repeat.status == "failed"]
+    media = [name for name, flow in flows.items() if _is_media(name, flow, people, means)]
+    tcp = [name for name in flows if ("tcp_throughput", name) in means]
+    return Findings(
+        means,
+        media,
+        tcp,
+        {name: (flow.end_ns - flow.begin_ns) / NS_PER_S for name, flow in flows.items()},
+        _common_capacity(run, media or tcp),
+        len(run.repeats),
+        len(failed),
+        failed[0].reason.partition("\n")[0] if failed else "",
+    )
+
+
+def _is_media(name: str, flow: FlowInfo, people: set[str], means: Mapping[tuple[str, str], float]) -> bool:
+    """Whether a participant sends media to another: a leg to a server is part of such a flow."""
+    sends = any((metric, name) in means for metric in ("goodput", "target_bitrate", "frame_rate"))
+    return sends and {flow.sender, flow.receiver} <= people and flow.acknowledges is None
+
+
+def _common_capacity(run: Run, flows: Sequence[str]) -> str:
+    """The capacity that the routes of all flows have all the time, in words; empty if there is none."""
+    found: set[float] = set()
+    for flow in flows:
+        trace = next(trace for trace in run.traces if flow in trace.manifest.flows)
+        _, capacity_bps = rate.route_capacity(trace, flow)
+        found.update(capacity_bps.tolist() or [float("nan")])
+    return _rate(found.pop() / 1000) if len(found) == 1 else ""
+
+
+def _subject(flows: Sequence[str]) -> str:
+    match flows:
+        case [one]:
+            return f"the flow {flow_in_words(one)}"
+        case [there, back] if there.split("->")[::-1] == back.split("->"):
+            return "both directions"
+        case [_, _]:
+            return "both flows"
+    return f"each of the {len(flows)} flows"
+
+
+def _rates(found: Findings, flows: Sequence[str], subject: str) -> str:
+    """What share of the capacity was used, or how much arrived, and the delay."""
+    used = _values(found, "utilisation", flows)
+    delay = _span(" at {} round trip", _ms, _values(found, "rtt", flows))
+    delay = delay or _span(" at {} one-way delay", _ms, _values(found, "one_way_delay", flows))
+    if used and len(used) == len(flows):
+        of = f" of {found.capacity}" if found.capacity else " of the capacity"
+        return _span(f"{subject} used {{}}{of}{delay}", _percent, used)
+    return _span(f"{subject} received {{}}{delay}", _rate, _values(found, "receiving_rate", flows))
+
+
+def _connections(found: Findings) -> str:
+    failed = found.means.get(("call_failures", ""), 0.0)
+    # A failed repeat counts as failed connections, and is told already.
+    if failed <= 100 * found.failed / found.repeats + 0.01:
+        return ""
+    return f"{_percent(failed)} of calls failed"
+
+
+def _loss(found: Findings) -> str:
+    lost = _values(found, "packet_loss")
+    if not lost or max(lost) < LEAST_LOSS_PERCENT:
+        return ""
+    return _span("{} of packets were lost", _percent, lost)
+
+
+def _freezes(found: Findings) -> str:
+    """How long pictures stood still, per minute of a call."""
+    frozen = [
+        SECONDS_PER_MINUTE * found.means["freeze_duration", flow] / found.lengths_s[flow]
+        for flow in found.media
+        if ("freeze_duration", flow) in found.means and found.lengths_s.get(flow)
+    ]
+    if frozen and max(frozen) < 0.05:
+        return "no picture froze"
+    return _span("pictures froze for {} a minute", _seconds, frozen)
+
+
+def _tcp(found: Findings) -> str:
+    if not found.tcp:
+        return ""
+    if not found.media:
+        one = len(found.tcp) == 1
+        subject = f"the TCP flow {found.tcp[0]}" if one else f"each of the {len(found.tcp)} TCP flows"
+        return _rates(found, found.tcp, subject)
+    return _span("TCP beside the call carried {}", _rate, [sum(_values(found, "receiving_rate", found.tcp))])
+
+
+def _values(found: Findings, metric: str, flows: Iterable[str] | None = None) -> list[float]:
+    flows = found.media if flows is None else flows
+    return [found.means[metric, flow] for flow in flows if (metric, flow) in found.means]
+
+
+def _span(text: str, in_words: Callable[[float], str], values: Sequence[float]) -> str:
+    """The text with the smallest and the largest value in its braces; nothing without values."""
+    if not values:
+        return ""
+    low, high = in_words(min(values)), in_words(max(values))
+    if low == high:
+        return text.format(low)
+    number, _, unit = low.partition(" ")
+    return text.format(f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}")
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"
+
+
+def _ms(value: float) -> str:
+    return f"{value:.0f} ms"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
+
+
+def _rate(kbps: float) -> str:
+    if kbps >= 1000:
+        return f"{kbps / 1000:.3g} Mbit/s"
+    return f"{kbps:.0f} kbit/s"
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
