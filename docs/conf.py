@@ -25,6 +25,7 @@ autodoc_preserve_defaults = True
 python_display_short_literal_types = True
 napoleon_google_docstring = True
 
+smartquotes = False
 html_theme = "furo"
 html_title = f"rtclab {release}"
 html_copy_source = False

@@ -19,6 +19,7 @@ from rtclab.scenario.load import SHIPPED
 
 FENCE = re.compile(r"^```([^\s`]+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"[-+]?\d[\d.,]*")
+INTERVAL = re.compile(r"# \[# #\]|no spread|# … #")
 RULES = re.compile(r"[─━-]{2,}")
 LIVE = re.compile(r"--backend live|-live-|rtclab (link|doctor)|backend=\"live\"")
 SHELL = re.compile(r"[|><&;*$]")
@@ -124,9 +125,9 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def _without_figures(text: str) -> list[str]:
-    """The lines that are not empty, without figures and without what depends on their widths."""
+    """The lines that are not empty, without figures, intervals, and what depends on their widths."""
     lines = (" ".join(RULES.sub("─", NUMBER.sub("#", line)).split()) for line in text.splitlines())
-    return [line for line in lines if line]
+    return [INTERVAL.sub("#", line) for line in lines if line]
 
 
 def load_scenario(example: Example) -> Scenario:
