@@ -38,7 +38,12 @@ def _sections(metrics: list[Metric]) -> list[str]:
 
 
 def _section(metric: Metric) -> str:
-    facts = [metric.unit or "no unit", _within(metric.bounds), BETTER[metric.better], SCOPE[metric.scope]]
+    facts = [
+        f"Unit: {metric.unit or 'none'}",
+        _within(metric.bounds),
+        BETTER[metric.better],
+        SCOPE[metric.scope],
+    ]
     return (
         f"### {metric.name}\n\n{one_line(metric.definition)}\n\n"
         f"{' · '.join(filter(None, facts))}  \nSource: {metric.source}"

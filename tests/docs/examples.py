@@ -89,7 +89,7 @@ class Reader:
     def _run(self, command: str) -> tuple[int, str]:
         if command.startswith("rtclab ") and not SHELL.search(re.sub(r"'[^']*'", "", command)):
             with pytest.raises(SystemExit) as ended:
-                main(shlex.split(command)[1:])
+                main(shlex.split(command, comments=True)[1:])
             written = self.capture.readouterr()
             return int(ended.value.code or 0), written.out + written.err
         done = subprocess.run(
