@@ -6,6 +6,9 @@ from typing import Any
 CONGESTION_CONTROLS: list[str]
 """Valid values of ``congestion_control.name`` in the simulator."""
 
+CONGESTION_CONTROL_OPTIONS: list[tuple[str, str, str, float, float]]
+"""Algorithm, option, meaning, smallest and largest value of every option."""
+
 def simulate(config: str) -> dict[str, dict[str, Any]]:
     """Runs one repeat in virtual time, without the GIL.
 

@@ -27,13 +27,21 @@ class Call(Table):
     """
 
     kind: Literal["p2p", "sfu", "mcu", "star", "hub-and-spoke", "tree"] = "p2p"
+    """Who sends to whom, and through what."""
     participants: Annotated[list[str], Field(min_length=2)] = []
+    """Names of those who take part; left out, everybody."""
     start: Duration = Duration(0)
+    """When the call begins."""
     end: Duration | None = None
+    """When the call ends; left out, at the end of the run."""
     relay: str | None = None
+    """TURN server that the media pass: `core` or a name from `servers`; `p2p` only."""
     server: str | None = None
+    """The SFU or MCU: `core` or a name from `servers`."""
     root: str | None = None
+    """Participant in the middle, the first one if left out; `star`, `hub-and-spoke` and `tree` only."""
     fan_out: Count | None = None
+    """Number of others to whom each sends, 2 if left out; `tree` only."""
 
     @model_validator(mode="after")
     def _keys_of_its_kind(self) -> Self:

@@ -43,6 +43,7 @@ class Bottleneck(PathSpec):
     """
 
     routes: Annotated[list[str], Field(min_length=1)]
+    """Routes that cross the path: `alice->bob`, `*->bob` or `*->*`; `*` is every node, `core` too."""
 
 
 class ScenarioTables(Table):
@@ -53,22 +54,40 @@ class ScenarioTables(Table):
     """
 
     name: Annotated[str, Field(json_schema_extra={"pattern": f"^{_SCENARIO_NAME}$"})]
+    """Name of the scenario and beginning of the names of its runs; lower-case letters, digits, `.`, `-` and
+    `_`."""
     title: str = ""
+    """What the scenario is, on one line."""
     source: str = ""
+    """Where the condition is from: a paper's table, an RFC's section."""
     duration: Duration
+    """Length of the run."""
     repeats: Count = 1
+    """How often it is run, each time with another seed."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    """Number from which each repeat derives its seed; the same seed gives the same simulated run."""
     record: Literal["packets", "seconds"] = "packets"
+    """Keep every packet, or only sums per second, for long runs with many flows."""
     participants: Annotated[dict[str, Participant], Field(min_length=2, json_schema_extra=_NAMES)]
+    """Those who call each other, by name; an empty table takes everything from the scenario."""
     calls: Annotated[list[Call], Field(min_length=1, validate_default=False)] = []
+    """Who talks with whom; left out, one call of everybody."""
     video: Video | None = None
+    """What every camera sends; left out, nobody sends video."""
     audio: Audio | None = None
+    """What every microphone sends; left out, nobody sends audio."""
     congestion_control: CongestionControl = CongestionControl()
+    """What sets the sending rate of everybody."""
     link: Link = Link()
+    """Access link of every participant."""
     host: Host | None = None
+    """Machine of every participant; left out, encoding takes no time."""
     bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
+    """Paths that several routes share, by name."""
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
+    """TURN relays, SFUs and MCUs with links of their own, by name."""
     traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
+    """TCP beside the calls, by name."""
 
     @model_validator(mode="before")
     @classmethod

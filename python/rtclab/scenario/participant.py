@@ -46,15 +46,26 @@ class Video(Table):
     """
 
     width: Pixels = 640
+    """Width of the camera's picture, in pixels."""
     height: Pixels = 480
+    """Height of the camera's picture, in pixels."""
     frame_rate: Annotated[float, Field(strict=True, ge=0.1, le=240)] = 30
+    """Pictures per second."""
     camera: Literal["rfc8593", "steady"] = "rfc8593"
+    """When pictures are taken: at intervals that vary as in RFC 8593, or at regular ones, as a file played to
+    a browser has."""
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
+    """Encoder: how it follows its target and what it gives up first when bits are scarce."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
+    """Device with the camera; those of 2016 deliver at most 640x480 at 30 frames per second."""
     repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
+    """How lost packets are made good; `auto` is what the stack profile does."""
     max_bitrate: Bitrate = Bitrate(1_700_000)
+    """Highest rate of the encoder."""
     min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
+    """Lowest rate of the encoder; lowered to `max_bitrate` if that is less."""
     start_bitrate: Annotated[Bitrate, _default_bitrate("300 kbit/s")]
+    """Rate at the start of the call; kept between `min_bitrate` and `max_bitrate`."""
 
     @model_validator(mode="after")
     def _bitrates_in_order(self) -> Self:
@@ -75,7 +86,9 @@ class Audio(Table):
     """One audio stream of constant bitrate with one packet per frame, like Opus without DTX."""
 
     bitrate: Bitrate = Bitrate(32_000)
+    """Rate of the encoder, which is constant."""
     frame: Duration = Duration(20_000_000)
+    """Length of a frame, one packet each: 2.5 to 120 ms."""
 
     @model_validator(mode="after")
     def _as_long_as_frames_are(self) -> Self:
@@ -105,8 +118,11 @@ class CongestionControl(Table):
     """
 
     name: str = "goog-cc"
+    """Algorithm of the simulator; live calls use the browser's own."""
     stack: str | None = None
+    """Stack profile: feedback, RTCP schedule, pacing and repair; left out, that of the algorithm's time."""
     options: dict[str, Option] = {}
+    """Options of the algorithm: numbers, or true and false."""
 
 
 class Host(Table):
@@ -117,6 +133,7 @@ class Host(Table):
     """
 
     encoder_capacity: PixelRate
+    """Pixels that the machine encodes per second."""
 
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
@@ -129,8 +146,11 @@ class Link(Table):
     """An access link: one path up and one down, or one path (``both``) that both directions share."""
 
     up: PathSpec = PathSpec()
+    """Path from the participant into the network."""
     down: PathSpec = PathSpec()
+    """Path from the network to the participant."""
     both: PathSpec | None = None
+    """One path that both directions share, instead of `up` and `down`."""
 
     @model_validator(mode="after")
     def _shared_or_separate(self) -> Self:
@@ -152,18 +172,26 @@ class Participant(Table):
     """
 
     join: Duration = Duration(0)
+    """When the participant comes."""
     leave: Duration | None = None
+    """When the participant goes; left out, at the end."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
+    """Changes to `[video]` for this participant, or `false`: sends none."""
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
+    """Changes to `[audio]` for this participant, or `false`: sends none."""
     congestion_control: CongestionControl | None = None
+    """Congestion control of what this participant sends, instead of the scenario's."""
     link: Link | None = None
+    """Changes to `[link]` for this participant."""
     host: Host | None = None
+    """Machine of this participant, instead of the scenario's."""
 
 
 class Server(Table):
     """A TURN relay, an SFU or an MCU. By default its access link has no limit and no delay."""
 
     link: Link = Link()
+    """Access link of the server; by default it neither limits nor delays anything."""
 
 
 SENT = ("video", "audio")

@@ -29,6 +29,7 @@ class CapacitySteps(Table):
     """Capacity that changes at given times. The first rate also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Bitrate]], Field(min_length=1)]
+    """Pairs of a moment and the capacity from then on, in rising order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -82,7 +83,9 @@ class CapacityTrace(Table):
     """
 
     trace: str
+    """File in Mahimahi's format, beside the TOML file that names it."""
     opportunities_ms: list[Annotated[int, Field(strict=True, ge=0, le=LATEST_OPPORTUNITY_MS)]] = []
+    """Moments at which 1500 bytes may leave, in ms; filled from the file."""
 
     @model_validator(mode="before")
     @classmethod
@@ -113,6 +116,7 @@ class DelaySteps(Table):
     """One-way delay that changes at given times. The first delay also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Duration]], Field(min_length=1)]
+    """Pairs of a moment and the one-way delay from then on, in rising order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -124,10 +128,15 @@ class DelayRamp(Table):
     """One-way delay that changes continuously from one value to another between two times."""
 
     ramp: Literal["linear", "exponential"]
+    """Shape of the change."""
     from_delay: Annotated[Duration, Field(alias="from")]
+    """One-way delay until `start`."""
     to_delay: Annotated[Duration, Field(alias="to")]
+    """One-way delay from `end` on."""
     start: Duration
+    """When the change begins."""
     end: Duration
+    """When the change ends."""
 
     @model_validator(mode="after")
     def _goes_forward(self) -> Self:
@@ -157,7 +166,9 @@ class DelayCourse(Table):
     """
 
     points: Annotated[list[DelayPoint], Field(min_length=2)]
+    """A moment, the delay at that moment and, if not linear, how it goes on from there."""
     every: Duration = Duration(500_000_000)
+    """Length of a step, 1 ms or longer."""
 
     @model_validator(mode="after")
     def _goes_forward(self) -> Self:
@@ -192,7 +203,9 @@ class Jitter(Table):
     """Random extra delay: |N(0, sd²)|, truncated at three sd (RFC 8868, section 4.4)."""
 
     sd: Duration
+    """Standard deviation of the normal distribution."""
     reorder: Annotated[bool, Field(strict=True)] = False
+    """Whether packets may overtake each other; otherwise a late packet holds up those behind it."""
 
 
 class GilbertElliott(Table):
@@ -202,15 +215,20 @@ class GilbertElliott(Table):
     """
 
     p: Probability
+    """Probability, per packet, that the path goes from good to bad."""
     r: Probability
+    """Probability, per packet, that the path goes from bad to good."""
     h: Probability = Probability(0.0)
+    """Probability that a packet survives while the path is bad."""
     k: Probability = Probability(1.0)
+    """Probability that a packet survives while the path is good."""
 
 
 class LossSteps(Table):
     """Independent loss that changes at given times. The first ratio also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Ratio]], Field(min_length=1)]
+    """Pairs of a moment and the loss ratio from then on, in rising order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -250,7 +268,9 @@ class Clock(Table):
     """
 
     wander: Ratio
+    """Standard deviation of the clock's rate."""
     correlation: Duration
+    """Time in which a deviation of the rate fades."""
 
 
 class PathSpec(Table):
@@ -263,14 +283,24 @@ class PathSpec(Table):
     """
 
     capacity: Capacity | None = None
+    """Rate at which packets are serialised; left out, they pass at once."""
     queue: QueueLimit | None = None
+    """How much may wait for the capacity, as time, bytes or packets; left out, the queue has no limit."""
     delay: Delay = Duration(0)
+    """One-way propagation delay."""
     jitter: JitterField | None = None
+    """Random extra delay of each packet."""
     loss: Loss | None = None
+    """Random loss: independent, in bursts (Gilbert-Elliott), or changing in time."""
     loss_position: Literal["wire", "queue"] = "wire"
+    """Where random loss strikes: on the `wire`, after the capacity was used, or before the `queue`, as in
+    dummynet and netem."""
     tick: Duration | None = None
+    """Timer resolution of the emulating box: packets leave at its multiples; left out, times are exact."""
     clock: Clock | None = None
+    """Wandering clock of the emulating box, which makes the delay vary."""
     wifi: Wifi | None = None
+    """A Wi-Fi hop in place of the capacity."""
 
     @model_validator(mode="after")
     def _queue_has_capacity(self) -> Self:

@@ -20,7 +20,13 @@ UNKNOWN = "<unknown>"
 class Table(BaseModel):
     """A TOML table with a fixed set of keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        serialize_by_alias=True,
+        validate_default=True,
+        use_attribute_docstrings=True,
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -19,9 +19,13 @@ class Objects(Table):
     """
 
     min_size: Size = Size(30_000)
+    """Smallest object."""
     max_size: Size = Size(50_000)
+    """Largest object."""
     mean_idle: Duration = Duration(10_000_000_000)
+    """Mean pause between two objects."""
     begin: Literal["object", "idle"] = "object"
+    """Whether a source starts with an object or with a pause."""
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
@@ -46,12 +50,19 @@ class Traffic(Table):
     """
 
     sender: str
+    """Node that sends: a participant, a server or `core`."""
     receiver: str
+    """Node that receives."""
     congestion_control: Literal["newreno", "cubic", "bbr"] = "cubic"
+    """TCP's congestion control."""
     flows: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    """Number of connections at the same time."""
     start: Duration = Duration(0)
+    """When the transfer begins."""
     stop: Duration | None = None
+    """When the transfer ends; left out, at the end."""
     objects: Objects | None = None
+    """Short transfers with pauses between them; left out, each connection sends without end."""
 
     def problems(self, nodes: Sequence[str], duration: Duration) -> list[FieldError]:
         """Conflicts with the rest of the scenario. The keys of the errors are relative to this table."""

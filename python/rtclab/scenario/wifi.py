@@ -18,7 +18,9 @@ class Radio(Table):
     """One state of the channel: the sender's PHY rate, and the probability that an attempt fails."""
 
     rate: Bitrate
+    """PHY rate."""
     error: Probability
+    """Probability that an attempt to send fails."""
 
     @model_validator(mode="after")
     def _sends(self) -> Self:
@@ -38,9 +40,13 @@ class Fading(Table):
     """
 
     good: Radio
+    """The channel while it is good."""
     fade: Radio | None = None
+    """The channel in a fade; left out, there are none."""
     mean_good: Duration = Duration(10**9)
+    """Mean time between two fades."""
     mean_fade: Duration = Duration(10**8)
+    """Mean length of a fade."""
 
     @model_validator(mode="after")
     def _both_last(self) -> Self:
@@ -86,11 +92,13 @@ class Wifi(Table):
         Annotated[Literal["near", "far"], Tag(CONSTANT)] | Annotated[Fading, Tag("<good>")],
         Discriminator(tag_of({"good": Fading})),
     ] = "near"
+    """How the channel fades: `near` and `far` are a tablet in the same room and behind a wall, or a table."""
     retry_limit: Annotated[
         Annotated[Literal["auto"], Tag("<auto>")]
         | Annotated[int, Tag("<count>"), Field(strict=True, ge=1, le=255)],
         Discriminator(lambda value: "<auto>" if isinstance(value, str) else "<count>"),
     ] = "auto"
+    """Attempts to send a packet, the first included; `auto` is 7."""
 
     def native(self) -> dict[str, object]:
         """The serde form of ``Wifi``."""

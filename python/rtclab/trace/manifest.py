@@ -26,17 +26,22 @@ NS_PER_S = 1_000_000_000
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Machine(_Entry):
     """The computer that made a run."""
 
     system: str
+    """Operating system."""
     kernel: str
+    """Release of the kernel."""
     processor: str
+    """Model of the processor."""
     cores: int | None = None
+    """Number of cores."""
     memory_bytes: int | None = None
+    """Main memory."""
 
 
 class FlowInfo(_Entry):
@@ -49,12 +54,19 @@ class FlowInfo(_Entry):
     """
 
     sender: str
+    """Node that sends."""
     receiver: str
+    """Node that receives."""
     route: tuple[str, ...] = ()
+    """Paths that it crosses, in order."""
     call: int | None = None
+    """Index of its call; null for TCP beside the calls and for captures."""
     begin_ns: Ns
+    """When its first packet was sent, or when its connection began if none was."""
     end_ns: Ns
+    """When its connection ended."""
     acknowledges: str | None = None
+    """Flow whose acknowledgements these are; null for flows of data."""
 
     @model_validator(mode="after")
     def _ends_after_it_began(self) -> Self:
@@ -67,19 +79,28 @@ class CallInfo(_Entry):
     """One call: its topology, participants, begin and end, and its relay, if any."""
 
     kind: str
+    """Topology, as in the scenario."""
     participants: tuple[str, ...]
+    """Those who take part."""
     start_ns: Ns
+    """When it begins."""
     end_ns: Ns
+    """When it ends."""
     relay: str | None = None
+    """TURN relay that it passes, if any."""
 
 
 class NotConnected(_Entry):
     """Two nodes that should have connected and did not, within the time ``within_ns``."""
 
     a: str
+    """One of the two nodes."""
     b: str
+    """The other one."""
     call: int
+    """Index of the call."""
     within_ns: Ns
+    """Time that they had."""
 
     def __str__(self) -> str:
         return f"{self.a} and {self.b} did not connect within {self.within_ns / NS_PER_S:.0f} s"
@@ -89,10 +110,15 @@ class Lateness(_Entry):
     """How late the emulator wrote frames, relative to its model, and the share later than ``bound_ns``."""
 
     p50_ns: Ns
+    """Median."""
     p99_ns: Ns
+    """99th percentile."""
     max_ns: Ns
+    """Largest."""
     bound_ns: Ns
+    """What is tolerated."""
     over_bound_ratio: float
+    """Part of the frames that were later than that, 0 to 1."""
 
     @property
     def late(self) -> bool:
@@ -109,21 +135,37 @@ class CaptureInfo(_Entry):
     """
 
     files: tuple[str, ...]
+    """Names of the captures."""
     begin_ns: int
+    """Time zero of the trace on the first capture's clock, in ns since 1970."""
     notes: tuple[dict[str, Any], ...] = ()
+    """Rows of the monitor's table `notes`."""
     clock: dict[str, Any] | None = None
+    """The row of the monitor's table `clock`; null for one capture."""
     corrected: bool = False
+    """Whether the difference of the clocks was taken off."""
 
 
 class _Manifest(_Entry):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
     what: ClassVar[str]
 
     schema_number: Literal[2] = Field(SCHEMA, alias="schema")
+    """Number of the contract."""
     backend: str
+    """`sim`, `live` or `capture`."""
     scenario: dict[str, Any] = {}
+    """The scenario as it ran, for people and for running it again; figures do not read it."""
     versions: dict[str, str] = {}
+    """Versions of rtclab and of what it used."""
     machine: Machine | None = None
+    """The computer that made it."""
 
     def as_json(self) -> dict[str, Any]:
         """The content of the manifest's file as JSON values."""
@@ -141,18 +183,31 @@ class TraceManifest(_Manifest):
     what: ClassVar[str] = "trace"
 
     seed: int | None = None
+    """Seed of the repeat; null for captures."""
     repeat: int | None = None
+    """Number of the repeat, from 0 on."""
     duration_ns: Ns
+    """Length of the trace."""
     participants: tuple[str, ...] = ()
+    """Names of the participants."""
     calls: tuple[CallInfo, ...] = ()
+    """The calls, in the order of the scenario."""
     flows: dict[str, FlowInfo]
+    """The flows by name."""
     connections: int = 0
+    """Number of pairs of nodes that should have been connected."""
     not_connected: tuple[NotConnected, ...] = ()
+    """The pairs that never were."""
     failure: str | None = None
+    """Why the repeat failed; null if it did not."""
     browser: str | None = None
+    """Version of the browser in live calls."""
     lateness: Lateness | None = None
+    """How late the emulator was in live calls."""
     emulator: dict[str, int] | None = None
+    """Counters of the emulator in live calls."""
     capture: CaptureInfo | None = None
+    """The captures that the trace was made of."""
 
     @property
     def late(self) -> bool:
@@ -160,15 +215,20 @@ class TraceManifest(_Manifest):
         return self.lateness is not None and self.lateness.late
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True))
 class Repeat:
     """The outcome of one repeat: ``reason`` says why it failed, ``note`` what a finished one lacks."""
 
     repeat: int
+    """Its number, from 0 on."""
     seed: int
+    """Its seed."""
     status: Status
+    """Whether it finished."""
     reason: str = ""
+    """Why it failed."""
     note: str = ""
+    """What a finished one lacks, such as a pair that did not connect."""
 
     @property
     def interrupted(self) -> bool:
@@ -182,6 +242,7 @@ class RunManifest(_Manifest):
     what: ClassVar[str] = "run"
 
     repeats: tuple[Repeat, ...] = ()
+    """What became of each repeat."""
 
 
 AnyManifest = TypeVar("AnyManifest", bound=_Manifest)
