@@ -119,7 +119,7 @@ impl Nack {
         Arrival::New
     }
 
-    /// Whether too much has become missing to be repaired; resets the flag.
+    /// Whether too many packets went missing to be repaired; resets the flag.
     pub fn take_overflow(&mut self) -> bool {
         std::mem::take(&mut self.overflow)
     }

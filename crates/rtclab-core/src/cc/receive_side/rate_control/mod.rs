@@ -25,7 +25,7 @@ const VETO_FACTOR: f64 = 1.5;
 const VETO_FLOORS_BPS: (f64, f64) = (100e3, 150e3);
 /// Continued over-use reduces the rate again after a round trip, clamped to these bounds.
 const REDUCE_AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(200));
-/// Continued over-use reduces the rate at once if it exceeds the incoming rate by this multiple of it.
+/// Continued over-use reduces the rate at once if it exceeds the incoming rate by this many times that rate.
 const REDUCE_EXCESS: f64 = 1.05;
 /// Weight of the old value in the mean time between updates.
 const PERIOD_KEEP: f64 = 0.9;
