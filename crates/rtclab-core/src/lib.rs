@@ -21,3 +21,8 @@ pub mod table;
 pub mod tcp;
 mod timeouts;
 pub mod units;
+
+/// The example of the page on new congestion controls compiles and does what it says.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/add-a-control.md")]
+struct AddAControl;

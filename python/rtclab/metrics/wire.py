@@ -1,8 +1,8 @@
-"""The same media counted twice: on the wire by whoever saw the packets, and by the browser in getStats.
+"""The same media counted twice: as packets on the wire, and by the browser in getStats.
 
-The wire counts IP packets in the second in which they arrive. getStats counts RTP headers and payload, after
-decryption, from one report to the next. Retransmissions count, as far as they could be used; padding does not
-count as payload.
+On the wire, IP packets count in the second in which they arrive. getStats counts RTP headers and payload,
+after decryption, from one report to the next. It includes retransmissions that could be used, and does not
+count padding as payload.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from rtclab.metrics.series import (
     from_begin,
     mean_slope,
     rates_of,
-    rows_by,
     samples_by,
     slopes,
 )
-from rtclab.trace import Trace
+from rtclab.trace import Trace, rows_by
 
 VIDEO = "video"
 REPAIR = ("rtx", "fec", "padding")
-"""What is sent beside a stream's media; only video has any here, so it is added to video."""
+"""Kinds of packets sent in addition to media. Only video has them here, so they count as video."""
 
 _COUNTERS = {
     "outbound_rtp": ("bytesSent", "headerBytesSent"),
@@ -41,7 +40,7 @@ _COUNTERS = {
 
 
 def stats_sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """RTP headers and payload sent between neighbouring reports, in kbit/s."""
+    """RTP headers and payload sent between consecutive reports, in kbit/s."""
     sent = from_begin(trace, flow, stats_bytes(trace, "outbound_rtp", flow))
     return slopes(sent, window).scaled(KBIT_PER_BYTE)
 
@@ -49,7 +48,7 @@ def stats_sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Sa
 def stats_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
-    """RTP headers and payload received between neighbouring reports, in kbit/s; of one kind, if given."""
+    """RTP headers and payload received between consecutive reports, in kbit/s; of one kind, if given."""
     received = from_begin(trace, flow, stats_bytes(trace, "inbound_rtp", flow, kind))
     return slopes(received, window).scaled(KBIT_PER_BYTE)
 
@@ -65,7 +64,7 @@ def wire_received_kbps(
         return NO_SAMPLES
     at_ns = seconds["at_ns"].to_numpy()
     rates = rates_of(trace, flow, at_ns, seconds["bytes"].to_numpy(), window)
-    # From the second of the first packet on: set-up comes before media.
+    # Without the seconds of set-up, in which there are no media yet.
     return rates.chosen(rates.at_s >= at_ns.min() // NS_PER_S).scaled(KBIT_PER_BYTE)
 
 
@@ -75,10 +74,10 @@ def wire_received_kbps(
     samples=stats_sent_kbps,
 )
 def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """RTP headers and payload sent per second as the sender's getStats counts them.
+    """Mean rate (kbit/s) of RTP headers and payload sent, as the sender's getStats counts them.
 
-    From the flow's first packet to the last report. It lacks what the sending rate counts too: IP, UDP and
-    SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
+    The time is from the flow's first packet to the last report. Unlike sending_rate, it does not count IP,
+    UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
     sent = from_begin(trace, flow, stats_bytes(trace, "outbound_rtp", flow))
     return mean_slope(sent, window) * KBIT_PER_BYTE
@@ -91,17 +90,17 @@ def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) ->
     samples=stats_received_kbps,
 )
 def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """RTP headers and payload received per second as the receiver's getStats counts them.
+    """Mean rate (kbit/s) of RTP headers and payload received, as the receiver's getStats counts them.
 
-    From the flow's first packet to the last report. It lacks what the receiving rate counts too: IP, UDP and
-    SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
+    The time is from the flow's first packet to the last report. Unlike receiving_rate, it does not count IP,
+    UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
     received = from_begin(trace, flow, stats_bytes(trace, "inbound_rtp", flow))
     return mean_slope(received, window) * KBIT_PER_BYTE
 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
-    """Header and payload bytes at every report, summed over the flow's streams, or those of one kind."""
+    """Header and payload bytes at every report, summed over the flow's streams, or over those of one kind."""
     return trace.cached(_stats_bytes, table, kind).get(flow, NO_SAMPLES)
 
 
@@ -115,11 +114,12 @@ def _stats_bytes(trace: Trace, table: str, kind: str | None) -> dict[str, Sample
 
 @dataclass(frozen=True)
 class StreamRates:
-    """One kind of media of one flow at its receiver, counted twice over the same time; rates in kbit/s.
+    """Rates in kbit/s of one kind of media of one flow at its receiver, counted twice over the same time.
 
-    The time is from the receiver's first report on it to its last. ``wire`` is IP bytes of RTP packets;
-    ``repair`` the part of them that are retransmissions, FEC and padding; ``stats`` what getStats counted.
-    ``difference_bytes`` is wire less getStats per packet: headers, where both count the same packets.
+    The time is from the receiver's first report on these media to its last. ``wire`` counts IP bytes of RTP
+    packets, and ``repair`` those of retransmissions, FEC and padding among them. ``stats`` is what getStats
+    counted. ``difference_bytes`` is the bytes per packet on the wire less those in getStats: the headers, if
+    both count the same packets.
     """
 
     flow: str
@@ -131,14 +131,14 @@ class StreamRates:
 
 
 def streams_of(trace: Trace) -> list[tuple[str, str]]:
-    """Flow and kind of all that receivers reported on, in the order of flows."""
+    """Flow and kind of all media that receivers reported on, in the order of the flows."""
     known = trace.table("inbound_rtp").select("flow", "kind").unique().sort("kind").group_by("flow").all()
     kinds = dict(known.iter_rows())
     return [(flow, kind) for flow in trace.flows for kind in kinds.get(flow, [])]
 
 
 def stream_rates(trace: Trace) -> list[StreamRates]:
-    """Both rates of every stream; empty where packets were not recorded or nobody reported twice."""
+    """The rates of all media with at least two reports; empty if packets were not recorded."""
     return trace.cached(_wire).streams
 
 
