@@ -8,7 +8,7 @@ import pytest
 from synthetic_run import NS_PER_S, frame, report, second, trace, write_run
 
 from rtclab.metrics import rate, wire
-from rtclab.report import write_report
+from rtclab.report import run_plot, write_report
 
 MEDIA_BYTES, HEADER_BYTES, BELOW_RTP_BYTES = 944, 20, 44  # IPv4 20, UDP 8, SRTP tag 16
 PACKETS_PER_S = 50
@@ -96,9 +96,9 @@ def test_the_report_shows_both_rates_of_a_stream_and_their_difference(tmp_path: 
     section = page[page.index("On the wire and in getStats") :]
     for shown in ("504", "385.6", "118.4", "148"):
         assert f">{shown}" in section or f"{shown}\n" in section, shown
-    svg = (run.path / "plots" / "wire-and-stats.svg").read_text(encoding="utf-8")
-    assert "getStats" in svg
-    assert "alice → bob, video" in svg
+    (panel,) = run_plot(run, "wire-and-stats").axes
+    assert panel.title == "alice → bob, video"
+    assert [mark.look.label for mark in panel.marks] == ["alice → bob", "getStats"]
 
 
 def test_the_target_of_a_flow_is_that_of_its_streams_together() -> None:
