@@ -71,8 +71,17 @@ def self_contained(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     if isinstance(data.get("trace"), TraceName):
-        data = CapacityTrace.with_file_read(data)
+        data = _with_file_read(data)
     return {key: self_contained(value) for key, value in data.items()}
+
+
+def _with_file_read(data: dict[str, Any]) -> dict[str, Any]:
+    """A table of a recorded capacity, with what its file says if that is not there."""
+    name = data.get("trace")
+    if not isinstance(name, str) or "opportunities_ms" in data:
+        return data
+    directory = name.directory if isinstance(name, TraceName) else Path()
+    return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
 
 
 class CapacityTrace(Table):
@@ -89,13 +98,8 @@ class CapacityTrace(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def with_file_read(cls, data: Any) -> Any:
-        """The table with ``opportunities_ms``, read from the file if they are not there."""
-        if not isinstance(data, dict) or not isinstance(data.get("trace"), str) or "opportunities_ms" in data:
-            return data
-        name: str = data["trace"]
-        directory = name.directory if isinstance(name, TraceName) else Path()
-        return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
+    def _read_file(cls, data: Any) -> Any:
+        return _with_file_read(data) if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:
