@@ -115,6 +115,11 @@ def with_hint(message: str, hint: str | None) -> str:
     return f"{message}\n  hint: {hint}" if hint else message
 
 
+def reason_of(error: Exception) -> str:
+    """Why something failed, as it is noted in runs: without the type where the message was written for users."""
+    return str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
+
+
 def is_disk_full(error: OSError) -> bool:
     """Whether an error of the operating system says that no space is left."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+from collections.abc import Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -109,14 +110,15 @@ def manifest(
         repeat=repeat,
         duration_ns=scenario.duration.ns,
         participants=tuple(scenario.participants),
-        calls=_calls(scenario),
+        calls=planned_calls(scenario),
         flows=planned_flows(scenario),
-        connections=len(_pairs(scenario)),
+        connections=len(planned_pairs(scenario)),
         browser=browser,
     )
 
 
-def _calls(scenario: Scenario) -> tuple[CallInfo, ...]:
+def planned_calls(scenario: Scenario) -> tuple[CallInfo, ...]:
+    """Every call, with its planned start and end."""
     end = scenario.duration
     return tuple(
         CallInfo(
@@ -162,31 +164,49 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
     return flows
 
 
+Pairs = dict[tuple[int, str, str], tuple[int, list[str]]]
+"""Pairs of nodes to be connected, by call: for how long in ns, and the flows between the two."""
+
+
 def not_connected(scenario: Scenario, events: pl.DataFrame) -> tuple[NotConnected, ...]:
     """The pairs of nodes that should have been connected and were not, by the table ``events``."""
-    connected = set(events.filter(pl.col("event") == "dtls_connected")["flow"])
+    return missing_pairs(planned_pairs(scenario), connected_flows(events))
+
+
+def missing_pairs(planned: Pairs, connected: Set[str]) -> tuple[NotConnected, ...]:
+    """The pairs of nodes between which no flow is among the connected ones."""
     return tuple(
         NotConnected(a=a, b=b, call=call, within_ns=within_ns)
-        for (call, a, b), (within_ns, flows) in _pairs(scenario).items()
+        for (call, a, b), (within_ns, flows) in planned.items()
         if connected.isdisjoint(flows)
     )
 
 
-def _pairs(scenario: Scenario) -> dict[tuple[int, str, str], tuple[int, list[str]]]:
-    """Pairs of nodes to be connected, by call: for how long in ns, and the flows between the two.
+def connected_flows(events: pl.DataFrame) -> set[str]:
+    """The flows whose connection came up, by the table ``events``."""
+    return set(events.filter(pl.col("event") == "dtls_connected")["flow"])
+
+
+def failure_of(missing: Sequence[NotConnected], planned: int) -> str | None:
+    """Why a repeat failed in which this many pairs should have been connected; None if it did not."""
+    return str(missing[0]) if missing and len(missing) == planned else None
+
+
+def planned_pairs(scenario: Scenario) -> Pairs:
+    """The pairs of nodes that should be connected.
 
     Several connections may join the same two: a server forwards the media of each to each.
     """
-    pairs: dict[tuple[int, str, str], tuple[int, list[str]]] = {}
+    found: Pairs = {}
     joined = connections(scenario)
     for connection, flows in zip(joined, flow_names(joined), strict=True):
         if connection.start_ns < connection.end_ns:
             a, b = sorted((connection.a, connection.b))
             key = connection.call, a, b
-            within_ns, known = pairs.get(key, (0, []))
+            within_ns, known = found.get(key, (0, []))
             length_ns = connection.end_ns - connection.start_ns
-            pairs[key] = max(within_ns, length_ns), [*known, *flows]
-    return pairs
+            found[key] = max(within_ns, length_ns), [*known, *flows]
+    return found
 
 
 def paths_table(scenario: Scenario) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rtclab import _native
-from rtclab.backend import manifest, not_connected, paths_table
+from rtclab.backend import failure_of, manifest, not_connected, paths_table
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace, write_bytes, write_text
@@ -92,14 +92,14 @@ class SimBackend:
         about = manifest(scenario, backend=self.name, seed=seed, repeat=repeat)
         missing = not_connected(scenario, tables["events"])
         known = {
-            "flows": _as_simulated(about.flows, spans),
+            "flows": as_simulated(about.flows, spans),
             "not_connected": missing,
-            "failure": str(missing[0]) if missing and len(missing) == about.connections else None,
+            "failure": failure_of(missing, about.connections),
         }
         return Trace.in_memory(tables, about.model_copy(update=known))
 
 
-def _as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[str, FlowInfo]:
+def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[str, FlowInfo]:
     """The flows with the time in which each really was there; begins are null where no packet was sent."""
     flows = dict(planned)
     for name, begin_ns, end_ns in spans.iter_rows():

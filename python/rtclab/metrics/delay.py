@@ -16,10 +16,9 @@ from rtclab.metrics.series import (
     before_end,
     flow_seconds,
     gauge,
-    rows_by,
     window_ns,
 )
-from rtclab.trace import Trace
+from rtclab.trace import Trace, rows_by
 
 HISTOGRAM_BIN_MS = 0.1
 NS_PER_MS = 1_000_000
@@ -99,7 +98,7 @@ def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> 
 def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
     if window is not None:
         return _queuing_delay_of_packets(trace, flow, window, percent)
-    lower_ms, packets = _histogram([trace], flow)
+    lower_ms, packets = trace.cached(_histogram_of, flow)
     if not packets.size:
         return float("nan")
     reached = np.cumsum(packets)
@@ -145,6 +144,10 @@ def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
     delay_ms = np.column_stack([lower_ms, lower_ms + HISTOGRAM_BIN_MS]).ravel()
     share = np.column_stack([np.append(0.0, reached[:-1]), reached]).ravel()
     return delay_ms, share
+
+
+def _histogram_of(trace: Trace, flow: str) -> tuple[Array, Array]:
+    return _histogram([trace], flow)
 
 
 def _histogram(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:

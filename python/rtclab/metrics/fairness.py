@@ -17,10 +17,15 @@ def fairness(trace: Trace, window: Window | None = None) -> float:
     Of the flows that carry media, whether or not they share a path. Each counts with its rate over the time
     that it was there, so who left early is not taken for one who got little. NaN for fewer than two.
     """
-    carrying_media = set(trace.table("outbound_rtp")["flow"])
+    carrying_media = trace.cached(_carrying_media)
     flows = [flow for flow in trace.flows if flow in carrying_media]
     rates = np.array([receiving_rate(trace, flow, window) for flow in flows])
     rates = rates[~np.isnan(rates)]
     if rates.size < 2 or not rates.any():
         return float("nan")
     return float(rates.sum() ** 2 / (rates.size * (rates**2).sum()))
+
+
+def _carrying_media(trace: Trace) -> frozenset[str]:
+    """The flows of which a sender reported a stream."""
+    return frozenset(trace.table("outbound_rtp")["flow"].unique())

@@ -15,11 +15,10 @@ from rtclab.metrics.series import (
     Window,
     counter,
     increase,
-    rows_by,
     seconds_there,
     total,
 )
-from rtclab.trace import Trace
+from rtclab.trace import Trace, rows_by
 
 NS_PER_MS = 1_000_000
 _MEDIA_SENT, _MEDIA_DROPPED = ("media_sent_packets",), ("media_dropped_packets",)
@@ -158,7 +157,7 @@ _COUNTERS = ("packetsLost", "packetsReceived", "retransmittedPacketsReceived")
 def _counters_of_streams(trace: Trace) -> dict[object, list[tuple[Samples, ...]]]:
     """Lost, received and retransmitted packets of every stream that was received, by flow."""
     rows = trace.table("inbound_rtp").with_columns(pl.col(_COUNTERS).cast(pl.Float64).fill_null(0.0))
-    streams = rows.sort("at_ns", maintain_order=True).partition_by("flow", "ssrc", as_dict=True)
+    streams = rows_by(rows.sort("at_ns", maintain_order=True), "flow", "ssrc")
     found: dict[object, list[tuple[Samples, ...]]] = {}
     for (flow, _), stream in streams.items():
         at_s = stream["at_ns"].to_numpy() / NS_PER_S

@@ -20,11 +20,10 @@ from rtclab.metrics.series import (
     increase,
     mean_slope,
     per_second,
-    rows_by,
     span_ns,
     total,
 )
-from rtclab.trace import Trace
+from rtclab.trace import Trace, rows_by
 
 KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 

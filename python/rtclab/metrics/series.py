@@ -7,13 +7,13 @@ tells. Neither the time before a call is set up nor that after somebody has left
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import isnan, nan, sqrt
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rtclab.trace import SCHEMAS, Trace
+from rtclab.trace import SCHEMAS, Trace, rows_by
 
 Array = NDArray[np.float64]
 IntegerArray = NDArray[np.int64]
@@ -50,7 +50,11 @@ class Samples:
 
     def mean(self) -> float:
         """Mean over time, NaN of nothing."""
-        return float(np.average(self.values, weights=self.lasts_s)) if self.values.size else nan
+        if not self.values.size:
+            return nan
+        if self.lasts_s is None:
+            return float(self.values.mean())
+        return float((self.values * self.lasts_s).sum() / self.lasts_s.sum())
 
     def deviation(self) -> float:
         """Standard deviation over time, NaN of fewer than two samples.
@@ -102,7 +106,9 @@ def before_end(trace: Trace, moment: str) -> pl.Expr:
 
 def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
     """How much of the second that begins at each time lies in the span, in ns."""
-    return np.clip(at_ns + SECOND_NS, *span) - np.clip(at_ns, *span)
+    begin_ns, end_ns = span
+    from_ns, to_ns = np.maximum(at_ns, begin_ns), np.minimum(at_ns + SECOND_NS, end_ns)
+    return np.maximum(to_ns - from_ns, 0)
 
 
 def flow_seconds(trace: Trace, flow: str, window: Window | None = None) -> pl.DataFrame:
@@ -153,7 +159,12 @@ def _seconds_there(trace: Trace, window: Window | None) -> pl.DataFrame:
 def total(rows: pl.DataFrame, *columns: str) -> float:
     """Sum of columns over rows of :func:`flow_seconds`, each as far as it counts; null is 0."""
     share = rows["share"].to_numpy()
-    return float(sum(np.nansum(rows[column].to_numpy() * share) for column in columns))
+    return float(sum(_sum(rows[column].to_numpy() * share) for column in columns))
+
+
+def _sum(amounts: Array) -> float:
+    total = float(amounts.sum())
+    return float(np.nansum(amounts)) if isnan(total) else total
 
 
 def _seconds(trace: Trace) -> dict[object, pl.DataFrame]:
@@ -253,11 +264,6 @@ def from_begin(trace: Trace, flow: str, counted: Samples) -> Samples:
     if not counted.at_s.size or counted.at_s[0] <= begin_s:
         return counted
     return Samples(np.append(begin_s, counted.at_s), np.append(0.0, counted.values))
-
-
-def rows_by(rows: pl.DataFrame, key: str) -> dict[object, pl.DataFrame]:
-    """Rows apart by the value of ``key``, each in their order."""
-    return {value: part for (value,), part in rows.partition_by(key, as_dict=True).items()}
 
 
 def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:

@@ -26,7 +26,7 @@ from rtclab.metrics.series import (
     slopes,
     span_ns,
 )
-from rtclab.trace import Trace
+from rtclab.trace import Trace, rows_by
 
 VIDEO = "video"
 REPAIR = ("rtx", "fec", "padding")
@@ -139,8 +139,8 @@ def stream_rates(trace: Trace) -> list[StreamRates]:
         return []
     rtp = (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
     arrived = trace.table("packets").filter(rtp).select("flow", "delivered_ns", "size_bytes", "kind")
-    none, flows = arrived.clear(), arrived.partition_by("flow", as_dict=True)
-    found = [_rates_of(trace, flow, kind, flows.get((flow,), none)) for flow, kind in streams_of(trace)]
+    none, flows = arrived.clear(), rows_by(arrived, "flow")
+    found = [_rates_of(trace, flow, kind, flows.get(flow, none)) for flow, kind in streams_of(trace)]
     return [rates for rates in found if rates is not None]
 
 

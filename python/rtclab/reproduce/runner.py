@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rtclab.errors import RtclabError
+from rtclab.errors import reason_of
+from rtclab.processes import cores, process_pool
+from rtclab.metrics.series import NS_PER_S
 from rtclab.reproduce.measures import MEASURES, MEDIA, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.scenario import Scenario
+from rtclab.trace import Trace
 
-BATCH = 5
-"""Repeats that a process runs before it asks for more: few, so that all processes end about together."""
-_POLARS_THREADS = "POLARS_MAX_THREADS"
+BATCH_S = 1800
+"""Simulated time of a batch: repeats that are measured together cost less, but a batch is kept as a whole."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,8 @@ def unfinished(plan: Plan, out: Path) -> list[Batch]:
         for repeat in range(plan.repeats)
         if repeat not in finished or (repeat < plan.traced and not store.has_trace(repeat))
     ]
-    return [Batch(plan, store, todo[begin : begin + BATCH]) for begin in range(0, len(todo), BATCH)]
+    size = max(int(BATCH_S * NS_PER_S / plan.scenario.duration.ns), 1)
+    return [Batch(plan, store, todo[begin : begin + size]) for begin in range(0, len(todo), size)]
 
 
 def run(
@@ -86,7 +84,7 @@ def run(
     on_finished: Callable[[int], None] = lambda repeats: None,
     on_interrupt: Callable[[], None] = lambda: None,
 ) -> list[Failure]:
-    """Runs batches and returns the failures. Each repeat is kept as soon as it is finished.
+    """Runs batches and returns the failures. A batch is kept as soon as it is finished.
 
     Args:
         jobs: number of processes; as many as cores if None. 0 runs everything in this process.
@@ -104,7 +102,7 @@ def run(
             failures += _run_batch(batch)
             on_finished(len(batch.repeats))
         return failures
-    with _pool(min(jobs or len(os.sched_getaffinity(0)), max(len(batches), 1))) as pool:
+    with process_pool(min(jobs or cores(), max(len(batches), 1))) as pool:
         futures = {pool.submit(_run_batch, batch): batch for batch in batches}
         try:
             for future in as_completed(futures):
@@ -122,57 +120,35 @@ def run(
 
 
 def _run_batch(batch: Batch) -> list[Failure]:
-    """Simulates, measures and keeps the repeats of a batch; stops at the first that fails."""
-    for done, repeat in enumerate(batch.repeats):
-        try:
-            _run_repeat(batch, repeat)
-        except Exception as error:
-            reason = str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
-            return [Failure(batch.plan.name, batch.repeats[done:], reason)]
-    return []
+    """Simulates, measures and keeps the repeats of a batch."""
+    try:
+        traces = _traces(batch)
+        failures = [
+            Failure(batch.plan.name, [repeat], trace.manifest.failure or "")
+            for repeat, trace in traces.items()
+            if not trace.flows
+        ]
+        for repeat, trace in traces.items():
+            if trace.flows:
+                batch.store.add(repeat, measure(trace, batch.plan.measures))
+    except Exception as error:
+        return [Failure(batch.plan.name, batch.repeats, reason_of(error))]
+    return failures
 
 
-def _run_repeat(batch: Batch, repeat: int) -> None:
+def _traces(batch: Batch) -> dict[int, Trace]:
+    """The traces of the repeats. Those that are kept are simulated one by one, the others together."""
     from rtclab.backend.sim import SimBackend
+    from rtclab.backend.together import simulate_together
 
     scenario, backend = batch.plan.scenario, SimBackend()
-    if repeat == batch.repeats[0]:
-        backend.check(scenario)
-    trace = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
-    if repeat < batch.plan.traced:
-        trace.save(batch.store.trace_path(repeat))
-    batch.store.add(repeat, measure(trace, batch.plan.measures))
-
-
-@contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    # Fresh processes, because a fork of one with running threads may hang; one thread each.
-    before = os.environ.get(_POLARS_THREADS)
-    os.environ[_POLARS_THREADS] = "1"
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-        if before is None:
-            del os.environ[_POLARS_THREADS]
-        else:
-            os.environ[_POLARS_THREADS] = before
-
-
-def _begin_process() -> None:
-    """Prepares a process of the pool.
-
-    Ctrl-C reaches all processes of a terminal, but only the parent decides what it means. When the parent is
-    killed, its processes end too; they would wait for work forever.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
+    backend.check(scenario)
+    traces = {}
+    for repeat in [repeat for repeat in batch.repeats if repeat < batch.plan.traced]:
+        traces[repeat] = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
+        traces[repeat].save(batch.store.trace_path(repeat))
+    others = [repeat for repeat in batch.repeats if repeat not in traces]
+    if others:
+        together = simulate_together([(scenario, [scenario.seed_of(repeat) for repeat in others])])
+        traces |= dict(zip(others, together, strict=True))
+    return traces

@@ -9,25 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-import rtclab
-from rtclab import _native
+from rtclab.fingerprint import PACKAGE, code_digest
 from rtclab.reproduce.measures import Values
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
-from rtclab.trace.files import write_bytes
+from rtclab.trace.files import replace_file, write_bytes
 from rtclab.trace.trace import MANIFEST
 
-PACKAGE = Path(rtclab.__file__).parent
-MEASURING = ("scenario", "trace", "metrics", "backend/__init__.py", "backend/sim.py",
-             "reproduce/measures.py", "reproduce/getstats.py")  # fmt: skip
-"""The code that takes part in simulating and measuring a repeat, beside the native module."""
+MEASURING = tuple(PACKAGE / "reproduce" / name for name in ("measures.py", "getstats.py"))
 
 
 @dataclass(frozen=True)
@@ -60,9 +54,8 @@ class Store:
     def add(self, repeat: int, values: Values) -> None:
         """Keeps a finished repeat, whole or not at all."""
         self.path.mkdir(parents=True, exist_ok=True)
-        writing = self.path / f".{repeat}-{os.getpid()}"
-        write_bytes(writing, json.dumps(values, separators=(",", ":")).encode())
-        writing.replace(self.path / f"{repeat}.json")
+        content = json.dumps(values, separators=(",", ":")).encode()
+        replace_file(self.path / f"{repeat}.json", lambda file: write_bytes(file, content))
 
     def forget_others(self) -> None:
         """Removes what was kept under other fingerprints: values and whole traces."""
@@ -82,18 +75,7 @@ class Store:
 
 def fingerprint(scenario: Scenario, measures: Sequence[str]) -> str:
     """Changes whenever a repeat of the scenario may come out differently, or is measured differently."""
-    digest = hashlib.sha256(_code_digest().encode())
+    digest = hashlib.sha256(code_digest(MEASURING).encode())
     digest.update(scenario.model_dump_json(exclude={"title", "source", "repeats"}).encode())
     digest.update(" ".join(measures).encode())
     return digest.hexdigest()[:16]
-
-
-@cache
-def _code_digest() -> str:
-    digest = hashlib.sha256(rtclab.__version__.encode())
-    digest.update(Path(str(_native.__file__)).read_bytes())
-    for part in MEASURING:
-        path = PACKAGE / part
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.read_bytes())
-    return digest.hexdigest()

@@ -59,6 +59,21 @@ def located(data: Any, directory: Path) -> Any:
     return [located(value, directory) for value in data] if isinstance(data, list) else data
 
 
+def self_contained(data: Any) -> Any:
+    """A copy of :func:`located` data that needs no file: recorded capacities hold what their files say.
+
+    Raises:
+        FieldError: such a file cannot be read.
+    """
+    if isinstance(data, list):
+        return [self_contained(value) for value in data]
+    if not isinstance(data, dict):
+        return data
+    if isinstance(data.get("trace"), TraceName):
+        data = CapacityTrace.with_file_read(data)
+    return {key: self_contained(value) for key, value in data.items()}
+
+
 class CapacityTrace(Table):
     """Capacity recorded by Mahimahi: one line per opportunity to send 1500 bytes, in ms; it repeats.
 
@@ -71,7 +86,8 @@ class CapacityTrace(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_file(cls, data: Any) -> Any:
+    def with_file_read(cls, data: Any) -> Any:
+        """The table with ``opportunities_ms``, read from the file if they are not there."""
         if not isinstance(data, dict) or not isinstance(data.get("trace"), str) or "opportunities_ms" in data:
             return data
         name: str = data["trace"]

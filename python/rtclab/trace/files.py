@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,41 @@ def write_json(path: Path, value: object) -> None:
     Raises:
         DiskFull: the old file is still there then.
     """
+    replace_file(path, lambda temporary: write_bytes(temporary, json_bytes(value)))
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Has a file written under another name, which then takes the place of ``path``."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        write_bytes(temporary, json_bytes(value))
+        write(temporary)
         temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def new_directory(out: Path, stem: str) -> Path:
+    """Makes ``<out>/<stem><n>`` with the first n from 1 above all that are there."""
+    number = 1 + max((_number(path.name, stem) for path in subdirectories(out)), default=0)
+    while True:
+        path = out / f"{stem}{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            # Somebody else took this number in the meantime.
+            number += 1
+        else:
+            return path
+
+
+def subdirectories(path: Path) -> list[Path]:
+    """The directories in a directory, which may be missing."""
+    return [entry for entry in path.iterdir() if entry.is_dir()] if path.is_dir() else []
+
+
+def _number(name: str, stem: str) -> int:
+    number = name.removeprefix(stem)
+    return int(number) if name.startswith(stem) and number.isdecimal() else 0
 
 
 def json_bytes(value: object) -> bytes:

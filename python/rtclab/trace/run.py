@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.errors import TraceError
-from rtclab.trace.files import write_json
+from rtclab.trace.files import new_directory, subdirectories, write_json
 from rtclab.trace.lock import only_writer
 from rtclab.trace.manifest import Repeat, RunManifest, read_manifest
 from rtclab.trace.trace import Trace
@@ -36,16 +36,7 @@ class Run:
     @classmethod
     def create(cls, out: Path, *, scenario: str, manifest: RunManifest) -> Run:
         """Makes the directory ``<out>/<scenario>-<backend>-<n>`` with the first free n from 1."""
-        stem = f"{scenario}-{manifest.backend}-"
-        number = 1 + max((_number(path.name, stem) for path in _subdirectories(out)), default=0)
-        while True:
-            path = out / f"{stem}{number}"
-            try:
-                path.mkdir(parents=True)
-                break
-            except FileExistsError:
-                # Somebody else took this number in the meantime.
-                number += 1
+        path = new_directory(out, f"{scenario}-{manifest.backend}-")
         write_json(path / RUN_FILE, manifest.as_json())
         return cls(path)
 
@@ -57,7 +48,7 @@ class Run:
             TraceError: there is none.
         """
         text = str(name_or_path)
-        known = {path.name: path for path in _subdirectories(out) if (path / RUN_FILE).is_file()}
+        known = {path.name: path for path in subdirectories(out) if (path / RUN_FILE).is_file()}
         if (Path(text) / RUN_FILE).is_file():
             return cls(Path(text))
         if text in known:
@@ -118,12 +109,3 @@ class Run:
         self.manifest = self.manifest.model_copy(update={"repeats": tuple(repeats)})
         self.__dict__.pop("traces", None)
         write_json(self.path / RUN_FILE, self.manifest.as_json())
-
-
-def _subdirectories(path: Path) -> list[Path]:
-    return [entry for entry in path.iterdir() if entry.is_dir()] if path.is_dir() else []
-
-
-def _number(name: str, stem: str) -> int:
-    number = name.removeprefix(stem)
-    return int(number) if name.startswith(stem) and number.isdecimal() else 0

@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable, Hashable, Mapping
+from copy import copy
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +40,7 @@ class Trace:
         self.manifest = read_manifest(path / MANIFEST, TraceManifest)
         self._read: dict[str, pl.DataFrame] = {}
         self._cached: dict[object, Any] = {}
+        self._whole: Trace | None = None
         # Lives as long as the trace in it.
         self.temporary: TemporaryDirectory[str] | None = None
 
@@ -54,8 +56,19 @@ class Trace:
         made.manifest = manifest
         made._read = _complete(tables)
         made._cached = {}
+        made._whole = None
         made.temporary = None
         return made
+
+    def restricted(self, manifest: TraceManifest) -> Trace:
+        """This trace as if it had only the flows of ``manifest``, which are some of its own.
+
+        The tables are those of all flows, and so is what :meth:`cached` makes.
+        """
+        part = copy(self)
+        part.manifest = manifest
+        part._whole = self._whole or self
+        return part
 
     def __repr__(self) -> str:
         return f"Trace({str(self.path)!r})"
@@ -119,7 +132,7 @@ class Trace:
         """
         key = (make, args)
         if key not in self._cached:
-            self._cached[key] = make(self, *args)
+            self._cached[key] = make(self._whole or self, *args)
         made: Made = self._cached[key]
         return made
 
@@ -176,9 +189,17 @@ def _empty(name: str) -> bytes:
     return buffer.getvalue()
 
 
-def _by_flow(trace: Trace, name: str) -> dict[object, pl.DataFrame]:
-    parts = trace.table(name).partition_by("flow", maintain_order=True, as_dict=True)
-    return {flow: part for (flow,), part in parts.items()}
+def rows_by(rows: pl.DataFrame, key: str, *more: str) -> dict[Any, pl.DataFrame]:
+    """Rows apart by the value of ``key``, or the values of several keys, each in their order."""
+    parts = rows.partition_by(key, *more)
+    # Polars would run a query for the key of each part.
+    if not more:
+        return {part[key][0]: part for part in parts}
+    return {tuple(part[name][0] for name in (key, *more)): part for part in parts}
+
+
+def _by_flow(trace: Trace, name: str) -> dict[Any, pl.DataFrame]:
+    return rows_by(trace.table(name), "flow")
 
 
 def _read_table(file: Path, name: str) -> pl.DataFrame:
