@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from rtclab.errors import reason_of
-from rtclab.processes import cores, process_pool
 from rtclab.metrics.series import NS_PER_S
+from rtclab.processes import cores, process_pool
 from rtclab.reproduce.measures import MEASURES, MEDIA, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.scenario import Scenario
