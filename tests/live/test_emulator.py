@@ -197,7 +197,7 @@ def test_a_path_can_change_while_it_runs(call) -> None:
 
 
 def test_setting_an_unknown_path_says_which_are_known(call) -> None:
-    with pytest.raises(LabError, match=r'no path `sideways`; known are \["up", "down"\]') as caught:
+    with pytest.raises(LabError, match=r'no path `sideways`; expected one of \["up", "down"\]') as caught:
         call("set_unknown_path")
     assert caught.value.kind == "ValueError"
 

@@ -167,11 +167,11 @@ def test_a_paper_is_read_from_its_two_files(tmp_path: Path) -> None:
             "[0, 1], window_s = [20, 20] }",
             "window_s: expected whole tens of seconds; got 20 to 20",
         ),
-        ("[0, 1] }", "[0, 1], each = [] }", "check 1: each: expected at least 1 of them; got 0"),
+        ("[0, 1] }", "[0, 1], each = [] }", "check 1: each: expected a length of at least 1; got 0"),
         ("checks = [{", "checks = {", "my.toml: Expected"),
         ("checks = [{ metric", "# [{ metric", "trend `It falls`: checks: missing"),
         ("checks = [{ metric", "checks = 5 # [{ metric", "trend `It falls`: checks: "),
-        ("checks = [{ metric", "checks = [] # [{ metric", "checks: expected at least 1 of them; got 0"),
+        ("checks = [{ metric", "checks = [] # [{ metric", "checks: expected a length of at least 1; got 0"),
         ("[0, 1] }", '[0, 1], combine = "summ" }', "combine: unknown value `summ`; expected `mean`, `sum`"),
         (
             '"rate_kbps", scen',

@@ -139,16 +139,22 @@ def make_plan(
     changes = list(changes)
     if backend.name == "sim":
         changes.append(Change("record", "seconds"))
-    first = Scenario.load(scenario, [*changes, *(Change(field.name, field.values[0], VARY) for field in fields)])
+    first = Scenario.load(
+        scenario, [*changes, *(Change(field.name, field.values[0], VARY) for field in fields)]
+    )
     repeats = repeats or first.repeats
     _check_size(points, repeats)
     layered = load(scenario, changes)
     flow_s = first.duration.s * max(len(first.flows()), 1)
     together = max(1, int(TOGETHER_S / flow_s))
-    per_task = max(1, min(together, ceil(points * repeats / LEAST_TASKS)), ceil(points * repeats / MOST_TASKS))
+    per_task = max(
+        1, min(together, ceil(points * repeats / LEAST_TASKS)), ceil(points * repeats / MOST_TASKS)
+    )
     data = self_contained(layered.data)
     plan = _with_numbers(
-        Plan(first.name, layered.origin, data, fields, repeats, backend.name, per_task, min(together, per_task))
+        Plan(
+            first.name, layered.origin, data, fields, repeats, backend.name, per_task, min(together, per_task)
+        )
     )
     _check_points(plan, backend)
     return plan

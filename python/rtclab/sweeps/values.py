@@ -98,7 +98,9 @@ def read_field(name: str, given: object) -> Field:
     elif isinstance(given, Sequence):
         values, texts = list(given), [toml_text(value) for value in given]
     else:
-        raise BadInput(f"vary: {name}: expected a list of values or a range; got `{toml_text(given)}`", hint=_EXAMPLE)
+        raise BadInput(
+            f"vary: {name}: expected a list of values or a range; got `{toml_text(given)}`", hint=_EXAMPLE
+        )
     if not values or not all(text.strip() for text in texts):
         raise BadInput(f"vary: {name}: a value is missing in `{toml_text(given)}`", hint=_EXAMPLE)
     twice = next((text for index, text in enumerate(texts) if text in texts[:index]), None)
@@ -144,7 +146,9 @@ def number_of(scenario: Scenario, field: str) -> tuple[float, str] | None:
 def _range(name: str, text: str) -> Field:
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise BadInput(f"vary: {name}: cannot read the range `{text}`; expected FROM..TO UNIT xN", hint=_EXAMPLE)
+        raise BadInput(
+            f"vary: {name}: cannot read the range `{text}`; expected FROM..TO UNIT xN", hint=_EXAMPLE
+        )
     begin, end, unit = match["begin"], match["end"], match["unit"]
     if match["count"] is None:
         raise BadInput(

@@ -72,7 +72,10 @@ def _rows(plan: Plan, numbers: range) -> Iterator[Row]:
         points = list(plan.scenarios(range(first, min(first + plan.together, numbers.stop))))
         traces = iter(
             simulate_together(
-                [(scenario, [scenario.seed_of(repeat) for repeat in repeats]) for _, scenario, repeats in points]
+                [
+                    (scenario, [scenario.seed_of(repeat) for repeat in repeats])
+                    for _, scenario, repeats in points
+                ]
             )
         )
         for point, _, repeats in points:

@@ -1,6 +1,14 @@
-"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk; see docs/trace.md."""
+"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk. See docs/trace.md."""
 
-from rtclab.trace.files import new_directory, read_json, replace_file, subdirectories, write_bytes, write_json, write_text
+from rtclab.trace.files import (
+    new_directory,
+    read_json,
+    replace_file,
+    subdirectories,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from rtclab.trace.lock import one_after_another, only_writer
 from rtclab.trace.manifest import (
     INTERRUPTED,
