@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -186,6 +187,7 @@ class DelayCourse(Table):
                 )
         return self
 
+    @cached_property
     def steps_ns(self) -> list[tuple[int, int]]:
         """The times at which the delay changes and the new delays, both in ns."""
         steps: list[tuple[int, int]] = []
@@ -443,7 +445,7 @@ def _native_delay(delay: Duration | DelaySteps | DelayRamp | DelayCourse) -> obj
         case DelaySteps():
             return {"kind": "steps", "steps": [[at.ns, value.ns] for at, value in delay.steps]}
         case DelayCourse():
-            return {"kind": "steps", "steps": [list(step) for step in delay.steps_ns()]}
+            return {"kind": "steps", "steps": [list(step) for step in delay.steps_ns]}
         case DelayRamp():
             return {
                 "kind": "ramp",
