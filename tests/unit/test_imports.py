@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
 }
-"""For each part of the package, the other parts that it may import."""
+"""For each part of the package, in order, the other parts that it may import."""
 
 EXCEPTIONS = {
     # Names for users; imported when first used.
@@ -81,7 +81,7 @@ def test_a_part_imports_only_what_stands_before_it(part: str) -> None:
         assert not upwards, f"{file.relative_to(PACKAGE)} imports {', '.join(sorted(upwards))}"
 
 
-def test_the_table_of_imports_has_no_way_round() -> None:
+def test_the_table_of_imports_allows_no_circle() -> None:
     reached: dict[str, set[str]] = {}
     for part in MAY_IMPORT:  # in order: everything that a part may import comes before it
         assert MAY_IMPORT[part] - {"_native"} <= reached.keys(), part
@@ -92,7 +92,7 @@ def test_metrics_know_nothing_of_backends() -> None:
     assert "backend" not in MAY_IMPORT["metrics"] | MAY_IMPORT["report"]
 
 
-def test_help_needs_nothing_that_is_slow_to_import() -> None:
+def test_help_imports_nothing_slow() -> None:
     code = "import sys, rtclab.cli; print(*(name for name in sys.modules if '.' not in name))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not SLOW_TO_IMPORT & set(loaded.stdout.split())
