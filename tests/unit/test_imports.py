@@ -73,7 +73,7 @@ def part_of(file: Path) -> str:
 
 
 @pytest.mark.parametrize("part", sorted({part_of(file) for file in PACKAGE.rglob("*.py")}))
-def test_a_part_imports_only_what_stands_before_it(part: str) -> None:
+def test_a_part_imports_only_parts_listed_before_it(part: str) -> None:
     for file in (file for file in PACKAGE.rglob("*.py") if part_of(file) == part):
         upwards = {
             other for other in imports_of(file) - {part} - MAY_IMPORT[part] if (part, other) not in EXCEPTIONS

@@ -266,7 +266,7 @@ def test_two_captures_have_a_flow_from_the_first_packet_at_either_to_the_last(tm
     assert int(trace.table("flow_seconds")["delivered_packets"].sum()) == 91
 
 
-def test_packets_from_before_and_after_the_receivers_capture_are_not_lost(tmp_path: Path) -> None:
+def test_packets_sent_after_the_end_of_the_receivers_capture_are_not_lost(tmp_path: Path) -> None:
     sent = speech(300)
     a = write_pcap(tmp_path / "a.pcap", sent)
     b = write_pcap(tmp_path / "b.pcap", later(sent[:100], 50))

@@ -278,7 +278,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_values_are_refused_with_their_field(tmp_path: Path, text: str, message: str) -> None:
     key = text.split(" =")[0]
     base = "\n".join(line for line in TWO_PEOPLE.splitlines() if not line.startswith(f"{key} ="))
     if text.startswith("["):

@@ -237,7 +237,7 @@ OUTAGE = 'up = { capacity = { steps = [["0 s", "1 Mbit/s"], ["5 s", "0 bit/s"], 
         "[participants.carol.link]\ndown = { loss = '100 %' }\n[[calls]]\nkind = 'tree'\nfan_out = 1",
     ],
 )
-def test_a_run_under_bad_conditions_ends_and_its_tables_hold_no_nan(tmp_path: Path, text: str) -> None:
+def test_a_run_under_bad_conditions_ends_and_its_tables_have_no_nan(tmp_path: Path, text: str) -> None:
     trace = simulate(tmp_path, text, "duration=20 s")
     no_nan(trace)
     seconds = trace.table("flow_seconds")
