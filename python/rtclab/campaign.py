@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rtclab.backend import Backend, run_manifest
-from rtclab.errors import BadInput, RtclabError
+from rtclab.errors import BadInput, RtclabError, reason_of
 from rtclab.scenario import Scenario
 from rtclab.trace import INTERRUPTED, Repeat, Run
 
@@ -134,8 +134,7 @@ def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Rep
         unfinished.rename(place)
     except Exception as error:
         _keep_logs(unfinished, place, error)
-        reason = str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
-        return Repeat(repeat, seed, "failed", reason)
+        return Repeat(repeat, seed, "failed", reason_of(error))
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise

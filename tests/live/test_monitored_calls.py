@@ -243,4 +243,4 @@ def test_without_the_right_to_watch_an_interface_it_says_where_there_is_one(tmp_
     code = "from rtclab.monitor import LiveMonitor; LiveMonitor('lo')"
     allowed = as_ordinary_user([sys.executable, "-c", code])
     refused = subprocess.run(allowed, capture_output=True, text=True, cwd=tmp_path)
-    assert "packets may not be read here\n  hint: watch inside `rtclab link" in refused.stderr
+    assert "no permission to read packets\n  hint: run it inside `rtclab link" in refused.stderr

@@ -263,7 +263,7 @@ def test_a_metric_keeps_its_unit_direction_source_and_definition() -> None:
     entry = METRICS["queuing_delay_p95"]
     assert (entry.unit, entry.better, entry.label) == ("ms", "lower", "Queuing delay p95")
     assert entry.source.startswith("RFC 8868, section 3")
-    assert entry.definition.startswith("95th percentile over the received packets")
+    assert entry.definition.startswith("95th percentile of the queuing delay (ms)")
 
 
 def test_a_second_metric_of_the_same_name_is_refused() -> None:

@@ -118,7 +118,7 @@ def test_a_capture_that_is_not_there_is_no_wrong_format(call: Path) -> None:
 def test_a_compressed_capture_is_said_to_be(call: Path) -> None:
     packed = call.with_suffix(".pcap.gz")
     packed.write_bytes(gzip.compress(call.read_bytes()))
-    with pytest.raises(BadInput, match=r"compressed; expected(.|\n)*hint: unpack it: `gzip -cd"):
+    with pytest.raises(BadInput, match=r"compressed; expected(.|\n)*hint: decompress it: `gzip -cd"):
         monitor.watch(packed)
 
 
@@ -327,7 +327,9 @@ def test_two_directions_tell_how_far_the_clocks_are_apart(
     captures = two_ways(tmp_path, 20.0, 100.0)
     assert command(*captures) == 0
     said = capsys.readouterr().out
-    assert re.search(r"estimate: B's clock is \+100\.0\d\d ms ahead of A's, with an error of at most 20", said)
+    assert re.search(
+        r"estimate: B's clock is \+100\.0\d\d ms ahead of A's, with an error of at most 20", said
+    )
     assert command(*captures, "--plot", tmp_path / "delays.html") == 0
     page = (tmp_path / "delays.html").read_text(encoding="utf-8")
     assert page.index("Distribution of the one-way delay, clocks corrected") < page.index(

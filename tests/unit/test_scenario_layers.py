@@ -93,6 +93,6 @@ def test_a_profile_that_cannot_be_read_is_named(tmp_path: Path, profile: str, ex
 
 def test_a_profile_is_not_run_and_not_listed(tmp_path: Path) -> None:
     (tmp_path / "testbed.toml").write_text(PROFILE)
-    with pytest.raises(BadInput, match="a file without a name is a profile, for others"):
+    with pytest.raises(BadInput, match="a file without a name is a profile that others"):
         Scenario.load(tmp_path / "testbed.toml")
     assert not [name for name in shipped() if name.endswith("testbed")]

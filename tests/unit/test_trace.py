@@ -75,7 +75,7 @@ def test_tables_not_given_are_empty_and_packets_are_absent(tmp_path: Path) -> No
         ("hosts", HOST, "no table `hosts`; expected packets, flow_seconds"),
         ("host", HOST.drop("memory_bytes"), "table `host`: column `memory_bytes` is missing"),
         ("host", HOST.with_columns(gpu=1), "table `host`: unknown column `gpu`; expected at_ns, "),
-        ("host", HOST.with_columns(at_ns=None), "table `host`: column `at_ns` has nulls, which it may not"),
+        ("host", HOST.with_columns(at_ns=None), "table `host`: column `at_ns` must not have nulls"),
         ("host", HOST.with_columns(at_ns=pl.lit("soon")), "table `host`: "),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_disk_that_fills_up_leaves_only_what_was_there_before(
 
 
 def test_a_directory_without_manifest_is_no_trace(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"is no trace: it has no manifest\.json"):
+    with pytest.raises(TraceError, match=r"is not a trace: it has no manifest\.json"):
         Trace(tmp_path)
 
 

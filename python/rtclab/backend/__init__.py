@@ -1,10 +1,11 @@
-"""How to run a scenario: the protocol that every backend follows, and the backends by name."""
+"""How to run a scenario: the protocol of all backends, and the backends by name."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import platform
+from collections.abc import Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -29,11 +30,11 @@ from rtclab.trace import (
 
 
 class Backend(Protocol):
-    """Runs a scenario once and leaves a trace.
+    """Runs repeats of a scenario and writes their traces.
 
-    ``name`` is what the command line and the run directory say. ``parallel`` is whether several
-    repeats may run at the same time in threads. ``deterministic`` is whether a repeat that failed would
-    fail again.
+    ``name`` is used on the command line and in names of run directories. ``parallel`` says whether several
+    repeats may run at the same time in threads. ``deterministic`` says whether a failed repeat would fail
+    again.
     """
 
     name: str
@@ -41,24 +42,24 @@ class Backend(Protocol):
     deterministic: bool
 
     def check(self, scenario: Scenario) -> None:
-        """Looks at scenario and machine before anything starts.
+        """Checks the scenario and the machine before anything starts.
 
         Raises:
-            UnsupportedScenario: naming the field that this backend cannot do.
-            BackendUnavailable: naming what this machine lacks.
+            UnsupportedScenario: the backend cannot run the scenario. The message names the field.
+            BackendUnavailable: this machine lacks something. The message names it.
         """
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
-        """Runs one repeat and writes its trace into the directory ``out``.
+        """Runs one repeat and writes its trace to the directory ``out``.
 
-        ``out`` exists; logs and captures may lie beside the tables.
+        ``out`` must exist. Logs and captures may be written there too.
 
         Raises:
-            RtclabError: the repeat failed; the message becomes its reason.
+            RtclabError: the repeat failed. The message becomes its reason.
         """
 
 
-# Imported when asked for: the simulator needs nothing of what live calls need.
+# Imported on demand, because the simulator does not need the modules of live calls.
 _HOME = {"sim": ("rtclab.backend.sim", "SimBackend"), "live": ("rtclab.backend.live", "LiveBackend")}
 
 NAMES = tuple(_HOME)
@@ -99,7 +100,7 @@ def run_manifest(scenario: Scenario, *, backend: str) -> RunManifest:
 def manifest(
     scenario: Scenario, *, backend: str, seed: int, repeat: int, browser: str | None = None
 ) -> TraceManifest:
-    """The manifest of a repeat as planned; what only the repeat can tell is filled in afterwards."""
+    """The manifest of a repeat as planned. Fields that only the repeat can tell are filled in later."""
     return TraceManifest(
         backend=backend,
         scenario=scenario.model_dump(mode="json"),
@@ -109,14 +110,15 @@ def manifest(
         repeat=repeat,
         duration_ns=scenario.duration.ns,
         participants=tuple(scenario.participants),
-        calls=_calls(scenario),
+        calls=planned_calls(scenario),
         flows=planned_flows(scenario),
-        connections=len(_pairs(scenario)),
+        connections=len(planned_pairs(scenario)),
         browser=browser,
     )
 
 
-def _calls(scenario: Scenario) -> tuple[CallInfo, ...]:
+def planned_calls(scenario: Scenario) -> tuple[CallInfo, ...]:
+    """Every call, with its planned start and end."""
     end = scenario.duration
     return tuple(
         CallInfo(
@@ -162,31 +164,49 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
     return flows
 
 
+Pairs = dict[tuple[int, str, str], tuple[int, list[str]]]
+"""Pairs of nodes to be connected, by call: for how long in ns, and the flows between the two."""
+
+
 def not_connected(scenario: Scenario, events: pl.DataFrame) -> tuple[NotConnected, ...]:
-    """The pairs of nodes that should have been connected and were not, by the table ``events``."""
-    connected = set(events.filter(pl.col("event") == "dtls_connected")["flow"])
+    """The pairs of nodes that should have connected and did not, according to the table ``events``."""
+    return missing_pairs(planned_pairs(scenario), connected_flows(events))
+
+
+def missing_pairs(planned: Pairs, connected: Set[str]) -> tuple[NotConnected, ...]:
+    """The pairs of nodes between which no flow is among the connected ones."""
     return tuple(
         NotConnected(a=a, b=b, call=call, within_ns=within_ns)
-        for (call, a, b), (within_ns, flows) in _pairs(scenario).items()
+        for (call, a, b), (within_ns, flows) in planned.items()
         if connected.isdisjoint(flows)
     )
 
 
-def _pairs(scenario: Scenario) -> dict[tuple[int, str, str], tuple[int, list[str]]]:
-    """Pairs of nodes to be connected, by call: for how long in ns, and the flows between the two.
+def connected_flows(events: pl.DataFrame) -> set[str]:
+    """The flows whose connection came up, by the table ``events``."""
+    return set(events.filter(pl.col("event") == "dtls_connected")["flow"])
 
-    Several connections may join the same two: a server forwards the media of each to each.
+
+def failure_of(missing: Sequence[NotConnected], planned: int) -> str | None:
+    """Why a repeat failed in which this many pairs should have been connected; None if it did not."""
+    return str(missing[0]) if missing and len(missing) == planned else None
+
+
+def planned_pairs(scenario: Scenario) -> Pairs:
+    """The pairs of nodes that should be connected.
+
+    Several connections may join the same pair, because a server has one for each sender that it forwards.
     """
-    pairs: dict[tuple[int, str, str], tuple[int, list[str]]] = {}
+    found: Pairs = {}
     joined = connections(scenario)
     for connection, flows in zip(joined, flow_names(joined), strict=True):
         if connection.start_ns < connection.end_ns:
             a, b = sorted((connection.a, connection.b))
             key = connection.call, a, b
-            within_ns, known = pairs.get(key, (0, []))
+            within_ns, known = found.get(key, (0, []))
             length_ns = connection.end_ns - connection.start_ns
-            pairs[key] = max(within_ns, length_ns), [*known, *flows]
-    return pairs
+            found[key] = max(within_ns, length_ns), [*known, *flows]
+    return found
 
 
 def paths_table(scenario: Scenario) -> pl.DataFrame:
@@ -195,7 +215,7 @@ def paths_table(scenario: Scenario) -> pl.DataFrame:
 
 
 def versions() -> dict[str, str]:
-    """Names and versions of the programs that make runs."""
+    """Names and versions of the programs that produce runs."""
     return {"rtclab": rtclab.__version__, "python": platform.python_version()}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rtclab.metrics.series import Array
-from rtclab.report.outline import outline
+from rtclab.report.outline import MARKER_PATHS, outline
 from rtclab.report.plot import INK, QUIET, Axes, Axis, Columns, Dots, Line, Mark, Plot, largest
 
 DIGITS = 4
@@ -31,6 +31,7 @@ class Entry:
     colour: str
     kind: str
     dashes: str = ""
+    marker: str = ""
     opacity: float = 1.0
 
 
@@ -65,7 +66,7 @@ def _entry(mark: Mark) -> Entry:
             dashes = " ".join(f"{LINE_WIDTH * length:g}" for length in look.dash)
             return Entry(look.label, look.colour, "line", dashes)
         case Dots():
-            return Entry(look.label, look.colour, "dots")
+            return Entry(look.label, look.colour, "dots", marker=MARKER_PATHS[look.marker])
         case Columns():
             return Entry(look.label, look.colour, "columns", opacity=mark.opacity)
 

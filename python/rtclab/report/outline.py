@@ -17,6 +17,15 @@ POINTS_OF_A_PLOT = 1600
 MOST_POINTS, LEAST_POINTS = 300, 60
 TICKS = 5
 LINE_WIDTH = 1.5
+MARKER_PATHS = {
+    "circle": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
+    "square": "M-3.5-3.5h7v7h-7z",
+    "triangle": "M0-4.5L4.5 3.5h-9z",
+    "diamond": "M0-5L4.5 0L0 5L-4.5 0z",
+    "inverted_triangle": "M0 4.5L4.5-3.5h-9z",
+    "plus": "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
+}
+"""Outlines of markers around 0."""
 
 
 def outline(plot: Plot) -> list[str]:
@@ -25,7 +34,7 @@ def outline(plot: Plot) -> list[str]:
     points = int(np.clip(POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))
     frame = _frame(plot)
     return [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(axes.title or plot.title)}">'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="xMinYMin">'
         + frame
         + _text(LEFT, TOP - 9, axes.title, "start")
         + _text(WIDTH - RIGHT, TOP - 9, axes.note, "end")
@@ -83,7 +92,10 @@ def _drawn(mark: Mark, plot: Plot, points: int) -> str:
         case Dots():
             x, y = _x(plot.x, mark.x), _y(plot.y, mark.y)
             fill = "#fff" if mark.hollow else mark.look.colour
-            dots = "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in _known(x, y))
+            path = MARKER_PATHS[mark.look.marker]
+            dots = "".join(
+                f'<path transform="translate({a:.1f} {b:.1f})" d="{path}"/>' for a, b in _known(x, y)
+            )
             return f'<g fill="{fill}" stroke="{mark.look.colour}">{_whiskers(mark, plot)}{dots}</g>'
         case Columns():
             return _columns(mark, plot)

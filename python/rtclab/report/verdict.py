@@ -137,7 +137,7 @@ def _freezes(found: Findings) -> str:
     ]
     if frozen and max(frozen) < 0.05:
         return "no picture froze"
-    return _span("pictures froze for {} a minute", _seconds, frozen)
+    return _span("pictures froze {} a minute", _seconds, frozen)
 
 
 def _tcp(found: Findings) -> str:
@@ -163,6 +163,8 @@ def _span(text: str, in_words: Callable[[float], str], values: Sequence[float]) 
     if low == high:
         return text.format(low)
     number, _, unit = low.partition(" ")
+    if float(number) == 0:
+        return text.format(f"up to {high}")
     return text.format(f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}")
 
 

@@ -1,4 +1,4 @@
-"""Who talks with whom."""
+"""Calls: who talks to whom."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rtclab.scenario.units import Duration
 
 
 class Call(Table):
-    """Who talks with whom. Left out, ``participants`` is everybody, and the call lasts the whole run.
+    """A call. By default ``participants`` is everybody, and the call lasts the whole run.
 
-    - ``p2p`` joins each pair, media in both directions; directly, or through a TURN ``relay``.
+    - ``p2p``: each pair is connected directly, or through a TURN ``relay``; media flow in both directions.
     - ``sfu``: everybody sends to ``server``, which forwards to all others and makes its own feedback.
-    - ``mcu``: ``server`` forwards media to all others and their feedback, as it comes, to the sender.
-    - ``star``: ``root`` sends to each of the others; they send no media.
-    - ``hub-and-spoke``: everybody is joined with ``root``, which forwards to the others too.
-    - ``tree``: ``root`` sends to the first ``fan_out`` (two) of the others, those to the next, and
-      so on, each forwarding what it receives.
+    - ``mcu``: ``server`` forwards media to all others, and their feedback, unchanged, to the sender.
+    - ``star``: ``root`` sends to each of the others, who send no media.
+    - ``hub-and-spoke``: everybody is connected with ``root``, which also forwards to the others.
+    - ``tree``: ``root`` sends to the first ``fan_out`` (by default two) of the others, these send to the
+      next ones, and so on. Each forwards what it receives.
 
-    Several calls may join the same participants at once.
+    The same participants may be in several calls at once.
     """
 
     kind: Literal["p2p", "sfu", "mcu", "star", "hub-and-spoke", "tree"] = "p2p"

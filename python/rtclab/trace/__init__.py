@@ -1,6 +1,14 @@
-"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk; see docs/trace.md."""
+"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk. See docs/trace.md."""
 
-from rtclab.trace.files import write_bytes, write_json, write_text
+from rtclab.trace.files import (
+    new_directory,
+    read_json,
+    replace_file,
+    subdirectories,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from rtclab.trace.lock import one_after_another, only_writer
 from rtclab.trace.manifest import (
     INTERRUPTED,
@@ -19,7 +27,7 @@ from rtclab.trace.manifest import (
 from rtclab.trace.run import RUN_FILE, Run
 from rtclab.trace.schema import NULLABLE, OPTIONAL_TABLES, SCHEMAS, conform
 from rtclab.trace.sums import delay_histogram_table, flow_seconds_table
-from rtclab.trace.trace import MANIFEST, Trace
+from rtclab.trace.trace import MANIFEST, Trace, rows_by
 
 __all__ = [
     "INTERRUPTED",
@@ -44,8 +52,13 @@ __all__ = [
     "conform",
     "delay_histogram_table",
     "flow_seconds_table",
+    "new_directory",
     "one_after_another",
     "only_writer",
+    "read_json",
+    "replace_file",
+    "rows_by",
+    "subdirectories",
     "write_bytes",
     "write_json",
     "write_text",

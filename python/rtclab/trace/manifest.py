@@ -1,4 +1,4 @@
-"""The manifests of runs and traces: what was run, by what, on which machine, and when each flow was there."""
+"""The manifests of runs and traces: what was run, where, and when each flow was active."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtclab.errors import TraceError
 from rtclab.trace.files import read_json
 
 SCHEMA: Literal[2] = 2
-"""Number of the contract; a change of manifests, tables or columns is a change of this number."""
+"""Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
 """Nanoseconds since the run began."""
@@ -20,7 +20,7 @@ Ns = Annotated[int, Field(ge=0)]
 Status = Literal["finished", "failed"]
 
 INTERRUPTED = "interrupted"
-"""Reason of a repeat that did not end, or did not begin, because of Ctrl-C."""
+"""The reason of a repeat that Ctrl-C stopped, or that did not begin because of Ctrl-C."""
 
 NS_PER_S = 1_000_000_000
 
@@ -45,12 +45,12 @@ class Machine(_Entry):
 
 
 class FlowInfo(_Entry):
-    """One direction between two participants, and the time in which it was there.
+    """One direction between two participants, and the time during which it was active.
 
-    ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for TCP
-    beside the calls and for captures. ``begin_ns`` is when its first packet was sent, or when its connection
-    began if none ever was; at ``end_ns`` its connection ended. ``acknowledges`` names the flow whose
-    acknowledgements these are, None for flows of data.
+    ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for TCP cross
+    traffic and for captures. ``begin_ns`` is when its first packet was sent, or when its connection began if
+    no packet was sent. ``end_ns`` is when its connection ended. For a flow of acknowledgements,
+    ``acknowledges`` names the flow of the data; it is None for all others.
     """
 
     sender: str
@@ -76,7 +76,7 @@ class FlowInfo(_Entry):
 
 
 class CallInfo(_Entry):
-    """One call: its topology, who takes part, when it lasts, and the relay that it passes, if any."""
+    """One call: its topology, participants, begin and end, and its relay, if any."""
 
     kind: str
     """Topology, as in the scenario."""
@@ -91,7 +91,7 @@ class CallInfo(_Entry):
 
 
 class NotConnected(_Entry):
-    """Two nodes that should have been connected and never were, in the time ``within_ns``."""
+    """Two nodes that should have connected and did not, within the time ``within_ns``."""
 
     a: str
     """One of the two nodes."""
@@ -107,7 +107,7 @@ class NotConnected(_Entry):
 
 
 class Lateness(_Entry):
-    """How late the emulator wrote frames against its model; the share that was later than ``bound_ns``."""
+    """How late the emulator wrote frames, relative to its model, and the share later than ``bound_ns``."""
 
     p50_ns: Ns
     """Median."""
@@ -127,11 +127,11 @@ class Lateness(_Entry):
 
 
 class CaptureInfo(_Entry):
-    """The captures that a trace was made of.
+    """The captures from which a trace was made.
 
     ``begin_ns`` is the trace's time zero on the first capture's clock, in ns since 1970. ``notes`` and
-    ``clock`` are rows of the monitor's tables of these names (docs/monitor.md); ``corrected`` is whether the
-    clocks' difference was taken off.
+    ``clock`` are rows of the monitor's tables with these names (docs/monitor.md). ``corrected`` says whether
+    the difference of the clocks was subtracted.
     """
 
     files: tuple[str, ...]
@@ -168,16 +168,16 @@ class _Manifest(_Entry):
     """The computer that made it."""
 
     def as_json(self) -> dict[str, Any]:
-        """The content of the file, as JSON values."""
+        """The content of the manifest's file as JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 class TraceManifest(_Manifest):
-    """What ``manifest.json`` says of one repeat.
+    """The content of ``manifest.json``, which describes one repeat.
 
-    ``backend`` is ``sim``, ``live``, or ``capture`` for a trace made of captures, which has neither seed nor
-    scenario. ``scenario`` is the scenario as it ran, for people and for running it again; figures are made
-    from the typed fields alone. ``connections`` is how many pairs of nodes should have been connected.
+    ``backend`` is ``sim``, ``live``, or ``capture`` for a trace made from captures, which has neither seed
+    nor scenario. ``scenario`` is the scenario as it ran, for readers and for running it again; metrics use
+    only the other fields. ``connections`` is the number of pairs of nodes that should have connected.
     """
 
     what: ClassVar[str] = "trace"
@@ -211,13 +211,13 @@ class TraceManifest(_Manifest):
 
     @property
     def late(self) -> bool:
-        """Whether the emulator was late too often; false in virtual time."""
+        """Whether the emulator was late too often. Always false for simulated repeats."""
         return self.lateness is not None and self.lateness.late
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True))
 class Repeat:
-    """What became of one repeat: ``reason`` says why it failed, ``note`` what a finished one lacks."""
+    """The outcome of one repeat: ``reason`` says why it failed, ``note`` what a finished one lacks."""
 
     repeat: int
     """Its number, from 0 on."""
@@ -232,12 +232,12 @@ class Repeat:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C came before its end: it says nothing about calls."""
+        """Whether Ctrl-C stopped the repeat, so that it does not count as a failed call."""
         return self.status == "failed" and self.reason == INTERRUPTED
 
 
 class RunManifest(_Manifest):
-    """What ``run.json`` says of all repeats of a scenario on one backend."""
+    """The content of ``run.json``, which describes all repeats of a scenario on one backend."""
 
     what: ClassVar[str] = "run"
 
@@ -249,11 +249,11 @@ AnyManifest = TypeVar("AnyManifest", bound=_Manifest)
 
 
 def read_manifest(path: Path, model: type[AnyManifest]) -> AnyManifest:
-    """The manifest in a file.
+    """Reads a manifest.
 
     Raises:
-        TraceError: there is none, it was written by another version, or a field is not as expected; the
-            message names the file and every field.
+        TraceError: the file is missing, was written by another version, or has invalid fields. The message
+            names the file and every invalid field.
     """
     value = read_json(path, model.what)
     _check_schema(path, value)
@@ -281,7 +281,7 @@ def _check_schema(path: Path, value: dict[str, Any]) -> None:
 
 
 def _in_words(problem: Any) -> str:
-    """One problem of pydantic's as ``flows.alice->bob.end_ns: expected …, got …``."""
+    """Describes a problem found by pydantic: ``flows.alice->bob.end_ns: expected …; got …``."""
     field = ".".join(map(str, problem["loc"])) or "manifest"
     match problem["type"]:
         case "missing":

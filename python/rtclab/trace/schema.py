@@ -17,17 +17,17 @@ NULLABLE: dict[str, frozenset[str]] = {
     name: frozenset(column for column, about in table.columns.items() if about.nullable)
     for name, table in TABLES.items()
 }
-"""The columns of every table that may be null."""
+"""By table, the columns that may be null."""
 
 OPTIONAL_TABLES = frozenset({"packets"})
-"""Tables that are left out, not empty, when the scenario does not record them."""
+"""Tables that are missing, rather than empty, if the scenario does not record them."""
 
 
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """``frame`` with exactly the columns and types of the table ``name``.
 
     Raises:
-        TraceError: naming table and column.
+        TraceError: the frame cannot be that table. The message names table and column.
     """
     if name not in SCHEMAS:
         raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
@@ -36,12 +36,12 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         frame = _fitted(name, frame)
     for column, nulls in zip(frame.columns, frame.null_count().row(0), strict=True):
         if nulls and column not in NULLABLE[name]:
-            raise TraceError(f"table `{name}`: column `{column}` has nulls, which it may not")
+            raise TraceError(f"table `{name}`: column `{column}` must not have nulls")
     return frame
 
 
 def _fitted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns of the table ``name`` in its order and types; missing ones that may be null are added."""
+    """The columns of the table ``name`` in its order and types; missing nullable columns are added."""
     schema = SCHEMAS[name]
     for column in frame.columns:
         if column not in schema:

@@ -1,6 +1,6 @@
 // Turns the plots in the page's JSON into charts, with BokehJS. Until then the page shows their outlines.
 "use strict";
-(async () => {
+(() => {
   const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, DIGITS = 4;
   const plots = JSON.parse(document.getElementById("charts").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -174,22 +174,32 @@
     element.querySelector(".tools").hidden = false;
   }
 
-  for (const plot of plots) {
-    const element = document.getElementById(plot.name);
+  function drawPlot(element, plot) {
     const off = new Set(), drawn = [], tools = [];
+    element.classList.add("drawn"); // the style sheet hides the outlines
     for (const [index, axes] of plot.axes.entries()) {
       const target = element.querySelectorAll(".chart")[index];
       tools.push(toolsOf(plot));
       const figure = figureOf(plot, axes, tools.at(-1));
       drawn.push(...axes.marks.map((mark) => ({ mark, ...draw(figure, mark) })));
       showValues(plot, axes, figure, target, off);
-      sheet.add_root(figure);
       targets.push(target);
+      sheet.add_root(figure);
     }
     connectLegend(element, drawn, off);
     if (tools[0].zoom) connectTools(element, plot, tools);
   }
-  // From here on the style sheet hides the outlines, and gives charts their width.
-  document.documentElement.classList.add("drawn");
-  await Bokeh.embed.add_document_standalone(sheet, document.body, targets);
+
+  // A root is drawn when it is added, into the target of the same index. Plots are drawn when they come near
+  // the window, since dozens at once would keep a phone busy for seconds.
+  Bokeh.embed.add_document_standalone(sheet, document.body, targets).then(() => {
+    const near = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (!isIntersecting) continue;
+        near.unobserve(target);
+        drawPlot(target, plots.find((plot) => plot.name === target.id));
+      }
+    }, { rootMargin: "50%" });
+    for (const plot of plots) near.observe(document.getElementById(plot.name));
+  });
 })();

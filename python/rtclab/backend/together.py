@@ -1,0 +1,195 @@
+"""Many simulated repeats in one trace, so that measuring them costs little more than measuring one.
+
+Making columns of tables and asking them for a metric costs nearly the same for one flow and for a hundred. In
+a trace of many repeats each has flows of its own, so every metric of a flow is what it is in a trace of one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rtclab import _native
+from rtclab.backend import (
+    Pairs,
+    connected_flows,
+    failure_of,
+    missing_pairs,
+    planned_calls,
+    planned_flows,
+    planned_pairs,
+)
+from rtclab.backend.sim import as_simulated, frame
+from rtclab.errors import reason_of
+from rtclab.scenario import Scenario
+from rtclab.trace import SCHEMAS, CallInfo, FlowInfo, Trace, TraceManifest
+
+Tables = dict[str, dict[str, Any]]
+"""What the native side leaves of one repeat: tables, columns, values."""
+
+NAMES = {"flow", "participant"}
+"""Columns whose texts are told apart by repeat."""
+NULL = np.iinfo(np.uint32).max
+"""The code of a text that is not there."""
+
+
+def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> list[Trace]:
+    """Simulates each scenario with each of its seeds; returns a trace per repeat, in this order.
+
+    The traces share their tables, in which the flows and participants of the n-th repeat are called
+    ``n:alice->bob`` and ``n:alice``, as they are in its manifest; see :func:`own_name`. A repeat that failed
+    says why in its manifest. If the simulator broke it off, it has no flows.
+    """
+    plans: list[_Plan] = []
+    for number, (scenario, _) in enumerate(scenarios):
+        plans.append(_Plan.of(scenario, f"{number}:", sum(len(plan.calls) for plan in plans)))
+    repeats = [(plan, seed) for plan, (_, seeds) in zip(plans, scenarios, strict=True) for seed in seeds]
+    results = [_simulated(plan, seed) for plan, seed in repeats]
+    whole = _whole(plans, [plan for plan, _ in repeats], results)
+    connected = connected_flows(whole.table("events"))
+    parts = []
+    for number, ((plan, seed), result) in enumerate(zip(repeats, results, strict=True)):
+        known: dict[str, object] = {"seed": seed, "flows": {}, "failure": result}
+        if not isinstance(result, str):
+            known |= _outcome(plan, whole, f"{number}:", connected)
+        parts.append(whole.restricted(whole.manifest.model_copy(update=known)))
+    return parts
+
+
+def own_name(name: str) -> str:
+    """The name of a flow without its repeat: ``alice->bob`` for ``7:alice->bob``."""
+    return name.rpartition(":")[2]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the repeats of one scenario share.
+
+    In the trace of many the names of its paths begin with ``prefix``, and its first call is ``first_call``.
+    """
+
+    scenario: Scenario
+    prefix: str
+    first_call: int
+    native: dict[str, object]
+    flows: dict[str, FlowInfo]
+    calls: tuple[CallInfo, ...]
+    pairs: Pairs
+
+    @classmethod
+    def of(cls, scenario: Scenario, prefix: str, first_call: int) -> _Plan:
+        native, flows = scenario.native(seed=0), planned_flows(scenario)
+        pairs = planned_pairs(scenario)
+        return cls(scenario, prefix, first_call, native, flows, planned_calls(scenario), pairs)
+
+    def path_changes(self) -> list[tuple[int, str, int | None, float]]:
+        """Rows of the table ``paths``."""
+        return [(at_ns, self.prefix + path, *rest) for at_ns, path, *rest in self.scenario.path_changes()]
+
+    def flows_of(self, repeat: str) -> dict[str, FlowInfo]:
+        """The planned flows of the repeat whose names begin with ``repeat``."""
+        return {repeat + name: self._renamed(flow, repeat) for name, flow in self.flows.items()}
+
+    def _renamed(self, flow: FlowInfo, repeat: str) -> FlowInfo:
+        names = {
+            "sender": repeat + flow.sender,
+            "receiver": repeat + flow.receiver,
+            "route": tuple(self.prefix + path for path in flow.route),
+            "call": None if flow.call is None else self.first_call + flow.call,
+            "acknowledges": None if flow.acknowledges is None else repeat + flow.acknowledges,
+        }
+        return flow.model_copy(update=names)
+
+
+def _simulated(plan: _Plan, seed: int) -> Tables | str:
+    """The tables of one repeat, or why the simulator broke it off."""
+    try:
+        tables: Tables = _native.simulate(json.dumps(plan.native | {"seed": seed}))
+    except Exception as error:
+        return reason_of(error)
+    return tables
+
+
+def _whole(plans: Sequence[_Plan], of_repeat: Sequence[_Plan], results: Sequence[Tables | str]) -> Trace:
+    """The trace of all repeats."""
+    tables = {f"{number}:": tables for number, tables in enumerate(results) if not isinstance(tables, str)}
+    flows: dict[str, FlowInfo] = {}
+    for number, plan in enumerate(of_repeat):
+        if f"{number}:" in tables:
+            flows |= plan.flows_of(f"{number}:")
+    frames = {name: frame(name, columns) for name, columns in _merged(tables).items()}
+    if "flows" in frames:
+        flows = as_simulated(flows, frames.pop("flows"))
+    changes = [row for plan in plans for row in plan.path_changes()]
+    frames["paths"] = pl.DataFrame(changes, schema=SCHEMAS["paths"], orient="row")
+    about = TraceManifest(
+        backend="sim",
+        duration_ns=max(plan.scenario.duration.ns for plan in plans),
+        calls=tuple(call for plan in plans for call in plan.calls),
+        flows=flows,
+    )
+    return Trace.in_memory(frames, about)
+
+
+def _outcome(plan: _Plan, whole: Trace, repeat: str, connected: set[str]) -> dict[str, object]:
+    """What only the manifest of one repeat says."""
+    flows = whole.manifest.flows
+    missing = missing_pairs(plan.pairs, {name for name in plan.flows if repeat + name in connected})
+    return {
+        "flows": {repeat + name: flows[repeat + name] for name in plan.flows},
+        "connections": len(plan.pairs),
+        "not_connected": missing,
+        "failure": failure_of(missing, len(plan.pairs)),
+    }
+
+
+def _merged(repeats: dict[str, Tables]) -> Tables:
+    """The tables of the repeats below each other; the keys are the prefixes of their names."""
+    texts: list[str] = []
+    names: list[str] = []
+    first_texts: list[int] = []
+    parts: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for repeat, tables in repeats.items():
+        first_texts.append(len(texts))
+        texts += (own := _texts(tables))
+        names += [repeat + text for text in own]
+        for table, columns in tables.items():
+            for column, values in columns.items():
+                parts[table][column].append(values)
+    merged: Tables = {table: {} for table in parts}
+    for table, columns in parts.items():
+        for column, values in columns.items():
+            if isinstance(values[0], tuple):
+                codes = [codes for codes, _ in values]
+                which = names if column in NAMES else texts
+                merged[table][column] = _shifted(codes, first_texts), which
+            else:
+                merged[table][column] = np.concatenate(values)
+    return merged
+
+
+def _texts(tables: Tables) -> list[str]:
+    """The texts of a repeat, which are the same for all of its columns."""
+    return next(
+        (
+            list(values[1])
+            for columns in tables.values()
+            for values in columns.values()
+            if isinstance(values, tuple)
+        ),
+        [],
+    )
+
+
+def _shifted(codes: Sequence[NDArray[np.uint32]], first_texts: Sequence[int]) -> NDArray[np.uint32]:
+    """Codes of all repeats, which count the texts of all; the first text of each has the given number."""
+    joined = np.concatenate(codes)
+    shift = np.repeat(np.array(first_texts, dtype=np.uint32), [len(part) for part in codes])
+    return np.where(joined == NULL, NULL, joined + shift)

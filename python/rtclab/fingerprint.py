@@ -1,0 +1,28 @@
+"""Which code computes: a digest that changes whenever simulated results may."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import rtclab
+from rtclab import _native
+
+PACKAGE = Path(rtclab.__file__).parent
+
+
+@cache
+def code_digest(more: tuple[Path, ...] = ()) -> str:
+    """Digest of the version, the native module and all Python code that simulates and measures.
+
+    ``more`` are further files that take part.
+    """
+    native = Path(str(_native.__file__))
+    parts = ("scenario", "trace", "metrics")
+    own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
+    single = (PACKAGE / "backend" / f"{name}.py" for name in ("__init__", "sim", "together"))
+    digest = hashlib.sha256(rtclab.__version__.encode())
+    for path in (native, *own, *single, *more):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,72 @@
+"""The rows of a sweep: every metric of every flow of one repeat."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import isnan
+
+import polars as pl
+
+from rtclab.backend.together import own_name
+from rtclab.metrics import METRICS, Metric
+from rtclab.trace import Repeat, Trace
+
+Row = tuple[int, int, str, str, float, str | None]
+
+PART = pl.Schema(
+    {
+        "point": pl.Int32(),
+        "repeat": pl.Int32(),
+        "metric": pl.String(),
+        "flow": pl.String(),
+        "value": pl.Float64(),
+        "failure": pl.String(),
+    }
+)
+"""What a task leaves, sorted by point and repeat."""
+
+
+@dataclass(frozen=True)
+class Measurable:
+    """A repeat of a point, as those metrics read it that describe all repeats of a run.
+
+    ``traces`` is empty if the repeat failed.
+    """
+
+    repeats: list[Repeat]
+    traces: list[Trace]
+
+
+def rows_of(point: int, outcome: Repeat, trace: Trace | None) -> Iterator[Row]:
+    """The rows of one repeat, in the order of metrics and flows; what cannot be measured has none.
+
+    A repeat that failed has one row, which says why.
+    """
+    failed = outcome.status == "failed"
+    one = Measurable([outcome], [] if failed or trace is None else [trace])
+    for metric in METRICS.values():
+        for flow, value in _values(metric, one):
+            if not isnan(value):
+                reason = outcome.reason if failed else None
+                yield point, outcome.repeat, metric.name, own_name(flow), float(value), reason
+
+
+def _values(metric: Metric, one: Measurable) -> Iterator[tuple[str, float]]:
+    if metric.scope == "run":
+        yield "", metric.function(one)
+        return
+    for trace in one.traces:
+        if metric.scope == "trace":
+            yield "", metric.function(trace, None)
+        else:
+            for flow in trace.flows:
+                yield flow, metric.function(trace, flow, None)
+
+
+def as_part(rows: Iterable[Row]) -> bytes:
+    """Rows as a Parquet file."""
+    buffer = io.BytesIO()
+    pl.DataFrame(list(rows), schema=PART, orient="row").write_parquet(buffer)
+    return buffer.getvalue()

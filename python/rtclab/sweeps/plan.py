@@ -1,0 +1,216 @@
+"""What a sweep runs: every combination of the values, each as often as it is repeated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from math import ceil, prod
+from pathlib import Path
+from typing import Any, Self
+
+from rtclab.backend import Backend
+from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
+from rtclab.scenario import Change, Scenario
+from rtclab.scenario.layers import Layered
+from rtclab.scenario.load import load
+from rtclab.scenario.path import located, self_contained
+from rtclab.sweeps.values import MOST_REPEATS, Field, number_of, read_field
+
+VARY = "vary"
+"""What errors name for values of varied fields."""
+NOT_VARIED = {
+    "name": "the sweep's directory is called after it",
+    "repeats": "all points have the same number; set --repeats",
+    "record": "what is recorded changes no metric",
+}
+TOGETHER_S = 4000
+"""Simulated seconds of all flows that are measured together, and usually a task: half a second of work."""
+LEAST_TASKS, MOST_TASKS = 16, 4000
+"""Few tasks leave cores without work. Many cost a scheduler, which takes about a millisecond for each."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All points of a sweep and their repeats.
+
+    A point is a combination of values, and the last field changes fastest. All repeats are numbered from 0 to
+    ``size`` - 1, point by point. ``scenario`` is what files and changes say, as JSON values, without the
+    varied fields; errors begin with its ``origin``. A task runs ``per_task`` repeats and measures
+    ``together`` of them at a time.
+    """
+
+    name: str
+    origin: str
+    scenario: dict[str, Any]
+    fields: tuple[Field, ...]
+    repeats: int
+    backend: str
+    per_task: int
+    together: int
+
+    @property
+    def points(self) -> int:
+        """How many combinations there are."""
+        return prod(field.count for field in self.fields)
+
+    @property
+    def size(self) -> int:
+        """How many repeats all points have together."""
+        return self.points * self.repeats
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are."""
+        return ceil(self.size / self.per_task)
+
+    def numbers(self, task: int) -> range:
+        """The numbers of the repeats that a task runs."""
+        return range(task * self.per_task, min((task + 1) * self.per_task, self.size))
+
+    def indices(self, point: int) -> list[int]:
+        """Which value of each field a point has."""
+        found = []
+        for field in reversed(self.fields):
+            point, index = divmod(point, field.count)
+            found.append(index)
+        return found[::-1]
+
+    def label(self, indices: Sequence[int]) -> str:
+        """A point in words: ``link.up.capacity = 1 Mbit/s, link.up.loss = 2 %``."""
+        chosen = zip(self.fields, indices, strict=True)
+        return ", ".join(f"{field.name} = {field.texts[index]}" for field, index in chosen)
+
+    def scenario_at(self, indices: Sequence[int]) -> Scenario:
+        """The scenario of a point.
+
+        Raises:
+            BadInput: its values make none.
+        """
+        data = json.loads(self._scenario_text)
+        layered = Layered(data, dict.fromkeys(data, self.origin), self.origin)
+        for field, index in zip(self.fields, indices, strict=True):
+            layered.apply(Change(field.name, field.values[index], VARY))
+        try:
+            return Scenario.read(layered.data, self.origin)
+        except ScenarioError as error:
+            raise layered.blamed(error) from None
+
+    def scenarios(self, numbers: range) -> Iterator[tuple[int, Scenario, range]]:
+        """The points to which these repeats belong: number, scenario and numbers of repeats of each."""
+        for point in range(numbers.start // self.repeats, ceil(numbers.stop / self.repeats)):
+            first = point * self.repeats
+            repeats = range(max(numbers.start - first, 0), min(numbers.stop - first, self.repeats))
+            yield point, self.scenario_at(self.indices(point)), repeats
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """The plan that :meth:`as_json` gave."""
+        fields = tuple(Field.from_json(field) for field in values["fields"])
+        return cls(**{**values, "fields": fields})
+
+    @cached_property
+    def _scenario_text(self) -> str:
+        return json.dumps(self.scenario)
+
+
+def make_plan(
+    scenario: str | Path,
+    vary: Mapping[str, object],
+    changes: Iterable[Change],
+    backend: Backend,
+    repeats: int | None,
+) -> Plan:
+    """What is asked for; every point is a scenario that the backend can run.
+
+    Raises:
+        BadInput: naming the field, the value and what was expected, or the number of repeats if there are too
+            many.
+        BackendUnavailable: naming what this machine lacks.
+    """
+    fields = _fields(vary)
+    points = prod(field.count for field in fields)
+    _check_size(points, repeats or 1)
+    changes = list(changes)
+    if backend.name == "sim":
+        changes.append(Change("record", "seconds"))
+    first = Scenario.load(
+        scenario, [*changes, *(Change(field.name, field.values[0], VARY) for field in fields)]
+    )
+    repeats = repeats or first.repeats
+    _check_size(points, repeats)
+    layered = load(scenario, changes)
+    flow_s = first.duration.s * max(len(first.flows()), 1)
+    together = max(1, int(TOGETHER_S / flow_s))
+    per_task = max(
+        1, min(together, ceil(points * repeats / LEAST_TASKS)), ceil(points * repeats / MOST_TASKS)
+    )
+    data = self_contained(layered.data)
+    plan = _with_numbers(
+        Plan(
+            first.name, layered.origin, data, fields, repeats, backend.name, per_task, min(together, per_task)
+        )
+    )
+    _check_points(plan, backend)
+    return plan
+
+
+def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:
+    if not vary:
+        raise BadInput("vary: no field; expected at least one", hint="--vary 'link.up.loss=0 %,2 %,5 %'")
+    for name in vary:
+        if name in NOT_VARIED:
+            raise BadInput(f"vary: {name}: cannot be varied: {NOT_VARIED[name]}")
+    return tuple(_self_contained(read_field(name, given)) for name, given in vary.items())
+
+
+def _self_contained(field: Field) -> Field:
+    """The field with the content of the files that its values name, since workers may not have them."""
+    try:
+        values = tuple(self_contained(located({"value": value}, Path()))["value"] for value in field.values)
+    except FieldError as error:
+        raise BadInput(f"{VARY}: {field.name}: {error.message}", hint=error.hint) from None
+    return replace(field, values=values)
+
+
+def _check_size(points: int, repeats: int) -> None:
+    if points * repeats > MOST_REPEATS:
+        raise BadInput(
+            f"vary: {points} combinations x {repeats} repeats are {points * repeats}; "
+            f"expected at most {MOST_REPEATS} in one sweep",
+            hint="take fewer values of a field, or several sweeps",
+        )
+
+
+def _with_numbers(plan: Plan) -> Plan:
+    """The plan in whose fields the values are numbers, too; reads each value once."""
+    fields = []
+    for place, field in enumerate(plan.fields):
+        numbers = []
+        for index in range(field.count):
+            indices = [0] * len(plan.fields)
+            indices[place] = index
+            numbers.append(number_of(plan.scenario_at(indices), field.name))
+        known = [number for number in numbers if number is not None]
+        units = {unit for _, unit in known}
+        if len(known) == field.count and len(units) == 1:
+            field = replace(field, numbers=tuple(number for number, _ in known), unit=units.pop())
+        fields.append(field)
+    return replace(plan, fields=tuple(fields))
+
+
+def _check_points(plan: Plan, backend: Backend) -> None:
+    """Reads every scenario: values that are right alone may not go together."""
+    for point in range(plan.points):
+        indices = plan.indices(point)
+        try:
+            backend.check(plan.scenario_at(indices))
+        except BackendUnavailable:
+            raise
+        except RtclabError as error:
+            raise BadInput(f"{plan.label(indices)}: {error.message}", hint=error.hint) from None

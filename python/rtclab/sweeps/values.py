@@ -1,0 +1,209 @@
+"""The values of a varied field: a list such as ``A,B,C``, or a range such as ``0.2..5 Mbit/s x8 log``."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pydantic import BaseModel
+
+from rtclab.errors import BadInput
+from rtclab.scenario import Bitrate, Duration, PixelRate, QueueLimit, Ratio, Scenario, Size
+from rtclab.scenario.toml_text import toml_text
+
+MOST_REPEATS = 1_000_000
+"""The most repeats of one sweep. At a minute each a core simulates so many in four hours."""
+DIGITS = 4
+"""Significant digits of the values inside a range."""
+
+SUFFIXES = {
+    "": "number",
+    "bit/s": "bps",
+    "s": "s",
+    "%": "percent",
+    "B": "bytes",
+    "packets": "packets",
+    "pixel/s": "pixels_per_second",
+}
+"""How columns of numbers end, by unit."""
+
+_NUMBER = r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+_RANGE = re.compile(
+    rf"\s*(?P<begin>{_NUMBER})\s*\.\.\s*(?P<end>{_NUMBER})\s*(?P<unit>(?!x[0-9])[^\d\s]*)"
+    rf"(?:\s*x\s*(?P<count>[0-9]+))?(?P<log>\s+log)?\s*"
+)
+_EXAMPLE = "for example `link.up.capacity=0.2..5 Mbit/s x8 log`"
+_OPENING, _CLOSING, _QUOTES = "{[", "}]", "\"'"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the scenario and the values that it takes, in the order in which they were given.
+
+    ``texts`` are the values as they were written. ``log`` says that they came from a logarithmic range.
+    ``numbers`` are the values in ``unit``, if all have one and the same; else there are none.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    texts: tuple[str, ...]
+    log: bool = False
+    numbers: tuple[float, ...] = ()
+    unit: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many values there are."""
+        return len(self.values)
+
+    @property
+    def number_column(self) -> str:
+        """Name of the column with the numbers in the table of results: ``link.up.capacity_bps``."""
+        return f"{self.name}_{SUFFIXES[self.unit]}"
+
+    @classmethod
+    def from_json(cls, known: Mapping[str, Any]) -> Self:
+        """The field of which ``dataclasses.asdict`` made JSON values."""
+        lists = {key: tuple(known[key]) for key in ("values", "texts", "numbers")}
+        return cls(**{**known, **lists})
+
+
+def parse_vary(text: str) -> tuple[str, str]:
+    """Splits ``link.up.loss=0 %,2 %`` into the field and its values.
+
+    Raises:
+        BadInput: there is no field or no value.
+    """
+    name, equals, values = text.partition("=")
+    if not (equals and values.strip() and all(key.strip() for key in name.split("."))):
+        raise BadInput(f"--vary: cannot read `{text}`; expected path.to.field=A,B,C", hint=_EXAMPLE)
+    return name.strip(), values.strip()
+
+
+def read_field(name: str, given: object) -> Field:
+    """The values of a field: a text such as ``A,B,C`` or ``0..5 % x6``, or a list of values.
+
+    Raises:
+        BadInput: naming the field, the text, and what was expected.
+    """
+    if isinstance(given, str):
+        parts = _split(given)
+        if any(_outside(part, "..") for part in parts):
+            return _range(name, given)
+        values, texts = [_value(part) for part in parts], parts
+    elif isinstance(given, Sequence):
+        values, texts = list(given), [toml_text(value) for value in given]
+    else:
+        raise BadInput(
+            f"vary: {name}: expected a list of values or a range; got `{toml_text(given)}`", hint=_EXAMPLE
+        )
+    if not values or not all(text.strip() for text in texts):
+        raise BadInput(f"vary: {name}: a value is missing in `{toml_text(given)}`", hint=_EXAMPLE)
+    twice = next((text for index, text in enumerate(texts) if text in texts[:index]), None)
+    if twice is not None:
+        raise BadInput(f"vary: {name}: `{twice}` is given twice; expected each value once")
+    return Field(name, tuple(values), tuple(texts))
+
+
+def number_of(scenario: Scenario, field: str) -> tuple[float, str] | None:
+    """The number and the base unit of a field of a scenario; None if it holds something else."""
+    value: object = scenario
+    for key in field.split("."):
+        match value:
+            case BaseModel():
+                names = {about.alias or name: name for name, about in type(value).model_fields.items()}
+                value = getattr(value, names.get(key, key), None)
+            case Mapping():
+                value = value.get(key)
+            case list():
+                value = value[int(key)]
+    match value:
+        case bool():
+            return None
+        case int() | float():
+            return float(value), ""
+        case Bitrate(bps=bps):
+            return float(bps), "bit/s"
+        case Duration(ns=ns):
+            return ns / 1e9, "s"
+        case Ratio(value=share):
+            return 100 * share, "%"
+        case Size(bytes=count) | QueueLimit(kind="bytes", limit=count):
+            return float(count), "B"
+        case QueueLimit(kind="packets", limit=count):
+            return float(count), "packets"
+        case QueueLimit(kind="time", limit=ns):
+            return ns / 1e9, "s"
+        case PixelRate(pixels_per_second=rate):
+            return float(rate), "pixel/s"
+    return None
+
+
+def _range(name: str, text: str) -> Field:
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise BadInput(
+            f"vary: {name}: cannot read the range `{text}`; expected FROM..TO UNIT xN", hint=_EXAMPLE
+        )
+    begin, end, unit = match["begin"], match["end"], match["unit"]
+    if match["count"] is None:
+        raise BadInput(
+            f"vary: {name}: no number of values in `{text}`; expected xN", hint=f"write `{text.strip()} x5`"
+        )
+    count, log = int(match["count"]), match["log"] is not None
+    if not 2 <= count <= MOST_REPEATS:
+        raise BadInput(f"vary: {name}: x{count} in `{text}`; expected x2 to x{MOST_REPEATS}")
+    if float(begin) == float(end):
+        raise BadInput(f"vary: {name}: `{text}` begins where it ends; expected two numbers that differ")
+    if log and min(float(begin), float(end)) <= 0:
+        raise BadInput(f"vary: {name}: a logarithmic range has no 0, got `{text}`", hint="leave `log` out")
+    numbers = [begin, *_between(float(begin), float(end), count, log=log), end]
+    texts = [f"{number} {unit}".strip() for number in numbers]
+    if len(set(texts)) < count:
+        raise BadInput(f"vary: {name}: the {count} values of `{text}` are not {DIGITS} digits apart")
+    return Field(name, tuple(texts if unit else map(_value, texts)), tuple(texts), log)
+
+
+def _between(begin: float, end: float, count: int, *, log: bool) -> list[str]:
+    """The values between both ends of a range, evenly spaced, on a logarithmic scale with ``log``."""
+    shares = [index / (count - 1) for index in range(1, count - 1)]
+    if log:
+        inner = [begin * math.exp(share * math.log(end / begin)) for share in shares]
+    else:
+        inner = [begin + share * (end - begin) for share in shares]
+    # Rates and times are whole numbers of bit/s and ns, so more digits would be refused.
+    return [f"{float(f'{number:.{DIGITS}g}'):.15f}".rstrip("0").rstrip(".") for number in inner]
+
+
+def _split(text: str) -> list[str]:
+    """The parts of a text between commas that stand outside of braces, brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in _QUOTES:
+            quote = character
+        elif character in _OPENING or character in _CLOSING:
+            depth += 1 if character in _OPENING else -1
+        elif character == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def _outside(part: str, wanted: str) -> bool:
+    """Whether a value that is neither table, array nor quoted has the text ``wanted`` in it."""
+    return part[:1] not in (*_OPENING, *_QUOTES) and wanted in part
+
+
+def _value(text: str) -> Any:
+    """A value as ``--set`` reads it: as TOML, or else the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

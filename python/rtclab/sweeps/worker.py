@@ -1,0 +1,88 @@
+"""What a worker does: simulates and measures one task. It reads no file and leaves none."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+import rtclab
+from rtclab.backend.together import simulate_together
+from rtclab.errors import RtclabError
+from rtclab.fingerprint import code_digest
+from rtclab.sweeps.measure import Row, as_part, rows_of
+from rtclab.sweeps.plan import Plan
+from rtclab.trace import SCHEMA, Repeat, TraceManifest
+
+
+class OtherVersion(RtclabError):
+    """A worker runs another rtclab than the caller; their results may differ."""
+
+
+def versions() -> dict[str, object]:
+    """What must be the same at the caller and at every worker."""
+    return {"rtclab": rtclab.__version__, "schema": SCHEMA, "code": code_digest()[:12]}
+
+
+def order_of(plan: Plan) -> bytes:
+    """What is sent with every task, as JSON, so that any version can read it and refuse."""
+    return json.dumps({"versions": versions(), "plan": plan.as_json()}).encode()
+
+
+def run_task(order: bytes, task: int) -> bytes:
+    """Simulates and measures the repeats of a task; returns their rows as a Parquet file.
+
+    The same order and task give the same bytes wherever they run.
+
+    Raises:
+        OtherVersion: this worker runs another rtclab than the caller.
+    """
+    plan = _plan_of(order)
+    return as_part(_rows(plan, plan.numbers(task)))
+
+
+@lru_cache(maxsize=1)
+def _plan_of(order: bytes) -> Plan:
+    known = json.loads(order)
+    check_version(known["versions"])
+    return Plan.from_json(known["plan"])
+
+
+def check_version(wanted: Mapping[str, object]) -> None:
+    """Refuses work for another rtclab than this one.
+
+    Raises:
+        OtherVersion: naming both.
+    """
+    own = versions()
+    if own != wanted:
+        raise OtherVersion(
+            f"the worker on {socket.gethostname()} runs {_in_words(own)}; the caller {_in_words(wanted)}",
+            hint="install the same build of rtclab on all machines",
+        )
+
+
+def _in_words(known: Mapping[str, object]) -> str:
+    return f"rtclab {known.get('rtclab')} (schema {known.get('schema')}, build {known.get('code')})"
+
+
+def _rows(plan: Plan, numbers: range) -> Iterator[Row]:
+    for first in range(numbers.start, numbers.stop, plan.together):
+        points = list(plan.scenarios(range(first, min(first + plan.together, numbers.stop))))
+        traces = iter(
+            simulate_together(
+                [
+                    (scenario, [scenario.seed_of(repeat) for repeat in repeats])
+                    for _, scenario, repeats in points
+                ]
+            )
+        )
+        for point, _, repeats in points:
+            for repeat, trace in zip(repeats, traces, strict=False):
+                yield from rows_of(point, _outcome(repeat, trace.manifest), trace)
+
+
+def _outcome(repeat: int, manifest: TraceManifest) -> Repeat:
+    failure = manifest.failure
+    return Repeat(repeat, manifest.seed or 0, "finished" if failure is None else "failed", failure or "")
