@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from pydantic import BaseModel
 from stub_backend import StubBackend
 
 from rtclab.backend import paths_table
@@ -27,7 +26,7 @@ from rtclab.metrics import METRICS
 from rtclab.report import write_report
 from rtclab.scenario import Scenario
 from rtclab.scenario.load import SHIPPED
-from rtclab.trace import SCHEMA, SCHEMAS, FlowInfo, Run, RunManifest, Trace, TraceManifest, only_writer
+from rtclab.trace import SCHEMA, SCHEMAS, FlowInfo, Run, Trace, TraceManifest, only_writer
 
 CALL = Scenario.load("first-call", {"repeats": 1, "duration": "2 s"})
 Json = dict[str, Any]
@@ -120,14 +119,6 @@ def test_a_trace_that_does_not_follow_the_contract_is_refused_with_file_and_fiel
     change(file, alter)
     with pytest.raises(TraceError, match=f"^{re.escape(f'{file}: {said}')}"):
         Trace(file.parent)
-
-
-@pytest.mark.parametrize(("name", "model"), [("run.json", RunManifest), ("manifest.json", TraceManifest)])
-def test_every_field_of_a_manifest_is_on_the_page_of_the_contract(name: str, model: type[BaseModel]) -> None:
-    lines = (Path(__file__).parents[2] / "docs/trace.md").read_text(encoding="utf-8").splitlines()
-    told = [line for line in lines if line.startswith((f"| `{name}` |", "| both |"))]
-    documented = set(re.findall(r"`(\w+)`", " ".join(told)))
-    assert {field.alias or name for name, field in model.model_fields.items()} <= documented
 
 
 def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:

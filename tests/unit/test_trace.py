@@ -13,10 +13,8 @@ import pytest
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import DiskFull, TraceError
 from rtclab.scenario import Scenario
-from rtclab.trace import NULLABLE, SCHEMAS, Repeat, Run, RunManifest, Trace, TraceManifest
+from rtclab.trace import SCHEMAS, Repeat, Run, RunManifest, Trace, TraceManifest
 from rtclab.trace import files as trace_files
-
-CONTRACT = Path(__file__).parents[2] / "docs/trace.md"
 
 ABOUT = TraceManifest(backend="sim", seed=7, repeat=0, duration_ns=10**9, flows={})
 
@@ -28,18 +26,6 @@ HOST = pl.DataFrame(
         "memory_bytes": [1, 2],
     }
 )
-
-
-def test_tables_and_columns_are_those_of_the_architecture_page() -> None:
-    documented = {}
-    for name, columns in re.findall(r"^\| `(\w+)` \| (.*) \|$", CONTRACT.read_text(), re.MULTILINE):
-        # Text in parentheses or after a semicolon is explanation.
-        list_of_columns = re.sub(r"\([^)]*\)", "", columns).partition(";")[0]
-        documented[name] = re.findall(r"`(\w+)`(\??)", list_of_columns)
-    assert documented == {
-        name: [(column, "?" * (column in NULLABLE[name])) for column in schema]
-        for name, schema in SCHEMAS.items()
-    }
 
 
 def test_a_table_reads_back_as_it_was_written(tmp_path: Path) -> None:
