@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium iperf3 tshark iputils-ping iproute2 util-linux
+LIVE_PACKAGES := chromium chromium-driver iperf3 tshark iputils-ping iproute2 util-linux
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
@@ -61,9 +61,10 @@ fuzz: cargo-fuzz                  ## every parser for FUZZ_SECONDS, on the stabl
 cargo-fuzz:
 	command -v cargo-fuzz >/dev/null || cargo install --quiet --locked cargo-fuzz
 
-docs:                             ## the Rust documentation, and the JSON Schema of scenarios
+docs: $(VENV)/built-docs          ## the site in target/doc/site, the Rust documentation, and the JSON Schema of scenarios
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
-	$(MAKE) setup && $(BIN)/rtclab schema > target/doc/scenario.schema.json
+	$(BIN)/rtclab schema > target/doc/scenario.schema.json
+	$(BIN)/sphinx-build -q -W -E --keep-going -d target/doc/site-cache docs target/doc/site
 
 clean:                            ## everything that make made, but not runs
 	rm -rf $(VENV) target fuzz/target python/rtclab/_native*.so
@@ -81,5 +82,9 @@ $(VENV)/built-live: $(BIN)/maturin $(NATIVE)
 	touch $(VENV)/built $@
 
 $(VENV)/built-dev: $(BIN)/maturin $(NATIVE)
-	$(MATURIN) --extras dev,live
-	touch $(VENV)/built $(VENV)/built-live $@
+	$(MATURIN) --extras dev,docs,live
+	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-live $@
+
+$(VENV)/built-docs: $(BIN)/maturin $(NATIVE)
+	$(MATURIN) --extras docs
+	touch $(VENV)/built $@

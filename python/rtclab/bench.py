@@ -1,8 +1,8 @@
-"""Figures of whole commands: how fast calls are simulated, how much memory they take, how late the link is.
+"""Benchmarks of whole commands: speed of simulation, memory, and lateness of the emulated link.
 
-``make bench`` prints them after those of the Rust benches. They are figures, not verdicts: a machine that
-does something else at the same time makes them worse. With ``BASE=<commit>`` the same is measured of that
-commit in turn with this tree, and the last column is the ratio, pair by pair.
+``make bench`` prints them after the Rust benchmarks. They are not pass or fail, and they get worse if the
+machine is busy. With ``BASE=<commit>``, that commit is measured alternately with this tree, and the last
+column is the median ratio of the pairs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ receiver = "p1"
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table: what a run of a scenario gives, as a rate, a cost or a size."""
+    """One line of the table: a rate, cost or size measured from runs of a scenario."""
 
     name: str
     unit: str
@@ -78,7 +78,7 @@ FIGURES = [
 
 
 def main() -> None:
-    """Print every figure; the emulator's only where this machine has what a live call needs."""
+    """Prints all figures, those of the emulator only if this machine can run live calls."""
     from rich.console import Console
     from rich.table import Table
 
@@ -113,7 +113,7 @@ def _measured(figure: Figure, base: Path | None) -> list[str]:
 
 
 def _run_worker(tree: Path, worker: str) -> float:
-    """One figure of the rtclab in ``tree``, measured by a process of its own."""
+    """One figure of the rtclab in ``tree``, measured in a separate process."""
     command = [sys.executable, "-P", str(HERE), "--worker", worker]
     environment = os.environ | {"PYTHONPATH": str(tree)}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
@@ -147,7 +147,7 @@ def _many(people: int, call: str, seconds: int, more: str = "") -> Any:
 
 
 def _simulated(scenario: Any) -> float:
-    """CPU time of simulating a scenario, the best of three: everything else is disturbance."""
+    """CPU time of simulating a scenario: the best of three, since disturbances only add to it."""
     from rtclab import _native
 
     native = json.dumps(scenario.native(seed=1))
@@ -164,7 +164,7 @@ def _cost_per_flow(people: int, kind: str) -> float:
 
 
 def _write_cost(record: str) -> float:
-    """CPU time of measuring, converting and writing a trace over that of simulating it."""
+    """CPU time of converting and writing a trace, divided by the CPU time of simulating it."""
     from rtclab.backend.sim import SimBackend
 
     scenario = _first_call(f"record={record}")
@@ -202,7 +202,7 @@ WORKERS: dict[str, Callable[[], float]] = {
     "mesh-memory": lambda: _peak_mb(_many(32, "", 20)),
     "long-memory": lambda: _peak_mb(_first_call("duration=300 s")),
 }
-"""How each figure is measured. Nothing here may need what an older commit does not have."""
+"""How each figure is measured. These functions may only use what older commits have too."""
 
 
 def _emulator() -> list[tuple[str, str, str]]:

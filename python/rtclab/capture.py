@@ -1,4 +1,4 @@
-"""Traces out of captures of a call that nobody started here."""
+"""Traces made from captures of calls that were not run by rtclab."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["Trace", "from_pcap"]
 Names = Mapping[str, str]
 Flows = dict[str, FlowInfo]
 MOST_SECONDS = 7 * 24 * 3600
-"""A longer trace is one of two clocks that have nothing to do with each other."""
+"""A longer trace can only mean that the clocks of the two captures are unrelated."""
 
 _OF_RTP = ["kind", "ssrc", "payload_type", "seq", "rtp_timestamp"]
 
 
 @dataclass(frozen=True)
 class Captured:
-    """What a trace from captures holds."""
+    """The tables and the manifest of a trace made from captures."""
 
     tables: Tables
     manifest: TraceManifest
@@ -50,21 +50,21 @@ def from_pcap(
     sdp: str | None = None,
     corrected: bool = False,
 ) -> Trace:
-    """Makes a trace of captures (pcap, pcapng), on which all metrics of rate, delay and loss work.
+    """Makes a trace from captures (pcap or pcapng) for the metrics of rate, delay and loss.
 
-    ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled, the other tables empty. With both
-    captures there are RTP packets only. One capture has rates and losses, but no delays, unless it saw
-    packets come in and go out again, as the emulator's does. A flow lasts from its first packet to one mean
-    interval between packets after its last.
+    The tables ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled; the others are empty. With
+    two captures, the trace has only RTP packets. A single capture gives rates and losses, but delays only if
+    it has packets both entering and leaving, as the emulator's capture does. A flow lasts from its first
+    packet until one mean packet interval after its last.
 
     Args:
-        sender: capture nearer to the sender, or the only one.
-        receiver: capture nearer to the receiver.
-        out: directory of the trace; a temporary one, gone with the trace, if not given.
-        names: participants by address (``10.0.0.1``) or address and port (``10.0.0.1:5004``); flows are
-            named after them, else after addresses and ports.
-        sdp: session descriptions that tell codecs.
-        corrected: take the estimated difference of the two clocks off; else delays are as they are.
+        sender: the capture nearer to the sender, or the only one.
+        receiver: the capture nearer to the receiver.
+        out: directory of the trace. By default a temporary one, which is deleted with the trace.
+        names: participants by address (``10.0.0.1``) or by address and port (``10.0.0.1:5004``). Flows are
+            named after participants, and after addresses and ports where no name is given.
+        sdp: text of the session descriptions, for the codecs.
+        corrected: subtract the estimated difference of the two clocks from the delays.
 
     Raises:
         BadInput: a capture cannot be read.
@@ -86,10 +86,11 @@ Trace.from_pcap = staticmethod(from_pcap)
 
 
 def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
-    """What passed one point, all protocols.
+    """Everything that passed one point, in all protocols.
 
-    A packet's ``sent_ns`` is when it was seen. In ``flow_seconds``, what was seen is delivered, and what is
-    missing by sequence numbers is dropped, in the second in which that showed; there are no delays.
+    A packet's ``sent_ns`` is when it was seen. In ``flow_seconds``, packets that were seen count as
+    delivered, and gaps in sequence numbers count as dropped packets in the second in which the gap was
+    noticed. There are no delays.
     """
     seen = monitor.watch(capture, sdp=sdp, packets=True, seconds=True)
     if _passes_twice(seen["flows"]):
@@ -114,10 +115,11 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
 def from_two(
     sender: Path, receiver: Path | None, names: Names, sdp: str | None, *, corrected: bool
 ) -> Captured:
-    """RTP packets at two points, matched; without ``receiver`` the two directions of one capture.
+    """RTP packets matched between two points; without ``receiver``, between the directions of one capture.
 
-    A packet that was not seen at the second point counts as dropped when it was sent, except before the first
-    and after the last one that was seen there.
+    A packet that was not seen at the second point counts as dropped at the time it was sent. Packets sent
+    before the first or after the last packet of their stream that was seen at both points do not count as
+    dropped, because the second capture may not have been running.
     """
     compared = monitor.compare(sender, receiver, sdp=sdp, packets=True)
     (clock,) = compared["clock"].to_dicts()
@@ -168,13 +170,13 @@ def from_two(
 
 
 def _passes_twice(flows: pl.DataFrame) -> bool:
-    """Whether the capture saw packets come in and go out again, as the emulator's does."""
+    """Whether the capture has packets both entering and leaving, as the emulator's does."""
     ways = flows.group_by("source", "destination", "transport").agg(pl.col("direction").n_unique())
     return not flows["direction"].null_count() and bool((ways["direction"] > 1).any())
 
 
 def _on_clock_a(packets: pl.DataFrame, clock: Mapping[str, Any]) -> pl.DataFrame:
-    """All times on A's clock, by the estimate of offset (from both directions only) and drift."""
+    """All times on A's clock, by the estimated drift, and the offset where both directions were seen."""
 
     offset_ns, drift = float(clock["offset_ms"] or 0.0) * 1e6, float(clock["drift_ppm"] or 0.0) * 1e-6
 
@@ -190,7 +192,7 @@ def _on_clock_a(packets: pl.DataFrame, clock: Mapping[str, Any]) -> pl.DataFrame
 
 
 def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Names, begin_ns: int) -> pl.DataFrame:
-    """Counts what is missing in sequence numbers as sent and dropped, and takes delays of zero out."""
+    """Counts gaps in sequence numbers as packets sent and dropped. Removes the delays, which are all 0."""
     of_stream = seen["streams"].select("stream", _flow("source", "destination", names))
     missing = (
         seen["seconds"]
@@ -219,7 +221,7 @@ def _flow(source: str, destination: str, names: Names) -> pl.Expr:
 
 
 def _named(column: str, names: Names) -> pl.Expr:
-    """The name given to address and port, else that given to the address, else both as they are."""
+    """The name given to the address and port, or to the address; by default the address and port."""
     address = pl.col(column).str.extract(r"^\[?(.*?)\]?:\d+$")
     by_port = pl.col(column).replace_strict(dict(names), default=None, return_dtype=pl.String)
     by_address = address.replace_strict(dict(names), default=None, return_dtype=pl.String)
@@ -227,10 +229,10 @@ def _named(column: str, names: Names) -> pl.Expr:
 
 
 def _flows(packets: pl.DataFrame) -> Flows:
-    """The flows in order of appearance, each with the time from its first packet, seen anywhere, to its end.
+    """The flows in order of appearance, each with its begin and end.
 
-    It ends one mean interval between packets after its last: n packets at equal intervals take n intervals.
-    A single packet has no interval, and a flow of it no length.
+    A flow begins with its first packet at either point. It ends one mean packet interval after its last, so
+    that n packets at equal intervals last n intervals. A flow of a single packet has no duration.
     """
     moments = pl.concat_list("sent_ns", "delivered_ns")
     sent_ns = pl.col("sent_ns")
@@ -254,12 +256,13 @@ def _smallest(at_ns: pl.Series, capture: Path) -> int:
 
 
 def _duration_ns(flows: Flows) -> int:
-    """Until the last flow has ended; of a single packet the smallest duration that contains it."""
+    """The time until the last flow has ended, and at least 1 ns so that a single packet lies within it."""
     end_ns = max(flow.end_ns for flow in flows.values())
     if end_ns > MOST_SECONDS * NS_PER_S:
         raise TraceError(
-            f"first and last packet lie {end_ns / NS_PER_S:.0f} s apart; expected at most {MOST_SECONDS} s",
-            hint="if the clocks of two captures differ so much, give corrected=True",
+            f"the first and last packet are {end_ns / NS_PER_S:.0f} s apart; "
+            f"expected at most {MOST_SECONDS} s",
+            hint="if the clocks of the two captures differ that much, pass corrected=True",
         )
     return max(end_ns, 1)
 

@@ -1,4 +1,4 @@
-"""What can go wrong, each with the sentence that a user needs: what, which value, what was expected."""
+"""Errors. Their messages tell a user what is wrong, which value, and what was expected."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 class RtclabError(Exception):
-    """Base of all errors that are printed without a traceback.
+    """Base class of all errors that are printed without a traceback.
 
-    ``hint`` says what to do about it and is printed on a line of its own.
-    ``exit_status`` is what the command line ends with: 2 for bad input, 1 for a run that failed.
+    ``hint`` says what to do about the error and is printed on a separate line.
+    ``exit_status`` is the exit status of the command line: 2 for bad input, 1 for a failed run.
     """
 
     exit_status = 1
@@ -26,16 +26,16 @@ class RtclabError(Exception):
 
 
 class BadInput(RtclabError):
-    """The user's input cannot be used: a name, a file, an option."""
+    """Invalid input from the user: a name, a file or an option."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in a scenario: where (``link.up.capacity``), what, and what to do.
+    """One problem in a scenario: the field (``link.up.capacity``), what is wrong, and what to do about it.
 
-    ``origin`` is the file with the field, where it is another than that of the whole error.
+    ``origin`` is the file or option that sets the field, if it differs from that of the whole error.
     """
 
     field: str
@@ -45,9 +45,9 @@ class Problem:
 
 
 class ScenarioError(BadInput):
-    """A scenario cannot be read; every problem found is listed, one per line.
+    """A scenario is invalid. The message lists every problem found, one per line.
 
-    ``origin`` is the file, or the command line option, that the fields belong to.
+    ``origin`` is the file or command line option that the fields belong to.
     """
 
     def __init__(self, origin: str, problems: list[Problem]) -> None:
@@ -62,7 +62,7 @@ class ScenarioError(BadInput):
 
 
 class UnsupportedScenario(BadInput):
-    """The backend cannot run this scenario; ``field`` is the part that it cannot do."""
+    """The backend cannot run this scenario. ``field`` is what it does not support."""
 
     def __init__(self, field: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(f"{field}: {message}", hint=hint)
@@ -70,29 +70,29 @@ class UnsupportedScenario(BadInput):
 
 
 class TraceError(BadInput):
-    """A run or trace is not there, or does not hold what the trace contract says."""
+    """A run or trace does not exist, or does not follow the trace contract."""
 
 
 class BackendUnavailable(RtclabError):
-    """This machine lacks something that the backend needs: a browser, namespaces, a module."""
+    """This machine lacks something that the backend needs, such as a browser, namespaces or a module."""
 
 
 class CallFailed(RtclabError):
-    """The call did not work: a browser died, never connected, or its page reported an error."""
+    """The call failed: a browser died or never connected, or its page reported an error."""
 
 
 class DiskFull(RtclabError):
-    """No space is left where ``path`` was to be written."""
+    """No disk space is left for writing ``path``."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path}: no space left on the disk", hint="free some space there")
+        super().__init__(f"{path}: no space left on the disk", hint="free some disk space")
         self.path = path
 
 
 class FieldError(ValueError):
-    """A value inside a scenario is wrong; raised by validators and turned into a :class:`Problem`.
+    """A value in a scenario is invalid. Validators raise it, and it becomes a :class:`Problem`.
 
-    ``key`` names a key below the field under validation, if the value belongs to one.
+    ``key`` is the key below the validated field to which the value belongs, if any.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, key: str | None = None) -> None:
@@ -111,7 +111,7 @@ class FieldErrors(ValueError):
 
 
 def with_hint(message: str, hint: str | None) -> str:
-    """The message, and below it the hint if there is one."""
+    """The message, followed by a line with the hint if there is one."""
     return f"{message}\n  hint: {hint}" if hint else message
 
 
@@ -121,5 +121,5 @@ def reason_of(error: Exception) -> str:
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether an error of the operating system says that no space is left."""
+    """Whether the error means that the disk is full or the quota is used up."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -129,7 +129,10 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
     ("arguments", "message"),
     [
         (["run"], "which scenario?\n  hint: "),
-        (["run", "firs-call"], "no scenario `firs-call`: neither shipped nor a file\n  hint: did you mean"),
+        (
+            ["run", "firs-call"],
+            "no scenario `firs-call`: neither a shipped scenario nor a file\n  hint: did you mean",
+        ),
         (
             ["run", "first-call", "--duration", "20"],
             "duration: no unit in `20`; expected ns, us, ms, s or min\n  hint: write",

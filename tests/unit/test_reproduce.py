@@ -6,25 +6,23 @@ import json
 from dataclasses import replace
 from math import nan
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
 import pytest
 from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
 from rtclab.reproduce import NAMES, paper, plan_of
-from rtclab.reproduce import store as store_module
+from rtclab.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.layout import grid
+from rtclab.reproduce.measures import MEDIA, Values, measure
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Paper
-from rtclab.reproduce.papers.singh2013 import LOSS_AND_DELAY, measured
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.runner import Plan, run_plans, unfinished
+from rtclab.reproduce.runner import Failure, Plan, run, unfinished
 from rtclab.reproduce.store import Store
-from rtclab.reproduce.tables import UNUSABLE, Cell, Table
 from rtclab.reproduce.trends import Numbers, Trend
-from rtclab.reproduce.verdict import Verdict, kind, verdict
 from rtclab.scenario import Scenario, shipped
 
 CELL = Cell(
@@ -36,6 +34,14 @@ CELL = Cell(
     metric="rate_kbps",
     mean=1000,
 )
+
+
+def run_plans(plans: list[Plan], out: Path, **options: Any) -> list[Failure]:
+    return run([batch for plan in plans for batch in unfinished(plan, out)], **options)
+
+
+def todo(plan: Plan, out: Path) -> list[int]:
+    return [repeat for batch in unfinished(plan, out) for repeat in batch.repeats]
 
 
 def cell(**changed: object) -> Cell:
@@ -88,71 +94,60 @@ def test_finished_repeats_are_not_run_again_and_more_are_added(tmp_path: Path, c
     counted: list[int] = []
     for repeats in (2, 2, 5):
         failures = run_plans(
-            [Plan("my/call", repeats, scenario=call)], tmp_path, jobs=0, on_finished=counted.append
+            [Plan("my/call", repeats, given=call)], tmp_path, jobs=0, on_finished=counted.append
         )
         assert not failures
     assert sum(counted) == 5
 
 
 def test_what_an_interruption_leaves_is_gone_on_with(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("my/call", 7, scenario=call)
+    plan = Plan("my/call", 7, given=call)
 
     def stop(count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_plans([plan], tmp_path, jobs=0, on_finished=stop)
-    assert unfinished(plan, tmp_path) == [3, 4, 5, 6]  # batches of three
+    assert todo(plan, tmp_path) == [5, 6]  # a batch is of five
     run_plans([plan], tmp_path, jobs=0)
-    assert unfinished(plan, tmp_path) == []
+    assert todo(plan, tmp_path) == []
 
 
-def test_a_line_that_was_cut_off_is_run_again_and_the_next_one_is_read(
-    tmp_path: Path, call: Scenario
-) -> None:
-    plan = Plan("my/call", 3, scenario=call)
+def test_a_file_that_was_cut_off_is_run_again(tmp_path: Path, call: Scenario) -> None:
+    plan = Plan("my/call", 3, given=call)
     store = plan.store(tmp_path)
     run_plans([plan], tmp_path, jobs=0)
-    store.file.write_text(store.file.read_text()[:-20])
-    assert unfinished(plan, tmp_path) == [2]
+    file = store.path / "1.json"
+    file.write_text(file.read_text()[:-20])
+    assert todo(plan, tmp_path) == [1]
     run_plans([plan], tmp_path, jobs=0)
     assert sorted(store.read()) == [0, 1, 2]
 
 
-def test_a_result_that_another_writer_adds_while_old_ones_are_forgotten_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(tmp_path, "my/call", "f")
-    store.add([(0, {})])
-    other = Thread(target=store.add, args=([(1, {})],))
-
-    def slowly(path: Path, data: bytes) -> None:
-        other.start()
-        other.join(0.2)  # it waits until the file is replaced
-        path.write_bytes(data)
-
-    monkeypatch.setattr(store_module, "write_bytes", slowly)
-    store.forget_others()
-    other.join()
-    assert sorted(store.read()) == [0, 1]
-    assert [file.name for file in store.file.parent.iterdir()] == ["call.jsonl"]
+def test_what_is_measured_besides_is_measured_in_a_new_run(tmp_path: Path, call: Scenario) -> None:
+    plan = Plan("my/call", 1, given=call)
+    run_plans([plan], tmp_path, jobs=0)
+    more = replace(plan, measures=(MEDIA, "rate_kbps", "rate_kbps@0"))
+    assert todo(more, tmp_path) == [0]
+    run_plans([more], tmp_path, jobs=0)
+    assert more.store(tmp_path).read()[0].keys() == {MEDIA, "rate_kbps", "rate_kbps@0"}
 
 
 def test_a_changed_scenario_is_run_again_a_changed_title_is_not(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("my/call", 1, scenario=call)
+    plan = Plan("my/call", 1, given=call)
     run_plans([plan], tmp_path, jobs=0)
     titled = call.model_copy(update={"title": "Another", "repeats": 9})
-    assert unfinished(replace(plan, scenario=titled), tmp_path) == []
-    changed = replace(plan, scenario=call.model_copy(update={"seed": 2}), traced=1)
-    assert unfinished(changed, tmp_path) == [0]
+    assert todo(replace(plan, given=titled), tmp_path) == []
+    changed = replace(plan, given=call.model_copy(update={"seed": 2}), traced=1)
+    assert todo(changed, tmp_path) == [0]
     run_plans([changed], tmp_path, jobs=0)
-    assert (unfinished(changed, tmp_path), unfinished(plan, tmp_path)) == ([], [0])
+    assert (todo(changed, tmp_path), todo(plan, tmp_path)) == ([], [0])
     run_plans([plan], tmp_path, jobs=0)
     assert not list((tmp_path / "traces").rglob("manifest.json")), "a trace of what is forgotten"
 
 
 def test_processes_come_to_the_same_values_as_one_after_another(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("my/call", 4, scenario=call)
+    plan = Plan("my/call", 4, given=call)
     run_plans([plan], tmp_path / "a", jobs=0)
     run_plans([plan], tmp_path / "b", jobs=2)
     assert plan.store(tmp_path / "a").read() == plan.store(tmp_path / "b").read()
@@ -165,27 +160,31 @@ def test_a_scenario_that_cannot_be_run_does_not_stop_the_others(
     unknown = call.model_copy(
         update={"congestion_control": call.congestion_control.model_copy(update={"name": "none-such"})}
     )
-    plans = [Plan("my/bad", 1, scenario=unknown), Plan("my/call", 1, scenario=call)]
+    plans = [Plan("my/bad", 1, given=unknown), Plan("my/call", 1, given=call)]
     (failure,) = run_plans(plans, tmp_path, jobs=jobs)
     assert failure.scenario == "my/bad"
     assert "no `none-such`" in failure.reason
-    assert unfinished(plans[1], tmp_path) == []
+    assert todo(plans[1], tmp_path) == []
 
 
-def values(rate_a: float, rate_b: float) -> dict[str, dict[str, tuple[float | None, float | None]]]:
-    return {"rate_kbps": {"alice->bob": (rate_a, 10.0), "bob->alice": (rate_b, 30.0)}}
+def values(rate_a: float, rate_b: float) -> Values:
+    return {
+        MEDIA: {"alice->bob": (1.0, None), "bob->alice": (1.0, None), "alice->core": (None, None)},
+        "rate_kbps": {"alice->bob": (rate_a, 10.0), "bob->alice": (rate_b, 30.0), "alice->core": (5.0, 5.0)},
+    }
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     store = Store(tmp_path, "my/call", "f")
-    store.add([(0, values(900, 1100)), (1, values(1000, 1200)), (2, values(9, 9))])
+    for repeat, rates in enumerate([(900, 1100), (1000, 1200), (9, 9)]):
+        store.add(repeat, values(*rates))
     return Results({"my/call": store}, {"my/call": 2})
 
 
 def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(results: Results) -> None:
     ours = results.measured("my/call", "rate_kbps")
-    # (900 + 1100) / 2 = 1000 and 1100; the third repeat is beyond those that count.
+    # (900 + 1100) / 2 = 1000 and 1100; the third repeat is beyond those that count, the leg is no media.
     assert (ours.mean, ours.summary.repeats, ours.within_sd) == (1050, 2, 20)
     assert results.mean("my/call", "rate_kbps", "alice->*") == 950
 
@@ -195,32 +194,35 @@ def test_the_share_of_fec_is_that_of_the_rate_and_not_of_the_packets() -> None:
     sent = [("rtp", "video", 500), ("rtp", "rtx", 400), ("rtp", "fec", 100), ("rtp", "fec", 200)]
     rows = [{"protocol": name, "kind": kind, "size_bytes": size} for name, kind, size in sent]
     rows.append({"protocol": "rtcp", "kind": None, "size_bytes": 100})
-    assert measured(synthetic_trace(packets=rows)) == {"fec_share": {"": 25.0}}
-    assert measured(synthetic_trace()) == {}, "a share where no packets were recorded"
+    assert measure(synthetic_trace(packets=rows), ["fec_share"]) == {
+        "fec_share": {"alice->bob": (25.0, None)}
+    }
 
 
-def test_packets_are_recorded_only_of_scenarios_whose_paper_asks_for_them() -> None:
-    assert plan_of(LOSS_AND_DELAY, 1).load().record == "packets"
-    assert plan_of("singh2013/unconstrained", 1).load().record == "seconds"
-    assert plan_of("examples/mobile-3g", 1).load().record == "seconds"
+def test_packets_are_recorded_only_where_a_measure_needs_them() -> None:
+    assert plan_of("singh2013/loss-5-percent-100ms", 1).scenario.record == "packets"
+    assert plan_of("singh2013/unconstrained", 1).scenario.record == "seconds"
+    assert plan_of("examples/mobile-3g", 1).scenario.record == "seconds"
+
+
+def test_only_what_a_paper_asks_of_a_scenario_is_measured() -> None:
+    assert plan_of("jansen2017/tcp", 1).measures == (
+        MEDIA,
+        *sorted(f"stats_rate_kbps@{begin_s}" for begin_s in range(60, 660, 10)),
+    )
 
 
 PAPER = Paper(
     name="my",
     title="A paper",
     source="Somebody, 2013",
-    tables=[
-        Table(
-            "I",
-            "Latency",
-            [
-                CELL,
-                cell(row="100 ms", mean=500.0, note="digits transposed", printed="50"),
-                cell(row="mesh", mean=300.0, status="host"),
-            ],
-        )
-    ],
-    trends=[
+    tables={"I": "Latency"},
+    cells=(
+        CELL,
+        cell(row="100 ms", mean=500.0, note="digits transposed", printed="50"),
+        cell(row="mesh", mean=300.0, status="host"),
+    ),
+    trends=(
         Trend(
             statement="Is low",
             source="IV",
@@ -234,7 +236,7 @@ PAPER = Paper(
             how="above",
             checks=[Numbers(metric="rate_kbps", scenario="my/call", between=(1000, 2000))],
         ),
-    ],
+    ),
     reasons={"host": "one processor for everything"},
 )
 
@@ -278,10 +280,9 @@ def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Res
 
 
 def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
-    cells = [cell(machine=machine) for machine in "AB"]
-    table = Table("VI", "Mesh", cells, transposed=True)
-    comparison = Comparison(replace(PAPER, tables=[table]), results)
-    made = grid(table, comparison.of(table))
+    cells = tuple(cell(machine=machine) for machine in "AB")
+    comparison = Comparison(PAPER.model_copy(update={"cells": cells}), results)
+    made = grid(comparison.of("I"), transposed=True)
     assert made.columns == ["machine A", "machine B"]
     assert [row.name for row in made.rows] == ["Rate (kbit/s)"]
 
@@ -317,5 +318,5 @@ def test_every_scenario_of_a_paper_is_shipped() -> None:
 def test_where_a_rate_is_not_explained_nothing_of_its_row_counts(name: str) -> None:
     cells = paper(name).cells
     unexplained = [cell for cell in cells if cell.status not in ("", UNUSABLE)]
-    rows = {(cell.table, cell.row) for cell in unexplained if kind(cell) == "rate"}
+    rows = {(cell.table, cell.row) for cell in unexplained if cell.kind == "rate"}
     assert not [cell for cell in cells if (cell.table, cell.row) in rows and not cell.status]

@@ -10,20 +10,25 @@ import polars as pl
 import pytest
 
 from rtclab.backend.sim import SimBackend
+from rtclab.reproduce import paper
+from rtclab.reproduce.cells import Verdict
+from rtclab.reproduce.changes import Changes, Pair, change
 from rtclab.reproduce.comparison import Comparison
-from rtclab.reproduce.measure import Values
-from rtclab.reproduce.papers.iqbal import PAPER
-from rtclab.reproduce.papers.iqbal.changes import Changes, change
-from rtclab.reproduce.papers.iqbal.model import dynamic_alpha, of_table_1
-from rtclab.reproduce.papers.iqbal.pairs import FLOW, OVER_USE, PAIRS, labelled, over_use
+from rtclab.reproduce.equations import detector_of, dynamic_alpha
+from rtclab.reproduce.measures import MEDIA, OVER_USE, Values, measure
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.store import Store
-from rtclab.reproduce.verdict import Verdict
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Trace
 
-NARROW = labelled("200 kbit/s")
-TABLE_1, TABLE_2 = PAPER.tables
+PAPER = paper("iqbal")
+FLOW = "alice->bob"
+NARROW = Pair(
+    label="200 kbit/s",
+    before="iqbal/bandwidth-200kbit-fixed-alpha",
+    after="iqbal/bandwidth-200kbit-dynamic-alpha",
+    sessions=3,
+)
 
 
 def simulated(name: str, overrides: dict[str, object] | None = None) -> Trace:
@@ -41,7 +46,11 @@ def test_the_equations_give_what_can_be_computed_by_hand() -> None:
 
 def test_the_printed_table_is_that_of_the_divisor_1_3_and_not_of_the_other() -> None:
     off = {
-        near: [abs(dynamic_alpha(*of_table_1(cell), near_max=near) - cell.mean) for cell in TABLE_1.cells]
+        near: [
+            abs(dynamic_alpha(*detector_of(cell.row, cell.column), near_max=near) - cell.mean)
+            for cell in PAPER.cells
+            if cell.table == "1"
+        ]
         for near in (False, True)
     }
     assert max(off[False]) < 0.008
@@ -81,8 +90,9 @@ def test_the_factors_that_the_simulator_used_are_those_of_the_equations() -> Non
 
 
 def test_over_use_is_seen_where_a_link_is_narrow_and_not_where_only_packets_are_lost() -> None:
-    assert over_use(simulated("iqbal/bandwidth-500kbit-fixed-alpha")) == {OVER_USE: {FLOW: 100.0}}
-    assert over_use(simulated("iqbal/loss-5-percent-fixed-alpha")) == {OVER_USE: {FLOW: 0.0}}
+    for name, percent in (("bandwidth-500kbit", 100.0), ("loss-5-percent", 0.0)):
+        measured = measure(simulated(f"iqbal/{name}-fixed-alpha"), [OVER_USE])
+        assert measured[OVER_USE][FLOW] == (percent, None)
 
 
 @pytest.mark.parametrize("condition", ["loss-10-percent", "delay-50ms"])
@@ -97,6 +107,7 @@ def test_without_over_use_both_factors_give_the_same_packets(condition: str) -> 
 
 def session(rate_kbps: float, rtt_ms: float, *, congested: bool) -> Values:
     return {
+        MEDIA: {FLOW: (1.0, None)},
         "rate_kbps": {FLOW: (rate_kbps, 1.0)},
         "rtt_ms": {FLOW: (rtt_ms, 1.0)},
         OVER_USE: {FLOW: (100.0 if congested else 0.0, None)},
@@ -104,18 +115,19 @@ def session(rate_kbps: float, rtt_ms: float, *, congested: bool) -> Values:
 
 
 def changes(metric: str, **bounds: object) -> Changes:
-    return Changes(metric=metric, pairs=["200 kbit/s"], **bounds)
+    return Changes(metric=metric, pairs=[NARROW], **bounds)
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     stores = {}
     # Rates 90 and 110 alternate, so the deviation is a little over 10; the sessions without over-use differ.
-    for name, extra in ((NARROW.fixed, 0.0), (NARROW.dynamic, 10.0)):
+    for name, extra in ((NARROW.before, 0.0), (NARROW.after, 10.0)):
         congested = [session(90 + 20 * (i % 2) + extra, 50, congested=True) for i in range(40)]
         others = [session(1000, 5, congested=False)]
         stores[name] = Store(tmp_path, name, "f")
-        stores[name].add(enumerate(congested + others))
+        for number, values in enumerate(congested + others):
+            stores[name].add(number, values)
     return Results(stores, dict.fromkeys(stores, 41))
 
 
@@ -163,9 +175,6 @@ def test_a_value_stays_if_the_whole_interval_lies_within(results: Results) -> No
 
 def test_every_condition_is_shipped_with_both_factors() -> None:
     known = shipped()
-    for pair in PAIRS:
-        for name in (pair.fixed, pair.dynamic):
-            assert name in known
     assert set(PAPER.scenarios) == {name for name in known if name.startswith("iqbal/")}
 
 
@@ -173,8 +182,8 @@ def test_table_1_counts_and_table_2_has_nothing_to_count(results: Results) -> No
     comparison = Comparison(PAPER, results)
     (count,) = comparison.counts()
     assert (count.kind, count.within, count.compared) == ("other", 10, 10)
-    assert {one.verdict for one in comparison.of(TABLE_2)} == {Verdict.UNPUBLISHED}
-    assert all(isnan(cell.mean) for cell in TABLE_2.cells)
+    assert {one.verdict for one in comparison.of("2")} == {Verdict.UNPUBLISHED}
+    assert all(isnan(cell.mean) for cell in PAPER.cells if cell.table == "2")
 
 
 def test_two_way_delay_is_the_round_trip_that_is_added() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from rtclab.errors import BadInput
 from rtclab.reproduce import NAMES
-from rtclab.reproduce.papers.iqbal.changes import Changes
-from rtclab.reproduce.reader import PUBLISHED, read_paper
+from rtclab.reproduce.measures import MEDIA
+from rtclab.reproduce.paper import PUBLISHED, read_paper
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.store import Store
 from rtclab.reproduce.trends import Finding, Numbers
@@ -29,21 +29,17 @@ def results(tmp_path: Path) -> Results:
     stores = {}
     for scenario, repeats in REPEATS.items():
         stores[scenario] = Store(tmp_path, scenario, "f")
-        stores[scenario].add(
-            (
-                number,
-                {
-                    name: {flow: (float(rates[at]), None) for flow, rates in flows.items()}
-                    for at, name in enumerate(("rate_kbps", "kbps@0", "kbps@10"))
-                },
-            )
-            for number, flows in enumerate(repeats)
-        )
+        for number, flows in enumerate(repeats):
+            values = {
+                name: {flow: (float(rates[at]), None) for flow, rates in flows.items()}
+                for at, name in enumerate(("rate_kbps", "stats_rate_kbps@0", "stats_rate_kbps@10"))
+            }
+            stores[scenario].add(number, {MEDIA: dict.fromkeys(flows, (1.0, None))} | values)
     return Results(stores, {"my/call": 2, "my/other": 1})
 
 
 CALL = {"metric": "rate_kbps", "scenario": "my/call"}
-KBPS = {"metric": "kbps", "scenario": "my/call"}
+KBPS = {"metric": "stats_rate_kbps", "scenario": "my/call"}
 OTHER = {"scenario": "my/other"}
 
 
@@ -122,6 +118,18 @@ statement = "It falls"
 source = "IV"
 how = "below"
 checks = [{ metric = "rate_kbps", scenario = "my/call", between = [0, 1] }]
+
+[[figures]]
+number = "5"
+title = "Rates"
+caption = "Of both."
+form = "bars"
+metric = "rate_kbps"
+flow = "a->b"
+lines = [{ label = "mine", scenario = "my/call" }, { label = "other", scenario = "my/other" }]
+
+[pairs]
+"500 kbit/s" = { before = "my/call", after = "my/other", sessions = 3 }
 """
 CSV = """table,row,machine,column,scenario,metric,mean,sd,printed,status,note
 I,0 ms,overall,Rate,my/call,rate_kbps,10,,,host,
@@ -131,12 +139,13 @@ I,0 ms,overall,Rate,my/call,rate_kbps,10,,,host,
 def test_a_paper_is_read_from_its_two_files(tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_text(TOML)
     (tmp_path / "my.csv").write_text(CSV)
-    paper = read_paper("my", directory=tmp_path)
+    paper = read_paper("my", tmp_path)
     assert [(cell.row, cell.mean, cell.sd, cell.status) for cell in paper.cells] == [
         ("0 ms", 10, None, "host")
     ]
     assert [trend.statement for trend in paper.trends] == ["It falls"]
-    assert paper.scenarios == ["my/call"]
+    assert paper.scenarios == ["my/call", "my/other"]
+    assert [figure.names for figure in paper.figures] == [["mine", "other"]]
 
 
 @pytest.mark.parametrize(
@@ -158,12 +167,26 @@ def test_a_paper_is_read_from_its_two_files(tmp_path: Path) -> None:
             "[0, 1], window_s = [20, 20] }",
             "window_s: expected whole tens of seconds; got 20 to 20",
         ),
-        ("[0, 1] }", "[0, 1], each = [] }", "check 1: each: expected at least 1 of them; got 0"),
+        ("[0, 1] }", "[0, 1], each = [] }", "check 1: each: expected a length of at least 1; got 0"),
         ("checks = [{", "checks = {", "my.toml: Expected"),
         ("checks = [{ metric", "# [{ metric", "trend `It falls`: checks: missing"),
         ("checks = [{ metric", "checks = 5 # [{ metric", "trend `It falls`: checks: "),
-        ("checks = [{ metric", "checks = [] # [{ metric", "checks: expected at least 1 of them; got 0"),
+        ("checks = [{ metric", "checks = [] # [{ metric", "checks: expected a length of at least 1; got 0"),
         ("[0, 1] }", '[0, 1], combine = "summ" }', "combine: unknown value `summ`; expected `mean`, `sum`"),
+        (
+            '"rate_kbps", scen',
+            '"rate_kbsp", scen',
+            "each.0.metric: no metric `rate_kbsp`\n  hint: did you mean `rate_kbps`?",
+        ),
+        (",rate_kbps,", ",rate_kbsp,", "my.csv:2: metric: no metric `rate_kbsp`"),
+        (
+            "[0, 1] }",
+            '[0, 1], pairs = ["500kbit/s"] }',
+            "pairs: unknown value `500kbit/s`; expected 500 kbit/s\n  hint: did you mean `500 kbit/s`?",
+        ),
+        ('form = "bars"', 'form = "bar"', "figure `5`: form: unknown value `bar`; expected `over time`, "),
+        ('flow = "a->b"', 'flwo = "a->b"', "figure `5`: flwo: unknown key; expected number, title, "),
+        ('flow = "a->b"', "", "figure `5`: groups.0.lines.0.flow: missing"),
         ("[0, 1] }", "[0, 1], percent_of = 5 }", "each.0.percent_of: expected a table; got `5`"),
         (
             "\nI,0 ms",
@@ -184,14 +207,8 @@ def test_an_error_in_a_paper_names_the_file_and_the_place(
     (tmp_path / "my.toml").write_text(TOML.replace(before, after))
     (tmp_path / "my.csv").write_text(CSV.replace(before, after))
     with pytest.raises(BadInput) as raised:
-        read_paper("my", directory=tmp_path)
+        read_paper("my", tmp_path)
     assert message in str(raised.value)
-
-
-def test_a_condition_that_the_paper_has_not_is_named_with_the_nearest() -> None:
-    with pytest.raises(BadInput, match="no condition `50kbit/s`") as raised:
-        Changes.read({"metric": "rtt_ms", "pairs": ["50kbit/s"], "near": 1}, "test")
-    assert "did you mean `50 kbit/s`" in str(raised.value)
 
 
 def test_every_file_of_numbers_and_words_belongs_to_a_paper() -> None:

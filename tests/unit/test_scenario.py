@@ -97,7 +97,7 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
             "for example `25 ms`",
         ),
         (Duration, "0.5 ns", "`0.5 ns` is not a whole multiple of 1 ns", None),
-        # A capacity of 0 would be refused, too.
+        # A capacity of 0 would be refused too.
         (
             Bitrate,
             0,
@@ -105,8 +105,8 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
             "for example `1 Mbit/s`",
         ),
         (Ratio, 0.02, "no unit in `0.02`; expected %", "write `2 %`"),
-        (Ratio, "101 %", "`101 %` is more than everything; expected 0 % to 100 %", None),
-        (Probability, 1.5, "`1.5` is no probability; expected 0 to 1, or 0 % to 100 %", None),
+        (Ratio, "101 %", "`101 %` is more than 100 %; expected 0 % to 100 %", None),
+        (Probability, 1.5, "`1.5` is not a probability; expected 0 to 1, or 0 % to 100 %", None),
         (
             QueueLimit,
             "20 pkts",
@@ -118,11 +118,11 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
         (
             Bitrate,
             "1000001 Gbit/s",
-            "`1000001 Gbit/s` is too much; expected at most 1000000 Gbit/s",
+            "`1000001 Gbit/s` is too large; expected at most 1000000 Gbit/s",
             None,
         ),
-        (Duration, "1000000001 s", "`1000000001 s` is too much; expected at most 1000000000 s", None),
-        (QueueLimit, "1000000001 s", "`1000000001 s` is too much; expected at most 1000000000 s", None),
+        (Duration, "1000000001 s", "`1000000001 s` is too large; expected at most 1000000000 s", None),
+        (QueueLimit, "1000000001 s", "`1000000001 s` is too large; expected at most 1000000000 s", None),
         (Bitrate, True, "expected a rate such as `1 Mbit/s`; got `true`", None),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_wrong_quantity_says_what_was_expected(
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
-def test_an_error_names_file_field_and_value_and_its_hint_stands_on_a_line_of_its_own(tmp_path: Path) -> None:
+def test_an_error_names_file_field_and_value_and_its_hint_is_on_a_separate_line(tmp_path: Path) -> None:
     assert error(tmp_path, '[link]\nup = { capacity = "2.5 Mbps" }') == (
         "my.toml: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
         "expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
@@ -150,7 +150,7 @@ def test_an_unknown_key_names_the_closest_known_one(tmp_path: Path) -> None:
     )
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     text = '[link]\nup = { capacity = "1", delay = 3 }\n[audio]\nframe = "x"'
     fields = [line.split(": ")[1] for line in error(tmp_path, text).splitlines() if "hint" not in line]
     assert sorted(fields) == ["audio.frame", "link.up.capacity", "link.up.delay"]
@@ -169,7 +169,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ("[participants.Carol]", "participants.Carol: `Carol` cannot be used as a name"),
         (
             '[[calls]]\nstart = "5 s"\n[participants.carol]\nleave = "4 s"',
-            "calls.0.participants: alice and carol are never there at the same time",
+            "calls.0.participants: alice and carol are never present at the same time",
         ),
         (
             '[[calls]]\nparticipants = ["alice", "bobby"]',
@@ -192,10 +192,10 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ('[[calls]]\nkind = "star"\nroot = "eve"', "calls.0.root: `eve` is not in this call"),
         ('[[calls]]\nstart = "2 s"\nend = "2 s"', "calls.0.end: `2 s` is not after start = `2 s`"),
         ('[[calls]]\nstart = "60 s"', "calls.0.start: `60 s` is not before duration = `60 s`"),
-        ("[servers.alice]", "servers.alice: `alice` is a participant already"),
+        ("[servers.alice]", "servers.alice: `alice` is already a participant"),
         (
             '[link]\nup = { delay = "1 ms" }\nboth = { delay = "1 ms" }',
-            "link.both: a shared path excludes up and down",
+            "link.both: cannot be combined with up and down",
         ),
         ('[link]\nup = { queue = "1 s" }', "link.up.queue: a queue of `1 s` without capacity never fills"),
         (
@@ -204,7 +204,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ),
         (
             '[link]\nup = { capacity = { steps = [["0 s", "1 Mbit/s"], ["0 s", "2 Mbit/s"]] } }',
-            "link.up.capacity.steps.1: `0 s` is not after `0 s`; expected times that rise",
+            "link.up.capacity.steps.1: `0 s` is not after `0 s`; expected ascending times",
         ),
         (
             "[link.up.delay]\nramp = 'linear'\nfrom = '1 ms'\nto = '2 ms'\nstart = '3 s'\nend = '3 s'",
@@ -212,11 +212,11 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ),
         (
             '[link]\nup = { delay = { points = [["0 s", "0 ms", "exponential"], ["1 s", "5 ms"]] } }',
-            "link.up.delay.points.0: cannot go exponentially from or to zero delay",
+            "link.up.delay.points.0: an exponential change cannot begin or end at zero delay",
         ),
         (
             '[link]\nup = { loss = { steps = [["1 s", "1 %"], ["0 s", "2 %"]] } }',
-            "link.up.loss.steps.1: `0 s` is not after `1 s`; expected times that rise",
+            "link.up.loss.steps.1: `0 s` is not after `1 s`; expected ascending times",
         ),
         (
             "[participants.alice.video]\ncodec = 'h264'",
@@ -224,7 +224,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ),
         (
             '[link]\nup = { wifi = {}, capacity = "1 Mbit/s" }',
-            "link.up.wifi: cannot stand beside capacity",
+            "link.up.wifi: cannot be combined with capacity",
         ),
         ("[link]\nup = { wifi = { retry_limit = 0 } }", "link.up.wifi.retry_limit: should be greater"),
         ('[link]\nup = { wifi = { fading = "close" } }', "link.up.wifi.fading: unknown value `close`"),
@@ -252,8 +252,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         *(
             (
                 f'[link]\nup = {{ capacity = "1 Mbit/s", queue = "{nothing}" }}',
-                f"link.up.queue: a queue of `{printed}` holds nothing: what comes while a packet is sent is "
-                "dropped\n  hint: ",
+                f"link.up.queue: a queue of `{printed}` holds no packet while another one is being sent\n",
             )
             for nothing, printed in (("0 ms", "0 s"), ("0 packets", "0 packets"), ("0 kB", "0 B"))
         ),
@@ -275,11 +274,11 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ),
         (
             '[link]\nup = { capacity = { steps = [["0 s", "1 bit/s", 3]] } }',
-            "link.up.capacity.steps.0: expected at most 2 of them; got 3",
+            "link.up.capacity.steps.0: expected a length of at most 2; got 3",
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_values_are_refused_with_their_field(tmp_path: Path, text: str, message: str) -> None:
     key = text.split(" =")[0]
     base = "\n".join(line for line in TWO_PEOPLE.splitlines() if not line.startswith(f"{key} ="))
     if text.startswith("["):
@@ -294,11 +293,14 @@ def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str
             'link.up.capacity={step=[["0 s", "1 Mbit/s"]]}',
             "link.up.capacity: expected a table with steps or trace, or a plain value; got ",
         ),
-        ("link.up.capacity={steps=[]}", "link.up.capacity.steps: expected at least 1 of them; got 0"),
+        ("link.up.capacity={steps=[]}", "link.up.capacity.steps: expected a length of at least 1; got 0"),
         ("participants=3", "participants: expected a table; got `3`"),
         ('link.up.jitter={sd="1 ms",reorder="yes"}', "link.up.jitter.reorder: expected true or false; got"),
         ("video.width=16384", "video.width: should be less than or equal to 16383"),
-        ('audio={frame="1 ms"}', "audio.frame: `1 ms` is no length of a frame; expected 2.5 ms to 120 ms"),
+        (
+            'audio={frame="1 ms"}',
+            "audio.frame: `1 ms` is not a valid frame length; expected 2.5 ms to 120 ms",
+        ),
         ("video=true", "video: expected a table; got `true`\n  hint: valid keys: width, height, frame_rate"),
         (
             'audio=[1, {bitrate="x", frame=false}]',
@@ -306,7 +308,7 @@ def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str
         ),
     ],
 )
-def test_errors_speak_of_tables_arrays_and_bounds(tmp_path: Path, change: str, message: str) -> None:
+def test_errors_use_the_words_of_toml(tmp_path: Path, change: str, message: str) -> None:
     assert error(tmp_path, "", change).startswith(f"--set: {message}")
 
 
@@ -333,7 +335,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
         ("min_bitrate = '1 Mbit/s'", ("1 Mbit/s", "1 Mbit/s", "1.7 Mbit/s")),
     ],
 )
-def test_bitrates_that_nobody_wrote_follow_those_written(
+def test_default_bitrates_are_moved_within_those_given(
     tmp_path: Path, text: str, bitrates: tuple[str, str, str]
 ) -> None:
     video = scenario(tmp_path, text).video
@@ -341,7 +343,7 @@ def test_bitrates_that_nobody_wrote_follow_those_written(
     assert tuple(map(str, (video.min_bitrate, video.start_bitrate, video.max_bitrate))) == bitrates
 
 
-def test_a_default_that_follows_a_wrong_bitrate_is_no_second_error(tmp_path: Path) -> None:
+def test_a_default_that_depends_on_a_wrong_bitrate_is_not_a_second_error(tmp_path: Path) -> None:
     assert error(tmp_path, "max_bitrate = '200'\nmin_bitrate = '3 bps'") == (
         "my.toml: video.max_bitrate: no unit in `200`; expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
         "  hint: write `200 Mbit/s`\n"
@@ -390,7 +392,9 @@ def test_changes_reach_any_field_and_need_no_quotes(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("text", ["", "[[calls]]"], ids=["calls left out", "calls written"])
-def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, text: str, change: str, message: str) -> None:
+def test_a_change_of_something_that_does_not_exist_is_refused(
+    tmp_path: Path, text: str, change: str, message: str
+) -> None:
     assert f"{error(tmp_path, text, change)}\n".startswith(message)
 
 
@@ -400,7 +404,7 @@ def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, text: str, chang
         (
             "participants.carol.video=false",
             "--set: participants.carol.video: no `carol` in participants; expected `alice` or `bob`\n"
-            "  hint: write a new one into a TOML file",
+            "  hint: add a new one in a TOML file",
         ),
         (
             "participants.alise={}",
@@ -410,7 +414,7 @@ def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, text: str, chang
         (
             "servers.turn.link.up.delay=1 ms",
             "--set: servers.turn.link.up.delay: no `turn` in servers; it is empty\n"
-            "  hint: write a new one into a TOML file",
+            "  hint: add a new one in a TOML file",
         ),
     ],
 )
@@ -418,7 +422,7 @@ def test_a_change_adds_nobody(tmp_path: Path, change: str, message: str) -> None
     assert error(tmp_path, "", change) == message
 
 
-def test_a_wrong_value_that_participants_inherit_is_told_once(tmp_path: Path) -> None:
+def test_a_wrong_value_that_participants_inherit_is_reported_once(tmp_path: Path) -> None:
     own_link = '[participants.carol.link]\nup = { delay = "1 ms" }'
     assert error(tmp_path, own_link, "link.up.tick=0 s") == (
         "--set: link.up.tick: must be positive; got `0 s`\n  hint: leave it out for exact times"
@@ -454,7 +458,7 @@ def test_a_trace_is_looked_for_beside_the_file_that_names_it_and_by_a_change_in_
     assert opportunities_ms("link.up.capacity.trace=a.txt") == [2]
 
 
-def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:
+def test_a_path_on_the_command_line_is_equal_to_one_in_a_scenario() -> None:
     assert PathSpec.parse("capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %") == PathSpec(
         capacity=Bitrate(10**6),
         delay=Duration(25 * 10**6),
@@ -486,7 +490,10 @@ def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:
             "--up: delay: no unit in `25`; expected ns, us, ms, s or min\n  hint: write `25 ms` or `25 s`",
         ),
         ("delay 1 ms, delay 2 ms", "--up: delay: given twice"),
-        ("loss {p = 0.01, r = 2}", "--up: loss.r: `2` is no probability; expected 0 to 1, or 0 % to 100 %"),
+        (
+            "loss {p = 0.01, r = 2}",
+            "--up: loss.r: `2` is not a probability; expected 0 to 1, or 0 % to 100 %",
+        ),
     ],
 )
 def test_a_wrong_path_on_the_command_line_names_its_option(text: str, message: str) -> None:

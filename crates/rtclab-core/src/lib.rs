@@ -1,7 +1,7 @@
 //! The pure part of rtclab: network model, simulator, media and congestion control.
 //!
 //! Nothing here reads a clock, opens a socket, starts a thread or touches a file. Every component
-//! that lives in time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
+//! that depends on time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
 
 pub mod capture;
 pub mod cc;
@@ -21,3 +21,8 @@ pub mod table;
 pub mod tcp;
 mod timeouts;
 pub mod units;
+
+/// The example of the page on new congestion controls compiles and does what it says.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/add-a-control.md")]
+struct AddAControl;

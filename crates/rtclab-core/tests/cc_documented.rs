@@ -1,16 +1,13 @@
-//! The page on congestion controls names every algorithm, every option and every stack profile.
+//! The page on congestion controls names every algorithm and every stack profile. Its options are generated.
 
 use rtclab_core::cc::ALGORITHMS;
 use rtclab_core::stack::PROFILES;
 
 #[test]
-fn every_algorithm_and_every_option_is_on_the_page() {
+fn every_algorithm_is_on_the_page() {
     let page = include_str!("../../../docs/congestion-control.md");
     for algorithm in ALGORITHMS {
         assert!(page.contains(&format!("| `{}` |", algorithm.name)), "{}", algorithm.name);
-        for option in algorithm.options {
-            assert!(page.contains(&format!("`{}`", option.name)), "{}", option.name);
-        }
     }
 }
 

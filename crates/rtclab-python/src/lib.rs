@@ -1,6 +1,7 @@
 //! Python binding of rtclab: conversions and error mapping, no logic.
 
 use pyo3::prelude::*;
+use rtclab_core::cc::{ALGORITHMS, OptionSpec};
 
 mod emulator;
 mod monitor;
@@ -18,5 +19,16 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<emulator::Emulator>()?;
     m.add_class::<monitor::LiveMonitor>()?;
     m.add("CONGESTION_CONTROLS", rtclab_core::cc::NAMES.to_vec())?;
+    m.add("CONGESTION_CONTROL_OPTIONS", congestion_control_options())?;
     Ok(())
+}
+
+/// Algorithm, option, meaning, smallest and largest value of every option.
+fn congestion_control_options() -> Vec<(&'static str, &'static str, &'static str, f64, f64)> {
+    let options = ALGORITHMS.iter().flat_map(|algorithm| {
+        algorithm.options.iter().map(move |OptionSpec { name, meaning, bounds: (min, max) }| {
+            (algorithm.name, *name, *meaning, *min, *max)
+        })
+    });
+    options.collect()
 }

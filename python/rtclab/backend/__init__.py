@@ -1,4 +1,4 @@
-"""How to run a scenario: the protocol that every backend follows, and the backends by name."""
+"""How to run a scenario: the protocol of all backends, and the backends by name."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from rtclab.trace import (
 
 
 class Backend(Protocol):
-    """Runs a scenario once and leaves a trace.
+    """Runs repeats of a scenario and writes their traces.
 
-    ``name`` is what the command line and the run directory say. ``parallel`` is whether several
-    repeats may run at the same time in threads. ``deterministic`` is whether a repeat that failed would
-    fail again.
+    ``name`` is used on the command line and in names of run directories. ``parallel`` says whether several
+    repeats may run at the same time in threads. ``deterministic`` says whether a failed repeat would fail
+    again.
     """
 
     name: str
@@ -42,24 +42,24 @@ class Backend(Protocol):
     deterministic: bool
 
     def check(self, scenario: Scenario) -> None:
-        """Looks at scenario and machine before anything starts.
+        """Checks the scenario and the machine before anything starts.
 
         Raises:
-            UnsupportedScenario: naming the field that this backend cannot do.
-            BackendUnavailable: naming what this machine lacks.
+            UnsupportedScenario: the backend cannot run the scenario. The message names the field.
+            BackendUnavailable: this machine lacks something. The message names it.
         """
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
-        """Runs one repeat and writes its trace into the directory ``out``.
+        """Runs one repeat and writes its trace to the directory ``out``.
 
-        ``out`` exists; logs and captures may lie beside the tables.
+        ``out`` must exist. Logs and captures may be written there too.
 
         Raises:
-            RtclabError: the repeat failed; the message becomes its reason.
+            RtclabError: the repeat failed. The message becomes its reason.
         """
 
 
-# Imported when asked for: the simulator needs nothing of what live calls need.
+# Imported on demand, because the simulator does not need the modules of live calls.
 _HOME = {"sim": ("rtclab.backend.sim", "SimBackend"), "live": ("rtclab.backend.live", "LiveBackend")}
 
 NAMES = tuple(_HOME)
@@ -100,7 +100,7 @@ def run_manifest(scenario: Scenario, *, backend: str) -> RunManifest:
 def manifest(
     scenario: Scenario, *, backend: str, seed: int, repeat: int, browser: str | None = None
 ) -> TraceManifest:
-    """The manifest of a repeat as planned; what only the repeat can tell is filled in afterwards."""
+    """The manifest of a repeat as planned. Fields that only the repeat can tell are filled in later."""
     return TraceManifest(
         backend=backend,
         scenario=scenario.model_dump(mode="json"),
@@ -169,7 +169,7 @@ Pairs = dict[tuple[int, str, str], tuple[int, list[str]]]
 
 
 def not_connected(scenario: Scenario, events: pl.DataFrame) -> tuple[NotConnected, ...]:
-    """The pairs of nodes that should have been connected and were not, by the table ``events``."""
+    """The pairs of nodes that should have connected and did not, according to the table ``events``."""
     return missing_pairs(planned_pairs(scenario), connected_flows(events))
 
 
@@ -195,7 +195,7 @@ def failure_of(missing: Sequence[NotConnected], planned: int) -> str | None:
 def planned_pairs(scenario: Scenario) -> Pairs:
     """The pairs of nodes that should be connected.
 
-    Several connections may join the same two: a server forwards the media of each to each.
+    Several connections may join the same pair, because a server has one for each sender that it forwards.
     """
     found: Pairs = {}
     joined = connections(scenario)
@@ -215,7 +215,7 @@ def paths_table(scenario: Scenario) -> pl.DataFrame:
 
 
 def versions() -> dict[str, str]:
-    """Names and versions of the programs that make runs."""
+    """Names and versions of the programs that produce runs."""
     return {"rtclab": rtclab.__version__, "python": platform.python_version()}
 
 

@@ -1,4 +1,4 @@
-"""The simulated backend: virtual time, native code, the same tables as a live call."""
+"""The simulated backend, in virtual time and native code. Its tables are those of a live call."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rtclab.scenario import Scenario
 from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace, write_bytes, write_text
 
 CAPTURE = "capture.pcapng"
-"""Packets at the ports of all nodes, in the directory of the trace; named as live calls name theirs."""
+"""File in the directory of the trace: packets at the ports of all nodes. Live calls use the same name."""
 
 DESCRIPTIONS = "capture.sdp"
-"""The session descriptions of the calls in the capture."""
+"""File with the session descriptions of the calls in the capture."""
 
 
 class SimBackend:
-    """Runs a scenario in the simulator; the native code lets other threads run.
+    """Runs a scenario in the simulator. The native code releases the GIL.
 
-    With ``capture``, ``run`` writes :data:`CAPTURE` and :data:`DESCRIPTIONS` beside the tables. The whole
-    capture is held in memory until the run ends.
+    With ``capture``, ``run`` also writes :data:`CAPTURE` and :data:`DESCRIPTIONS`. The whole capture is held
+    in memory until the repeat ends.
     """
 
     name = "sim"
@@ -39,7 +39,11 @@ class SimBackend:
         self.capture = capture
 
     def check(self, scenario: Scenario) -> None:
-        """Nothing but the congestion control and its options can be unknown to the simulator."""
+        """Checks the congestion controls and their options; the simulator supports everything else.
+
+        Raises:
+            UnsupportedScenario: a congestion control or an option does not exist.
+        """
         for participant in scenario.participants:
             control = scenario.congestion_control_of(participant)
             if control.name not in _native.CONGESTION_CONTROLS:
@@ -51,7 +55,7 @@ class SimBackend:
                     else "congestion_control.name",
                     f"the simulator has no `{control.name}`; expected {known}",
                 )
-        # The native code checks options when it sets a run up, so it sets one up that ends at once.
+        # The native code checks options when it prepares a run, so run one that ends at once.
         try:
             _native.simulate(json.dumps(scenario.native(seed=0) | {"duration_ns": 0}))
         except ValueError as error:
@@ -63,8 +67,8 @@ class SimBackend:
         """Simulates one repeat and writes its trace to ``out``.
 
         Raises:
-            CallFailed: nobody connected, as in a live call; the trace is there all the same.
-            DiskFull: the capture or the trace could not be written.
+            CallFailed: nobody connected. The trace is written all the same.
+            DiskFull: no space is left for the capture or the trace.
         """
         if self.capture:
             columns, pcapng, sdp = _native.simulate_captured(json.dumps(scenario.native(seed=seed)))
@@ -100,7 +104,7 @@ class SimBackend:
 
 
 def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[str, FlowInfo]:
-    """The flows with the time in which each really was there; begins are null where no packet was sent."""
+    """The flows with the time in which each was really active. Begins are null if no packet was sent."""
     flows = dict(planned)
     for name, begin_ns, end_ns in spans.iter_rows():
         if name not in planned:
@@ -111,20 +115,20 @@ def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[s
 
 
 FLOWS = pl.Schema({"flow": pl.String(), "begin_ns": pl.Int64(), "end_ns": pl.Int64()})
-"""The table that goes into the manifest."""
+"""The columns of the native table of flows, which becomes part of the manifest."""
 
 NOT_SIMULATED = {"packets": {"written_ns"}}
-"""Columns that only a live call has."""
+"""Columns that only live calls have."""
 
 
 def frame(table: str, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """A table out of native columns.
+    """Makes a table from native columns.
 
-    Numbers come as arrays in which -1 (integers) and NaN (floats) stand for null in a column that may
-    be null; texts as an array of codes and the list of what they stand for, the highest code for null.
+    Numbers are arrays; in a nullable column, -1 (integers) and NaN (floats) stand for null. Text is an array
+    of codes and the list of texts; the highest code of the type stands for null.
 
     Raises:
-        NativeMismatch: the native module and this one disagree on the columns, their types or lengths.
+        NativeMismatch: the native module has other columns, types or lengths than expected.
     """
     schema, nullable = (
         (FLOWS, {"begin_ns"}) if table == "flows" else (SCHEMAS.get(table), NULLABLE.get(table))
@@ -142,16 +146,16 @@ def frame(table: str, columns: Mapping[str, Any]) -> pl.DataFrame:
 
 
 class NativeMismatch(RtclabError):
-    """The native module left a table that does not fit the contract."""
+    """The native module returned a table that does not follow the trace contract."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(
-            f"the native module's {where}: {what}", hint="it may be of another version; run `make setup`"
+            f"the native module's {where}: {what}", hint="it may be another version; run `make setup`"
         )
 
 
 KINDS = {pl.Int64(): "iu", pl.Float64(): "f", pl.Boolean(): "iub", pl.String(): "iu"}
-"""Kinds of numpy's types that a column may come in; codes stand for text."""
+"""Valid kinds of numpy types for each type of column; text is in codes."""
 
 
 def _series(table: str, name: str, values: Any, dtype: pl.DataType, nullable: Collection[str]) -> pl.Series:
@@ -181,5 +185,5 @@ def _texts(table: str, name: str, codes: NDArray[Any], categories: list[str]) ->
         raise NativeMismatch(
             f"`{table}.{name}`", f"code {index.max()} of text; there are {len(categories)} texts"
         )
-    # One more entry, null, for the highest code. An index that is a Series costs a fifth of an array.
+    # One more entry, null, for the highest code. A Series as index takes a fifth of the time of an array.
     return pl.Series(name, [*categories, None], dtype=pl.String)[pl.Series(index)]

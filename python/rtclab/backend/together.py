@@ -147,6 +147,7 @@ def _outcome(plan: _Plan, whole: Trace, repeat: str, connected: set[str]) -> dic
     missing = missing_pairs(plan.pairs, {name for name in plan.flows if repeat + name in connected})
     return {
         "flows": {repeat + name: flows[repeat + name] for name in plan.flows},
+        "participants": tuple(repeat + name for name in plan.scenario.participants),
         "connections": len(plan.pairs),
         "not_connected": missing,
         "failure": failure_of(missing, len(plan.pairs)),

@@ -299,14 +299,25 @@ def measure(
     measure_and_show(name, out, begin, end, metrics or [], Shown(every, as_csv, as_json))
 
 
-@app.command(epilog="Example: rtclab report first-call-sim-1")
-def report(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
-    """Write the report of a run: one HTML page."""
+@app.command(epilog="Example: rtclab report first-call-sim-1 --svg plots")
+def report(
+    name: RunName,
+    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as an SVG.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a PNG.")] = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a run: one HTML page, and pictures of its plots on request."""
     from rtclab.cli import tables
     from rtclab.cli.running import draw
     from rtclab.lab import open_run
+    from rtclab.report import write_plots
 
-    written = draw(open_run(name, out=out))
+    run = open_run(name, out=out)
+    written = draw(run)
+    for directory, suffix in ((svg, ".svg"), (png, ".png")):
+        if directory is not None:
+            write_plots(run, directory, suffix)
     if as_json:
         tables.print_json({"report": str(written)})
     else:

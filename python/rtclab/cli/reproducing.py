@@ -17,7 +17,7 @@ from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Results, results_path
-from rtclab.reproduce.runner import Failure, Plan, run_plans, unfinished
+from rtclab.reproduce.runner import Failure, Plan, run, unfinished
 from rtclab.scenario import Scenario, shipped
 
 
@@ -77,26 +77,20 @@ def show_papers(*, as_json: bool) -> None:
 def plans_of(papers: Sequence[Paper], repeats: int | None) -> list[Plan]:
     """What has to be run for some papers; a scenario that several need is run once."""
     known = shipped()
-    found: dict[str, Plan] = {}
-    for one in papers:
-        for name in one.scenarios:
-            if name in known:
-                count = repeats or Scenario.load(name).repeats
-                traced = max(one.traced.get(name, 0), found[name].traced if name in found else 0)
-                found[name] = plan_of(name, count, traced=min(traced, count))
-    return list(found.values())
+    names = dict.fromkeys(name for one in papers for name in one.scenarios if name in known)
+    return [plan_of(name, repeats or Scenario.load(name).repeats) for name in names]
 
 
 def _run(plans: Sequence[Plan], out: Path, jobs: int | None) -> list[Failure]:
-    todo = sum(len(unfinished(plan, out)) for plan in plans)
-    if not todo:
+    batches = [batch for plan in plans for batch in unfinished(plan, out)]
+    if not batches:
         return []
-    with progress("reproducing", todo, "repeats") as advance:
+    with progress("reproducing", sum(len(batch.repeats) for batch in batches), "repeats") as advance:
 
         def on_interrupt() -> None:
             print("interrupted; what is being simulated is finished and kept", file=sys.stderr)
 
-        return run_plans(plans, out, jobs=jobs, on_finished=advance, on_interrupt=on_interrupt)
+        return run(batches, jobs=jobs, on_finished=advance, on_interrupt=on_interrupt)
 
 
 def _tell(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:

@@ -1,10 +1,10 @@
-"""What a trace means: metrics with unit and source, and statistics over repeats.
+"""Metrics computed from traces, with unit and source, and statistics over repeats.
 
-A new metric is a function with the decorator `metric` in one of the modules below; its docstring is its
-definition.
+To add a metric, write a function with the decorator `metric` in one of the modules below. Its docstring is
+the definition that users see.
 """
 
-# The order of these imports is the order of the rows in every table.
+# Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, loss, media, setup, host, fairness, tcp  # isort: skip
 from rtclab.metrics.measure import compare_runs, flows_of, measure_repeats, measure_run
 from rtclab.metrics.registry import ESSENTIAL, METRICS, Metric, metric

@@ -1,4 +1,4 @@
-"""Delays: round trip, one way, and the part of it that is waiting in queues."""
+"""Delays: round trip, one way, and the part of the one-way delay spent in queues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NS_PER_MS = 1_000_000
 
 
 def rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """Round-trip time at every report about the sender's streams, in ms."""
+    """Round-trip time in ms, at every receiver report about the sender's streams."""
     return gauge(trace, "remote_inbound_rtp", flow, "roundTripTime", window, scale=1e3)
 
 
@@ -58,7 +58,7 @@ def _delay_of_seconds(trace: Trace, flow: str, window: Window | None, column: st
     samples=rtt_ms,
 )
 def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean round-trip time that the sender computes from receiver reports."""
+    """Mean round-trip time (ms) that the sender computes from RTCP receiver reports, over all reports."""
     return rtt_ms(trace, flow, window).mean()
 
 
@@ -70,7 +70,10 @@ def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
     bounds=ANY,  # two captures have two clocks
 )
 def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean over the received packets of the time from the sender to the receiver, on one clock."""
+    """Mean time (ms) from the sender to the receiver, over all packets that arrived.
+
+    In a trace of two captures it includes the difference between their clocks, unless that was corrected.
+    """
     rows = flow_seconds(trace, flow, window)
     delay_ms = rows["one_way_delay_mean_ms"].to_numpy()
     packets = (rows["delivered_packets"] * rows["share"]).to_numpy()
@@ -82,16 +85,19 @@ def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
 
 @metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")
 def queuing_delay_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Median over the received packets of the one-way delay above the smallest seen on the flow.
+    """Median queuing delay (ms) of the received packets: one-way delay less the smallest one of the flow.
 
-    The smallest stands for the propagation delay, so a path whose delay falls during the run reads high.
+    The smallest delay stands for the propagation delay; if that falls during the run, the value is too high.
     """
     return _queuing_delay(trace, flow, window, 50)
 
 
 @metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")
 def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """95th percentile over the received packets of the one-way delay above the smallest seen on the flow."""
+    """95th percentile of the queuing delay (ms) of the received packets.
+
+    The queuing delay is the one-way delay less the smallest one of the flow.
+    """
     return _queuing_delay(trace, flow, window, 95)
 
 
@@ -109,7 +115,10 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
 
 
 def _queuing_delay_of_packets(trace: Trace, flow: str, window: Window, percent: float) -> float:
-    """From single packets, if recorded: the histogram knows no time. The base is the smallest of the flow."""
+    """A percentile over the packets in a window; NaN if packets were not recorded.
+
+    The histogram has no times. The smallest delay is that of the whole flow.
+    """
     packets = trace.cached(_delays_of_packets).get(flow)
     if packets is None:
         return float("nan")
@@ -121,7 +130,7 @@ def _queuing_delay_of_packets(trace: Trace, flow: str, window: Window, percent: 
 
 
 def _delays_of_packets(trace: Trace) -> dict[object, pl.DataFrame]:
-    """Of every flow: ``sent_ns`` and ``delay_ns`` of the packets that arrived, if packets were recorded."""
+    """By flow, ``sent_ns`` and ``delay_ns`` of packets that arrived; empty if packets were not recorded."""
     if "packets" not in trace.tables:
         return {}
     arrived = trace.table("packets").filter(before_end(trace, "delivered_ns"))
@@ -130,11 +139,11 @@ def _delays_of_packets(trace: Trace) -> dict[object, pl.DataFrame]:
 
 
 def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
-    """Cumulative distribution of the one-way delay of all received packets of some repeats together.
+    """Cumulative distribution of the one-way delay, over all packets received in several repeats.
 
-    Returns two arrays of shape (points,): delay in ms and share of packets (0..1) that had at most that
-    delay. From the 0.1 ms histogram; packets are taken as spread evenly over their bin. Both are empty when
-    no packet was received.
+    Returns two arrays of shape (points,): delay in ms, and share of packets (0..1) with at most that delay.
+    They come from the 0.1 ms histogram and assume that packets are spread evenly over their bin. Both are
+    empty if no packet was received.
     """
     lower_ms, packets = _histogram(traces, flow)
     if not packets.size:
@@ -151,7 +160,7 @@ def _histogram_of(trace: Trace, flow: str) -> tuple[Array, Array]:
 
 
 def _histogram(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
-    """Occupied bins in order of delay: their lower edges in ms and their packets, each of shape (bins,)."""
+    """The occupied bins by delay: lower edges in ms and numbers of packets, each of shape (bins,)."""
     tables = [trace.rows_of_flow("delay_histogram", flow) for trace in traces]
     edges_ms = np.concatenate([table["one_way_delay_ms"].to_numpy() for table in tables])
     counts = np.concatenate([table["packets"].to_numpy() for table in tables])

@@ -1,4 +1,4 @@
-"""How evenly the flows of a run share what there is."""
+"""How evenly the flows of a run share the network."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rtclab.trace import Trace
 
 @metric(unit="", better="higher", scope="trace", source="Jain, Chiu, Hawe 1984, DEC-TR-301", bounds=(0, 1))
 def fairness(trace: Trace, window: Window | None = None) -> float:
-    """Jain's index of the flows' receiving rates: 1 when all are equal, 1/n when one of n has all.
+    """Jain's index of the receiving rates of media flows: 1 if all are equal, 1/n if one of n has all.
 
-    Of the flows that carry media, whether or not they share a path. Each counts with its rate over the time
-    that it was there, so who left early is not taken for one who got little. NaN for fewer than two.
+    Each rate is over the time in which its flow was active, so a flow that ended early does not count as
+    slow. The flows need not share a path; with fewer than two there is no value.
     """
     carrying_media = trace.cached(_carrying_media)
     flows = [flow for flow in trace.flows if flow in carrying_media]

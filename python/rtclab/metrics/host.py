@@ -1,4 +1,4 @@
-"""What a call costs the machine of the flow's sender."""
+"""CPU and memory use of the flow's sender. Only live calls have these metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rtclab.trace import Trace
 
 
 def cpu_percent(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """CPU use of the flow's sender at every sample, in percent of one core."""
+    """CPU use of the flow's sender at every sample, in per cent of one core."""
     return _host(trace, flow, window, "cpu_percent", 1.0)
 
 
@@ -19,13 +19,13 @@ def memory_mb(trace: Trace, flow: str, window: Window | None = None) -> Samples:
 
 @metric(unit="%", better="lower", source="100 % is one core", samples=cpu_percent)
 def cpu(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean CPU use of all processes of the flow's sender."""
+    """Mean CPU use (% of one core) of the sender's browser, summed over its processes; in live calls only."""
     return cpu_percent(trace, flow, window).mean()
 
 
 @metric(unit="MB", better="lower", source="1 MB is 10^6 bytes", samples=memory_mb)
 def memory(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean memory of all processes of the flow's sender."""
+    """Mean memory (MB) of the sender's browser, summed over its processes; in live calls only."""
     return memory_mb(trace, flow, window).mean()
 
 

@@ -1,4 +1,4 @@
-"""Losses: what the network dropped, and what is still missing after repair."""
+"""Losses: packets lost in the network, and media still missing after repair."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _FIRST_DROPPED = (*_MEDIA_DROPPED, "fec_dropped_packets")
 
 @metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680", bounds=(0, 100))
 def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Packets that never arrived (dropped by queue and wire, or stuck) as a share of the packets sent.
+    """Packets that never arrived, in % of the packets sent while the flow was active.
 
-    Of first transmissions of media and FEC where these are known apart from retransmissions, else of all. A
-    packet is stuck if it had not arrived when the flow ended, although it was sent more than a second before
+    It counts first transmissions of media and FEC or, if these cannot be told from retransmissions, all
+    packets. A packet that had not arrived when the flow ended counts if it was sent more than a second before
     and the slowest packet took less time.
     """
     rows = _seconds(trace, flow, window)
@@ -49,10 +49,10 @@ def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     bounds=(0, 100),
 )
 def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Media packets that were not there for the decoder in time, as a share of the media packets sent.
+    """Media packets that neither arrived nor were repaired in time for the decoder, in % of those sent.
 
-    Dropped or stuck, less repaired in time by retransmission or FEC. Where packetsRepaired is not known (RTX)
-    it is the same as the unseen loss.
+    Repair is by retransmission or FEC. If the number of repaired packets is unknown, as with RTX, this is
+    the same as unseen_loss.
     """
     repairs = counter(trace, "inbound_rtp", flow, "packetsRepaired")
     if not repairs.at_s.size:
@@ -66,16 +66,15 @@ def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> floa
 
 @metric(unit="%", better="lower", source="W3C webrtc-stats, packetsLost; RFC 4588", bounds=(0, 100))
 def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Packets of which no copy arrived, as a share of those expected: residual loss seen from the wire.
+    """Sequence numbers never received, not even by retransmission, in % of those expected.
 
-    A passive observer at the receiver cannot see what FEC recovers, and takes lost FEC, which shares the
-    media's sequence numbers in RED and is never sent again, for lost media. Per stream: missing =
-    packetsLost - retransmittedPacketsReceived, not below 0, since packetsLost does not fall when a repair
-    arrives; expected = packetsReceived - retransmittedPacketsReceived + packetsLost. A probe that is padded
-    with repeated packets counts as a repair, which makes the figure a lower bound. Media sent after the last
-    packet that arrived leave no gap in sequence numbers. Where nothing arrived for the last second or longer,
-    they are missing too, except those that could still have been on their way when the flow ended.
+    This is the residual loss that an observer of packets at the receiver sees: it does not know what FEC
+    recovers, and takes lost FEC packets for lost media. It is a lower bound, because packets that are
+    repeated as padding count as retransmissions.
     """
+    # By stream: packetsLost does not fall when a repair arrives, so the received retransmissions are
+    # subtracted. Lost FEC packets share the sequence numbers of the media in RED and are never sent again.
+    # Media sent after the last packet that arrived leave no gap in sequence numbers and are added.
     missing = expected = total(_seconds(trace, flow, window), "unheard_of")
     for counters in trace.cached(_counters_of_streams).get(flow, []):
         lost, received, repaired = (increase(counted, window) for counted in counters)
@@ -98,17 +97,17 @@ def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.Da
 
 
 def _with_unfinished(trace: Trace) -> pl.DataFrame:
-    """Seconds of all flows with the packets sent in them that were lost without a trace when the flow ended.
+    """The seconds of all flows, with the packets sent in each that were silently lost before the flow ended.
 
-    ``stuck`` neither arrived nor were dropped. Packets arrive in the order in which they were sent, so of
-    those not dropped the last ones are stuck.
+    ``stuck`` packets neither arrived nor were dropped. Packets arrive in the order in which they were sent,
+    so the last of those that were not dropped are stuck.
 
-    ``unheard_of`` are media packets sent after all that the receiver knows of, if nothing arrived at the end:
-    its counters end with the last packet that arrived.
+    ``unheard_of`` are media packets sent after the last one that the receiver knows of. They are counted if
+    nothing arrived at the end, since the receiver's counters end with the last packet that arrived.
 
-    Neither has what was sent in the last moments, which may have been on its way when the flow ended: in the
-    last second, or in the time that the slowest packet took. Captures tell neither, as what was not seen at
-    the other point may have passed there when nobody captured.
+    Packets that may have been in flight when the flow ended count as neither: those of the last second, or of
+    the time that the slowest packet took. In captures both are 0, because a packet that was not seen at the
+    other point may have passed while that capture was not running.
     """
     media, delivered = pl.col("media_sent_packets").fill_null(0), pl.col("delivered_packets")
     admitted = pl.col("sent_packets") - pl.col("dropped_packets")
@@ -134,7 +133,7 @@ NO_SECONDS_UNFINISHED = NO_SECONDS.with_columns(stuck=pl.lit(0), unheard_of=pl.l
 
 
 def _known_to_receivers(trace: Trace) -> pl.DataFrame:
-    """Of every flow ``known``: first transmissions that its receiver knows of, arrived or not."""
+    """By flow, ``known``: the first transmissions that the receiver knows of, received or missing."""
     lost, received, repaired = (pl.col(name).fill_null(0) for name in _COUNTERS)
     rows = trace.table("inbound_rtp").sort("at_ns", maintain_order=True)
     last = rows.group_by("flow", "ssrc").agg((received - repaired + lost).last().alias("known"))
@@ -142,7 +141,7 @@ def _known_to_receivers(trace: Trace) -> pl.DataFrame:
 
 
 def _stuck(rows: pl.DataFrame, sent: Sequence[str], dropped: Sequence[str]) -> float:
-    """How many of what these columns count are stuck: as large a part as of all that was not dropped."""
+    """How many of the packets in these columns are stuck: the same share as of all packets not dropped."""
     if not rows["stuck"].sum():
         return 0.0
     rows = rows.filter(pl.col("stuck") > 0)
@@ -155,7 +154,7 @@ _COUNTERS = ("packetsLost", "packetsReceived", "retransmittedPacketsReceived")
 
 
 def _counters_of_streams(trace: Trace) -> dict[object, list[tuple[Samples, ...]]]:
-    """Lost, received and retransmitted packets of every stream that was received, by flow."""
+    """By flow, the counters of lost, received and retransmitted packets of every received stream."""
     rows = trace.table("inbound_rtp").with_columns(pl.col(_COUNTERS).cast(pl.Float64).fill_null(0.0))
     streams = rows_by(rows.sort("at_ns", maintain_order=True), "flow", "ssrc")
     found: dict[object, list[tuple[Samples, ...]]] = {}

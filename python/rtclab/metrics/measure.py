@@ -1,4 +1,4 @@
-"""All metrics of a run as one table, and two runs side by side."""
+"""Tables of all metrics of a run, and of two runs side by side."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ COMPARED: dict[str, pl.DataType] = {
 
 
 def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:
-    """Every metric of every flow over the finished repeats.
+    """Every metric of every flow, over the finished repeats.
 
-    Returns one row per metric and flow, in the order of the registry; ``flow`` is empty for what describes
-    the whole run. ``mean``, ``sd`` and the 95 % interval (Student t within the metric's bounds) are over
-    repeats; ``within_run_sd`` is the mean over repeats of the standard deviation of one-second samples, where
-    a metric has such samples. ``values`` holds one value per finished repeat. Null stands for what cannot be
-    measured, and for an interval of fewer than two values or of values without spread.
+    Returns one row per metric and flow, in the order of the registry. ``flow`` is empty for metrics of the
+    whole run. ``mean``, ``sd`` and the 95 % interval (Student's t within the metric's bounds) are over
+    repeats. ``within_run_sd`` is the mean over repeats of the standard deviation of one-second samples, for
+    metrics that have such samples. ``values`` holds one value per finished repeat. Values that cannot be
+    measured are null, and so is an interval of fewer than two values or of values that are all equal.
     """
     rows = [_row(one, window) for one in _measured(run, window)]
     return pl.DataFrame(rows, schema=MEASURED, orient="row")
@@ -112,7 +112,7 @@ def _numbers(traces: Sequence[Trace]) -> list[int | None]:
 
 
 def flows_of(run: Run) -> list[str]:
-    """Names of the run's flows of media and data, in the order of their first appearance."""
+    """Names of the run's flows of media and data, in order of first appearance."""
     return list(dict.fromkeys(flow for trace in run.traces for flow in trace.flows))
 
 
@@ -138,11 +138,11 @@ def _row(measured: _Measured, window: Window | None) -> dict[str, object]:
 
 
 def compare_runs(a: Run, b: Run, window: Window | None = None) -> pl.DataFrame:
-    """The metrics of two runs side by side, one row per metric and flow that either run has.
+    """The metrics of two runs side by side: one row per metric and flow of either run.
 
     95 % intervals are given by their ends, within the metric's bounds. The difference is b - a with Welch's t
-    interval; ``difference_percent`` is relative to a. ``significant`` is true when the interval excludes 0,
-    null when a side has fewer than two repeats or neither has any spread.
+    interval; ``difference_percent`` is relative to a. ``significant`` says whether the interval excludes 0.
+    It is null if a run has fewer than two repeats, or if the values of both runs are all equal.
     """
     sides = [_summaries(measure_run(run, window)) for run in (a, b)]
     order = {name: index for index, name in enumerate(METRICS)}
@@ -181,5 +181,5 @@ def _compared(name: str, flow: str, a: Summary, b: Summary) -> dict[str, object]
 
 
 def _null(value: float | None) -> float | None:
-    """NaN becomes null, which JSON and polars' aggregations understand."""
+    """The value, with null in place of NaN: JSON has no NaN, and polars' aggregations skip null."""
     return None if value is None or isnan(value) else value

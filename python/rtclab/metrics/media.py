@@ -1,4 +1,4 @@
-"""What the viewer gets: frames, their size, and freezes."""
+"""What the viewer sees: frame rate, resolution and freezes."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from rtclab.metrics.series import (
 from rtclab.trace import Trace
 
 FREEZE_WINDOW = 30
-"""A frame is compared with the mean of so many intervals, its own the last (W3C, freezeCount)."""
+"""An interval is compared with the mean of this many, of which it is the last (W3C, freezeCount)."""
 FREEZE_MIN_INTERVALS = 5
-"""libwebrtc, video/video_quality_observer2.cc: with fewer there is no freeze."""
+"""With fewer intervals there is no freeze (libwebrtc, video/video_quality_observer2.cc)."""
 FREEZE_MARGIN_S = 0.150
 
 
 def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """Frames decoded between neighbouring reports, per second."""
+    """Frames decoded per second between consecutive reports."""
     return slopes(_decoded(trace, flow), window)
 
 
 @metric(unit="frame/s", better="higher", source="W3C webrtc-stats, framesDecoded", samples=decoded_fps)
 def frame_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Frames decoded at the receiver per second, from its first report on.
+    """Frames per second that the receiver decoded, from its first report on.
 
-    A stream that falls silent counts until the flow's end.
+    If the stream stops before the flow ends, the time without frames counts too.
     """
     return mean_slope(_decoded(trace, flow), window)
 
@@ -51,21 +51,22 @@ def _decoded(trace: Trace, flow: str) -> Samples:
 
 @metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameWidth")
 def frame_width(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean width of the received video over the receiver's reports."""
+    """Mean width (pixels) of the received video, over the receiver's reports of one per second."""
     return gauge(trace, "inbound_rtp", flow, "frameWidth", window).mean()
 
 
 @metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameHeight")
 def frame_height(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean height of the received video over the receiver's reports."""
+    """Mean height (pixels) of the received video, over the receiver's reports of one per second."""
     return gauge(trace, "inbound_rtp", flow, "frameHeight", window).mean()
 
 
 @metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount")
 def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Freezes: a frame shown for at least max(3 x mean, mean + 150 ms) of the 30 frames before it.
+    """Number of freezes of the picture while the flow was active.
 
-    A picture that stands still when the flow ends, by the same rule, is a freeze too.
+    A frame freezes if it is shown for at least max(3 x mean, mean + 150 ms), where mean is that of the last
+    30 frame intervals. A picture that is frozen by this rule when the flow ends counts too.
     """
     counted = increase(counter(trace, "inbound_rtp", flow, "freezeCount"), window)
     return _plus(counted, float(_open_freeze_s(trace, flow, window) > 0))
@@ -73,21 +74,24 @@ def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float
 
 @metric(unit="s", better="lower", source="W3C webrtc-stats, totalFreezesDuration")
 def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Time during which the picture stood still: the durations of all freezes together.
+    """Total time (s) for which the picture was frozen: the sum over all freezes (see freeze_count).
 
-    A freeze that is open when the flow ends counts until then.
+    A freeze that is still open when the flow ends counts until then.
     """
     counted = increase(counter(trace, "inbound_rtp", flow, "totalFreezesDuration"), window)
     return _plus(counted, _open_freeze_s(trace, flow, window))
 
 
 def _plus(counted: float, still_open: float) -> float:
-    """Receivers count a freeze when it ends, so an open one is in no counter; NaN if nothing is known."""
+    """The counted freezes plus the open one, which receivers do not count before it ends.
+
+    NaN if nothing is known of either.
+    """
     return still_open if isnan(counted) and still_open else counted + still_open
 
 
 def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
-    """How long in the window the last frame has stood still when the flow ends; 0 if that is no freeze."""
+    """Time in s, within the window, for which the last frame is frozen at the flow's end; 0 if it is not."""
     shown_ns = trace.cached(_last_shown_ns).get(flow)
     if shown_ns is None or shown_ns.size < FREEZE_MIN_INTERVALS:
         return 0.0
@@ -101,7 +105,7 @@ def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
 
 
 def _last_shown_ns(trace: Trace) -> dict[object, IntegerArray]:
-    """Of every flow: when the last frames were shown of the stream that showed the last of all."""
+    """By flow, when the last frames were shown, of the stream that showed the very last one."""
     shown = trace.table("frames").filter(before_end(trace, "rendered_ns")).sort("rendered_ns")
     of_flow = shown.filter(pl.col("ssrc") == pl.col("ssrc").last().over("flow"))
     last = of_flow.group_by("flow").agg(pl.col("rendered_ns").tail(FREEZE_WINDOW))

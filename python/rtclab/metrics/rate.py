@@ -1,4 +1,4 @@
-"""Rates: how much is sent, how much arrives, how much of that is media, and what share of the capacity."""
+"""Rates sent and received, goodput, the encoder's target, and the share of the capacity that was used."""
 
 from __future__ import annotations
 
@@ -29,44 +29,44 @@ KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 
 
 def sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """IP bytes sent in each second, per second that the flow was there, in kbit/s."""
+    """IP bytes sent in each second, divided by the time in it that the flow was active, in kbit/s."""
     return per_second(trace, flow, "sent_bytes", window).scaled(KBIT_PER_BYTE)
 
 
 def received_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """IP bytes delivered in each second, per second that the flow was there, in kbit/s."""
+    """IP bytes delivered in each second, divided by the time in it that the flow was active, in kbit/s."""
     return per_second(trace, flow, "delivered_bytes", window).scaled(KBIT_PER_BYTE)
 
 
 def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """The encoders' target at every report, summed over the flow's streams, in kbit/s."""
+    """The encoders' target bitrate at every report, summed over the flow's streams, in kbit/s."""
     return gauge_of_streams(trace, "outbound_rtp", flow, "targetBitrate", window).scaled(1e-3)
 
 
 @metric(unit="kbit/s", source="RFC 8868, section 3", samples=sent_kbps)
 def sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """IP bytes (headers and retransmissions included) that the sender put on the network per second.
+    """Mean rate (kbit/s) of IP packets sent, headers and retransmissions included.
 
-    Over the time from the flow's first packet to the end of its connection.
+    The time is from the flow's first packet to the end of its connection.
     """
     return sent_kbps(trace, flow, window).mean()
 
 
 @metric(unit="kbit/s", better="higher", source="RFC 8868, section 3", samples=received_kbps)
 def receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """IP bytes (headers and retransmissions included) that reached the receiver per second.
+    """Mean rate (kbit/s) of IP packets that reached the receiver, headers and retransmissions included.
 
-    Over the time from the flow's first packet to the end of its connection.
+    The time is from the flow's first packet to the end of its connection.
     """
     return received_kbps(trace, flow, window).mean()
 
 
 @metric(unit="kbit/s", better="higher", source="RFC 8868, section 3; W3C webrtc-stats, bytesReceived")
 def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Media payload received per second, without headers, padding, retransmissions and FEC.
+    """Mean rate (kbit/s) of media payload received, without headers, padding, retransmissions and FEC.
 
-    W3C's bytesReceived includes retransmissions and FEC; they are taken out by their share of the packets.
-    The time is from the flow's first packet to the receiver's last report on it.
+    The time is from the flow's first packet to the receiver's last report on it. W3C's bytesReceived includes
+    retransmissions and FEC, which are subtracted by their share of the packets.
     """
     received = from_begin(trace, flow, counter(trace, "inbound_rtp", flow, "bytesReceived"))
     bytes_per_s = mean_slope(received, window)
@@ -82,15 +82,15 @@ def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
 
 @metric(unit="kbit/s", source="W3C webrtc-stats, targetBitrate", samples=target_kbps)
 def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean rate that the congestion control told the encoder to produce."""
+    """Mean rate (kbit/s) that congestion control asked the flow's encoders for, over the reports."""
     return target_kbps(trace, flow, window).mean()
 
 
 @metric(unit="%", better="higher", source="RFC 8868, section 3")
 def utilisation(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Bits received as a share of what the narrowest path of the flow's route could carry in the same time.
+    """Bits received while the flow was active, in % of what the narrowest path of its route could carry.
 
-    The time is that in which the flow was there. NaN where the route is unlimited for any part of it.
+    There is no value if the route is unlimited for any part of that time.
     """
     carried_bits = total(flow_seconds(trace, flow, window), "delivered_bytes") * BITS_PER_BYTE
     room_bits = _capacity_bits(trace, flow, *span_ns(trace, flow, window))
@@ -98,7 +98,7 @@ def utilisation(trace: Trace, flow: str, window: Window | None = None) -> float:
 
 
 def _capacity_bits(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> float:
-    """Integral of the route's capacity over time, in bits; NaN where it is unlimited."""
+    """Integral of the route's capacity over time, in bits; NaN if it is unlimited at any time."""
     at_ns, capacity_bps = route_capacity(trace, flow)
     held_ns = np.diff(np.clip(np.append(at_ns, end_ns), begin_ns, end_ns))
     held = held_ns > 0
@@ -108,9 +108,9 @@ def _capacity_bits(trace: Trace, flow: str, begin_ns: int, end_ns: int) -> float
 
 
 def route_capacity(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:
-    """Capacity of the flow's route: the smallest of its paths at each change.
+    """Capacity of the flow's route, which is the smallest capacity of its paths, at each change.
 
-    Returns two arrays of shape (changes,): the time in ns and the capacity in bit/s from then on, NaN for
+    Returns two arrays of shape (changes,): the time in ns, and the capacity in bit/s from then on. NaN means
     unlimited.
     """
     known, about = trace.cached(_capacities), trace.manifest.flows.get(flow)
@@ -124,7 +124,7 @@ def route_capacity(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:
 
 
 def _capacities(trace: Trace) -> dict[object, tuple[IntegerArray, Array]]:
-    """Of every path: times of changes in ns, the capacity from then on in bit/s, infinite without a limit."""
+    """By path, the times of changes in ns, and the capacity from then on in bit/s, infinite if unlimited."""
     rows = trace.table("paths").sort("at_ns", maintain_order=True)
     rows = rows.with_columns(pl.col("capacity_bps").cast(pl.Float64).fill_null(np.inf))
     return {

@@ -1,4 +1,4 @@
-"""The table of metrics: what is measured, in which unit, which way is better and who defined it."""
+"""The registry of metrics: definition, unit, direction in which a metric is better, and source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtclab.metrics.series import Samples
 Better = Literal["lower", "higher", ""]
 Scope = Literal["flow", "trace", "run"]
 Bounds = tuple[float, float]
-"""The smallest and the largest value that a figure can have."""
+"""The smallest and the largest possible value of a metric."""
 NOT_NEGATIVE: Bounds = (0.0, math.inf)
 ANY: Bounds = (-math.inf, math.inf)
 Function = TypeVar("Function", bound=Callable[..., float])
@@ -25,12 +25,12 @@ ACRONYMS = {name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp")}
 
 @dataclass(frozen=True)
 class Metric:
-    """One entry of the table.
+    """One entry of the registry.
 
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
     ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or all repeats together ``(run)``.
-    ``samples``, where there is one, gives the one-second samples behind the value. ``bounds`` are those that
-    no value can leave, and no interval does.
+    ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
+    confidence intervals.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """The name as it is read: ``queuing_delay_p95`` is ``Queuing delay p95``."""
+        """The name for readers: ``Queuing delay p95`` for ``queuing_delay_p95``."""
         words = [ACRONYMS.get(word, word) for word in self.name.replace("one_way", "one-way").split("_")]
         return words[0][0].upper() + words[0][1:] + "".join(f" {word}" for word in words[1:])
 
@@ -82,10 +82,10 @@ def metric(
     samples: Callable[..., Samples] | None = None,
     bounds: Bounds = NOT_NEGATIVE,
 ) -> Callable[[Function], Function]:
-    """Enter a function into `METRICS` under its own name; its docstring is its definition.
+    """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
 
     Raises:
-        ValueError: a metric of that name exists already, or the function has no docstring.
+        ValueError: a metric with that name already exists, or the function has no docstring.
     """
 
     def register(function: Function) -> Function:

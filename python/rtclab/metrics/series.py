@@ -1,7 +1,7 @@
-"""Rows of a trace as series over time; metrics and plots are made from these.
+"""Series over time from the tables of a trace, for metrics and plots.
 
-A flow is measured while it is there: from its first packet to the end of its connection, which the manifest
-tells. Neither the time before a call is set up nor that after somebody has left counts as a rate of zero.
+A flow is measured while it is active, from its first packet to the end of its connection, as the manifest
+says. So neither the time before set-up nor the time after a participant has left counts as a rate of zero.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from rtclab.trace import SCHEMAS, Trace, rows_by
 Array = NDArray[np.float64]
 IntegerArray = NDArray[np.int64]
 Window = tuple[float, float]
-"""Begin and end of what is measured, in seconds since the run began; the end is not included."""
+"""Begin and end of the time that is measured, in seconds since the run began. The end is excluded."""
 
 NS_PER_S = 1_000_000_000
 SECOND_NS = NS_PER_S  # length of one row of `flow_seconds`
 BITS_PER_BYTE = 8
 SILENT_S = 2.0
-"""Reports come once a second: a stream without one for longer has fallen silent."""
+"""Reports come once a second. A stream without a report for longer than this has fallen silent."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Values over time, each array of shape (samples,): seconds since the run began, and the metric's unit.
+    """Values over time; each array has the shape (samples,).
 
-    ``lasts_s`` is the time in s that each value stands for, which is its weight; None where all weigh the
-    same, as readings do.
+    ``at_s`` is in seconds since the run began, ``values`` in the unit of the metric. ``lasts_s`` is the time
+    in s that each value covers, which is its weight. It is None if all values have the same weight.
     """
 
     at_s: Array
@@ -44,12 +44,12 @@ class Samples:
         return Samples(self.at_s, self.values * factor, self.lasts_s)
 
     def chosen(self, which: NDArray[np.bool_]) -> Samples:
-        """Some of the samples."""
+        """The samples for which ``which`` is true."""
         lasts_s = None if self.lasts_s is None else self.lasts_s[which]
         return Samples(self.at_s[which], self.values[which], lasts_s)
 
     def mean(self) -> float:
-        """Mean over time, NaN of nothing."""
+        """Weighted mean; NaN if there are no samples."""
         if not self.values.size:
             return nan
         if self.lasts_s is None:
@@ -57,10 +57,10 @@ class Samples:
         return float((self.values * self.lasts_s).sum() / self.lasts_s.sum())
 
     def deviation(self) -> float:
-        """Standard deviation over time, NaN of fewer than two samples.
+        """Weighted standard deviation; NaN for fewer than two samples.
 
-        With equal weights it is the usual one with n - 1; with others the sum of squares is divided by
-        V1 - V2 / V1, where V1 is the sum of the weights and V2 that of their squares.
+        With equal weights it is the usual one with n - 1. Otherwise the sum of squares is divided by
+        V1 - V2 / V1, where V1 is the sum of the weights and V2 the sum of their squares.
         """
         if self.values.size < 2:
             return nan
@@ -80,14 +80,14 @@ def window_ns(window: Window) -> tuple[int, int]:
 
 
 def samples_in_window(samples: Samples, window: Window | None) -> Samples:
-    """Samples whose time is in the window, or all of them without one."""
+    """The samples whose time lies in the window; all of them if there is no window."""
     if window is None:
         return samples
     return samples.chosen((samples.at_s >= window[0]) & (samples.at_s < window[1]))
 
 
 def span_ns(trace: Trace, flow: str, window: Window | None = None) -> tuple[int, int]:
-    """The part of the window in which the flow was there, in ns; of no length if it was not."""
+    """Begin and end in ns of the part of the window in which the flow was active; empty if there is none."""
     about = trace.manifest.flows.get(flow)
     if about is None:
         return 0, 0
@@ -98,14 +98,14 @@ def span_ns(trace: Trace, flow: str, window: Window | None = None) -> tuple[int,
 
 
 def before_end(trace: Trace, moment: str) -> pl.Expr:
-    """Whether a column of times is known and before the end of the row's flow."""
+    """Whether the time in a column is known and before the end of the row's flow."""
     ends = {name: flow.end_ns for name, flow in trace.manifest.flows.items()}
     end_ns = pl.col("flow").replace_strict(ends, default=None, return_dtype=pl.Int64)
     return (pl.col(moment) < end_ns).fill_null(False)
 
 
 def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
-    """How much of the second that begins at each time lies in the span, in ns."""
+    """For each time, how much of the second beginning then lies in the span, in ns."""
     begin_ns, end_ns = span
     inside_ns: IntegerArray = np.minimum(at_ns + SECOND_NS, end_ns) - np.maximum(at_ns, begin_ns)
     return inside_ns.clip(min=0)
@@ -122,10 +122,10 @@ def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.Da
 
 
 def seconds_there(trace: Trace, window: Window | None = None) -> pl.DataFrame:
-    """Rows of ``flow_seconds`` of the seconds in which their flow was there, in order of flow and time.
+    """The rows of ``flow_seconds`` in which the flow was active, by flow and time.
 
-    A column ``share`` is added: the part of the row's time with the flow that lies in the window. What was
-    counted in the row is taken as spread evenly over that time. ``end_ns`` is when the flow ended.
+    The added column ``share`` is the share of the row's active time that lies in the window; counts are
+    assumed to be spread evenly over the active time. The added column ``end_ns`` is when the flow ended.
     """
     return trace.cached(_seconds_there, window)
 
@@ -157,7 +157,7 @@ def _seconds_there(trace: Trace, window: Window | None) -> pl.DataFrame:
 
 
 def total(rows: pl.DataFrame, *columns: str) -> float:
-    """Sum of columns over rows of :func:`flow_seconds`, each as far as it counts; null is 0."""
+    """Sum of columns over rows of :func:`flow_seconds`, weighted with ``share``; null counts as 0."""
     share = rows["share"].to_numpy()
     return float(sum(_sum(rows[column].to_numpy() * share) for column in columns))
 
@@ -172,10 +172,10 @@ def _seconds(trace: Trace) -> dict[object, pl.DataFrame]:
 
 
 def per_second(trace: Trace, flow: str, column: str, window: Window | None = None) -> Samples:
-    """A column of ``flow_seconds`` per second, at the middle of every second in which the flow was there.
+    """A column of ``flow_seconds`` as a rate, at the middle of every second in which the flow was active.
 
-    The first and last second may be partial: the value is per second of the time that the flow was there, and
-    ``lasts_s`` is that time. A second without a row has a 0.
+    In the first and last second the flow may have been active for only a part, by which the amount is then
+    divided. ``lasts_s`` is the part that lies in the window. A second without a row has the rate 0.
     """
     rows = trace.cached(_seconds).get(flow)
     if rows is None:
@@ -186,7 +186,7 @@ def per_second(trace: Trace, flow: str, column: str, window: Window | None = Non
 def rates_of(
     trace: Trace, flow: str, at_ns: IntegerArray, amounts: NDArray[np.generic], window: Window | None
 ) -> Samples:
-    """Amounts per second in each second in which the flow was there; see :func:`per_second`."""
+    """Amounts as a rate in each second in which the flow was active; see :func:`per_second`."""
     begin_ns, end_ns = span_ns(trace, flow)
     first = begin_ns // SECOND_NS
     index = at_ns // SECOND_NS - first
@@ -202,7 +202,7 @@ def rates_of(
 def gauge(
     trace: Trace, table: str, flow: str, column: str, window: Window | None = None, scale: float = 1.0
 ) -> Samples:
-    """Every value of a column that is not a counter, as long as the flow was there, times ``scale``.
+    """All values, until the flow's end, of a column that is not a counter, times ``scale``.
 
     Nulls are left out.
     """
@@ -216,7 +216,7 @@ def _gauges(trace: Trace, table: str, column: str) -> dict[str, Samples]:
 def gauge_of_streams(
     trace: Trace, table: str, flow: str, column: str, window: Window | None = None
 ) -> Samples:
-    """As :func:`gauge`, summed over the flow's streams."""
+    """The values of :func:`gauge`, summed over the flow's streams."""
     return _reported(trace, trace.cached(_counters, table, column), flow, window)
 
 
@@ -227,7 +227,7 @@ def _reported(trace: Trace, known: dict[str, Samples], flow: str, window: Window
 
 
 def counter(trace: Trace, table: str, flow: str, column: str) -> Samples:
-    """A cumulative column at every report, summed over the flow's streams; nulls are left out."""
+    """A cumulative column at every report, summed over the flow's streams. Nulls are left out."""
     return trace.cached(_counters, table, column).get(flow, NO_SAMPLES)
 
 
@@ -238,10 +238,10 @@ def _counters(trace: Trace, table: str, column: str) -> dict[str, Samples]:
 
 
 def until_end(trace: Trace, flow: str, counted: Samples) -> Samples:
-    """A counter as long as the flow was there.
+    """A counter until the flow's end.
 
-    What the first report after the flow's end adds came before that end. A stream that fell silent before
-    stays as it was until the end.
+    The increase in the first report after the flow's end is taken to have happened before it. If the stream
+    fell silent earlier, the counter keeps its last value until the end.
     """
     if not counted.at_s.size:
         return counted
@@ -258,7 +258,7 @@ def until_end(trace: Trace, flow: str, counted: Samples) -> Samples:
 
 
 def from_begin(trace: Trace, flow: str, counted: Samples) -> Samples:
-    """As :func:`until_end`, and from 0 when the flow begins: the bytes of a rate over all of its time."""
+    """A counter until the flow's end that begins with 0 when the flow does, for rates over the whole flow."""
     counted = until_end(trace, flow, counted)
     begin_s = span_ns(trace, flow)[0] / NS_PER_S
     if not counted.at_s.size or counted.at_s[0] <= begin_s:
@@ -267,7 +267,7 @@ def from_begin(trace: Trace, flow: str, counted: Samples) -> Samples:
 
 
 def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
-    """A column over ``at_ns`` as one series per value of ``key``; nulls are left out."""
+    """A column over ``at_ns``, as one series per value of ``key``. Nulls are left out."""
     known = rows.drop_nulls(column).sort(key, "at_ns", maintain_order=True)
     at_s = known["at_ns"].to_numpy() / NS_PER_S
     values = known[column].cast(pl.Float64).to_numpy()
@@ -279,9 +279,9 @@ def samples_by(rows: pl.DataFrame, key: str, column: str) -> dict[str, Samples]:
 
 
 def slopes(counted: Samples, window: Window | None = None) -> Samples:
-    """Increase per second of a counter between neighbouring reports, at the middle of the time between them.
+    """Increase per second of a counter between consecutive reports, at the middle of the interval.
 
-    Each stands for the part of that time that lies in the window.
+    The weight of each is the part of the interval that lies in the window.
     """
     if counted.at_s.size < 2:
         return NO_SAMPLES
@@ -292,18 +292,17 @@ def slopes(counted: Samples, window: Window | None = None) -> Samples:
 
 
 def mean_slope(counted: Samples, window: Window | None = None) -> float:
-    """Increase per second of a counter from the first to the last report, or in the window between these.
+    """Increase per second of a counter from its first to its last report, as far as they lie in the window.
 
-    Between two reports it is taken to grow evenly. NaN without two reports.
+    The counter is assumed to grow evenly between reports. NaN if there are fewer than two reports.
     """
     return slopes(counted, window).mean()
 
 
 def increase(counted: Samples, window: Window | None = None) -> float:
-    """How much a counter grew in the window, or since the stream began; NaN without a report.
+    """Increase of a counter in the window or, without one, since the stream began. NaN without reports.
 
-    A counter of webrtc-stats is 0 when its stream begins, so a window that opens before the first report
-    starts at 0.
+    Counters of webrtc-stats are 0 when their stream begins, so before the first report the value is 0.
     """
     from_s, to_s = window or (-np.inf, np.inf)
     until = counted.values[counted.at_s <= to_s]

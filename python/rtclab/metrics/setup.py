@@ -1,7 +1,7 @@
-"""How long a call takes to come up, in parts, and how often it does not.
+"""Set-up time of calls, the parts of it, and the share of connections that fail.
 
-All from the receiver's events: the call is up for someone when the first frame is seen. ``window`` is
-ignored, since a call is set up once.
+The times come from the events of the receiver, for whom the call is up when the first frame is shown.
+``window`` is ignored, since a call is set up once.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ NS_PER_MS = 1_000_000
 
 @metric(unit="ms", better="lower", source="events `joined` and `first_frame`")
 def setup_time(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """From the moment both participants have joined their call to the first frame at the receiver."""
+    """Time (ms) from when both participants have joined the call to the first frame at the receiver."""
     return _between(trace, flow, "joined", "first_frame")
 
 
 @metric(unit="ms", better="lower", source="part of setup_time")
 def setup_signalling(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Part of the set-up time: from joining until offer and answer are exchanged."""
+    """Part of the set-up time (ms): from joining until offer and answer have been exchanged."""
     return _between(trace, flow, "joined", "signalling_done")
 
 
 @metric(unit="ms", better="lower", source="part of setup_time; RFC 8445")
 def setup_ice(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Part of the set-up time: from the exchanged descriptions to a working candidate pair."""
+    """Part of the set-up time (ms): from the exchange of offer and answer to a working ICE candidate pair."""
     return _between(trace, flow, "signalling_done", "ice_connected")
 
 
 @metric(unit="ms", better="lower", source="part of setup_time; RFC 5764")
 def setup_dtls(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Part of the set-up time: from the working candidate pair to the end of the DTLS handshake."""
+    """Part of the set-up time (ms): from the working ICE candidate pair to the end of the DTLS handshake."""
     return _between(trace, flow, "ice_connected", "dtls_connected")
 
 
 @metric(unit="ms", better="lower", source="part of setup_time")
 def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Part of the set-up time: from the end of the DTLS handshake to the first frame."""
+    """Part of the set-up time (ms): from the end of the DTLS handshake to the first video frame."""
     return _between(trace, flow, "dtls_connected", "first_frame")
 
 
@@ -53,10 +53,10 @@ def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> 
     bounds=(0, 100),
 )
 def call_failures(run: Run) -> float:
-    """Connections that failed as a share of those that should have been, over repeats not interrupted.
+    """Connections that failed, in % of all planned connections, over the repeats that were not interrupted.
 
-    A repeat that failed (no call, or one that broke) counts as all of its connections, another by the pairs
-    that never connected.
+    In a failed repeat (nobody connected, or the call broke), all connections count as failed. In a finished
+    one, the pairs that never connected do.
     """
     ended = [repeat for repeat in run.repeats if not repeat.interrupted]
     failed = float(sum(repeat.status == "failed" for repeat in ended))
@@ -66,7 +66,7 @@ def call_failures(run: Run) -> float:
 
 
 def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
-    """Time in ms from one of the receiver's events to another; NaN unless both happened in this order."""
+    """Time in ms from one event of the receiver to another; NaN unless both happened, in this order."""
     begin_ns, end_ns = _event_ns(trace, flow, begin), _event_ns(trace, flow, end)
     if begin_ns is None or end_ns is None or end_ns < begin_ns:
         return float("nan")
@@ -74,7 +74,7 @@ def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
 
 
 def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
-    """When the event first happened at the flow's receiver; ``joined``: when both ends were in the call."""
+    """When the event first happened at the flow's receiver, or, for ``joined``, when both ends had joined."""
     about = trace.manifest.flows.get(flow)
     if about is None:
         return None
@@ -84,13 +84,13 @@ def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
     known_ns = [at_ns for at_ns in joined_ns if at_ns is not None]
     if len(known_ns) < len(joined_ns):
         return None
-    # Who takes part in several calls joins only the first of them by joining.
+    # A participant in several calls joins only once; the later calls begin at their own start.
     start_ns = 0 if about.call is None else trace.manifest.calls[about.call].start_ns
     return max(*known_ns, start_ns)
 
 
 def _first_ns(trace: Trace, flow: str, event: str, participant: str) -> int | None:
-    """When it first happened to a participant, on this flow or on none in particular."""
+    """When the event first happened to a participant, for this flow or without a flow."""
     firsts = trace.cached(_firsts)
     found = [firsts.get((event, participant, of)) for of in (flow, None)]
     return min((at_ns for at_ns in found if at_ns is not None), default=None)

@@ -1,9 +1,9 @@
-"""Mean, spread and confidence over repeats; the difference of two sets of repeats.
+"""Mean, spread and confidence interval over repeats, and the difference of two sets of repeats.
 
-Intervals are Student's t, cut at the bounds of the figure: no round trip is negative, no share above 100 %.
-Cutting costs no coverage, because the true mean lies within the bounds: it is in the interval if and only
-if it is in the part within them. Unlike an interval on a logarithmic or logit scale, this one is about the
-arithmetic mean, and it exists where values lie on a bound, as losses of 0 % do.
+Intervals are Student's t, cut at the bounds of the metric: no round-trip time is negative, no share is above
+100 %. Cutting costs no coverage. The true mean lies within the bounds, so it is in the interval if and only
+if it is in the part that remains. Unlike an interval on a logarithmic or logit scale, this one is about the
+arithmetic mean, and it exists for values on a bound, such as losses of 0 %.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Summary:
-    """Of the repeats that could be measured: how many, mean, standard deviation, half the 95 % interval.
+    """Number, mean, standard deviation and half 95 % interval of the repeats that could be measured.
 
     ``sd`` is NaN with fewer than two values, ``mean`` with none. ``ci95`` is half of Student's interval,
-    before it is cut. It is NaN with fewer than two values, and where all are equal: values without spread do
-    not tell how far another might be.
+    before it is cut. It is NaN with fewer than two values, and if all values are equal, because these do not
+    tell how far another value may be from them.
     """
 
     repeats: int
@@ -38,17 +38,17 @@ class Summary:
 
     @property
     def ci95_low(self) -> float:
-        """Lower end of the interval, within the bounds; NaN as ``ci95``."""
+        """Lower end of the interval, within the bounds; NaN if ``ci95`` is."""
         return _cut(self.mean - self.ci95, self.mean, self.bounds)
 
     @property
     def ci95_high(self) -> float:
-        """Upper end of the interval, within the bounds; NaN as ``ci95``."""
+        """Upper end of the interval, within the bounds; NaN if ``ci95`` is."""
         return _cut(self.mean + self.ci95, self.mean, self.bounds)
 
 
 def summarise(values: Sequence[float], bounds: Bounds = ANY) -> Summary:
-    """Summary of one value per repeat; NaN values are left out. ``bounds`` are those of the figure."""
+    """Summary of one value per repeat. NaN values are left out. ``bounds`` are those of the metric."""
     measured = np.array([value for value in values if not isnan(value)])
     count = measured.size
     if count == 0:
@@ -56,7 +56,7 @@ def summarise(values: Sequence[float], bounds: Bounds = ANY) -> Summary:
     if count == 1:
         return Summary(1, float(measured[0]), nan, nan, bounds)
     if np.ptp(measured) == 0:
-        # Rounding would give equal values a deviation of 1e-16, and then any difference is significant.
+        # Rounding would give equal values a deviation of 1e-16, which makes any difference significant.
         return Summary(count, float(measured[0]), 0.0, nan, bounds)
     sd = float(measured.std(ddof=1))
     return Summary(count, float(measured.mean()), sd, t_quantile(count - 1) * sd / sqrt(count), bounds)
@@ -66,7 +66,8 @@ def summarise(values: Sequence[float], bounds: Bounds = ANY) -> Summary:
 class Difference:
     """Mean of b minus mean of a, half its 95 % interval, and whether that interval excludes 0.
 
-    ``ci95`` is NaN and ``significant`` None when a side has fewer than two values, or neither has spread.
+    ``ci95`` is NaN and ``significant`` None if a side has fewer than two values, or if the values of each
+    side are all equal.
     """
 
     value: float
@@ -76,12 +77,12 @@ class Difference:
 
     @property
     def ci95_low(self) -> float:
-        """Lower end of the interval, within what two bounded figures can differ by; NaN as ``ci95``."""
+        """Lower end of the interval, within the possible differences; NaN if ``ci95`` is."""
         return _cut(self.value - self.ci95, self.value, self.bounds)
 
     @property
     def ci95_high(self) -> float:
-        """Upper end of the interval, within what two bounded figures can differ by; NaN as ``ci95``."""
+        """Upper end of the interval, within the possible differences; NaN if ``ci95`` is."""
         return _cut(self.value + self.ci95, self.value, self.bounds)
 
 
@@ -97,7 +98,7 @@ def welch(a: Summary, b: Summary) -> Difference:
     error = hypot(error_a, error_b)
     if error == 0:
         return Difference(value, nan, None, bounds)
-    # Shares of the variance, so that the fourth powers of small errors do not underflow.
+    # With shares of the variance, the fourth powers of small errors do not underflow.
     share_a, share_b = (error_a / error) ** 2, (error_b / error) ** 2
     freedom = 1 / (share_a**2 / (a.repeats - 1) + share_b**2 / (b.repeats - 1))
     ci95 = t_quantile(freedom) * error
@@ -105,17 +106,17 @@ def welch(a: Summary, b: Summary) -> Difference:
 
 
 def mean_within_sd(samples_per_repeat: Sequence[Samples]) -> float:
-    """Mean over repeats of each repeat's standard deviation of its samples: the "±" of the papers.
+    """Mean over repeats of the standard deviation of each repeat's samples: the "±" of the papers.
 
-    Singh et al. 2013 and Jansen et al. 2017 print it behind their rates. A sample of a part of a second
-    counts as that part. Repeats with fewer than two samples are left out; NaN if none remains.
+    Singh et al. 2013 and Jansen et al. 2017 print it after their rates. A sample over part of a second has
+    that part as its weight. Repeats with fewer than two samples are left out; NaN if none remains.
     """
     deviations = [samples.deviation() for samples in samples_per_repeat if samples.values.size > 1]
     return float(np.mean(deviations)) if deviations else nan
 
 
 def _cut(end: float, mean: float, bounds: Bounds) -> float:
-    """An end of an interval within the bounds; a mean that rounding put outside stays in the interval."""
+    """An end of an interval, cut at the bounds, but never beyond the mean, which rounding may put outside."""
     if isnan(end):
         return nan
     return min(max(end, min(bounds[0], mean)), max(bounds[1], mean))

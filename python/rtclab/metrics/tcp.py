@@ -1,4 +1,4 @@
-"""TCP beside the calls: what it got, and what it cost."""
+"""TCP cross traffic: throughput, retransmissions, round-trip time and window."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def tcp_rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples
 
 @metric(unit="kbit/s", better="higher", source="RFC 8867, section 5.6", samples=tcp_throughput_kbps)
 def tcp_throughput(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Bytes that reached the receiving application in order, without headers and repetitions, per second.
+    """Mean rate (kbit/s) of bytes delivered in order to the receiving application, without headers.
 
-    From the first whole second of the flow on.
+    The time begins with the first whole second of the flow.
     """
     return tcp_throughput_kbps(trace, flow, window).mean()
 
 
 @metric(unit="%", better="lower", source="RFC 4898, tcpEStatsPerfSegsRetrans", bounds=(0, 100))
 def tcp_retransmissions(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Segments sent again as a share of all segments with data and connection set-up."""
+    """Retransmitted segments, in % of all segments that carry data or set up a connection."""
     repeated = increase(counter(trace, "tcp", flow, "retransmitted_segments"), window)
     sent = total(flow_seconds(trace, flow, window), "sent_packets")
     return 100 * repeated / sent if sent else float("nan")
@@ -53,11 +53,11 @@ def tcp_retransmissions(trace: Trace, flow: str, window: Window | None = None) -
 
 @metric(unit="ms", better="lower", source="RFC 6298, SRTT", samples=tcp_rtt_ms)
 def tcp_rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean of the sender's smoothed round-trip time."""
+    """Mean of the sender's smoothed round-trip time (ms), read once a second while a connection is open."""
     return tcp_rtt_ms(trace, flow, window).mean()
 
 
 @metric(unit="segments", source="RFC 5681, cwnd", samples=tcp_cwnd_segments)
 def tcp_cwnd(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean congestion window, summed over the flow's open connections."""
+    """Mean congestion window (segments) summed over the flow's open connections, read once a second."""
     return tcp_cwnd_segments(trace, flow, window).mean()

@@ -1,8 +1,8 @@
-"""The same media counted twice: on the wire by whoever saw the packets, and by the browser in getStats.
+"""The same media counted twice: as packets on the wire, and by the browser in getStats.
 
-The wire counts IP packets in the second in which they arrive. getStats counts RTP headers and payload, after
-decryption, from one report to the next. Retransmissions count, as far as they could be used; padding does not
-count as payload.
+On the wire, IP packets count in the second in which they arrive. getStats counts RTP headers and payload,
+after decryption, from one report to the next. It includes retransmissions that could be used, and does not
+count padding as payload.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from rtclab.metrics.registry import metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
     NS_PER_S,
+    SECOND_NS,
     Samples,
     Window,
+    before_end,
     from_begin,
     mean_slope,
     rates_of,
     samples_by,
     slopes,
-    span_ns,
 )
 from rtclab.trace import Trace, rows_by
 
 VIDEO = "video"
 REPAIR = ("rtx", "fec", "padding")
-"""What is sent beside a stream's media; only video has any here, so it is added to video."""
+"""Kinds of packets sent in addition to media. Only video has them here, so they count as video."""
 
 _COUNTERS = {
     "outbound_rtp": ("bytesSent", "headerBytesSent"),
@@ -39,7 +40,7 @@ _COUNTERS = {
 
 
 def stats_sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """RTP headers and payload sent between neighbouring reports, in kbit/s."""
+    """RTP headers and payload sent between consecutive reports, in kbit/s."""
     sent = from_begin(trace, flow, stats_bytes(trace, "outbound_rtp", flow))
     return slopes(sent, window).scaled(KBIT_PER_BYTE)
 
@@ -47,7 +48,7 @@ def stats_sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Sa
 def stats_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
-    """RTP headers and payload received between neighbouring reports, in kbit/s; of one kind, if given."""
+    """RTP headers and payload received between consecutive reports, in kbit/s; of one kind, if given."""
     received = from_begin(trace, flow, stats_bytes(trace, "inbound_rtp", flow, kind))
     return slopes(received, window).scaled(KBIT_PER_BYTE)
 
@@ -56,13 +57,15 @@ def wire_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
     """IP bytes of the RTP packets that arrived in each second, in kbit/s; of one kind, if given."""
-    packets = _arrived(trace, flow, kind)
-    if packets.is_empty():
+    seconds = trace.cached(_wire).seconds.get(flow)
+    if seconds is not None and kind is not None:
+        seconds = seconds.filter(_carries(kind))
+    if seconds is None or seconds.is_empty():
         return NO_SAMPLES
-    arrived_ns = packets["delivered_ns"].to_numpy()
-    rates = rates_of(trace, flow, arrived_ns, packets["size_bytes"].to_numpy(), window)
-    # From the second of the first packet on: set-up comes before media.
-    return rates.chosen(rates.at_s >= arrived_ns.min() // NS_PER_S).scaled(KBIT_PER_BYTE)
+    at_ns = seconds["at_ns"].to_numpy()
+    rates = rates_of(trace, flow, at_ns, seconds["bytes"].to_numpy(), window)
+    # Without the seconds of set-up, in which there are no media yet.
+    return rates.chosen(rates.at_s >= at_ns.min() // NS_PER_S).scaled(KBIT_PER_BYTE)
 
 
 @metric(
@@ -71,10 +74,10 @@ def wire_received_kbps(
     samples=stats_sent_kbps,
 )
 def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """RTP headers and payload sent per second as the sender's getStats counts them.
+    """Mean rate (kbit/s) of RTP headers and payload sent, as the sender's getStats counts them.
 
-    From the flow's first packet to the last report. It lacks what the sending rate counts too: IP, UDP and
-    SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
+    The time is from the flow's first packet to the last report. Unlike sending_rate, it does not count IP,
+    UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
     sent = from_begin(trace, flow, stats_bytes(trace, "outbound_rtp", flow))
     return mean_slope(sent, window) * KBIT_PER_BYTE
@@ -87,17 +90,17 @@ def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) ->
     samples=stats_received_kbps,
 )
 def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """RTP headers and payload received per second as the receiver's getStats counts them.
+    """Mean rate (kbit/s) of RTP headers and payload received, as the receiver's getStats counts them.
 
-    From the flow's first packet to the last report. It lacks what the receiving rate counts too: IP, UDP and
-    SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
+    The time is from the flow's first packet to the last report. Unlike receiving_rate, it does not count IP,
+    UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
     received = from_begin(trace, flow, stats_bytes(trace, "inbound_rtp", flow))
     return mean_slope(received, window) * KBIT_PER_BYTE
 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
-    """Header and payload bytes at every report, summed over the flow's streams, or those of one kind."""
+    """Header and payload bytes at every report, summed over the flow's streams, or over those of one kind."""
     return trace.cached(_stats_bytes, table, kind).get(flow, NO_SAMPLES)
 
 
@@ -111,11 +114,12 @@ def _stats_bytes(trace: Trace, table: str, kind: str | None) -> dict[str, Sample
 
 @dataclass(frozen=True)
 class StreamRates:
-    """One kind of media of one flow at its receiver, counted twice over the same time; rates in kbit/s.
+    """Rates in kbit/s of one kind of media of one flow at its receiver, counted twice over the same time.
 
-    The time is from the receiver's first report on it to its last. ``wire`` is IP bytes of RTP packets;
-    ``repair`` the part of them that are retransmissions, FEC and padding; ``stats`` what getStats counted.
-    ``difference_bytes`` is wire less getStats per packet: headers, where both count the same packets.
+    The time is from the receiver's first report on these media to its last. ``wire`` counts IP bytes of RTP
+    packets, and ``repair`` those of retransmissions, FEC and padding among them. ``stats`` is what getStats
+    counted. ``difference_bytes`` is the bytes per packet on the wire less those in getStats: the headers, if
+    both count the same packets.
     """
 
     flow: str
@@ -127,21 +131,40 @@ class StreamRates:
 
 
 def streams_of(trace: Trace) -> list[tuple[str, str]]:
-    """Flow and kind of all that receivers reported on, in the order of flows."""
+    """Flow and kind of all media that receivers reported on, in the order of the flows."""
     known = trace.table("inbound_rtp").select("flow", "kind").unique().sort("kind").group_by("flow").all()
     kinds = dict(known.iter_rows())
     return [(flow, kind) for flow in trace.flows for kind in kinds.get(flow, [])]
 
 
 def stream_rates(trace: Trace) -> list[StreamRates]:
-    """Both rates of every stream; empty where packets were not recorded or nobody reported twice."""
+    """The rates of all media with at least two reports; empty if packets were not recorded."""
+    return trace.cached(_wire).streams
+
+
+@dataclass(frozen=True)
+class _Wire:
+    """What the packets say: bytes of each flow per kind and second (``at_ns``), and the rates of streams."""
+
+    seconds: dict[object, pl.DataFrame]
+    streams: list[StreamRates]
+
+
+def _wire(trace: Trace) -> _Wire:
+    """From the table of packets, which is large: it is read once, and what is kept of it is small."""
     if "packets" not in trace.tables:
-        return []
+        return _Wire({}, [])
     rtp = (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
     arrived = trace.table("packets").filter(rtp).select("flow", "delivered_ns", "size_bytes", "kind")
+    begin_ns = (pl.col("delivered_ns") // SECOND_NS * SECOND_NS).alias("at_ns")
+    seconds = (
+        arrived.filter(before_end(trace, "delivered_ns"))
+        .group_by("flow", "kind", begin_ns)
+        .agg(bytes=pl.col("size_bytes").sum())
+    )
     none, flows = arrived.clear(), rows_by(arrived, "flow")
     found = [_rates_of(trace, flow, kind, flows.get(flow, none)) for flow, kind in streams_of(trace)]
-    return [rates for rates in found if rates is not None]
+    return _Wire(rows_by(seconds, "flow"), [rates for rates in found if rates is not None])
 
 
 def _rates_of(trace: Trace, flow: str, kind: str, arrived: pl.DataFrame) -> StreamRates | None:
@@ -163,17 +186,6 @@ def _rates_of(trace: Trace, flow: str, kind: str, arrived: pl.DataFrame) -> Stre
         stats=float(counted_bytes * per_s),
         difference_bytes=float((wire_bytes - counted_bytes) / packets.height) if packets.height else nan,
     )
-
-
-def _arrived(trace: Trace, flow: str, kind: str | None) -> pl.DataFrame:
-    """RTP packets of a flow that arrived, with what repairs them."""
-    if "packets" not in trace.tables:
-        return pl.DataFrame(schema={"delivered_ns": pl.Int64, "size_bytes": pl.Int64, "kind": pl.String})
-    in_time = pl.col("delivered_ns") < span_ns(trace, flow)[1]
-    chosen = (pl.col("flow") == flow) & (pl.col("protocol") == "rtp") & in_time
-    if kind is not None:
-        chosen &= _carries(kind)
-    return trace.table("packets").filter(chosen).select("delivered_ns", "size_bytes", "kind")
 
 
 def _carries(kind: str) -> pl.Expr:

@@ -1,7 +1,7 @@
-"""What passes a point of a network: streams, flows and packets out of captures.
+"""The monitor: tables of streams, flows and packets from captures and interfaces.
 
-Tables are those of the native monitor; docs/monitor.md lists their columns. Times (``_ns``) are on the
-capture's clock, nanoseconds since 1970.
+docs/monitor.md lists the columns of the tables. Times (``_ns``) are nanoseconds since 1970 on the clock of
+the capture.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tables = dict[str, pl.DataFrame]
 STANDARD_INPUT = "-"
 MAX_STREAMS = 10_000
 NO_INTEGER = -1
-"""What an integer column of the native side holds for null."""
+"""The value that stands for null in integer columns of the native side."""
 
 
 def watch(
@@ -33,18 +33,20 @@ def watch(
     seconds: bool = False,
     max_streams: int = MAX_STREAMS,
 ) -> Tables:
-    """Reads a capture (pcap, pcapng; ``-`` is standard input) and returns what passed there.
+    """Analyses a capture (pcap or pcapng; ``-`` is standard input).
 
     Args:
-        sdp: session descriptions that tell codecs, repair streams and extension ids; else they are inferred.
-        packets: keep the table ``packets`` too, a row of every packet.
-        seconds: keep the table ``seconds`` too, a row of every second of every stream.
-        max_streams: packets of further streams are counted together, in ``notes``.
+        capture: path of the capture.
+        sdp: text of session descriptions with codecs, repair streams and extension ids. Without it these are
+            inferred.
+        packets: also return the table ``packets``, with a row for every packet.
+        seconds: also return the table ``seconds``, with a row for every second of every stream.
+        max_streams: maximum number of streams. Packets of further streams are only counted, in ``notes``.
 
     Returns the tables ``streams``, ``flows``, ``rtcp``, ``reports`` and ``notes``.
 
     Raises:
-        BadInput: the file cannot be read or is no capture.
+        BadInput: the file cannot be read or is not a capture.
     """
     try:
         columns = _native.monitor(
@@ -63,19 +65,19 @@ def compare(
     packets: bool = False,
     max_streams: int = MAX_STREAMS,
 ) -> Tables:
-    """Follows packets from one capture to another; without ``b`` from inbound to outbound within one.
+    """Follows packets from one capture to another; without ``b``, from inbound to outbound within ``a``.
 
-    Options as for :func:`watch`. Returns the tables ``streams``, ``delay_histogram``, ``clock`` and
-    ``notes``, and ``packets`` if asked for. Delays are as the clocks have them, negative ones too.
+    The options are those of :func:`watch`. Returns the tables ``streams``, ``delay_histogram``, ``clock`` and
+    ``notes``, and ``packets`` on request. Delays are differences between two clocks and can be negative.
 
     Raises:
-        BadInput: a file cannot be read, is no capture, or can be read only once: captures are read twice.
+        BadInput: a file cannot be read, is not a capture, or is a pipe, which cannot be read twice.
     """
     for capture in (a, b):
         if capture is not None and (str(capture) == STANDARD_INPUT or capture.is_fifo()):
             raise BadInput(
-                f"{capture}: a pipe can be read only once; two points are compared in two passes",
-                hint="put the capture into a file",
+                f"{capture}: a pipe can be read only once, but a comparison reads captures twice",
+                hint="save the capture to a file",
             )
     try:
         columns = _native.monitor_compare(
@@ -87,11 +89,11 @@ def compare(
 
 
 class LiveMonitor:
-    """Watches an interface of this network namespace.
+    """Monitors an interface of this network namespace.
 
     Raises:
         BadInput: there is no such interface.
-        BackendUnavailable: the right to open packet sockets is missing.
+        BackendUnavailable: the permission to open packet sockets is missing.
     """
 
     def __init__(
@@ -109,8 +111,8 @@ class LiveMonitor:
             )
         except PermissionError:
             raise BackendUnavailable(
-                f"--live {interface}: packets may not be read here",
-                hint="watch inside `rtclab link -- …`, or give the interpreter CAP_NET_RAW",
+                f"--live {interface}: no permission to read packets",
+                hint="run it inside `rtclab link -- …`, or give the Python interpreter CAP_NET_RAW",
             ) from None
         except OSError as error:
             raise BadInput(
@@ -118,26 +120,26 @@ class LiveMonitor:
             ) from None
 
     def poll(self, timeout_s: float) -> Tables:
-        """Watches for so long; returns the tables of :func:`watch` as they are then.
+        """Monitors for ``timeout_s`` and returns the current tables of :func:`watch`.
 
-        ``packets``, if asked for, has those that came since the last call.
+        ``packets``, if requested, has only the packets since the last call.
         """
         return as_tables(self._native.poll(timeout_s))
 
 
 def unreadable(error: OSError | ValueError) -> BadInput:
-    """The error of a file that cannot be read or is no capture; the native side has named it."""
+    """The error for a file that cannot be read or is not a capture. The native side names the file."""
     if isinstance(error, OSError):
-        # Rust adds a number that nobody looks up.
+        # Without the error number that Rust adds.
         return BadInput((error.strerror or str(error)).removesuffix(f" (os error {error.errno})"))
     reason = str(error)
     if "compressed" in reason:
-        return BadInput(reason, hint="unpack it: `gzip -cd call.pcap.gz | rtclab monitor -`")
+        return BadInput(reason, hint="decompress it: `gzip -cd call.pcap.gz | rtclab monitor -`")
     return BadInput(reason, hint="expected a pcap or pcapng file")
 
 
 def as_tables(native: Mapping[str, Mapping[str, Any]]) -> Tables:
-    """The native tables (name -> column -> values) as data frames, with nulls as nulls."""
+    """Converts native tables (name -> column -> values) to data frames with real nulls."""
     return {name: pl.DataFrame(_series(columns)) for name, columns in native.items()}
 
 
@@ -157,6 +159,6 @@ def _numbers(name: str, values: NDArray[Any]) -> pl.Series:
 
 
 def _texts(name: str, codes: NDArray[Any], categories: list[str]) -> pl.Series:
-    # One more entry, null, for the highest code.
+    # The highest code stands for null, which is one more entry.
     index = np.minimum(codes, len(categories))
     return pl.Series(name, [*categories, None], dtype=pl.String).gather(index)

@@ -1,15 +1,16 @@
 """Published results and ours side by side: tables, trends, figures.
 
-A paper is a module in ``papers/`` with a ``PAPER``. Its numbers and words are a CSV and a TOML file in
-``published/``, its conditions are scenarios in a folder of its name.
+A paper is two files of data in ``published/``, a CSV file of its numbers and a TOML file of its words, and
+the scenarios of its conditions in a folder of its name.
 """
 
 from __future__ import annotations
 
-import importlib
+from functools import cache
 
 from rtclab.errors import BadInput
-from rtclab.reproduce.paper import Paper
+from rtclab.reproduce.measures import MEDIA
+from rtclab.reproduce.paper import Paper, read_paper
 from rtclab.reproduce.runner import Plan
 from rtclab.scenario.table import closest
 
@@ -17,6 +18,7 @@ NAMES = ("singh2013", "abello2013", "jansen2017", "iqbal")
 EVERY_PAPER = "all"
 
 
+@cache
 def paper(name: str) -> Paper:
     """The paper of this name.
 
@@ -26,15 +28,15 @@ def paper(name: str) -> Paper:
     if name not in NAMES:
         expected = ", ".join(NAMES)
         raise BadInput(f"no paper `{name}`; expected {expected} or {EVERY_PAPER}", hint=closest(name, NAMES))
-    module = importlib.import_module(f"rtclab.reproduce.papers.{name}")
-    found: Paper = module.PAPER
-    return found
+    return read_paper(name)
 
 
-def plan_of(scenario: str, repeats: int, *, traced: int = 0) -> Plan:
-    """What to run and measure of a scenario, as the paper asks whose folder it is in."""
-    folder = scenario.partition("/")[0]
-    if folder not in NAMES:
-        return Plan(scenario, repeats, traced)
-    of = paper(folder)
-    return Plan(scenario, repeats, traced, of.measure, packets=scenario in of.packets)
+def plan_of(scenario: str, repeats: int, *, traced: int | None = None) -> Plan:
+    """What to run and measure of a scenario, for all papers together.
+
+    ``traced`` is of how many repeats the whole trace is kept; as many as figures need if None.
+    """
+    measures = {name for one in map(paper, NAMES) for of, name in one.needs if of == scenario}
+    if traced is None:
+        traced = max(paper(name).traced(scenario) for name in NAMES)
+    return Plan(scenario, repeats, min(traced, repeats), (MEDIA, *sorted(measures)))

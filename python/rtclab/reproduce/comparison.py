@@ -9,15 +9,14 @@ from functools import cached_property
 from math import isnan, nan
 
 from rtclab.metrics.statistics import summarise
-from rtclab.reproduce.measure import none_if_nan
+from rtclab.reproduce.cells import OVERALL, Cell, Verdict, verdict
+from rtclab.reproduce.equations import EQUATIONS
+from rtclab.reproduce.measures import DELAY, LOSS, OTHER, RATE, none_if_nan
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Measured, Results
-from rtclab.reproduce.tables import Cell, Table
 from rtclab.reproduce.trends import Finding, Trend
-from rtclab.reproduce.verdict import Verdict, kind, tolerance, verdict
 
-ORDER = ("rate", "delay", "loss", "other")
-OVERALL = "overall"
+KINDS = (RATE, DELAY, LOSS, OTHER)
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Compared:
         return {
             **{key: value for key, value in vars(cell).items() if value not in ("", None)},
             "mean": none_if_nan(cell.mean),
-            "tolerance": none_if_nan(tolerance(cell)),
+            "tolerance": none_if_nan(cell.tolerance),
             "ours": none_if_nan(summary.mean),
             "ours_within_sd": none_if_nan(self.ours.within_sd),
             "ours_sd_between_repeats": none_if_nan(summary.sd),
@@ -62,7 +61,7 @@ class Count:
     @property
     def percent(self) -> float:
         """Share of cells that are within; NaN without cells."""
-        return 100 * self.within / self.compared if self.compared else float("nan")
+        return 100 * self.within / self.compared if self.compared else nan
 
 
 @dataclass(frozen=True)
@@ -73,15 +72,15 @@ class Comparison:
     results: Results
 
     @cached_property
-    def cells(self) -> dict[Cell, Compared]:
-        """The comparison of every cell, by cell."""
-        return {cell: self._compare(cell) for cell in self.paper.cells}
+    def cells(self) -> list[Compared]:
+        """The comparison of every cell, in the order of the paper."""
+        return [self._compare(cell) for cell in self.paper.cells]
 
     def _compare(self, cell: Cell) -> Compared:
-        if cell.computed is None:
+        if cell.scenario:
             ours = self.results.measured(cell.scenario, cell.metric, self.paper.flows(cell))
         else:
-            ours = Measured(summarise([cell.computed]), nan)
+            ours = Measured(summarise([EQUATIONS[cell.metric](cell.row, cell.column)]), nan)
         return Compared(cell, ours, verdict(cell, ours.mean))
 
     @cached_property
@@ -89,40 +88,54 @@ class Comparison:
         """Every trend with its finding."""
         return [(trend, trend.check(self.results)) for trend in self.paper.trends]
 
-    def of(self, table: Table) -> list[Compared]:
-        """The comparisons of one table's cells."""
-        return [self.cells[cell] for cell in table.cells]
+    def of(self, table: str) -> list[Compared]:
+        """The comparisons of the cells of the table with this number."""
+        return [one for one in self.cells if one.cell.table == table]
 
-    def counts(self, machine: str | None = None) -> list[Count]:
-        """How many cells are within, by kind; with ``machine``, only of that machine's rows."""
-        chosen = [one for one in self.cells.values() if machine in (None, one.cell.machine)]
-        return [count for name in ORDER if (count := _count(name, chosen)).compared]
+    @property
+    def has_single_machines(self) -> bool:
+        """Whether there are rows over all machines beside those of single ones, so that the former count."""
+        overall = [cell.machine == OVERALL for cell in self.paper.cells]
+        return any(overall) and not all(overall)
+
+    def counts(self, *, overall: bool = False) -> list[Count]:
+        """How many cells are within, by kind; with ``overall`` only of rows over all machines."""
+        counted = [self._count([kind], overall=overall) for kind in KINDS]
+        return [count for count in counted if count.compared]
 
     @property
     def rates_and_delays(self) -> Count:
         """Rates and delays together. If the paper has rows over all machines, only these count."""
-        overall = any(cell.machine == OVERALL for cell in self.paper.cells)
-        chosen = [one for one in self.counts(OVERALL if overall else None) if one.kind in ("rate", "delay")]
-        return Count("rate and delay", sum(one.within for one in chosen), sum(one.compared for one in chosen))
+        return self._count([RATE, DELAY], overall=self._main_is_overall)
 
     @property
     def with_unexplained(self) -> Count:
         """Rates and delays as in ``rates_and_delays``, with unexplained cells counted as not within."""
-        main, overall = self.rates_and_delays, any(cell.machine == OVERALL for cell in self.paper.cells)
-        unexplained = [
-            one
-            for one in self.listed(Verdict.NOT_EXPLAINED)
-            if kind(one.cell) in ("rate", "delay") and (one.cell.machine == OVERALL or not overall)
+        return self._count([RATE, DELAY], overall=self._main_is_overall, unexplained=True)
+
+    @property
+    def _main_is_overall(self) -> bool:
+        return any(cell.machine == OVERALL for cell in self.paper.cells)
+
+    def _count(self, kinds: Sequence[str], *, overall: bool, unexplained: bool = False) -> Count:
+        skipped = {Verdict.UNUSABLE, Verdict.UNPUBLISHED} | (
+            set() if unexplained else {Verdict.NOT_EXPLAINED}
+        )
+        verdicts = [
+            one.verdict
+            for one in self.cells
+            if one.cell.kind in kinds and (one.cell.machine == OVERALL or not overall)
         ]
-        return Count(main.kind, main.within, main.compared + len(unexplained))
+        compared = sum(verdict not in skipped for verdict in verdicts)
+        return Count(" and ".join(kinds), verdicts.count(Verdict.WITHIN), compared)
 
     def verdicts(self) -> Counter[Verdict]:
         """How many cells have each verdict."""
-        return Counter(one.verdict for one in self.cells.values())
+        return Counter(one.verdict for one in self.cells)
 
     def listed(self, *verdicts: Verdict) -> Iterator[Compared]:
         """Cells with one of these verdicts, in the order of the paper."""
-        return (one for one in self.cells.values() if one.verdict in verdicts)
+        return (one for one in self.cells if one.verdict in verdicts)
 
     def as_dict(self) -> dict[str, object]:
         """The comparison as JSON has it: everything that the report says."""
@@ -137,15 +150,5 @@ class Comparison:
                  "keeps": finding.keeps, "figures": finding.figures, "reason": trend.reason}
                 for trend, finding in self.trends
             ],
-            "cells": [one.as_dict() for one in self.cells.values()],
+            "cells": [one.as_dict() for one in self.cells],
         }  # fmt: skip
-
-
-def _count(name: str, cells: Sequence[Compared]) -> Count:
-    compared = [
-        one
-        for one in cells
-        if kind(one.cell) == name
-        and one.verdict not in (Verdict.NOT_EXPLAINED, Verdict.UNUSABLE, Verdict.UNPUBLISHED)
-    ]
-    return Count(name, sum(one.verdict == Verdict.WITHIN for one in compared), len(compared))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rtclab.reproduce.comparison import OVERALL, Compared
-from rtclab.reproduce.tables import Table
+from rtclab.reproduce.cells import OVERALL
+from rtclab.reproduce.comparison import Compared
 
 
 @dataclass(frozen=True)
@@ -31,34 +31,28 @@ class Grid:
     rows: Sequence[Row]
 
 
-def grid(table: Table, cells: Sequence[Compared], *, overall_only: bool = False) -> Grid:
-    """The table in the form in which it was published.
+def grid(cells: Sequence[Compared], *, transposed: bool = False, overall_only: bool = False) -> Grid:
+    """A table in the form in which it was published.
 
     Conditions are rows and metrics columns; in a transposed table machines are columns and metrics rows. With
     ``overall_only`` a table that has rows over all machines shows only these, and is not transposed.
     """
-    transposed = table.transposed
     if overall_only and any(one.cell.machine == OVERALL for one in cells):
         cells = [one for one in cells if one.cell.machine == OVERALL]
         transposed = False
-    place = _transposed if transposed else _upright
     conditions = {one.cell.row for one in cells}
-    several = len(conditions) > 1, len({(one.cell.row, one.cell.machine) for one in cells}) > len(conditions)
-    placed = {place(one, *several): one for one in cells}
+    several_conditions = len(conditions) > 1
+    several_machines = len({(one.cell.row, one.cell.machine) for one in cells}) > len(conditions)
+
+    def place(one: Compared) -> tuple[str, str, str]:
+        """Group, heading and column."""
+        cell, group = one.cell, one.cell.row if several_conditions else ""
+        machine = OVERALL if cell.machine == OVERALL else f"machine {cell.machine}"
+        if transposed:
+            return group, cell.column, machine
+        return (group, machine, cell.column) if several_machines else ("", cell.row, cell.column)
+
+    placed = {place(one): one for one in cells}
     columns = list(dict.fromkeys(column for _, _, column in placed))
     rows = dict.fromkeys((group, heading) for group, heading, _ in placed)
     return Grid(columns, [Row(*row, [placed.get((*row, column)) for column in columns]) for row in rows])
-
-
-def _upright(one: Compared, conditions: bool, machines: bool) -> tuple[str, str, str]:
-    if machines:
-        return one.cell.row if conditions else "", _machine(one), one.cell.column
-    return "", one.cell.row, one.cell.column
-
-
-def _transposed(one: Compared, conditions: bool, machines: bool) -> tuple[str, str, str]:
-    return one.cell.row if conditions else "", one.cell.column, _machine(one)
-
-
-def _machine(one: Compared) -> str:
-    return OVERALL if one.cell.machine == OVERALL else f"machine {one.cell.machine}"

@@ -9,11 +9,9 @@ from rtclab.backend import machine, versions
 from rtclab.report.page import page_template, render
 from rtclab.report.words import machine as machine_in_words
 from rtclab.report.words import number
-from rtclab.reproduce.comparison import OVERALL, Compared, Comparison, Count
+from rtclab.reproduce.cells import OVERALL, Cell, Verdict
+from rtclab.reproduce.comparison import Compared, Comparison, Count
 from rtclab.reproduce.layout import grid
-from rtclab.reproduce.results import Results
-from rtclab.reproduce.tables import Cell, Table
-from rtclab.reproduce.verdict import Verdict
 from rtclab.trace.files import write_bytes, write_json
 
 MARKS = {
@@ -93,17 +91,11 @@ def _markdown_cell(one: Compared | None) -> str:
 
 
 def _html(one: Comparison) -> str:
-    paper = one.paper
-    plots = [
-        figure.draw(one.results)
-        for figure in paper.figures
-        if all(_known(one.results, name, figure.repeats) for name in figure.scenarios)
-    ]
     return render(
         "reproduction.html",
-        plots,
+        [figure.draw(one.results) for figure in one.paper.figures if figure.is_known(one.results)],
         comparison=one,
-        paper=paper,
+        paper=one.paper,
         facts=_facts(one),
         headline=_headline(one),
         grid=grid,
@@ -116,20 +108,15 @@ def _html(one: Comparison) -> str:
     )
 
 
-def _known(results: Results, scenario: str, repeats: int) -> bool:
-    """Whether a figure can be drawn: it needs values, or whole traces if it needs ``repeats`` of them."""
-    return bool(results.traces(scenario, repeats) if repeats else results.repeats_of(scenario))
-
-
 def _headline(one: Comparison) -> dict[str, Count | None]:
     """Counts of the rows over all machines, by kind; empty if a paper has no other rows."""
     if all(cell.machine == OVERALL for cell in one.paper.cells):
         return {}
-    overall = {count.kind: count for count in one.counts(OVERALL)}
+    overall = {count.kind: count for count in one.counts(overall=True)}
     return {count.kind: overall.get(count.kind) for count in one.counts()}
 
 
-def _notes(comparison: Comparison, table: Table) -> list[str]:
+def _notes(comparison: Comparison, table: str) -> list[str]:
     """The notes on a table's cells, each once, with the rows that it belongs to."""
     rows: dict[str, list[str]] = {}
     for one in comparison.of(table):

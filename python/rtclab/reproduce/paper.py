@@ -1,79 +1,141 @@
-"""A publication: its tables, its figures, and its trends in words."""
+"""A publication: the numbers of its CSV file; the words, checks and figures of its TOML file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+import csv
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from rtclab.reproduce.measure import EVERY_FLOW
-from rtclab.reproduce.tables import Cell, Table
+from pydantic import InstanceOf
 
-if TYPE_CHECKING:
-    from rtclab.report.plot import Plot
-    from rtclab.reproduce.measure import MeasureMore
-    from rtclab.reproduce.results import Results
-    from rtclab.reproduce.trends import Trend
+from rtclab.errors import BadInput
+from rtclab.reproduce.cells import UNUSABLE, Cell
+from rtclab.reproduce.changes import Changes
+from rtclab.reproduce.figures import Figure, figures_of
+from rtclab.reproduce.results import EVERY_FLOW
+from rtclab.reproduce.trends import Check, Need, Numbers, Trend
+from rtclab.scenario.table import Table, closest
 
-
-@dataclass(frozen=True)
-class Figure:
-    """A published figure. We draw it from results of ``scenarios`` and ``repeats`` whole traces of each."""
-
-    number: str
-    scenarios: Sequence[str]
-    draw: Callable[[Results], Plot]
-    repeats: int = 1
+PUBLISHED = Path(__file__).parent / "published"
+TESTBED = ("varies", "machines")
+"""Keys that a paper takes from the one that it extends, unless it has its own; it has all its reasons."""
 
 
-@dataclass(frozen=True)
-class Paper:
-    """One publication.
+class Paper(Table):
+    """One publication: the keys of its TOML file, and the ``cells`` of its CSV file.
 
+    ``tables`` are titles by number, ``transposed`` the numbers of those that have machines in columns.
     ``machines`` says which flows stand for a machine of the tables, or, as ``14/A``, for that of one table; a
     machine that is not in it (``overall``) stands for all flows of media. ``varies`` are the fields (``*`` is
     anything) in which its scenarios may differ from their testbed: what the paper varied, and nothing that
-    would tune a model. ``reasons`` explains the keys of ``Cell.status``. ``measure`` adds values of one trace
-    to the standard ones; ``packets`` are the scenarios of which it needs every packet.
+    would tune a model. ``reasons`` explains the keys of ``Cell.status``.
     """
 
-    name: str
     title: str
     source: str
-    tables: Sequence[Table]
-    trends: Sequence[Trend] = ()
-    figures: Sequence[Figure] = ()
-    varies: Sequence[str] = ()
-    machines: Mapping[str, str] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    measure: MeasureMore | None = None
-    packets: Sequence[str] = ()
-    remarks: Sequence[str] = ()
+    tables: dict[str, str]
+    transposed: tuple[str, ...] = ()
+    varies: tuple[str, ...] = ()
+    machines: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    remarks: tuple[str, ...] = ()
+    trends: tuple[InstanceOf[Trend], ...] = ()
+    figures: tuple[InstanceOf[Figure], ...] = ()
+    name: str
+    cells: tuple[InstanceOf[Cell], ...]
 
-    @cached_property
-    def cells(self) -> list[Cell]:
-        """All printed numbers."""
-        return [cell for table in self.tables for cell in table.cells]
+    @property
+    def needs(self) -> list[Need]:
+        """What must be measured: scenarios, each with the name of a measure."""
+        printed = [(cell.scenario, cell.metric) for cell in self.cells if cell.scenario]
+        drawn = [need for figure in self.figures for need in figure.needs]
+        return [*printed, *drawn, *(need for trend in self.trends for need in trend.needs)]
 
-    @cached_property
+    @property
     def scenarios(self) -> list[str]:
         """All scenarios that this paper needs, each once."""
-        named = [cell.scenario for cell in self.cells if cell.scenario]
-        drawn = [name for figure in self.figures for name in figure.scenarios]
-        stated = [name for trend in self.trends for name in trend.scenarios]
-        return list(dict.fromkeys([*named, *drawn, *stated]))
+        needed = [scenario for scenario, _ in self.needs]
+        return list(dict.fromkeys([*needed, *(name for figure in self.figures for name in figure.scenarios)]))
 
-    @cached_property
-    def traced(self) -> dict[str, int]:
-        """How many whole traces figures need, by scenario."""
-        wanted: dict[str, int] = {}
-        for figure in self.figures:
-            for name in figure.scenarios:
-                wanted[name] = max(figure.repeats, wanted.get(name, 0))
-        return wanted
+    def traced(self, scenario: str) -> int:
+        """How many whole traces of a scenario the figures need."""
+        return max((figure.traced for figure in self.figures if scenario in figure.scenarios), default=0)
 
     def flows(self, cell: Cell) -> str:
         """The pattern of the flows that a cell's machine stands for."""
         everywhere = self.machines.get(cell.machine, EVERY_FLOW)
         return self.machines.get(f"{cell.table}/{cell.machine}", everywhere)
+
+
+def read_paper(name: str, directory: Path = PUBLISHED) -> Paper:
+    """The paper of this name, whose CSV and TOML files are in ``directory``.
+
+    Raises:
+        BadInput: one of them is not what it should be; names the file and the line or key.
+    """
+    file, numbers = directory / f"{name}.toml", directory / f"{name}.csv"
+    data = _with_testbed(file)
+    pairs = data.pop("pairs", {})
+    rows = {key: data.pop(key) for key in ("trends", "figures") if isinstance(data.get(key), list)}
+    with numbers.open(encoding="utf-8", newline="") as lines:
+        cells = [
+            _cell(row, f"{numbers.name}:{line}")
+            for line, row in enumerate(csv.DictReader(lines, restkey="beyond the last column"), start=2)
+        ]
+    read = {
+        "name": name,
+        "cells": cells,
+        "trends": [_trend(row, file.name, pairs) for row in rows.get("trends", [])],
+        "figures": [figure for row in rows.get("figures", []) for figure in figures_of(row, file.name)],
+    }
+    paper = Paper.read(data | read, file.name)
+    for line, cell in enumerate(cells, start=2):
+        _known(cell.table, paper.tables, f"{numbers.name}:{line}: table")
+        _known(cell.status, ["", UNUSABLE, *paper.reasons], f"{numbers.name}:{line}: status")
+    return paper
+
+
+def _with_testbed(file: Path) -> dict[str, Any]:
+    data = _toml(file)
+    if "extends" in data:
+        base = _toml(file.parent / f"{data.pop('extends')}.toml")
+        reasons = base.get("reasons", {}) | data.get("reasons", {})
+        data = {key: base[key] for key in TESTBED if key in base} | data | {"reasons": reasons}
+    return data
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{file.name}: {error}") from None
+
+
+def _trend(data: dict[str, Any], origin: str, pairs: dict[str, Any]) -> Trend:
+    place = f"{origin}: trend `{data.get('statement', '')}`"
+    if isinstance(data.get("checks"), list):
+        rows = enumerate(data["checks"], start=1)
+        data = data | {"checks": [_check(row, f"{place}: check {i}", pairs) for i, row in rows]}
+    return Trend.read(data, place)
+
+
+def _check(row: dict[str, Any], place: str, pairs: dict[str, Any]) -> Check:
+    if "pairs" not in row:
+        return Numbers.read(row, place)
+    for label in row["pairs"]:
+        _known(label, pairs, f"{place}: pairs")
+    return Changes.read(row | {"pairs": [{"label": label} | pairs[label] for label in row["pairs"]]}, place)
+
+
+def _cell(row: dict[str, str], place: str) -> Cell:
+    if None in row.values():
+        raise BadInput(f"{place}: fewer columns than the first line has")
+    return Cell.read(row, place)
+
+
+def _known(value: str, known: Iterable[str], place: str) -> None:
+    if value not in known:
+        expected = ", ".join(filter(None, known))
+        raise BadInput(f"{place}: unknown value `{value}`; expected {expected}", hint=closest(value, known))

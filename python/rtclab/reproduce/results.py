@@ -12,9 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from rtclab.metrics.statistics import Summary, summarise
-from rtclab.reproduce.measure import EVERY_FLOW, MEDIA, WHOLE_RUN, Value, Values
+from rtclab.reproduce.measures import MEDIA, Value, Values, none_if_nan
 from rtclab.reproduce.store import Store
 from rtclab.trace import Trace
+
+EVERY_FLOW = "*->*"
+"""Pattern of all flows."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,18 @@ class Measured:
 
 @dataclass(frozen=True)
 class Results:
-    """The finished repeats of every scenario."""
+    """The finished repeats of every scenario.
+
+    ``repeats`` is how many of each scenario count. An earlier, longer run may have left more.
+    """
 
     stores: Mapping[str, Store]
     repeats: Mapping[str, int]
-    """How many repeats of each scenario count. An earlier, longer run may have left more."""
 
     @cached_property
     def _values(self) -> dict[str, list[Values]]:
         return {
-            name: [values for repeat, values in sorted(store.read().items()) if repeat < self.repeats[name]]
+            name: [values for repeat, values in store.read().items() if repeat < self.repeats[name]]
             for name, store in self.stores.items()
         }
 
@@ -55,38 +60,39 @@ class Results:
 
     def measured(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Measured:
         """A metric over all repeats. Every flow that the pattern ``flows`` matches has the same weight."""
-        per_repeat = [_selected(values, metric, flows) for values in self._values.get(scenario, [])]
-        means = [mean_of_known(value for value, _ in chosen) for chosen in per_repeat]
-        deviations = [mean_of_known(sd for _, sd in chosen) for chosen in per_repeat]
-        return Measured(summarise(means), mean_of_known(deviations))
+        per_repeat = self.per_repeat(scenario, metric, flows)
+        means = [nan if value is None else value for value, _ in per_repeat]
+        return Measured(summarise(means), mean_of_known(sd for _, sd in per_repeat))
 
     def mean(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> float:
         """Mean of a metric over flows and repeats; NaN if nothing was measured."""
         return self.measured(scenario, metric, flows).mean
 
-    def per_repeat(self, scenario: str, metric: str, flow: str) -> list[Value]:
-        """Value and deviation of one flow in each repeat."""
-        nothing: Value = (None, None)
-        return [values.get(metric, {}).get(flow, nothing) for values in self._values.get(scenario, [])]
+    def per_repeat(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> list[Value]:
+        """Mean value and mean deviation of the flows that the pattern matches, in each repeat."""
+        return [_selected(values, metric, flows) for values in self._values.get(scenario, [])]
+
+    def flows(self, scenario: str, patterns: Iterable[str]) -> list[str]:
+        """The flows of a scenario that match one of the patterns; empty if nothing was measured."""
+        values = self._values.get(scenario)
+        flows = values[0][MEDIA] if values else ()
+        return [flow for flow in flows if any(fnmatchcase(flow, pattern) for pattern in patterns)]
 
     def traces(self, scenario: str, repeats: int = 1) -> list[Trace]:
         """Whole traces of the first repeats, for figures; fewer or none if repeats failed."""
         store = self.stores.get(scenario)
         return store.traces(min(repeats, self.repeats[scenario])) if store else []
 
-    def flows(self, scenario: str) -> list[str]:
-        """The names of a scenario's flows; empty if nothing was measured."""
-        values = self._values.get(scenario)
-        return list(values[0]["rate_kbps"]) if values else []
 
-
-def _selected(values: Values, metric: str, flows: str) -> list[Value]:
-    """The values of the media flows that the pattern matches, or of the one flow that it names."""
+def _selected(values: Values, metric: str, flows: str) -> Value:
+    """The mean over the media flows that the pattern matches, or the value of the one flow that it names."""
     of_flows = values.get(metric, {})
-    if flows in of_flows or list(of_flows) == [WHOLE_RUN]:
-        return [of_flows.get(flows) or of_flows[WHOLE_RUN]]
-    media = values.get(MEDIA, of_flows)
-    return [value for flow, value in of_flows.items() if flow in media and fnmatchcase(flow, flows)]
+    if flows in of_flows:
+        return of_flows[flows]
+    media = [flow for flow, (is_media, _) in values[MEDIA].items() if is_media and fnmatchcase(flow, flows)]
+    chosen = [of_flows[flow] for flow in media if flow in of_flows]
+    mean, sd = (mean_of_known(of) for of in zip(*chosen, strict=True)) if chosen else (nan, nan)
+    return none_if_nan(mean), none_if_nan(sd)
 
 
 def mean_of_known(values: Iterable[float | None]) -> float:

@@ -1,7 +1,8 @@
-"""Finished repeats on disk: one file of JSON lines per scenario, and whole traces where figures need them.
+"""Finished repeats on disk: one JSON file per repeat, and whole traces where figures need them.
 
-A line is written when its repeat is finished and never changed, so whatever ends the program leaves all
-finished repeats. Lines of another fingerprint (scenario, version or code changed) are forgotten.
+A file is written when its repeat is finished and never changed, so whatever ends the program leaves all
+finished repeats. Those of another fingerprint (scenario, version, code or what is measured changed) are
+forgotten.
 """
 
 from __future__ import annotations
@@ -9,19 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.fingerprint import PACKAGE, code_digest
-from rtclab.reproduce.measure import Values
+from rtclab.reproduce.measures import Values
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace, one_after_another
-from rtclab.trace.files import write_bytes
+from rtclab.trace import Trace
+from rtclab.trace.files import replace_file, write_bytes
 from rtclab.trace.trace import MANIFEST
 
-MEASURE = PACKAGE / "reproduce" / "measure.py"
+MEASURING = tuple(PACKAGE / "reproduce" / name for name in ("measures.py", "getstats.py"))
 
 
 @dataclass(frozen=True)
@@ -33,55 +33,36 @@ class Store:
     fingerprint: str
 
     @property
-    def file(self) -> Path:
-        """The lines of finished repeats."""
-        return self.out / "repeats" / f"{self.scenario}.jsonl"
+    def path(self) -> Path:
+        """The directory of the values of repeats."""
+        return self.out / "repeats" / self.scenario / self.fingerprint
 
     def trace_path(self, repeat: int) -> Path:
         """Where the whole trace of a repeat is, if it was kept."""
         return self.out / "traces" / self.scenario / self.fingerprint / f"repeat-{repeat}"
 
     def read(self) -> dict[int, Values]:
-        """The finished repeats by number; a line that was cut off while it was written does not count."""
-        if not self.file.is_file():
-            return {}
+        """The finished repeats by number; a file that a crash of the system cut off does not count."""
         finished = {}
-        for line in self.file.read_text(encoding="utf-8").splitlines():
+        for file in self.path.glob("*.json"):
             try:
-                entry = json.loads(line)
+                finished[int(file.stem)] = json.loads(file.read_bytes())
             except json.JSONDecodeError:
                 continue
-            if entry["fingerprint"] == self.fingerprint:
-                finished[int(entry["repeat"])] = entry["values"]
-        return finished
+        return dict(sorted(finished.items()))
 
-    def add(self, finished: Iterable[tuple[int, Values]]) -> None:
-        """Notes finished repeats; waits for another process that is writing the same file."""
-        with self._alone(), self.file.open("a", encoding="utf-8") as file:
-            file.writelines(self._line(*entry) for entry in finished)
-
-    def _alone(self) -> AbstractContextManager[None]:
-        """Keeps other processes from adding lines while the file is read and replaced."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        return one_after_another(self.file.with_suffix(".lock"))
-
-    def _line(self, repeat: int, values: Values) -> str:
-        entry = {"fingerprint": self.fingerprint, "repeat": repeat, "values": values}
-        # The line before may have been cut off.
-        return "\n" + json.dumps(entry, separators=(",", ":"))
+    def add(self, repeat: int, values: Values) -> None:
+        """Keeps a finished repeat, whole or not at all."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        content = json.dumps(values, separators=(",", ":")).encode()
+        replace_file(self.path / f"{repeat}.json", lambda file: write_bytes(file, content))
 
     def forget_others(self) -> None:
-        """Removes what was kept under other fingerprints: lines and whole traces."""
-        for kept in self.trace_path(0).parent.parent.glob("*"):
-            if kept.name != self.fingerprint:
-                shutil.rmtree(kept, ignore_errors=True)
-        with self._alone():
-            if not self.file.is_file():
-                return
-            kept_lines = "".join(self._line(*entry) for entry in sorted(self.read().items()))
-            beside = self.file.with_suffix(".new")
-            write_bytes(beside, kept_lines.encode())
-            beside.replace(self.file)
+        """Removes what was kept under other fingerprints: values and whole traces."""
+        for kept in (self.path, self.trace_path(0).parent):
+            for other in kept.parent.glob("*"):
+                if other != kept:
+                    shutil.rmtree(other, ignore_errors=True)
 
     def traces(self, repeats: int) -> list[Trace]:
         """The whole traces of the first repeats, as far as there are any."""
@@ -92,11 +73,9 @@ class Store:
         return (self.trace_path(repeat) / MANIFEST).is_file()
 
 
-def fingerprint(scenario: Scenario, *code: Path) -> str:
-    """Changes whenever a repeat of the scenario may come out differently, or is measured differently.
-
-    ``code`` are further files that take part in measuring.
-    """
-    digest = hashlib.sha256(code_digest((MEASURE, *code)).encode())
+def fingerprint(scenario: Scenario, measures: Sequence[str]) -> str:
+    """Changes whenever a repeat of the scenario may come out differently, or is measured differently."""
+    digest = hashlib.sha256(code_digest(MEASURING).encode())
     digest.update(scenario.model_dump_json(exclude={"title", "source", "repeats"}).encode())
+    digest.update(" ".join(measures).encode())
     return digest.hexdigest()[:16]

@@ -1,14 +1,13 @@
 """Trends: statements of a paper, each with checks of our numbers that decide whether it keeps.
 
-They are written in ``published/<paper>.toml``; CONTRIBUTING.md, "Adding a paper", shows how.
+They are written in ``published/<paper>.toml``; docs/add-a-paper.md shows how.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import nan
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -18,10 +17,10 @@ from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_
 
 from rtclab.errors import FieldError
 from rtclab.report.words import number
-from rtclab.reproduce.measure import EVERY_FLOW, WINDOW_S
-from rtclab.reproduce.results import Results, mean_of_known
-from rtclab.reproduce.verdict import RELATIVE
-from rtclab.scenario.table import Table as TomlTable
+from rtclab.reproduce.cells import RELATIVE, Metric
+from rtclab.reproduce.measures import WINDOW_S
+from rtclab.reproduce.results import EVERY_FLOW, Results, mean_of_known
+from rtclab.scenario.table import Table
 
 MEASURED = ("metric", "scenario", "flows", "window_s", "combine")
 """Keys that a quantity inside another takes from it, unless it has its own."""
@@ -31,6 +30,8 @@ RELATIONS: dict[str, Callable[[float, float], float]] = {
     "ratio_to": lambda ours, other: ours / other,
 }
 """How a quantity is related to another, by key in TOML."""
+Need = tuple[str, str]
+"""A scenario, and the name of what must be measured in it."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,15 @@ class Finding:
     figures: str
 
 
-class Quantity(TomlTable):
+class Quantity(Table):
     """One number of ours, and its relation to another if it has one.
 
     It is a metric of a scenario, a constant (``value``), or the mean of other quantities (``mean_of``).
     ``flows`` are patterns of the flows whose metric is taken, and ``combine`` makes one number of several:
-    their mean, their sum, or Jain's index. ``window_s`` takes the mean from begin to end, of a metric that is
-    measured as ``name@begin``.
+    their mean, their sum, or Jain's index. ``window_s`` takes the mean from begin to end.
     """
 
-    metric: str = ""
+    metric: Metric | None = None
     scenario: str = ""
     flows: Annotated[tuple[str, ...], BeforeValidator(lambda of: (of,) if isinstance(of, str) else of)] = (
         EVERY_FLOW,
@@ -69,7 +69,7 @@ class Quantity(TomlTable):
         if not isinstance(data, dict):
             return data
         shared = {key: data[key] for key in MEASURED if key in data}
-        return data | {key: _over(shared, data[key]) for key in ("mean_of", *RELATIONS) if key in data}
+        return data | {key: over(shared, data[key]) for key in ("mean_of", *RELATIONS) if key in data}
 
     @model_validator(mode="after")
     def _says_what_it_is(self) -> Self:
@@ -87,11 +87,13 @@ class Quantity(TomlTable):
         return window_s
 
     @property
-    def scenarios(self) -> list[str]:
-        """The scenarios that it is measured in."""
+    def needs(self) -> list[Need]:
+        """What must be measured."""
         others = [getattr(self, key) for key in RELATIONS]
-        inner = [name for one in (*self.mean_of, *others) if one for name in one.scenarios]
-        return inner if self.mean_of or self.value is not None else [self.scenario, *inner]
+        own = (
+            [] if self.mean_of or self.value is not None else [(self.scenario, name) for name in self._names]
+        )
+        return [*own, *(need for one in (*self.mean_of, *others) if one for need in one.needs)]
 
     def of(self, results: Results) -> float:
         """The number; NaN if nothing was measured."""
@@ -110,7 +112,7 @@ class Quantity(TomlTable):
         if self.combine == "jain":
             return self._jain(results)
         if self.combine == "sum":
-            flows = self._flows(results)
+            flows = results.flows(self.scenario, self.flows)
             sums = [[results.mean(self.scenario, name, flow) for flow in flows] for name in self._names]
             return mean_of_known(float(np.nansum(of_flows)) for of_flows in sums)
         return mean_of_known(
@@ -119,26 +121,22 @@ class Quantity(TomlTable):
 
     @property
     def _names(self) -> list[str]:
-        """The names under which the metric was measured: one, or one for each part of the window."""
+        """The names under which the metric is measured: one, or one for each part of the window."""
         if self.window_s is None:
-            return [self.metric]
+            return [self.metric or ""]
         return [f"{self.metric}@{begin_s}" for begin_s in range(*self.window_s, WINDOW_S)]
-
-    def _flows(self, results: Results) -> list[str]:
-        flows = results.flows(self.scenario)
-        return [flow for flow in flows if any(fnmatchcase(flow, pattern) for pattern in self.flows)]
 
     def _jain(self, results: Results) -> float:
         """Mean over repeats of Jain's index of the flows that have values: (Σ x)² / (n Σ x²)."""
         rates = []
-        for flow in self._flows(results):
+        for flow in results.flows(self.scenario, self.flows):
             windows = [results.per_repeat(self.scenario, name, flow) for name in self._names]
             rates.append([mean_of_known(mean for mean, _ in of) for of in zip(*windows, strict=True)])
         known = np.array([of_flow for of_flow in rates if not np.isnan(of_flow).all()])
         return float((known.sum(axis=0) ** 2 / (len(known) * (known**2).sum(axis=0))).mean())
 
 
-class Check(TomlTable):
+class Check(Table):
     """A condition that our results must meet for a trend to keep.
 
     ``between`` are the smallest and the largest number that meet it. ``near`` is a published number, and the
@@ -171,8 +169,8 @@ class Check(TomlTable):
 
     @property
     @abstractmethod
-    def scenarios(self) -> list[str]:
-        """The scenarios that must have been measured."""
+    def needs(self) -> list[Need]:
+        """What must be measured."""
 
     @abstractmethod
     def check(self, results: Results) -> Finding:
@@ -199,7 +197,7 @@ class Numbers(Check):
             return data
         shared = {key: data[key] for key in Quantity.key_names() if key in data}
         own = {key: data[key] for key in data if key not in shared}
-        return own | {"each": _over(shared, data.get("each", [{}]))}
+        return own | {"each": over(shared, data.get("each", [{}]))}
 
     @classmethod
     def key_names(cls) -> list[str]:
@@ -207,9 +205,9 @@ class Numbers(Check):
         return [*super().key_names(), *Quantity.key_names()]
 
     @property
-    def scenarios(self) -> list[str]:
-        """The scenarios of all quantities."""
-        return [name for one in self.each for name in one.scenarios]
+    def needs(self) -> list[Need]:
+        """What must be measured for all quantities."""
+        return [need for one in self.each for need in one.needs]
 
     def check(self, results: Results) -> Finding:
         """Whether all quantities meet the condition, and their numbers."""
@@ -221,7 +219,7 @@ class Numbers(Check):
         return Finding(all(low <= value <= high for value in values), figures)
 
 
-class Trend(TomlTable):
+class Trend(Table):
     """A statement of a paper in our words. It keeps if our results meet all ``checks``, else it breaks.
 
     ``how`` says in words what the checks are, ``reason`` why the trend breaks, if that is known.
@@ -234,20 +232,20 @@ class Trend(TomlTable):
     reason: str = ""
 
     @property
-    def scenarios(self) -> list[str]:
-        """The scenarios that must have been measured."""
-        return [name for one in self.checks for name in one.scenarios]
+    def needs(self) -> list[Need]:
+        """What must be measured."""
+        return [need for one in self.checks for need in one.needs]
 
     def check(self, results: Results) -> Finding:
         """Whether the trend keeps, and our numbers."""
-        if not all(results.repeats_of(name) for name in self.scenarios):
+        if not all(results.repeats_of(scenario) for scenario, _ in self.needs):
             return Finding(False, "not measured")
         findings = [one.check(results) for one in self.checks]
         return Finding(all(one.keeps for one in findings), "; ".join(one.figures for one in findings))
 
 
-def _over(shared: dict[str, Any], inner: Any) -> Any:
+def over(shared: Mapping[str, Any], inner: Any) -> Any:
     """Adds the keys of ``shared`` to a table, or to each of an array, unless it has them."""
     if isinstance(inner, dict):
-        return shared | inner
-    return [_over(shared, one) for one in inner] if isinstance(inner, list) else inner
+        return {**shared, **inner}
+    return [over(shared, one) for one in inner] if isinstance(inner, list) else inner

@@ -1,4 +1,4 @@
-"""What to run: scenarios in TOML, with units, checked before anything starts."""
+"""What to run: scenarios in TOML, whose values have units and are validated before anything starts."""
 
 from rtclab.scenario.call import Call
 from rtclab.scenario.layers import Change

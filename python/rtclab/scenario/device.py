@@ -1,4 +1,4 @@
-"""The cameras of devices, and the highest bitrate that a browser sends."""
+"""Cameras of devices, and the highest bitrate that a browser sends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ BROWSER_MAX_LARGE_BPS = 2_500_000
 
 @dataclass(frozen=True)
 class Camera:
-    """The largest picture and frame rate that applications get from a device."""
+    """The largest picture and the highest frame rate that a device offers to applications."""
 
     max_width: int
     max_height: int
     max_frame_rate: float
 
 
-# Jansen et al. 2017, section 5.2: 640x480 at 30/s on both, though their cameras could do more. What it calls
-# their lower rate (1750 instead of 2500 kbit/s) follows: libwebrtc sends 640x480 with 1700 kbit/s at most.
+# Jansen et al. 2017, section 5.2: 640x480 at 30/s on both, although their cameras could do more. The lower
+# rate that it reports (1750 instead of 2500 kbit/s) follows: libwebrtc sends 640x480 at 1700 kbit/s at most.
 CAMERAS = {
     "android-2016": Camera(640, 480, 30),
     "ios-2016": Camera(640, 480, 30),
@@ -36,13 +36,13 @@ def browser_max_bps(width: int, height: int) -> int:
 
 
 def native_video(video: Video) -> dict[str, object]:
-    """The serde form of ``VideoConfig``: a smaller camera keeps the shape of the picture."""
+    """The serde form of ``VideoConfig``. A smaller camera scales the picture and keeps its aspect ratio."""
     width, height, frame_rate = video.width, video.height, video.frame_rate
     max_bps = video.max_bitrate.bps
     camera = CAMERAS.get(video.device)
     if camera is not None:
         scale = min(1.0, camera.max_width / width, camera.max_height / height)
-        # Encoders want even numbers.
+        # Encoders need even numbers.
         width, height = round(width * scale / 2) * 2, round(height * scale / 2) * 2
         frame_rate = min(frame_rate, camera.max_frame_rate)
         max_bps = min(max_bps, browser_max_bps(width, height))

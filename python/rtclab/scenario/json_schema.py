@@ -1,4 +1,4 @@
-"""The JSON Schema of scenarios as they are written in TOML, for editors that complete and check them."""
+"""The JSON Schema of scenario files, for completion and checks in editors."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ DEFINITIONS = "#/$defs/"
 
 
 def json_schema(model: type[BaseModel]) -> Schema:
-    """The schema of a file: a whole scenario, or one that another completes.
+    """The schema of a file: a complete scenario, or a part of one.
 
-    A file that ``extends`` another, or that has no name so that others may extend it, need not have what a
-    scenario must have, in none of its tables; in arrays it must, since arrays are replaced as a whole. What
-    depends on more than one field is not in the schema.
+    A file without a name (a profile), and a file that ``extends`` another, may leave out required keys in any
+    table. Inside arrays all keys are still required, since arrays are replaced as a whole. Rules about more
+    than one field are not in the schema.
     """
     whole = model.model_json_schema(schema_generator=SchemaWithUnits)
     tables: Schema = whole.pop("$defs")
     for key in ("video", "audio"):
-        whole["properties"][key]["anyOf"].append({"const": False, "description": "nobody sends it"})
+        whole["properties"][key]["anyOf"].append({"const": False, "description": f"nobody sends {key}"})
     part: Schema = _part(whole)
     part["properties"]["extends"] = {
         "type": "string",
-        "description": "A TOML file beside this one, without its ending, that this one is laid over.",
+        "description": "Name, without `.toml`, of a file in the same directory that this file is based on.",
     }
     parts = {f"{PART}{name}": _part(table) for name, table in tables.items()}
     return part | {
@@ -43,7 +43,7 @@ def json_schema(model: type[BaseModel]) -> Schema:
 
 
 class SchemaWithUnits(GenerateJsonSchema):
-    """Writes defaults as TOML would have them: `25 ms` rather than a number of nanoseconds."""
+    """Writes defaults as in TOML: `25 ms` rather than a number of nanoseconds."""
 
     def encode_default(self, dft: Any) -> Any:
         if isinstance(dft, Quantity):

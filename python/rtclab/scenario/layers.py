@@ -1,4 +1,4 @@
-"""What several places say of one scenario, laid over each other table by table: profiles, a file, changes."""
+"""Merges profiles, a scenario file and changes into one scenario, and records where each value is from."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rtclab.scenario.toml_text import toml_text
 
 EXTENDS = "extends"
 NAMED = ("participants", "bottlenecks", "servers", "traffic")
-"""Tables whose keys are names that the user chooses; in all others a wrong key is refused anyway."""
+"""Tables whose keys are chosen by the user. Unknown keys of all other tables are found by validation."""
 
 Owners = dict[str, Any]
-"""The file or option that each key comes from; for a table of several origins, those of its keys."""
+"""The file or option that sets each key. For a table set by several, the owners of its keys."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One field set from outside of the files; ``origin`` is the option that errors name."""
+    """One field that is set on the command line or in Python. Errors name ``origin``, the option."""
 
     field: str
     value: object
@@ -31,10 +31,10 @@ class Change:
 
     @classmethod
     def parse(cls, text: str) -> Change:
-        """Reads ``link.up.capacity=2 Mbit/s``, as ``--set`` takes it.
+        """Parses a value of ``--set`` such as ``link.up.capacity=2 Mbit/s``.
 
         Raises:
-            BadInput: there is no field or no value.
+            BadInput: there is no ``=``, or the field or a part of it is empty.
         """
         field, equals, value = text.partition("=")
         if not (equals and all(key.strip() for key in field.split("."))):
@@ -45,31 +45,37 @@ class Change:
         try:
             return cls(field.strip(), tomllib.loads(f"value = {value}")["value"])
         except tomllib.TOMLDecodeError:
-            # Not a TOML value, so the text itself: `--set duration=20s` needs no quotes.
+            # What is not a TOML value is text, so that `--set duration=20s` needs no quotes.
             return cls(field.strip(), value.strip())
 
 
 @dataclass
 class Layered:
-    """What several files and options say together: ``data``, and which ``origin`` each part comes from."""
+    """A scenario merged from files and options: its ``data``, and the owner of each part.
+
+    ``origin`` is the name of the scenario file in errors.
+    """
 
     data: dict[str, Any]
     owners: Owners
     origin: str
 
-    def blamed(self, error: ScenarioError) -> ScenarioError:
-        """The error with each problem put down to the file or option that has the wrong field."""
-        told = {(problem.field, problem.message) for problem in error.problems}
+    def attributed(self, error: ScenarioError) -> ScenarioError:
+        """The error, with each problem attributed to the file or option that sets the field.
+
+        A problem of the scenario's own tables is not repeated for every participant who inherits it.
+        """
+        found = {(problem.field, problem.message) for problem in error.problems}
         return ScenarioError(
             self.origin,
             [
-                self._blamed(problem)
+                self._attributed(problem)
                 for problem in error.problems
-                if (_inherited_from(problem.field), problem.message) not in told
+                if (_inherited_from(problem.field), problem.message) not in found
             ],
         )
 
-    def _blamed(self, problem: Problem) -> Problem:
+    def _attributed(self, problem: Problem) -> Problem:
         origin = self._owner(problem.field)
         # An argument of the field's own name, such as `duration`, already says where.
         return replace(problem, origin=origin, field="" if origin == problem.field else problem.field)
@@ -83,17 +89,17 @@ class Layered:
         return origins.pop() if len(origins) == 1 else self.origin
 
     def apply(self, change: Change) -> None:
-        """Sets ``a.b.0.c`` in nested tables and arrays; missing tables are made.
+        """Sets a field such as ``a.b.0.c`` in nested tables and arrays. Missing tables are created.
 
-        A file that the change names is looked for in the current directory.
+        If the change names a file, it is looked for in the current directory.
 
         Raises:
-            BadInput: the field leads to an element that is not there, into something that is neither table
-                nor array, or to a participant, server, bottleneck or traffic that the scenario lacks.
+            BadInput: the field has an index that the array lacks, lies below a value that is neither a table
+                nor an array, or names a participant, server, bottleneck or traffic that does not exist.
         """
         *parents, last = change.field.split(".")
         if parents[:1] == ["calls"]:
-            # Left out, there is one call of everybody; it can be changed all the same.
+            # By default there is one call of everybody, which can be changed too.
             self.data.setdefault("calls", [{}])
         place: Any = self.data
         owners = self.owners
@@ -113,12 +119,12 @@ class Layered:
 
 
 def is_profile(data: dict[str, Any]) -> bool:
-    """Whether a file holds what scenarios have in common rather than a scenario: it has no name."""
+    """Whether the data of a file are a profile, which has no name and which scenarios extend."""
     return "name" not in data
 
 
 def read(file: Path, origin: str) -> Layered:
-    """Reads a file and, below it, the profile that its ``extends`` names; ``origin`` begins its errors.
+    """Reads a file and the profiles that it extends. ``origin`` is the file's name in errors.
 
     Raises:
         ScenarioError: a file cannot be read, is missing, or extends itself.
@@ -127,13 +133,13 @@ def read(file: Path, origin: str) -> Layered:
 
 
 def parsed(file: Path, origin: str) -> dict[str, Any]:
-    """What one TOML file holds.
+    """The data of one TOML file.
 
     Raises:
-        ScenarioError: it cannot be read, or is not TOML.
+        ScenarioError: the file cannot be read, or is not TOML.
     """
     try:
-        # Some editors begin a file with a byte order mark.
+        # Some editors write a byte order mark.
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(origin, [Problem("", f"not TOML: {error}")]) from None
@@ -150,13 +156,13 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
     if not isinstance(extended, str):
         raise _wrong(
             origin,
-            f"expected the name of a file beside this one, without `.toml`; got `{toml_text(extended)}`",
+            f"expected the name of a file in this directory, without `.toml`; got `{toml_text(extended)}`",
         )
     profile = file.parent / f"{extended}.toml"
     if not profile.is_file():
         raise _wrong(origin, f"no file `{profile.name}` in `{profile.parent}`")
     if profile.resolve() in (*above, file.resolve()):
-        raise _wrong(origin, f"`{extended}` extends this file in turn; expected an end")
+        raise _wrong(origin, f"`{extended}` extends this file in turn; expected no cycle")
     below = _read(profile, _beside(origin, extended), (*above, file.resolve()))
     merged, owners = _merged(below.data, below.owners, data, origin)
     return Layered(merged, owners, origin)
@@ -165,7 +171,7 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
 def _merged(
     below: dict[str, Any], owners: Owners | str, above: dict[str, Any], origin: str
 ) -> tuple[dict[str, Any], Owners]:
-    """``above`` laid over ``below``: tables key by key, everything else (arrays too) as a whole."""
+    """``above`` merged over ``below``: tables key by key; other values, arrays included, are replaced."""
     data = dict(below)
     whose = dict(_owners_of_parts(owners, below))
     for key, value in above.items():
@@ -178,7 +184,7 @@ def _merged(
 
 
 def _owners_of_parts(owners: Owners | str, whole: dict[str, Any] | list[Any]) -> Owners:
-    """The owner of each part of a table or array; parts of a whole that has one owner have the same."""
+    """The owner of each part of a table or array. If the whole has one owner, it owns every part."""
     if isinstance(owners, dict):
         return owners
     parts = whole if isinstance(whole, dict) else map(str, range(len(whole)))
@@ -186,7 +192,7 @@ def _owners_of_parts(owners: Owners | str, whole: dict[str, Any] | list[Any]) ->
 
 
 def _inherited_from(field: str) -> str | None:
-    """The field of the scenario that a participant's takes its value from if the participant has none."""
+    """The scenario's field from which a participant's field is inherited; None for other fields."""
     table, _, rest = field.partition(".")
     return rest.partition(".")[2] if table == "participants" else None
 
@@ -198,7 +204,7 @@ def _origins(owners: Owners | str) -> Iterable[str]:
 
 
 def _element(place: dict[str, Any] | list[Any], key: str, parents: list[str], change: Change) -> Any:
-    """The key or index by which ``place``, the table or array at ``parents``, has what the change names."""
+    """The key or index of the changed element in ``place``, the table or array at ``parents``."""
     if isinstance(place, list):
         if key.isdecimal() and int(key) < len(place):
             return int(key)
@@ -210,7 +216,7 @@ def _element(place: dict[str, Any] | list[Any], key: str, parents: list[str], ch
         known = f"expected {one_of([f'`{name}`' for name in place])}" if place else "it is empty"
         raise BadInput(
             f"{change.origin}: {change.field}: no `{key}` in {parents[0]}; {known}",
-            hint=closest(key, place) or "write a new one into a TOML file",
+            hint=closest(key, place) or "add a new one in a TOML file",
         )
     return key
 

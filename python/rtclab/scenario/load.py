@@ -14,27 +14,27 @@ from rtclab.scenario.table import closest
 
 _NO_NAME = Problem(
     "name",
-    "missing; a file without a name is a profile, for others to extend",
+    "missing; a file without a name is a profile that others extend",
     hint="give it a name, or run a scenario that extends it",
 )
 SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
 IN_PYTHON = "changes"
-"""What errors name for changes that came as a dict, not from the command line."""
+"""The origin, in errors, of changes that were passed as a dict."""
 
 
 @cache
 def shipped() -> dict[str, Path]:
-    """The scenarios that come with rtclab, by name: ``first-call``, ``rfc8867/5.1`` …; no profiles."""
+    """The files of the scenarios that come with rtclab, by name (``rfc8867/5.1``), without profiles."""
     files = sorted(SHIPPED.rglob("*.toml"), key=lambda file: (len(file.relative_to(SHIPPED).parts), file))
     named = {file.relative_to(SHIPPED).as_posix().removesuffix(".toml"): file for file in files}
     return {name: file for name, file in named.items() if not is_profile(layers.parsed(file, str(file)))}
 
 
 def load(name_or_path: str | Path, overrides: Sequence[str | Change] | Mapping[str, object] = ()) -> Layered:
-    """Everything that a scenario's files and ``overrides`` say, not validated yet; see :meth:`Scenario.load`.
+    """Reads a scenario's files and applies ``overrides``, without validation; see :meth:`Scenario.load`.
 
     Raises:
-        BadInput: there is no such scenario, or a change leads nowhere.
+        BadInput: there is no such scenario, or a change names something that does not exist.
         ScenarioError: a file cannot be read, or is a profile.
     """
     file, origin = _find(name_or_path)
@@ -76,6 +76,6 @@ def _find(name_or_path: str | Path) -> tuple[Path, str]:
     if Path(text).is_file():
         return Path(text), text
     raise BadInput(
-        f"no scenario `{text}`: neither shipped nor a file",
-        hint=closest(text, shipped()) or "`rtclab list` shows the shipped ones",
+        f"no scenario `{text}`: neither a shipped scenario nor a file",
+        hint=closest(text, shipped()) or "`rtclab list` shows the shipped scenarios",
     )

@@ -31,48 +31,66 @@ from rtclab.scenario.units import Duration
 
 _NAME = r"[a-z0-9][a-z0-9_-]*"
 _SCENARIO_NAME = r"[a-z0-9][a-z0-9._-]*"
-MOST_NODES = 4096
-"""The routes between so many take 7 GB as JSON values: 0.45 kB each."""
+MAX_NODES = 4096
+"""The routes between this many nodes take 7 GB as JSON values, 0.45 kB each."""
 _NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": CORE}}}
 
 
 class Bottleneck(PathSpec):
-    """A path that several routes share, between the sender's up and the receiver's down path.
-
-    ``routes`` selects them: ``alice->bob``, ``*->bob``, ``*->*``; ``*`` is every node, ``core`` too.
-    """
+    """A path that several routes share, between the sender's uplink and the receiver's downlink."""
 
     routes: Annotated[list[str], Field(min_length=1)]
+    """Routes that cross the path, such as ``alice->bob``, ``*->bob`` or ``*->*``; ``*`` is any node, ``core``
+    too."""
 
 
 class ScenarioTables(Table):
-    """Everything that a scenario file can say.
+    """All tables of a scenario file.
 
-    Without ``calls`` there is one call of all participants. Without ``video`` or ``audio`` nobody sends it.
+    Without ``calls`` there is one call of all participants. Without ``video`` or ``audio``, only participants
+    with such a table of their own send it.
     """
 
     name: Annotated[str, Field(json_schema_extra={"pattern": f"^{_SCENARIO_NAME}$"})]
+    """Name of the scenario and beginning of the names of its runs; lower-case letters, digits, ``.``, ``-``
+    and ``_``."""
     title: str = ""
+    """What the scenario is, on one line."""
     source: str = ""
+    """Where the condition is from: a paper's table, an RFC's section."""
     duration: Duration
+    """Length of the run."""
     repeats: Count = 1
+    """How often it is run, each time with another seed."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    """Number from which each repeat derives its seed; the same seed gives the same simulated run."""
     record: Literal["packets", "seconds"] = "packets"
+    """Keep every packet, or only sums per second, for long runs with many flows."""
     participants: Annotated[dict[str, Participant], Field(min_length=2, json_schema_extra=_NAMES)]
+    """Those who call each other, by name; an empty table takes everything from the scenario."""
     calls: Annotated[list[Call], Field(min_length=1, validate_default=False)] = []
+    """Who talks with whom; left out, one call of everybody."""
     video: Video | None = None
+    """What every camera sends; left out, nobody sends video."""
     audio: Audio | None = None
+    """What every microphone sends; left out, nobody sends audio."""
     congestion_control: CongestionControl = CongestionControl()
+    """What sets the sending rate of everybody."""
     link: Link = Link()
+    """Access link of every participant."""
     host: Host | None = None
+    """Machine of every participant; left out, encoding takes no time."""
     bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
+    """Paths that several routes share, by name."""
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
+    """TURN relays, SFUs and MCUs with links of their own, by name."""
     traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
+    """TCP beside the calls, by name."""
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: Any) -> Any:
-        """Fills in what a participant or call leaves out, so that errors name the user's own fields."""
+        """Fills in what participants and calls leave out, so that errors name fields that the user wrote."""
         if not isinstance(data, dict):
             return data
         data = {key: value for key, value in data.items() if not (key in SENT and value is False)}
@@ -95,7 +113,7 @@ class ScenarioTables(Table):
     def _makes_sense(self) -> Self:
         if not self.duration.ns:
             raise FieldError(f"must be positive; got `{self.duration}`", key="duration")
-        # Before everything that looks at each pair of them.
+        # Checked first, because other checks look at every pair of nodes.
         if errors := self._size_errors():
             raise FieldErrors(errors)
         errors = [
@@ -127,7 +145,7 @@ class ScenarioTables(Table):
             for name in getattr(self, table)
             if name == CORE or re.fullmatch(_NAME, name) is None
         ] + [
-            FieldError(f"`{name}` is a participant already", key=f"servers.{name}")
+            FieldError(f"`{name}` is already a participant", key=f"servers.{name}")
             for name in self.servers
             if name in self.participants
         ]
@@ -166,7 +184,7 @@ class ScenarioTables(Table):
         return errors or self._meeting_errors(call, key)
 
     def _meeting_errors(self, call: Call, key: str) -> list[FieldError]:
-        """Nobody waits for participants who join after the end of the run; all others must meet."""
+        """Every pair must be present at the same time, except those who join after the end of the run."""
         if call.start >= self.duration:
             message = f"`{call.start}` is not before duration = `{self.duration}`"
             return [FieldError(message, key=f"{key}.start")]
@@ -178,7 +196,7 @@ class ScenarioTables(Table):
             return [FieldError(message, hint=f"{when}", key=f"{key}.participants")]
         return [
             FieldError(
-                f"{a} and {b} are never there at the same time",
+                f"{a} and {b} are never present at the same time",
                 hint=f"{when} = `{self.duration}`, and the call's start and end",
                 key=f"{key}.participants",
             )
@@ -188,11 +206,11 @@ class ScenarioTables(Table):
 
     def _size_errors(self) -> list[FieldError]:
         nodes = len(self.participants) + len(self.servers) + 1
-        if nodes <= MOST_NODES:
+        if nodes <= MAX_NODES:
             return []
         message = f"{nodes} nodes, `{CORE}` included, need {nodes * (nodes - 1)} routes"
         key = "participants" if len(self.participants) >= len(self.servers) else "servers"
-        return [FieldError(f"{message}; expected at most {MOST_NODES} nodes", key=key)]
+        return [FieldError(f"{message}; expected at most {MAX_NODES} nodes", key=key)]
 
     def _route_errors(self) -> list[FieldError]:
         nodes = [*self.participants, *self.servers, CORE, "*"]
@@ -219,21 +237,21 @@ class ScenarioTables(Table):
         ]
 
     def video_of(self, participant: str) -> Video | None:
-        """What the participant's camera sends; ``None`` if nothing."""
+        """The video that the participant sends, ``None`` if there is none."""
         own = self.participants[participant].video
         return self.video if own is None else own or None
 
     def audio_of(self, participant: str) -> Audio | None:
-        """What the participant's microphone sends; ``None`` if nothing."""
+        """The audio that the participant sends, ``None`` if there is none."""
         own = self.participants[participant].audio
         return self.audio if own is None else own or None
 
     def congestion_control_of(self, participant: str) -> CongestionControl:
-        """The congestion control of what the participant sends."""
+        """The congestion control that the participant uses for sending."""
         return self.participants[participant].congestion_control or self.congestion_control
 
     def host_of(self, participant: str) -> Host | None:
-        """The participant's machine; ``None`` if encoding takes no time."""
+        """The participant's machine, ``None`` if encoding takes no time."""
         return self.participants[participant].host or self.host
 
     def link_of(self, node: str) -> Link:
@@ -248,7 +266,10 @@ class ScenarioTables(Table):
         return own.join.ns, self.duration.ns if own.leave is None else min(own.leave.ns, self.duration.ns)
 
     def meeting(self, call: Call, *nodes: str) -> tuple[int, int] | None:
-        """When the call lasts and all are there, in ns; ``None`` if never. Servers always are there."""
+        """Begin and end, in ns, of the time when all ``nodes`` are in the call; ``None`` if there is none.
+
+        Servers are always present.
+        """
         start_ns = call.start.ns
         end_ns = self.duration.ns if call.end is None else min(call.end.ns, self.duration.ns)
         for node in nodes:
@@ -258,9 +279,9 @@ class ScenarioTables(Table):
         return (start_ns, end_ns) if start_ns < end_ns else None
 
     def seed_of(self, repeat: int) -> int:
-        """The seed of one repeat: depends on the scenario's seed and the repeat's number alone.
+        """The seed of one repeat, which depends only on the scenario's seed and the number of the repeat.
 
-        53 bits, so that every JSON reader keeps it exactly.
+        It has 53 bits, so that every JSON parser reads it exactly.
         """
         digest = hashlib.sha256(f"{self.seed}/{repeat}".encode()).digest()
         return int.from_bytes(digest[:8], "big") >> 11

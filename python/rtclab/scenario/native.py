@@ -1,4 +1,4 @@
-"""From a scenario to the JSON that the native side reads: times in ns, rates in bit/s."""
+"""Converts a scenario to the JSON that the native side reads. Times are in ns, rates in bit/s."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtclab.scenario.topology import connections, flow_names
 
 
 def native_network(scenario: ScenarioTables) -> dict[str, object]:
-    """The serde form of ``NetworkConfig``; ``core`` is joined by paths that cost nothing."""
+    """The serde form of ``NetworkConfig``. The access of ``core`` has no limit, delay or loss."""
     routes = Routes(scenario)
     ideal = {f"{CORE}.up": PathSpec(), f"{CORE}.down": PathSpec()}
     return {
@@ -27,7 +27,7 @@ def native_network(scenario: ScenarioTables) -> dict[str, object]:
 
 
 def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]:
-    """What ``rtclab._native.simulate`` reads."""
+    """The configuration of ``rtclab._native.simulate``."""
     joined = connections(scenario)
     return {
         "duration_ns": scenario.duration.ns,

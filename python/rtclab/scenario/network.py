@@ -1,4 +1,4 @@
-"""From a scenario to its paths, and to the flows that cross them."""
+"""The paths of a scenario, and the flows that cross them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECOND_NS = 10**9
 
 
 def paths(scenario: ScenarioTables) -> dict[str, PathSpec]:
-    """The paths by name: ``alice.up`` and ``alice.down``, or ``alice.both``; then the bottlenecks."""
+    """The paths by name: ``alice.up`` and ``alice.down``, or ``alice.both``, and then the bottlenecks."""
     named: dict[str, PathSpec] = {}
     for node in (*scenario.participants, *scenario.servers):
         link = scenario.link_of(node)
@@ -53,7 +53,7 @@ class Routes:
         }
 
     def between(self, sender: str, receiver: str) -> tuple[str, ...]:
-        """Up from the sender, the bottlenecks in the order of the file, down to the receiver."""
+        """The sender's uplink, the bottlenecks in the order of the file, and the receiver's downlink."""
         crossed = [
             name
             for name, routes in self._bottlenecks.items()
@@ -63,12 +63,12 @@ class Routes:
 
 
 def route(scenario: ScenarioTables, sender: str, receiver: str) -> tuple[str, ...]:
-    """The paths from one node to another; for many pairs make :class:`Routes` once."""
+    """The paths from one node to another. For many pairs, create :class:`Routes` once."""
     return Routes(scenario).between(sender, receiver)
 
 
 def flows(scenario: ScenarioTables) -> list[Flow]:
-    """Both directions of every connection; those that share a name are one flow."""
+    """Both directions of every connection. Directions with the same name are one flow."""
     found: dict[str, Flow] = {}
     joined = connections(scenario)
     routes = Routes(scenario)
@@ -85,7 +85,7 @@ def flows(scenario: ScenarioTables) -> list[Flow]:
 
 
 def traffic_flows(scenario: ScenarioTables) -> list[Flow]:
-    """The flows of the data of every table ``traffic``; acknowledgements go back as ``<flow> acks``."""
+    """The flows of TCP data, without those of acknowledgements (``<flow> acks``)."""
     return [
         Flow(flow, traffic.sender, traffic.receiver, crossed, None)
         for name, traffic in scenario.traffic.items()
@@ -97,7 +97,7 @@ def traffic_flows(scenario: ScenarioTables) -> list[Flow]:
 def path_changes(scenario: ScenarioTables) -> list[tuple[int, str, int | None, float]]:
     """Time in ns, path, capacity in bit/s (None: unlimited) and delay in ms, in order of time.
 
-    One for every path at each change of it, and at each second while a ramp or trace changes it.
+    There is an entry for each change of a path, and for each second while a ramp or trace changes it.
     """
     changes = [
         (at_ns, name, _capacity_bps(spec, at_ns, scenario.duration.ns), _delay_ns(spec, at_ns) / 1e6)
@@ -116,7 +116,7 @@ def _changes_ns(spec: PathSpec, duration_ns: int) -> list[int]:
     if isinstance(spec.delay, DelaySteps):
         moments |= {at.ns for at, _ in spec.delay.steps}
     if isinstance(spec.delay, DelayCourse):
-        moments |= {at_ns for at_ns, _ in spec.delay.steps_ns()}
+        moments |= {at_ns for at_ns, _ in spec.delay.steps_ns}
     if isinstance(spec.delay, DelayRamp):
         start_ns, end_ns = spec.delay.start.ns, spec.delay.end.ns
         moments |= {*range(start_ns, end_ns, SECOND_NS), end_ns}
@@ -133,7 +133,7 @@ def _capacity_bps(spec: PathSpec, at_ns: int, duration_ns: int) -> int | None:
             begun = [rate for at, rate in steps if at.ns <= at_ns]
             return (begun[-1] if begun else steps[0][1]).bps
         case CapacityTrace(opportunities_ms=times_ms):
-            # Mean over what remains of this second.
+            # Mean over the rest of this second.
             end_ns = min(at_ns - at_ns % SECOND_NS + SECOND_NS, duration_ns)
             count = _opportunities_until(times_ms, end_ns) - _opportunities_until(times_ms, at_ns)
             return count * BYTES_PER_OPPORTUNITY * 8 * SECOND_NS // (end_ns - at_ns)
@@ -152,7 +152,7 @@ def _delay_ns(spec: PathSpec, at_ns: int) -> float:
             begun = [delay for at, delay in steps if at.ns <= at_ns]
             return (begun[-1] if begun else steps[0][1]).ns
         case DelayCourse():
-            steps_ns = spec.delay.steps_ns()
+            steps_ns = spec.delay.steps_ns
             return steps_ns[max(bisect_right(steps_ns, at_ns, key=lambda step: step[0]) - 1, 0)][1]
         case DelayRamp(from_delay=start, to_delay=end):
             length_ns = spec.delay.end.ns - spec.delay.start.ns

@@ -1,4 +1,4 @@
-"""Who takes part: what somebody sends, how the rate is controlled, over which access, on which machine."""
+"""Participants and servers: media, congestion control, access link and machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate
 
 CORE = "core"
-"""The node where servers are unless a scenario gives them an access of their own."""
+"""The node in which servers run, unless the scenario gives them an access link of their own."""
 Count = Annotated[int, Field(strict=True, ge=1)]
 # RFC 6386, section 9.1: 14 bits each in the header of a key frame.
 Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
@@ -23,7 +23,7 @@ SHORTEST_AUDIO_FRAME, LONGEST_AUDIO_FRAME = Duration(2_500_000), Duration(120_00
 
 
 def _default_bitrate(usual: str) -> Any:
-    """A bitrate that is left out: the usual one, moved into ``min_bitrate`` to ``max_bitrate`` if need be."""
+    """A bitrate field with a default, which is moved between ``min_bitrate`` and ``max_bitrate``."""
     bitrate = Bitrate.parse(usual)
 
     def within(written: dict[str, Bitrate]) -> Bitrate:
@@ -33,27 +33,31 @@ def _default_bitrate(usual: str) -> Any:
 
 
 class Video(Table):
-    """One camera stream. The codec's encoder follows a target between the two bitrates.
-
-    ``camera``: ``rfc8593`` takes pictures at intervals that vary as those of RFC 8593 do, ``steady`` at
-    regular ones, as a file played to the browser does.
-
-    With too few bits ``vp8`` makes pictures smaller and then fewer; ``vp9-2016`` does so later and does not
-    return to the full size; ``h264-2016`` keeps the size and makes fewer (Jansen et al. 2017, section 5.1).
-    ``min_bitrate`` and ``start_bitrate`` that are left out are lowered to ``max_bitrate`` where it is less.
-    The camera of a ``device`` other than ``desktop`` is limited to 640x480 at 30/s.
-    """
+    """One camera stream. The encoder follows a target between ``min_bitrate`` and ``max_bitrate``."""
 
     width: Pixels = 640
+    """Width of the camera's picture, in pixels."""
     height: Pixels = 480
+    """Height of the camera's picture, in pixels."""
     frame_rate: Annotated[float, Field(strict=True, ge=0.1, le=240)] = 30
+    """Pictures per second."""
     camera: Literal["rfc8593", "steady"] = "rfc8593"
+    """When pictures are taken: with ``rfc8593`` at intervals that vary as in RFC 8593, with ``steady`` at
+    equal ones, as when a browser plays a file."""
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
+    """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
+    ``vp9-2016`` does so at lower rates and does not return to the full size; ``h264-2016`` keeps the size
+    and lowers the frame rate (Jansen et al. 2017, section 5.1)."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
+    """Device with the camera; those of 2016 deliver at most 640x480 at 30 frames per second."""
     repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
+    """How lost packets are repaired; ``auto`` is the repair of the stack profile."""
     max_bitrate: Bitrate = Bitrate(1_700_000)
+    """Highest rate of the encoder."""
     min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
+    """Lowest rate of the encoder. The default is lowered to ``max_bitrate`` if that is less."""
     start_bitrate: Annotated[Bitrate, _default_bitrate("300 kbit/s")]
+    """Rate at the start of the call. The default is moved between ``min_bitrate`` and ``max_bitrate``."""
 
     @model_validator(mode="after")
     def _bitrates_in_order(self) -> Self:
@@ -71,16 +75,18 @@ class Video(Table):
 
 
 class Audio(Table):
-    """One constant-rate audio stream, one packet per frame, as Opus without DTX."""
+    """One audio stream of constant bitrate with one packet per frame, like Opus without DTX."""
 
     bitrate: Bitrate = Bitrate(32_000)
+    """Rate of the encoder, which is constant."""
     frame: Duration = Duration(20_000_000)
+    """Length of a frame, one packet each: 2.5 to 120 ms."""
 
     @model_validator(mode="after")
     def _as_long_as_frames_are(self) -> Self:
         if not SHORTEST_AUDIO_FRAME <= self.frame <= LONGEST_AUDIO_FRAME:
             raise FieldError(
-                f"`{self.frame}` is no length of a frame; "
+                f"`{self.frame}` is not a valid frame length; "
                 f"expected {SHORTEST_AUDIO_FRAME} to {LONGEST_AUDIO_FRAME}",
                 key="frame",
             )
@@ -97,24 +103,26 @@ Option = Annotated[float, PlainValidator(_number_or_switch, json_schema_input_ty
 
 
 class CongestionControl(Table):
-    """Which algorithm sets the sending rate, and its own options: numbers, or true and false.
-
-    ``stack`` names the profile of everything else that a browser of some year did: feedback, RTCP schedule,
-    pacing, repair. Left out, it is that of the algorithm's own time.
-    """
+    """The algorithm that sets the sending rate."""
 
     name: str = "goog-cc"
+    """Algorithm of the simulator; live calls use the browser's own."""
     stack: str | None = None
+    """Profile of a browser's other behaviour: feedback, RTCP schedule, pacing, repair. Left out, it is the
+    one of the algorithm's own time."""
     options: dict[str, Option] = {}
+    """Options of the algorithm: numbers, or true and false."""
 
 
 class Host(Table):
-    """The machine that encodes, one picture at a time; all cameras of the participant share it.
+    """The machine of a participant, which encodes one picture at a time.
 
-    A picture taken while the last one of the same camera is still being encoded is skipped.
+    All cameras of the participant share it. A picture is skipped if the previous one of the same camera is
+    still being encoded.
     """
 
     encoder_capacity: PixelRate
+    """Pixels that the machine encodes per second."""
 
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
@@ -124,17 +132,20 @@ class Host(Table):
 
 
 class Link(Table):
-    """A participant's access: a path up and one down, or one path that both directions share."""
+    """An access link: one path up and one down, or one path (``both``) that both directions share."""
 
     up: PathSpec = PathSpec()
+    """Path from the participant into the network."""
     down: PathSpec = PathSpec()
+    """Path from the network to the participant."""
     both: PathSpec | None = None
+    """One path that both directions share, instead of ``up`` and ``down``."""
 
     @model_validator(mode="after")
     def _shared_or_separate(self) -> Self:
         if self.both is not None and (self.up != PathSpec() or self.down != PathSpec()):
             raise FieldError(
-                "a shared path excludes up and down", key="both", hint="keep both, or up and down"
+                "cannot be combined with up and down", key="both", hint="keep `both`, or `up` and `down`"
             )
         return self
 
@@ -144,31 +155,36 @@ Off = Annotated[Literal[False], Tag("<off>")]
 
 
 class Participant(Table):
-    """Someone in the call; what is left out is taken from the tables of the scenario.
-
-    ``video`` and ``audio`` may be ``false``: this participant does not send it.
-    """
+    """A participant. Tables and fields that are left out are inherited from those of the scenario."""
 
     join: Duration = Duration(0)
+    """When the participant comes."""
     leave: Duration | None = None
+    """When the participant goes; left out, at the end."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
+    """Changes to ``[video]`` for this participant, or ``false``: sends none."""
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
+    """Changes to ``[audio]`` for this participant, or ``false``: sends none."""
     congestion_control: CongestionControl | None = None
+    """Congestion control of what this participant sends, instead of the scenario's."""
     link: Link | None = None
+    """Changes to ``[link]`` for this participant."""
     host: Host | None = None
+    """Machine of this participant, instead of the scenario's."""
 
 
 class Server(Table):
-    """A TURN relay, an SFU or an MCU. By default its access link neither limits nor delays anything."""
+    """A TURN relay, an SFU or an MCU. By default its access link has no limit and no delay."""
 
     link: Link = Link()
+    """Access link of the server; by default it neither limits nor delays anything."""
 
 
 SENT = ("video", "audio")
 
 
 def inherit(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
-    """A participant's tables laid over those of the scenario, key by key."""
+    """A participant's tables, merged key by key over those of the scenario."""
     result = dict(own)
     for key in SENT:
         base = scenario.get(key)

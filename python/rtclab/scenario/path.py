@@ -1,9 +1,10 @@
-"""One direction of a link as a scenario writes it: capacity, queue, delay, jitter, loss."""
+"""One direction of a link in a scenario: capacity, queue, delay, jitter, loss."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,20 +16,21 @@ from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
 from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
 from rtclab.scenario.wifi import Wifi
 
-# One level of tables: only a Wi-Fi fading of one's own has more, and that needs a scenario.
+# Tables within tables are not supported: only a custom Wi-Fi fading has them, and that needs a scenario.
 _COMMA_OUTSIDE_TABLES = re.compile(r",(?![^{]*\})")
 
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
-LATEST_OPPORTUNITY_MS = 10**12  # as late as the longest time
-# The timer of the boxes whose scripts this models (1000 Hz). It also bounds the number of steps of a ramp.
+LATEST_OPPORTUNITY_MS = 10**12  # the longest duration
+# Timer resolution (1000 Hz) of the emulators whose scripts this models. It also limits the steps of a course.
 SHORTEST_STEP = Duration(1_000_000)
 
 
 class CapacitySteps(Table):
-    """Capacity that changes at given moments; the first rate also holds before its moment."""
+    """Capacity that changes at given times. The first rate also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Bitrate]], Field(min_length=1)]
+    """Pairs of a moment and the capacity from then on, in rising order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -37,7 +39,7 @@ class CapacitySteps(Table):
 
 
 class TraceName(str):
-    """The name of a trace as it is written, with the directory that it is relative to."""
+    """The file name of a trace as written in TOML, and the directory that it is relative to."""
 
     directory: Path
 
@@ -48,7 +50,7 @@ class TraceName(str):
 
 
 def located(data: Any, directory: Path) -> Any:
-    """A copy of parsed TOML in which the names of traces know the directory that they are relative to."""
+    """A copy of parsed TOML in which every name of a trace is a :class:`TraceName`."""
     if isinstance(data, dict):
         return {
             key: TraceName(value, directory)
@@ -84,14 +86,16 @@ def _with_file_read(data: dict[str, Any]) -> dict[str, Any]:
 
 
 class CapacityTrace(Table):
-    """Capacity recorded by Mahimahi: one line per opportunity to send 1500 bytes, in ms; it repeats.
+    """Capacity recorded by Mahimahi: the time in ms of each opportunity to send 1500 bytes. It repeats.
 
-    The file is looked for beside the TOML file that names it, or in the current directory if the command line
-    does. ``opportunities_ms`` is filled from it, so that a recorded scenario needs no file.
+    The file is relative to the TOML file that names it, or to the current directory if the command line names
+    it. ``opportunities_ms`` is read from the file, so that the scenario in a manifest needs no file.
     """
 
     trace: str
+    """File in Mahimahi's format, beside the TOML file that names it."""
     opportunities_ms: list[Annotated[int, Field(strict=True, ge=0, le=LATEST_OPPORTUNITY_MS)]] = []
+    """Moments at which 1500 bytes may leave, in ms; filled from the file."""
 
     @model_validator(mode="before")
     @classmethod
@@ -107,16 +111,17 @@ class CapacityTrace(Table):
             if later < earlier:
                 raise FieldError(
                     f"line {line} of `{self.trace}`: {later} ms comes after {earlier} ms; "
-                    "expected times that do not fall",
+                    "expected times in ascending order",
                     key="trace",
                 )
         return self
 
 
 class DelaySteps(Table):
-    """One-way delay that changes at given moments."""
+    """One-way delay that changes at given times. The first delay also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Duration]], Field(min_length=1)]
+    """Pairs of a moment and the one-way delay from then on, in rising order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -125,13 +130,18 @@ class DelaySteps(Table):
 
 
 class DelayRamp(Table):
-    """One-way delay that goes from one value to another between two moments."""
+    """One-way delay that changes continuously from one value to another between two times."""
 
     ramp: Literal["linear", "exponential"]
+    """Shape of the change."""
     from_delay: Annotated[Duration, Field(alias="from")]
+    """One-way delay until ``start``."""
     to_delay: Annotated[Duration, Field(alias="to")]
+    """One-way delay from ``end`` on."""
     start: Duration
+    """When the change begins."""
     end: Duration
+    """When the change ends."""
 
     @model_validator(mode="after")
     def _goes_forward(self) -> Self:
@@ -139,7 +149,7 @@ class DelayRamp(Table):
             raise FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end")
         if self.ramp == "exponential" and not (self.from_delay.ns and self.to_delay.ns):
             raise FieldError(
-                "an exponential ramp cannot begin or end at zero delay", hint="use ramp = `linear`"
+                "an exponential ramp cannot begin or end at zero delay", hint='use ramp = "linear"'
             )
         return self
 
@@ -154,28 +164,32 @@ DelayPoint = Annotated[
 
 
 class DelayCourse(Table):
-    """One-way delay that goes from point to point in small steps, as a script changes an emulator.
+    """One-way delay that changes from point to point in small steps, as when a script drives an emulator.
 
-    A point is a moment, a delay, and how it goes on from there: ``linear`` (left out) or ``exponential``.
+    A point is a time, a delay, and the shape of the change to the next point: ``linear`` (the default) or
+    ``exponential``.
     """
 
     points: Annotated[list[DelayPoint], Field(min_length=2)]
+    """A moment, the delay at that moment and, if not linear, how it goes on from there."""
     every: Duration = Duration(500_000_000)
+    """Length of a step, 1 ms or longer."""
 
     @model_validator(mode="after")
     def _goes_forward(self) -> Self:
         _check_in_order([point[0] for point in self.points], key="points")
         if self.every < SHORTEST_STEP:
-            raise FieldError(
-                f"`{self.every}` is too short a step; expected {SHORTEST_STEP} or more", key="every"
-            )
+            raise FieldError(f"`{self.every}` is too short; expected {SHORTEST_STEP} or more", key="every")
         for index, (point, following) in enumerate(pairwise(self.points)):
             if point[2:] == ("exponential",) and not (point[1].ns and following[1].ns):
-                raise FieldError("cannot go exponentially from or to zero delay", key=f"points.{index}")
+                raise FieldError(
+                    "an exponential change cannot begin or end at zero delay", key=f"points.{index}"
+                )
         return self
 
+    @cached_property
     def steps_ns(self) -> list[tuple[int, int]]:
-        """Every moment at which the delay changes, and to what."""
+        """The times at which the delay changes and the new delays, both in ns."""
         steps: list[tuple[int, int]] = []
         for point, following in pairwise(self.points):
             (start, from_delay), (end, to_delay) = point[:2], following[:2]
@@ -192,10 +206,12 @@ class DelayCourse(Table):
 
 
 class Jitter(Table):
-    """Random extra delay: |N(0, sd²)|, cut at three sd (RFC 8868, section 4.4)."""
+    """Random extra delay: |N(0, sd²)|, truncated at three sd (RFC 8868, section 4.4)."""
 
     sd: Duration
+    """Standard deviation of the normal distribution."""
     reorder: Annotated[bool, Field(strict=True)] = False
+    """Whether packets may overtake each other; otherwise a late packet holds up those behind it."""
 
 
 class GilbertElliott(Table):
@@ -205,15 +221,20 @@ class GilbertElliott(Table):
     """
 
     p: Probability
+    """Probability, per packet, that the path goes from good to bad."""
     r: Probability
+    """Probability, per packet, that the path goes from bad to good."""
     h: Probability = Probability(0.0)
+    """Probability that a packet survives while the path is bad."""
     k: Probability = Probability(1.0)
+    """Probability that a packet survives while the path is good."""
 
 
 class LossSteps(Table):
-    """Independent loss that changes at given moments; the first ratio also holds before its moment."""
+    """Independent loss that changes at given times. The first ratio also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Ratio]], Field(min_length=1)]
+    """Pairs of a moment and the loss ratio from then on, in rising order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -247,40 +268,44 @@ Loss = Annotated[
 
 
 class Clock(Table):
-    """The clock that an emulating box counts its delay with, as of a virtual machine: its rate wanders.
-
-    ``wander`` is the standard deviation of the rate, ``correlation`` the time in which a deviation fades.
-    """
+    """The clock with which an emulator measures its delay. Its rate varies, as in a virtual machine."""
 
     wander: Ratio
+    """Standard deviation of the clock's rate."""
     correlation: Duration
+    """Time in which a deviation of the rate decays."""
 
 
 class PathSpec(Table):
-    """One direction of a link. Without capacity packets pass at once; without queue none is dropped there.
-
-    ``loss_position``: ``wire``, after the queue (a lost packet has used capacity), or ``queue``, before it,
-    as dummynet and netem lose. ``tick`` is the timer resolution of an emulating box (dummynet at 1000 Hz:
-    ``1 ms``): packets leave at its multiples; left out, times are exact. ``clock`` makes the delay breathe.
-    ``wifi`` is a Wi-Fi hop in place of the capacity.
-    """
+    """One direction of a link. Without ``capacity`` the rate is unlimited; without ``queue`` the queue is."""
 
     capacity: Capacity | None = None
+    """Rate at which packets are serialised; left out, it is unlimited."""
     queue: QueueLimit | None = None
+    """How much may wait for the capacity, as time, bytes or packets; left out, the queue has no limit."""
     delay: Delay = Duration(0)
+    """One-way propagation delay."""
     jitter: JitterField | None = None
+    """Random extra delay of each packet."""
     loss: Loss | None = None
+    """Random loss: independent, in bursts (Gilbert-Elliott), or changing in time."""
     loss_position: Literal["wire", "queue"] = "wire"
+    """Where random loss strikes: on the ``wire``, after the capacity was used, or before the ``queue``, as in
+    dummynet and netem."""
     tick: Duration | None = None
+    """Timer resolution of an emulator (dummynet at 1000 Hz: ``1 ms``): packets leave at multiples of it. Left
+    out, times are exact."""
     clock: Clock | None = None
+    """Clock of an emulator, whose wandering makes the delay vary slowly."""
     wifi: Wifi | None = None
+    """A Wi-Fi hop in place of the capacity."""
 
     @model_validator(mode="after")
     def _queue_has_capacity(self) -> Self:
         if self.wifi is not None:
             for key in ("capacity", "tick"):
                 if getattr(self, key) is not None:
-                    raise FieldError(f"cannot stand beside {key}", hint="keep one of the two", key="wifi")
+                    raise FieldError(f"cannot be combined with {key}", hint="keep one of the two", key="wifi")
         elif self.queue is not None and self.capacity is None:
             raise FieldError(
                 f"a queue of `{self.queue}` without capacity never fills",
@@ -289,7 +314,7 @@ class PathSpec(Table):
             )
         if self.queue is not None and not self.queue.limit:
             raise FieldError(
-                f"a queue of `{self.queue}` holds nothing: what comes while a packet is sent is dropped",
+                f"a queue of `{self.queue}` holds no packet while another one is being sent",
                 hint="leave it out for a queue without limit; the smallest is `1 packets`",
                 key="queue",
             )
@@ -303,12 +328,13 @@ class PathSpec(Table):
 
     @classmethod
     def parse(cls, text: str, *, origin: str = "link") -> Self:
-        """Reads ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %``, as ``rtclab link`` takes it.
+        """Parses the text of an option of ``rtclab link``.
 
-        A value may be a table as in TOML: ``loss {p = 0.01, r = 0.3}``.
+        For example ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %``. A value may be a TOML table:
+        ``loss {p = 0.01, r = 0.3}``.
 
         Raises:
-            ScenarioError: beginning with ``origin``.
+            ScenarioError: the text is invalid. The message begins with ``origin``.
         """
         table: dict[str, object] = {}
         problems = []
@@ -329,7 +355,7 @@ class PathSpec(Table):
         return cls.read(table, origin)
 
     def native(self, name: str) -> dict[str, object]:
-        """As the native network reads it: the serde form of ``PathConfig``."""
+        """The serde form of ``PathConfig``."""
         return {
             "name": name,
             "capacity": _native_capacity(self.capacity),
@@ -351,19 +377,19 @@ def _value(text: str) -> object:
 
 
 def read_mahimahi(file: Path) -> list[int]:
-    """Reads a Mahimahi trace: one whole number of milliseconds per line; empty lines are nothing.
+    """Reads a Mahimahi trace: one whole number of milliseconds per line. Empty lines are skipped.
 
     Raises:
-        FieldError: the file cannot be read, or a line is no number.
+        FieldError: the file cannot be read, or a line is not a number.
     """
     try:
-        # Some editors begin a file with a byte order mark.
+        # Some editors write a byte order mark.
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise FieldError(
             f"cannot read `{file}`: {reason}",
-            hint="it is looked for beside the file that names it, or for --set in the current directory",
+            hint="it is relative to the file that names it or, with --set, to the current directory",
             key="trace",
         ) from None
     times = []
@@ -382,7 +408,7 @@ def _check_in_order(times: list[Duration], key: str = "steps") -> None:
     for index, (earlier, later) in enumerate(pairwise(times), start=1):
         if later <= earlier:
             raise FieldError(
-                f"`{later}` is not after `{earlier}`; expected times that rise", key=f"{key}.{index}"
+                f"`{later}` is not after `{earlier}`; expected ascending times", key=f"{key}.{index}"
             )
 
 
@@ -411,7 +437,7 @@ def _native_delay(delay: Duration | DelaySteps | DelayRamp | DelayCourse) -> obj
         case DelaySteps():
             return {"kind": "steps", "steps": [[at.ns, value.ns] for at, value in delay.steps]}
         case DelayCourse():
-            return {"kind": "steps", "steps": [list(step) for step in delay.steps_ns()]}
+            return {"kind": "steps", "steps": [list(step) for step in delay.steps_ns]}
         case DelayRamp():
             return {
                 "kind": "ramp",
@@ -451,5 +477,5 @@ def _native_loss_steps(loss: object) -> list[object]:
 
 
 def _independent(ratio: float) -> dict[str, float]:
-    # The chain whose two states are alike.
+    # A Gilbert-Elliott chain whose two states lose alike.
     return {"p": 0.0, "r": 1.0, "h": 1.0 - ratio, "k": 1.0 - ratio}

@@ -1,4 +1,4 @@
-"""A scenario as everything above it knows it: read from TOML, and turned into flows and native JSON."""
+"""The class of scenarios: reads TOML, and gives the flows and the native JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from rtclab.scenario.topology import Flow
 class Scenario(ScenarioTables):
     """One experiment, read from TOML; see ``Scenario.load``.
 
-    Without ``calls`` there is one call of all participants. Without ``video`` or ``audio`` nobody sends it.
+    Without ``calls`` there is one call of all participants. Without ``video`` or ``audio``, only participants
+    with such a table of their own send it.
     """
 
     @classmethod
@@ -33,7 +34,8 @@ class Scenario(ScenarioTables):
         that is loaded already can be changed in the same way.
 
         Raises:
-            ScenarioError: naming file, field, value and what was expected.
+            BadInput: there is no such scenario, or a change names something that does not exist.
+            ScenarioError: the scenario is invalid. It names file, field, value and what was expected.
         """
         if isinstance(name_or_path, Scenario):
             loaded = changed(name_or_path.model_dump(mode="json"), name_or_path.name, overrides)
@@ -42,11 +44,11 @@ class Scenario(ScenarioTables):
         try:
             return cls.read(loaded.data, loaded.origin)
         except ScenarioError as error:
-            raise loaded.blamed(error) from None
+            raise loaded.attributed(error) from None
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """The JSON Schema of scenarios as written in TOML, and of profiles that scenarios extend."""
+        """The JSON Schema of scenario files, and of the profiles that they extend."""
         return json_schema(cls)
 
     def network(self) -> dict[str, object]:
@@ -54,11 +56,11 @@ class Scenario(ScenarioTables):
         return native.native_network(self)
 
     def flows(self) -> list[Flow]:
-        """Every flow: what one participant sends another, or sends a forwarder, or gets from it."""
+        """Every flow of the calls: between participants, to forwarders and from forwarders."""
         return network.flows(self)
 
     def traffic_flows(self) -> list[Flow]:
-        """Every flow of TCP beside the calls."""
+        """Every flow of TCP cross traffic, without acknowledgements."""
         return network.traffic_flows(self)
 
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:
@@ -66,5 +68,5 @@ class Scenario(ScenarioTables):
         return network.path_changes(self)
 
     def native(self, *, seed: int) -> dict[str, object]:
-        """Everything that the simulator needs for one repeat, as JSON values; times in ns, rates in bit/s."""
+        """The simulator's configuration of one repeat as JSON values. Times are in ns, rates in bit/s."""
         return native.native_scenario(self, seed=seed)

@@ -1,4 +1,4 @@
-"""The base of every table in a scenario, and how its errors become sentences."""
+"""The base class of all tables in a scenario, and the translation of pydantic's errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ UNKNOWN = "<unknown>"
 class Table(BaseModel):
     """A TOML table with a fixed set of keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        serialize_by_alias=True,
+        validate_default=True,
+        use_attribute_docstrings=True,
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -52,10 +58,10 @@ class Table(BaseModel):
 
     @classmethod
     def read(cls, data: object, origin: str) -> Self:
-        """Validates ``data``; ``origin`` is what errors begin with.
+        """Validates ``data``. Errors begin with ``origin``.
 
         Raises:
-            ScenarioError: with every problem found.
+            ScenarioError: the data are invalid. It lists every problem found.
         """
         try:
             return cls.model_validate(data)
@@ -63,7 +69,7 @@ class Table(BaseModel):
             problems = [
                 problem
                 for detail in error.errors()
-                # A default that depends on a wrong field is not another error.
+                # This default depends on another field, which is invalid and has an error already.
                 if detail["type"] != "default_factory_not_called"
                 for problem in _problems(detail)
             ]
@@ -71,10 +77,10 @@ class Table(BaseModel):
 
 
 def tag_of(tables: dict[str, type[Table]]) -> Callable[[Any], str]:
-    """Discriminator of a field that is a plain quantity or one of several tables.
+    """Discriminator of a field that is either a plain quantity or one of several tables.
 
-    ``tables`` maps the key that gives a table away to its class. The tags stand in angle brackets,
-    so that they can be left out when an error says where it is.
+    ``tables`` maps the key that identifies a table to its class. Tags are in angle brackets, so that they can
+    be removed from the location of an error.
     """
 
     def discriminate(value: Any) -> str:
@@ -87,7 +93,7 @@ def tag_of(tables: dict[str, type[Table]]) -> Callable[[Any], str]:
 
 
 def closest(word: object, known: Iterable[str]) -> str | None:
-    """A hint that names the known word nearest to ``word``, if one is near."""
+    """A hint with the known word most similar to ``word``, None if none is similar."""
     matches = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
     return f"did you mean `{matches[0]}`?" if matches else None
 
@@ -129,10 +135,10 @@ def _translated(detail: ErrorDetails) -> FieldError:
         return FieldError(f"expected a table with {one_of(tables)}, or a plain value; got `{value}`")
     if detail["type"] == "too_short":
         least, got = detail["ctx"]["min_length"], detail["ctx"]["actual_length"]
-        return FieldError(f"expected at least {least} of them; got {got}")
+        return FieldError(f"expected a length of at least {least}; got {got}")
     if detail["type"] == "too_long":
         most, got = detail["ctx"]["max_length"], detail["ctx"]["actual_length"]
-        return FieldError(f"expected at most {most} of them; got {got}")
+        return FieldError(f"expected a length of at most {most}; got {got}")
     if detail["type"] in _TOML_WORDS:
         return FieldError(f"expected {_TOML_WORDS[detail['type']]}; got `{value}`")
     message = detail["msg"].removeprefix("Input ").removeprefix("String ")
@@ -140,5 +146,5 @@ def _translated(detail: ErrorDetails) -> FieldError:
 
 
 def one_of(names: list[str]) -> str:
-    """``a, b or c``."""
+    """The names as ``a, b or c``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,15 +1,15 @@
-"""Values in errors as a user writes them in TOML: ``true``, not ``True``."""
+"""Values as a user writes them in TOML, for errors: ``true``, not ``True``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 LONGEST = 60
-"""Characters of a value that an error shows."""
+"""Maximum number of characters of a value in an error."""
 
 
 def toml_text(value: object) -> str:
-    """A value as it is written in TOML, a text without its quotes; what is long is cut."""
+    """A value as written in TOML, but text without quotes. Long values are truncated."""
     text = value if isinstance(value, str) else _written(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 

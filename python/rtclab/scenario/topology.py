@@ -1,4 +1,4 @@
-"""From calls to connections: who is joined with whom, over which nodes, and what forwards to whom."""
+"""Connections and flows of calls: who is connected with whom, over which nodes, and who forwards what."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.participant import CORE
 
 FAN_OUT = 2
-"""Children of a node of a tree, if the call does not say."""
+"""Default number of children of a node in a tree."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What one participant sends another; ``paths`` are the names of those it crosses, in order.
+    """One direction between two participants, or between a participant and a forwarder.
 
-    ``call`` is the number of its call, or ``None`` for TCP beside the calls.
-
-    Around a forwarder there are also the flows from each participant to the forwarder, and back.
+    ``paths`` are the names of the paths it crosses, in order. ``call`` is the index of its call, or ``None``
+    for TCP cross traffic.
     """
 
     name: str
@@ -43,10 +42,11 @@ class Flow:
 
 @dataclass(frozen=True)
 class Connection:
-    """Two nodes that exchange datagrams, with what the native side must know; times in ns.
+    """Two nodes that exchange datagrams. Times are in ns.
 
-    ``hops`` are the nodes that media pass from their first sender to ``b``; ``forwards`` is the index of the
-    connection whose media ``a`` passes on, ``None`` where ``a`` sends its own.
+    ``ends`` are the original sender of the media from ``a`` and their receiver ``b``; ``hops`` are the nodes
+    that these media pass. ``forwards`` is the index of the connection whose media ``a`` forwards, ``None`` if
+    ``a`` sends its own.
     """
 
     a: str
@@ -90,7 +90,7 @@ class _Calls:
 
 
 def connections(scenario: ScenarioTables) -> list[Connection]:
-    """The connections of every call, those that forward after those that they forward."""
+    """The connections of every call. A connection that forwards another comes after it."""
     calls = _Calls(scenario)
     for index, call in enumerate(scenario.calls):
         _KINDS[call.kind](calls, index, call)
@@ -98,9 +98,9 @@ def connections(scenario: ScenarioTables) -> list[Connection]:
 
 
 def flow_names(connections: list[Connection]) -> Iterator[tuple[str, str]]:
-    """The flows of each connection from ``a`` to ``b`` and back.
+    """The names of each connection's flows, from ``a`` to ``b`` and back.
 
-    A name that stands in several calls gets the number of the call among them: ``alice->bob#2``.
+    If several calls have a flow of the same name, the second one is ``alice->bob#2``, and so on.
     """
     seen: Counter[str] = Counter()
     numbers: dict[tuple[int, str], int] = {}

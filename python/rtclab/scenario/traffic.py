@@ -1,4 +1,4 @@
-"""TCP beside the calls: endless transfers, and objects with pauses between them."""
+"""TCP cross traffic: endless transfers, or objects with pauses between them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from rtclab.scenario.units import Duration, Size
 
 
 class Objects(Table):
-    """Short transfers (RFC 8868, section 5): sizes uniform, pauses between them exponential.
+    """Short transfers (RFC 8868, section 5) with uniform sizes and exponential pauses between them.
 
-    Each object has a connection of its own. ``begin`` says whether a source starts with an object or with
-    a pause.
+    Each object has its own connection.
     """
 
     min_size: Size = Size(30_000)
+    """Smallest object."""
     max_size: Size = Size(50_000)
+    """Largest object."""
     mean_idle: Duration = Duration(10_000_000_000)
+    """Mean pause between two objects."""
     begin: Literal["object", "idle"] = "object"
+    """Whether a source starts with an object or with a pause."""
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
@@ -34,28 +37,35 @@ class Objects(Table):
             raise FieldError(
                 f"must be positive; got `{self.mean_idle}`",
                 key="mean_idle",
-                hint="leave out objects for a long flow",
+                hint="leave out `objects` for an endless transfer",
             )
         return self
 
 
 class Traffic(Table):
-    """TCP from one node to another: ``flows`` connections at the same time, each endless or of objects.
+    """TCP from one node to another: ``flows`` connections in parallel, each an endless transfer or objects.
 
-    The round trip needs a capacity or a delay: without either only the receiver's window of 6 MiB would limit
-    the rate, and virtual time would stand still.
+    The round trip needs a capacity or a delay. Without either, only the receiver's window of 6 MiB would
+    limit the rate, and virtual time would not advance.
     """
 
     sender: str
+    """Node that sends: a participant, a server or ``core``."""
     receiver: str
+    """Node that receives."""
     congestion_control: Literal["newreno", "cubic", "bbr"] = "cubic"
+    """TCP's congestion control."""
     flows: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    """Number of connections at the same time."""
     start: Duration = Duration(0)
+    """When the transfer begins."""
     stop: Duration | None = None
+    """When the transfer ends; left out, at the end."""
     objects: Objects | None = None
+    """Short transfers with pauses between them; left out, each connection sends without end."""
 
     def problems(self, nodes: Sequence[str], duration: Duration) -> list[FieldError]:
-        """What does not fit the rest of the scenario; keys are the table's own."""
+        """Conflicts with the rest of the scenario. The keys of the errors are relative to this table."""
         errors = [
             FieldError(
                 f"unknown node `{node}`; expected {', '.join(nodes)}", hint=closest(node, nodes), key=key
@@ -71,7 +81,7 @@ class Traffic(Table):
         return errors
 
     def flow_names(self, name: str) -> list[str]:
-        """One flow, or one for each of several endless connections: ``download.1``, ``download.2`` …"""
+        """One name, or one for each of several endless transfers: ``download.1``, ``download.2`` …"""
         if self.flows == 1 or self.objects:
             return [name]
         return [f"{name}.{number}" for number in range(1, self.flows + 1)]

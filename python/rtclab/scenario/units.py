@@ -26,7 +26,7 @@ _NS_PER: dict[str, Decimal] = {
 }
 _NS_PER_SUBMINUTE = {unit: size for unit, size in _NS_PER.items() if unit != "min"}
 _BYTES_PER: dict[str, Decimal] = {"B": Decimal(1), "kB": Decimal(10**3), "MB": Decimal(10**6)}
-# More than networks have, and little enough for sums and products in 64 bits: 31 years, 1 Pbit/s, 1 PB.
+# Larger than in any network, and small enough for sums and products in 64 bits: 31 years, 1 Pbit/s, 1 PB.
 _LARGEST_NS = 10**18
 _LARGEST = 10**15
 _TIME_SPELLINGS = {"sec": "s", "second": "s", "seconds": "s", "msec": "ms", "µs": "us", "m": "min"}
@@ -39,10 +39,10 @@ _BYTES_SPELLINGS = {"b": "B", "byte": "B", "bytes": "B", "kb": "kB", "kib": "kB"
 
 
 class Quantity:
-    """A number with a unit; the field that holds it names the unit (``bps``, ``ns``).
+    """A number with a unit. The name of the field that holds the number is its unit (``bps``, ``ns``).
 
-    ``units`` maps each accepted unit to its size, ``spellings`` maps lower-cased mistakes to the
-    unit that was meant, for the hint.
+    ``units`` maps each accepted unit to its size. ``spellings`` maps common misspellings, in lower case, to
+    the unit to suggest in the hint.
     """
 
     noun: ClassVar[str]
@@ -52,10 +52,10 @@ class Quantity:
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Reads ``1 Mbit/s``; the space may be missing.
+        """Parses a text such as ``1 Mbit/s``. The space is optional.
 
         Raises:
-            FieldError: the unit is missing or unknown, or the value is no quantity.
+            FieldError: the unit is missing or unknown, or the value is not a quantity.
         """
         if isinstance(value, cls):
             return value
@@ -81,7 +81,7 @@ class Quantity:
         if unit in cls.units:
             return Decimal(number), unit
         if not unit:
-            # Of nothing no unit is meant, and most fields refuse it.
+            # A hint with `0` and a unit would not help, because most fields reject zero.
             hint = f"write `{cls._guess(number)}`" if Decimal(number) else f"for example `{cls.example}`"
             raise FieldError(f"no unit in `{toml_text(value)}`; expected {expected}", hint=hint)
         meant = cls.spellings.get(unit.lower()) or next(
@@ -113,7 +113,7 @@ class Quantity:
 
 @dataclass(frozen=True, order=True)
 class Bitrate(Quantity):
-    """A bit rate, held in bit/s."""
+    """A bitrate in bit/s."""
 
     bps: int
 
@@ -137,7 +137,7 @@ class Bitrate(Quantity):
 
 @dataclass(frozen=True, order=True)
 class Duration(Quantity):
-    """A length of time, or a moment since the run began, held in nanoseconds."""
+    """A duration, or a time since the run began, in nanoseconds."""
 
     ns: int
 
@@ -156,12 +156,12 @@ class Duration(Quantity):
 
     @property
     def s(self) -> float:
-        """In seconds."""
+        """The duration in seconds."""
         return self.ns / 1e9
 
     @property
     def ms(self) -> float:
-        """In milliseconds."""
+        """The duration in milliseconds."""
         return self.ns / 1e6
 
     def __str__(self) -> str:
@@ -170,7 +170,7 @@ class Duration(Quantity):
 
 @dataclass(frozen=True, order=True)
 class PixelRate(Quantity):
-    """Pictures times their size per second, held in pixels per second."""
+    """A rate of encoding in pixels per second: width times height times frame rate."""
 
     pixels_per_second: int
 
@@ -193,7 +193,7 @@ class PixelRate(Quantity):
 
 @dataclass(frozen=True, order=True)
 class Ratio(Quantity):
-    """A part of the whole, held as a number from 0 to 1."""
+    """A ratio as a number from 0 to 1, written in per cent."""
 
     value: float
 
@@ -205,7 +205,7 @@ class Ratio(Quantity):
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
         if number > 100:
-            raise FieldError(f"`{number} %` is more than everything; expected 0 % to 100 %")
+            raise FieldError(f"`{number} %` is more than 100 %; expected 0 % to 100 %")
         return cls(float(number * cls.units[unit]))
 
     @classmethod
@@ -222,10 +222,10 @@ class Probability(Ratio):
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Reads ``2 %`` or ``0.02``."""
+        """Parses ``2 %`` or ``0.02``."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             if not 0 <= value <= 1:
-                raise FieldError(f"`{value}` is no probability; expected 0 to 1, or 0 % to 100 %")
+                raise FieldError(f"`{value}` is not a probability; expected 0 to 1, or 0 % to 100 %")
             return cls(float(value))
         return super().parse(value)
 
@@ -239,7 +239,7 @@ class Probability(Ratio):
 
 @dataclass(frozen=True, order=True)
 class Size(Quantity):
-    """How much data, in bytes."""
+    """An amount of data in bytes."""
 
     bytes: int
 
@@ -258,7 +258,7 @@ class Size(Quantity):
 
 @dataclass(frozen=True)
 class QueueLimit(Quantity):
-    """How much may wait in front of a link: packets, bytes, or the bytes that it serves in a time (ns)."""
+    """The limit of a queue: packets, bytes, or a time in ns, meaning the bytes that the link sends in it."""
 
     kind: Literal["time", "packets", "bytes"]
     limit: int
@@ -293,7 +293,7 @@ def _whole(
     value = number * units[unit]
     if value > largest:
         most = _plain(Decimal(largest) / units[unit])
-        raise FieldError(f"`{number} {unit}` is too much; expected at most {most} {unit}")
+        raise FieldError(f"`{number} {unit}` is too large; expected at most {most} {unit}")
     if value != value.to_integral_value():
         raise FieldError(f"`{_plain(number)} {unit}` is not a whole multiple of {smallest}")
     return int(value)

@@ -1,4 +1,4 @@
-"""A Wi-Fi hop as a scenario writes it: how the radio channel fades, and how often the MAC tries again."""
+"""A Wi-Fi hop in a scenario: fading of the radio channel, and retries of the MAC."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from rtclab.errors import FieldError
 from rtclab.scenario.table import CONSTANT, Table, tag_of
 from rtclab.scenario.units import Bitrate, Duration, Probability
 
-# dot11ShortRetryLimit, IEEE 802.11-2012, annex C: what an access point uses that chooses by itself.
+# dot11ShortRetryLimit, IEEE 802.11-2012, annex C: the default of access points.
 AUTOMATIC_RETRY_LIMIT = 7
 
 
 class Radio(Table):
-    """One state of the channel: the PHY rate that the sender uses, and how often an attempt fails with it."""
+    """One state of the channel: the sender's PHY rate, and the probability that an attempt fails."""
 
     rate: Bitrate
+    """PHY rate."""
     error: Probability
+    """Probability that an attempt to send fails."""
 
     @model_validator(mode="after")
     def _sends(self) -> Self:
@@ -32,15 +34,19 @@ class Radio(Table):
 
 
 class Fading(Table):
-    """A channel that is good or in a fade, each for an exponentially distributed time.
+    """A channel that alternates between good and fade, each for an exponentially distributed time.
 
     Without ``fade`` it is always good.
     """
 
     good: Radio
+    """The channel while it is good."""
     fade: Radio | None = None
+    """The channel in a fade; left out, there are none."""
     mean_good: Duration = Duration(10**9)
+    """Mean time between two fades."""
     mean_fade: Duration = Duration(10**8)
+    """Mean length of a fade."""
 
     @model_validator(mode="after")
     def _both_last(self) -> Self:
@@ -48,7 +54,7 @@ class Fading(Table):
             if not getattr(self, key).ns:
                 raise FieldError(
                     f"must be positive; got `{getattr(self, key)}`",
-                    hint="leave fade out if there is none",
+                    hint="leave out `fade` if there is none",
                     key=key,
                 )
         return self
@@ -65,10 +71,10 @@ def _fading(good: str, fade: str, error: float, mean_good: str, mean_fade: str) 
 
 
 # A tablet at an access point of 1 mW at 5 GHz (Jansen et al. 2017, section 6): in the same room, and behind
-# a wall. The paper gives no channel. What lets calls behave as it says (without retries loss and a steady
-# delay, with 15 no loss and spikes) are fades of 50 to 300 ms every 2 to 5 s in which 70 to 90 % of the
-# attempts fail: `near` is the mild end of that, `far` its middle at the lowest PHY rate. `far` is
-# calibrated: of nine settings the one nearest to the effects that the paper states; it is not derived.
+# a wall. The paper does not describe the channel. Calls behave as in the paper (loss and a steady delay
+# without retries; no loss but delay spikes with 15) with fades of 50 to 300 ms every 2 to 5 s in which 70 to
+# 90 % of the attempts fail. `near` is the mild end of that range, `far` its middle at the lowest PHY rate.
+# `far` is calibrated, not derived: of nine settings it is closest to the effects that the paper reports.
 FADINGS = {
     "near": _fading("54 Mbit/s", "12 Mbit/s", 0.7, "5 s", "50 ms"),
     "far": _fading("24 Mbit/s", "6 Mbit/s", 0.8, "3 s", "100 ms"),
@@ -76,21 +82,24 @@ FADINGS = {
 
 
 class Wifi(Table):
-    """A Wi-Fi hop in place of a capacity: 802.11 OFDM at 5 GHz, one station, no aggregation.
+    """A Wi-Fi hop, which replaces a capacity: 802.11 OFDM at 5 GHz, one station, no aggregation.
 
-    A packet is sent up to ``retry_limit`` times, the first time included, then it is lost; the packets
-    behind it wait. ``auto`` is 7. ``fading`` is ``near``, ``far`` or a table.
+    A packet is sent up to ``retry_limit`` times, the first attempt included, and is then lost. The packets
+    behind it wait meanwhile.
     """
 
     fading: Annotated[
         Annotated[Literal["near", "far"], Tag(CONSTANT)] | Annotated[Fading, Tag("<good>")],
         Discriminator(tag_of({"good": Fading})),
     ] = "near"
+    """How the channel fades: ``near`` and ``far`` are a tablet in the same room and behind a wall, or a
+    table."""
     retry_limit: Annotated[
         Annotated[Literal["auto"], Tag("<auto>")]
         | Annotated[int, Tag("<count>"), Field(strict=True, ge=1, le=255)],
         Discriminator(lambda value: "<auto>" if isinstance(value, str) else "<count>"),
     ] = "auto"
+    """Attempts to send a packet, the first included; ``auto`` is 7."""
 
     def native(self) -> dict[str, object]:
         """The serde form of ``Wifi``."""

@@ -1,4 +1,4 @@
-"""A path of a network in words, for tables and reports."""
+"""Describes a path of a network in words, for tables and reports."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 
 def path_in_words(path: Mapping[str, Any]) -> str:
-    """A path (JSON values) as ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
+    """Describes a path, given as JSON values: ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
     order = ["capacity", "delay", "queue", "jitter", "loss"]
-    # Where packets are lost is said only if it is not the usual place.
-    told = {key: value for key, value in path.items() if (key, value) != ("loss_position", "wire")}
-    keys = [key for key in [*order, *(key for key in told if key not in order)] if told.get(key) is not None]
+    # The default position of losses is left out.
+    shown = {key: value for key, value in path.items() if (key, value) != ("loss_position", "wire")}
+    order += [key for key in shown if key not in order]
+    keys = [key for key in order if shown.get(key) is not None]
     if "capacity" not in keys:
         return ", ".join(["unlimited", *(f"{key} {_in_words(path[key])}" for key in keys)])
     return ", ".join(f"{key} {_in_words(path[key])}" for key in keys)

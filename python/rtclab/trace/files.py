@@ -1,4 +1,4 @@
-"""Files of traces and runs, written whole or not at all."""
+"""Reading and writing of files in traces and runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rtclab.errors import DiskFull, TraceError, is_disk_full
 
 
 def write_json(path: Path, value: object) -> None:
-    """Writes a JSON file so that it is either the old one or the whole new one.
+    """Writes a JSON file atomically: it is either the old file or the complete new one.
 
     Raises:
-        DiskFull: the old file is still there then.
+        DiskFull: no space is left. The old file is unchanged.
     """
     replace_file(path, lambda temporary: write_bytes(temporary, json_bytes(value)))
 
@@ -55,17 +55,17 @@ def _number(name: str, stem: str) -> int:
 
 
 def json_bytes(value: object) -> bytes:
-    """A JSON file's content."""
+    """The value as the content of a JSON file."""
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file in UTF-8; raises DiskFull if that is why it cannot."""
+    """Writes a text file in UTF-8; raises DiskFull if no space is left."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes a file; raises DiskFull if that is why it cannot."""
+    """Writes a file; raises DiskFull if no space is left."""
     try:
         path.write_bytes(data)
     except OSError as error:
@@ -75,11 +75,15 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
-    """A JSON object; raises TraceError saying that the directory is no ``what`` where there is none."""
+    """Reads a JSON object.
+
+    Raises:
+        TraceError: the file cannot be read or, if it is missing, its directory is not a ``what``.
+    """
     try:
         value = json.loads(path.read_text())
     except FileNotFoundError:
-        raise TraceError(f"{path.parent} is no {what}: it has no {path.name}") from None
+        raise TraceError(f"{path.parent} is not a {what}: it has no {path.name}") from None
     except (OSError, ValueError) as error:
         raise TraceError(f"{path}: cannot be read: {error}") from None
     if not isinstance(value, dict):

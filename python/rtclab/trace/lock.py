@@ -1,4 +1,4 @@
-"""One writer at a time: locks that the kernel releases when their process ends, however it ends."""
+"""Locks for one writer at a time. The kernel releases them when their process ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LOCK_FILE = ".lock"
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """Holds a directory for writing.
+    """Locks a directory for writing.
 
     Raises:
-        BadInput: somebody else is writing there; the message names the process and its machine.
+        BadInput: another process is writing there. The message names the process and its machine.
     """
     with _locked(directory / LOCK_FILE, wait=False):
         yield
@@ -27,7 +27,7 @@ def only_writer(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def one_after_another(file: Path) -> Iterator[None]:
-    """Waits until nobody else holds the lock file, and holds it."""
+    """Waits until no other process holds the lock file, and locks it."""
     with _locked(file, wait=True):
         yield
 
@@ -40,13 +40,13 @@ def _locked(file: Path, *, wait: bool) -> Iterator[None]:
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
     finally:
-        # While it is still held, so that nobody's else is removed.
+        # Removed while it is still locked, so that no other process's lock file is removed.
         file.unlink(missing_ok=True)
         os.close(descriptor)
 
 
 def _acquired(file: Path, *, wait: bool) -> int:
-    """The descriptor of the locked file that has this name."""
+    """Opens and locks the file, and returns its descriptor."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -60,7 +60,7 @@ def _acquired(file: Path, *, wait: bool) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        # Whoever held it before has removed the file: the lock is one of a file without a name.
+        # If the previous owner has removed the file meanwhile, this lock is on a file without a name.
         if file.exists() and os.path.samestat(os.fstat(descriptor), file.stat()):
             return descriptor
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The manifests of runs and traces: what was run, by what, on which machine, and when each flow was there."""
+"""The manifests of runs and traces: what was run, where, and when each flow was active."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtclab.errors import TraceError
 from rtclab.trace.files import read_json
 
 SCHEMA: Literal[2] = 2
-"""Number of the contract; a change of manifests, tables or columns is a change of this number."""
+"""Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
 """Nanoseconds since the run began."""
@@ -20,41 +20,53 @@ Ns = Annotated[int, Field(ge=0)]
 Status = Literal["finished", "failed"]
 
 INTERRUPTED = "interrupted"
-"""Reason of a repeat that did not end, or did not begin, because of Ctrl-C."""
+"""The reason of a repeat that Ctrl-C stopped, or that did not begin because of Ctrl-C."""
 
 NS_PER_S = 1_000_000_000
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Machine(_Entry):
     """The computer that made a run."""
 
     system: str
+    """Operating system."""
     kernel: str
+    """Release of the kernel."""
     processor: str
+    """Model of the processor."""
     cores: int | None = None
+    """Number of cores."""
     memory_bytes: int | None = None
+    """Main memory."""
 
 
 class FlowInfo(_Entry):
-    """One direction between two participants, and the time in which it was there.
+    """One direction between two participants, and the time during which it was active.
 
-    ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for TCP
-    beside the calls and for captures. ``begin_ns`` is when its first packet was sent, or when its connection
-    began if none ever was; at ``end_ns`` its connection ended. ``acknowledges`` names the flow whose
-    acknowledgements these are, None for flows of data.
+    ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for TCP cross
+    traffic and for captures. ``begin_ns`` is when its first packet was sent, or when its connection began if
+    no packet was sent. ``end_ns`` is when its connection ended. For a flow of acknowledgements,
+    ``acknowledges`` names the flow of the data; it is None for all others.
     """
 
     sender: str
+    """Node that sends."""
     receiver: str
+    """Node that receives."""
     route: tuple[str, ...] = ()
+    """Paths that it crosses, in order."""
     call: int | None = None
+    """Index of its call; null for TCP beside the calls and for captures."""
     begin_ns: Ns
+    """When its first packet was sent, or when its connection began if none was."""
     end_ns: Ns
+    """When its connection ended."""
     acknowledges: str | None = None
+    """Flow whose acknowledgements these are; null for flows of data."""
 
     @model_validator(mode="after")
     def _ends_after_it_began(self) -> Self:
@@ -64,35 +76,49 @@ class FlowInfo(_Entry):
 
 
 class CallInfo(_Entry):
-    """One call: its topology, who takes part, when it lasts, and the relay that it passes, if any."""
+    """One call: its topology, participants, begin and end, and its relay, if any."""
 
     kind: str
+    """Topology, as in the scenario."""
     participants: tuple[str, ...]
+    """Those who take part."""
     start_ns: Ns
+    """When it begins."""
     end_ns: Ns
+    """When it ends."""
     relay: str | None = None
+    """TURN relay that it passes, if any."""
 
 
 class NotConnected(_Entry):
-    """Two nodes that should have been connected and never were, in the time ``within_ns``."""
+    """Two nodes that should have connected and did not, within the time ``within_ns``."""
 
     a: str
+    """One of the two nodes."""
     b: str
+    """The other one."""
     call: int
+    """Index of the call."""
     within_ns: Ns
+    """Time that they had."""
 
     def __str__(self) -> str:
         return f"{self.a} and {self.b} did not connect within {self.within_ns / NS_PER_S:.0f} s"
 
 
 class Lateness(_Entry):
-    """How late the emulator wrote frames against its model; the share that was later than ``bound_ns``."""
+    """How late the emulator wrote frames, relative to its model, and the share later than ``bound_ns``."""
 
     p50_ns: Ns
+    """Median."""
     p99_ns: Ns
+    """99th percentile."""
     max_ns: Ns
+    """Largest."""
     bound_ns: Ns
+    """What is tolerated."""
     over_bound_ratio: float
+    """Part of the frames that were later than that, 0 to 1."""
 
     @property
     def late(self) -> bool:
@@ -101,98 +127,133 @@ class Lateness(_Entry):
 
 
 class CaptureInfo(_Entry):
-    """The captures that a trace was made of.
+    """The captures from which a trace was made.
 
     ``begin_ns`` is the trace's time zero on the first capture's clock, in ns since 1970. ``notes`` and
-    ``clock`` are rows of the monitor's tables of these names (docs/monitor.md); ``corrected`` is whether the
-    clocks' difference was taken off.
+    ``clock`` are rows of the monitor's tables with these names (docs/monitor.md). ``corrected`` says whether
+    the difference of the clocks was subtracted.
     """
 
     files: tuple[str, ...]
+    """Names of the captures."""
     begin_ns: int
+    """Time zero of the trace on the first capture's clock, in ns since 1970."""
     notes: tuple[dict[str, Any], ...] = ()
+    """Rows of the monitor's table `notes`."""
     clock: dict[str, Any] | None = None
+    """The row of the monitor's table `clock`; null for one capture."""
     corrected: bool = False
+    """Whether the difference of the clocks was taken off."""
 
 
 class _Manifest(_Entry):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
     what: ClassVar[str]
 
     schema_number: Literal[2] = Field(SCHEMA, alias="schema")
+    """Number of the contract."""
     backend: str
+    """`sim`, `live` or `capture`."""
     scenario: dict[str, Any] = {}
+    """The scenario as it ran, for people and for running it again; figures do not read it."""
     versions: dict[str, str] = {}
+    """Versions of rtclab and of what it used."""
     machine: Machine | None = None
+    """The computer that made it."""
 
     def as_json(self) -> dict[str, Any]:
-        """The content of the file, as JSON values."""
+        """The content of the manifest's file as JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 class TraceManifest(_Manifest):
-    """What ``manifest.json`` says of one repeat.
+    """The content of ``manifest.json``, which describes one repeat.
 
-    ``backend`` is ``sim``, ``live``, or ``capture`` for a trace made of captures, which has neither seed nor
-    scenario. ``scenario`` is the scenario as it ran, for people and for running it again; figures are made
-    from the typed fields alone. ``connections`` is how many pairs of nodes should have been connected.
+    ``backend`` is ``sim``, ``live``, or ``capture`` for a trace made from captures, which has neither seed
+    nor scenario. ``scenario`` is the scenario as it ran, for readers and for running it again; metrics use
+    only the other fields. ``connections`` is the number of pairs of nodes that should have connected.
     """
 
     what: ClassVar[str] = "trace"
 
     seed: int | None = None
+    """Seed of the repeat; null for captures."""
     repeat: int | None = None
+    """Number of the repeat, from 0 on."""
     duration_ns: Ns
+    """Length of the trace."""
     participants: tuple[str, ...] = ()
+    """Names of the participants."""
     calls: tuple[CallInfo, ...] = ()
+    """The calls, in the order of the scenario."""
     flows: dict[str, FlowInfo]
+    """The flows by name."""
     connections: int = 0
+    """Number of pairs of nodes that should have been connected."""
     not_connected: tuple[NotConnected, ...] = ()
+    """The pairs that never were."""
     failure: str | None = None
+    """Why the repeat failed; null if it did not."""
     browser: str | None = None
+    """Version of the browser in live calls."""
     lateness: Lateness | None = None
+    """How late the emulator was in live calls."""
     emulator: dict[str, int] | None = None
+    """Counters of the emulator in live calls."""
     capture: CaptureInfo | None = None
+    """The captures that the trace was made of."""
 
     @property
     def late(self) -> bool:
-        """Whether the emulator was late too often; false in virtual time."""
+        """Whether the emulator was late too often. Always false for simulated repeats."""
         return self.lateness is not None and self.lateness.late
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True))
 class Repeat:
-    """What became of one repeat: ``reason`` says why it failed, ``note`` what a finished one lacks."""
+    """The outcome of one repeat: ``reason`` says why it failed, ``note`` what a finished one lacks."""
 
     repeat: int
+    """Its number, from 0 on."""
     seed: int
+    """Its seed."""
     status: Status
+    """Whether it finished."""
     reason: str = ""
+    """Why it failed."""
     note: str = ""
+    """What a finished one lacks, such as a pair that did not connect."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C came before its end: it says nothing about calls."""
+        """Whether Ctrl-C stopped the repeat, so that it does not count as a failed call."""
         return self.status == "failed" and self.reason == INTERRUPTED
 
 
 class RunManifest(_Manifest):
-    """What ``run.json`` says of all repeats of a scenario on one backend."""
+    """The content of ``run.json``, which describes all repeats of a scenario on one backend."""
 
     what: ClassVar[str] = "run"
 
     repeats: tuple[Repeat, ...] = ()
+    """What became of each repeat."""
 
 
 AnyManifest = TypeVar("AnyManifest", bound=_Manifest)
 
 
 def read_manifest(path: Path, model: type[AnyManifest]) -> AnyManifest:
-    """The manifest in a file.
+    """Reads a manifest.
 
     Raises:
-        TraceError: there is none, it was written by another version, or a field is not as expected; the
-            message names the file and every field.
+        TraceError: the file is missing, was written by another version, or has invalid fields. The message
+            names the file and every invalid field.
     """
     value = read_json(path, model.what)
     _check_schema(path, value)
@@ -220,7 +281,7 @@ def _check_schema(path: Path, value: dict[str, Any]) -> None:
 
 
 def _in_words(problem: Any) -> str:
-    """One problem of pydantic's as ``flows.alice->bob.end_ns: expected …, got …``."""
+    """Describes a problem found by pydantic: ``flows.alice->bob.end_ns: expected …; got …``."""
     field = ".".join(map(str, problem["loc"])) or "manifest"
     match problem["type"]:
         case "missing":

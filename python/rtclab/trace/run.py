@@ -19,13 +19,13 @@ RUN_FILE = "run.json"
 
 
 class Run:
-    """All repeats of a scenario on one backend: ``run.json`` and a trace per finished repeat."""
+    """All repeats of a scenario on one backend: ``run.json``, and a trace of each finished repeat."""
 
     def __init__(self, path: Path) -> None:
         """Opens a run.
 
         Raises:
-            TraceError: ``path`` holds none, or one of another version; the file and field are named.
+            TraceError: ``path`` is not a run, or one of another version. The message names file and field.
         """
         self.path = path
         self.manifest = read_manifest(path / RUN_FILE, RunManifest)
@@ -35,17 +35,17 @@ class Run:
 
     @classmethod
     def create(cls, out: Path, *, scenario: str, manifest: RunManifest) -> Run:
-        """Makes the directory ``<out>/<scenario>-<backend>-<n>`` with the first free n from 1."""
+        """Creates the directory ``<out>/<scenario>-<backend>-<n>``, where n is one more than the largest."""
         path = new_directory(out, f"{scenario}-{manifest.backend}-")
         write_json(path / RUN_FILE, manifest.as_json())
         return cls(path)
 
     @classmethod
     def open(cls, name_or_path: str | Path, *, out: Path = Path("runs")) -> Run:
-        """Opens a run by its path, its name below ``out`` (``first-call-sim-3``), or ``latest``.
+        """Opens a run by its path, or by its name in ``out``: ``first-call-sim-3``, or ``latest``.
 
         Raises:
-            TraceError: there is none.
+            TraceError: there is no such run.
         """
         text = str(name_or_path)
         known = {path.name: path for path in subdirectories(out) if (path / RUN_FILE).is_file()}
@@ -57,7 +57,10 @@ class Run:
             return cls(max(known.values(), key=lambda path: (path / RUN_FILE).stat().st_mtime_ns))
         near = difflib.get_close_matches(text, known, n=1)
         hint = f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`"
-        raise TraceError(f"no run `{text}`: neither a directory with {RUN_FILE} nor below {out}/", hint=hint)
+        raise TraceError(
+            f"no run `{text}`: it is neither a directory with {RUN_FILE} nor the name of a run in {out}/",
+            hint=hint,
+        )
 
     @property
     def name(self) -> str:
@@ -76,7 +79,7 @@ class Run:
 
     @property
     def repeats(self) -> list[Repeat]:
-        """What became of each repeat, in order."""
+        """The outcome of each repeat, in order."""
         return list(self.manifest.repeats)
 
     @cached_property
@@ -85,24 +88,24 @@ class Run:
         return [Trace(self.repeat_path(entry.repeat)) for entry in self.repeats if entry.status == "finished"]
 
     def repeat_path(self, repeat: int) -> Path:
-        """Where the trace of a repeat lies."""
+        """The directory of the trace of a repeat."""
         return self.path / f"repeat-{repeat}"
 
     def writing(self) -> AbstractContextManager[None]:
-        """Holds the run for writing, so that two writers cannot lose each other's repeats.
+        """Locks the run for writing, so that two writers cannot overwrite each other's repeats.
 
         Raises:
-            BadInput: somebody else is writing it; the message names the process.
+            BadInput: another process is writing to the run. The message names it.
         """
         return only_writer(self.path)
 
     def reload(self) -> None:
-        """Reads ``run.json`` again, which somebody else may have written since."""
+        """Reads ``run.json`` again, because another process may have changed it."""
         self.manifest = read_manifest(self.path / RUN_FILE, RunManifest)
         self.__dict__.pop("traces", None)
 
     def record(self, outcome: Repeat) -> None:
-        """Notes what became of a repeat, replacing what was noted before."""
+        """Records the outcome of a repeat in ``run.json``, replacing an earlier outcome."""
         outcome = replace(outcome, reason=outcome.reason.strip())
         others = [entry for entry in self.repeats if entry.repeat != outcome.repeat]
         repeats = sorted([*others, outcome], key=lambda entry: entry.repeat)

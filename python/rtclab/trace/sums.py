@@ -1,4 +1,4 @@
-"""Tables that follow from the table ``packets``."""
+"""The tables that are computed from the table ``packets``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ FIRST_TRANSMISSIONS = {
     "fec_sent_packets": ("sent_ns", ["fec"]),
     "fec_dropped_packets": ("dropped_ns", ["fec"]),
 }
-"""Columns of ``flow_seconds`` by the moment at which a packet of these kinds counts."""
+"""By column of ``flow_seconds``, the time at which a packet counts, and the kinds that count."""
 
 
 def flow_seconds_table(
     packets: pl.DataFrame, flows: Mapping[str, FlowInfo], duration_ns: int
 ) -> pl.DataFrame:
-    """The table ``flow_seconds``: one row per flow and second of the run, also where nothing was sent.
+    """The table ``flow_seconds``: one row for each flow and second of the run, even if nothing was sent.
 
-    A packet counts as sent, delivered and dropped each in the second in which that happened. What happened
-    after the end of its flow or of the run is left out. First transmissions of media and FEC are counted
-    apart when the kind of any packet is known, else their columns are null.
+    A packet counts as sent, delivered or dropped in the second in which that happened, unless this was after
+    the end of its flow or of the run. First transmissions of media and FEC are counted separately if the kind
+    of any packet is known; otherwise their columns are null.
     """
     seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
     of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
@@ -62,7 +62,7 @@ def flow_seconds_table(
 
 
 def delay_histogram_table(packets: pl.DataFrame, flows: Mapping[str, FlowInfo]) -> pl.DataFrame:
-    """The table ``delay_histogram``: packets per flow and 0.1 ms of one-way delay, until the flow's end."""
+    """The table ``delay_histogram``: packets by flow and 0.1 ms of one-way delay, until the flow's end."""
     ns_per_bin = NS_PER_MS // BINS_PER_MS
     edge_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) // ns_per_bin / BINS_PER_MS
     return (

@@ -27,29 +27,29 @@ class Trace:
     """One repeat: a directory with ``manifest.json`` and one Parquet file per table."""
 
     from_pcap: ClassVar[Callable[..., Trace]]
-    """See :func:`rtclab.capture.from_pcap`, which stands above traces and puts itself here."""
+    """See :func:`rtclab.capture.from_pcap`; the module ``capture`` sets this attribute."""
 
     def __init__(self, path: Path) -> None:
         """Opens a trace.
 
         Raises:
-            TraceError: ``path`` holds none, one that was not written to its end, or one of another version;
-                the file and field are named.
+            TraceError: ``path`` is not a trace, is incomplete, or is a trace of another version. The message
+                names file and field.
         """
         self.path = path
         self.manifest = read_manifest(path / MANIFEST, TraceManifest)
         self._read: dict[str, pl.DataFrame] = {}
         self._cached: dict[object, Any] = {}
         self._whole: Trace | None = None
-        # Lives as long as the trace in it.
+        # The temporary directory of the trace, if it is in one; deleted together with this object.
         self.temporary: TemporaryDirectory[str] | None = None
 
     @classmethod
     def in_memory(cls, tables: Mapping[str, pl.DataFrame], manifest: TraceManifest) -> Trace:
-        """A trace that is measured and forgotten; what :meth:`write` does to tables is done to these.
+        """A trace that exists only in memory. Tables are completed as in :meth:`write`.
 
         Raises:
-            TraceError: as :meth:`write`.
+            TraceError: a table or column is invalid, as in :meth:`write`.
         """
         made = cls.__new__(cls)
         made.path = Path(os.devnull)
@@ -75,7 +75,7 @@ class Trace:
 
     @property
     def flows(self) -> list[str]:
-        """Names of the flows of media and data in the manifest's order: all but acknowledgements."""
+        """Names of all flows except those of acknowledgements, in the order of the manifest."""
         return [name for name, flow in self.manifest.flows.items() if flow.acknowledges is None]
 
     @property
@@ -84,17 +84,18 @@ class Trace:
         return [name for name in SCHEMAS if name in self._read or self._file(name).is_file()]
 
     def save(self, path: Path) -> Trace:
-        """Writes all tables and the manifest into the directory ``path``; see :meth:`write`."""
+        """Writes all tables and the manifest to the directory ``path``; see :meth:`write`."""
         return _save(path, {name: self.table(name) for name in self.tables}, self.manifest)
 
     def table(self, name: str) -> pl.DataFrame:
         """A table, with the columns and types of ``SCHEMAS[name]``.
 
-        Every metric asks again, so tables stay in memory once read; not ``packets``, which is large.
+        A table stays in memory once it is read, because every metric asks again. ``packets`` does not,
+        because it is large.
 
         Raises:
-            TraceError: there is no such table, it was not recorded, or its file does not follow the contract;
-                file and column are named.
+            TraceError: there is no such table, it was not recorded, or its file is invalid. The message names
+                file and column.
         """
         if name not in SCHEMAS:
             raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
@@ -113,12 +114,12 @@ class Trace:
         return frame
 
     def rows_of_flow(self, name: str, flow: str) -> pl.DataFrame:
-        """The rows of one flow in a table that has the column ``flow``, in their order.
+        """The rows of one flow, in order, of a table that has the column ``flow``.
 
-        Every metric of every flow asks, so the table is split once: a mesh of 50 has 2450 flows.
+        The table is split only once, because every metric asks for every flow: a mesh of 50 has 2450 flows.
 
         Raises:
-            TraceError: as :meth:`table`.
+            TraceError: the table is unavailable or invalid, as in :meth:`table`.
         """
         rows = self.table(name)
         if name not in self._read:
@@ -126,9 +127,9 @@ class Trace:
         return self.cached(_by_flow, name).get(flow, rows.clear())
 
     def cached(self, make: Callable[..., Made], *args: Hashable) -> Made:
-        """``make(trace, *args)``, made when first asked for and cached as long as the trace lives.
+        """``make(trace, *args)``, computed on the first call and cached for the lifetime of this object.
 
-        What a metric computes for all flows at once is cached here, since it is asked for flow by flow.
+        Metrics are called for each flow, so they cache here what they compute for all flows at once.
         """
         key = (make, args)
         if key not in self._cached:
@@ -141,14 +142,15 @@ class Trace:
 
     @classmethod
     def write(cls, path: Path, tables: Mapping[str, pl.DataFrame], manifest: TraceManifest) -> Trace:
-        """Writes a trace into the directory ``path``; what else is there stays.
+        """Writes a trace to the directory ``path``. Other files there are kept.
 
-        Columns are put in order, missing nullable ones filled with null, missing tables written empty.
-        The manifest comes last: a directory without one is no trace.
+        Columns are put in order, missing nullable columns are filled with null, and missing tables are
+        written empty. The manifest is written last, so a directory without one is not a trace.
 
         Raises:
-            TraceError: a table or column is unknown, missing, null where it must not be, or of another type.
-            DiskFull: nothing is left behind then.
+            TraceError: a table or column is unknown or missing, has nulls that it must not have, or has
+                another type.
+            DiskFull: no space is left. Nothing is left behind.
         """
         return _save(path, _complete(tables), manifest)
 
@@ -170,9 +172,9 @@ def _save(path: Path, frames: Mapping[str, pl.DataFrame], manifest: TraceManifes
 
 
 def _parquet(frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
-    """The content of each table's file. One query for all tables costs less than one for each."""
+    """The content of each table's file. One query for all tables is faster than one for each."""
     buffers = {name: io.BytesIO() for name, frame in frames.items() if not frame.is_empty()}
-    # Tables are read whole, so statistics would help nobody. With zstd this takes a quarter more CPU time.
+    # Tables are always read whole, so statistics are useless. zstd would take a quarter more CPU time.
     queries = [
         frames[name].lazy().sink_parquet(buffer, compression="snappy", statistics=False, lazy=True)
         for name, buffer in buffers.items()
@@ -183,7 +185,7 @@ def _parquet(frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
 
 @cache
 def _empty(name: str) -> bytes:
-    """The file of a table without rows, which is always the same."""
+    """The content of the file of a table without rows."""
     buffer = io.BytesIO()
     SCHEMAS[name].to_frame().write_parquet(buffer)
     return buffer.getvalue()
@@ -207,13 +209,13 @@ def _read_table(file: Path, name: str) -> pl.DataFrame:
         return conform(name, pl.read_parquet(file))
     except TraceError as error:
         raise TraceError(f"{file}: {error.message}", hint="run the scenario again") from None
-    # Polars panics at some broken files.
+    # Polars panics on some corrupt files.
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise TraceError(f"{file}: cannot be read: {error}", hint="run the scenario again") from None
 
 
 def _complete(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables as the contract has them, missing ones empty."""
+    """The tables in the form of the contract, with empty tables for missing ones."""
     frames = {name: conform(name, frame) for name, frame in tables.items()}
     for name in SCHEMAS.keys() - frames.keys() - OPTIONAL_TABLES:
         frames[name] = SCHEMAS[name].to_frame()

@@ -1,4 +1,4 @@
-"""Simulated against live: the same scenarios on both backends, and how far apart their figures are."""
+"""Compares the backends: runs the same scenarios simulated and live, and reports how far they differ."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from rtclab.trace import Run, write_text
 FOLDER = "sim-vs-live/"
 
 BOUNDS_PERCENT = {"receiving_rate": 15.0, "rtt": 25.0}
-"""How far the simulated mean may be from the live one."""
+"""Maximum difference between the simulated and the live mean, in per cent of the live one."""
 
 SHOWN_TOO = ("queuing_delay_p50", "queuing_delay_p95", "packet_loss", "frame_rate", "frame_height")
-"""Metrics without a bound that help to see why."""
+"""Metrics without a bound, which help to explain differences."""
 
 NOTES = "<!-- Everything below this line is kept when the page is made anew. -->"
+"""Separates the generated page from notes written by hand."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One scenario, run on both backends; ``compared`` is live (a) against simulated (b)."""
+    """One scenario, run on both backends. ``compared`` has the live run as a and the simulated one as b."""
 
     scenario: Scenario
     live: Run
@@ -47,10 +48,8 @@ def write_validation(
 ) -> list[Pair]:
     """Runs every scenario of ``sim-vs-live`` on both backends and writes the page ``out``; returns the pairs.
 
-    With ``keep_live`` the newest live run of a scenario is taken where there is one: after a change of the
-    simulator only simulations need to be made again.
-
-    Rates and round trip times are means over the second half of each run, when the start is over.
+    With ``keep_live`` the newest live run of a scenario is reused, if there is one, because a change of the
+    simulator only needs new simulations. All figures are over the second half of each run, after the start.
     """
     pairs = []
     for name in shipped():
@@ -63,12 +62,12 @@ def write_validation(
 
 
 def page(pairs: list[Pair]) -> str:
-    """The part of the page that is made of figures."""
+    """The generated part of the page."""
     return "\n".join(_page(pairs)) + "\n"
 
 
 def notes_of(file: Path) -> str:
-    """What somebody wrote below the line of an earlier page, or the bare line."""
+    """The line ``NOTES`` with the notes that were written below it in an earlier page, if any."""
     text = file.read_text() if file.is_file() else ""
     return NOTES + (text.partition(NOTES)[2] or "\n")
 
@@ -90,12 +89,13 @@ def _newest_live(scenario: Scenario, runs: Path) -> Run | None:
 def _page(pairs: list[Pair]) -> Iterator[str]:
     yield "# Simulated against live"
     yield ""
-    yield "Made by `rtclab validate`: the scenarios of `sim-vs-live/` in the simulator and with two real"
-    yield "Chromiums through the emulator. Means over repeats, each over the second half of the call, with"
-    yield "the 95 % interval in brackets; the difference is simulated minus live in per cent of live."
+    yield "Made by `rtclab validate`, which runs the scenarios of `sim-vs-live/` in the simulator and with"
+    yield "two real Chromiums through the emulator. Means are over repeats, each over the second half of the"
+    yield "call, with the 95 % interval in brackets. The difference is simulated minus live, in per cent of"
+    yield "live."
     yield ""
     rate, rtt = (f"{BOUNDS_PERCENT[name]:g} %" for name in ("receiving_rate", "rtt"))
-    yield f"Wanted: rate within {rate}, round trip time within {rtt}."
+    yield f"Expected: rate within {rate}, round-trip time within {rtt}."
     for pair in pairs:
         yield ""
         yield f"## {pair.scenario.title.removeprefix('Simulated against live: ')}"

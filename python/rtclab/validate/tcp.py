@@ -1,4 +1,4 @@
-"""The simulator's TCP against the kernel's, over the same bottleneck."""
+"""Compares the simulator's TCP with the kernel's over the same bottlenecks."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from rtclab.validate import notes_of
 SCENARIO = "tcp-vs-kernel"
 DURATION_S = 30
 AT_ONCE = 3
-"""Labs at the same time; a thousand packets per second are no load for any of them."""
+"""Number of labs at the same time. A thousand packets per second in each are a light load."""
 WARM_UP_S = 5.0
-"""Slow start and its losses are over by then."""
+"""The measurement begins after this time, when slow start and its losses are over."""
 END_S = 0.5
-"""The connection is opened in the first moments of a run; this much earlier than that the last one counts."""
+"""The measurement ends this long before the run, because connections open slightly after it begins."""
 BOUNDS_PERCENT = {"rate": 5.0, "queue": 20.0, "share": 10.0}
-"""How far the simulated figure may be from the kernel's."""
+"""Maximum differences from the kernel's figures; see :meth:`Figures.differences_percent`."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A bottleneck and who shares it; the delay is half of the round trip each way."""
+    """A bottleneck and the TCP flows that share it. Each direction has half of the round-trip time."""
 
     capacity_bps: int
     rtt_ms: int
@@ -67,12 +67,12 @@ CONDITIONS = tuple(
     for flows in (1, 2)
     for control in ("newreno", "cubic", "bbr")
 )
-"""One and two bandwidth-delay products, and a deep queue of four."""
+"""The queues are one, two and four bandwidth-delay products."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one side: part of the capacity used, mean bytes waiting, and the first flow's part of all bytes."""
+    """Figures of one side: share of the capacity used, mean bytes queued, and the first flow's share."""
 
     rate: float
     queue_bytes: float
@@ -80,11 +80,11 @@ class Figures:
 
     @property
     def larger_share(self) -> float:
-        """Of two flows, or 1 of one; which one is ahead is chance."""
+        """The larger of two flows' shares, or 1 for a single flow. Which flow is ahead is random."""
         return max(self.share, 1 - self.share)
 
     def differences_percent(self, kernel: Figures) -> dict[str, float]:
-        """From the kernel's: rate and queue in per cent of them, share in percentage points."""
+        """Differences from the kernel's figures: rate and queue in per cent, share in percentage points."""
         return {
             "rate": 100 * (self.rate / kernel.rate - 1),
             "queue": 100 * (self.queue_bytes / kernel.queue_bytes - 1),
@@ -93,7 +93,7 @@ class Figures:
 
 
 def simulated(condition: Condition, duration_s: int) -> Figures:
-    """The simulator's TCP."""
+    """The figures of the simulator's TCP."""
     scenario = condition.scenario(duration_s)
     with TemporaryDirectory(prefix="rtclab-tcp-") as out:
         table = SimBackend().run(scenario, seed=1, repeat=0, out=Path(out)).table("packets")
@@ -107,14 +107,14 @@ def simulated(condition: Condition, duration_s: int) -> Figures:
 
 @dataclass(frozen=True)
 class Lateness:
-    """By how much the emulator wrote packets later than the model delivered them."""
+    """How much later than in its model the emulator wrote packets."""
 
     p99_ms: float
     max_ms: float
 
 
 def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]:
-    """The kernel's TCP through the emulator, and how late the emulator was."""
+    """The figures of the kernel's TCP through the emulator, and the emulator's lateness."""
     from rtclab.backend.live.tcp import kernel_tcp
 
     network: Any = condition.scenario(duration_s).native(seed=1)["network"]
@@ -131,7 +131,10 @@ def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]
 def _figures(
     condition: Condition, packets: tuple[ArrayLike, ...], flow_bytes: list[int], duration_s: int
 ) -> Figures:
-    """From the warm-up to the end; the mean that waits is bytes times their waiting times (Little's law)."""
+    """Figures from the warm-up to the end of the measurement.
+
+    The mean queue is the sum of bytes times their waiting times, divided by the time (Little's law).
+    """
     sent_ns, delivered_ns, size_bytes = (np.asarray(column, dtype=np.float64) for column in packets)
     begin_ns, end_ns = sent_ns.min() + np.array([WARM_UP_S, duration_s - END_S]) * 1e9
     arrived = (delivered_ns > begin_ns) & (delivered_ns <= end_ns)
@@ -175,12 +178,13 @@ def _page(compared: Sequence[Compared], duration_s: int) -> Iterator[str]:
     wanted = ", ".join(f"{name} within {bound:g} %" for name, bound in BOUNDS_PERCENT.items())
     yield "# TCP: simulated against the kernel's"
     yield ""
-    yield "Made by `rtclab validate --tcp`: iperf3 through the emulator and the simulator's TCP over the"
-    yield f"same bottleneck, {duration_s} s without the first {WARM_UP_S:g} s. Rate is of the capacity, queue"
-    yield "the mean of the bytes that wait, share the larger flow's; late is the 99th percentile of the"
-    yield "emulator's lateness, which the kernel sees as round-trip time."
+    yield "Made by `rtclab validate --tcp`, which compares iperf3 through the emulator with the simulator's"
+    yield f"TCP over the same bottleneck, for {duration_s} s without the first {WARM_UP_S:g} s. Rate is in"
+    yield "per cent of the capacity, queue is the mean bytes queued, and share is that of the larger"
+    yield "flow. Late is the 99th percentile of the emulator's lateness, which adds to the round-trip time"
+    yield "that the kernel sees."
     yield ""
-    yield f"Wanted: {wanted}."
+    yield f"Expected: {wanted}."
     yield ""
     sides = [f"{name} {side}" for name in BOUNDS_PERCENT for side in ("kernel", "simulated")]
     yield f"| capacity, RTT, queue | TCP | flows | {' | '.join(sides)} | late | within |"

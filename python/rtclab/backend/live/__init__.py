@@ -1,4 +1,4 @@
-"""The live backend: real browsers in network namespaces, joined by the emulator, without root."""
+"""The live backend: real browsers in network namespaces, connected by the emulator, without root."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from rtclab.trace import Trace
 
 SESSION = "rtclab.backend.live.session:run_session"
 OPUS_FRAME_MS = 20
-"""Browsers send Opus in frames of 20 ms, whatever they are asked for."""
+"""Browsers always send Opus in frames of 20 ms."""
 
 
 class LiveBackend:
-    """Runs a scenario in real time, one Chromium per participant."""
+    """Runs a scenario in real time, with one Chromium per participant."""
 
     name = "live"
     parallel = False
     deterministic = False
 
     def check(self, scenario: Scenario) -> None:
-        """Looks whether browsers can do what is asked for, and whether this machine has what they need.
+        """Checks whether browsers support the scenario, and whether this machine has what they need.
 
         Raises:
-            UnsupportedScenario: naming the field.
-            BackendUnavailable: naming what is missing and how to get it.
+            UnsupportedScenario: browsers do not support the scenario. The message names the field.
+            BackendUnavailable: something is missing. The message names it, the hint says how to get it.
         """
         from rtclab.backend.live.doctor import what_is_missing
 
@@ -46,11 +46,11 @@ class LiveBackend:
             )
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
-        """Runs one call in real time and writes its trace, with a capture of every packet, into ``out``.
+        """Runs one repeat in real time and writes its trace, with a capture of every packet, to ``out``.
 
         Raises:
             CallFailed: a browser died, a page failed, nobody connected, or the lab ended.
-            DiskFull: nothing is left behind then.
+            DiskFull: no space is left.
         """
         from rtclab.backend.live.clip import prepare_clip
         from rtclab.backend.live.doctor import find_chromium
@@ -84,14 +84,18 @@ class LiveBackend:
 
 
 def check_calls(scenario: Scenario) -> None:
-    """Raises UnsupportedScenario for calls that are not one direct connection per pair, for the whole run."""
+    """Checks that every call is one direct connection per pair for the whole run.
+
+    Raises:
+        UnsupportedScenario: there is another kind of call, a server, or TCP cross traffic.
+    """
     simulate = "run it simulated: --backend sim"
     if scenario.servers:
         field = f"servers.{next(iter(scenario.servers))}"
         raise UnsupportedScenario(field, "live calls have no servers of their own", hint=simulate)
     if scenario.traffic:
         field = f"traffic.{next(iter(scenario.traffic))}"
-        raise UnsupportedScenario(field, "there is no TCP beside live calls", hint=simulate)
+        raise UnsupportedScenario(field, "live calls have no TCP cross traffic", hint=simulate)
     paired: set[frozenset[str]] = set()
     for index, call in enumerate(scenario.calls):
         for key, value, usual in (
@@ -104,7 +108,7 @@ def check_calls(scenario: Scenario) -> None:
                 expected = f"`{usual}`" if key == "kind" else f"a call without {key}"
                 raise UnsupportedScenario(
                     f"calls.{index}.{key}",
-                    f"live calls join each pair directly while both are there; got `{value}`, "
+                    f"in live calls each pair is connected directly while both are present; got `{value}`, "
                     f"expected {expected}",
                     hint=simulate,
                 )
@@ -113,14 +117,18 @@ def check_calls(scenario: Scenario) -> None:
             names = " and ".join(sorted(min(map(sorted, pairs & paired))))
             raise UnsupportedScenario(
                 f"calls.{index}.participants",
-                f"{names} are in an earlier call already; a page joins each pair once",
+                f"{names} are already together in an earlier call; a live call connects each pair once",
                 hint=simulate,
             )
         paired |= pairs
 
 
 def check_participant(scenario: Scenario, participant: str) -> None:
-    """Raises UnsupportedScenario for what no browser can be told to do."""
+    """Checks that a browser can do what the scenario says of a participant.
+
+    Raises:
+        UnsupportedScenario: no browser can do it.
+    """
     own = scenario.participants[participant]
 
     def field(table: str, key: str) -> str:
@@ -131,24 +139,24 @@ def check_participant(scenario: Scenario, participant: str) -> None:
     if control.name != "goog-cc":
         raise UnsupportedScenario(
             field("congestion_control", "name"),
-            f"a browser has its own congestion control, not `{control.name}`; expected `goog-cc`",
+            f"browsers have their own congestion control, not `{control.name}`; expected `goog-cc`",
             hint="run it simulated: --backend sim",
         )
     if control.stack is not None:
         raise UnsupportedScenario(
             field("congestion_control", "stack"),
-            f"a browser is the stack that it is, not `{control.stack}`",
+            f"browsers have today's stack, not `{control.stack}`; expected no stack",
             hint="run it simulated: --backend sim",
         )
     if control.options:
         raise UnsupportedScenario(
             field("congestion_control", "options"),
-            f"a browser's congestion control takes no options; got `{', '.join(control.options)}`",
+            f"the congestion control of browsers takes no options; got `{', '.join(control.options)}`",
         )
     if scenario.host_of(participant) is not None:
         raise UnsupportedScenario(
             field("host", "encoder_capacity"),
-            "browsers encode as fast as this machine does",
+            "browsers encode as fast as this machine can; expected no encoder_capacity",
             hint="run it simulated: --backend sim",
         )
     audio = scenario.audio_of(participant)
@@ -161,36 +169,36 @@ def check_participant(scenario: Scenario, participant: str) -> None:
     if video is not None and video.repair not in ("auto", "rtx"):
         raise UnsupportedScenario(
             field("video", "repair"),
-            f"a browser has its own loss repair, not `{video.repair}`; expected `auto` or `rtx`",
+            f"browsers have their own loss repair, not `{video.repair}`; expected `auto` or `rtx`",
             hint="run it simulated: --backend sim",
         )
     for key, usual in (("codec", "vp8"), ("device", "desktop")):
         if video is not None and getattr(video, key) != usual:
             raise UnsupportedScenario(
                 field("video", key),
-                f"a browser has today's encoders; got `{getattr(video, key)}`, expected `{usual}`",
+                f"browsers have today's encoders; got `{getattr(video, key)}`, expected `{usual}`",
                 hint="run it simulated: --backend sim",
             )
     if video is not None and (video.width % 2 or video.height % 2):
         raise UnsupportedScenario(
             field("video", "width" if video.width % 2 else "height"),
-            f"a camera clip has an even width and height; got `{video.width}x{video.height}`",
+            f"the video clip needs an even width and height; got `{video.width}x{video.height}`",
         )
 
 
 def version_of(executable: str) -> str:
-    """What a browser says about itself, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
+    """A browser's version, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
     return subprocess.run(
         [executable, "--version"], capture_output=True, text=True, check=False
     ).stdout.strip()
 
 
 def as_raised(error: LabError, out: Path) -> Exception:
-    """What went wrong inside the lab, as the error that it would be outside."""
+    """The error to raise for an error inside the lab."""
     text, _, hint = error.message.partition("\n  hint: ")
     if error.kind == "DiskFull" or f"(os error {errno.ENOSPC})" in text:
         return DiskFull(out)
     if error.kind in ("CallFailed", "LabError"):
         return CallFailed(text, hint=hint or None)
-    # A defect of ours: its traceback is a note of the error, which becomes the cause.
+    # A bug in rtclab. The traceback is a note on `error`, which becomes the cause.
     return RuntimeError(f"{error.kind} in the session: {text}")

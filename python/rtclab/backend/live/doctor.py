@@ -1,4 +1,4 @@
-"""What this machine can do, and what to do about what is missing."""
+"""Checks of whether this machine can run live calls, with hints about what is missing."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ PYTHON_PACKAGES = {
     "skvideo": "scikit-video",
 }
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NO_RELAY = "live calls have no relay yet, simulated ones need none"
-FIREFOX_HINT = "apt-get install firefox-esr; live calls are between Chromiums all the same"
 MIN_MEMORY_BYTES = 2_000_000_000
 PROBE_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -42,17 +40,15 @@ class Check:
 
 
 def doctor() -> list[Check]:
-    """Looks at everything that live runs need; starts a few short processes, changes nothing."""
+    """Checks everything that live calls use. It starts a few short processes and changes nothing."""
     return [
         check_command("unshare", "util-linux"),
         check_command("nsenter", "util-linux"),
         check_user_namespaces(),
         check_packet_sockets(),
-        check_browser("chromium", find_chromium(), f"{SETUP}, or apt-get install chromium"),
-        check_browser("firefox", find_firefox(), FIREFOX_HINT, required=False),
-        check_command("iperf3", "iperf3", required=False),
-        check_command("tshark", "tshark", required=False),
-        check_command("turnserver", "coturn", NO_RELAY, required=False),
+        check_chromium(),
+        check_command("iperf3", "iperf3", only_for="`rtclab validate --tcp`"),
+        check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
         check_clip(),
         check_cores(),
@@ -61,13 +57,13 @@ def doctor() -> list[Check]:
 
 
 def what_is_missing() -> list[Check]:
-    """The failed ones among the checks without which no live call can run; quicker than :func:`doctor`."""
+    """The failed checks of what every live call needs. It is faster than :func:`doctor`."""
     checks = [
         check_python_packages(),
         check_command("unshare", "util-linux"),
         check_command("nsenter", "util-linux"),
         check_user_namespaces(),
-        check_browser("chromium", find_chromium(), f"{SETUP}, or apt-get install chromium"),
+        check_chromium(),
     ]
     return [check for check in checks if not check.ok]
 
@@ -77,21 +73,21 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
 
 
-def find_firefox() -> str | None:
-    """Path of Firefox in ``PATH``, None if it is not there."""
-    return shutil.which("firefox-esr") or shutil.which("firefox")
+def check_command(command: str, package: str, *, only_for: str | None = None) -> Check:
+    """Whether a program of a Debian package is in ``PATH``.
 
-
-def check_command(command: str, package: str, remark: str = "", *, required: bool = True) -> Check:
-    """Whether a program of a Debian package is in ``PATH``; ``remark`` if `make setup-live` leaves it out."""
+    ``only_for`` says what uses a program that calls do not need.
+    """
     found = shutil.which(command)
-    install = f"apt-get install {package}"
-    hint = f"{install}; {remark}" if remark else f"{SETUP}, or {install}"
-    return Check(command, found is not None, found or "not found in PATH", hint, required)
+    detail = found or "not found in PATH"
+    if only_for is not None:
+        detail += f" (only for {only_for})"
+    hint = f"{SETUP}, or apt-get install {package}"
+    return Check(command, found is not None, detail, hint, required=only_for is None)
 
 
 def check_user_namespaces() -> Check:
-    """Whether an ordinary user may make namespaces here."""
+    """Whether an unprivileged user may create namespaces here."""
     try:
         check_lab()
     except BackendUnavailable as error:
@@ -103,16 +99,17 @@ def check_packet_sockets() -> Check:
     """Whether AF_PACKET sockets open inside an unprivileged user namespace."""
     open_socket = "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"
     ok, said = probe(["unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", open_socket])
-    hint = "a kernel with CONFIG_PACKET; in a container, allow packet sockets"
+    hint = "use a kernel with CONFIG_PACKET; in a container, allow packet sockets"
     return Check("packet sockets", ok, "usable" if ok else said, hint)
 
 
-def check_browser(name: str, executable: str | None, hint: str, *, required: bool = True) -> Check:
-    """Whether a browser is there and runs, and its version."""
+def check_chromium() -> Check:
+    """Whether Chromium is installed and starts, and its version."""
+    executable, hint = find_chromium(), f"{SETUP}, or apt-get install chromium"
     if executable is None:
-        return Check(name, False, "not found in PATH", hint, required)
+        return Check("chromium", False, "not found in PATH", hint)
     ok, said = probe([executable, "--version"])
-    return Check(name, ok, f"{said} ({executable})" if ok else said, hint, required)
+    return Check("chromium", ok, f"{said} ({executable})" if ok else said, hint)
 
 
 def check_python_packages() -> Check:
@@ -128,33 +125,36 @@ def missing_python_packages() -> list[str]:
 
 
 def check_clip() -> Check:
-    """Whether the clip of the default size is prepared; a run prepares what it lacks."""
+    """Whether the clip of the default size exists. Runs prepare the clips that they need."""
     path = clip_path(640, 480, 30)
-    detail = str(path) if path.exists() else "not prepared; the first live run does it"
+    detail = str(path) if path.exists() else "not prepared yet; the first live run prepares it"
     return Check("video clip", path.exists(), detail, SETUP, required=False)
 
 
 def check_cores() -> Check:
-    """Whether two encoding browsers and the emulator have a core each to themselves, roughly."""
+    """Whether there are enough cores for two encoding browsers and the emulator."""
     cores = len(os.sched_getaffinity(0))
     return Check(
         "cores",
         cores >= 2,
         str(cores),
-        "two cores for two participants, then half a core for each further one",
+        "use two cores for two participants, and half a core for each further one",
     )
 
 
 def check_memory() -> Check:
-    """Whether two browsers fit into memory."""
+    """Whether there is enough memory for two browsers."""
     size_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Check(
-        "memory", size_bytes >= MIN_MEMORY_BYTES, f"{size_bytes / 1e9:.1f} GB", "2 GB for two participants"
+        "memory",
+        size_bytes >= MIN_MEMORY_BYTES,
+        f"{size_bytes / 1e9:.1f} GB",
+        "use 2 GB for two participants",
     )
 
 
 def probe(command: list[str]) -> tuple[bool, str]:
-    """Runs a short command: whether it succeeded, and the last line it said."""
+    """Runs a short command and returns whether it succeeded, and its last line of output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

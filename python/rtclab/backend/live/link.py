@@ -1,7 +1,7 @@
-"""Any command behind an emulated link, and the emulator's own benchmark.
+"""Runs a command behind an emulated link, and benchmarks the emulator.
 
-The command runs in the node ``client``, servers in the node ``core``; ``up`` is the path from the command to
-the servers, ``down`` the way back.
+The command runs in the node ``client``, servers run in the node ``core``. ``up`` is the path from the command
+to the servers, ``down`` is the path back.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ ADDRESSES = {CORE: "10.77.0.1", CLIENT: "10.77.0.2"}
 DIRECTIONS = {"up": (CLIENT, CORE), "down": (CORE, CLIENT)}
 
 SERVER_START_S = 2.0
-"""A server that listens nowhere by then may be one that never listens; the command begins anyway."""
+"""The command starts after this time even if the server does not listen yet, for some servers never do."""
 CHECK_INTERVAL_S = 0.2
 INTERRUPTED_STATUS = 130
-"""What shells report for a command ended by Ctrl-C: 128 + SIGINT."""
+"""Exit status of a command stopped by Ctrl-C, as in shells: 128 + SIGINT."""
 
 
 class CommandNotFound(BadInput):
-    """The command, or the server, does not exist."""
+    """The program of the command or of the server was not found."""
 
     exit_status = 127
 
@@ -96,7 +96,7 @@ def run_link(
     begun = threading.Event()
 
     def ctrl_c(*_: object) -> None:
-        # It reaches the whole foreground group and is for the command, whose end ends the rest.
+        # Ctrl-C reaches all foreground processes. The command handles it, and everything else ends with it.
         if not begun.is_set():
             raise KeyboardInterrupt
 
@@ -112,7 +112,7 @@ def run_link(
 
 
 def _server_words(command: str) -> list[str]:
-    """Program and arguments of ``--server``, split as a shell does."""
+    """Program and arguments of ``--server``, split as in a shell."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -124,7 +124,7 @@ def _server_words(command: str) -> list[str]:
 
 
 def link_network(up: Json, down: Json, seed: int, pcap: str | None = None) -> Json:
-    """The emulator's configuration, but for its ports."""
+    """The emulator's configuration without its ports."""
     return {
         "nodes": list(ADDRESSES),
         "paths": [{**up, "name": "up"}, {**down, "name": "down"}],
@@ -135,7 +135,7 @@ def link_network(up: Json, down: Json, seed: int, pcap: str | None = None) -> Js
 
 
 def summary_text(result: Json) -> str:
-    """Two lines: packets and drops per direction; how late the emulator was."""
+    """Two lines of text: packets and drops of each direction, and how late the emulator was."""
     parts = [
         f"{name} {d['packets']} packets, {d['queue']} dropped in the queue, {d['loss']} lost"
         for name, d in result["directions"].items()
@@ -152,15 +152,15 @@ def summary_text(result: Json) -> str:
 
 
 def link_session(argument: Json, emit: Emit) -> Json:
-    """Runs the command; returns its status and the summary. What :func:`run_link` runs in the lab."""
-    # Not ignored as until now: the command would inherit that.
+    """Runs the command and returns its status and the summary. :func:`run_link` runs this in the lab."""
+    # A handler, because the command would inherit SIG_IGN.
     signal.signal(signal.SIGINT, lambda *_: None)
     emulator = _start_emulator(argument["network"])
     environment = ["env", f"RTCLAB_CLIENT={ADDRESSES[CLIENT]}", f"RTCLAB_SERVER={ADDRESSES[CORE]}"]
     server = None
     if argument["server"]:
         words = node_command(CORE, [*environment, *argument["server"]])
-        # A session of its own: Ctrl-C is for the command. Standard output belongs to the command too.
+        # In a separate session, Ctrl-C reaches only the command. Standard output is for the command too.
         server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
         wait_until_listening(server, shlex.join(argument["server"]))
     emit({"begun": True})
@@ -176,7 +176,7 @@ def link_session(argument: Json, emit: Emit) -> Json:
         server.terminate()
     try:
         summary = emulator.stop()
-    except OSError as error:  # it ended before the command did
+    except OSError as error:  # the emulator ended before the command
         raise RtclabError(error.strerror or str(error)) from error
     assert status is not None
     return {
@@ -192,13 +192,17 @@ def _start_emulator(network: Json) -> Emulator:
     emulator = Emulator(json.dumps({**network, "ports": ports}))
     try:
         emulator.start()
-    except OSError as error:  # a capture file that cannot be made
+    except OSError as error:  # the capture file cannot be created
         raise RtclabError(error.strerror or str(error)) from error
     return emulator
 
 
 def wait_until_listening(server: subprocess.Popen[bytes], text: str) -> None:
-    """Until something listens in ``core``, or a server that may listen nowhere has had its time."""
+    """Waits until something listens in ``core``, but at most ``SERVER_START_S``.
+
+    Raises:
+        RtclabError: the server ended.
+    """
     deadline = time.monotonic() + SERVER_START_S
     while time.monotonic() < deadline:
         if server.poll() is not None:
@@ -246,9 +250,9 @@ BENCH_QUEUE_NS = 100_000_000
 BENCH_DELAY_NS = 25_000_000
 WARM_UP_S = 1.0
 QUIET_S = 0.2
-"""Longer than the benchmark's queue and delay together."""
+"""Longer than the queue and the delay of the benchmark together."""
 BLAST_PORT = 9  # discard, RFC 863
-# Sends what is due and sleeps a millisecond: bursts of 11 packets, which the link spreads again.
+# Sends what is due every millisecond, in bursts of 11 packets that the link spreads out again.
 BLAST = """
 import socket, sys, time
 address, (port, payload_bytes), (packets_per_s, duration_s) = (
@@ -269,22 +273,22 @@ print(sent, last - begin)
 
 
 def bench_emulator(duration_s: float = 10.0) -> dict[str, float]:
-    """Offer 110 Mbit/s of 1200-byte packets to a link of 100 Mbit/s and 25 ms; what it made of them.
+    """Sends 110 Mbit/s of 1200-byte packets over a link of 100 Mbit/s and 25 ms, and returns figures.
 
-    ``delivered_rate_error`` is relative to the configured capacity, over frames really written after the
-    first second; ``added_delay_*`` is real minus logical departure time.
+    ``delivered_rate_error`` is relative to the configured capacity, over frames written after the first
+    second. ``added_delay_*`` is the real minus the logical departure time.
     """
     return run_in_lab("rtclab.backend.live.link:bench_session", {"duration_s": duration_s})
 
 
 def bench_session(argument: Json, _emit: Emit) -> Json:
-    """What :func:`bench_emulator` runs in the lab."""
+    """The part of :func:`bench_emulator` that runs in the lab."""
     summary, counts = flood(argument["duration_s"])
     return _bench_figures(summary) | counts
 
 
 def flood(duration_s: float) -> tuple[Json, Json]:
-    """The emulator's summary of a flood, and what sender and receiver counted themselves; in the lab."""
+    """Sends the flood, in the lab. Returns the emulator's summary and the counts of sender and receiver."""
     path = {
         "capacity": {"kind": "constant", "bps": BENCH_CAPACITY_BPS},
         "queue": {"kind": "time", "limit": BENCH_QUEUE_NS},
@@ -295,9 +299,9 @@ def flood(duration_s: float) -> tuple[Json, Json]:
     payload_bytes = BENCH_PACKET_BYTES - IP_AND_UDP_HEADER_BYTES
     numbers = [BLAST_PORT, payload_bytes, packets_per_s, duration_s]
     blast = [sys.executable, "-c", BLAST, ADDRESSES[CORE], *map(str, numbers)]
-    # A sink: without it the node would answer every packet with an ICMP error.
+    # Without a sink, the node would answer every packet with an ICMP error.
     sink = call_in_node(CORE, _udp_sink)
-    # A session of its own is scheduled apart from the emulator's (autogroups), as a browser's is.
+    # Like a browser, it runs in a separate session, which the kernel schedules separately (autogroup).
     blasted = subprocess.run(
         node_command(CLIENT, blast), capture_output=True, text=True, check=True, start_new_session=True
     )
@@ -313,7 +317,7 @@ def flood(duration_s: float) -> tuple[Json, Json]:
 
 
 def _wait_until_quiet(count: Callable[[], int]) -> None:
-    """Until what is under way has arrived: nothing new in a time longer than queue and delay."""
+    """Waits until the packets in flight have arrived: no new packet for longer than queue and delay."""
     before = -1
     while (now := count()) != before:
         before = now

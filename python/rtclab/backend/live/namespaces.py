@@ -1,11 +1,12 @@
-"""A laboratory without root: one user namespace with the emulator and a network namespace per node.
+"""A lab without root: a user namespace with the emulator, and a network namespace per node.
 
-Outside, :func:`run_in_lab` starts a fresh *lab* and calls a function in it. The lab is the first process of
-a new user, network, mount and process namespace, so an ordinary user is root in there, and the kernel ends
-everything in it when that process ends. It ends by itself when the caller goes away, however the caller goes.
+From outside, :func:`run_in_lab` starts a new *lab* and calls a function in it. The lab is the first process
+of new user, network, mount and process namespaces. An unprivileged user is root in there, and the kernel
+kills everything in it when that process ends. The lab ends when its caller ends, even if that is killed.
 
-Inside, :func:`create_nodes` makes network namespaces joined to the lab by veth pairs, :func:`node_command`
-says how to start a process in one and :func:`listen_in_node` opens a server socket in one for the lab itself.
+Inside, :func:`create_nodes` creates network namespaces that are connected to the lab by veth pairs.
+:func:`node_command` gives the command line for a process in a node, and :func:`listen_in_node` opens a server
+socket in a node for the lab itself.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ UNSHARE = [
     "unshare", "--user", "--map-root-user", "--net", "--mount", "--pid",
     "--fork", "--kill-child", "--mount-proc", "--",
 ]  # fmt: skip
-# `-c` and not `-m`: the module must not exist twice, once as __main__.
+# With `-m` the module would exist twice, once as __main__.
 SERVE = "import sys; from rtclab.backend.live.namespaces import serve; serve(int(sys.argv[1]))"
 STOP_TIMEOUT_S = 5.0
 RECEIVE_BYTES = 1 << 20
 
 
 class LabError(RtclabError):
-    """What a function raised inside the lab, with the class name as ``kind``; or that the lab died."""
+    """A function raised an error inside the lab (``kind`` is its class name), or the lab died."""
 
     def __init__(self, message: str, kind: str = "LabError") -> None:
         super().__init__(message)
@@ -63,10 +64,10 @@ class LabError(RtclabError):
 
 
 def check_lab() -> None:
-    """Make an empty lab and end it.
+    """Starts an empty lab and ends it.
 
     Raises:
-        BackendUnavailable: this machine lets an ordinary user make no such namespaces.
+        BackendUnavailable: this machine does not let unprivileged users create the namespaces.
     """
     try:
         done = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True, check=False)
@@ -74,8 +75,8 @@ def check_lab() -> None:
         raise BackendUnavailable("`unshare` is not installed", hint="apt-get install util-linux") from None
     if done.returncode != 0:
         raise BackendUnavailable(
-            f"this machine lets an ordinary user make no namespaces: {done.stderr.strip()}",
-            hint="with sysctl set user.max_user_namespaces above 0 and, where they exist, "
+            f"this machine does not let unprivileged users create namespaces: {done.stderr.strip()}",
+            hint="use sysctl to set user.max_user_namespaces above 0 and, if they exist, "
             "kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0",
         )
 
@@ -83,21 +84,21 @@ def check_lab() -> None:
 def run_in_lab(
     target: str, argument: Json, *, on_event: Emit | None = None, foreground: bool = False
 ) -> Json:
-    """Call ``target`` in a fresh lab and return what it returns.
+    """Calls ``target`` in a new lab and returns its result.
 
     Args:
-        target: ``"package.module:function"``; called as ``function(argument, emit)``, where ``emit(event)``
-            hands a JSON object to ``on_event`` while the function runs, from any thread.
-        argument: JSON object. Large results are better left in files: the lab sees the same file system,
-            except for an empty ``/run``.
-        on_event: called in this thread with each emitted object. An exception of it ends the lab.
-        foreground: the lab keeps the terminal: standard input and Ctrl-C reach the processes in it.
-            The lab itself ignores Ctrl-C until ``target`` decides what it means. Otherwise it has
-            neither, and its standard output goes to standard error.
+        target: ``"package.module:function"``, which is called as ``function(argument, emit)``. It may call
+            ``emit(event)`` from any thread to pass a JSON object to ``on_event``.
+        argument: JSON object. Large results should be files: the lab sees the same file system, except that
+            ``/run`` is empty.
+        on_event: called in this thread with each emitted object. An exception from it ends the lab.
+        foreground: the lab keeps the terminal, so that standard input and Ctrl-C reach its processes. The lab
+            itself ignores Ctrl-C until ``target`` handles it. Without ``foreground`` the lab has neither, and
+            its standard output goes to standard error.
 
     Raises:
-        LabError: ``target`` raised (text of its error; the traceback is a note), or the lab died.
-        BackendUnavailable: this machine lets an ordinary user make no such namespaces.
+        LabError: ``target`` raised an error, whose traceback is a note, or the lab died.
+        BackendUnavailable: this machine does not let unprivileged users create the namespaces.
     """
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -113,7 +114,7 @@ def run_in_lab(
         try:
             return _converse(ours, {"target": target, "argument": argument}, on_event, process)
         finally:
-            # The lab sees the end of the connection and ends itself.
+            # The lab ends when the connection is closed.
             ours.shutdown(socket.SHUT_RDWR)
             try:
                 process.wait(STOP_TIMEOUT_S)
@@ -154,8 +155,8 @@ def _lines(connection: socket.socket) -> Iterator[bytes]:
     """The lines that the lab sends, until it closes the connection."""
     parts: list[bytes] = []
     while True:
-        # A signal always interrupts select. It would not interrupt recv once polars has been used, which
-        # sets SA_RESTART for SIGINT: Python would notice Ctrl-C when the lab says something.
+        # A signal always interrupts select, but not recv: polars sets SA_RESTART for SIGINT, and Python would
+        # notice Ctrl-C only at the next message.
         select.select([connection], [], [])
         received = connection.recv(RECEIVE_BYTES)
         if not received:
@@ -171,7 +172,7 @@ def _lines(connection: socket.socket) -> Iterator[bytes]:
 
 
 def serve(file_descriptor: int) -> None:
-    """Process 1 of a lab: read one request, run it, send its result, end."""
+    """Process 1 of a lab: reads one request, runs it, sends the result and exits."""
     connection = socket.socket(fileno=file_descriptor)
     connection.set_inheritable(False)
     stream = connection.makefile("rw", encoding="utf-8")
@@ -200,11 +201,11 @@ def serve(file_descriptor: int) -> None:
             "kind": type(error).__name__,
             "traceback": traceback.format_exc(),
         }
-    with contextlib.suppress(ConnectionError):  # the caller is gone: nobody to tell
+    with contextlib.suppress(ConnectionError):  # the caller has ended
         send(message)
     sys.stdout.flush()
     sys.stderr.flush()
-    # The kernel ends whatever still runs in the lab; no thread is waited for.
+    # Without waiting for threads. The kernel kills everything that still runs in the lab.
     os._exit(0)
 
 
@@ -215,7 +216,7 @@ def _end_with_caller(connection: socket.socket) -> None:
 
 
 def _prepare_lab() -> None:
-    # Names of network namespaces live in /run, which an ordinary user cannot write.
+    # Names of network namespaces are files in /run, which is not writable for an unprivileged user.
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"], check=True)
     NAMESPACES.mkdir()
     _bring_up("lo")
@@ -226,13 +227,13 @@ def _prepare_lab() -> None:
 
 @dataclass(frozen=True)
 class Node:
-    """A network namespace with one interface, whose other end is the emulator's port in the lab."""
+    """A network namespace with one interface. The other end of its veth pair is a port of the emulator."""
 
     name: str
     address: str
     """IPv4 address of the node, /24."""
     mac: str
-    """Hardware address of the node's own end."""
+    """Hardware address of the node's interface."""
     port_interface: str
     """Interface in the lab that the emulator reads and writes."""
 
@@ -242,11 +243,11 @@ class Node:
 
 
 def create_nodes(addresses: dict[str, str]) -> list[Node]:
-    """Make one node per ``{name: IPv4 address}``; all in one /24, e.g. 10.77.0.0/24.
+    """Creates one node per ``{name: IPv4 address}``, all in one /24 such as 10.77.0.0/24.
 
-    Each node has ``lo`` and ``eth0`` up, MTU 1500, no IPv6, no offloads (frames leave with finished checksums
-    and within the MTU), ping allowed, and no route to anything but the other nodes. Frames go nowhere until
-    an emulator runs on the ports.
+    In each node ``lo`` and ``eth0`` are up. It has MTU 1500, no IPv6, no offloads (frames leave with complete
+    checksums and within the MTU), permission to ping, and routes only to the other nodes. No frames are
+    delivered until an emulator runs on the ports.
     """
     return [_create_node(index, name, address) for index, (name, address) in enumerate(addresses.items())]
 
@@ -264,8 +265,8 @@ def _create_node(index: int, name: str, address: str) -> Node:
         peer = {"ifname": NODE_INTERFACE, "address": node.mac, "net_ns_fd": name}
         lab.link("add", ifname=node.port_interface, kind="veth", mtu=MTU_BYTES, peer=peer)
     _turn_offloads_off(node.port_interface)
-    # The end that comes up last can send at once, the other one only when a kernel worker has noticed;
-    # the emulator does not wait for that.
+    # The end that comes up last can send at once. The other end's queueing discipline swallows frames until a
+    # kernel worker activates it, but the emulator bypasses it, so the emulator's port comes up first.
     _bring_up(node.port_interface)
     with IPRoute(netns=name) as inside:
         inside.addr(
@@ -278,14 +279,14 @@ def _create_node(index: int, name: str, address: str) -> Node:
 
 
 def node_command(name: str, command: Iterable[str]) -> list[str]:
-    """The command line that runs ``command`` in a node; its process id is that of the command itself."""
+    """The command line that runs ``command`` in a node. Its process id is that of the command."""
     return ["nsenter", f"--net={NAMESPACES / name}", "--", *command]
 
 
 def call_in_node(name: str, function: Callable[[], Result]) -> Result:
-    """Call ``function`` in a short-lived thread that has entered the node's network namespace.
+    """Calls ``function`` in a temporary thread in the node's network namespace.
 
-    A socket that it opens stays in that namespace for ever.
+    A socket that it opens stays in that namespace.
     """
     outcome: list[Result] = []
     failure: list[BaseException] = []
@@ -306,14 +307,14 @@ def call_in_node(name: str, function: Callable[[], Result]) -> Result:
 
 
 def listen_in_node(name: str, address: str, port: int = 0) -> socket.socket:
-    """A listening TCP socket inside a node, usable by this process, e.g. for ``aiohttp.web.SockSite``.
+    """A listening TCP socket inside a node for use by this process, e.g. with ``aiohttp.web.SockSite``.
 
-    With ``port`` 0 the kernel chooses one: ``getsockname()[1]``.
+    If ``port`` is 0 the kernel chooses one, which is ``getsockname()[1]``.
     """
     return call_in_node(name, lambda: socket.create_server((address, port)))
 
 
-# --- what the kernel wants ------------------------------------------------------------------------
+# --- system calls ---------------------------------------------------------------------------------
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 SIOCETHTOOL = 0x8946  # linux/sockios.h
@@ -334,7 +335,7 @@ def _write_settings(*interfaces: str) -> None:
         setting = Path(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")
         if setting.exists():
             setting.write_text("1")
-    # Group 0 is the only one that the user namespace maps.
+    # Group 0 is the only group that exists in the user namespace.
     Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 0")
 
 

@@ -1,4 +1,4 @@
-"""What each participant's page is told to send and whom to call."""
+"""The configuration of each participant's page: what to send and whom to call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BROWSER_START_BPS = 300_000
 
 
 def pages(scenario: Scenario) -> dict[str, Any]:
-    """The configuration of every page, by participant; the session adds where the signalling server is."""
+    """The configuration of every page, by participant. The session adds the signalling server's address."""
     peers: dict[str, dict[str, Any]] = {name: {} for name in scenario.participants}
     for flow in scenario.flows():
         sends = {
@@ -49,7 +49,7 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
 
 
 def _video_format(video: Video) -> str:
-    """Chromium's own format parameters, in kbit/s, for what differs from its defaults."""
+    """Chromium's format parameters, in kbit/s, for bitrates that differ from its defaults."""
     parameters = []
     if video.min_bitrate.bps != BROWSER_MIN_BPS:
         parameters.append(f"x-google-min-bitrate={video.min_bitrate.bps // 1000}")

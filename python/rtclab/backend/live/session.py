@@ -1,7 +1,7 @@
-"""One repeat of a live call, from inside its lab: nodes, emulator, servers and browsers.
+"""One repeat of a live call, inside its lab: nodes, emulator, servers and browsers.
 
-:func:`run_session` is what the lab's own process runs. When it ends, however it ends, the kernel ends the
-rest.
+The lab's own process runs :func:`run_session`. When that process ends, the kernel kills everything else in
+the lab.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ CORE = "core"
 LOOPBACK = "127.0.0.1"
 SUBNET = "10.77.0"
 HOMES = Path("/run/homes")
-"""Profiles of the browsers: in the lab's own memory file system, gone when the lab is."""
+"""Profiles of the browsers, in the lab's own memory file system, which disappears with the lab."""
 
 BROWSER_NICENESS = 10
-"""Browsers take what time the emulator leaves; an ordinary user cannot raise the emulator instead."""
+"""Lower priority than the emulator's, which an unprivileged user cannot raise."""
 
 READY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 5.0
 CLOSED_GRACE_S = 0.5
-"""A page closes before the end of its browser is seen, and the latter says more."""
+"""How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
 
 
 def run_session(argument: Json, _emit: Emit) -> Json:
-    """Runs one call and writes its trace, also that of a call that failed after it had begun.
+    """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
     Args:
-        argument: ``call`` as in ``Scenario.native``; ``pages``, what each participant's page is told;
-            ``executable``, the Chromium; ``clips`` of the cameras, by participant; ``out``, the directory;
-            ``manifest`` (as planned) and the table ``paths`` of the trace.
+        argument: ``call`` from ``Scenario.native``; ``pages``, the configuration of each participant's page;
+            ``executable``, the path of Chromium; ``clips`` for the cameras, by participant; ``out``, the
+            directory of the trace; ``manifest`` as planned; and ``paths``, a table of the trace.
 
     Raises:
         CallFailed: a browser died, a page failed, or nobody connected.
@@ -86,7 +86,7 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
 
 @dataclass
 class Seat:
-    """What belongs to one participant."""
+    """The parts of the session that belong to one participant."""
 
     name: str
     join_ns: int
@@ -98,7 +98,7 @@ class Seat:
 
 
 class Session:
-    """One call; takes what :func:`run_session` takes, and the nodes, of which the first is the core."""
+    """One repeat. ``argument`` is that of :func:`run_session`; the first of ``nodes`` is ``core``."""
 
     def __init__(self, argument: Json, nodes: list[Node]) -> None:
         self.recorder = Recorder(run_began_ms=time.time() * 1000)
@@ -114,10 +114,10 @@ class Session:
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Runs the call to its end.
+        """Runs the repeat to its end.
 
         Raises:
-            CallFailed: see :meth:`fail`.
+            CallFailed: the repeat failed; see :meth:`fail`.
         """
         work = asyncio.ensure_future(self._work())
         done, _ = await asyncio.wait({work, self._failure}, return_when=asyncio.FIRST_COMPLETED)
@@ -126,13 +126,13 @@ class Session:
         await done.pop()
 
     def fail(self, reason: str) -> None:
-        """Ends the run as failed; the first reason counts."""
+        """Ends the repeat as failed. Only the first reason is kept."""
         if not self._failure.done():
             self.recorder.add_event(self._now_ns(), "", "failed", detail=reason)
             self._failure.set_exception(CallFailed(reason))
 
     async def stop(self) -> Json | None:
-        """Stops everything; returns what the emulator recorded, None if the call had not begun."""
+        """Stops everything. Returns the emulator's record, None if the run had not begun."""
         self._failure.cancel()
         self.ended_ns = self._now_ns()
         summary = self._emulator.stop() if self._emulator is not None else None
@@ -182,7 +182,7 @@ class Session:
             await self._failure
 
     def _begin(self) -> None:
-        """The run begins: the emulator's clock starts, and from now on is the clock of everything."""
+        """Begins the run: starts the emulator, whose clock is the clock of everything from now on."""
         config = {
             **self._call["network"],
             "seed": self._call["seed"],
@@ -211,7 +211,7 @@ class Session:
             self.fail(f"the page of {seat.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
 
     async def _watch(self) -> None:
-        """Once a second: load of the browsers, connections, the emulator itself."""
+        """Once a second, records the load of the browsers, and checks the connections and the emulator."""
         meters = {name: LoadMeter(seat.browser) for name, seat in self._seats.items()}
         for second in range(self._call["duration_ns"] // NS_PER_S + 1):
             await self._sleep_until(second * NS_PER_S)
@@ -224,7 +224,7 @@ class Session:
                 self.fail("the emulator ended during the call")
 
     def _check_connections(self, *, at_end: bool = False) -> None:
-        """Fails the run when no pair has connected in time; some that did not are noted at the end."""
+        """Fails the repeat if no pair has connected in time. At the end, lists pairs that did not connect."""
         missing = [one for one in self._pairs() if frozenset((one.a, one.b)) not in self._connected]
         late = [one for one in missing if at_end or one.within_ns > CONNECT_TIMEOUT_S * NS_PER_S]
         if at_end:
@@ -238,7 +238,7 @@ class Session:
             self.fail(f"{first}; last event: {steps}")
 
     def _pairs(self) -> list[NotConnected]:
-        """Every pair that is to be connected, with the time that it has had; each is in one call."""
+        """Every pair that should connect, with the time it has had so far. Each pair is in one call only."""
         now_ns, flows = self._now_ns(), self._argument["manifest"]["flows"]
         return [
             NotConnected(
@@ -257,7 +257,7 @@ class Session:
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
     def _receive(self, name: str, message: Message) -> None:
-        """Takes in a report of a page."""
+        """Handles a report from a page."""
         match message["type"]:
             case "ready":
                 self._seats[name].ready.set()

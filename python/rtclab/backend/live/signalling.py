@@ -1,8 +1,8 @@
 """The servers that the pages of a live call talk to.
 
-Two kinds of connection leave a page. Its *report* socket ends on the loopback address of its own namespace
-and never crosses the emulated network: statistics do not compete with the call. Its *signalling* socket
-ends in the ``core`` node, across the emulated network, so that the set-up time contains real round trips.
+A page has two connections. Its *report* socket goes to the loopback address of its own namespace and does not
+cross the emulated network, so that statistics do not compete with the call. Its *signalling* socket goes
+across the emulated network to the node ``core``, so that the set-up time contains real round trips.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PAGE = Path(__file__).parent / "page"
 MAX_MESSAGE_BYTES = 16_000_000
 
 Message = dict[str, Any]
-"""A JSON message of a page; ``type`` says what it is."""
+"""A JSON message from or to a page. ``type`` is its kind."""
 
 
 class SignallingServer:
-    """Tells who is there and passes messages on between participants; knows nothing about their content."""
+    """Tells each participant who is present, and passes messages between them without interpreting them."""
 
     def __init__(self) -> None:
         self._present: dict[str, web.WebSocketResponse] = {}
@@ -57,7 +57,7 @@ class SignallingServer:
     async def _send(self, receiver: str, message: Message) -> None:
         connection = self._present.get(receiver)
         if connection is not None:
-            with suppress(ConnectionError):  # it is leaving
+            with suppress(ConnectionError):  # the receiver is leaving
                 await connection.send_json(message)
 
 
@@ -66,7 +66,7 @@ class PageServer:
 
     Args:
         on_message: called with each message of the page.
-        on_closed: called when the report socket closes, for whatever reason.
+        on_closed: called when the report socket closes for any reason.
     """
 
     def __init__(self, on_message: Callable[[Message], None], on_closed: Callable[[], None]) -> None:
@@ -76,7 +76,7 @@ class PageServer:
         self._configuration: Message = {}
 
     def configure(self, configuration: Message) -> None:
-        """Sets what the page is told when it opens its report socket."""
+        """Sets the configuration that the page gets when it opens its report socket."""
         self._configuration = configuration
 
     def application(self) -> web.Application:
@@ -88,7 +88,7 @@ class PageServer:
         return application
 
     async def send(self, kind: str) -> None:
-        """Sends an order (``join``, ``leave``) to the page, if it is still there."""
+        """Sends a command (``join`` or ``leave``) to the page, if it is still connected."""
         if self._connection is not None:
             with suppress(ConnectionError):
                 await self._connection.send_json({"type": kind})
@@ -110,7 +110,7 @@ class PageServer:
 
 @web.middleware
 async def isolate(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Isolates the page from other origins: only then browsers give it clocks finer than 0.1 ms."""
+    """Isolates the page from other origins: only then do browsers give it clocks finer than 0.1 ms."""
     response: web.StreamResponse = await handler(request)
     if not response.prepared:
         response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
@@ -119,7 +119,7 @@ async def isolate(request: web.Request, handler: Any) -> web.StreamResponse:
 
 
 async def serve(application: web.Application, listening: socket.socket) -> web.AppRunner:
-    """Serves ``application`` on a listening socket, of whatever namespace; returns the runner to clean up."""
+    """Serves ``application`` on a listening socket in any namespace. Returns the runner, for its clean-up."""
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
     await runner.setup()
     await web.SockSite(runner, listening).start()

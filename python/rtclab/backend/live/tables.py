@@ -1,4 +1,4 @@
-"""From what the emulator and the pages recorded to the tables of a trace."""
+"""Makes the tables of a trace from the records of the emulator and the pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Rows = list[Row]
 
 @dataclass
 class Recorder:
-    """Collects what pages report, as rows of the trace's tables, on the clock of the run.
+    """Collects the reports of the pages as rows of the trace's tables, on the clock of the run.
 
     Args:
         run_began_ms: wall-clock time at which the run began, in milliseconds since 1970.
@@ -46,13 +46,13 @@ class Recorder:
     """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
 
     last_report_ns: dict[str, int] = field(default_factory=dict)
-    """When the latest report was made, by the flow that its participant sends."""
+    """The time of the latest report, by the flow that its participant sends."""
 
     _decoded: dict[str, dict[int, int]] = field(default_factory=dict)
     _shown_ssrc: dict[str, int] = field(default_factory=dict)
 
     def at_ns(self, wall_clock_ms: float) -> int:
-        """A page's wall-clock time on the clock of the run."""
+        """Converts a page's wall-clock time, in ms since 1970, to the clock of the run."""
         return round((wall_clock_ms - self.run_began_ms) * NS_PER_MS)
 
     def add_event(
@@ -75,21 +75,21 @@ class Recorder:
         )
 
     def add_payload_types(self, participant: str, message: Mapping[str, Any]) -> None:
-        """Learns from a session description what the payload types mean; both directions use the same."""
+        """Stores the payload types of a session description, which both directions of a connection share."""
         for payload_type, codec in message["codecs"].items():
             kind = "rtx" if codec.lower() == "rtx" else message["kinds"][payload_type]
             for flow in (f"{participant}->{message['peer']}", f"{message['peer']}->{participant}"):
                 self.payload_kinds[flow, int(payload_type)] = kind
 
     def add_stats(self, participant: str, message: Mapping[str, Any]) -> None:
-        """Adds the rows of one ``getStats`` report and of the frames seen since the last one."""
+        """Adds the rows of one ``getStats`` report, and of the frames since the last report."""
         outgoing, incoming = f"{participant}->{message['peer']}", f"{message['peer']}->{participant}"
         at_ns = self.at_ns(message["at_ms"])
         common = {"at_ns": at_ns, "participant": participant}
         by_type: dict[str, Rows] = {}
         for report in message["reports"]:
             by_type.setdefault(report["type"], []).append(report)
-        # Within 50 ms Chromium answers with the same report again.
+        # Within 50 ms, Chromium returns the same report again.
         repeated = self.last_report_ns.get(outgoing) == at_ns
         self.last_report_ns[outgoing] = at_ns
         flows = {"outbound-rtp": outgoing, "inbound-rtp": incoming, "remote-inbound-rtp": outgoing}
@@ -110,9 +110,9 @@ class Recorder:
             self.rows["controller"].append(row)
 
     def _shown(self, flow: str, videos: Rows) -> int:
-        """The stream whose frames the page shows: that which decoded the most since the last report.
+        """The SSRC of the video that the page shows: the one with the most frames since the last report.
 
-        Frames are seen where they are shown, which tells their connection but not their stream.
+        The page observes frames where they are shown, so it knows their connection but not their stream.
         """
         decoded = {stream["ssrc"]: stream.get("framesDecoded") or 0 for stream in videos}
         before = self._decoded.get(flow, {})
@@ -131,7 +131,7 @@ class Recorder:
             self.rows["frames"].append(pick("frames", row | {"width": width, "height": height}))
 
     def left_ns(self) -> dict[str, int]:
-        """When each participant left, of those who did."""
+        """When each participant left, for those who did."""
         return {row["participant"]: row["at_ns"] for row in self.rows["events"] if row["event"] == "left"}
 
     def last_event(self, participant: str) -> str:
@@ -140,13 +140,13 @@ class Recorder:
         return events[-1] if events else "none"
 
     def table(self, name: str) -> pl.DataFrame:
-        """The rows so far of a table, in its schema; without those of streams that are not known yet."""
+        """A table of the rows so far, in its schema, without rows of streams that are not known yet."""
         required = [column for column in SCHEMAS[name] if column not in NULLABLE[name]]
         return pl.DataFrame(self.rows[name], schema=SCHEMAS[name], strict=False).drop_nulls(required)
 
 
 def pick(table: str, row: Mapping[str, Any]) -> Row:
-    """The columns of a table out of ``row``; those it lacks are null."""
+    """The columns of a table from ``row``; missing ones are null."""
     return {column: row.get(column) for column in SCHEMAS[table]}
 
 
@@ -161,16 +161,17 @@ def write_trace(
     not_connected: Iterable[NotConnected] = (),
     ended_ns: int,
 ) -> Trace:
-    """Writes the trace of a call that has ended.
+    """Writes the trace of a repeat that has ended.
 
     Args:
-        out: where to; the emulator's capture lies there already.
+        out: directory of the trace, which already has the emulator's capture.
         argument: see :func:`rtclab.backend.live.session.run_session`.
-        summary: what the emulator's ``stop`` returned.
-        addresses: node by IP address.
+        recorder: the reports of the pages.
+        summary: the result of the emulator's ``stop``.
+        addresses: name of the node by IP address.
         failure: why the call failed, None if it did not.
-        not_connected: who should have been connected and was not.
-        ended_ns: when the session ended, which a failure does before the plan.
+        not_connected: the pairs that should have connected and did not.
+        ended_ns: when the session ended, which is earlier than planned if the call failed.
     """
     call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
     log = described(packet_log(summary), entered(out / CAPTURE, addresses, summary["epoch_ns"]))
@@ -195,10 +196,10 @@ def write_trace(
 def as_seen(
     planned: Mapping[str, FlowInfo], packets: pl.DataFrame, left_ns: Mapping[str, int], ended_ns: int
 ) -> dict[str, FlowInfo]:
-    """The flows with the time in which each was there.
+    """The flows with the time in which each was active.
 
-    From its first packet to the planned end of its connection, or to when one of its ends had left or the
-    session ended, if that was earlier.
+    A flow lasts from its first packet to the planned end of its connection, or to when one of its ends left
+    or the session ended, if that was earlier.
     """
     firsts = dict(packets.group_by("flow").agg(pl.col("sent_ns").min()).iter_rows())
     flows = {}
@@ -211,7 +212,7 @@ def as_seen(
 
 
 def lateness_of(summary: Mapping[str, Any]) -> Lateness:
-    """How well the emulator kept time."""
+    """How late the emulator was."""
     lateness = summary["lateness"]
     return Lateness(
         **{f"{name}_ns": lateness[f"{name}_ns"] for name in ("p50", "p99", "max", "bound")},
@@ -220,7 +221,7 @@ def lateness_of(summary: Mapping[str, Any]) -> Lateness:
 
 
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
-    """The emulator's packet log with names in place of codes and nulls in place of -1; ``kind`` is null."""
+    """The emulator's packet log, with names for codes, nulls for -1, and a column ``kind`` of nulls."""
     names = {
         "from": summary["names"]["nodes"],
         "to": summary["names"]["nodes"],
@@ -238,12 +239,13 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
 def packets_table(
     log: pl.DataFrame, flows: Iterable[str], payload_kinds: Mapping[tuple[str, int], str], duration_ns: int
 ) -> pl.DataFrame:
-    """The table ``packets``: what the participants sent each other during the run, in sending order.
+    """The table ``packets``: what the participants sent each other during the run, in order of sending.
 
     Args:
-        log: the emulator's log with the monitor's ``kind``; ``from`` and ``to`` stand for ``flow``.
-        payload_kinds: see :class:`Recorder`; what it says goes before what the monitor inferred.
-        duration_ns: packets that entered the network later do not count.
+        log: the emulator's log with the monitor's ``kind``. Columns ``from`` and ``to`` give the flow.
+        flows: names of the flows. Other packets are left out.
+        payload_kinds: see :class:`Recorder`. These kinds take precedence over those inferred by the monitor.
+        duration_ns: packets sent later are left out.
     """
     kinds = pl.DataFrame(
         [(flow, payload_type, kind) for (flow, payload_type), kind in payload_kinds.items()],

@@ -1,4 +1,4 @@
-"""The kernel's TCP through the emulator: what the simulator's is compared with."""
+"""The kernel's TCP through the emulator, for comparison with the simulator's TCP."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ SESSION = "rtclab.backend.live.tcp:tcp_session"
 
 
 def kernel_congestion_controls() -> set[str]:
-    """Those of the simulator's congestion controls that this kernel has too."""
+    """The simulator's TCP congestion controls that this kernel has too."""
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     return {ours for ours, name in KERNEL_NAMES.items() if name in known}
 
 
 def kernel_tcp(up: Json, down: Json, congestion_control: str, flows: int, duration_s: float) -> Json:
-    """Bulk transfers by iperf3 over ``up``, acknowledged over ``down``.
+    """Runs bulk transfers by iperf3 over ``up``, with acknowledgements over ``down``.
 
     Returns:
-        ``sent_ns``, ``delivered_ns`` (-1: dropped) and ``size_bytes`` of the packets on ``up``,
-        ``flow_bytes`` received of each flow, and ``lateness``.
+        ``sent_ns``, ``delivered_ns`` (-1: dropped) and ``size_bytes`` of the packets on ``up``;
+        ``flow_bytes``, the bytes received of each flow; and ``lateness`` of the emulator.
 
     Raises:
         RtclabError: iperf3 failed.
@@ -42,7 +42,7 @@ def kernel_tcp(up: Json, down: Json, congestion_control: str, flows: int, durati
 
 
 def tcp_session(argument: Json, _emit: Emit) -> Json:
-    """What :func:`kernel_tcp` runs in the lab."""
+    """The part of :func:`kernel_tcp` that runs in the lab."""
     ports = [node.port() for node in create_nodes(ADDRESSES)]
     emulator = Emulator(json.dumps({**argument["network"], "ports": ports}))
     emulator.start()

@@ -1,7 +1,7 @@
-"""The emulator's capture read by the monitor, beside the emulator's own log.
+"""Joins the emulator's capture, as read by the monitor, with the emulator's log.
 
-The capture has what was on the wire: when a packet entered, and which stream it belongs to. The log has what
-only the emulator knows: when a packet was due to leave, and where and why one was dropped.
+The capture has what was on the wire: when a packet entered, and its stream. The log has what only the
+emulator knows: when a packet was due to leave, and where and why it was dropped.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import polars as pl
 from rtclab import monitor
 
 OF_PACKET = ["from", "to", "sent_ns", "size_bytes", "nth"]
-"""What a packet has in common in log and capture; ``nth`` of several that are alike."""
+"""Columns that identify a packet in both log and capture. ``nth`` numbers packets that are alike."""
 
 SEEN = ["protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker"]
 
 
 def entered(capture: Path, addresses: Mapping[str, str], epoch_ns: int) -> pl.DataFrame:
-    """The packets that entered the emulator, from the monitor.
+    """The packets that entered the emulator, according to the monitor.
 
     Args:
-        addresses: node by IP address.
+        capture: the emulator's capture.
+        addresses: name of the node by IP address.
         epoch_ns: time zero of the run on the clock of the capture.
 
-    Returns ``from``, ``to``, ``sent_ns``, ``size_bytes`` and what the monitor makes of them.
+    Returns ``from``, ``to``, ``sent_ns``, ``size_bytes`` and the monitor's description of each packet.
     """
     packets = monitor.watch(capture, packets=True)["packets"].filter(pl.col("direction") == "inbound")
     return packets.select(
@@ -44,7 +45,7 @@ def _node(column: str, addresses: Mapping[str, str]) -> pl.Expr:
 
 
 def described(log: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
-    """The log with the monitor's description of each packet; its own where the capture lacks one."""
+    """The log with the monitor's description of each packet; packets not in the capture keep the log's."""
     joined = _numbered(log).join(
         _numbered(seen).with_columns(captured=True),
         on=OF_PACKET,

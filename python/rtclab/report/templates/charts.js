@@ -1,6 +1,6 @@
 // Turns the plots in the page's JSON into charts, with BokehJS. Until then the page shows their outlines.
 "use strict";
-(async () => {
+(() => {
   const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, DIGITS = 4;
   const plots = JSON.parse(document.getElementById("charts").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -36,8 +36,7 @@
       name: plot.name, sizing_mode: "stretch_width", height: 260, min_border_left: 64, min_border_right: 10,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
       x_axis_label: plot.x.label || null, y_axis_label: plot.y.label, outline_line_color: null,
-      title: axes.title || null, toolbar_location: null, tools: Object.values(tools),
-      active_drag: touch ? null : tools.zoom ?? null, active_scroll: tools.wheel ?? null,
+      title: axes.title || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
     });
     const text = { axis_label_text_font_style: "normal", axis_label_text_font_size: "13px",
       axis_label_text_color: INK, major_label_text_font_size: "12px", major_label_text_color: INK };
@@ -133,11 +132,10 @@
         line.style.color = colour;
         return line;
       }));
-      const left = sx < target.clientWidth / 2;
-      box.style.left = left ? `${sx + 16}px` : "auto";
-      box.style.right = left ? "auto" : `${target.clientWidth - sx + 16}px`;
       const { start, end } = figure.x_range;
       box.hidden = lines.length < 2 || x < start || x > end;
+      const beside = sx < target.clientWidth / 2 ? sx + 16 : sx - 16 - box.offsetWidth;
+      box.style.left = `${Math.max(0, Math.min(beside, target.clientWidth - box.offsetWidth))}px`;
     }
     figure.on_event("mousemove", show);
     figure.on_event("tap", show);
@@ -161,35 +159,46 @@
 
   function connectTools(element, plot, tools) {
     const { begin, end, range } = horizontal(plot);
-    const [reset, move] = element.querySelectorAll(".tools button");
-    reset.addEventListener("click", () => range.setv({ start: begin, end }));
-    move.addEventListener("click", () => {
-      const moves = move.getAttribute("aria-pressed") === "false";
-      move.setAttribute("aria-pressed", String(moves));
-      for (const one of tools) {
-        one.zoom.active = !moves && !touch;
-        one.move.active = moves;
-      }
-    });
     element.querySelector(".tools").hidden = false;
+    element.querySelector(".reset").addEventListener("click", () => range.setv({ start: begin, end }));
+    const drags = [...element.querySelectorAll("[data-drag]")];
+    function choose(chosen) {
+      for (const button of drags) {
+        button.setAttribute("aria-pressed", String(button === chosen));
+        for (const one of tools) one[button.dataset.drag].active = button === chosen;
+      }
+    }
+    for (const button of drags) button.addEventListener("click", () => choose(button));
+    // A finger scrolls the page until it is asked to do something else.
+    choose(touch ? null : drags[0]);
   }
 
-  for (const plot of plots) {
-    const element = document.getElementById(plot.name);
+  function drawPlot(element, plot) {
     const off = new Set(), drawn = [], tools = [];
+    element.classList.add("drawn"); // the style sheet hides the outlines
     for (const [index, axes] of plot.axes.entries()) {
       const target = element.querySelectorAll(".chart")[index];
       tools.push(toolsOf(plot));
       const figure = figureOf(plot, axes, tools.at(-1));
       drawn.push(...axes.marks.map((mark) => ({ mark, ...draw(figure, mark) })));
       showValues(plot, axes, figure, target, off);
-      sheet.add_root(figure);
       targets.push(target);
+      sheet.add_root(figure);
     }
     connectLegend(element, drawn, off);
     if (tools[0].zoom) connectTools(element, plot, tools);
   }
-  // From here on the style sheet hides the outlines, and gives charts their width.
-  document.documentElement.classList.add("drawn");
-  await Bokeh.embed.add_document_standalone(sheet, document.body, targets);
+
+  // A root is drawn when it is added, into the target of the same index. Plots are drawn when they come near
+  // the window, since dozens at once would keep a phone busy for seconds.
+  Bokeh.embed.add_document_standalone(sheet, document.body, targets).then(() => {
+    const near = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (!isIntersecting) continue;
+        near.unobserve(target);
+        drawPlot(target, plots.find((plot) => plot.name === target.id));
+      }
+    }, { rootMargin: "50%" });
+    for (const plot of plots) near.observe(document.getElementById(plot.name));
+  });
 })();

@@ -1,5 +1,5 @@
-// One participant of a call. The session that serves this page says over the report socket what to send, whom to call
-// and when; the page joins by itself and reports what it sees. Nobody needs to drive the browser.
+// One participant of a call. The session serves this page and tells it over the report socket what to send, whom to
+// call and when. The page joins by itself and reports what it sees, so the browser needs no driver.
 import { Connection } from "./connection.js";
 import { report, openReportSocket, reportErrors } from "./report.js";
 
@@ -15,7 +15,7 @@ function show(state) {
   document.getElementById("state").textContent = state;
 }
 
-// The camera is opened before the run begins: opening it is no part of the set-up time.
+// The camera is opened before the run begins, because opening it is not part of the set-up time.
 async function prepare(message) {
   config = message;
   document.title = config.participant;
@@ -42,7 +42,7 @@ function join() {
   show("joined");
 }
 
-// Who joins calls those who are there; they answer. So two never call each other at once.
+// A page that joins calls those who are already present, and they answer. So two pages never call each other at once.
 async function receive(message) {
   if (message.type === "present") {
     for (const peer of message.participants) {

@@ -10,7 +10,7 @@ export class Connection {
     this.send = send;
     this.frames = [];
     this.seen = new Set(); // each event of the set-up is reported once
-    this.candidates = []; // those that came before the description
+    this.candidates = []; // those that arrived before the description
     this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle" });
     this.pc.onicecandidate = ({ candidate }) => candidate && this.send({ candidate });
     this.pc.oniceconnectionstatechange = () => this.iceChanged();
@@ -34,7 +34,7 @@ export class Connection {
   async call() {
     this.addTracks();
     for (const kind of ["audio", "video"]) {
-      // Who sends nothing of a kind that the other one sends asks to receive it.
+      // Ask to receive a kind that only the other participant sends.
       if (!this.config[kind] && this.config.peers[this.peer][kind]) this.pc.addTransceiver(kind, { direction: "recvonly" });
     }
     this.preferCodec();
@@ -136,8 +136,8 @@ export class Connection {
   }
 }
 
-// Adds parameters to the formats of a remote description, by codec: {"opus": "cbr=1"}. What is written there, this
-// side's encoder obeys.
+// Adds parameters, by codec, to the formats of a remote description: {"opus": "cbr=1"}. The encoder on this side uses
+// them.
 function withFormats(sdp, formats) {
   for (const [codec, parameters] of Object.entries(formats)) {
     const [, payloadType] = new RegExp(`^a=rtpmap:(\\d+) ${codec}/`, "im").exec(sdp) ?? [];

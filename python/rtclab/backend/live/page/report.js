@@ -1,8 +1,8 @@
-// The report socket to the session. It never crosses the emulated link.
+// The report socket to the session. It never crosses the emulated network.
 
 let socket;
 
-// Milliseconds since 1970 on this machine's clock; the session turns it into nanoseconds since the run began.
+// Milliseconds since 1970 on this machine's clock. The session converts them to nanoseconds since the run began.
 export function wallClock(now = performance.now()) {
   return performance.timeOrigin + now;
 }

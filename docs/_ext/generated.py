@@ -1,0 +1,46 @@
+"""Sphinx extension: fills `<!-- generated: NAME -->` in a page with Markdown made from rtclab itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import commands
+import congestion_controls
+import measures_list
+import metrics_list
+import scenario_fields
+import trace_tables
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+PARTS: dict[str, Callable[[], str]] = {
+    "commands": commands.markdown,
+    "congestion-controls": congestion_controls.markdown,
+    "manifests": trace_tables.manifests,
+    "measures": measures_list.markdown,
+    "metrics": metrics_list.markdown,
+    "scenario-fields": scenario_fields.markdown,
+    "trace-tables": trace_tables.tables,
+    "units": scenario_fields.units,
+}
+MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
+
+
+def fill(app: Sphinx, page: str, source: list[str]) -> None:
+    """Puts the generated parts into a page before it is parsed."""
+
+    def part(mark: re.Match[str]) -> str:
+        if mark[1] not in PARTS:
+            logging.getLogger(__name__).warning("%s: nothing generates `%s`", page, mark[1])
+            return ""
+        return PARTS[mark[1]]()
+
+    source[0] = MARK.sub(part, source[0])
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """What Sphinx calls."""
+    app.connect("source-read", fill)
+    return {"parallel_read_safe": True}

@@ -1,1 +1,0 @@
-"""One module per paper: its tables, figures and trends, and how they are computed from our results."""

@@ -1,0 +1,251 @@
+"""The tables of a trace: what a row is, and what every column holds. The page on traces is made of this."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+
+class Column(NamedTuple):
+    """A column: its type, what it holds, and whether it may be null."""
+
+    dtype: pl.DataType
+    meaning: str
+    nullable: bool = False
+
+
+class Table(NamedTuple):
+    """A table: what one row is, and the columns in their order."""
+
+    row: str
+    columns: dict[str, Column]
+
+
+def _integer(meaning: str) -> Column:
+    return Column(pl.Int64(), meaning)
+
+
+def _number(meaning: str) -> Column:
+    return Column(pl.Float64(), meaning)
+
+
+def _text(meaning: str) -> Column:
+    return Column(pl.String(), meaning)
+
+
+def _maybe(column: Column) -> Column:
+    return column._replace(nullable=True)
+
+
+_AT = _integer("When")
+_OF_STREAM = {
+    "at_ns": _integer("When the report was made"),
+    "participant": _text("Who reports"),
+    "flow": _text("Flow that the stream belongs to"),
+    "ssrc": _integer("SSRC of the stream"),
+    "kind": _text("`video` or `audio`"),
+}
+_PICTURE = {
+    "frameWidth": _maybe(_integer("Width of the last frame, in pixels")),
+    "frameHeight": _maybe(_integer("Height of the last frame, in pixels")),
+    "framesPerSecond": _maybe(_number("Frames in the last second")),
+}
+
+TABLES: dict[str, Table] = {
+    "packets": Table(
+        "one packet",
+        {
+            "sent_ns": _integer("When the sender sent it"),
+            "delivered_ns": _maybe(_integer("When the model delivered it")),
+            "written_ns": _maybe(_integer("Live: when its frame was really written")),
+            "dropped_ns": _maybe(_integer("When it was dropped")),
+            "drop_cause": _maybe(_text("`queue` or `loss`")),
+            "drop_path": _maybe(_text("Path that dropped it")),
+            "flow": _text("Flow that it belongs to"),
+            "size_bytes": _integer("IP total length"),
+            "protocol": _text("`rtp`, `rtcp`, `stun`, `dtls`, `tcp` or `other`"),
+            "kind": _maybe(_text("RTP: `video`, `audio`, `rtx`, `fec` or `padding`")),
+            "ssrc": _maybe(_integer("RTP: SSRC")),
+            "payload_type": _maybe(_integer("RTP: payload type")),
+            "seq": _maybe(_integer("RTP: sequence number")),
+            "rtp_timestamp": _maybe(_integer("RTP: timestamp")),
+            "marker": _maybe(Column(pl.Boolean(), "RTP: marker bit, set on the last packet of a frame")),
+        },
+    ),
+    "flow_seconds": Table(
+        "one second of a flow, of what was sent before its end",
+        {
+            "at_ns": _integer("Begin of the second"),
+            "flow": _text("The flow"),
+            "sent_packets": _integer("Packets sent"),
+            "sent_bytes": _integer("Bytes sent, IP total length"),
+            "delivered_packets": _integer("Packets delivered"),
+            "delivered_bytes": _integer("Bytes delivered, IP total length"),
+            "dropped_packets": _integer("Packets dropped"),
+            "media_sent_packets": _maybe(_integer("First transmissions of media sent")),
+            "media_dropped_packets": _maybe(_integer("First transmissions of media dropped")),
+            "fec_sent_packets": _maybe(_integer("FEC packets sent")),
+            "fec_dropped_packets": _maybe(_integer("FEC packets dropped")),
+            "one_way_delay_min_ms": _maybe(_number("Smallest one-way delay of the delivered packets")),
+            "one_way_delay_mean_ms": _maybe(_number("Mean one-way delay")),
+            "one_way_delay_max_ms": _maybe(_number("Largest one-way delay")),
+        },
+    ),
+    "delay_histogram": Table(
+        "the packets of a flow whose one-way delay is in a bin of 0.1 ms",
+        {
+            "flow": _text("The flow"),
+            "one_way_delay_ms": _number("Lower edge of the bin"),
+            "packets": _integer("Packets delivered with this delay"),
+        },
+    ),
+    "outbound_rtp": Table(
+        "a report of a sender on one of its streams, once a second",
+        _OF_STREAM
+        | {
+            "packetsSent": _integer("RTP packets sent, retransmissions included"),
+            "bytesSent": _integer("Payload bytes sent, retransmissions included"),
+            "headerBytesSent": _integer("Bytes of RTP headers and padding sent"),
+            "retransmittedPacketsSent": _integer("Packets sent again"),
+            "retransmittedBytesSent": _integer("Payload bytes sent again"),
+            "targetBitrate": _maybe(_number("Rate that the encoder is asked for, in bit/s")),
+            "framesEncoded": _maybe(_integer("Frames encoded")),
+            "keyFramesEncoded": _maybe(_integer("Key frames encoded")),
+            "framesSent": _maybe(_integer("Frames sent")),
+        }
+        | _PICTURE
+        | {
+            "nackCount": _maybe(_integer("NACKs received")),
+            "pliCount": _maybe(_integer("Requests for a key frame (PLI) received")),
+        },
+    ),
+    "inbound_rtp": Table(
+        "a report of a receiver on one stream, once a second",
+        _OF_STREAM
+        | {
+            "packetsReceived": _integer("RTP packets received"),
+            "packetsLost": _integer("Packets expected less packets received; RFC 3550"),
+            "bytesReceived": _integer("Payload bytes received"),
+            "headerBytesReceived": _integer("Bytes of RTP headers and padding received"),
+            "jitter": _number("Interarrival jitter in seconds; RFC 3550"),
+            "framesReceived": _maybe(_integer("Complete frames received")),
+            "framesDecoded": _maybe(_integer("Frames decoded")),
+            "framesDropped": _maybe(_integer("Frames dropped before or after decoding")),
+        }
+        | _PICTURE
+        | {
+            "freezeCount": _maybe(_integer("Freezes that have ended")),
+            "totalFreezesDuration": _maybe(_number("Length of all freezes that have ended, in seconds")),
+            "nackCount": _maybe(_integer("NACKs sent")),
+            "pliCount": _maybe(_integer("Requests for a key frame (PLI) sent")),
+            "jitterBufferDelay": _maybe(
+                _number("Time that frames or samples waited for playout, summed up, in seconds")
+            ),
+            "jitterBufferEmittedCount": _maybe(_integer("Frames or samples that left the jitter buffer")),
+            "retransmittedPacketsReceived": _maybe(_integer("Retransmissions received; known with RTX")),
+            "packetsRepaired": _maybe(
+                _integer(
+                    "Packets made good in time by retransmission or FEC (provisional in W3C); null with RTX"
+                )
+            ),
+            "fecPacketsReceived": _maybe(_integer("FEC packets received")),
+            "fecPacketsDiscarded": _maybe(_integer("FEC packets that were not needed")),
+        },
+    ),
+    "remote_inbound_rtp": Table(
+        "what the sender of a stream knows of its receiver from RTCP",
+        _OF_STREAM
+        | {
+            "roundTripTime": _maybe(_number("Round-trip time in seconds; RFC 3550")),
+            "fractionLost": _maybe(_number("Part of the packets lost since the last report, 0 to 1")),
+            "packetsLost": _integer("Packets lost until now, as reported"),
+            "jitter": _number("Interarrival jitter in seconds, as reported"),
+        },
+    ),
+    "candidate_pair": Table(
+        "a report of a participant on a connection, once a second",
+        {
+            "at_ns": _integer("When the report was made"),
+            "participant": _text("Who reports"),
+            "flow": _text("Flow that the participant sends over the connection"),
+            "currentRoundTripTime": _maybe(_number("Last round-trip time of STUN, in seconds")),
+            "availableOutgoingBitrate": _maybe(_number("Estimate of the congestion control, in bit/s")),
+            "bytesSent": _integer("Bytes sent, without headers of IP and UDP"),
+            "bytesReceived": _integer("Bytes received, without headers of IP and UDP"),
+            "packetsSent": _integer("Packets sent"),
+            "packetsReceived": _integer("Packets received"),
+        },
+    ),
+    "frames": Table(
+        "one frame of video that was shown",
+        {
+            "flow": _text("Flow that it belongs to"),
+            "ssrc": _integer("SSRC of its stream"),
+            "rtp_timestamp": _integer("RTP timestamp"),
+            "captured_ns": _maybe(_integer("When the camera took it")),
+            "received_ns": _maybe(_integer("When its last packet arrived")),
+            "rendered_ns": _maybe(_integer("When it was shown")),
+            "width": _integer("Width in pixels"),
+            "height": _integer("Height in pixels"),
+            "size_bytes": _maybe(_integer("Size of the encoded frame")),
+        },
+    ),
+    "controller": Table(
+        "one internal value of a congestion control",
+        {
+            "at_ns": _integer("When"),
+            "participant": _text("Where: the sender of the flow, or its receiver for a receive-side half"),
+            "flow": _text("Flow that is controlled"),
+            "name": _text("Which value; its suffix is its unit"),
+            "value": _number("The value"),
+        },
+    ),
+    "tcp": Table(
+        "the state of a TCP flow, once a second",
+        {
+            "at_ns": _integer("When"),
+            "flow": _text("The flow"),
+            "connections": _integer("Open connections"),
+            "cwnd_segments": _maybe(_integer("Congestion window, summed over the connections")),
+            "srtt_ms": _maybe(_number("Smoothed round-trip time, mean of the connections")),
+            "delivered_bytes": _integer("Bytes delivered in order to the application until now"),
+            "retransmitted_segments": _integer("Segments sent again until now"),
+            "timeouts": _integer("Retransmission timeouts until now"),
+            "objects": _integer("Objects finished until now"),
+        },
+    ),
+    "host": Table(
+        "the load of a participant's processes",
+        {
+            "at_ns": _integer("When"),
+            "participant": _text("Whose processes"),
+            "cpu_percent": _number("CPU time per time; 100 is one core"),
+            "memory_bytes": _integer("Memory in use"),
+        },
+    ),
+    "events": Table(
+        "something that happened once",
+        {
+            "at_ns": _integer("When"),
+            "participant": _text("To whom"),
+            "flow": _maybe(
+                _text("Flow that the participant receives over the connection in question, if any")
+            ),
+            "event": _text(
+                "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, "
+                "`page_error`, `failed` or `left`"
+            ),
+            "detail": _text("More about it, or nothing"),
+        },
+    ),
+    "paths": Table(
+        "a path from one moment on: at each change, and at each second of a ramp or a trace",
+        {
+            "at_ns": _integer("From when"),
+            "path": _text("Name of the path"),
+            "capacity_bps": _maybe(_integer("Capacity; null is unlimited")),
+            "one_way_delay_ms": _number("Propagation delay"),
+        },
+    ),
+}

@@ -1,0 +1,248 @@
+"""A report in a real browser: drawn, clicked, zoomed, hovered, printed, and without scripts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtclab.backend import backend
+from rtclab.campaign import run_scenario
+from rtclab.report import write_report
+from rtclab.scenario import Scenario
+
+pytestmark = pytest.mark.live
+
+PROGRAMS = ("chromium", "chromedriver")
+WIDE, NARROW = 1280, 400
+TIME_CHARTS = ["rate", "target", "delay", "frame-rate"]
+FIGURES = """
+const figures = Bokeh.documents[0].roots().filter((figure) => figure.name === arguments[0]);
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser without a network: what a page would fetch fails, and is logged."""
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        reason = f"no {' and no '.join(missing)}; `make setup-live` installs them"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which(PROGRAMS[0]) or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--proxy-server=127.0.0.1:9"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which(PROGRAMS[1])))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a short simulated call."""
+    scenario = Scenario.load("first-call", ["duration=20 s", "repeats=3"])
+    return write_report(run_scenario(scenario, backend("sim"), out=tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture
+def opened(browser: Any, page: Path) -> Iterator[Any]:
+    """The browser with the report open and drawn as far as it can be seen."""
+    show(browser, page, WIDE)
+    yield browser
+    browser.get("about:blank")
+
+
+def show(browser: Any, page: Path, width: int) -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(page.as_uri())
+    draw(browser, "rate")
+
+
+def draw(browser: Any, name: str) -> Any:
+    """Scrolls to a plot, waits until it is drawn, and returns its element."""
+    element = browser.find_element("id", name)
+    browser.execute_script("arguments[0].scrollIntoView()", element)
+    wait(browser, lambda: element.find_elements("css selector", ".bk-Figure"), f"plot `{name}` is not drawn")
+    script = FIGURES + "return figures.every((figure) => figure.inner_width > 0)"
+    wait(browser, lambda: browser.execute_script(script, name), f"plot `{name}` has no size")
+    return element
+
+
+def wait(browser: Any, holds: Callable[[], object], message: str) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 20, poll_frequency=0.05).until(lambda _: holds(), message)
+
+
+def ranges(browser: Any, name: str) -> list[list[float]]:
+    """Begin and end of the horizontal axis of each figure of a plot."""
+    script = FIGURES + "return figures.map((figure) => [figure.x_range.start, figure.x_range.end]);"
+    found: list[list[float]] = browser.execute_script(script, name)
+    assert found
+    return found
+
+
+def visible(browser: Any, name: str, colour: str) -> list[bool]:
+    """Whether the glyphs of a plot that have a colour are visible: lines first, areas after them."""
+    script = (
+        FIGURES
+        + """
+    const of = (one) => one.glyph.line_color?.value ?? one.glyph.fill_color?.value ?? one.glyph.fill_color;
+    const all = figures.flatMap((figure) => figure.renderers).filter((one) => of(one) === arguments[1]);
+    return all.map((one) => one.visible);
+    """
+    )
+    found: list[bool] = browser.execute_script(script, name, colour)
+    return found
+
+
+def entry(element: Any, label: str) -> Any:
+    return element.find_element("css selector", f'.legend button[data-label="{label}"]')
+
+
+def button(element: Any, text: str) -> Any:
+    return element.find_element("xpath", f'.//button[text()="{text}"]')
+
+
+def drag(browser: Any, element: Any, from_share: float, to_share: float) -> None:
+    """Drags over the first chart of a plot, between two shares of its width."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    chart = element.find_element("css selector", ".chart")
+    width = chart.size["width"]
+    at = [round((share - 0.5) * width) for share in (from_share, to_share)]
+    actions = ActionChains(browser)
+    actions.move_to_element_with_offset(chart, at[0], 0).click_and_hold()
+    actions.move_to_element_with_offset(chart, sum(at) // 2, 5)
+    actions.move_to_element_with_offset(chart, at[1], 5).release().perform()
+
+
+def requests(browser: Any) -> list[str]:
+    """What the page asked for since the last call."""
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [one for one in messages if one["method"] == "Network.requestWillBeSent"]
+    return [one["params"]["request"]["url"] for one in asked]
+
+
+def test_the_page_logs_no_error_and_fetches_nothing_but_itself(browser: Any, page: Path) -> None:
+    requests(browser)
+    show(browser, page, WIDE)
+    for name in TIME_CHARTS:
+        draw(browser, name)
+    assert [one for one in browser.get_log("browser") if one["level"] in ("SEVERE", "WARNING")] == []
+    assert {url for url in requests(browser) if not url.startswith("data:")} == {page.as_uri()}
+
+
+def test_a_click_on_a_legend_entry_hides_the_curve_and_its_range_and_another_shows_them(opened: Any) -> None:
+    rate = opened.find_element("id", "rate")
+    blue, orange = "#0072B2", "#D55E00"
+    assert visible(opened, "rate", blue) == [True, True]
+    entry(rate, "alice → bob").click()
+    assert visible(opened, "rate", blue) == [False, False]
+    assert visible(opened, "rate", orange) == [True, True]
+    assert entry(rate, "alice → bob").get_attribute("aria-pressed") == "false"
+    entry(rate, "alice → bob").click()
+    assert visible(opened, "rate", blue) == [True, True]
+
+
+def test_the_entry_of_the_range_hides_the_ranges_alone(opened: Any) -> None:
+    rate = opened.find_element("id", "rate")
+    entry(rate, "smallest to largest repeat").click()
+    assert sorted(visible(opened, "rate", "#0072B2")) == [False, True]
+
+
+def test_a_drag_zooms_all_charts_over_time_together_and_reset_undoes_it(opened: Any) -> None:
+    rate = opened.find_element("id", "rate")
+    (begin, end), *_ = ranges(opened, "rate")
+    drag(opened, rate, 0.4, 0.6)
+    wait(opened, lambda: ranges(opened, "rate")[0] != [begin, end], "the drag did not zoom")
+    zoomed = ranges(opened, "rate")[0]
+    assert begin < zoomed[0] < zoomed[1] < end
+    for name in TIME_CHARTS:
+        element = draw(opened, name)
+        assert all(one == zoomed for one in ranges(opened, name)), name
+    draw(opened, "delay-distribution")
+    assert ranges(opened, "delay-distribution")[0] != zoomed
+    button(element, "Reset").click()
+    assert all(one == [begin, end] for name in TIME_CHARTS for one in ranges(opened, name))
+
+
+def test_a_drag_moves_a_zoomed_chart_when_asked_to(opened: Any) -> None:
+    rate = opened.find_element("id", "rate")
+    drag(opened, rate, 0.4, 0.6)
+    before = ranges(opened, "rate")[0]
+    button(rate, "Drag to move").click()
+    drag(opened, rate, 0.6, 0.4)
+    after = ranges(opened, "rate")[0]
+    assert after[0] > before[0]
+    assert after[1] - after[0] == pytest.approx(before[1] - before[0])
+
+
+def test_the_pointer_shows_the_time_and_the_values_of_every_curve_that_is_on(opened: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    rate = opened.find_element("id", "rate")
+    chart = rate.find_element("css selector", ".chart")
+    ActionChains(opened).move_to_element(chart).move_by_offset(5, 0).perform()
+    box = chart.find_element("css selector", ".values")
+    wait(opened, box.is_displayed, "no values at the pointer")
+    time, flow, capacity = box.text.splitlines()
+    assert time.startswith("Time ")
+    assert time.endswith(" s")
+    assert flow.startswith("alice → bob: ")
+    assert " kbit/s (" in flow
+    assert capacity == "capacity: 1000 kbit/s"
+    entry(rate, "capacity").click()
+    ActionChains(opened).move_to_element(chart).move_by_offset(8, 0).perform()
+    wait(opened, lambda: len(box.text.splitlines()) == 2, "the capacity is still told")
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_nothing_is_wider_than_the_window(browser: Any, page: Path, width: int) -> None:
+    show(browser, page, width)
+    for name in [*TIME_CHARTS, "delay-distribution", "repeats"]:
+        draw(browser, name)
+    wide, window = browser.execute_script(
+        "const { scrollWidth, clientWidth } = document.documentElement; return [scrollWidth, clientWidth];"
+    )
+    assert wide <= window <= width
+
+
+def test_without_scripts_the_page_has_its_verdict_its_outlines_and_its_table(
+    browser: Any, page: Path
+) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(page.as_uri())
+        assert browser.find_element("css selector", ".lead").text.startswith("Both directions used ")
+        for name in TIME_CHARTS:
+            plot = browser.find_element("id", name)
+            assert plot.find_element("tag name", "h2").is_displayed()
+            assert all(one.is_displayed() for one in plot.find_elements("css selector", ".outline svg"))
+            assert not plot.find_element("css selector", ".tools").is_displayed()
+        assert "Receiving rate" in browser.find_element("tag name", "table").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_page_prints_with_its_outlines(opened: Any) -> None:
+    pdf = base64.b64decode(opened.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert pdf.startswith(b"%PDF")
+    assert len(pdf) > 20_000
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        rate = opened.find_element("id", "rate")
+        assert all(one.is_displayed() for one in rate.find_elements("css selector", ".outline svg"))
+        assert not any(one.is_displayed() for one in rate.find_elements("css selector", ".bk-Figure"))
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -1,0 +1,100 @@
+"""Every example on the pages of the site and in the README does what it shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from examples import Example, Reader, examples_of, matches
+
+from rtclab.backend.live.doctor import what_is_missing
+from rtclab.metrics import METRICS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = {"console", "python", "pycon", "toml"}
+NOT_RUN = {"rust", "text"}
+"""Rust is compiled by `cargo test`; text is for reading."""
+MOST_TEXTS = 12
+EXAMPLES = {file: examples_of(file) for file in PAGES}
+
+
+@pytest.fixture
+def reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Reader]:
+    for name in ("work", "bin"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("COLUMNS", "100")
+    own = dict(METRICS)
+    yield Reader(capsys, tmp_path / "bin")
+    # What an example has added to the registry is not for other tests.
+    for name in METRICS.keys() - own.keys():
+        del METRICS[name]
+
+
+@pytest.fixture
+def _live_calls() -> None:
+    """Skips where live calls cannot run; fails there when CI is set."""
+    if missing := what_is_missing():
+        reason = "; ".join(f"{check.name}: {check.detail}" for check in missing)
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+
+
+@pytest.mark.parametrize("file", [file for file in PAGES if EXAMPLES[file]], ids=lambda file: file.name)
+def test_the_examples_of_a_page_run_in_their_order(file: Path, reader: Reader) -> None:
+    for example in EXAMPLES[file]:
+        if not example.live:
+            reader.follow(example)
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("_live_calls")
+@pytest.mark.parametrize(
+    "file",
+    [file for file in PAGES if any(example.live for example in EXAMPLES[file])],
+    ids=lambda file: file.name,
+)
+def test_the_live_examples_of_a_page_run_among_the_others(file: Path, reader: Reader) -> None:
+    for example in EXAMPLES[file]:
+        reader.follow(example)
+
+
+def test_every_example_has_a_language_that_says_how_it_is_tested() -> None:
+    for example in (example for examples in EXAMPLES.values() for example in examples):
+        assert example.language in RUN | NOT_RUN, str(example)
+
+
+def test_few_commands_are_only_for_reading() -> None:
+    texts = [example for examples in EXAMPLES.values() for example in examples if example.language == "text"]
+    assert len(texts) <= MOST_TEXTS, [*map(str, texts)]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "alike"),
+    [
+        ("rate 12.5 kbit/s", "rate    9 kbit/s\n", True),
+        ("rate 12.5 kbit/s", "rate 12.5 Mbit/s\n", False),
+        ("first\n…\nlast", "first\nsecond\nthird\nlast\n", True),
+        ("first\nlast", "first\nsecond\nlast\n", False),
+        ("", "anything", True),
+    ],
+)
+def test_an_output_may_differ_in_its_figures_alone(shown: str, printed: str, alike: bool) -> None:
+    assert matches(shown, printed) is alike
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("console", "$ rtclab show first-call --set 'link.up.capacity=1 Mbps'\n"),
+        ("console", "$ echo one\ntwo\n"),
+        ("pycon", ">>> 'a' * 2\n'ab'\n"),
+    ],
+)
+def test_an_example_that_does_not_do_what_it_shows_fails(language: str, text: str, reader: Reader) -> None:
+    with pytest.raises(AssertionError, match=r"page\.md:7"):
+        reader.follow(Example("page.md", 7, language, text))

@@ -1,0 +1,152 @@
+"""The site builds without a warning, its links lead somewhere, and its references lack nothing."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+import rtclab
+from rtclab import _native
+from rtclab.cli.app import app
+from rtclab.metrics import METRICS
+from rtclab.scenario import Scenario
+from rtclab.scenario.table import Table
+from rtclab.trace import SCHEMAS, FlowInfo, RunManifest, TraceManifest
+
+ROOT = Path(__file__).parents[2]
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", f"{folder}/doctrees"]
+    built = subprocess.run(
+        [*command, str(ROOT / "docs"), f"{folder}/html"], capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    return folder / "html"
+
+
+def text_of(page: Path) -> str:
+    """What a page shows, on one line."""
+    body = page.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", body)).split())
+
+
+class Page(HTMLParser):
+    """The targets and the links of a page."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.add(value)
+            elif name in ("href", "src") and value:
+                self.links.append(value)
+
+
+def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
+    pages = {file: Page(file) for file in site.rglob("*.html")}
+    for file, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme:
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            assert target.exists(), f"{file.name}: {link}"
+            if parts.fragment and target in pages:
+                assert unquote(parts.fragment) in pages[target].ids, f"{file.name}: {link}"
+
+
+def test_nothing_of_a_page_comes_from_elsewhere(site: Path) -> None:
+    for file in site.rglob("*.html"):
+        loaded = re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]*)", file.read_text())
+        assert not loaded, file.name
+
+
+def test_every_field_of_a_scenario_is_on_its_page_with_a_sentence(site: Path) -> None:
+    shown = text_of(site / "scenario-reference.html")
+    models = [Scenario, *_tables_below(Table)]
+    for model in models:
+        for name, field in model.model_fields.items():
+            assert field.description, f"{model.__name__}.{name}"
+            sentence = " ".join(field.description.replace("`", "").split())
+            assert sentence.endswith("."), sentence
+            assert f".{field.alias or name} " in shown or f" {field.alias or name} " in shown
+            assert sentence in shown, f"{model.__name__}.{name}"
+
+
+def _tables_below(model: type[BaseModel]) -> list[type[BaseModel]]:
+    own = [one for one in model.__subclasses__() if one.__module__.startswith("rtclab.scenario")]
+    return [*own, *(below for one in own for below in _tables_below(one))]
+
+
+def test_every_metric_is_on_its_page_with_its_definition(site: Path) -> None:
+    page = Page(site / "metrics.html")
+    shown = text_of(site / "metrics.html")
+    for metric in METRICS.values():
+        assert metric.name.replace("_", "-") in page.ids
+        assert metric.definition.replace("`", "") in shown, metric.name
+
+
+def test_every_column_and_every_field_of_a_manifest_is_on_the_page_of_the_trace(site: Path) -> None:
+    shown = text_of(site / "trace.html")
+    for table, schema in SCHEMAS.items():
+        after = shown.partition(f"{table}¶ A row is ")[2]
+        for column, dtype in schema.items():
+            assert f" {column} {dtype}" in after.partition("¶")[0], f"{table}.{column}"
+    for model in (RunManifest, TraceManifest, FlowInfo):
+        for name, field in model.model_fields.items():
+            assert f" {field.alias or name} " in shown, f"{model.__name__}.{name}"
+
+
+def test_every_command_and_every_option_is_on_its_page(site: Path) -> None:
+    shown = text_of(site / "commands.html")
+    for name, command in COMMANDS.items():
+        section = shown.partition(f"rtclab {name}¶")[2].partition("¶")[0]
+        assert section, name
+        for option in (option for parameter in command.params for option in parameter.opts if "--" in option):
+            assert option in section, f"{name} {option}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_a_command_is_a_command_line_that_it_takes(name: str) -> None:
+    example = COMMANDS[name].epilog.removeprefix("Example: ").partition(" > ")[0]
+    program, command, *arguments = shlex.split(example)
+    assert (program, command) == ("rtclab", name)
+    assert COMMANDS[name].make_context(name, arguments)
+
+
+def test_every_option_of_a_congestion_control_is_on_its_page(site: Path) -> None:
+    shown = text_of(site / "congestion-control.html")
+    for algorithm, option, meaning, *_ in _native.CONGESTION_CONTROL_OPTIONS:
+        assert f"{algorithm} {option} " in shown
+        assert meaning in shown
+
+
+def test_every_public_name_of_python_is_on_its_page(site: Path) -> None:
+    page = Page(site / "python.html")
+    assert {f"rtclab.{name}" for name in rtclab.__all__ if not name.startswith("_")} <= page.ids
+
+
+def test_no_page_is_empty(site: Path) -> None:
+    for file in (ROOT / "docs").glob("*.md"):
+        assert len(text_of(site / f"{file.stem}.html")) > 300, file.name
