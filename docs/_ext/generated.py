@@ -8,6 +8,7 @@ from typing import Any
 
 import commands
 import congestion_controls
+import measures_list
 import metrics_list
 import scenario_fields
 import trace_tables
@@ -18,6 +19,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "commands": commands.markdown,
     "congestion-controls": congestion_controls.markdown,
     "manifests": trace_tables.manifests,
+    "measures": measures_list.markdown,
     "metrics": metrics_list.markdown,
     "scenario-fields": scenario_fields.markdown,
     "trace-tables": trace_tables.tables,

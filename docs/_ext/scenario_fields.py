@@ -11,9 +11,10 @@ from markdown import code, one_line, paragraphs, table
 from pydantic import Tag
 from pydantic.fields import FieldInfo
 
-from rtclab.scenario import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio, Scenario, Size
+from rtclab.scenario import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio, Size
+from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.participant import Option
-from rtclab.scenario.table import Table
+from rtclab.scenario.table import Table, one_of
 from rtclab.scenario.units import Quantity
 
 NAME = "NAME"
@@ -35,11 +36,6 @@ class Place:
             return "Top level"
         return code(self.paths[0]) + (f" with {code(self.variant)}" if self.variant else "")
 
-    @property
-    def anchor(self) -> str:
-        """The explicit target before the heading."""
-        return f"scenario-{self.model.__name__.lower()}"
-
 
 def markdown() -> str:
     """A section per table, those of the top level first."""
@@ -60,9 +56,9 @@ def units() -> str:
 
 def places() -> list[Place]:
     """Every table, in the order in which they are reached from the top."""
-    found = {Scenario: Place(Scenario, "", [""])}
+    found: dict[type[Table], Place] = {ScenarioTables: Place(ScenarioTables, "", [""])}
     for place in (waiting := list(found.values())):
-        for name, about in place.model.model_fields.items():
+        for name, about in own_fields(place.model).items():
             path = _join(place.paths[0], about.alias or name)
             for model, variant, suffix in _tables_in(about.annotation):
                 if model not in found:
@@ -72,18 +68,28 @@ def places() -> list[Place]:
     return waiting
 
 
+def own_fields(model: type[Table]) -> dict[str, FieldInfo]:
+    """The fields of a table without those of the table that it extends."""
+    base = model.__base__
+    known = base.model_fields if base and issubclass(base, Table) else {}
+    return {name: about for name, about in model.model_fields.items() if name not in known}
+
+
 def _section(place: Place) -> str:
     others = ", ".join(map(code, place.paths[1:]))
+    base = place.model.__base__
+    extends = base is not Table and f"It also has every field of a [path](#{_anchor(base)})."
     return "\n\n".join(
         filter(
             None,
             [
-                f"({place.anchor})=\n## {place.title}",
+                f"({_anchor(place.model)})=\n## {place.title}",
                 paragraphs(place.model.__doc__),
+                extends,
                 f"The same at {others}." if others else "",
                 table(
                     ["field", "value", "default", "meaning"],
-                    [_row(place, name, about) for name, about in place.model.model_fields.items()],
+                    [_row(place, name, about) for name, about in own_fields(place.model).items()],
                 ),
             ],
         )
@@ -140,18 +146,20 @@ def _values(annotation: Any, metadata: list[Any]) -> str:
     if origin in (Union, UnionType):
         return " or ".join(_values(one, []) for one in arguments if one is not NoneType)
     if origin is Literal:
-        return ", ".join(code(str(value).lower() if value is False else f'"{value}"') for value in arguments)
+        return one_of([code("false" if value is False else f'"{value}"') for value in arguments])
     if origin is dict:
         return f"{_values(arguments[1], [])} by name"
     if origin is list:
         least = next((about.min_length for about in metadata if isinstance(about, MinLen)), 0)
         return f"array of {_values(arguments[0], [])}" + (f", {least} or more" if least > 1 else "")
     if origin is tuple:
-        return f"`[`{', '.join(_values(one, []) for one in arguments)}`]`"
+        return rf"\[{', '.join(_values(one, []) for one in arguments)}\]"
     if issubclass(annotation, Table):
         keys = [about.tag.strip("<>") for about in metadata if isinstance(about, Tag)]
         which = "".join(f" with {code(key)}" for key in keys if key not in ("", "table"))
-        return f"[table{which}](#scenario-{annotation.__name__.lower()})"
+        return f"[table{which}](#{_anchor(annotation)})"
+    if issubclass(annotation, Probability):
+        return "probability"
     if issubclass(annotation, Quantity):
         return annotation.noun
     words = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text"}[annotation]
@@ -159,11 +167,16 @@ def _values(annotation: Any, metadata: list[Any]) -> str:
 
 
 def _bounds(metadata: list[Any]) -> str:
+    metadata = [part for about in metadata for part in getattr(about, "metadata", [about])]
     least = next((about.ge for about in metadata if isinstance(about, Ge)), None)
     most = next((about.le for about in metadata if isinstance(about, Le)), None)
     if most is not None:
         return f", {least} to {most}"
     return "" if least is None else f", {least} or more"
+
+
+def _anchor(model: type) -> str:
+    return f"scenario-{model.__name__.lower()}"
 
 
 def _join(path: str, key: str) -> str:

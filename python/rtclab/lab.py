@@ -21,7 +21,9 @@ from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, me
 from rtclab.metrics.series import Window
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
+from rtclab.scenario.load import as_changes
 from rtclab.scenario.units import Duration
+from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
 from rtclab.trace import Repeat, write_json
 
 if TYPE_CHECKING:
@@ -277,7 +279,7 @@ def run(
     """
     shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
     overrides = [
-        *_changes(changes),
+        *as_changes(changes),
         *(Change(field, value, field) for field, value in shorthands.items() if value is not None),
     ]
     resumed = None
@@ -312,10 +314,26 @@ def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
 
     Example:
         >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> rtclab.open("latest").name == made.name
+        >>> rtclab.lab.open_run("latest").name == made.name
         True
     """
     return Run(trace.Run.open(name, out=Path(out)).path)
+
+
+def open_result(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run | Grid:
+    """Opens a run, or a sweep, by its path or by its name below ``out``; ``latest`` is the newest run.
+
+    Raises:
+        TraceError: there is none.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.open("latest").name == made.name
+        True
+    """
+    if any((place / SWEEP_FILE).is_file() for place in (Path(name), Path(out) / name)):
+        return open_sweep(name, out=out)
+    return open_run(name, out=out)
 
 
 def compare(
@@ -431,7 +449,7 @@ def list_metrics() -> pl.DataFrame:
 
 def load(scenario: str | Path | Scenario, changes: Changes = ()) -> Scenario:
     """A scenario with changes applied; see :meth:`rtclab.Scenario.load`."""
-    return Scenario.load(scenario, _changes(changes))
+    return Scenario.load(scenario, as_changes(changes))
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:
@@ -471,12 +489,6 @@ def _seconds(name: str, moment: Moment) -> float:
         return Duration.parse(moment).s
     except FieldError as error:
         raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
-
-
-def _changes(changes: Changes) -> list[Change]:
-    if isinstance(changes, Mapping):
-        return [Change(field, value, "changes") for field, value in changes.items()]
-    return [change if isinstance(change, Change) else Change.parse(change) for change in changes]
 
 
 def _backend(name: str, *, capture: bool) -> Backend:

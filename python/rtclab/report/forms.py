@@ -10,7 +10,7 @@ import numpy as np
 from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import Summary
 from rtclab.report.bands import Band
-from rtclab.report.plot import (
+from rtclab.report.drawing import (
     DASHED,
     DOTTED,
     INK,
@@ -21,16 +21,15 @@ from rtclab.report.plot import (
     Line,
     Look,
     Mark,
-    Plot,
     Range,
     largest,
 )
+from rtclab.report.plot import Plot
 
 OFF_SCALE = 2.5
 """A limit above this many times the largest value is written, not drawn: it would flatten the curves."""
 GROUP_WIDTH = 0.76
 """Share of the place of a group that its bars take."""
-TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def over_time(
         mark.range.high for one in axes for mark in one.marks if isinstance(mark, Line) and mark.range
     ]
     x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, largest(heights))
-    return Plot(name, title, caption, x, y, axes, zooms_with=TIME)
+    return Plot(name, title, caption, x, y, axes, over_time=True)
 
 
 def _bands(panel: Panel) -> list[Band]:
@@ -176,7 +175,13 @@ def _points(points: Points, shift: float, repeats: int) -> list[Dots]:
     ends = (one.mean, one.mean) if np.isnan(one.ci95) else (one.ci95_low, one.ci95_high)
     mean, low, high = (np.array([value]) for value in (one.mean, *ends))
     return [
-        Dots(points.look, np.arange(values.size) + shift, values, values - deviations, values + deviations),
+        Dots(
+            points.look,
+            np.arange(values.size, dtype=np.float64) + shift,
+            values,
+            values - deviations,
+            values + deviations,
+        ),
         Dots(points.look, np.array([repeats + shift]), mean, low, high, hollow=True),
     ]
 
@@ -209,5 +214,11 @@ def _columns(one: Bars, shift: float, width: float, opacity: float) -> Columns:
     values = np.array(one.values, float)
     errors = np.array(one.errors, float) if len(one.errors) else np.zeros(values.size)
     return Columns(
-        one.look, np.arange(values.size) + shift, width, values, values - errors, values + errors, opacity
+        one.look,
+        np.arange(values.size, dtype=np.float64) + shift,
+        width,
+        values,
+        values - errors,
+        values + errors,
+        opacity,
     )

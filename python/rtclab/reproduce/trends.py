@@ -1,6 +1,6 @@
 """Trends: statements of a paper, each with checks of our numbers that decide whether it keeps.
 
-They are written in ``published/<paper>.toml``; CONTRIBUTING.md, "Adding a paper", shows how.
+They are written in ``published/<paper>.toml``; docs/add-a-paper.md shows how.
 """
 
 from __future__ import annotations

@@ -35,13 +35,13 @@ class Call(Table):
     end: Duration | None = None
     """When the call ends; left out, at the end of the run."""
     relay: str | None = None
-    """TURN server that the media pass: `core` or a name from `servers`; `p2p` only."""
+    """TURN server that the media pass, ``core`` or a name from ``servers``; ``p2p`` only."""
     server: str | None = None
-    """The SFU or MCU: `core` or a name from `servers`."""
+    """SFU or MCU: a name from ``servers``, or ``core``, which is the default; ``sfu`` and ``mcu`` only."""
     root: str | None = None
-    """Participant in the middle, the first one if left out; `star`, `hub-and-spoke` and `tree` only."""
+    """Participant in the middle, the first one if left out; ``star``, ``hub-and-spoke`` and ``tree`` only."""
     fan_out: Count | None = None
-    """Number of others to whom each sends, 2 if left out; `tree` only."""
+    """Number of others to whom each sends, 2 if left out; ``tree`` only."""
 
     @model_validator(mode="after")
     def _keys_of_its_kind(self) -> Self:

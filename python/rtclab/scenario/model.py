@@ -37,13 +37,11 @@ _NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"co
 
 
 class Bottleneck(PathSpec):
-    """A path that several routes share, between the sender's uplink and the receiver's downlink.
-
-    ``routes`` selects the routes: ``alice->bob``, ``*->bob``, ``*->*``. ``*`` is any node, ``core`` too.
-    """
+    """A path that several routes share, between the sender's uplink and the receiver's downlink."""
 
     routes: Annotated[list[str], Field(min_length=1)]
-    """Routes that cross the path: `alice->bob`, `*->bob` or `*->*`; `*` is every node, `core` too."""
+    """Routes that cross the path, such as ``alice->bob``, ``*->bob`` or ``*->*``; ``*`` is any node, ``core``
+    too."""
 
 
 class ScenarioTables(Table):
@@ -54,8 +52,8 @@ class ScenarioTables(Table):
     """
 
     name: Annotated[str, Field(json_schema_extra={"pattern": f"^{_SCENARIO_NAME}$"})]
-    """Name of the scenario and beginning of the names of its runs; lower-case letters, digits, `.`, `-` and
-    `_`."""
+    """Name of the scenario and beginning of the names of its runs; lower-case letters, digits, ``.``, ``-``
+    and ``_``."""
     title: str = ""
     """What the scenario is, on one line."""
     source: str = ""

@@ -33,17 +33,7 @@ def _default_bitrate(usual: str) -> Any:
 
 
 class Video(Table):
-    """One camera stream. The encoder follows a target between ``min_bitrate`` and ``max_bitrate``.
-
-    ``camera``: with ``rfc8593``, intervals between pictures vary as in RFC 8593; with ``steady`` they are
-    equal, as when a browser plays a file.
-
-    ``codec``: if the rate is too low, ``vp8`` first lowers the resolution and then the frame rate.
-    ``vp9-2016`` does so at lower rates and does not return to the full size. ``h264-2016`` keeps the size and
-    lowers the frame rate (Jansen et al. 2017, section 5.1). The defaults of ``min_bitrate`` and
-    ``start_bitrate`` are lowered to ``max_bitrate`` if that is less. The camera of a ``device`` other than
-    ``desktop`` is limited to 640x480 at 30/s.
-    """
+    """One camera stream. The encoder follows a target between ``min_bitrate`` and ``max_bitrate``."""
 
     width: Pixels = 640
     """Width of the camera's picture, in pixels."""
@@ -52,20 +42,22 @@ class Video(Table):
     frame_rate: Annotated[float, Field(strict=True, ge=0.1, le=240)] = 30
     """Pictures per second."""
     camera: Literal["rfc8593", "steady"] = "rfc8593"
-    """When pictures are taken: at intervals that vary as in RFC 8593, or at regular ones, as a file played to
-    a browser has."""
+    """When pictures are taken: with ``rfc8593`` at intervals that vary as in RFC 8593, with ``steady`` at
+    equal ones, as when a browser plays a file."""
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
-    """Encoder: how it follows its target and what it gives up first when bits are scarce."""
+    """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
+    ``vp9-2016`` does so at lower rates and does not return to the full size; ``h264-2016`` keeps the size
+    and lowers the frame rate (Jansen et al. 2017, section 5.1)."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     """Device with the camera; those of 2016 deliver at most 640x480 at 30 frames per second."""
     repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
-    """How lost packets are made good; `auto` is what the stack profile does."""
+    """How lost packets are repaired; ``auto`` is the repair of the stack profile."""
     max_bitrate: Bitrate = Bitrate(1_700_000)
     """Highest rate of the encoder."""
     min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
-    """Lowest rate of the encoder; lowered to `max_bitrate` if that is less."""
+    """Lowest rate of the encoder. The default is lowered to ``max_bitrate`` if that is less."""
     start_bitrate: Annotated[Bitrate, _default_bitrate("300 kbit/s")]
-    """Rate at the start of the call; kept between `min_bitrate` and `max_bitrate`."""
+    """Rate at the start of the call. The default is moved between ``min_bitrate`` and ``max_bitrate``."""
 
     @model_validator(mode="after")
     def _bitrates_in_order(self) -> Self:
@@ -111,16 +103,13 @@ Option = Annotated[float, PlainValidator(_number_or_switch, json_schema_input_ty
 
 
 class CongestionControl(Table):
-    """The algorithm that sets the sending rate, and its options: numbers, or true and false.
-
-    ``stack`` names a profile of a browser's other behaviour: feedback, RTCP schedule, pacing, repair. The
-    default is the profile of the algorithm's own time.
-    """
+    """The algorithm that sets the sending rate."""
 
     name: str = "goog-cc"
     """Algorithm of the simulator; live calls use the browser's own."""
     stack: str | None = None
-    """Stack profile: feedback, RTCP schedule, pacing and repair; left out, that of the algorithm's time."""
+    """Profile of a browser's other behaviour: feedback, RTCP schedule, pacing, repair. Left out, it is the
+    one of the algorithm's own time."""
     options: dict[str, Option] = {}
     """Options of the algorithm: numbers, or true and false."""
 
@@ -150,7 +139,7 @@ class Link(Table):
     down: PathSpec = PathSpec()
     """Path from the network to the participant."""
     both: PathSpec | None = None
-    """One path that both directions share, instead of `up` and `down`."""
+    """One path that both directions share, instead of ``up`` and ``down``."""
 
     @model_validator(mode="after")
     def _shared_or_separate(self) -> Self:
@@ -166,23 +155,20 @@ Off = Annotated[Literal[False], Tag("<off>")]
 
 
 class Participant(Table):
-    """A participant. Tables and fields that are left out are inherited from those of the scenario.
-
-    With ``video = false`` or ``audio = false`` this participant does not send it.
-    """
+    """A participant. Tables and fields that are left out are inherited from those of the scenario."""
 
     join: Duration = Duration(0)
     """When the participant comes."""
     leave: Duration | None = None
     """When the participant goes; left out, at the end."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
-    """Changes to `[video]` for this participant, or `false`: sends none."""
+    """Changes to ``[video]`` for this participant, or ``false``: sends none."""
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
-    """Changes to `[audio]` for this participant, or `false`: sends none."""
+    """Changes to ``[audio]`` for this participant, or ``false``: sends none."""
     congestion_control: CongestionControl | None = None
     """Congestion control of what this participant sends, instead of the scenario's."""
     link: Link | None = None
-    """Changes to `[link]` for this participant."""
+    """Changes to ``[link]`` for this participant."""
     host: Host | None = None
     """Machine of this participant, instead of the scenario's."""
 

@@ -72,8 +72,17 @@ def self_contained(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     if isinstance(data.get("trace"), TraceName):
-        data = CapacityTrace.with_file_read(data)
+        data = _with_file_read(data)
     return {key: self_contained(value) for key, value in data.items()}
+
+
+def _with_file_read(data: dict[str, Any]) -> dict[str, Any]:
+    """A table of a recorded capacity, with what its file says if that is not there."""
+    name = data.get("trace")
+    if not isinstance(name, str) or "opportunities_ms" in data:
+        return data
+    directory = name.directory if isinstance(name, TraceName) else Path()
+    return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
 
 
 class CapacityTrace(Table):
@@ -90,13 +99,8 @@ class CapacityTrace(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def with_file_read(cls, data: Any) -> Any:
-        """The table with ``opportunities_ms``, read from the file if they are not there."""
-        if not isinstance(data, dict) or not isinstance(data.get("trace"), str) or "opportunities_ms" in data:
-            return data
-        name: str = data["trace"]
-        directory = name.directory if isinstance(name, TraceName) else Path()
-        return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
+    def _read_file(cls, data: Any) -> Any:
+        return _with_file_read(data) if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:
@@ -131,9 +135,9 @@ class DelayRamp(Table):
     ramp: Literal["linear", "exponential"]
     """Shape of the change."""
     from_delay: Annotated[Duration, Field(alias="from")]
-    """One-way delay until `start`."""
+    """One-way delay until ``start``."""
     to_delay: Annotated[Duration, Field(alias="to")]
-    """One-way delay from `end` on."""
+    """One-way delay from ``end`` on."""
     start: Duration
     """When the change begins."""
     end: Duration
@@ -264,28 +268,19 @@ Loss = Annotated[
 
 
 class Clock(Table):
-    """The clock with which an emulator measures its delay. Its rate varies, as in a virtual machine.
-
-    ``wander`` is the standard deviation of the rate, ``correlation`` the time in which a deviation decays.
-    """
+    """The clock with which an emulator measures its delay. Its rate varies, as in a virtual machine."""
 
     wander: Ratio
     """Standard deviation of the clock's rate."""
     correlation: Duration
-    """Time in which a deviation of the rate fades."""
+    """Time in which a deviation of the rate decays."""
 
 
 class PathSpec(Table):
-    """One direction of a link. Without ``capacity`` the rate is unlimited; without ``queue`` the queue is.
-
-    ``loss_position``: with ``wire``, packets are lost after the queue and have used capacity; with ``queue``,
-    they are lost before the queue, as in dummynet and netem. ``tick`` is the timer resolution of an emulator
-    (dummynet at 1000 Hz: ``1 ms``): packets leave at multiples of it; by default times are exact. ``clock``
-    makes the delay vary slowly. ``wifi`` is a Wi-Fi hop, which replaces ``capacity``.
-    """
+    """One direction of a link. Without ``capacity`` the rate is unlimited; without ``queue`` the queue is."""
 
     capacity: Capacity | None = None
-    """Rate at which packets are serialised; left out, they pass at once."""
+    """Rate at which packets are serialised; left out, it is unlimited."""
     queue: QueueLimit | None = None
     """How much may wait for the capacity, as time, bytes or packets; left out, the queue has no limit."""
     delay: Delay = Duration(0)
@@ -295,12 +290,13 @@ class PathSpec(Table):
     loss: Loss | None = None
     """Random loss: independent, in bursts (Gilbert-Elliott), or changing in time."""
     loss_position: Literal["wire", "queue"] = "wire"
-    """Where random loss strikes: on the `wire`, after the capacity was used, or before the `queue`, as in
+    """Where random loss strikes: on the ``wire``, after the capacity was used, or before the ``queue``, as in
     dummynet and netem."""
     tick: Duration | None = None
-    """Timer resolution of the emulating box: packets leave at its multiples; left out, times are exact."""
+    """Timer resolution of an emulator (dummynet at 1000 Hz: ``1 ms``): packets leave at multiples of it. Left
+    out, times are exact."""
     clock: Clock | None = None
-    """Wandering clock of the emulating box, which makes the delay vary."""
+    """Clock of an emulator, whose wandering makes the delay vary slowly."""
     wifi: Wifi | None = None
     """A Wi-Fi hop in place of the capacity."""
 

@@ -15,7 +15,7 @@ from rtclab.scenario.units import Duration, Size
 class Objects(Table):
     """Short transfers (RFC 8868, section 5) with uniform sizes and exponential pauses between them.
 
-    Each object has its own connection. ``begin`` says whether a source starts with an object or a pause.
+    Each object has its own connection.
     """
 
     min_size: Size = Size(30_000)
@@ -50,7 +50,7 @@ class Traffic(Table):
     """
 
     sender: str
-    """Node that sends: a participant, a server or `core`."""
+    """Node that sends: a participant, a server or ``core``."""
     receiver: str
     """Node that receives."""
     congestion_control: Literal["newreno", "cubic", "bbr"] = "cubic"

@@ -85,20 +85,21 @@ class Wifi(Table):
     """A Wi-Fi hop, which replaces a capacity: 802.11 OFDM at 5 GHz, one station, no aggregation.
 
     A packet is sent up to ``retry_limit`` times, the first attempt included, and is then lost. The packets
-    behind it wait meanwhile. ``auto`` is 7. ``fading`` is ``near``, ``far`` or a table.
+    behind it wait meanwhile.
     """
 
     fading: Annotated[
         Annotated[Literal["near", "far"], Tag(CONSTANT)] | Annotated[Fading, Tag("<good>")],
         Discriminator(tag_of({"good": Fading})),
     ] = "near"
-    """How the channel fades: `near` and `far` are a tablet in the same room and behind a wall, or a table."""
+    """How the channel fades: ``near`` and ``far`` are a tablet in the same room and behind a wall, or a
+    table."""
     retry_limit: Annotated[
         Annotated[Literal["auto"], Tag("<auto>")]
         | Annotated[int, Tag("<count>"), Field(strict=True, ge=1, le=255)],
         Discriminator(lambda value: "<auto>" if isinstance(value, str) else "<count>"),
     ] = "auto"
-    """Attempts to send a packet, the first included; `auto` is 7."""
+    """Attempts to send a packet, the first included; ``auto`` is 7."""
 
     def native(self) -> dict[str, object]:
         """The serde form of ``Wifi``."""

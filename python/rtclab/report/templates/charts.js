@@ -1,21 +1,22 @@
 // Turns the plots in the page's JSON into charts, with BokehJS. Until then the page shows their outlines.
 "use strict";
 (() => {
-  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, DIGITS = 4;
+  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4;
   const plots = JSON.parse(document.getElementById("charts").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
   const sheet = new Bokeh.Document();
   const targets = [];
   const shared = new Map();
 
-  // The horizontal range of a plot. Plots that zoom together share it, and the line at the pointer.
+  // The horizontal range of a plot. Plots that are tied share it, and the line at the pointer.
   function horizontal(plot) {
-    const key = plot.zoomsWith || plot.name;
+    const key = plot.tied ? "tied" : plot.name;
     if (!shared.has(key)) {
-      const alike = plots.filter((other) => (other.zoomsWith || other.name) === key);
+      const alike = plot.tied ? plots.filter(({ tied }) => tied) : [plot];
       const begin = Math.min(...alike.map(({ x }) => x.begin)), end = Math.max(...alike.map(({ x }) => x.end));
       const range = new Bokeh.Range1d({ start: begin, end, bounds: [begin, end] });
-      const overlay = new Bokeh.Span({ dimension: "height", line_color: QUIET, line_dash: [3, 3] });
+      const overlay = new Bokeh.Span({ dimension: "height", location: NaN, line_color: QUIET,
+        line_dash: [3, 3] });
       shared.set(key, { begin, end, range, overlay });
     }
     return shared.get(key);
@@ -31,13 +32,22 @@
     };
   }
 
-  function figureOf(plot, axes, tools) {
+  // The names of places with two lines each where one line is too long to stand beside the next.
+  function namesOf(plot, target) {
+    const most = target.clientWidth / plot.x.names.length / LETTER_PX;
+    return plot.x.names.map((name, place) => {
+      const words = name.split(" "), half = Math.ceil(words.length / 2);
+      const lines = [words.slice(0, half).join(" "), words.slice(half).join(" ")];
+      return [place, name.length < most ? name : lines.join("\n")];
+    });
+  }
+
+  function figureOf(plot, axes, tools, target) {
     const figure = Bokeh.Plotting.figure({
       name: plot.name, sizing_mode: "stretch_width", height: 260, min_border_left: 64, min_border_right: 10,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
       x_axis_label: plot.x.label || null, y_axis_label: plot.y.label, outline_line_color: null,
-      title: axes.title || null, toolbar_location: null, tools: Object.values(tools),
-      active_drag: touch ? null : tools.zoom ?? null, active_scroll: tools.wheel ?? null,
+      title: axes.title || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
     });
     const text = { axis_label_text_font_style: "normal", axis_label_text_font_size: "13px",
       axis_label_text_color: INK, major_label_text_font_size: "12px", major_label_text_color: INK };
@@ -47,7 +57,7 @@
     for (const grid of figure.grids) grid.grid_line_color = "#e3e3e3";
     figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
     if (plot.x.names.length) {
-      const places = plot.x.names.map((name, place) => [place, name]);
+      const places = namesOf(plot, target);
       figure.xaxes[0].setv({ ticker: new Bokeh.FixedTicker({ ticks: places.map(([place]) => place) }),
         major_label_overrides: new Map(places), major_tick_line_color: null });
       figure.xgrids[0].visible = false;
@@ -133,11 +143,10 @@
         line.style.color = colour;
         return line;
       }));
-      const left = sx < target.clientWidth / 2;
-      box.style.left = left ? `${sx + 16}px` : "auto";
-      box.style.right = left ? "auto" : `${target.clientWidth - sx + 16}px`;
       const { start, end } = figure.x_range;
       box.hidden = lines.length < 2 || x < start || x > end;
+      const beside = sx < target.clientWidth / 2 ? sx + 16 : sx - 16 - box.offsetWidth;
+      box.style.left = `${Math.max(0, Math.min(beside, target.clientWidth - box.offsetWidth))}px`;
     }
     figure.on_event("mousemove", show);
     figure.on_event("tap", show);
@@ -161,17 +170,18 @@
 
   function connectTools(element, plot, tools) {
     const { begin, end, range } = horizontal(plot);
-    const [reset, move] = element.querySelectorAll(".tools button");
-    reset.addEventListener("click", () => range.setv({ start: begin, end }));
-    move.addEventListener("click", () => {
-      const moves = move.getAttribute("aria-pressed") === "false";
-      move.setAttribute("aria-pressed", String(moves));
-      for (const one of tools) {
-        one.zoom.active = !moves && !touch;
-        one.move.active = moves;
-      }
-    });
     element.querySelector(".tools").hidden = false;
+    element.querySelector(".reset").addEventListener("click", () => range.setv({ start: begin, end }));
+    const drags = [...element.querySelectorAll("[data-drag]")];
+    function choose(chosen) {
+      for (const button of drags) {
+        button.setAttribute("aria-pressed", String(button === chosen));
+        for (const one of tools) one[button.dataset.drag].active = button === chosen;
+      }
+    }
+    for (const button of drags) button.addEventListener("click", () => choose(button));
+    // A finger scrolls the page until it is asked to do something else.
+    choose(touch ? null : drags[0]);
   }
 
   function drawPlot(element, plot) {
@@ -180,7 +190,7 @@
     for (const [index, axes] of plot.axes.entries()) {
       const target = element.querySelectorAll(".chart")[index];
       tools.push(toolsOf(plot));
-      const figure = figureOf(plot, axes, tools.at(-1));
+      const figure = figureOf(plot, axes, tools.at(-1), target);
       drawn.push(...axes.marks.map((mark) => ({ mark, ...draw(figure, mark) })));
       showValues(plot, axes, figure, target, off);
       targets.push(target);
