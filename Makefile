@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium iperf3 tshark iputils-ping iproute2 util-linux
+LIVE_PACKAGES := chromium chromium-driver iperf3 tshark iputils-ping iproute2 util-linux
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 

@@ -116,7 +116,7 @@ def with_hint(message: str, hint: str | None) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Why something failed, as it is noted in runs: without the type where the message was written for users."""
+    """Why something failed, for the record: the message, after its type if it was not written for users."""
     return str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
 
 

@@ -21,6 +21,7 @@ from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, me
 from rtclab.metrics.series import Window
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
+from rtclab.scenario.load import as_changes
 from rtclab.scenario.units import Duration
 from rtclab.trace import Repeat, write_json
 
@@ -277,7 +278,7 @@ def run(
     """
     shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
     overrides = [
-        *_changes(changes),
+        *as_changes(changes),
         *(Change(field, value, field) for field, value in shorthands.items() if value is not None),
     ]
     resumed = None
@@ -431,7 +432,7 @@ def list_metrics() -> pl.DataFrame:
 
 def load(scenario: str | Path | Scenario, changes: Changes = ()) -> Scenario:
     """A scenario with changes applied; see :meth:`rtclab.Scenario.load`."""
-    return Scenario.load(scenario, _changes(changes))
+    return Scenario.load(scenario, as_changes(changes))
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:
@@ -471,12 +472,6 @@ def _seconds(name: str, moment: Moment) -> float:
         return Duration.parse(moment).s
     except FieldError as error:
         raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
-
-
-def _changes(changes: Changes) -> list[Change]:
-    if isinstance(changes, Mapping):
-        return [Change(field, value, "changes") for field, value in changes.items()]
-    return [change if isinstance(change, Change) else Change.parse(change) for change in changes]
 
 
 def _backend(name: str, *, capture: bool) -> Backend:

@@ -1,4 +1,4 @@
-"""What every live test needs: namespaces, and a way to be an ordinary user."""
+"""What live tests share: a check for namespaces, a way to run as an unprivileged user, and repetition."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rtclab.trace import Trace
 ORDINARY_USER = 65534
 TRIES = 3
 T = TypeVar("T")
-# The interpreter may lie below a directory that only root can enter (a version manager's, in /root): show
-# that one directory, and nothing else of the closed one, in a mount namespace of its own.
+# The interpreter may be in a directory that only root can enter, such as a version manager's in /root. A
+# mount namespace shows the interpreter's directory, and nothing else of the closed one.
 BECOME_ORDINARY = """
 set -e
 closed=$1 interpreter=$2 user=$3; shift 3
@@ -36,7 +36,7 @@ exec setpriv --reuid="$user" --regid="$user" --clear-groups --inh-caps=-all -- "
 
 @pytest.fixture(autouse=True, scope="session")
 def _namespaces() -> None:
-    """Skips where an ordinary user may make no namespaces; fails there when CI is set."""
+    """Skips all tests if unprivileged users cannot create namespaces, or fails them if CI is set."""
     try:
         check_lab()
     except BackendUnavailable as error:
@@ -44,16 +44,16 @@ def _namespaces() -> None:
 
 
 def cannot_tell(reason: str) -> NoReturn:
-    """Ends a test that this machine cannot decide: skips it, or fails it when CI is set."""
+    """Ends a test that this machine cannot decide: skips it, or fails it if CI is set."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
 
 
 def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool]) -> T:
-    """The first of a few measurements that the machine, by its own record, did not disturb.
+    """The first of up to ``TRIES`` measurements that the machine did not disturb.
 
-    If it disturbed all of them, the test ends: what was measured then says nothing.
+    If all were disturbed, the test is skipped or fails, because it cannot be decided.
     """
     for _ in range(TRIES):
         result = measure()
@@ -63,12 +63,12 @@ def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool]) -> T:
 
 
 def was_late(trace: Trace) -> bool:
-    """Whether the emulator's 99th percentile is over its bound: browsers then met another network."""
+    """Whether the emulator was later than its bound, so that the browsers had a different network."""
     return trace.manifest.late
 
 
 def as_ordinary_user(command: list[str]) -> list[str]:
-    """The command line that runs ``command`` without any right; itself if we have none."""
+    """The command line that runs ``command`` without privileges."""
     if os.geteuid() != 0:
         return command
     interpreter = Path(sys.base_prefix).resolve()

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.live
 
 SECOND = 10**9
 DEATH_S = 20
-"""Longer than dozens of processes take to die on a busy machine, shorter than the calls that they are in."""
+"""Longer than dozens of processes take to end on a busy machine, and shorter than their calls."""
 page_configurations = pages.pages
 FLOWS = ["alice->bob", "bob->alice"]
 RUN = """
@@ -48,7 +48,7 @@ def call(out: Path, *changes: str, scenario: str = "first-call") -> Trace:
 
 
 def wait_for(condition: Callable[[], object], timeout_s: float) -> bool:
-    """Whether the condition became true in time."""
+    """Waits for a condition, and returns whether it became true in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -58,7 +58,7 @@ def wait_for(condition: Callable[[], object], timeout_s: float) -> bool:
 
 
 def command_line(process: psutil.Process) -> list[str]:
-    """Its words; none of a process that has ended meanwhile, as those of a browser do at any time."""
+    """The command line of a process; empty if it has ended, as a browser's processes may at any time."""
     try:
         return process.cmdline()
     except psutil.Error:
@@ -66,7 +66,7 @@ def command_line(process: psutil.Process) -> list[str]:
 
 
 def browsers_below(process: psutil.Process) -> dict[str, psutil.Process]:
-    """First process of each participant's browser."""
+    """The main process of each participant's browser."""
     found = {}
     for child in process.children(recursive=True):
         line = command_line(child)
@@ -77,13 +77,13 @@ def browsers_below(process: psutil.Process) -> dict[str, psutil.Process]:
 
 
 def renderers_of(browser: psutil.Process) -> list[psutil.Process]:
-    """The processes that run its pages."""
+    """The processes that run the pages of a browser."""
     return [child for child in browser.children(recursive=True) if "--type=renderer" in command_line(child)]
 
 
 @pytest.fixture(scope="module")
 def one_megabit(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """15 s at 1 Mbit/s; 50 ms one way, as ``first-call``."""
+    """A call of 15 s over the network of ``first-call``: 1 Mbit/s, and 50 ms one way."""
     return undisturbed(lambda: call(tmp_path_factory.mktemp("call"), "duration=15 s"), was_late)
 
 
@@ -97,7 +97,7 @@ def test_both_participants_go_through_every_step_of_the_set_up_in_order(one_mega
         assert own["flow"].to_list() == [None, received, received, received]
     first_frames = events.filter(event="first_frame").sort("flow")
     assert first_frames["flow"].to_list() == FLOWS
-    # 100 ms of round trip: TCP, WebSocket, offer and answer, ICE and DTLS take at least five of them.
+    # TCP, WebSocket, offer and answer, ICE and DTLS take at least five round trips of 100 ms.
     assert (first_frames["at_ns"] > 500_000_000).all()
     assert (first_frames["at_ns"] < 8 * SECOND).all()
 
@@ -108,7 +108,7 @@ def test_a_trace_of_a_live_call_has_rows_for_both_flows_in_every_table_of_calls(
         table = one_megabit.table(name)
         assert table.schema == SCHEMAS[name]
         if name == "tcp":
-            assert table.is_empty()  # cross traffic, and this call has none
+            assert table.is_empty()  # this call has no cross traffic
         elif "flow" in table.columns:
             assert sorted(table["flow"].drop_nulls().unique()) == FLOWS, name
     seconds = one_megabit.table("flow_seconds").group_by("flow").len()
@@ -121,7 +121,7 @@ def test_the_emulator_saw_every_byte_that_the_browsers_received(one_megabit: Tra
         reports = one_megabit.table("inbound_rtp").filter(flow=flow, kind="video").sort("at_ns")
         until = reports.row(-1, named=True)
         delivered = packets.filter(pl.col("flow") == flow, pl.col("delivered_ns") <= until["at_ns"])
-        # IPv4 20 B, UDP 8 B and the SRTP tag of AEAD_AES_128_GCM 16 B are no part of what getStats counts.
+        # getStats does not count IPv4 (20 B), UDP (8 B) and the SRTP tag of AEAD_AES_128_GCM (16 B).
         seen_bytes = (delivered["size_bytes"] - 44).sum()
         received_bytes = until["bytesReceived"] + until["headerBytesReceived"]
         assert received_bytes == pytest.approx(seen_bytes, rel=0.03)
@@ -135,9 +135,9 @@ def test_the_round_trip_time_is_that_of_the_paths_and_of_a_bounded_queue(one_meg
     assert rtt_s.median() < 0.35
 
 
-def test_no_packet_is_delivered_sooner_than_the_paths_allow(one_megabit: Trace) -> None:
+def test_no_packet_is_delivered_earlier_than_the_paths_allow(one_megabit: Trace) -> None:
     delay_ms = one_megabit.table("delay_histogram")["one_way_delay_ms"]
-    assert delay_ms.min() == pytest.approx(50.5, abs=0.5)  # and two times up to 0.5 ms for 60 bytes
+    assert delay_ms.min() == pytest.approx(50.5, abs=0.5)  # 50 ms, and twice up to 0.5 ms for 60 bytes
     assert one_megabit.manifest.emulator["no_route"] == 0
 
 
@@ -175,7 +175,7 @@ def test_a_renderer_that_crashes_fails_the_call_and_its_page_is_named(tmp_path: 
     def crash_bobs_page() -> None:
         wait_for((tmp_path / "capture.pcapng").exists, 30)
         for renderer in renderers_of(browsers_below(psutil.Process())["bob"]):
-            with contextlib.suppress(psutil.NoSuchProcess):  # it may end by itself meanwhile
+            with contextlib.suppress(psutil.NoSuchProcess):  # it may already have ended
                 renderer.send_signal(signal.SIGSEGV)
 
     crash = threading.Thread(target=crash_bobs_page)
@@ -191,9 +191,9 @@ def test_a_renderer_that_crashes_fails_the_call_and_its_page_is_named(tmp_path: 
 @pytest.mark.parametrize(
     ("defect", "error"),
     [
-        # No camera takes 3000 pictures a second: an error before the run begins.
+        # An error before the run begins: no camera takes 3000 pictures a second.
         ({"video": {"width": 640, "height": 480, "frameRate": 3000}}, "OverconstrainedError"),
-        # No formats for the other's description, which the caller reads as the callee does: during the call.
+        # An error during the call: both pages read the formats for the other's description.
         ({"formats": None}, "TypeError"),
     ],
     ids=["before the call", "during the call"],
@@ -220,7 +220,7 @@ def test_participants_who_never_connect_fail_the_call_and_are_named(tmp_path: Pa
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2], ids=["the run", "unshare", "the lab"])
-def test_nothing_remains_when_a_process_of_ours_is_killed(tmp_path: Path, depth: int) -> None:
+def test_nothing_remains_when_a_process_of_the_lab_is_killed(tmp_path: Path, depth: int) -> None:
     with subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], stderr=subprocess.DEVNULL) as run:
         ours = [psutil.Process(run.pid)]
         assert wait_for((tmp_path / "capture.pcapng").exists, 30)

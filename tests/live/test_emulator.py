@@ -1,4 +1,4 @@
-"""The emulator between real namespaces: delays, rates, losses, and what it writes down."""
+"""The emulator between real namespaces: delays, rates, losses, and its packet log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reply_times_ms(ping_output: str) -> list[float]:
 
 
 def stood_still(result: dict[str, Any]) -> bool:
-    """Whether ping may have given up on its last reply: it waits for two round trips of at least 2 ms."""
+    """Whether ping may have missed its last reply, since it waits only two round trips of at least 2 ms."""
     if "output" not in result:
         return False
     ends = [result["packets"][f"{name}_ns"][-2:] for name in ("delivered", "written", "dropped")]
@@ -49,13 +49,13 @@ def stood_still(result: dict[str, Any]) -> bool:
 
 
 def late_both_ways_ms(result: dict[str, Any]) -> float:
-    """The most by which a ping was late for want of the machine; 0 on an idle one, but for microseconds."""
+    """The longest delay that this machine may have added to a ping: microseconds if it is idle."""
     return 2 * result["lateness"]["max_ns"] / 1e6
 
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch):
-    """Calls a function of this file inside a lab; again if the machine stood still meanwhile."""
+    """Calls a function of this file inside a lab, and again if the machine disturbed it."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
 
     def call_in_lab(function: str, **argument: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def ping(*options: str) -> str:
 def ping_in_lab(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     emulator = start(argument["up"], argument["down"])
     output = ping(*argument["options"])
-    time.sleep(0.1)  # a reply that ping gave up on is still under way
+    time.sleep(0.1)  # a reply that ping no longer waits for is still in flight
     summary = emulator.stop()
     columns = {name: column.tolist() for name, column in summary["packets"].items()}
     return {"output": output, **summary, "packets": columns}
@@ -136,7 +136,7 @@ def flood_for_four_seconds(_argument: dict[str, Any], _emit: Any) -> dict[str, A
 
 
 def drop_tail(arrivals_ns: list[int]) -> tuple[list[int], int]:
-    """When each packet of a flood leaves its link, -1 if dropped, and how long the link had nothing to do."""
+    """When each packet of a flood leaves the link (-1 if dropped), and how long the link was idle."""
     serialisation_ns = BENCH_PACKET_BYTES * 8 * 10**9 // BENCH_CAPACITY_BPS
     places = BENCH_QUEUE_NS // serialisation_ns
     departures: list[int] = []
@@ -163,7 +163,7 @@ def test_a_ping_through_25_and_25_ms_takes_50_to_53_ms(call) -> None:
     assert median(times) <= 53 + late_both_ways_ms(result)
 
 
-def test_the_log_holds_every_packet_with_its_logical_times(call) -> None:
+def test_the_log_has_every_packet_with_its_logical_times(call) -> None:
     result = call("ping_in_lab", up=delayed(25), down=delayed(10), options=["-c", "5", "-i", "0.02"])
     packets, nodes = result["packets"], result["names"]["nodes"]
     up = [sender == nodes.index("client") for sender in packets["from"]]
@@ -171,12 +171,12 @@ def test_the_log_holds_every_packet_with_its_logical_times(call) -> None:
     assert len(up) == 10
     assert sum(up) == 5
     assert delays == [25_000_000 if is_up else 10_000_000 for is_up in up]
-    # ping sends 56 bytes after 8 of ICMP and 20 of IPv4.
+    # ping sends 56 bytes in addition to 8 of ICMP and 20 of IPv4.
     assert set(packets["size_bytes"]) == {84}
     assert {result["names"]["protocols"][code] for code in packets["protocol"]} == {"other"}
 
 
-def test_pings_without_reply_are_the_drops_recorded(call) -> None:
+def test_pings_without_reply_are_the_recorded_drops(call) -> None:
     lossy = {"loss": {"p": 0.0, "r": 1.0, "h": 0.8, "k": 0.8}}
     options = ["-c", "200", "-i", "0.002", "-W", "1"]
     result = call("ping_in_lab", up=delayed(1, **lossy), down=delayed(1, **lossy), options=options)
@@ -197,13 +197,13 @@ def test_a_path_can_change_while_it_runs(call) -> None:
 
 
 def test_setting_an_unknown_path_says_which_are_known(call) -> None:
-    with pytest.raises(LabError, match=r'no path `sideways`; known are \["up", "down"\]') as caught:
+    with pytest.raises(LabError, match=r'no path `sideways`; expected one of \["up", "down"\]') as caught:
         call("set_unknown_path")
     assert caught.value.kind == "ValueError"
 
 
 def test_a_tcp_stream_arrives_whole_in_packets_within_the_mtu(call) -> None:
-    # With offloads on, checksums would be unfinished or packets above 1500 bytes.
+    # With offloads on, checksums would be incomplete or packets larger than 1500 bytes.
     assert call("send_through_tcp") == {"peer": ADDRESSES["client"], "same": True, "largest": 1500}
 
 
@@ -214,13 +214,13 @@ def test_a_flooded_link_delivers_its_capacity(call) -> None:
     assert seen["packets"] == sent
     assert seen["delivered_packets"] + seen["dropped_packets"] == sent
     assert seen["kernel_received_packets"] == seen["delivered_packets"]
-    # 110 Mbit/s are offered to 100 Mbit/s. When the machine stands still, the sender makes up for it with a
-    # burst: what then fits into the queue is a question of when packets came, and they came as logged.
+    # 110 Mbit/s are sent over 100 Mbit/s. After a pause of the machine, the sender catches up with a burst.
+    # Then the arrival times in the log determine which packets fit into the queue.
     assert seen["unlike_the_law"] == 0
-    # 4 Mbyte too much, and what the link did not carry while idle; the queue keeps up to 1.25 Mbyte of it.
+    # 4 MB are too much, and what the link did not carry while idle; the queue keeps up to 1.25 MB of it.
     too_much = sent - (seen["arrived_in_s"] - seen["idle_s"]) / serialisation_s
     assert too_much - 1043 <= seen["dropped_packets"] <= too_much + 1
-    # Real clocks: the sender's, and that of the frames written, each late by at most what was measured.
+    # The sender's clock and the times of written frames are real, and late by at most what was measured.
     late_s = seen["late_ms"] / 1e3
     assert seen["sent_in_s"] == pytest.approx(seen["arrived_in_s"], abs=0.02 + late_s)
     carried_s = seen["delivered_packets"] * serialisation_s

@@ -1,4 +1,4 @@
-"""`rtclab link`: what the command sees, and that nothing remains."""
+"""`rtclab link`: what the command sees, and that no process remains."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def finish(command: list[str], **more: object) -> subprocess.CompletedProcess[st
 
 
 def processes_with(marker: str) -> dict[int, str]:
-    """Command lines, by process id, that hold a text; not the test's own."""
+    """Command lines that contain a text, by process id, without the test's own."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -127,24 +127,24 @@ def test_ctrl_c_before_the_command_begins_ends_the_link() -> None:
         wait_for(lambda: processes_with(f"rtclab-lab-of-{process.pid}"), 30)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=30)
-    # The same status if the machine stood still and the command had begun: then Ctrl-C ended that.
+    # If the command had already begun on a slow machine, Ctrl-C ended it with the same status.
     assert process.returncode == 128 + signal.SIGINT
     assert "Traceback" not in said
 
 
-def test_a_capture_that_cannot_be_made_is_named() -> None:
+def test_a_capture_that_cannot_be_written_is_named() -> None:
     with pytest.raises(LabError, match=r"^capture file /proc/x/link.pcapng: No such file"):
         run_link(PATH, PATH, ["true"], pcap=Path("/proc/x/link.pcapng"))
 
 
 def test_a_full_disk_ends_the_link_and_names_the_file() -> None:
-    # A capture of some hundred packets fills the writer's buffer.
+    # A capture of a few hundred packets fills the writer's buffer.
     done = finish(link("ping", "-c", "2000", "-i", "0.002", "10.77.0.1", pcap="/dev/full"))
     assert done.returncode == 1
     assert "capture file /dev/full: No space left on device" in done.stderr
 
 
-def test_the_capture_holds_both_ends(tmp_path: Path) -> None:
+def test_the_capture_has_the_packets_of_both_ends(tmp_path: Path) -> None:
     file = tmp_path / "link.pcapng"
     finish(link("ping", "-c", "3", "-i", "0.1", "10.77.0.1", pcap=str(file)))
     fields = ["-T", "fields", "-e", "frame.interface_name", "-e", "icmp.type"]
@@ -157,7 +157,7 @@ def test_the_capture_holds_both_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize("victim", ["link itself", "unshare", "first process of the lab"])
 def test_nothing_remains_after_kill_9_of(victim: str) -> None:
     marker = f"marker-{uuid4()}"
-    # Shells that carry the marker; one of their children has left for a session of its own.
+    # Shells with the marker in their command lines; one of their children is in its own session.
     server = f"sh -c 'sleep 3000; exit' {marker}"
     command = link("sh", "-c", "setsid sleep 1000 & echo; wait", marker, server=server)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:

@@ -1,4 +1,4 @@
-"""The monitor on a real call: against tshark, against the emulator's log, and while packets pass."""
+"""The monitor on a real call, compared with tshark and the emulator's log, and on a live interface."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.live
 INBOUND, OUTBOUND = "1", "2"
 RTP_AT = 14 + 20 + 8
 MOTION_JPEG = 26  # a static payload type with a clock of 90 kHz, RFC 3551: tshark knows no other clocks
-# Begin, end, addresses and ports, SSRC, payload, packets, lost (%), and three each of delta and of jitter.
+# Begin, end, addresses and ports, SSRC, payload, packets, lost (%), three values of delta, three of jitter.
 TSHARK_ROW = re.compile(
     r"^ *[\d.]+ +[\d.]+ +(?P<source>\S+) +\d+ +\S+ +\d+ +(?P<ssrc>0x\w+) .*? (?P<packets>\d+) +"
     r"(?P<lost>-?\d+) \(\S+%\)(?: +\S+){3} +\S+ +(?P<mean>\S+) +(?P<max>\S+)",
@@ -35,7 +35,7 @@ TSHARK_ROW = re.compile(
 )
 US = 1_000
 FEWEST = 500
-"""RTP packets of the call, of some 2,500; a browser that is short of processor time sends less."""
+"""Minimum number of RTP packets. The call has about 2,500; a browser without enough CPU time sends fewer."""
 STREAM = ["ssrc", "seq", "rtp_timestamp"]
 
 
@@ -58,7 +58,7 @@ def capture_of(trace: Trace) -> Path:
 
 
 def one_way(capture: Path, direction: str, out: Path) -> Path:
-    """The frames of one direction as pcap, with RTP as tshark takes it: no marker, no padding."""
+    """The frames of one direction as pcap, with RTP changed for tshark: no marker, no padding."""
     chosen = ["-Y", f"frame.packet_flags_direction == {direction} && udp && ip"]
     subprocess.run(
         ["tshark", "-r", capture, *chosen, "-F", "nsecpcap", "-w", out], check=True, capture_output=True
@@ -68,11 +68,11 @@ def one_way(capture: Path, direction: str, out: Path) -> Path:
     while at < len(content):
         (kept,) = struct.unpack_from("<I", content, at + 8)
         rtp = at + 16 + RTP_AT
-        # RFC 5761: what would be payload types 64 to 95 is RTCP.
+        # RFC 5761: packets that would have payload types 64 to 95 are RTCP.
         if content[rtp] >> 6 == 2 and not 64 <= content[rtp + 1] & 0x7F <= 95:
             # tshark leaves packets with the marker bit out of its mean jitter.
             content[rtp + 1] = MOTION_JPEG
-            # The count of padding bytes is encrypted; tshark believes it and gives such packets up.
+            # The number of padding bytes is encrypted. tshark reads it anyway and rejects such packets.
             content[rtp] &= ~0x20
         at += 16 + kept
     out.write_bytes(content)
@@ -104,7 +104,7 @@ def test_packets_losses_and_jitter_are_those_of_tshark(call: Trace, tmp_path: Pa
     seen = {(row["source"].split(":")[0], row["ssrc"]): row for row in streams}
     assert seen.keys() == expected.keys()
     assert sum(row["packets"] for row in streams) > FEWEST
-    # Retransmissions and padding carry timestamps of other packets: neither jumps nor jitter mean anything.
+    # Retransmissions and padding have the timestamps of other packets, so their jitter means nothing.
     media = set(call.table("packets").filter(kind="video")["ssrc"])
     assert len(media) == 2
     for stream, figures in expected.items():
@@ -128,7 +128,7 @@ def test_delays_between_the_emulators_directions_are_those_of_its_log(call: Trac
 
 def test_losses_between_the_emulators_directions_are_its_drops(call: Trace) -> None:
     seen = monitor.compare(capture_of(call), packets=True)["packets"]
-    # The capture goes on for a moment after the run; what was under way in the end is neither.
+    # The capture continues for a moment after the run; packets in flight at the end are neither.
     log = call.table("packets").filter(pl.col("protocol") == "rtp")
     log = log.filter(pl.col("written_ns").is_not_null() | pl.col("dropped_ns").is_not_null())
     both = log.join(seen.select(*STREAM, seen_ns="delivered_ns"), on=STREAM, how="left")
@@ -143,15 +143,15 @@ def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: 
     made = Trace.from_pcap(capture_of(call), names=names)
     assert set(made.manifest.flows) == set(call.manifest.flows)
     for flow in call.manifest.flows:
-        # A trace of captures has RTP only; the capture shows when frames were really written, and of the
-        # last packets not whether they were lost. Lost retransmissions are no part of the loss.
+        # A trace from captures has RTP only. The capture shows when frames were really written, but not
+        # whether the last packets were lost. Lost retransmissions do not count.
         rtp = call.table("packets").filter(flow=flow, protocol="rtp")
         first = rtp.filter(pl.col("kind") != "rtx")
         lost_percent = 100 * first["dropped_ns"].count() / first.height
         delays_ms = (rtp["written_ns"] - rtp["sent_ns"]).drop_nulls() / 1e6
         assert loss.packet_loss(made, flow) == pytest.approx(lost_percent, abs=250 / first.height)
-        # Of packets that were under way when the log ended, the capture still has the delay: the mean moves
-        # by no more than their share of the delays' range.
+        # The capture still has the delays of packets that were in flight when the log ended. They move the
+        # mean by at most their share of the range of delays.
         under_way = rtp.height - delays_ms.len() - rtp["dropped_ns"].count()
         moved_ms = under_way / delays_ms.len() * (delays_ms.max() - delays_ms.min())
         assert delay.one_way_delay(made, flow) == pytest.approx(delays_ms.mean(), abs=0.1 + moved_ms)
@@ -178,9 +178,9 @@ def test_wire_and_getstats_differ_by_the_headers_below_rtp(call: Trace) -> None:
             pl.col("flow") == row.flow,
             pl.col("delivered_ns").is_between(reports["at_ns"][0], reports["at_ns"][-1], closed="right"),
         ).height
-        # A report may be late at either end, on a busy machine by 100 ms: each packet that only one side
-        # counted moves the mean by its size, up to 1.25 kB. As many at both ends do so by what their sizes
-        # differ: ten packets of 400 B (standard deviation) and ten others in a thousand make 1.8 B.
+        # Reports may be late at begin and end, on a busy machine by 100 ms. Each packet that only one side
+        # counted moves the mean by its size, up to 1.25 kB. Equal numbers at both ends move it by the
+        # differences of their sizes: with a standard deviation of 400 B, 2 x 10 of 1000 packets make 1.8 B.
         only_one_side = abs(passed - counted)
         assert only_one_side < 0.05 * passed
         # IPv4 20 B, UDP 8 B, tag of AES_CM_128_HMAC_SHA1_80 10 B.
@@ -188,7 +188,7 @@ def test_wire_and_getstats_differ_by_the_headers_below_rtp(call: Trace) -> None:
         assert row.repair > 0
 
 
-# Sends when somebody listens: the first line of the list of packet sockets is a heading.
+# Sends once somebody listens. The first line in the list of packet sockets is the heading.
 SEND = """
 import os, socket, struct, time
 while len(open("/proc/net/packet").readlines()) < 2:
@@ -212,12 +212,12 @@ def test_an_interface_is_watched_without_root_behind_a_link(tmp_path: Path) -> N
     (stream,) = seen["streams"]
     assert (stream["ssrc"], stream["packets"], stream["lost"]) == (7, 100, 0)
     assert stream["destination"] == "10.77.0.1:5004"
-    # Many polls, each with the packets that came since the one before.
+    # Many polls, each with the packets since the previous one.
     assert pl.read_parquet(tmp_path / "packets.parquet")["seq"].to_list() == list(range(100))
     assert pl.read_parquet(tmp_path / "seconds.parquet")["packets"].sum() == 100
 
 
-# A shell makes what it puts into the background deaf to SIGINT.
+# Shells let background processes ignore SIGINT.
 INTERRUPT = """
 import signal, subprocess, sys
 with open(sys.argv[2], "w") as out:
@@ -239,7 +239,7 @@ def test_control_c_ends_a_live_table_with_the_summary(tmp_path: Path) -> None:
     assert "only RTP headers are read" in said
 
 
-def test_without_the_right_to_watch_an_interface_it_says_where_there_is_one(tmp_path: Path) -> None:
+def test_without_the_permission_to_read_packets_it_says_how_to_get_it(tmp_path: Path) -> None:
     code = "from rtclab.monitor import LiveMonitor; LiveMonitor('lo')"
     allowed = as_ordinary_user([sys.executable, "-c", code])
     refused = subprocess.run(allowed, capture_output=True, text=True, cwd=tmp_path)

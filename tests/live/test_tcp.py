@@ -14,10 +14,10 @@ pytestmark = pytest.mark.live
 
 SECONDS = 20
 LATE_MS = 3.0
-"""Lateness is a longer path to the kernel's TCP: 6 % of this round trip of 50 ms (99th percentile)."""
+"""Bound of the 99th percentile: to the kernel's TCP, lateness adds 6 % to the round-trip time of 50 ms."""
 STOOD_STILL_MS = 50.0
-"""A round trip: all acknowledgements then come in one burst."""
-# Two bandwidth-delay products of queue: NewReno's sawtooth has a period of 25 round trips, 2.5 s.
+"""Bound of the maximum: after a round trip, all acknowledgements come in one burst."""
+# With a queue of two bandwidth-delay products, NewReno's sawtooth has a period of 25 round trips, 2.5 s.
 CONDITIONS = {
     f"{control} {flows}": Condition(4_000_000, 50, 50_000, control, flows)
     for control, flows in (("newreno", 1), ("cubic", 1), ("bbr", 1), ("cubic", 2))
@@ -25,17 +25,17 @@ CONDITIONS = {
 
 
 def disturbed(seen: tuple[Figures, Lateness]) -> bool:
-    """Whether the kernel met another network than the simulator."""
+    """Whether the emulator was too late, so that the kernel had a different network than the simulator."""
     return seen[1].p99_ms > LATE_MS or seen[1].max_ms > STOOD_STILL_MS
 
 
 Kernel = dict[str, Figures | BaseException]
-"""By condition what the kernel's TCP did, or the outcome of a test that this machine cannot decide."""
+"""By condition, the figures of the kernel's TCP, or the exception that skips or fails an undecided test."""
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    """All conditions at the same time, each in a lab of its own: 700 packets per second are no load."""
+    """All conditions at the same time, each in its own lab; 700 packets per second are a light load."""
 
     def measured(condition: Condition) -> Figures | BaseException:
         try:
@@ -69,7 +69,7 @@ def test_rate_queue_and_share_are_those_of_the_kernels_tcp(kernel: Kernel, name:
         assert 0 < ours.queue_bytes < product_bytes
         assert 0 < theirs.queue_bytes < product_bytes
         del differences["queue"]
-    # Alike flows meet at a half after many sawtooths; here are six, and slow start decides who is ahead.
+    # Equal flows converge to half after many sawtooths. Here there are only six, so slow start still matters.
     for figures in (ours, theirs):
         assert 1 / 2 <= figures.larger_share < 2 / 3 or condition.flows == 1
     del differences["share"]

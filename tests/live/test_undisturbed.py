@@ -1,4 +1,4 @@
-"""A measurement that the machine disturbed is never taken for a result."""
+"""Disturbed measurements are never used as results."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def measurements() -> Iterator[int]:
     yield from range(1, TRIES + 1)
 
 
-def test_the_first_undisturbed_measurement_is_taken() -> None:
+def test_the_first_undisturbed_measurement_is_used() -> None:
     each = measurements()
     assert undisturbed(lambda: next(each), lambda number: number < TRIES) == TRIES
     assert list(each) == []
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("1", pytest.fail.Exception)])
-def test_after_disturbed_measurements_alone_the_test_is_skipped_or_fails_in_ci(
+def test_if_all_measurements_are_disturbed_the_test_is_skipped_or_fails_in_ci(
     monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
 ) -> None:
     monkeypatch.setenv("CI", ci)

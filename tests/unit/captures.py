@@ -14,11 +14,11 @@ IP_AND_UDP_BYTES = 28
 
 End = tuple[str, int]
 Frame = tuple[int, bytes]
-"""When, in nanoseconds since ``BEGIN_NS``, and what."""
+"""Time in nanoseconds since ``BEGIN_NS``, and content."""
 
 
 def udp(payload: bytes, source: End = ALICE, destination: End = BOB) -> bytes:
-    """An Ethernet frame; checksums are 0, which says that there are none."""
+    """An Ethernet frame without checksums, which are 0."""
 
     def address(text: str) -> bytes:
         return bytes(map(int, text.split(".")))
@@ -38,7 +38,7 @@ def rtp(
 
 
 def speech(count: int, *, first_seq: int = 100, at_ms: float = 0.0, **options: int) -> list[Frame]:
-    """PCMU packets of 20 ms, on time."""
+    """PCMU packets, one every 20 ms without jitter."""
     return [
         (
             round((at_ms + 20 * index) * MS),
@@ -54,7 +54,7 @@ def later(frames: Iterable[Frame], by_ms: float) -> list[Frame]:
 
 
 def write_pcap(path: Path, frames: Iterable[Frame]) -> Path:
-    """A pcap file with nanoseconds."""
+    """Writes a pcap file with timestamps in nanoseconds."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
         for at_ns, frame in frames:

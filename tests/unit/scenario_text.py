@@ -1,4 +1,4 @@
-"""Scenarios from text, and the errors that they give."""
+"""Scenarios from text, and their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scenario(tmp_path: Path, text: str = "", *changes: str, base: str = TWO_PEOP
 
 
 def error(tmp_path: Path, text: str = "", *changes: str, base: str = TWO_PEOPLE) -> str:
-    """What the user reads, with the directory of the test left out."""
+    """The error message, without the directory of the test."""
     with pytest.raises(BadInput) as caught:
         scenario(tmp_path, text, *changes, base=base)
     return str(caught.value).replace(f"{tmp_path}/", "")

@@ -1,4 +1,4 @@
-"""A backend that needs neither simulator nor browser: it leaves a trace with one packet per second."""
+"""A backend without simulator or browser. It writes a trace with the same rate in every second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtclab.trace import Trace
 
 
 class StubBackend:
-    """Fails, or is interrupted, in the repeats that the test names; ``ran`` lists what was asked of it."""
+    """A backend that fails or is interrupted in given repeats. ``ran`` lists the repeats that it ran."""
 
     name = "stub"
     parallel = True

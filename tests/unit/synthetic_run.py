@@ -1,4 +1,4 @@
-"""Traces and runs made by hand: numbers that tests can derive, and a two-way call that looks like one."""
+"""Traces and runs made by hand, with numbers that tests can derive, and a realistic two-way call."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def trace(
 
 
 def about(flows: dict[str, list[str]], tables: dict[str, pl.DataFrame], **known: Any) -> TraceManifest:
-    """The manifest of flows (with their routes) that last from their first packet to the last row of all."""
+    """The manifest of flows with these routes. Each lasts from its first packet to the last row of all."""
     end_ns = max((_end_ns(name, table) for name, table in tables.items()), default=0)
     return TraceManifest(
         backend="sim",
@@ -78,7 +78,7 @@ def _begin_ns(flow: str, seconds: pl.DataFrame | None) -> int:
 
 
 def frame(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """A table from rows; what they leave out is null where it may be, else 0 or empty."""
+    """A table from rows. Missing columns are null if they may be, otherwise 0 or empty."""
     empty = {
         column: None if column in NULLABLE[name] else _EMPTY_VALUES[dtype]
         for column, dtype in SCHEMAS[name].items()
@@ -117,7 +117,7 @@ def write_run(
     failed: dict[int, str] | None = None,
     **manifest: Any,
 ) -> Run:
-    """A run on disk, one repeat per dict of tables; ``failed`` gives the reason of those that failed."""
+    """A run on disk with one repeat per dict of tables. ``failed`` gives the reasons of failed repeats."""
     link = {"capacity": "1 Mbit/s", "delay": "25 ms", "queue": "300 ms", "jitter": None, "loss": None}
     scenario = {
         "name": "first-call",
@@ -147,7 +147,7 @@ def write_run(
 
 
 def call_tables(seed: int, duration_s: int = 60, capacity_kbps: int = 1000) -> dict[str, pl.DataFrame]:
-    """A two-way video call that fills its link in some seconds, halves its rate once, and has one freeze."""
+    """A two-way video call that fills its link in a few seconds, halves its rate once, and has one freeze."""
     random = np.random.default_rng(seed)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
     for flow in TWO_WAY:

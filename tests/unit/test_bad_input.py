@@ -1,4 +1,4 @@
-"""Networks and calls that can hardly work: the run ends, with figures that say so and no NaN in a table."""
+"""Networks and calls that hardly work: the run ends, its metrics show it, and no table has a NaN."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def simulated(call: str, condition: str, control: str) -> Trace:
 
 
 def assert_finite(trace: Trace) -> None:
-    """Every number in a table is one: what is not known is null."""
+    """Every number in a table is finite; unknown values are null."""
     for name in trace.tables:
         table = trace.table(name)
         for column in table.columns:
@@ -98,18 +98,18 @@ def test_a_run_ends_with_numbers(call: str, condition: str, control: str) -> Non
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_those_who_are_there_call_without_one_who_never_joins(call: str) -> None:
+def test_those_who_are_present_call_without_one_who_never_joins(call: str) -> None:
     rows = simulated(call, "bob never joins", "goog-cc").table("flow_seconds")
     with_bob = pl.col("flow").str.contains("bob")
     assert int(rows.filter(with_bob)["sent_bytes"].sum()) == 0
     alice = rows.filter(~with_bob & pl.col("flow").str.starts_with("alice->"))
-    # Some 11 s from 300 kbit/s on, over an uplink of 1 Mbit/s; over a server the rows of its hop and of the
-    # whole way count both.
+    # About 11 s, starting at 300 kbit/s over an uplink of 1 Mbit/s. With a server, the rows of the hop to the
+    # server and those of the whole way both count.
     kbps = int(alice["sent_bytes"].sum()) * 8 / 11e3
     assert 150 < kbps < 2200
 
 
-def test_metrics_of_a_call_in_which_nothing_arrives_are_nothing_or_zero() -> None:
+def test_metrics_of_a_call_in_which_nothing_arrives_are_nan_or_zero() -> None:
     trace = simulated("p2p", "100 % loss", "goog-cc")
     for name, unknown in (("rtt", True), ("one_way_delay", True), ("receiving_rate", False)):
         value = METRICS[name].function(trace, "alice->bob")
@@ -117,14 +117,14 @@ def test_metrics_of_a_call_in_which_nothing_arrives_are_nothing_or_zero() -> Non
 
 
 FLOWS_OF_FIFTY = {
-    # From each to each of the others, directly, over a relay or over a participant.
+    # From each participant to each of the others: directly, over a relay or over a participant.
     "p2p": 50 * 49,
     "relay": 50 * 49,
     "hub-and-spoke": 50 * 49,
-    # And between each and the server, both ways.
+    # Also between each participant and the server, both ways.
     "sfu": 50 * 49 + 2 * 50,
     "mcu": 50 * 49 + 2 * 50,
-    # Of alice's media to each of the others, and back to whom each has it from.
+    # Alice's media to each of the others, and back to the node from which each receives them.
     "star": 2 * 49,
     "tree": 2 * 49,
 }
@@ -160,6 +160,6 @@ def test_a_call_that_never_connects_is_a_failed_one_that_keeps_its_trace(call: s
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_who_never_joins_is_no_failure(call: str, tmp_path: Path) -> None:
+def test_a_participant_who_never_joins_is_not_a_failure(call: str, tmp_path: Path) -> None:
     trace = SimBackend().run(scenario(call, "bob never joins", "goog-cc"), seed=1, repeat=0, out=tmp_path)
     assert trace.manifest.failure is None

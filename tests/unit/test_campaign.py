@@ -116,7 +116,7 @@ def test_resuming_with_more_repeats_adds_to_the_run(tmp_path: Path) -> None:
     assert [repeat for repeat, _ in backend.ran] == [0, 1, 2, 3, 4]
 
 
-def test_resuming_another_scenario_is_refused(tmp_path: Path) -> None:
+def test_resuming_a_run_with_another_scenario_is_refused(tmp_path: Path) -> None:
     run = run_scenario(THREE, StubBackend(), out=tmp_path)
     other = Scenario.load("first-call", {"repeats": 3, "duration": "3 s", "seed": 2})
     with pytest.raises(BadInput, match="ran another scenario: duration, seed changed"):

@@ -1,4 +1,4 @@
-"""No module of rtclab needs, directly or by a detour, a module that needs it."""
+"""No module of rtclab imports itself, directly or through other modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGES = sorted(file.parent.relative_to(PACKAGE.parent) for file in PACKAGE.rg
 
 
 def modules_of(package: Path, name: str) -> dict[str, Path]:
-    """The file of each module by dotted name; the package itself goes by its own name."""
+    """The file of each module by dotted name, including the package itself."""
     modules = {}
     for file in package.rglob("*.py"):
         parts = file.relative_to(package).with_suffix("").parts
@@ -22,7 +22,7 @@ def modules_of(package: Path, name: str) -> dict[str, Path]:
 
 
 def imports_between(modules: dict[str, Path]) -> dict[str, set[str]]:
-    """Which of the modules each one imports: at its top, in a function, or for type checkers alone."""
+    """The modules that each one imports: at its top, in a function, or only for type checkers."""
     return {name: modules_imported(file, modules) - {name} for name, file in modules.items()}
 
 
@@ -32,14 +32,14 @@ def modules_imported(file: Path, modules: dict[str, Path]) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            # `from a.b import c` is the module a.b.c if there is one, else a name in a.b.
+            # `from a.b import c` is the module a.b.c if it exists, otherwise a name in a.b.
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= names if names <= modules.keys() else names | {str(node.module)}
     return found & modules.keys()
 
 
 def circle_in(imports: dict[str, set[str]]) -> list[str]:
-    """The modules of one circle of imports, the first one again at its end; empty if there is none."""
+    """The modules of one circle of imports, ending with the first one; empty if there is no circle."""
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
@@ -50,7 +50,7 @@ def circle_in(imports: dict[str, set[str]]) -> list[str]:
 @pytest.mark.parametrize("package", PACKAGES, ids=str)
 def test_modules_of_a_package_do_not_import_each_other_in_a_circle(package: Path) -> None:
     modules = modules_of(PACKAGE.parent / package, ".".join(package.parts))
-    # Its names for users are imported when they are first used.
+    # The names for users are imported on first use.
     modules.pop("rtclab", None)
     assert circle_in(imports_between(modules)) == []
 
@@ -65,7 +65,7 @@ def test_modules_of_a_package_do_not_import_each_other_in_a_circle(package: Path
     ],
     ids=["at the top", "in a function", "for types", "whole module"],
 )
-def test_a_circle_is_found_wherever_the_import_stands(tmp_path: Path, text: str) -> None:
+def test_a_circle_is_found_wherever_the_import_is(tmp_path: Path, text: str) -> None:
     (tmp_path / "c").mkdir()
     texts = {"__init__": "", "a": text, "b": "from many.c.d import thing", "c/__init__": "", "c/d": ""}
     for name, content in texts.items():

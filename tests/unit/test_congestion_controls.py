@@ -26,9 +26,7 @@ from rtclab.trace import Trace
         ),
     ],
 )
-def test_an_option_that_cannot_be_met_is_refused_before_anything_runs(
-    changes: list[str], field: str, text: str
-) -> None:
+def test_an_invalid_option_is_refused_before_anything_runs(changes: list[str], field: str, text: str) -> None:
     with pytest.raises(UnsupportedScenario, match="congestion_control") as refused:
         SimBackend().check(Scenario.load("first-call", changes))
     assert refused.value.field == f"congestion_control.options.{field}"
@@ -52,16 +50,16 @@ def test_a_trace_of_a_receive_side_algorithm_has_the_values_of_both_halves(tmp_p
 
 
 FREE = {"link": {}, "duration": "60 s", "video.max_bitrate": "2 Mbit/s"}
-"""Nothing in the way of 2 Mbit/s."""
+"""A network that does not limit 2 Mbit/s."""
 
 
 def free_call(name: str) -> Trace:
-    """A minute of a call that nothing limits."""
+    """A minute of a call over a network without limits."""
     scenario = Scenario.load("first-call", FREE | {"congestion_control.name": name})
     return SimBackend().simulate(scenario, seed=1, repeat=0)
 
 
-def test_audio_takes_nothing_of_a_rate_that_counts_video_alone() -> None:
+def test_audio_takes_nothing_of_a_rate_that_counts_only_video() -> None:
     for name in ("gcc-2016", "fixed-alpha"):
         sent = (
             free_call(name)
@@ -80,5 +78,5 @@ def test_report_blocks_of_2016_leave_once_a_second_and_those_of_2013_with_every_
     # IP, UDP and SRTCP are 42 bytes, a name 20, a sender report 28, a receiver report 8, a block 24, REMB 24.
     assert set(sizes["gcc-2016"]) == {42 + 20 + 28, 42 + 20 + 8 + 24, 42 + 20 + 28 + 24}
     assert set(sizes["rrtcc-2013"]) == {42 + 20 + 28 + 24, 42 + 20 + 28 + 24 + 24}
-    # Half to one and a half second apart: 59 in 59 s, with a deviation of 2.2.
+    # They are 0.5 to 1.5 s apart: 59 in 59 s, with a standard deviation of 2.2.
     assert 52 <= (sizes["gcc-2016"] == 42 + 20 + 8 + 24).sum() <= 66

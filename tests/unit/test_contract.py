@@ -1,4 +1,4 @@
-"""The contract of runs and traces on disk: what does not follow it is refused by file and field."""
+"""The contract of runs and traces on disk: errors name the file and field that do not follow it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def change(file: Path, alter: Callable[[Json], object]) -> None:
 # --- manifests ---------------------------------------------------------------------------------------
 
 
-def test_what_was_written_is_read_as_it_was(run: Run) -> None:
+def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
     (trace,) = run.traces
     assert trace.manifest.flows["alice->bob"] == FlowInfo(
         sender="alice", receiver="bob", route=("alice.up", "bob.down"), call=0, begin_ns=0, end_ns=2 * 10**9
@@ -78,7 +78,7 @@ def test_what_was_written_is_read_as_it_was(run: Run) -> None:
         ),
     ],
 )
-def test_a_run_that_does_not_follow_the_contract_is_refused_by_file_and_field(
+def test_a_run_that_does_not_follow_the_contract_is_refused_with_file_and_field(
     run: Run, alter: Callable[[Json], object], said: str
 ) -> None:
     file = run.path / "run.json"
@@ -112,7 +112,7 @@ FLOW = "alice->bob"
         (lambda trace: trace["calls"][0].update(start_ns=0.5), "calls.0.start_ns: expected a valid integer"),
     ],
 )
-def test_a_trace_that_does_not_follow_the_contract_is_refused_by_file_and_field(
+def test_a_trace_that_does_not_follow_the_contract_is_refused_with_file_and_field(
     run: Run, alter: Callable[[Json], object], said: str
 ) -> None:
     file = run.repeat_path(0) / "manifest.json"
@@ -121,7 +121,7 @@ def test_a_trace_that_does_not_follow_the_contract_is_refused_by_file_and_field(
         Trace(file.parent)
 
 
-def test_all_that_is_wrong_is_said_at_once(run: Run) -> None:
+def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:
     change(run.path / "run.json", lambda about: about.update(host="me", backend=1))
     with pytest.raises(TraceError) as refused:
         Run(run.path)
@@ -141,7 +141,7 @@ def test_all_that_is_wrong_is_said_at_once(run: Run) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["run.json", "repeat-0/manifest.json"])
-def test_a_run_of_another_version_is_refused_by_one_sentence(
+def test_a_run_of_another_version_is_refused_in_one_sentence(
     run: Run, name: str, schema: int | None, said: str, hint: str
 ) -> None:
     def other(about: Json) -> None:
@@ -159,13 +159,13 @@ def test_a_run_of_another_version_is_refused_by_one_sentence(
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "\xff\xfe", '{"schema": 2, "schema"'])
 @pytest.mark.parametrize("name", ["run.json", "repeat-0/manifest.json"])
-def test_what_is_no_json_object_is_refused_by_file(run: Run, name: str, text: str) -> None:
+def test_a_file_that_is_not_a_json_object_is_named(run: Run, name: str, text: str) -> None:
     (run.path / name).write_text(text, encoding="latin-1")
     with pytest.raises(TraceError, match=f"^{re.escape(str(run.path / name))}: "):
         _ = Run(run.path).traces
 
 
-def test_a_directory_of_something_else_is_no_run(tmp_path: Path) -> None:
+def test_a_directory_of_something_else_is_not_a_run(tmp_path: Path) -> None:
     (tmp_path / "run.json").mkdir()
     with pytest.raises(TraceError, match=r"run\.json: cannot be read"):
         Run(tmp_path)
@@ -222,7 +222,7 @@ def mistyped(file: Path) -> None:
         (mistyped, "table `flow_seconds`: "),
     ],
 )
-def test_a_table_that_does_not_follow_the_contract_is_refused_by_file(
+def test_a_table_that_does_not_follow_the_contract_is_refused_with_its_file(
     run: Run, spoil: Callable[[Path], object], said: str
 ) -> None:
     file = run.repeat_path(0) / "flow_seconds.parquet"
@@ -281,7 +281,7 @@ def test_minus_one_and_nan_are_null_only_in_columns_that_may_be_null() -> None:
         ({"event": (np.array([0, 7], np.uint32), ["joined"])}, "`events.event`: code 7 of text; there are 1"),
     ],
 )
-def test_native_columns_that_do_not_fit_are_refused_by_name(changes: dict[str, Any], said: str) -> None:
+def test_native_columns_that_do_not_fit_are_named(changes: dict[str, Any], said: str) -> None:
     columns = {name: value for name, value in (events() | changes).items() if value is not None}
     with pytest.raises(NativeMismatch, match=re.escape(said)) as refused:
         frame("events", columns)
@@ -295,7 +295,7 @@ def test_a_native_table_of_another_name_is_refused() -> None:
 
 def test_every_table_of_the_simulator_has_every_column_of_the_contract() -> None:
     made = SimBackend().simulate(CALL, seed=1, repeat=0)
-    assert set(made.tables) == set(SCHEMAS)  # each went through frame(), which refuses others
+    assert set(made.tables) == set(SCHEMAS)  # frame() has refused all others
     assert {name: set(SCHEMAS[name]) & columns for name, columns in NOT_SIMULATED.items()} == NOT_SIMULATED
     assert list(FLOWS) == ["flow", "begin_ns", "end_ns"]
 
@@ -316,7 +316,7 @@ def test_a_flow_without_packets_begins_with_its_connection() -> None:
         "first-call", ["duration=4 s", "participants.alice.join=3 s", "link.up.loss=100 %"]
     )
     flows = SimBackend().simulate(scenario, seed=1, repeat=0).manifest.flows
-    # Bob answers only what reaches him, and nothing does.
+    # Bob only answers packets that reach him, and none does.
     assert {flow.end_ns for flow in flows.values()} == {4 * 10**9}
     assert all(3 * 10**9 <= flow.begin_ns < 4 * 10**9 for flow in flows.values())
 
@@ -347,7 +347,7 @@ def test_the_table_of_paths_follows_the_contract() -> None:
 
 
 def three(folder: Path, *changes: str, carol: str = "") -> Scenario:
-    """``first-call`` of 6 s with a third participant, of whom ``carol`` says more."""
+    """``first-call`` over 6 s with a third participant, carol, whose table is given."""
     file = folder / "three.toml"
     file.write_text(
         f"""
@@ -367,7 +367,7 @@ def three(folder: Path, *changes: str, carol: str = "") -> Scenario:
 UNREACHABLE = 'link = { up = { loss = "100 %" }, down = { loss = "100 %" } }'
 
 
-def test_one_pair_that_never_connects_leaves_the_figures_of_the_others(tmp_path: Path) -> None:
+def test_one_pair_that_never_connects_leaves_the_metrics_of_the_others(tmp_path: Path) -> None:
     run = run_scenario(three(tmp_path, carol=UNREACHABLE), SimBackend(), out=tmp_path)
     (repeat,) = run.repeats
     assert (repeat.status, repeat.reason) == ("finished", "")
@@ -382,7 +382,7 @@ def test_one_pair_that_never_connects_leaves_the_figures_of_the_others(tmp_path:
     assert together in write_report(run).read_text(encoding="utf-8")
 
 
-def test_who_cannot_reach_a_server_is_named_once(tmp_path: Path) -> None:
+def test_a_participant_who_cannot_reach_a_server_is_named_once(tmp_path: Path) -> None:
     scenario = three(tmp_path, 'calls=[{kind="sfu"}]', carol=UNREACHABLE)
     run = run_scenario(scenario, SimBackend(), out=tmp_path)
     (repeat,) = run.repeats
@@ -401,7 +401,7 @@ def test_a_call_in_which_nobody_connects_has_failed(tmp_path: Path) -> None:
 # --- writers -----------------------------------------------------------------------------------------
 
 
-def test_a_second_writer_of_a_run_is_refused_by_name(run: Run) -> None:
+def test_a_second_writer_of_a_run_is_told_who_the_first_is(run: Run) -> None:
     with run.writing(), pytest.raises(BadInput) as refused:
         run_scenario(CALL, StubBackend(), resume=Run(run.path))
     assert re.match(
@@ -411,7 +411,7 @@ def test_a_second_writer_of_a_run_is_refused_by_name(run: Run) -> None:
     assert not (run.path / ".lock").exists()
 
 
-def test_who_resumes_sees_what_another_process_has_finished_since(run: Run, tmp_path: Path) -> None:
+def test_a_resumed_run_includes_what_another_process_has_finished_since(run: Run, tmp_path: Path) -> None:
     seen_before = Run(run.path)
     run_scenario(CALL, StubBackend(), resume=run, repeats=2)
     backend = StubBackend()
@@ -420,7 +420,7 @@ def test_who_resumes_sees_what_another_process_has_finished_since(run: Run, tmp_
     assert [repeat.repeat for repeat in Run(resumed.path).repeats] == [0, 1, 2]
 
 
-def test_a_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> None:
+def test_a_lock_ends_with_its_process_even_if_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from rtclab.trace import only_writer\n"
         "with only_writer(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"

@@ -19,7 +19,7 @@ S = 10**9
 
 @cache
 def frames(codec: str) -> pl.DataFrame:
-    """Pictures that bob shows of alice's, with the second in which each was taken."""
+    """The pictures of alice that bob shows, with the second in which each was taken."""
     with TemporaryDirectory() as directory:
         file = Path(directory) / "codecs.toml"
         file.write_text(
@@ -53,7 +53,7 @@ def test_without_congestion_every_codec_shows_the_whole_file(codec: str) -> None
 def test_h264_of_2016_shows_few_pictures_at_2_30_each_with_the_bits_it_needs_and_keeps_their_size() -> None:
     table = frames("h264-2016").filter(pl.col("second").is_between(140, 150, closed="left"))
     assert frames("h264-2016")["height"].unique().to_list() == [720]
-    # 0.03 bit for each of 1280x720 pixels are 3456 bytes; the paper's single run came down to 1 per second.
+    # 0.03 bit for each of 1280x720 pixels are 3456 bytes. The paper's single run went down to 1 per second.
     assert 1 <= table.height / 10 <= 25
     assert 2800 <= table["size_bytes"].mean() <= 4200  # type: ignore[operator]
 
@@ -63,7 +63,7 @@ def height_at(codec: str, kbps: int) -> float:
     video = {"codec": codec, "width": 1280, "height": 720, "frame_rate": 50}
     rate = dict.fromkeys(("start_bitrate", "max_bitrate"), f"{kbps} kbit/s")
     overrides = {f"video.{key}": value for key, value in (video | rate).items()}
-    # It asks the encoder for all of the rate, from the start on, where nothing is in the way.
+    # This congestion control asks the encoder for the whole rate from the start; the network has no limits.
     free = {"congestion_control.name": "gcc-2016", "link": {}, "duration": "20 s"}
     trace = SimBackend().simulate(Scenario.load("first-call", free | overrides), seed=1, repeat=0)
     shown = trace.table("frames").filter((pl.col("flow") == "alice->bob") & (pl.col("captured_ns") > 5 * S))
@@ -71,7 +71,7 @@ def height_at(codec: str, kbps: int) -> float:
     return float(heights)
 
 
-def test_vp8_and_vp9_give_up_size_and_vp9_keeps_more_of_it() -> None:
+def test_vp8_and_vp9_reduce_the_size_and_vp9_keeps_more_of_it() -> None:
     # 1280x720 at 50/s needs 1382 kbit/s of VP8 (0.03 bit per pixel) and 857 of VP9; three quarters of the
     # width need 778 and 482.
     for kbps, vp8, vp9 in ((1500, 720, 720), (1100, 540, 720), (700, 360, 540)):

@@ -1,4 +1,4 @@
-"""The JSON Schema of scenarios beside what reads them: it never refuses what runs, and says what it can."""
+"""The JSON Schema of scenarios: it accepts whatever runs, and refuses what it can."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def accepted_by_loader(data: object) -> bool:
     return True
 
 
-def test_it_is_a_schema_that_shows_quantities_as_texts_with_their_units() -> None:
+def test_quantities_are_texts_with_units() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     video = SCHEMA["$defs"]["Video"]["properties"]["max_bitrate"]
     assert (video["type"], video["default"]) == ("string", "1.7 Mbit/s")
@@ -42,7 +42,7 @@ def test_it_accepts_every_shipped_scenario_and_what_they_extend(file: Path) -> N
     assert accepted_by_schema(tomllib.loads((SHIPPED / file).read_text()))
 
 
-def test_a_scenario_that_extends_nothing_must_be_whole() -> None:
+def test_a_scenario_that_extends_nothing_must_be_complete() -> None:
     whole = first_call()
     assert accepted_by_schema(whole)
     for key in ("duration", "participants"):

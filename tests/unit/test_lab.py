@@ -27,31 +27,31 @@ SLEEP_S = 20
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Lets a test say what the lab's process does, in this process's own namespaces."""
+    """Lets a test define what the lab's process does, without new namespaces."""
     monkeypatch.setattr(namespaces, "UNSHARE", [])
     return monkeypatch
 
 
 @pytest.fixture
 def restarting_calls() -> Iterator[None]:
-    """System calls go on after SIGINT, as they do once polars has been used."""
+    """Makes system calls continue after SIGINT, as they do once polars has been used."""
     signal.siginterrupt(signal.SIGINT, False)
     yield
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def restarts_system_calls() -> bool:
-    """Whether the kernel restarts a system call after SIGINT: SA_RESTART of ``struct sigaction``."""
+    """Whether the kernel restarts system calls after SIGINT (SA_RESTART of ``struct sigaction``)."""
     action = (ctypes.c_ulong * 32)()
     assert ctypes.CDLL(None).sigaction(signal.SIGINT, None, action) == 0
     # glibc on 64 bits: a pointer, a mask of 1024 bits, then the flags as an int.
     return bool(action[17] & 0x10000000)
 
 
-def test_a_lab_hands_over_events_and_its_result(lab: pytest.MonkeyPatch) -> None:
+def test_a_lab_passes_on_events_and_its_result(lab: pytest.MonkeyPatch) -> None:
     lab.setattr(namespaces, "SERVE", ANSWER.format(last='{"result": {"long": argument["text"]}}'))
     events: list[dict[str, object]] = []
-    text = "ä" * 200_000  # longer than any buffer on the way
+    text = "ä" * 200_000  # longer than any buffer
     assert run_in_lab("m:f", {"text": text}, on_event=events.append) == {"long": text}
     assert events == [{"n": 1}, {"n": 2}]
 
@@ -63,7 +63,9 @@ def test_a_lab_that_ends_without_a_result_is_an_error_with_its_status(lab: pytes
 
 
 @pytest.mark.usefixtures("restarting_calls")
-def test_ctrl_c_ends_the_wait_for_a_lab_and_what_sigint_does_stays_as_it_was(lab: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_the_wait_for_a_lab_and_the_handler_of_sigint_is_unchanged(
+    lab: pytest.MonkeyPatch,
+) -> None:
     lab.setattr(namespaces, "SERVE", f"import time; time.sleep({SLEEP_S})")
     lab.setattr(namespaces, "STOP_TIMEOUT_S", 0.1)
     assert restarts_system_calls()

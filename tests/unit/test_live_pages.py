@@ -1,4 +1,4 @@
-"""What pages are told, and what the live backend refuses."""
+"""The configuration of pages, and what the live backend refuses."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rtclab.scenario import Scenario
 
 
 def page_of(participant: str, *changes: str) -> dict[str, object]:
-    """What a participant of ``first-call`` with changes is told."""
+    """The configuration of a participant's page in ``first-call`` with changes."""
     page: dict[str, object] = pages(Scenario.load("first-call", list(changes)))[participant]
     return page
 
 
-def test_a_browser_is_told_nothing_that_it_does_by_itself() -> None:
+def test_a_page_is_not_told_to_do_what_browsers_do_by_default() -> None:
     assert page_of("alice") == {
         "participant": "alice",
         "codec": "vp8",
@@ -39,7 +39,7 @@ def test_a_browser_is_told_nothing_that_it_does_by_itself() -> None:
         (["video.max_bitrate=2500 kbit/s", "video.width=1280", "video.height=720"], None),
     ],
 )
-def test_a_limit_is_set_where_it_is_not_the_browsers_own_for_that_size(
+def test_a_maximum_bitrate_is_set_if_it_is_not_the_browsers_default_for_that_size(
     changes: list[str], limit_bps: int | None
 ) -> None:
     video = page_of("alice", *changes)["video"]
@@ -47,7 +47,7 @@ def test_a_limit_is_set_where_it_is_not_the_browsers_own_for_that_size(
     assert video["maxBitrate"] == limit_bps
 
 
-def test_other_bitrates_than_the_defaults_go_into_the_session_description_in_kbits() -> None:
+def test_bitrates_other_than_the_defaults_go_into_the_session_description_in_kbits() -> None:
     changes = ["video.min_bitrate=150 kbit/s", "video.start_bitrate=200 kbit/s", "audio.bitrate=20 kbit/s"]
     assert page_of("alice", *changes)["formats"] == {
         "vp8": "x-google-min-bitrate=150;x-google-start-bitrate=200",
@@ -55,7 +55,7 @@ def test_other_bitrates_than_the_defaults_go_into_the_session_description_in_kbi
     }
 
 
-def test_who_sends_nothing_still_learns_what_the_others_send() -> None:
+def test_a_participant_who_sends_nothing_still_learns_what_the_others_send() -> None:
     page = page_of("bob", "participants.bob.video=false")
     assert page["video"] is None
     assert page["peers"] == {"alice": {"video": True, "audio": False}}
@@ -74,7 +74,7 @@ def test_who_sends_nothing_still_learns_what_the_others_send() -> None:
         ("host.encoder_capacity=20 Mpixel/s", "host.encoder_capacity"),
     ],
 )
-def test_what_no_browser_can_do_is_refused_by_its_field(change: str, field: str) -> None:
+def test_a_field_that_no_browser_supports_is_refused(change: str, field: str) -> None:
     with pytest.raises(UnsupportedScenario) as refused:
         LiveBackend().check(Scenario.load("first-call", [change]))
     assert refused.value.field == field

@@ -1,4 +1,4 @@
-"""What a live session makes of pairs that connect and of pairs that do not, without browsers."""
+"""How a live session, without browsers, handles pairs that connect and pairs that do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAIRS = [("alice", "bob"), ("alice", "carol"), ("bob", "carol")]
 
 
 class Clock:
-    """In the emulator's place: what time it is."""
+    """Stands in for the emulator, as a clock."""
 
     def __init__(self, now_s: float) -> None:
         self.now_s = now_s
@@ -26,7 +26,7 @@ class Clock:
 
 
 def argument(start_s: float = 0) -> dict[str, Any]:
-    """A call of three from ``start_s`` to 60 s."""
+    """The argument of a call of three people from ``start_s`` to 60 s."""
     connections = [
         {
             "a": a,
@@ -44,7 +44,7 @@ def argument(start_s: float = 0) -> dict[str, Any]:
 def checked(
     now_s: float, *connected: tuple[str, str], at_end: bool = False, start_s: float = 0
 ) -> tuple[list[str], str]:
-    """Who is noted as not connected, and why the session failed, after a look at the connections."""
+    """The pairs listed as not connected, and why the session failed, after a check of the connections."""
 
     async def look() -> tuple[list[str], str]:
         session = Session(argument(start_s), [])
@@ -76,12 +76,12 @@ def test_a_pair_that_is_late_does_not_stop_the_others() -> None:
     assert checked(31, ("alice", "bob")) == ([], "")
 
 
-def test_at_the_end_those_who_did_not_connect_are_noted() -> None:
+def test_at_the_end_pairs_that_did_not_connect_are_listed() -> None:
     missing, reason = checked(60, ("alice", "bob"), ("alice", "carol"), at_end=True)
     assert (missing, reason) == (["bob and carol did not connect within 60 s"], "")
 
 
-def test_at_the_end_of_a_short_call_in_which_nobody_connected_it_fails() -> None:
+def test_a_short_call_in_which_nobody_connected_fails_at_its_end() -> None:
     missing, reason = checked(4, at_end=True)
     assert reason.startswith("alice and bob did not connect within 4 s")
     assert len(missing) == 3

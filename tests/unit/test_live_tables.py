@@ -1,4 +1,4 @@
-"""What the live backend makes of the emulator's log and of what pages report."""
+"""The tables that the live backend makes from the emulator's log and the reports of pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLOWS = ["alice->bob", "bob->alice"]
 
 
 def there(flows: list[str], begin_ns: int = 0, end_ns: int = 2 * SECOND) -> dict[str, FlowInfo]:
-    """Flows that were there from begin to end."""
+    """Flows that were active from begin to end."""
     return {
         flow: FlowInfo(
             sender=flow.partition("->")[0],
@@ -42,7 +42,7 @@ def there(flows: list[str], begin_ns: int = 0, end_ns: int = 2 * SECOND) -> dict
 
 
 def summary(**columns: list[int]) -> dict[str, Any]:
-    """What the emulator leaves: the given columns, -1 in the others."""
+    """The emulator's record with the given columns, and -1 in all others."""
     names = ["sent_ns", "delivered_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path", "from", "to"]
     names += ["size_bytes", "protocol", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker"]
     rows = len(columns["sent_ns"])
@@ -130,7 +130,7 @@ def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_droppe
     ]
 
 
-def test_first_transmissions_of_media_and_fec_are_counted_apart_where_kinds_are_known() -> None:
+def test_first_transmissions_of_media_and_fec_are_counted_separately_if_kinds_are_known() -> None:
     sent = packets((0, 25, None), (1, None, 1), (2, 27, None), (3, None, 3), (4, 29, None))
     sent = sent.with_columns(kind=pl.Series(["video", "audio", "rtx", "fec", None]))
     table = flow_seconds_table(sent, there(["alice->bob"]), SECOND)
@@ -154,12 +154,12 @@ def test_what_happens_after_a_flow_has_ended_is_left_out() -> None:
     assert histogram.rows() == [("alice->bob", 50.0, 1)]
 
 
-def test_a_live_flow_is_there_from_its_first_packet_until_someone_leaves() -> None:
+def test_a_live_flow_lasts_from_its_first_packet_until_someone_leaves() -> None:
     planned = there(FLOWS, begin_ns=0, end_ns=10 * SECOND)
     sent = packets((300, 350, None), (200, None, 200))
     flows = as_seen(planned, sent, {"carol": 1 * SECOND}, ended_ns=11 * SECOND)
     assert (flows["alice->bob"].begin_ns, flows["alice->bob"].end_ns) == (200 * MS, 10 * SECOND)
-    # Nothing was sent: from the planned begin on.
+    # Without packets it begins as planned.
     assert (flows["bob->alice"].begin_ns, flows["bob->alice"].end_ns) == (0, 10 * SECOND)
     left = as_seen(planned, sent, {"bob": 4 * SECOND}, ended_ns=11 * SECOND)
     assert {flow.end_ns for flow in left.values()} == {4 * SECOND}
@@ -171,7 +171,7 @@ def test_frames_belong_to_the_stream_that_is_shown_and_are_added_once() -> None:
     recorder = Recorder(run_began_ms=0)
     common = {"type": "inbound-rtp", "kind": "video", "packetsReceived": 5, "packetsLost": 0}
     common |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
-    # Stream 7 is shown, then 8 in its place; the last report comes without a new frame decoded.
+    # Stream 7 is shown, and then stream 8 instead. The last report has no newly decoded frame.
     for at_ms, decoded_7, decoded_8 in ((1000, 30, 0), (2000, 31, 29), (3000, 31, 29)):
         streams = [common | {"ssrc": 7, "framesDecoded": decoded_7}]
         streams += [common | {"ssrc": 8, "framesDecoded": decoded_8}]
@@ -187,7 +187,7 @@ def test_frames_belong_to_the_stream_that_is_shown_and_are_added_once() -> None:
 
 def test_the_delay_histogram_counts_delivered_packets_by_the_lower_edge_of_their_bin() -> None:
     frame = packets((0, None, 0), (0, 25, None)).vstack(
-        # 25.04 ms and 25.1 ms: one below and one on the next edge.
+        # 25.04 ms and 25.1 ms: one below the next edge and one on it.
         packets((0, 0, None), (0, 0, None)).with_columns(delivered_ns=pl.Series([25_040_000, 25_100_000]))
     )
     table = delay_histogram_table(frame, there(FLOWS))
@@ -195,7 +195,7 @@ def test_the_delay_histogram_counts_delivered_packets_by_the_lower_edge_of_their
     assert table.rows() == [("alice->bob", 25.0, 2), ("alice->bob", 25.1, 1)]
 
 
-def test_what_a_page_receives_belongs_to_the_flow_from_its_peer_and_what_it_sends_to_the_flow_to_it() -> None:
+def test_received_streams_belong_to_the_flow_from_the_peer_and_sent_ones_to_the_flow_to_it() -> None:
     recorder = Recorder(run_began_ms=1_000_000)
     pair = {"bytesSent": 1, "bytesReceived": 2, "packetsSent": 3, "packetsReceived": 4}
     reports = [
@@ -227,7 +227,7 @@ def test_a_run_is_late_when_one_packet_in_a_hundred_exceeds_the_bound(p99_ns: in
     assert lateness_of(recorded).over_bound_ratio == 0.25
 
 
-def test_a_report_that_the_browser_gives_twice_is_kept_once_and_its_new_frames_too() -> None:
+def test_a_report_that_the_browser_repeats_is_kept_once_together_with_its_new_frames() -> None:
     recorder = Recorder(run_began_ms=0)
     stream = {"type": "inbound-rtp", "kind": "video", "ssrc": 7, "packetsReceived": 5, "packetsLost": 0}
     stream |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
@@ -238,7 +238,9 @@ def test_a_report_that_the_browser_gives_twice_is_kept_once_and_its_new_frames_t
     assert recorder.table("frames")["rendered_ns"].to_list() == [100 * MS, 140 * MS]
 
 
-def test_the_trace_of_a_live_call_has_its_flows_lateness_and_who_did_not_connect(tmp_path: Path) -> None:
+def test_the_trace_of_a_live_call_has_its_flows_its_lateness_and_the_pairs_not_connected(
+    tmp_path: Path,
+) -> None:
     scenario = Scenario.load("first-call", {"duration": "4 s"})
     planned = manifest(scenario, backend="live", seed=1, repeat=0, browser="Chromium 156")
     recorder = Recorder(run_began_ms=0)
@@ -271,6 +273,6 @@ def test_the_trace_of_a_live_call_has_its_flows_lateness_and_who_did_not_connect
     assert about.flows["alice->bob"].route == ("alice.up", "bob.down")
     assert (about.browser, about.not_connected, about.late) == ("Chromium 156", (missing,), False)
     assert about.emulator == {"no_route": 0}
-    # What arrives when alice leaves is in the packets, but in no figure.
+    # The packet that arrives when alice leaves is in the packets, but no metric counts it.
     assert made.table("packets")["delivered_ns"].count() == 2
     assert int(made.rows_of_flow("flow_seconds", "alice->bob")["delivered_packets"].sum()) == 1

@@ -1,4 +1,4 @@
-"""The emulator's log, described by what the monitor reads in its capture."""
+"""The emulator's log with the monitor's description of the packets in its capture."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def block(kind: int, body: bytes) -> bytes:
 
 
 def write_pcapng(path: Path, frames: list[tuple[int, int, bytes]]) -> Path:
-    """A pcapng file of one interface, with time, direction and content of every frame."""
+    """Writes a pcapng file of one interface, from time, direction and content of every frame."""
     section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
     interface = struct.pack("<HHI", 1, 0, 0) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)
     content = block(0x0A0D0D0A, section) + block(1, interface)
@@ -47,7 +47,7 @@ def seen(tmp_path: Path) -> pl.DataFrame:
 
 
 def log(*sent_ms: int) -> pl.DataFrame:
-    """What the emulator says of packets from alice to bob, all of them of unknown protocol."""
+    """The emulator's log of packets from alice to bob, all of unknown protocol."""
     rows = len(sent_ms)
     return packet_log(
         summary(
@@ -59,7 +59,7 @@ def log(*sent_ms: int) -> pl.DataFrame:
     )
 
 
-def test_what_entered_is_on_the_clock_of_the_run_and_between_nodes(seen: pl.DataFrame) -> None:
+def test_packets_that_entered_have_times_of_the_run_and_names_of_nodes(seen: pl.DataFrame) -> None:
     assert seen.select("from", "to", "sent_ns", "size_bytes", "seq").rows() == [
         ("alice", "bob", 3 * MS, SIZE, 7),
         ("alice", "bob", 23 * MS, SIZE, 8),
@@ -67,7 +67,7 @@ def test_what_entered_is_on_the_clock_of_the_run_and_between_nodes(seen: pl.Data
     ]
 
 
-def test_a_logged_packet_is_described_by_the_one_that_entered_then(seen: pl.DataFrame) -> None:
+def test_a_logged_packet_is_described_by_the_captured_one_of_the_same_time(seen: pl.DataFrame) -> None:
     table = described(log(3, 23, 43), seen)
     assert table.select("protocol", "ssrc", "payload_type", "seq").rows() == [
         ("rtp", 0x1234, 0, seq) for seq in (7, 8, 9)
@@ -75,18 +75,18 @@ def test_a_logged_packet_is_described_by_the_one_that_entered_then(seen: pl.Data
     assert table.columns == log(3).columns
 
 
-def test_a_packet_that_the_capture_lacks_keeps_the_logs_description(seen: pl.DataFrame) -> None:
+def test_a_packet_missing_from_the_capture_keeps_the_description_of_the_log(seen: pl.DataFrame) -> None:
     table = described(log(3, 4), seen)
     assert table["protocol"].to_list() == ["rtp", "other"]
     assert table["seq"].to_list() == [7, None]
 
 
-def test_packets_that_enter_at_once_are_told_apart_by_their_order(seen: pl.DataFrame) -> None:
+def test_packets_that_enter_at_the_same_time_are_told_apart_by_their_order(seen: pl.DataFrame) -> None:
     at_once = seen.with_columns(sent_ns=pl.lit(3 * MS))
     assert described(log(3, 3, 3), at_once)["seq"].to_list() == [7, 8, 9]
 
 
-def test_what_a_session_description_says_goes_before_what_is_inferred(seen: pl.DataFrame) -> None:
+def test_kinds_from_a_session_description_take_precedence_over_inferred_ones(seen: pl.DataFrame) -> None:
     inferred = described(log(3, 23), seen)
     assert packets_table(inferred, ["alice->bob"], {}, 10**9)["kind"].to_list() == ["audio"] * 2
     said = packets_table(inferred, ["alice->bob"], {("alice->bob", 0): "rtx"}, 10**9)

@@ -17,7 +17,7 @@ FLOW = "alice->bob"
 
 
 def run(out: Path, *changes: str) -> Trace:
-    # 1 Mbit/s and 25 ms each way: the round trip is above the 20 ms from which FEC is sent.
+    # With 1 Mbit/s and 25 ms each way, the round-trip time is above the 20 ms from which FEC is sent.
     all_changes = ["duration=60 s", "link.up.loss=5 %", *changes]
     return SimBackend().run(Scenario.load("first-call", all_changes), seed=1, repeat=0, out=out)
 
@@ -31,7 +31,7 @@ def test_hybrid_repair_sends_fec_under_the_ssrc_of_the_media(tmp_path: Path) -> 
     assert set(packets["payload_type"]) == {116}  # RED
     first = packets.filter(pl.col("kind") != "rtx")
     assert first["seq"].n_unique() == first.height
-    # 20 % at least, and at 5 % of loss and below 1 Mbit/s 38 of 255 or less asked for by the table.
+    # At least 20 %. At 5 % of loss and below 1 Mbit/s the table asks for at most 38 of 255.
     assert 0.15 < (first["kind"] == "fec").mean() < 0.35
     last = trace.table("inbound_rtp").filter(pl.col("flow") == FLOW, pl.col("kind") == "video")[-1]
     assert 0 < last["fecPacketsDiscarded"][0] < last["fecPacketsReceived"][0]
@@ -40,13 +40,13 @@ def test_hybrid_repair_sends_fec_under_the_ssrc_of_the_media(tmp_path: Path) -> 
 
 def test_packet_loss_unseen_loss_and_residual_loss_differ_for_the_right_reason(tmp_path: Path) -> None:
     trace = run(tmp_path / "run", "video.repair=hybrid-2013")
-    # sd of 5 % of 3000 packets: 0.4 %; a fifth of them is FEC, which does not come again.
+    # The sd of 5 % of 3000 packets is 0.4 %. A fifth of them are FEC, which is never retransmitted.
     assert 3.5 < loss.packet_loss(trace, FLOW) < 6.5
     assert 0.5 < loss.unseen_loss(trace, FLOW) < loss.packet_loss(trace, FLOW)
     assert 0 <= loss.residual_loss(trace, FLOW) < 0.3
 
 
-def test_auto_is_the_repair_of_the_congestion_control_s_time(tmp_path: Path) -> None:
+def test_auto_is_the_repair_of_the_time_of_the_congestion_control(tmp_path: Path) -> None:
     types = {}
     for name in ("rrtcc-2013", "gcc-2016"):
         trace = run(tmp_path / name, f"congestion_control.name={name}")
@@ -54,6 +54,6 @@ def test_auto_is_the_repair_of_the_congestion_control_s_time(tmp_path: Path) -> 
     assert types == {"rrtcc-2013": {116}, "gcc-2016": {97}}
 
 
-def test_an_unknown_repair_is_answered_with_those_that_there_are() -> None:
+def test_the_error_for_an_unknown_repair_lists_the_known_ones() -> None:
     with pytest.raises(ScenarioError, match=r"video\.repair.*hybrid-2013"):
         Scenario.load("first-call", ["video.repair=flexfec"])

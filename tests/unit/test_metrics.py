@@ -1,4 +1,4 @@
-"""Metrics against tables whose result can be worked out on paper."""
+"""Metrics of tables for which the result can be derived by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_window_takes_the_seconds_that_begin_in_it() -> None:
     assert rate.receiving_rate(trace(flow_seconds=rows), FLOW, (29, 31)) == pytest.approx(1500)
 
 
-def test_goodput_leaves_out_the_share_of_retransmissions() -> None:
+def test_goodput_excludes_the_share_of_retransmissions() -> None:
     # 1,250,000 B of payload in 10 s are 1000 kbit/s; 100 of 1000 packets are retransmissions.
     inbound = [
         report(0, bytesReceived=0, packetsReceived=0, retransmittedPacketsReceived=0),
@@ -45,7 +45,7 @@ def test_goodput_leaves_out_the_share_of_retransmissions() -> None:
     assert rate.goodput(trace(inbound_rtp=inbound), FLOW) == pytest.approx(900)
 
 
-def test_goodput_leaves_out_fec() -> None:
+def test_goodput_excludes_fec() -> None:
     row = report(0, bytesReceived=0, packetsReceived=0, fecPacketsReceived=0)
     later = report(10, bytesReceived=1_250_000, packetsReceived=1000, fecPacketsReceived=200)
     assert rate.goodput(trace(inbound_rtp=[row, later]), FLOW) == pytest.approx(800)
@@ -63,7 +63,7 @@ def paths(*rows: tuple[float, str, int | None]) -> list[dict[str, object]]:
 
 
 def test_utilisation_weighs_a_capacity_step_by_its_time() -> None:
-    # 500 kbit/s for 10 s are 5 Mbit; the uplink carries 4 s x 1 Mbit/s + 6 s x 0.5 Mbit/s = 7 Mbit.
+    # 500 kbit/s for 10 s are 5 Mbit. The uplink can carry 4 s x 1 Mbit/s + 6 s x 0.5 Mbit/s = 7 Mbit.
     steps = paths((0, "alice.up", 1_000_000), (4, "alice.up", 500_000), (0, "bob.down", 2_000_000))
     stepped = trace(flow_seconds=[second(at, packets=62, size_bytes=1000) for at in range(10)], paths=steps)
     assert rate.utilisation(stepped, FLOW) == pytest.approx(100 * 496 * 10 / 7000)
@@ -105,7 +105,7 @@ def test_one_way_delay_weighs_seconds_by_their_packets() -> None:
 
 
 def test_queuing_delay_percentiles_come_from_the_histogram() -> None:
-    # 50 packets at 50.0, 45 at 60.0, 5 at 90.0 ms: the median ends the first bin, p95 the second.
+    # 50 packets at 50.0, 45 at 60.0, 5 at 90.0 ms: the median is the end of the first bin, p95 of the second.
     bins = [{"one_way_delay_ms": low, "packets": count} for low, count in ((50.0, 50), (60.0, 45), (90.0, 5))]
     counted = trace(delay_histogram=bins)
     assert delay.queuing_delay_p50(counted, FLOW) == pytest.approx(0.1, abs=0.01)
@@ -124,12 +124,12 @@ def test_windowed_queuing_delay_is_above_the_smallest_of_the_whole_flow() -> Non
     assert isnan(delay.queuing_delay_p50(made, FLOW, (7, 9)))
 
 
-def test_packet_loss_is_dropped_of_sent() -> None:
+def test_packet_loss_is_the_share_of_sent_packets_that_were_dropped() -> None:
     rows = [second(0, packets=100, dropped_packets=3), second(1, packets=100, dropped_packets=1)]
     assert loss.packet_loss(trace(flow_seconds=rows), FLOW) == pytest.approx(2)
 
 
-def test_residual_loss_takes_repairs_off_stream_by_stream() -> None:
+def test_residual_loss_subtracts_repairs_stream_by_stream() -> None:
     # Video: 980 originals and 15 repairs received, 20 lost: 5 of 1000 missing. Audio: 10 of 100.
     rows = [
         report(60, 1, packetsReceived=995, packetsLost=20, retransmittedPacketsReceived=15),
@@ -138,16 +138,16 @@ def test_residual_loss_takes_repairs_off_stream_by_stream() -> None:
     assert loss.residual_loss(trace(inbound_rtp=rows), FLOW) == pytest.approx(100 * 15 / 1100)
 
 
-def test_packet_loss_leaves_retransmissions_out_where_they_are_known() -> None:
-    # 10 of 100 packets of media and FEC, beside 25 others of which 9 were lost
+def test_packet_loss_excludes_retransmissions_if_they_are_known() -> None:
+    # 10 of 100 packets of media and FEC are lost; 9 of 25 others are lost too, but do not count.
     row = second(0, packets=125, dropped_packets=19, media_sent_packets=80, media_dropped_packets=7)
     row |= {"fec_sent_packets": 20, "fec_dropped_packets": 3}
     assert loss.packet_loss(trace(flow_seconds=[row]), FLOW) == pytest.approx(10)
 
 
-def test_residual_loss_is_what_was_dropped_of_media_and_not_repaired_in_time() -> None:
+def test_residual_loss_is_media_that_were_dropped_and_not_repaired_in_time() -> None:
     row = second(0, packets=1, media_sent_packets=200, media_dropped_packets=20, fec_sent_packets=50)
-    # An observer counts 25 sequence numbers that never came, 5 of them of FEC, less 14 that came again.
+    # An observer counts 25 missing sequence numbers, 5 of them of FEC, less 14 that were retransmitted.
     told = report(1, packetsReceived=239, packetsLost=25, retransmittedPacketsReceived=14, packetsRepaired=18)
     both = trace(flow_seconds=[row], inbound_rtp=[told])
     assert loss.residual_loss(both, FLOW) == pytest.approx(1)
@@ -159,7 +159,7 @@ def test_more_repairs_than_losses_leave_no_residual_loss() -> None:
     assert loss.residual_loss(trace(inbound_rtp=rows), FLOW) == 0
 
 
-def test_residual_loss_in_a_window_counts_what_was_lost_in_it() -> None:
+def test_residual_loss_in_a_window_counts_the_packets_lost_in_it() -> None:
     rows = [
         report(at, packetsReceived=at * 90, packetsLost=0 if at <= 30 else (at - 30) * 10)
         for at in range(1, 61)
@@ -243,7 +243,7 @@ def test_jains_index_is_one_for_equal_rates_and_one_half_when_one_of_two_has_all
     assert fairness.fairness(trace(flows, flow_seconds=starved, outbound_rtp=sent)) == pytest.approx(0.5)
 
 
-def test_fairness_leaves_out_a_flow_that_carries_only_feedback() -> None:
+def test_fairness_excludes_a_flow_that_carries_only_feedback() -> None:
     flows: dict[str, list[str]] = {"alice->bob": [], "bob->alice": []}
     rows = [second(0, packets=100), second(0, packets=1, flow="bob->alice")]
     assert isnan(fairness.fairness(trace(flows, flow_seconds=rows, outbound_rtp=[report(1)])))
@@ -251,7 +251,7 @@ def test_fairness_leaves_out_a_flow_that_carries_only_feedback() -> None:
 
 @pytest.mark.parametrize("window", [None, (30.0, 60.0)])
 @pytest.mark.parametrize("name", [name for name, entry in METRICS.items() if entry.scope != "run"])
-def test_no_metric_measures_or_raises_on_empty_tables(name: str, window: tuple[float, float] | None) -> None:
+def test_every_metric_is_nan_on_empty_tables(name: str, window: tuple[float, float] | None) -> None:
     entry = METRICS[name]
     arguments = (trace(), window) if entry.scope == "trace" else (trace(), FLOW, window)
     assert isnan(entry.function(*arguments))

@@ -23,13 +23,13 @@ T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
 
 
 def samples(*values: float, lasts_s: list[float] | None = None) -> Samples:
-    """One value a second, or of the given parts of a second."""
+    """One value per second, or for the given parts of a second."""
     at_s = np.arange(len(values)) + 0.5
     return Samples(at_s, np.array(values, dtype=float), None if lasts_s is None else np.array(lasts_s))
 
 
 class MemoryRun(Run):
-    """A run without files: some traces, and after them some repeats that failed."""
+    """A run without files: traces of finished repeats, followed by failed repeats."""
 
     def __init__(self, traces: list[Trace], failed: int = 0) -> None:
         self.traces = traces
@@ -88,7 +88,7 @@ def test_the_papers_deviation_is_the_mean_of_each_runs_deviation() -> None:
     assert isnan(mean_within_sd([samples(7), samples()]))
 
 
-def test_a_deviation_weighs_samples_by_the_time_that_they_stand_for() -> None:
+def test_a_deviation_weights_samples_by_the_time_that_they_cover() -> None:
     # Mean (2 + 4 + 0.5 * 6) / 2.5 = 3.6; squares 2.56 + 0.16 + 0.5 * 5.76 = 5.6; 2.5 - 2.25 / 2.5 = 1.6.
     weighted = samples(2, 4, 6, lasts_s=[1, 1, 0.5])
     assert weighted.mean() == pytest.approx(3.6)
@@ -104,7 +104,7 @@ def test_a_deviation_weighs_samples_by_the_time_that_they_stand_for() -> None:
         ([0, 0, 3], (-math.inf, math.inf), 1 - T_975_2, 1 + T_975_2),
     ],
 )
-def test_an_interval_stays_within_the_bounds_of_its_figure(
+def test_an_interval_stays_within_the_bounds_of_its_metric(
     values: list[float], bounds: tuple[float, float], low: float, high: float
 ) -> None:
     summary = summarise(values, bounds)
@@ -117,32 +117,32 @@ def test_a_mean_that_rounding_put_outside_the_bounds_is_in_its_interval() -> Non
 
 
 def covered(draw: Callable[[np.random.Generator], np.ndarray], true: float, bounds: Bounds) -> float:
-    """Share of 4000 experiments whose interval holds the true mean; none leaves the bounds."""
+    """Share of 4000 experiments whose interval contains the true mean. All stay within the bounds."""
     random, hits = np.random.default_rng(7), 0
     for _ in range(4000):
         one = summarise(list(draw(random)), bounds)
-        # Without spread there is no interval; the true mean is not found.
+        # Without spread there is no interval, so it does not contain the true mean.
         hits += not isnan(one.ci95) and one.ci95_low <= true <= one.ci95_high
         assert isnan(one.ci95) or bounds[0] <= one.ci95_low <= one.ci95_high <= bounds[1]
     return hits / 4000
 
 
-def test_intervals_cover_the_true_mean_as_often_near_a_bound_as_far_from_it() -> None:
+def test_intervals_contain_the_true_mean_as_often_near_a_bound_as_far_from_it() -> None:
     def normal(mean: float) -> float:
         return covered(lambda random: random.normal(mean, 1, 5), mean, (-1e9, 1e9))
 
     # 95 % +- 3 standard errors of 4000 draws (0.35 percentage points each).
     assert 0.939 < normal(5) < 0.961
 
-    # Round trips: gamma of shape 4 and mean 4 with lower bound 0; the interval of a skewed figure is a little
-    # too short, with the cut and without.
+    # Round-trip times: gamma of shape 4 and mean 4, with lower bound 0. The interval of a skewed distribution
+    # is slightly too short, with and without the cut.
     def gamma(bounds: Bounds) -> float:
         return covered(lambda random: random.gamma(4, 1, 5), 4, bounds)
 
     assert gamma((0, math.inf)) == gamma((-math.inf, math.inf))
     assert 0.90 < gamma((0, math.inf)) < 0.96
 
-    # Jain's index: beta(8, 2) of mean 0.8 between 0 and 1.
+    # Jain's index: beta(8, 2) with mean 0.8, between 0 and 1.
     def beta(bounds: Bounds) -> float:
         return covered(lambda random: random.beta(8, 2, 5), 0.8, bounds)
 
@@ -150,7 +150,7 @@ def test_intervals_cover_the_true_mean_as_often_near_a_bound_as_far_from_it() ->
     assert 0.90 < beta((0, 1)) < 0.96
 
 
-def test_every_metric_has_bounds_that_hold_its_unit() -> None:
+def test_every_metric_has_bounds_that_fit_its_unit() -> None:
     bounds = {name: entry.bounds for name, entry in METRICS.items()}
     assert bounds["fairness"] == (0, 1)
     assert {name for name, (_, high) in bounds.items() if high == 100} == {
@@ -160,7 +160,7 @@ def test_every_metric_has_bounds_that_hold_its_unit() -> None:
         "call_failures",
         "tcp_retransmissions",
     }
-    # Between two clocks a delay may be negative; nothing else is.
+    # Only a delay between two clocks may be negative.
     assert [name for name, (low, _) in bounds.items() if low < 0] == ["one_way_delay"]
 
 
@@ -195,11 +195,11 @@ def test_a_run_is_measured_over_its_repeats() -> None:
     assert measured["sd"] == pytest.approx(200)
     assert measured["ci95_high"] - measured["mean"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
     assert measured["mean"] - measured["ci95_low"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
-    assert measured["within_run_sd"] == pytest.approx(0)  # every second of a repeat is alike
+    assert measured["within_run_sd"] == pytest.approx(0)  # all seconds of a repeat are alike
     assert (measured["unit"], measured["better"], measured["repeats"]) == ("kbit/s", "higher", 3)
 
 
-def test_what_cannot_be_measured_is_null_not_missing() -> None:
+def test_a_metric_that_cannot_be_measured_is_null_not_missing() -> None:
     unmeasured = row(measure_run(run_of_rates(800, 1000)), "rtt")
     assert unmeasured["mean"] is None
     assert unmeasured["repeats"] == 0
@@ -211,7 +211,7 @@ def test_failed_repeats_are_a_share_of_all_repeats() -> None:
     assert row(measure_run(run), "call_failures", flow="")["mean"] == 25
 
 
-def test_who_never_connected_is_a_share_of_a_finished_repeat() -> None:
+def test_pairs_that_never_connected_are_a_share_of_a_finished_repeat() -> None:
     run = run_of_rates(800, 1000)
     missing = NotConnected(a="alice", b="carol", call=0, within_ns=10**10)
     (first, _) = run.traces
@@ -219,7 +219,7 @@ def test_who_never_connected_is_a_share_of_a_finished_repeat() -> None:
     assert row(measure_run(run), "call_failures", flow="")["mean"] == pytest.approx(100 * (1 / 4) / 2)
 
 
-def test_a_run_whose_every_repeat_failed_still_has_its_failures() -> None:
+def test_a_run_in_which_every_repeat_failed_still_has_its_failures() -> None:
     measured = measure_run(MemoryRun([], failed=1))
     assert row(measured, "call_failures", flow="")["mean"] == 100
 

@@ -1,4 +1,4 @@
-"""Figures of flows that were not there all the time, or for no whole number of seconds."""
+"""Metrics of flows that were active for a part of the run, or not for a whole number of seconds."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TWO: dict[str, list[str]] = {"alice->bob": ["alice.up"], "bob->alice": ["bob.up"
 
 
 def steady(*spans_s: float, packets: int = 125, flow: str = FLOW) -> list[dict[str, Any]]:
-    """1000 kbit/s (125 packets of 1000 B a second) in seconds of which the flow has the given parts."""
+    """1000 kbit/s (125 packets of 1000 B a second) in seconds of which the flow is active for given parts."""
     return [second(at, round(packets * part), flow=flow) for at, part in enumerate(spans_s)]
 
 
 # --- partial seconds ---------------------------------------------------------------------------------
 
 
-def test_a_partial_last_second_counts_as_what_it_is() -> None:
+def test_a_partial_last_second_counts_as_the_part_that_it_is() -> None:
     # 1000 kbit/s for 5.2 s: 25 packets in the last 0.2 s.
     cut = trace(spans_s={FLOW: (0, 5.2)}, flow_seconds=steady(1, 1, 1, 1, 1, 0.2))
     assert rate.receiving_rate(cut, FLOW) == pytest.approx(1000)
@@ -34,7 +34,7 @@ def test_a_partial_last_second_counts_as_what_it_is() -> None:
     assert rate.received_kbps(cut, FLOW).values.tolist() == pytest.approx([1000] * 6)
 
 
-def test_a_partial_first_second_counts_as_what_it_is() -> None:
+def test_a_partial_first_second_counts_as_the_part_that_it_is() -> None:
     late = trace(spans_s={FLOW: (0.6, 3)}, flow_seconds=steady(0.4, 1, 1))
     assert rate.receiving_rate(late, FLOW) == pytest.approx(1000)
     samples = rate.received_kbps(late, FLOW)
@@ -42,14 +42,14 @@ def test_a_partial_first_second_counts_as_what_it_is() -> None:
     assert samples.lasts_s.tolist() == pytest.approx([0.4, 1, 1])
 
 
-def test_the_mean_of_samples_weighs_a_partial_second_by_its_part() -> None:
+def test_the_mean_of_samples_weights_a_partial_second_by_its_part() -> None:
     # 1000 kbit/s for a second, 2000 for half a second: 2000 kbit in 1.5 s.
     faster = trace(spans_s={FLOW: (0, 1.5)}, flow_seconds=steady(1, 1))
     assert rate.received_kbps(faster, FLOW).values.tolist() == pytest.approx([1000, 2000])
     assert rate.receiving_rate(faster, FLOW) == pytest.approx(2000 / 1.5)
 
 
-def test_a_window_of_parts_of_seconds_takes_those_parts() -> None:
+def test_a_window_counts_the_parts_of_seconds_in_it() -> None:
     # 0, 1000 and 2000 kbit/s; from 0.5 to 2.25 s: 0.5 s, 1 s and 0.25 s of them.
     rows = [second(0, 0, sent_packets=1), second(1, 125), second(2, 250)]
     three = trace(spans_s={FLOW: (0, 3)}, flow_seconds=rows)
@@ -65,7 +65,7 @@ def test_a_window_beyond_the_flow_is_cut_to_the_flow() -> None:
 @pytest.mark.parametrize("duration", ["5 s", "5.1 s", "5.5 s", "5.9 s"])
 def test_a_simulated_call_has_the_same_rate_whatever_part_of_a_second_it_ends_in(duration: str) -> None:
     made = SimBackend().simulate(Scenario.load("first-call", {"duration": duration}), seed=1, repeat=0)
-    # 754 kbit/s of 5 s; it hardly changes from then on.
+    # 754 kbit/s over 5 s; the rate hardly changes from then on.
     assert rate.receiving_rate(made, FLOW) == pytest.approx(754, rel=0.02)
     assert rate.utilisation(made, FLOW) == pytest.approx(75.4, rel=0.02)
     for flow in made.flows:
@@ -73,14 +73,14 @@ def test_a_simulated_call_has_the_same_rate_whatever_part_of_a_second_it_ends_in
         assert wire.stats_receiving_rate(made, flow) < rate.receiving_rate(made, flow)
 
 
-# --- who leaves --------------------------------------------------------------------------------------
+# --- participants who leave --------------------------------------------------------------------------
 
 
 def paths(bps: int) -> list[dict[str, object]]:
     return [{"at_ns": 0, "path": path, "capacity_bps": bps} for path in ("alice.up", "bob.up")]
 
 
-def test_who_leaves_at_half_time_keeps_rate_utilisation_and_deviation() -> None:
+def test_leaving_at_half_time_changes_neither_rate_nor_utilisation_nor_deviation() -> None:
     gone = trace(spans_s={FLOW: (0, 3)}, flow_seconds=steady(1, 1, 1, 0, 0, 0), paths=paths(2_000_000))
     gone.manifest.flows[FLOW] = gone.manifest.flows[FLOW].model_copy(update={"route": ("alice.up",)})
     assert rate.receiving_rate(gone, FLOW) == pytest.approx(1000)
@@ -88,16 +88,16 @@ def test_who_leaves_at_half_time_keeps_rate_utilisation_and_deviation() -> None:
     assert rate.received_kbps(gone, FLOW).deviation() == pytest.approx(0)
 
 
-def test_who_leaves_at_half_time_shares_as_fairly_as_before() -> None:
+def test_leaving_at_half_time_does_not_change_fairness() -> None:
     rows = steady(1, 1, 0, 0) + steady(1, 1, 1, 1, flow="bob->alice")
     sent = [report(1, flow=flow) for flow in TWO]
     gone = trace(TWO, {FLOW: (0, 2), "bob->alice": (0, 4)}, flow_seconds=rows, outbound_rtp=sent)
     assert fairness.fairness(gone) == pytest.approx(1)
-    # Of a time in which one of the two was there alone there is no share.
+    # While only one of the two is active, there is nothing to share.
     assert isnan(fairness.fairness(gone, (2, 4)))
 
 
-def test_who_leaves_a_simulated_call_has_the_figures_of_a_call_of_that_length() -> None:
+def test_a_participant_who_leaves_a_simulated_call_has_the_metrics_of_a_call_of_that_length() -> None:
     def figures(*changes: str) -> dict[str, float]:
         made = SimBackend().simulate(Scenario.load("first-call", list(changes)), seed=1, repeat=0)
         names = ["sending_rate", "receiving_rate", "goodput", "utilisation", "frame_rate", "packet_loss"]
@@ -109,8 +109,8 @@ def test_who_leaves_a_simulated_call_has_the_figures_of_a_call_of_that_length() 
     assert left == pytest.approx(ended)
 
 
-def test_goodput_of_who_leaves_is_below_the_ip_rate() -> None:
-    # 900 of 1000 B are payload; the last report of the one who stays comes after the end.
+def test_goodput_of_a_participant_who_leaves_is_below_the_ip_rate() -> None:
+    # 900 of 1000 B are payload. The last report of the participant who stays comes after the flow's end.
     inbound = [
         report(at, bytesReceived=900 * 125 * min(at, 3.4), packetsReceived=1) for at in (1, 2, 3, 4, 5)
     ]
@@ -120,20 +120,20 @@ def test_goodput_of_who_leaves_is_below_the_ip_rate() -> None:
     assert rate.receiving_rate(gone, FLOW) == pytest.approx(1000)
 
 
-def test_reports_on_who_has_left_are_no_readings_any_more() -> None:
+def test_reports_after_the_end_of_a_flow_do_not_count() -> None:
     rtts = [report(at, roundTripTime=0.05 if at <= 3 else 0.5) for at in range(1, 7)]
     gone = trace(spans_s={FLOW: (0, 3.5)}, remote_inbound_rtp=rtts)
     assert METRICS["rtt"].function(gone, FLOW) == pytest.approx(50)
 
 
-def test_a_tcp_flow_that_stops_does_not_go_on_at_zero() -> None:
+def test_a_tcp_flow_that_stops_does_not_continue_at_zero() -> None:
     rows = [{"at_ns": at * NS_PER_S, "delivered_bytes": 125_000 * min(at, 4)} for at in range(1, 9)]
     stopped = trace(spans_s={FLOW: (0, 4)}, tcp=rows)
     assert tcp.tcp_throughput(stopped, FLOW) == pytest.approx(1000)
 
 
-def test_what_arrives_after_the_end_of_its_flow_is_in_no_figure() -> None:
-    # A packet of 1000 B every 100 ms, 30 ms on its way; from 2.5 s on 500 ms, so after the end.
+def test_packets_that_arrive_after_the_end_of_their_flow_do_not_count() -> None:
+    # A packet of 1000 B every 100 ms with a delay of 30 ms. From 2.5 s on it is 500 ms: they arrive too late.
     sent_ns = [at * NS_PER_S // 10 for at in range(30)]
     packets = [
         {"sent_ns": at, "delivered_ns": at + (30 if at < 2.5e9 else 500) * 10**6, "size_bytes": 1000}
@@ -149,7 +149,7 @@ def test_what_arrives_after_the_end_of_its_flow_is_in_no_figure() -> None:
 
 
 def test_a_stream_that_falls_silent_counts_until_the_end_of_its_flow() -> None:
-    # 30 frames and 125 kB a second for 4 s, nothing heard in the 6 s after.
+    # 30 frames and 125 kB a second for 4 s, and nothing in the following 6 s.
     counted = {"framesDecoded": 30, "bytesReceived": 125_000, "packetsReceived": 1}
     inbound = [report(at, **{name: at * each for name, each in counted.items()}) for at in range(5)]
     silent = trace(spans_s={FLOW: (0, 10)}, inbound_rtp=inbound)
@@ -158,7 +158,7 @@ def test_a_stream_that_falls_silent_counts_until_the_end_of_its_flow() -> None:
     assert media.frame_rate(silent, FLOW, (5, 10)) == 0
 
 
-def test_a_last_report_just_before_the_end_is_no_silence() -> None:
+def test_a_last_report_just_before_the_end_is_not_silence() -> None:
     inbound = [report(at, framesDecoded=30 * at) for at in range(5)]
     assert media.frame_rate(trace(spans_s={FLOW: (0, 4.9)}, inbound_rtp=inbound), FLOW) == pytest.approx(30)
 
@@ -169,7 +169,7 @@ def shown(*times_s: float, ssrc: int = 1) -> list[dict[str, Any]]:
 
 
 def still(end_s: float, frames: list[dict[str, Any]], counted: int = 0) -> Trace:
-    """A flow that ends, whose receiver counted freezes of half a second each."""
+    """A flow that ends, and whose receiver has counted freezes of half a second each."""
     told = [report(1, freezeCount=counted, totalFreezesDuration=counted / 2)]
     return trace(spans_s={FLOW: (0, end_s)}, frames=frames, inbound_rtp=told)
 
@@ -177,13 +177,13 @@ def still(end_s: float, frames: list[dict[str, Any]], counted: int = 0) -> Trace
 THIRTY = [at / 30 for at in range(60)]  # 2 s of 30 frames a second; the last one at 59/30 s
 
 
-def test_a_picture_that_stands_still_when_the_flow_ends_is_a_freeze_until_then() -> None:
+def test_a_picture_that_is_frozen_when_the_flow_ends_is_a_freeze_until_then() -> None:
     frozen = still(12.0, shown(*THIRTY), counted=2)
     assert media.freeze_count(frozen, FLOW) == 3
     assert media.freeze_duration(frozen, FLOW) == pytest.approx(1 + 12 - 59 / 30)
 
 
-def test_an_open_freeze_counts_in_the_part_of_it_that_a_window_has() -> None:
+def test_a_window_counts_the_part_of_an_open_freeze_in_it() -> None:
     frozen = still(12.0, shown(*THIRTY))
     assert media.freeze_duration(frozen, FLOW, (6, 10)) == pytest.approx(4)
     assert media.freeze_count(frozen, FLOW, (6, 10)) == 1
@@ -191,7 +191,7 @@ def test_an_open_freeze_counts_in_the_part_of_it_that_a_window_has() -> None:
 
 
 @pytest.mark.parametrize(("stands_s", "freezes"), [(0.187, 0), (0.190, 1)])
-def test_an_open_freeze_is_judged_by_the_mean_of_thirty_intervals_its_own_among_them(
+def test_an_open_freeze_is_compared_with_the_mean_of_thirty_intervals_including_its_own(
     stands_s: float, freezes: int
 ) -> None:
     # (29/30 s + x) / 30 + 0.15 s <= x from x = (29/30 + 4.5) / 29 = 0.1885 s on.
@@ -204,14 +204,14 @@ def test_with_fewer_than_five_intervals_there_is_no_freeze(frames: int, freezes:
     assert media.freeze_count(still(5.0, shown(*THIRTY[:frames])), FLOW) == freezes
 
 
-def test_a_stream_that_another_one_followed_is_not_frozen() -> None:
+def test_a_stream_that_another_one_replaced_is_not_frozen() -> None:
     later = [at / 30 + 2 for at in range(60)]
     followed = still(4.0, shown(*THIRTY) + shown(*later, ssrc=2))
     assert media.freeze_count(followed, FLOW) == 0
 
 
 def died(**media_packets: int) -> list[dict[str, Any]]:
-    """Six seconds of 100 packets; from 3 s on nothing arrives: 40 of each are dropped, 60 get stuck."""
+    """Six seconds of 100 packets each. From 3 s on nothing arrives: 40 are dropped, and 60 get stuck."""
     delays = {"one_way_delay_max_ms": 80.0}
     lost = {"dropped_packets": 40, "delivered_packets": 0, "delivered_bytes": 0} | media_packets
     before = {name: value for name, value in media_packets.items() if "sent" in name}
@@ -220,23 +220,23 @@ def died(**media_packets: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_what_is_stuck_when_a_flow_dies_is_lost_but_for_the_last_second() -> None:
-    # Dropped 3 x 40, stuck 60 in each of 3 .. 5 s; of the second before the end nobody knows.
+def test_packets_stuck_when_a_flow_dies_are_lost_except_those_of_the_last_second() -> None:
+    # 3 x 40 are dropped, and 60 of each second from 3 to 5 s are stuck. Later ones may be in flight.
     dead = trace(flow_seconds=died())
     assert loss.packet_loss(dead, FLOW) == pytest.approx(100 * (120 + 120) / 600)
     assert loss.packet_loss(dead, FLOW, (3, 5)) == pytest.approx(100)
     assert loss.packet_loss(dead, FLOW, (0, 3)) == 0
 
 
-def test_what_may_still_be_on_its_way_when_a_flow_ends_is_not_lost() -> None:
-    # A queue of 2.5 s: what is sent in the last 2.5 s arrives after the end.
+def test_packets_that_may_be_in_flight_when_a_flow_ends_are_not_lost() -> None:
+    # With a queue of 2.5 s, packets sent in the last 2.5 s arrive after the end.
     slow = [second(at, 100, delivered_packets=0 if at < 2 else 100) for at in range(6)]
     slow[5] |= {"one_way_delay_max_ms": 2500.0}
     assert loss.packet_loss(trace(flow_seconds=slow), FLOW) == 0
 
 
-def test_media_that_nobody_could_miss_by_a_gap_is_residual_loss() -> None:
-    # 80 packets of media a second; the receiver knows of 240, the end has 2 x 80 that should have arrived.
+def test_lost_media_that_leave_no_gap_are_residual_loss() -> None:
+    # 80 media packets a second. The receiver knows of 240; 2 x 80 more should have arrived before the end.
     told = [report(at, packetsReceived=80 * min(at, 3), packetsLost=0) for at in range(1, 7)]
     dead = trace(flow_seconds=died(media_sent_packets=80, media_dropped_packets=32), inbound_rtp=told)
     assert loss.residual_loss(dead, FLOW) == pytest.approx(100 * 160 / 400)
@@ -265,7 +265,7 @@ def test_a_simulated_call_whose_uplinks_die_shows_it() -> None:
 # --- samples -----------------------------------------------------------------------------------------
 
 
-def test_samples_are_per_second_of_the_time_that_the_flow_was_there() -> None:
+def test_samples_are_per_second_of_the_time_that_the_flow_was_active() -> None:
     made = trace(spans_s={FLOW: (0.5, 2.5)}, flow_seconds=[second(at, 10) for at in range(3)])
     samples = per_second(made, FLOW, "sent_packets")
     assert isinstance(samples, Samples)

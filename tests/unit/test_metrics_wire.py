@@ -1,4 +1,4 @@
-"""Rates counted on the wire and by getStats, of streams whose bytes are known."""
+"""Rates on the wire and in getStats, of streams whose bytes are known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from synthetic_run import NS_PER_S, frame, report, second, trace, write_run
 
 from rtclab.metrics import rate, wire
-from rtclab.report import write_report
+from rtclab.report import run_plot, write_report
 
 MEDIA_BYTES, HEADER_BYTES, BELOW_RTP_BYTES = 944, 20, 44  # IPv4 20, UDP 8, SRTP tag 16
 PACKETS_PER_S = 50
@@ -45,26 +45,26 @@ def call(**more: Any) -> dict[str, Any]:
     } | more
 
 
-def test_every_difference_between_wire_and_getstats_has_its_place() -> None:
+def test_the_difference_between_wire_and_getstats_is_headers_and_padding() -> None:
     (rates,) = wire.stream_rates(trace(**call()))
     assert (rates.flow, rates.kind) == ("alice->bob", "video")
     assert rates.wire == pytest.approx(50 * 1260 * 8 / 1000)  # 504 kbit/s
     assert rates.repair == pytest.approx(50 * 252 * 8 / 1000)
     assert rates.stats == pytest.approx(50 * 964 * 8 / 1000)
-    # Of two packets, one of media with 44 bytes below RTP and one of 252 bytes that getStats leaves out.
+    # Of two packets, one has media and 44 bytes below RTP, and one is padding of 252 bytes.
     assert rates.difference_bytes == pytest.approx((BELOW_RTP_BYTES + 252) / 2)
 
 
 def test_the_rates_of_getstats_are_metrics_of_headers_and_payload() -> None:
     sent = [report(at, bytesSent=at * 900, headerBytesSent=at * 100) for at in range(1, 4)]
-    # Bob's reports go on to the end; of what alice sends nothing is heard after her third.
+    # Bob reports until the end; alice's last report is her third.
     made = trace(spans_s={"alice->bob": (0, 10)}, **call(outbound_rtp=sent))
     assert wire.stats_receiving_rate(made, "alice->bob") == pytest.approx(385.6)
     assert wire.stats_sending_rate(made, "alice->bob") == pytest.approx(8.0 * 3 / 10)
     assert wire.stats_received_kbps(made, "alice->bob").values.tolist() == pytest.approx([385.6] * 10)
 
 
-def test_the_wire_counts_rtp_alone_and_nothing_after_the_last_second() -> None:
+def test_the_wire_counts_only_rtp_and_nothing_after_the_last_second() -> None:
     made = call()
     made["packets"] += [packet(3.5, protocol="stun"), packet(10.5)]
     rate = wire.wire_received_kbps(trace(**made), "alice->bob", kind="video")
@@ -96,12 +96,12 @@ def test_the_report_shows_both_rates_of_a_stream_and_their_difference(tmp_path: 
     section = page[page.index("On the wire and in getStats") :]
     for shown in ("504", "385.6", "118.4", "148"):
         assert f">{shown}" in section or f"{shown}\n" in section, shown
-    svg = (run.path / "plots" / "wire-and-stats.svg").read_text(encoding="utf-8")
-    assert "getStats" in svg
-    assert "alice → bob, video" in svg
+    (panel,) = run_plot(run, "wire-and-stats").axes
+    assert panel.title == "alice → bob, video"
+    assert [mark.look.label for mark in panel.marks] == ["alice → bob", "getStats"]
 
 
-def test_the_target_of_a_flow_is_that_of_its_streams_together() -> None:
+def test_the_target_of_a_flow_is_the_sum_over_its_streams() -> None:
     rows = [report(at, ssrc, targetBitrate=bps) for at in (1, 2) for ssrc, bps in ((1, 600e3), (2, 40e3))]
     assert rate.target_kbps(trace(outbound_rtp=rows), "alice->bob").values.tolist() == [640, 640]
     assert rate.target_kbps(trace(outbound_rtp=rows), "alice->bob", (2, 3)).at_s.tolist() == [2]

@@ -1,4 +1,4 @@
-"""The monitor from Python and from the command line, on captures whose figures can be counted."""
+"""The monitor from Python and from the command line, on captures with known results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(*arguments: object) -> int:
 
 @pytest.fixture
 def call(tmp_path: Path) -> Path:
-    """Four seconds of speech: 200 packets, of which the 10th is missing and the 20th came twice."""
+    """Four seconds of speech: 200 packets, of which the 10th is missing and the 20th is duplicated."""
     frames = speech(200)
     frames.insert(20, (frames[19][0] + MS, frames[19][1]))
     del frames[9]
@@ -61,10 +61,10 @@ def test_a_stream_has_the_counts_of_its_packets(call: Path) -> None:
     assert (stream["packets"], stream["bytes"]) == (200, 200 * SPEECH_BYTES)
     assert (stream["lost"], stream["duplicates"], stream["reordered"]) == (1, 1, 0)
     assert (stream["first_ns"], stream["last_ns"]) == (BEGIN_NS, BEGIN_NS + 3980 * MS)
-    assert stream["rate_mean_bps"] == 50 * SPEECH_BYTES * 8  # of the second and third second
+    assert stream["rate_mean_bps"] == 50 * SPEECH_BYTES * 8  # over the second and the third second
 
 
-def test_packets_and_seconds_are_kept_only_if_asked_for(call: Path) -> None:
+def test_packets_and_seconds_are_returned_only_on_request(call: Path) -> None:
     assert not {"packets", "seconds"} & monitor.watch(call).keys()
     seen = monitor.watch(call, packets=True, seconds=True)
     assert seen["packets"].height == 200
@@ -72,7 +72,7 @@ def test_packets_and_seconds_are_kept_only_if_asked_for(call: Path) -> None:
     assert seen["packets"]["at_ns"][1] - seen["packets"]["at_ns"][0] == 20 * MS
 
 
-def test_what_is_no_rtp_makes_no_stream_and_is_counted_in_its_flow(tmp_path: Path) -> None:
+def test_packets_other_than_rtp_make_no_stream_and_are_counted_in_their_flow(tmp_path: Path) -> None:
     stun = bytes.fromhex("000100002112a442") + bytes(12)
     frames = [(0, udp(stun)), (MS, udp(b"\x16\xfe\xfd" + bytes(30))), (2 * MS, udp(b"hello"))]
     seen = monitor.watch(write_pcap(tmp_path / "a.pcap", frames))
@@ -81,7 +81,7 @@ def test_what_is_no_rtp_makes_no_stream_and_is_counted_in_its_flow(tmp_path: Pat
     assert [flow[name] for name in ("packets", "stun", "dtls", "rtp", "rtcp", "other")] == [3, 1, 1, 0, 0, 1]
 
 
-def test_streams_above_the_limit_are_said_to_be_left_out(tmp_path: Path) -> None:
+def test_notes_say_that_streams_above_the_limit_are_left_out(tmp_path: Path) -> None:
     frames = sorted(frame for ssrc in range(1, 6) for frame in speech(10, ssrc=ssrc))
     seen = monitor.watch(write_pcap(tmp_path / "a.pcap", frames), max_streams=3)
     assert seen["streams"].height == 3
@@ -100,14 +100,14 @@ def test_native_columns_become_series_with_nulls() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"GIF89a, certainly no capture"])
-def test_a_file_that_is_no_capture_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_capture_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "call.pcap"
     path.write_bytes(content)
     with pytest.raises(BadInput, match=re.escape(str(path)) + r"(.|\n)*hint: expected a pcap"):
         monitor.watch(path)
 
 
-def test_a_capture_that_is_not_there_is_no_wrong_format(call: Path) -> None:
+def test_a_missing_capture_is_not_reported_as_a_wrong_format(call: Path) -> None:
     missing = call.with_name("no.pcap")
     for read in (lambda: monitor.watch(missing), lambda: monitor.compare(call, missing)):
         with pytest.raises(BadInput) as caught:
@@ -115,7 +115,7 @@ def test_a_capture_that_is_not_there_is_no_wrong_format(call: Path) -> None:
         assert str(caught.value) == f"{missing}: No such file or directory"
 
 
-def test_a_compressed_capture_is_said_to_be(call: Path) -> None:
+def test_the_error_for_a_compressed_capture_says_so(call: Path) -> None:
     packed = call.with_suffix(".pcap.gz")
     packed.write_bytes(gzip.compress(call.read_bytes()))
     with pytest.raises(BadInput, match=r"compressed; expected(.|\n)*hint: decompress it: `gzip -cd"):
@@ -147,7 +147,7 @@ def test_of_many_streams_and_flows_the_largest_are_printed(
     assert re.search(r"10\.0\.0\.1:5004 → 10\.0\.0\.2:6006 +udp", out)
 
 
-def test_a_capture_that_was_cut_short_gives_what_it_has_and_says_so(call: Path) -> None:
+def test_a_truncated_capture_is_read_as_far_as_possible_with_a_note(call: Path) -> None:
     call.write_bytes(call.read_bytes()[:-50])
     seen = monitor.watch(call)
     assert seen["streams"]["packets"].to_list() == [199]
@@ -166,20 +166,20 @@ def test_the_command_prints_a_row_per_stream_and_flow(call: Path, capsys: pytest
     assert "only RTP headers are read" in out
 
 
-def test_json_holds_the_tables(call: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_tables(call: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(call, "--json") == 0
     tables = json.loads(capsys.readouterr().out)
     assert tables.keys() == {"streams", "flows", "rtcp", "reports", "notes"}
     assert tables["streams"][0]["lost"] == 1
 
 
-def test_csv_holds_the_streams(call: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_the_streams(call: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(call, "--csv") == 0
     streams = pl.read_csv(io.StringIO(capsys.readouterr().out))
     assert streams.select("ssrc", "packets", "lost").rows() == [(0x1234, 200, 1)]
 
 
-def test_parquet_holds_every_packet_and_second(call: Path, tmp_path: Path) -> None:
+def test_parquet_has_every_packet_and_second(call: Path, tmp_path: Path) -> None:
     assert command(call, "--parquet", tmp_path / "tables") == 0
     assert pl.read_parquet(tmp_path / "tables" / "packets.parquet").height == 200
     assert pl.read_parquet(tmp_path / "tables" / "seconds.parquet").height == 4
@@ -208,7 +208,7 @@ def test_plots_are_a_page_or_a_drawing(call: Path, tmp_path: Path, name: str) ->
         (["--live", "none0"], "--live none0"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_with_2(
+def test_invalid_options_end_with_status_2(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(*arguments) == 2
@@ -266,18 +266,18 @@ def test_two_captures_have_a_flow_from_the_first_packet_at_either_to_the_last(tm
     assert int(trace.table("flow_seconds")["delivered_packets"].sum()) == 91
 
 
-def test_what_only_the_senders_capture_saw_is_no_loss(tmp_path: Path) -> None:
+def test_packets_sent_after_the_end_of_the_receivers_capture_are_not_lost(tmp_path: Path) -> None:
     sent = speech(300)
     a = write_pcap(tmp_path / "a.pcap", sent)
     b = write_pcap(tmp_path / "b.pcap", later(sent[:100], 50))
     assert loss.packet_loss(Trace.from_pcap(a, b, names=ADDRESSES), "alice->bob") == 0
 
 
-def test_flows_without_names_are_called_after_addresses_and_ports(call: Path) -> None:
+def test_flows_without_names_are_named_after_addresses_and_ports(call: Path) -> None:
     assert list(Trace.from_pcap(call).manifest.flows) == ["10.0.0.1:5004->10.0.0.2:6006"]
 
 
-def test_a_trace_can_be_kept_and_a_temporary_one_goes(call: Path, tmp_path: Path) -> None:
+def test_a_trace_can_be_kept_and_a_temporary_one_is_deleted(call: Path, tmp_path: Path) -> None:
     kept = Trace.from_pcap(call, out=tmp_path / "kept").path
     temporary = Trace.from_pcap(call)
     path = temporary.path
@@ -287,7 +287,7 @@ def test_a_trace_can_be_kept_and_a_temporary_one_goes(call: Path, tmp_path: Path
 
 
 def two_points(tmp_path: Path, delay_ms: float, **changes: Any) -> tuple[Path, Path]:
-    """Two seconds of speech at two points; every tenth packet is lost between, but for the first."""
+    """Two seconds of speech at two points. Every tenth packet except the first is lost in between."""
     sent = speech(100, **changes)
     arrived = [frame for index, frame in enumerate(later(sent, delay_ms)) if index % 10 or not index]
     return write_pcap(tmp_path / "a.pcap", sent), write_pcap(tmp_path / "b.pcap", arrived)
@@ -310,7 +310,7 @@ def test_a_negative_delay_stays_negative(tmp_path: Path) -> None:
 
 
 def two_ways(tmp_path: Path, delay_ms: float, offset_ms: float) -> tuple[Path, Path]:
-    """Speech both ways with the same delay; the clock of bob's capture is ahead by the offset."""
+    """Speech both ways with the same delay. The clock of bob's capture is ahead by the offset."""
     from_alice = speech(200)
     from_bob = [
         (at_ns, udp(rtp(index, 160 * index, ssrc=7), BOB, ALICE))
@@ -321,7 +321,7 @@ def two_ways(tmp_path: Path, delay_ms: float, offset_ms: float) -> tuple[Path, P
     return write_pcap(tmp_path / "a.pcap", a), write_pcap(tmp_path / "b.pcap", b)
 
 
-def test_two_directions_tell_how_far_the_clocks_are_apart(
+def test_two_directions_give_the_offset_of_the_clocks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     captures = two_ways(tmp_path, 20.0, 100.0)

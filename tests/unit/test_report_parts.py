@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from rtclab.metrics.series import Array, Samples
 from rtclab.report import words
 from rtclab.report.bands import Band, band, points_per_line, thinned
-from rtclab.report.draw import Curve, Look, Panel, Steps, draw_panels
+from rtclab.report.drawing import Axes, Line, Look
+from rtclab.report.forms import Curve, Panel, Steps, over_time
 from rtclab.scenario import Scenario
 
 
@@ -64,14 +64,18 @@ def test_thinned_values_keep_both_ends() -> None:
     assert thinned(seconds(3), 600).tolist() == [0.5, 1.5, 2.5]
 
 
+def drawn(curve: Curve, limit: Steps) -> Axes:
+    """A panel of a curve and a capacity."""
+    (axes,) = over_time("rate", "", "", [Panel("", [curve], limit)], "Rate (kbit/s)").axes
+    return axes
+
+
 def labels_with_capacity(kbps: float) -> tuple[list[str], str]:
-    """Legend labels and the note of a panel whose curve peaks at 1000 kbit/s."""
+    """Labels and the note of a panel whose curve peaks at 1000 kbit/s."""
     rate = np.array([500.0, 1000.0])
     curve = Curve(Look.numbered(0, "alice → bob"), Band(np.array([0.5, 1.5]), rate, rate, rate), filled=False)
-    limit = Steps("capacity", np.array([0.0]), np.array([kbps]))
-    axis = Figure().subplots()
-    draw_panels([Panel("", [curve], limit)], "Rate (kbit/s)", "", [axis])
-    return [str(label) for label in axis.get_legend_handles_labels()[1]], axis.get_title(loc="right")
+    axes = drawn(curve, Steps("capacity", np.array([0.0]), np.array([kbps])))
+    return [mark.look.label for mark in axes.marks], axes.note
 
 
 def test_a_capacity_near_the_rate_is_a_curve_of_its_own() -> None:
@@ -90,17 +94,16 @@ def test_a_step_of_the_capacity_stands_at_its_time() -> None:
     rate = np.full(10, 400.0)
     curve = Curve(Look.numbered(0, "a"), Band(seconds(10), rate, rate, rate), filled=False)
     limit = Steps("capacity", np.array([0.0, 4.0]), np.array([1000.0, 500.0]))
-    axis = Figure().subplots()
-    draw_panels([Panel("", [curve], limit)], "Rate (kbit/s)", "", [axis])
-    drawn = axis.lines[-1]
-    assert np.asarray(drawn.get_xdata()).tolist() == [0, 4, 10]
-    assert np.asarray(drawn.get_ydata()).tolist() == [1000, 500, 500]
-    assert drawn.get_drawstyle() == "steps-post"
+    steps = drawn(curve, limit).marks[-1]
+    assert isinstance(steps, Line)
+    assert steps.steps
+    assert steps.x.tolist() == [0, 4, 10]
+    assert steps.y.tolist() == [1000, 500, 500]
 
 
 def test_flows_differ_in_colour_and_in_line_style() -> None:
     looks = [Look.numbered(index, "") for index in range(4)]
-    assert len({look.colour for look in looks}) == len({str(look.style) for look in looks}) == 4
+    assert len({look.colour for look in looks}) == len({look.dash for look in looks}) == 4
     assert len({look.marker for look in looks}) == 4
 
 
@@ -160,3 +163,46 @@ def test_the_links_of_servers_are_in_the_network() -> None:
     named = [name for names, _ in words.network(scenario) for name in names.split(", ")]
     expected = [f"{node}.{side}" for node in ("alice", "bob", "turn") for side in ("up", "down")]
     assert sorted(named) == sorted(expected)
+
+
+def calls_in_words(call: dict[str, object], **scenario: object) -> str:
+    participants: dict[str, object] = {"alice": {}, "bob": {}, "carol": {}}
+    everybody = {"participants": list(participants)}
+    known = {"participants": participants, "video": {"width": 640}, "calls": [everybody | call]}
+    return words.calls(known | scenario)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ({"kind": "p2p"}, "alice, bob and carol call each other with video"),
+        ({"relay": "turn"}, "alice, bob and carol call each other over the relay turn with video"),
+        ({"kind": "sfu", "server": "box"}, "alice, bob and carol meet over the SFU box with video"),
+        ({"kind": "star", "root": "bob"}, "bob sends to alice and carol with video"),
+        ({"kind": "tree"}, "alice sends to bob and carol over a tree with video"),
+        ({"kind": "hub-and-spoke"}, "bob and carol meet over alice with video"),
+    ],
+)
+def test_a_call_in_words_says_who_calls_whom_over_what(call: dict[str, object], text: str) -> None:
+    assert calls_in_words(call) == text
+
+
+def test_what_is_sent_may_be_a_matter_of_the_participant() -> None:
+    silent = {name: {"video": False} for name in ("alice", "bob", "carol")}
+    one = silent | {"bob": {"audio": {"bitrate": "32 kbit/s"}, "video": False}}
+    assert calls_in_words({}, participants=silent) == "alice, bob and carol call each other without media"
+    assert calls_in_words({}, participants=one) == "alice, bob and carol call each other with audio"
+
+
+def test_calls_alike_are_counted_and_tcp_is_named() -> None:
+    pair = {"participants": ["alice", "bob"]}
+    traffic = {"sender": "alice", "receiver": "core", "congestion_control": "cubic", "flows": 2}
+    assert calls_in_words({}, calls=[pair, pair], traffic={"upload": traffic}) == (
+        "alice and bob call each other with video, in 2 calls; upload is 2 cubic TCP flows from alice to core"
+    )
+
+
+def test_a_crowd_is_counted_instead_of_listed() -> None:
+    crowd = {f"p{number}": {} for number in range(50)}
+    text = calls_in_words({}, participants=crowd, calls=[{"kind": "sfu", "participants": list(crowd)}])
+    assert text == "50 participants (p0, p1 … p49) meet over the SFU with video"

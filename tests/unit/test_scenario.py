@@ -97,7 +97,7 @@ def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
             "for example `25 ms`",
         ),
         (Duration, "0.5 ns", "`0.5 ns` is not a whole multiple of 1 ns", None),
-        # A capacity of 0 would be refused, too.
+        # A capacity of 0 would be refused too.
         (
             Bitrate,
             0,
@@ -134,7 +134,7 @@ def test_a_wrong_quantity_says_what_was_expected(
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
-def test_an_error_names_file_field_and_value_and_its_hint_stands_on_a_line_of_its_own(tmp_path: Path) -> None:
+def test_an_error_names_file_field_and_value_and_its_hint_is_on_a_separate_line(tmp_path: Path) -> None:
     assert error(tmp_path, '[link]\nup = { capacity = "2.5 Mbps" }') == (
         "my.toml: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
         "expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
@@ -150,7 +150,7 @@ def test_an_unknown_key_names_the_closest_known_one(tmp_path: Path) -> None:
     )
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     text = '[link]\nup = { capacity = "1", delay = 3 }\n[audio]\nframe = "x"'
     fields = [line.split(": ")[1] for line in error(tmp_path, text).splitlines() if "hint" not in line]
     assert sorted(fields) == ["audio.frame", "link.up.capacity", "link.up.delay"]
@@ -278,7 +278,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_values_are_refused_with_their_field(tmp_path: Path, text: str, message: str) -> None:
     key = text.split(" =")[0]
     base = "\n".join(line for line in TWO_PEOPLE.splitlines() if not line.startswith(f"{key} ="))
     if text.startswith("["):
@@ -308,7 +308,7 @@ def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str
         ),
     ],
 )
-def test_errors_speak_of_tables_arrays_and_bounds(tmp_path: Path, change: str, message: str) -> None:
+def test_errors_use_the_words_of_toml(tmp_path: Path, change: str, message: str) -> None:
     assert error(tmp_path, "", change).startswith(f"--set: {message}")
 
 
@@ -335,7 +335,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
         ("min_bitrate = '1 Mbit/s'", ("1 Mbit/s", "1 Mbit/s", "1.7 Mbit/s")),
     ],
 )
-def test_bitrates_that_nobody_wrote_follow_those_written(
+def test_default_bitrates_are_moved_within_those_given(
     tmp_path: Path, text: str, bitrates: tuple[str, str, str]
 ) -> None:
     video = scenario(tmp_path, text).video
@@ -343,7 +343,7 @@ def test_bitrates_that_nobody_wrote_follow_those_written(
     assert tuple(map(str, (video.min_bitrate, video.start_bitrate, video.max_bitrate))) == bitrates
 
 
-def test_a_default_that_follows_a_wrong_bitrate_is_no_second_error(tmp_path: Path) -> None:
+def test_a_default_that_depends_on_a_wrong_bitrate_is_not_a_second_error(tmp_path: Path) -> None:
     assert error(tmp_path, "max_bitrate = '200'\nmin_bitrate = '3 bps'") == (
         "my.toml: video.max_bitrate: no unit in `200`; expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
         "  hint: write `200 Mbit/s`\n"
@@ -392,7 +392,9 @@ def test_changes_reach_any_field_and_need_no_quotes(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("text", ["", "[[calls]]"], ids=["calls left out", "calls written"])
-def test_a_change_that_leads_nowhere_is_refused(tmp_path: Path, text: str, change: str, message: str) -> None:
+def test_a_change_of_something_that_does_not_exist_is_refused(
+    tmp_path: Path, text: str, change: str, message: str
+) -> None:
     assert f"{error(tmp_path, text, change)}\n".startswith(message)
 
 
@@ -420,7 +422,7 @@ def test_a_change_adds_nobody(tmp_path: Path, change: str, message: str) -> None
     assert error(tmp_path, "", change) == message
 
 
-def test_a_wrong_value_that_participants_inherit_is_told_once(tmp_path: Path) -> None:
+def test_a_wrong_value_that_participants_inherit_is_reported_once(tmp_path: Path) -> None:
     own_link = '[participants.carol.link]\nup = { delay = "1 ms" }'
     assert error(tmp_path, own_link, "link.up.tick=0 s") == (
         "--set: link.up.tick: must be positive; got `0 s`\n  hint: leave it out for exact times"
@@ -456,7 +458,7 @@ def test_a_trace_is_looked_for_beside_the_file_that_names_it_and_by_a_change_in_
     assert opportunities_ms("link.up.capacity.trace=a.txt") == [2]
 
 
-def test_a_path_on_the_command_line_reads_like_one_in_a_scenario() -> None:
+def test_a_path_on_the_command_line_is_equal_to_one_in_a_scenario() -> None:
     assert PathSpec.parse("capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %") == PathSpec(
         capacity=Bitrate(10**6),
         delay=Duration(25 * 10**6),

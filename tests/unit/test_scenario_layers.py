@@ -1,4 +1,4 @@
-"""A scenario laid over a profile: what wins, and which file an error names."""
+"""Scenarios that extend profiles: which value applies, and which file an error names."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_error_names_the_file_that_holds_the_wrong_field(tmp_path: Path) -> N
     assert error(tmp_path, "[video]\nwide = 640").startswith("my.toml: video.wide: unknown key")
 
 
-def test_errors_in_two_files_are_told_together(tmp_path: Path) -> None:
+def test_errors_in_two_files_are_reported_together(tmp_path: Path) -> None:
     text = error(tmp_path, "[video]\nwidth = 0", profile=PROFILE.replace("5 ms", "5 parsecs"))
     assert "my.toml: video.width:" in text
     assert "testbed.toml: link.up.delay:" in text

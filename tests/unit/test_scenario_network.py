@@ -1,4 +1,4 @@
-"""The network, flows and seeds that a scenario describes."""
+"""The network, the flows and the seeds of a scenario."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
 from rtclab.scenario.path import CapacityTrace
 
 
-def test_a_participants_tables_are_laid_over_those_of_the_scenario(tmp_path: Path) -> None:
+def test_a_participants_tables_are_merged_over_those_of_the_scenario(tmp_path: Path) -> None:
     changed = scenario(
         tmp_path,
         """
@@ -36,14 +36,14 @@ def test_a_participants_tables_are_laid_over_those_of_the_scenario(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", shipped())
-def test_every_shipped_scenario_loads_and_survives_being_written_as_json(name: str) -> None:
+def test_every_shipped_scenario_loads_and_is_unchanged_by_a_round_trip_through_json(name: str) -> None:
     loaded = Scenario.load(name)
     assert loaded.name == name.replace("/", "-")
     assert loaded.title
     assert Scenario.model_validate_json(loaded.model_dump_json()) == loaded
 
 
-def test_the_network_of_first_call_is_four_access_paths_and_a_core_that_costs_nothing() -> None:
+def test_the_network_of_first_call_is_four_access_paths_and_a_core_without_limits() -> None:
     network: Any = Scenario.load("first-call").network()
     access = {
         "capacity": {"kind": "constant", "bps": 1_000_000},
@@ -179,7 +179,7 @@ def test_a_mahimahi_trace_may_come_from_another_system(tmp_path: Path) -> None:
     assert capacity.opportunities_ms == [1, 2]
 
 
-def test_a_bottleneck_is_crossed_by_the_routes_that_it_selects_between_up_and_down(tmp_path: Path) -> None:
+def test_a_bottleneck_is_on_the_routes_that_it_selects_between_up_and_down(tmp_path: Path) -> None:
     loaded = scenario(
         tmp_path,
         """
@@ -221,7 +221,7 @@ def test_two_hundred_people_reach_the_native_side_in_two_seconds(kind: str, conn
     assert len(native["network"]["routes"]) == 201 * 200
 
 
-def test_more_nodes_than_memory_has_routes_for_are_refused_at_once() -> None:
+def test_too_many_nodes_are_refused_before_routes_are_made() -> None:
     with pytest.raises(BadInput) as caught:
         crowd(4096, "p2p")
     # 4096 people and `core`.
@@ -234,7 +234,7 @@ def test_three_people_in_one_call_make_six_flows(tmp_path: Path) -> None:
     assert names == ["alice->bob", "bob->alice", "alice->carol", "carol->alice", "bob->carol", "carol->bob"]
 
 
-def test_a_connection_lasts_while_both_are_there(tmp_path: Path) -> None:
+def test_a_connection_lasts_while_both_are_present(tmp_path: Path) -> None:
     native: Any = scenario(
         tmp_path, '[participants.carol]\njoin = "10 s"\nleave = "90 s"', "participants.bob.leave=50 s"
     ).native(seed=7)
@@ -242,7 +242,7 @@ def test_a_connection_lasts_while_both_are_there(tmp_path: Path) -> None:
     assert times_s == {("alice", "bob"): (0, 50), ("alice", "carol"): (10, 60), ("bob", "carol"): (10, 50)}
 
 
-def test_the_native_scenario_holds_media_in_bits_and_nanoseconds(tmp_path: Path) -> None:
+def test_the_native_scenario_has_media_in_bits_and_nanoseconds(tmp_path: Path) -> None:
     native: Any = scenario(tmp_path, "[audio]", "participants.bob.audio=false").native(seed=7)
     video = {
         "width": 640,
@@ -272,7 +272,7 @@ def test_the_native_scenario_holds_media_in_bits_and_nanoseconds(tmp_path: Path)
     assert json.loads(json.dumps(native)) == native
 
 
-def test_the_seed_of_a_repeat_depends_on_scenario_seed_and_number_alone(tmp_path: Path) -> None:
+def test_the_seed_of_a_repeat_depends_only_on_scenario_seed_and_number(tmp_path: Path) -> None:
     few, many = scenario(tmp_path, "", "repeats=2"), scenario(tmp_path, "", "repeats=9")
     assert [few.seed_of(i) for i in range(9)] == [many.seed_of(i) for i in range(9)]
     seeds = {scenario(tmp_path, "", f"seed={seed}").seed_of(i) for seed in (1, 2) for i in range(9)}
@@ -330,7 +330,7 @@ def test_an_encoding_machine_and_a_wandering_clock_reach_the_simulator() -> None
     assert native["network"]["paths"][0]["clock"] == {"wander": 0.03, "correlation_ns": 100_000_000}
 
 
-def test_a_path_like_dummynets_loses_before_its_queue_and_lives_in_ticks(tmp_path: Path) -> None:
+def test_a_path_like_dummynets_loses_before_its_queue_and_works_in_ticks(tmp_path: Path) -> None:
     text = """
         [bottlenecks.pipe]
         routes = ["*->*"]
@@ -376,7 +376,7 @@ def test_loss_changes_in_steps_and_a_delay_goes_from_point_to_point(tmp_path: Pa
     path: Any = loaded.link.up.native("up")
     assert path["loss"]["k"] == 1.0
     assert path["loss_steps"] == [[60 * 10**9, {"p": 0.0, "r": 1.0, "h": 0.85, "k": 0.85}]]
-    # Half a second later half of the way, exponentially a tenth: sqrt(100 * 1) = 10 ms.
+    # After half a second it is halfway; the exponential one is at a tenth: sqrt(100 * 1) = 10 ms.
     steps = [(at / 1e9, delay / 1e6) for at, delay in path["delay"]["steps"]]
     assert steps == [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0), (2.5, 10.0), (3.0, 1.0)]
     table = paths_table(loaded)

@@ -1,4 +1,4 @@
-"""Captures of simulated calls: the monitor and tshark read in them what the trace has."""
+"""Captures of simulated calls: the monitor and tshark read the same from them as the trace has."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SCENARIOS = {
     "singh2013/loss-5-percent-100ms": 2,
     "singh2013/tcp-10mbit-1mbit-25ms": 2,
 }
-"""How many streams arrive in each.
+"""By scenario, the number of streams that arrive.
 
-Video and its retransmissions or padding, both ways, and audio in the first. Over the SFU three uplinks, and
-two copies to each. In the last two retransmissions are packets of the video's own stream.
+Both ways there is video and its retransmissions or padding, and in the first also audio. The SFU has three
+uplinks and sends two copies to each participant. In the last two, retransmissions are in the video's stream.
 """
 AS_RTP = ("-d", "udp.port==10000-19999,rtp")
 IN_CHANNELS = ("-o", "rtp.heuristic_rtp:TRUE")
-"""tshark finds RTP in ChannelData by guessing alone."""
+"""tshark finds RTP in ChannelData only by heuristics."""
 TSHARK_ROW = re.compile(
     r"\d+ +(?P<source>\S+) +\d+ +(?P<destination>\S+) +\d+ +0x(?P<ssrc>[0-9A-F]+) +\S+ +(?P<packets>\d+) "
 )
@@ -48,7 +48,7 @@ TSHARK_ROW = re.compile(
 
 @dataclass(frozen=True)
 class Call:
-    """A simulated call and what the monitor says of its capture."""
+    """A simulated call, and the monitor's tables of its capture."""
 
     name: str
     directory: Path
@@ -83,7 +83,7 @@ def rtp(call: Call) -> pl.DataFrame:
     """RTP packets of the trace with the node that sent them last."""
     sender = pl.col("flow").str.extract(r"^(.+)->")
     receiver = pl.col("flow").str.extract(r"->([^#]+)")
-    # Who talks to a server gets others' media from it.
+    # The server is the sender of all media that participants receive.
     if call.name == "examples/sfu":
         sender = pl.when(receiver == "sfu").then(sender).otherwise(pl.lit("sfu"))
     return call.trace.table("packets").drop_nulls("ssrc").with_columns(sender=sender, receiver=receiver)
@@ -96,7 +96,7 @@ def counted(packets: pl.DataFrame, node: str) -> dict[tuple[str, int], tuple[int
 
 
 def streams(call: Call, direction: str, nodes: set[str]) -> dict[tuple[str, int], tuple[int, int]]:
-    """The same as the monitor has it, at the ports of these nodes."""
+    """Packets and bytes by node and SSRC, according to the monitor, at the ports of these nodes."""
     chosen = call.seen["streams"].filter(pl.col("interface").is_in(nodes), direction=direction)
     sums = chosen.group_by("interface", "ssrc").agg(pl.col("packets", "bytes").sum())
     return {(at, ssrc): (count, size) for at, ssrc, count, size in sums.iter_rows()}
@@ -113,7 +113,7 @@ def test_each_receiver_has_the_packets_and_bytes_that_were_delivered(call: Call)
     assert streams(call, "outbound", {node for node, _ in expected}) == expected
 
 
-def test_what_is_lost_between_ports_is_what_the_trace_says_was_not_delivered(call: Call) -> None:
+def test_packets_lost_between_ports_are_those_not_delivered_in_the_trace(call: Call) -> None:
     compared = monitor.compare(call.capture, sdp=call.sdp)
     assert compared["clock"]["method"].to_list() == ["same clock"]
     found = (
@@ -127,7 +127,7 @@ def test_what_is_lost_between_ports_is_what_the_trace_says_was_not_delivered(cal
     assert missing == dict(undelivered.iter_rows())
 
 
-def test_the_session_descriptions_tell_what_every_stream_is(call: Call) -> None:
+def test_the_session_descriptions_describe_every_stream(call: Call) -> None:
     origins = call.seen["streams"].select("kind_origin", "clock_rate_origin").unique()
     assert origins.rows() == [("sdp", "sdp")]
     extensions = call.seen["streams"].select("abs_send_time_id", "transport_seq_id").unique()
@@ -149,7 +149,7 @@ def test_tcp_beside_a_call_is_in_its_capture(tmp_path: Path) -> None:
     )
 
 
-def test_nobody_pays_for_a_capture_that_was_not_asked_for(tmp_path: Path) -> None:
+def test_without_capture_no_capture_is_made(tmp_path: Path) -> None:
     scenario = Scenario.load("first-call", ["duration=2 s"])
     SimBackend().run(scenario, seed=1, repeat=0, out=tmp_path)
     assert not {CAPTURE, DESCRIPTIONS} & {file.name for file in tmp_path.iterdir()}
@@ -227,7 +227,7 @@ def test_tshark_reads_the_same_rtcp(tmp_path: Path, changes: list[str], kinds: s
     assert found == expected
 
 
-def test_tshark_reads_checks_and_what_a_relay_is_asked(tmp_path: Path) -> None:
+def test_tshark_reads_ice_checks_and_requests_to_a_relay(tmp_path: Path) -> None:
     direct = captured(tmp_path, "lossy", text="")
     types = Counter(tshark(direct.capture, "-Y", "stun", "-T", "fields", "-e", "stun.type").split())
     seen = direct.seen["flows"].select(pl.col("stun", "dtls").sum()).row(0, named=True)
@@ -237,7 +237,7 @@ def test_tshark_reads_checks_and_what_a_relay_is_asked(tmp_path: Path) -> None:
     assert len(handshakes) == seen["dtls"]
     relayed = captured(tmp_path, "examples/relay")
     printed = tshark(relayed.capture, "-Y", "stun.type", "-T", "fields", "-e", "stun.type").split()
-    # Nothing is lost: each of two clients is refused once, then gets an address and a channel. Each message
-    # is seen where it is sent and where it arrives.
+    # Nothing is lost. Each of two clients is refused once, and then gets an address and a channel. Each
+    # message is captured where it is sent and where it arrives.
     turn = {"0x0003": 8, "0x0113": 4, "0x0103": 4, "0x0009": 4, "0x0109": 4}
     assert {kind: count for kind, count in Counter(printed).items() if kind in turn} == turn

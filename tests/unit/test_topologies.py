@@ -20,7 +20,7 @@ AUDIO = """
 name = "fixed"
 """
 AUDIO_BYTES = 28 + 24 + 80 + 10
-"""IP and UDP, RTP with two extensions, 20 ms of 32 kbit/s, SRTP tag."""
+"""Size of an audio packet: IP and UDP, RTP with two extensions, 20 ms of 32 kbit/s, SRTP tag."""
 TWO_LEGS = """
 [servers.turn]
 [link]
@@ -57,7 +57,7 @@ def test_a_relayed_packet_is_one_row_with_both_legs_and_the_channel_header(tmp_p
         "turn.up",
         "bob.down",
     )
-    # Three exchanges of 148 B with the relay, 25 ms each way; a check then waits 50 ms at most.
+    # Three exchanges of 148 B with the relay, 25 ms each way. Then a check waits at most 50 ms.
     exchanges_ms = 3 * (2 * 25 + 148 * 8e-3)
     longer_ms = setup_ice(relayed, "bob->alice") - setup_ice(direct, "bob->alice")
     assert exchanges_ms - 50 <= longer_ms <= exchanges_ms + 50
@@ -75,7 +75,7 @@ def test_a_packet_lost_on_either_leg_names_the_path(tmp_path: Path, node: str, p
     assert 0.15 < dropped.height / packets.height < 0.25
 
 
-def test_a_bottleneck_can_stand_on_one_leg(tmp_path: Path) -> None:
+def test_a_bottleneck_can_be_on_one_leg(tmp_path: Path) -> None:
     text = (
         "[servers.turn]\n[bottlenecks.pipe]\nroutes = ['*->turn']\ndelay = '7 ms'\n[[calls]]\nrelay = 'turn'"
     )
@@ -84,12 +84,12 @@ def test_a_bottleneck_can_stand_on_one_leg(tmp_path: Path) -> None:
     assert (packets["delivered_ns"] - packets["sent_ns"]).unique().to_list() == [7_000_000]
 
 
-def test_parallel_calls_of_one_pair_are_flows_of_their_own(tmp_path: Path) -> None:
+def test_parallel_calls_of_one_pair_are_separate_flows(tmp_path: Path) -> None:
     text = "[[calls]]\nend = '8 s'\n[[calls]]\nstart = '4 s'"
     trace = simulate(tmp_path, AUDIO + text, "duration=10 s", "video=false")
     assert trace.flows == ["alice->bob", "bob->alice", "alice->bob#2", "bob->alice#2"]
     first, second = audio(trace, "alice->bob"), audio(trace, "alice->bob#2")
-    # A packet each 20 ms from the end of set-up, which takes no time here, to the end.
+    # A packet every 20 ms from the end of set-up, which takes no time here, to the end.
     assert (first.height, second.height) == (pytest.approx(400, abs=4), pytest.approx(300, abs=4))
     assert first["sent_ns"].max() < 8e9
     assert second["sent_ns"].min() >= 4e9
@@ -127,7 +127,7 @@ def test_a_forwarded_packet_keeps_its_sending_time_and_number(tmp_path: Path, ki
     assert delays_ms(trace, "alice->box") == [10]
     assert delays_ms(trace, "alice->bob") == [25]
     both = up.join(down, on=("ssrc", "seq", "rtp_timestamp", "sent_ns", "size_bytes"))
-    # Forwarded is all that came after bob's own connection stood.
+    # All packets that arrive after bob has connected are forwarded.
     assert both.height == down.height == pytest.approx(up.height, abs=40)
 
 
@@ -138,7 +138,7 @@ def test_the_downlink_of_an_sfu_carries_all_but_one_of_the_uplinks(tmp_path: Pat
     trace = simulate(tmp_path, AUDIO + others + "[[calls]]\nkind = 'sfu'", "duration=20 s", "video=false")
     up = media_bytes(trace, "alice->core")
     down = media_bytes(trace, *(f"{name}->alice" for name in names[1:]))
-    # Equal constant rates, less what is sent before a receiver has connected; jansen2017: 2.00, 2.95.
+    # The constant rates are equal, less what is sent before a receiver has connected; jansen2017: 2.00, 2.95.
     assert 0.98 * (people - 1) < down / up <= people - 1
 
 
@@ -161,7 +161,7 @@ def test_an_sfu_answers_requests_itself_and_its_subscribers_losses_do_not_slow_t
     sent = trace.table("packets").filter(pl.col("kind") == "rtx").group_by("flow").len()
     assert dict(sent.rows())["alice->carol"] > 200
     targets = trace.table("outbound_rtp").filter(pl.col("flow") == "alice->box")
-    # No loss on alice's side: she reaches the encoder's maximum.
+    # There is no loss on alice's side, so she reaches the encoder's maximum.
     assert targets["targetBitrate"].tail(5).min() > 1_600_000
 
 
@@ -170,7 +170,7 @@ def test_a_switching_mcu_passes_every_receivers_feedback_to_the_sender(tmp_path:
     control = "[congestion_control]\nname = 'rrtcc-2013'\n[[calls]]\nkind = 'mcu'\nserver = 'box'\n"
     trace = simulate(tmp_path, THREE + lossy + control, "duration=60 s")
     reports = trace.table("remote_inbound_rtp").filter(pl.col("flow") == "alice->box")
-    # The last report of each second is bob's, who loses nothing, or carol's, who loses every fifth.
+    # The last report of each second is from bob, who loses nothing, or from carol, who loses every fifth.
     shares = reports["fractionLost"].to_list()
     assert min(shares) == 0
     assert 0.1 < max(shares) < 0.4
@@ -178,7 +178,7 @@ def test_a_switching_mcu_passes_every_receivers_feedback_to_the_sender(tmp_path:
     assert reports["roundTripTime"].median() == pytest.approx(0.050, abs=0.001)
     rtcp = trace.table("packets").filter(pl.col("protocol") == "rtcp")
     passed = rtcp.filter(pl.col("flow") == "box->alice").height
-    # What reaches alice is what bob and carol tell of her stream; each also tells of the other's.
+    # Alice receives the reports of bob and carol about her stream; each also reports about the other's.
     told = rtcp.filter(pl.col("flow").is_in(["bob->box", "carol->box"])).height
     assert 0.3 < passed / told < 0.7
     assert "box" not in trace.table("inbound_rtp")["participant"].to_list()
@@ -198,7 +198,7 @@ def test_each_level_of_a_tree_adds_an_uplink_and_a_downlink(tmp_path: Path) -> N
     }
 
 
-def test_a_star_is_one_way_and_a_hub_passes_on_everybody(tmp_path: Path) -> None:
+def test_a_star_is_one_way_and_a_hub_forwards_everybody(tmp_path: Path) -> None:
     star = simulate(tmp_path, f"{AUDIO}{THREE}[[calls]]\nkind = 'star'\nroot = 'bob'", *FIVE_S)
     carrying = star.table("packets").filter(pl.col("kind") == "audio")["flow"].unique()
     assert set(carrying) == {"bob->alice", "bob->carol"}
@@ -209,7 +209,7 @@ def test_a_star_is_one_way_and_a_hub_passes_on_everybody(tmp_path: Path) -> None
 
 
 def no_nan(trace: Trace) -> None:
-    """No NaN in a table, and no infinity in what a metric says; its NaN is shown as nothing to measure."""
+    """No table has a NaN, and no metric is infinite. A metric's NaN means that it could not be measured."""
     for name in trace.tables:
         for column in trace.table(name).select(pl.selectors.float()).iter_columns():
             assert not column.is_nan().any(), (name, column.name)
@@ -237,7 +237,7 @@ OUTAGE = 'up = { capacity = { steps = [["0 s", "1 Mbit/s"], ["5 s", "0 bit/s"], 
         "[participants.carol.link]\ndown = { loss = '100 %' }\n[[calls]]\nkind = 'tree'\nfan_out = 1",
     ],
 )
-def test_a_run_under_bad_conditions_ends_and_its_tables_hold_no_nan(tmp_path: Path, text: str) -> None:
+def test_a_run_under_bad_conditions_ends_and_its_tables_have_no_nan(tmp_path: Path, text: str) -> None:
     trace = simulate(tmp_path, text, "duration=20 s")
     no_nan(trace)
     seconds = trace.table("flow_seconds")
@@ -256,6 +256,6 @@ def test_fifty_people_call_to_the_end(tmp_path: Path, kind: str) -> None:
     seconds = trace.table("flow_seconds")
     assert seconds["at_ns"].max() == 4 * 10**9
     media = seconds.filter(pl.col("delivered_packets") >= 40)
-    # 50 packets a second and participant in each flow that carries media: 50 * 49 flows, beside 50 uplinks.
+    # 50 packets a second in each flow that carries media: 50 * 49 flows, and 50 uplinks.
     expected = {"p2p": 2450, "sfu": 2500, "mcu": 2500, "tree": 49}
     assert media["flow"].n_unique() == pytest.approx(expected[kind], abs=50)

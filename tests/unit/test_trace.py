@@ -92,7 +92,7 @@ def test_a_disk_that_fills_up_leaves_only_what_was_there_before(
     assert [path.name for path in (tmp_path / "t").iterdir()] == ["browser.log"]
 
 
-def test_a_directory_without_manifest_is_no_trace(tmp_path: Path) -> None:
+def test_a_directory_without_manifest_is_not_a_trace(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"is not a trace: it has no manifest\.json"):
         Trace(tmp_path)
 
@@ -106,7 +106,7 @@ def test_runs_are_numbered_per_scenario_and_backend(tmp_path: Path) -> None:
     assert names == ["first-call-sim-1", "first-call-sim-2", "other-sim-1"]
 
 
-def test_a_number_is_not_given_again_when_an_earlier_run_is_gone(tmp_path: Path) -> None:
+def test_the_number_of_a_deleted_run_is_not_reused(tmp_path: Path) -> None:
     first = run(tmp_path)
     run(tmp_path)
     (first.path / "run.json").unlink()
@@ -134,7 +134,7 @@ def test_an_unknown_run_is_refused_with_a_hint(tmp_path: Path, name: str, hint: 
     assert f"\n  hint: {hint}" in str(caught.value)
 
 
-def test_a_run_tells_what_became_of_each_repeat_in_order(tmp_path: Path) -> None:
+def test_a_run_has_the_outcome_of_each_repeat_in_order(tmp_path: Path) -> None:
     made = run(tmp_path)
     Trace.write(made.repeat_path(0), {}, ABOUT)
     made.record(Repeat(1, 8, "failed", "no camera\n"))

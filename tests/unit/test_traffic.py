@@ -1,4 +1,4 @@
-"""TCP beside the calls: from the table `traffic` to flows, tables and metrics."""
+"""TCP cross traffic, from the table `traffic` to flows, tables and metrics."""
 
 from pathlib import Path
 
@@ -27,14 +27,14 @@ def test_a_transfer_fills_its_link_from_its_start_on(tmp_path: Path) -> None:
     trace = SimBackend().run(scenario(tmp_path, base=LONG), seed=1, repeat=0, out=tmp_path / "trace")
     assert trace.manifest.flows["download"].route == ("core.up", "bob.down")
     kbps = tcp_throughput(trace, "download", (10, 30))
-    # 1448 of 1500 B of 2 Mbit/s are 1931 kbit/s; the call beside it has no media.
+    # 1448 of 1500 B of 2 Mbit/s are 1931 kbit/s; the call has no media.
     assert 1850 < kbps < 1931
     sent = trace.table("flow_seconds")
     first_ns = sent.filter((sent["flow"] == "download") & (sent["sent_packets"] > 0))["at_ns"].min()
     assert first_ns == 5 * 10**9
 
 
-def test_several_transfers_are_flows_of_their_own_and_objects_are_one(tmp_path: Path) -> None:
+def test_several_transfers_are_separate_flows_and_objects_are_one_flow(tmp_path: Path) -> None:
     two = scenario(tmp_path, "flows = 2\n", base=LONG)
     assert [flow.name for flow in two.traffic_flows()] == ["download.1", "download.2"]
     web = scenario(tmp_path, "flows = 2\nobjects = {}\n", base=LONG)

@@ -1,4 +1,4 @@
-"""The page that puts simulated and live figures side by side."""
+"""The page that compares simulated and live figures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_rate_is_within_bounds_up_to_15_per_cent_and_not_beyond(tmp_path: Path
     )
 
 
-def test_what_could_not_be_measured_is_not_called_within_bounds(tmp_path: Path) -> None:
+def test_a_metric_that_could_not_be_measured_is_not_within_bounds(tmp_path: Path) -> None:
     lines = page_of(tmp_path, compared("rtt", None, 100.0))
     assert "| rtt (kbit/s) | alice->bob |  | 100 |  | not measured |" in lines
 
@@ -56,7 +56,7 @@ def test_a_page_says_how_many_repeats_finished(tmp_path: Path) -> None:
     assert f"`sim-vs-live-1mbit`, 2 s; {told}." in lines
 
 
-def test_notes_below_the_line_outlive_the_page(tmp_path: Path) -> None:
+def test_notes_below_the_line_are_kept_in_the_next_page(tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     assert notes_of(file) == NOTES + "\n"
     file.write_text(f"old figures\n{NOTES}\n\n## Why\n\nBecause.\n")

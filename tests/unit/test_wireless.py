@@ -1,4 +1,4 @@
-"""Calls over Wi-Fi and 3G show what was seen on them."""
+"""Calls over Wi-Fi and 3G have the losses and delays that were measured on such networks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def packets(name: str, flow: str, **changes: object) -> pl.DataFrame:
 
 
 def loss_and_deviation(retry_limit: int) -> tuple[float, float]:
-    """Loss ratio, and standard deviation of the delay in ms, of what the tablet receives."""
+    """Loss ratio, and standard deviation of the delay in ms, of the packets to the tablet."""
     limit = {"participants__tablet__link__both__wifi__retry_limit": retry_limit}
     table = packets("examples/wifi", "server->tablet", **limit)
     deviation = table["delay_ms"].drop_nulls().std()
@@ -29,11 +29,12 @@ def loss_and_deviation(retry_limit: int) -> tuple[float, float]:
 
 
 def test_wifi_without_retries_loses_and_with_fifteen_delays() -> None:
-    # Of attempts fail 5 % in 3 s and 80 % in 100 ms: 7.4 %. With one each they are lost. There are only some
-    # 32 fades in 100 s, whose share of the time varies by a quarter.
+    # 5 % of attempts fail for 3 s and 80 % for 100 ms, which is 7.4 % on average. With a single attempt each,
+    # these packets are lost. There are only about 32 fades in 100 s; their share of the time varies by a
+    # quarter.
     loss, steady = loss_and_deviation(1)
     assert 0.05 <= loss <= 0.12
-    # 0.8^15 = 3.5 % of those in fades: 0.1 %. What is not lost waits: spikes of tens of ms.
+    # 0.8^15 = 3.5 % of the packets in fades are lost, 0.1 % of all. The others wait, in spikes of tens of ms.
     residual, varying = loss_and_deviation(15)
     assert 0 <= residual <= 0.005
     assert steady <= 3
@@ -49,14 +50,14 @@ def test_wifi_that_never_or_always_fails_ends_with_all_or_nothing(error: float) 
         participants__tablet__link__both__wifi__fading=fading,
         duration="10 s",
     )
-    # With 1.0 the call is never set up, so that there is nothing to lose either.
+    # With 1.0 the call is never set up, so no media are sent that could be lost.
     assert table["drop_cause"].null_count() == table.height
     assert (table.height == 0) == (error == 1.0)
 
 
 def test_a_phone_on_3g_has_seconds_of_delay_until_its_bearer_widens() -> None:
     up = packets("examples/mobile-3g", "phone->desktop")
-    # 16 kB at 64 kbit/s are 2 s, and 0.11 s of flight and jitter.
+    # 16 kB at 64 kbit/s are 2 s, plus 0.11 s of delay and jitter.
     first = up.filter(pl.col("second") < 60)["delay_ms"].max()
     assert isinstance(first, float)
     assert 1000 <= first <= 2300

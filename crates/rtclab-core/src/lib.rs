@@ -1,7 +1,7 @@
 //! The pure part of rtclab: network model, simulator, media and congestion control.
 //!
 //! Nothing here reads a clock, opens a socket, starts a thread or touches a file. Every component
-//! that lives in time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
+//! that depends on time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
 
 pub mod capture;
 pub mod cc;

@@ -1,4 +1,4 @@
-//! Nodes joined by paths; routes a packet over one or more of them.
+//! Nodes connected by paths; routes packets over one or more of them.
 
 use crate::path::{Departure, DropCause, Packet, Path, PathConfig};
 use crate::timeouts::Timeouts;
@@ -28,7 +28,7 @@ pub struct RouteConfig {
     pub paths: Vec<String>,
 }
 
-/// A small graph. A path may stand in several routes: then they share it.
+/// Configuration of a network. Routes that contain the same path share it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkConfig {
@@ -36,7 +36,7 @@ pub struct NetworkConfig {
     pub nodes: Vec<String>,
     /// The paths.
     pub paths: Vec<PathConfig>,
-    /// The routes; a pair of nodes without one cannot talk.
+    /// The routes; nodes without a route between them cannot communicate.
     pub routes: Vec<RouteConfig>,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for NetworkError {
 }
 impl std::error::Error for NetworkError {}
 
-/// A packet on its way.
+/// A packet in transit.
 #[derive(Clone, Copy, Debug)]
 struct Hop<P> {
     route: u32,
@@ -59,42 +59,42 @@ struct Hop<P> {
     payload: P,
 }
 
-/// What comes out of the network, with its own logical time.
+/// A packet that comes out of the network, with its logical time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NetworkEvent<P> {
     /// A packet reached its destination.
     Delivered {
-        /// When.
+        /// Time of arrival.
         at: Time,
-        /// Who gets it.
+        /// The destination.
         to: NodeId,
-        /// What.
+        /// The packet that arrived.
         packet: Packet<P>,
     },
     /// A packet was dropped on the way.
     Dropped {
-        /// When.
+        /// Time of the drop.
         at: Time,
-        /// Where.
+        /// Path on which it was dropped.
         path: PathId,
-        /// Why.
+        /// Cause of the drop.
         cause: DropCause,
-        /// What.
+        /// The packet that was dropped.
         packet: Packet<P>,
     },
 }
 
-/// Nodes joined by paths.
+/// Nodes connected by paths.
 pub struct Network<P> {
     nodes: Vec<String>,
     paths: Vec<Path<Hop<P>>>,
-    /// Paths that let every packet through at once, so that it need not enter them.
+    /// Whether each path lets every packet through at once, so that packets need not enter it.
     transparent: Vec<bool>,
     timeouts: Timeouts,
-    /// What has crossed transparent paths alone, in order of time.
+    /// Packets that have crossed only transparent paths, in order of time.
     ready: VecDeque<(Time, NodeId, Packet<P>)>,
     routes: Vec<(NodeId, Vec<PathId>)>,
-    /// Destinations of each node in their order, and the routes to them.
+    /// For each node its destinations, in order, and the routes to them.
     routes_from: Vec<Vec<(NodeId, u32)>>,
 }
 
@@ -108,13 +108,17 @@ impl<P> Network<P> {
         let path_ids = index_of(config.paths.iter().map(|path| &path.name));
         let node = |name: &str| {
             nodes.get(name).copied().ok_or_else(|| {
-                NetworkError(format!("route names node `{name}`; known are {:?}", config.nodes))
+                NetworkError(format!(
+                    "route names unknown node `{name}`; expected one of {:?}",
+                    config.nodes
+                ))
             })
         };
         let path = |name: &String| {
-            path_ids.get(name.as_str()).map(|index| PathId(*index)).ok_or_else(|| {
-                NetworkError(format!("route names path `{name}`, which is not defined"))
-            })
+            path_ids
+                .get(name.as_str())
+                .map(|index| PathId(*index))
+                .ok_or_else(|| NetworkError(format!("route names unknown path `{name}`")))
         };
         let mut routes_from = vec![Vec::new(); config.nodes.len()];
         let mut routes = Vec::new();
@@ -130,7 +134,7 @@ impl<P> Network<P> {
             routes_from[from as usize].push((NodeId(to), routes.len() as u32));
             routes.push((NodeId(to), hops));
         }
-        // Of several routes between the same nodes the last one counts.
+        // Of several routes between the same nodes, the last one is used.
         routes_from.iter_mut().for_each(|routes| routes.sort_unstable());
         let paths: Vec<_> = config
             .paths
@@ -154,7 +158,7 @@ impl<P> Network<P> {
         &self.nodes
     }
 
-    /// The paths, by [`PathId`].
+    /// Configuration of a path.
     pub fn path_config(&self, path: PathId) -> &PathConfig {
         self.paths[path.0 as usize].config()
     }
@@ -164,7 +168,7 @@ impl<P> Network<P> {
         self.paths[path.0 as usize].queued()
     }
 
-    /// The paths from one node to another, or `None` where there is no route.
+    /// The paths from one node to another, or `None` if there is no route.
     pub fn route(&self, from: NodeId, to: NodeId) -> Option<&[PathId]> {
         self.route_index(from, to).map(|route| self.routes[route].1.as_slice())
     }
@@ -177,10 +181,10 @@ impl<P> Network<P> {
         self.update_timeout(index);
     }
 
-    /// A packet enters at `from` for `to`; gives it back where there is no route.
+    /// Sends a packet from node `from` to node `to`; returns the packet if there is no route.
     ///
     /// # Errors
-    /// No route joins the two nodes.
+    /// There is no route between the two nodes.
     pub fn handle_packet(
         &mut self,
         now: Time,
@@ -196,7 +200,7 @@ impl<P> Network<P> {
         Ok(())
     }
 
-    /// What has come out by `now`, earliest first.
+    /// The next packet that has come out by `now`, earliest first.
     pub fn poll(&mut self, now: Time) -> Option<NetworkEvent<P>> {
         loop {
             let (index, at) = self.timeouts.earliest();
@@ -240,8 +244,8 @@ impl<P> Network<P> {
         (*node == to).then_some(*route as usize)
     }
 
-    /// Lets a packet into the next path of its route that takes any time; gives it back with its
-    /// destination where there is none.
+    /// Puts a packet on the next path of its route that is not transparent; returns the packet and its
+    /// destination if there is none.
     fn enter(&mut self, now: Time, mut packet: Packet<Hop<P>>) -> Option<(NodeId, Packet<P>)> {
         let (to, hops) = &self.routes[packet.payload.route as usize];
         while let Some(path) = hops.get(packet.payload.hop as usize) {
@@ -262,7 +266,7 @@ impl<P> Network<P> {
 }
 
 fn index_of<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<&'a str, u32> {
-    // The first of several of the same name counts.
+    // Of several with the same name, the first one is used.
     let mut index = HashMap::new();
     for (i, name) in names.enumerate() {
         index.entry(name.as_str()).or_insert(i as u32);
@@ -270,7 +274,7 @@ fn index_of<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<&'a str, u32
     index
 }
 
-/// A seed for the `index`-th random stream of a run (SplitMix64, Steele et al. 2014).
+/// Seed of the `index`-th random stream of a run (SplitMix64, Steele et al. 2014).
 pub fn derive_seed(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

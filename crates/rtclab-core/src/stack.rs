@@ -1,66 +1,65 @@
-//! What a browser of a certain year did beside its congestion control.
+//! What a browser of a certain year did apart from its congestion control.
 //!
-//! A control says how feedback becomes a decision; everything else that changed from release to release
-//! is one [`StackProfile`], named after the browser that had it.
+//! A congestion control turns feedback into a decision. Everything else that changed from release to release
+//! is in a [`StackProfile`], named after the browser that had it.
 
 use crate::media::encoder::EncoderControl;
 use crate::media::pacer::Pacing;
 use crate::media::repair::Repair;
 use crate::units::Time;
 
-/// Everything that belongs to an era and not to a congestion control.
+/// Everything that depends on the era rather than on the congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StackProfile {
     /// Browser and release: `chrome-27`.
     pub name: &'static str,
     /// What a receiver tells a sender about arrivals.
     pub feedback: FeedbackKind,
-    /// When reports leave, and what they hold.
+    /// When reports are sent, and what they contain.
     pub rtcp: RtcpSchedule,
-    /// How packets leave.
+    /// How packets are paced.
     pub pacing: Pacing,
-    /// What the target of a congestion control counts.
+    /// Which bytes count towards the target rate.
     pub rate_accounting: RateAccounting,
-    /// How lost video is made good, if the scenario does not say.
+    /// How lost video is repaired, if the scenario does not say.
     pub repair: Repair,
-    /// How the encoder is asked for a rate.
+    /// Which rate is requested from the encoder.
     pub encoder_control: EncoderControl,
 }
 
-/// What a receiver tells a sender about arrivals, receiver reports apart.
+/// What a receiver tells a sender about arrivals, apart from receiver reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedbackKind {
     /// Transport-wide feedback of every packet.
     TransportWide,
-    /// REMB of the receiver half of the congestion control.
+    /// REMB from the receiver half of the congestion control.
     Remb {
-        /// Whether a REMB leaves at once, in a report of its own, or with the next regular report.
+        /// Whether a REMB is sent at once, in an extra report, or with the next regular report.
         at_once: bool,
-        /// Whether the receiver half hears of packets that FEC has made again.
+        /// Whether the receiver half is told of packets that FEC recovers.
         with_recovered: bool,
     },
 }
 
-/// When reports leave, and what they hold.
+/// When reports are sent, and what they contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtcpSchedule {
     /// One report on everything received, in the sender report if there is one.
     Joint,
-    /// Every stream of video has RTCP of its own: sender reports, and REMB with them, have no report
-    /// blocks, receiver reports leave once a second whatever is sent, and the loss of audio does not count.
+    /// Each video stream has its own RTCP. Sender reports, which also carry REMB, have no report blocks;
+    /// receiver reports are sent once a second at any bitrate; the loss of audio does not count.
     ///
     /// Source: libwebrtc 83d0910694 (2016), `video_send_stream.cc` (its module has no receive statistics,
     /// sends REMB and alone observes bandwidth), `vie_remb.cc`, `rtcp_sender.cc`.
     PerStream,
 }
 
-/// What the target of a congestion control counts.
+/// Which bytes count towards the target rate of a congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateAccounting {
-    /// Whole packets of all streams, headers included.
+    /// Whole packets of all streams, including headers.
     Packets,
-    /// What packets of video carry: until 2019 headers came on top of what was controlled, and audio
-    /// beside it.
+    /// Payloads of video packets: until 2019 headers and audio came on top of the controlled rate.
     Payloads,
 }
 
@@ -87,10 +86,10 @@ const CHROME_52: StackProfile = StackProfile {
     ..CHROME_27
 };
 
-/// All there are, oldest first.
+/// All profiles, oldest first.
 pub const PROFILES: [StackProfile; 4] = [
     CHROME_27,
-    // The publication that has its controls does not say how losses were repaired; as in 2013.
+    // The publication with its congestion controls does not say how losses were repaired: as in 2013.
     StackProfile { name: "chrome-45", repair: Repair::Hybrid2013, ..CHROME_52 },
     CHROME_52,
     StackProfile {
@@ -105,7 +104,7 @@ pub const PROFILES: [StackProfile; 4] = [
 ];
 
 impl StackProfile {
-    /// The profile of that name.
+    /// The profile with this name.
     pub fn named(name: &str) -> Option<&'static StackProfile> {
         static ALL: [StackProfile; PROFILES.len()] = PROFILES;
         ALL.iter().find(|profile| profile.name == name)

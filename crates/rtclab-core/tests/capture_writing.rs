@@ -1,4 +1,5 @@
-//! Captures written by core, compared with independent implementations (`pcap-parser`, `etherparse`) and read by the monitor.
+//! Captures written by core, compared with independent implementations (`pcap-parser`, `etherparse`) and read
+//! by the monitor.
 
 use etherparse::{
     Ipv4Header, Ipv4HeaderSlice, PacketBuilder, SlicedPacket, TcpOptionElement as Option,
@@ -112,7 +113,8 @@ fn a_udp_datagram_has_the_bytes_that_the_standards_give() {
 
 #[test]
 fn a_udp_checksum_of_zero_is_written_as_ffff() {
-    // A payload equal to the checksum of the same packet with payload 0 makes the sum 0xFFFF and its complement 0.
+    // A payload equal to the checksum of the same packet with payload 0 makes the sum 0xFFFF and its
+    // complement 0.
     let zeros = Payload { bytes: &[0, 0], zeros: 0 };
     let mut packet = Vec::new();
     write_udp(&mut packet, ALICE_TO_BOB, zeros);
@@ -154,7 +156,7 @@ fn a_packet_above_65535_bytes_is_refused() {
     write_udp(&mut packet, ALICE_TO_BOB, Payload { bytes: &[], zeros: 65_508 });
 }
 
-/// A packet of etherparse with ECN bits, which its builder cannot set.
+/// A packet from etherparse with ECN bits, which its builder cannot set.
 fn marked(mut packet: Vec<u8>, ecn: u8) -> Vec<u8> {
     packet[1] |= ecn;
     let header = Ipv4HeaderSlice::from_slice(&packet).expect("an IPv4 header").to_header();
@@ -214,9 +216,9 @@ proptest! {
         } else {
             vec![Option::Noop, Option::Noop, stamp]
         };
-        if let (false, [first, more @ ..]) = (syn, blocks.as_slice()) {
-            let more = [0, 1, 2].map(|index| more.get(index).copied());
-            elements.extend([Option::Noop, Option::Noop, Option::SelectiveAcknowledgement(*first, more)]);
+        if let (false, [first, rest @ ..]) = (syn, blocks.as_slice()) {
+            let rest = [0, 1, 2].map(|index| rest.get(index).copied());
+            elements.extend([Option::Noop, Option::Noop, Option::SelectiveAcknowledgement(*first, rest)]);
         }
         let mut builder =
             PacketBuilder::ipv4(ends.source.ip().octets(), ends.destination.ip().octets(), 64)

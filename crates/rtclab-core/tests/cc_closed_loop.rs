@@ -8,36 +8,37 @@ use rtclab_core::sim::{SimConfig, simulate};
 use rtclab_core::units::{Bitrate, Time};
 use support::call;
 
-// The link of other tests is not used here.
+// `LINK` is not used here.
 #[allow(dead_code)]
 mod support;
 
-/// Seconds of a call; figures are of the second half. The slowest growth, 4 % a second at a round trip
-/// of 300 ms, takes 47 s from 300 kbit/s to 2 Mbit/s.
+/// Length of a call in seconds; figures are from the second half. The slowest growth, 4 % a second at a round
+/// trip of 300 ms, takes 47 s from 300 kbit/s to 2 Mbit/s.
 const SECONDS: usize = 120;
 /// Limit of the queue, in ms.
 const QUEUE_MS: f64 = 1_000.0;
-/// What the encoder produces at most, in kbit/s: it bounds the rate on the fastest link.
+/// Maximum rate of the encoder, in kbit/s, which bounds the rate on the fastest link.
 const ENCODER_KBPS: u64 = 2_000;
-/// What the encoder's maximum is with headers, as a share of the fastest link: 78 bytes for each packet
-/// of at most 1200.
+/// The encoder's maximum with headers, as a share of the fastest link: 78 bytes for each packet of at most
+/// 1200.
 const SHARE_OF_FASTEST: (f64, f64) = (0.40, 0.44);
 /// Capacities, in kbit/s.
 const CAPACITIES_KBPS: [u64; 5] = [250, 500, 1_000, 2_000, 5_000];
 /// One-way delays, in ms.
 const DELAYS_MS: [u64; 3] = [10, 50, 150];
-/// Mean of what may stand in the queue, in ms. Growth of at most 8 % a second beyond the capacity, until
-/// over-use is noticed and told with a REMB 1.5 s later, lets the queue rise to 0.5 * 0.08 * 1.5^2 s = 90 ms.
+/// Largest acceptable mean delay in the queue, in ms. The rate grows beyond the capacity by at most 8 % a
+/// second until over-use is detected and reported with a REMB 1.5 s later, so the queue rises to
+/// 0.5 * 0.08 * 1.5^2 s = 90 ms.
 const STANDING_MS: f64 = 100.0;
 
 /// Figures of one direction over the second half of a call.
 #[derive(Debug)]
 struct Figures {
-    /// Delivered, headers included, as a share of the capacity.
+    /// Delivered rate, including headers, as a share of the capacity.
     share: f64,
-    /// The same of the worst second.
+    /// Delivered rate in the worst second, as a share of the capacity.
     worst_share: f64,
-    /// Mean of queuing and serialisation, in ms.
+    /// Mean queuing and serialisation delay, in ms.
     queue_ms: f64,
     dropped: i64,
 }
@@ -94,8 +95,9 @@ fn figures(config: &SimConfig, kbps: u64, delay_ms: u64) -> Figures {
     }
 }
 
-/// Runs links of these capacities; `beta` is the share of the incoming rate that over-use leaves. Twice
-/// in a row, before the queue has emptied, is what a converged control may lose; half would be a collapse.
+/// Asserts that a congestion control converges on links of these capacities. `beta` is the share of the
+/// incoming rate that over-use leaves. Over-use twice in a row, before the queue has emptied, is acceptable;
+/// half of that share in the worst second would be a collapse.
 fn converges(name: &str, options: &[(&str, f64)], beta: f64, capacities_kbps: &[u64]) {
     for &kbps in capacities_kbps {
         for delay_ms in DELAYS_MS {
@@ -138,9 +140,10 @@ fn goog_cc_converges_on_every_link() {
     converges("goog-cc", &[], 0.85, &CAPACITIES_KBPS);
 }
 
-/// What papers and drafts say instead of what the code did: they differ in speed, not in where they end.
+/// Options select what papers and drafts say instead of what libwebrtc did. They change how fast the rate
+/// converges, but not where to.
 #[test]
-fn named_options_converge_where_the_default_does() {
+fn options_converge_where_the_default_does() {
     converges("rrtcc-2013", &[("decrease", 0.85)], 0.85, &[500, 1_000]);
     converges("rrtcc-2013", &[("under_use_factor", 1.5)], 0.9, &[500, 1_000]);
     converges("rrtcc-2013", &[("low_loss_factor", 1.05)], 0.9, &[500, 1_000]);
@@ -152,11 +155,11 @@ fn named_options_converge_where_the_default_does() {
 
 /// At 250 kbit/s a frame is one packet that takes a whole frame's time on the link. Half a packet per
 /// response time is growth of 5 to 8 % a second, and sources vary so much (RFC 8593: 21 %) that the filter
-/// needs sqrt(70 / 1e-3) = 265 frames, 9 s: growth goes on for seconds beyond the capacity. The threshold
-/// follows the offset up (k_up) and hardly falls until the next time (k_down: 17 s), so that each swing is
-/// later noticed than the one before, until the queue is full.
+/// needs sqrt(70 / 1e-3) = 265 frames, or 9 s: growth continues beyond the capacity for seconds. The
+/// threshold follows the offset up (k_up) and hardly falls before the next swing (k_down: 17 s), so that each
+/// swing is detected later than the one before, until the queue is full.
 #[test]
-fn gcc_2016_fills_the_queue_of_the_slowest_link_and_with_the_gains_of_august_2016_does_not() {
+fn gcc_2016_fills_the_queue_of_the_slowest_link_but_not_with_the_gains_of_august_2016() {
     let figures = run("gcc-2016", &[], 250, 50);
     assert!((0.95..1.01).contains(&figures.share) && figures.worst_share > 0.7, "{figures:?}");
     assert!((STANDING_MS..QUEUE_MS).contains(&figures.queue_ms), "{figures:?}");
@@ -164,9 +167,9 @@ fn gcc_2016_fills_the_queue_of_the_slowest_link_and_with_the_gains_of_august_201
 }
 
 /// The draft compares the offset itself, not sixty times it, with a threshold of at least 6 ms: 6 ms per
-/// frame of 33 ms is 18 % above capacity. Less than that fills the queue, so that loss decides.
+/// frame of 33 ms is 18 % above capacity. A smaller excess fills the queue until loss limits the rate.
 #[test]
-fn in_the_form_of_the_draft_the_queue_fills_until_packets_are_lost() {
+fn with_the_option_draft_the_queue_fills_until_packets_are_lost() {
     let figures = run("gcc-2016", &[("draft", 1.0)], 1_000, 50);
     // A reported loss of 10 to 20 % takes half as much off the rate.
     assert!((0.9..1.01).contains(&figures.share), "{figures:?}");
@@ -174,8 +177,8 @@ fn in_the_form_of_the_draft_the_queue_fills_until_packets_are_lost() {
     assert!(figures.dropped > 0, "{figures:?}");
 }
 
-/// The paper's factor is nearer to one than the fixed one for every over-use; alone on a constant link,
-/// where the rate soon grows back, that is less than what runs differ by.
+/// The paper's factor is closer to one than the fixed one for every over-use. Alone on a constant link, where
+/// the rate soon grows back, the effect is smaller than the difference between runs.
 #[test]
 fn dynamic_alpha_sends_at_least_what_fixed_alpha_sends_where_over_use_sets_the_rate() {
     let share = |name| -> f64 {
@@ -188,17 +191,17 @@ fn dynamic_alpha_sends_at_least_what_fixed_alpha_sends_where_over_use_sets_the_r
     assert!((0.99..1.1).contains(&(dynamic / fixed)), "{dynamic} against {fixed}");
 }
 
-/// What happened in each second of a run, as text: floats may be NaN, which differs from itself.
+/// The table of seconds of a run, as text, because NaN differs from itself.
 fn seconds(config: &SimConfig) -> String {
     let result = simulate(config).expect("a run");
     let table = result.tables.iter().find(|t| t.name == "flow_seconds").expect("the table");
     format!("{table:?}")
 }
 
-/// The paper's factor is at least 0.9 for every over-use. Bounded by a half it leaves half of the incoming rate
-/// of most of them, which grows back until the next one: the mean lies between a half and all.
+/// The paper's factor is at least 0.9 for every over-use. Capped at one half, over-use mostly leaves half of
+/// the incoming rate, which grows back until the next over-use: the mean lies between a half and all of it.
 #[test]
-fn dynamic_alpha_is_not_fixed_alpha_and_takes_more_when_it_is_held_at_one_half() {
+fn dynamic_alpha_differs_from_fixed_alpha_and_sends_less_when_capped_at_one_half() {
     let config = |name, options: &[(&str, f64)]| call_over(name, options, 1_000, 50);
     assert_ne!(seconds(&config("dynamic-alpha", &[])), seconds(&config("fixed-alpha", &[])));
     let share = |options: &[(&str, f64)]| run("dynamic-alpha", options, 1_000, 50).share;
@@ -206,10 +209,10 @@ fn dynamic_alpha_is_not_fixed_alpha_and_takes_more_when_it_is_held_at_one_half()
     assert!((0.5..0.95).contains(&ratio), "{ratio}");
 }
 
-/// The capacity falls and rises, a few packets are lost for a while, and at last no feedback comes back: each
-/// option has an occasion to matter. A value that is not read changes nothing.
+/// The capacity falls and rises, a few packets are lost for a while, and in the end no feedback comes back,
+/// so that each option has a chance to matter. A value that is not read changes nothing.
 #[test]
-fn every_option_changes_what_happens() {
+fn every_option_changes_the_result() {
     let run = |name: &str, option: &str, value: f64| {
         let mut config = call_over(name, &[(option, value)], 1_000, 50);
         let at = Time::from_secs;
@@ -237,10 +240,10 @@ fn every_option_changes_what_happens() {
     }
 }
 
-/// From a third of the call on nothing of bob's arrives, reports included.
+/// From a third of the call on nothing from bob arrives, not even reports.
 #[test]
-fn without_feedback_the_code_of_2013_keeps_its_rate_and_the_draft_falls_to_the_minimum() {
-    let kept = |options| {
+fn without_feedback_libwebrtc_of_2013_keeps_its_rate_and_the_draft_falls_to_the_minimum() {
+    let share = |options| {
         let mut config = call_over("rrtcc-2013", options, 1_000, 25);
         let bob = config.network.paths.iter_mut().find(|p| p.name == "bob.up").expect("the path");
         let end = Time::from_secs(SECONDS as u64 / 3);
@@ -249,15 +252,15 @@ fn without_feedback_the_code_of_2013_keeps_its_rate_and_the_draft_falls_to_the_m
         });
         figures(&config, 1_000, 25).share
     };
-    assert!((0.7..1.01).contains(&kept(&[])), "{}", kept(&[]));
+    assert!((0.7..1.01).contains(&share(&[])), "{}", share(&[]));
     // 30 kbit/s of media, and headers of 30 packets a second
-    let halved = kept(&[("halve_without_feedback", 1.0)]);
+    let halved = share(&[("halve_without_feedback", 1.0)]);
     assert!((0.03..0.06).contains(&halved), "{halved}");
 }
 
-/// After two seconds without packets the receiver forgets what it measured, in 2013 its estimate too.
+/// After two seconds without packets the receiver discards its measurements; in 2013 its estimate as well.
 #[test]
-fn after_an_outage_of_five_seconds_every_algorithm_comes_back() {
+fn every_algorithm_recovers_from_an_outage_of_five_seconds() {
     for name in ["rrtcc-2013", "gcc-2016", "dynamic-alpha", "fixed-alpha"] {
         let mut config = call_over(name, &[], 1_000, 25);
         for path in config.network.paths.iter_mut().filter(|path| path.capacity.is_some()) {

@@ -1,11 +1,11 @@
-//! Arrows between modules of core point one way. Reads the sources: paths that begin with `crate`, `super` or
-//! `self`, in `use` and elsewhere, tests left out.
+//! Dependencies between modules of core point one way. They are read from the sources: paths that begin
+//! with `crate`, `super` or `self`, in `use` and elsewhere, except in tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Modules of core: each may use those before it and none behind it.
+/// Modules of core. Each may use those before it, but none after it.
 const ORDER: [&str; 18] = [
     "units", "timeouts", "ipv4", "pcapng", "path", "rtp", "network", "packet", "table", "cc",
     "media", "stack", "tcp", "endpoint", "record", "monitor", "capture", "sim",
@@ -13,7 +13,7 @@ const ORDER: [&str; 18] = [
 
 type Module = Vec<String>;
 
-/// A module's production text, by its path below the crate: `["endpoint", "setup"]`.
+/// Source text of each module without tests, by its path in the crate: `["endpoint", "setup"]`.
 fn sources() -> BTreeMap<Module, String> {
     let mut sources = BTreeMap::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -41,24 +41,24 @@ fn read(folder: &Path, above: &[String], sources: &mut BTreeMap<Module, String>)
     }
 }
 
-/// Without comments, and without what is behind `#[cfg(test)]`: an item up to its `;` or closing brace.
+/// The text without comments and without items marked `#[cfg(test)]`, up to their `;` or closing brace.
 fn production(text: &str) -> String {
     let code = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
     let text = text.lines().map(code).collect::<Vec<_>>().join("\n");
     let mut pieces = text.split("#[cfg(test)]");
-    let mut kept = pieces.next().unwrap_or_default().to_owned();
+    let mut code_text = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         let mut depth = 0;
         let end = piece.find(|c| {
             depth += i32::from(c == '{') - i32::from(c == '}');
             depth == 0 && (c == ';' || c == '}')
         });
-        kept.push_str(&piece[end.map_or(piece.len(), |end| end + 1)..]);
+        code_text.push_str(&piece[end.map_or(piece.len(), |end| end + 1)..]);
     }
-    kept
+    code_text
 }
 
-/// All paths in a text that begin with `crate`, `super` or `self`; trees are taken apart.
+/// All paths in a text that begin with `crate`, `super` or `self`; trees are expanded.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for start in ["crate::", "super::", "self::"] {
@@ -73,7 +73,7 @@ fn paths(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Reads a path or a tree of them behind `prefix`; returns what follows.
+/// Reads a path or a tree of paths after `prefix`; returns the rest of the text.
 fn tree<'a>(text: &'a str, prefix: &[String], found: &mut Vec<Vec<String>>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
@@ -88,7 +88,7 @@ fn tree<'a>(text: &'a str, prefix: &[String], found: &mut Vec<Vec<String>>) -> &
     }
     let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());
     if end == 0 {
-        // A glob, or what is no path.
+        // A glob, or something that is not a path.
         return &text[text.chars().next().map_or(0, char::len_utf8)..];
     }
     let path = [prefix, &[text[..end].to_owned()]].concat();
@@ -105,7 +105,7 @@ fn tree<'a>(text: &'a str, prefix: &[String], found: &mut Vec<Vec<String>>) -> &
     }
 }
 
-/// The path from the crate on, as it is meant in `module`.
+/// The path from the root of the crate, as it resolves in `module`.
 fn absolute(module: &[String], path: &[String]) -> Vec<String> {
     let supers = path.iter().take_while(|word| *word == "super").count();
     match path.first().map(String::as_str) {
@@ -115,94 +115,96 @@ fn absolute(module: &[String], path: &[String]) -> Vec<String> {
     }
 }
 
-/// The module that a path leads to: as far as its words are modules.
+/// The module that a path leads to: the longest part of it that is one.
 fn module_of(path: &[String], sources: &BTreeMap<Module, String>) -> Module {
     let longest = (0..=path.len()).rev().find(|len| sources.contains_key(&path[..*len]));
     path[..longest.unwrap_or(0)].to_vec()
 }
 
-/// For each folder (the crate is `[]`), who of its modules uses which other one.
-fn arrows() -> BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> {
+/// For each folder (the crate is `[]`), which of its modules uses which others.
+fn dependencies() -> BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> {
     let sources = sources();
-    let mut arrows: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    let mut dependencies: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for (from, text) in &sources {
         for path in paths(text) {
             let to = module_of(&absolute(from, &path), &sources);
             let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
             if let (Some(a), Some(b)) = (from.get(common), to.get(common)) {
-                let folder = arrows.entry(from[..common].to_vec()).or_default();
+                let folder = dependencies.entry(from[..common].to_vec()).or_default();
                 folder.entry(a.clone()).or_default().insert(b.clone());
             }
         }
     }
-    arrows
+    dependencies
 }
 
-/// A way from a module back to itself.
-fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+/// A chain of dependencies from a module back to itself.
+fn cycle(dependencies: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn walk(
-        arrows: &BTreeMap<String, BTreeSet<String>>,
-        way: &mut Vec<String>,
+        dependencies: &BTreeMap<String, BTreeSet<String>>,
+        chain: &mut Vec<String>,
         done: &mut BTreeSet<String>,
     ) -> bool {
-        let last = way[way.len() - 1].clone();
-        for next in arrows.get(&last).into_iter().flatten() {
-            let again = way.contains(next);
-            if again || !done.contains(next) {
-                way.push(next.clone());
-                if again || walk(arrows, way, done) {
+        let last = chain[chain.len() - 1].clone();
+        for next in dependencies.get(&last).into_iter().flatten() {
+            let closed = chain.contains(next);
+            if closed || !done.contains(next) {
+                chain.push(next.clone());
+                if closed || walk(dependencies, chain, done) {
                     return true;
                 }
-                way.pop();
+                chain.pop();
             }
         }
         done.insert(last);
         false
     }
     let mut done = BTreeSet::new();
-    arrows.keys().find_map(|module| {
-        let mut way = vec![module.clone()];
-        walk(arrows, &mut way, &mut done).then_some(way)
+    dependencies.keys().find_map(|module| {
+        let mut chain = vec![module.clone()];
+        walk(dependencies, &mut chain, &mut done).then_some(chain)
     })
 }
 
 #[test]
 fn modules_of_core_use_only_those_before_them() {
-    let arrows = arrows();
-    let arrows = arrows.get([].as_slice()).expect("modules of the crate");
+    let dependencies = dependencies();
+    let dependencies = dependencies.get([].as_slice()).expect("modules of the crate");
     let place = |name: &str| ORDER.iter().position(|module| *module == name);
-    for (from, to) in arrows.iter().flat_map(|(a, all)| all.iter().map(move |b| (a, b))) {
+    for (from, to) in dependencies.iter().flat_map(|(a, all)| all.iter().map(move |b| (a, b))) {
         let places = (place(from), place(to));
         let (Some(a), Some(b)) = places else { panic!("{from} or {to} has no place in the order") };
-        assert!(b < a, "{from} uses {to}, which stands behind it");
+        assert!(b < a, "{from} uses {to}, which comes after it");
     }
-    // What is read is what there is: the simulator uses endpoints.
-    assert!(arrows["sim"].contains("endpoint") && arrows["packet"].contains("rtp"));
+    // Dependencies are found at all: the simulator uses endpoints.
+    assert!(dependencies["sim"].contains("endpoint") && dependencies["packet"].contains("rtp"));
 }
 
 #[test]
-fn no_modules_of_a_folder_use_each_other_in_a_circle() {
-    let arrows = arrows();
-    let circles = arrows.iter().filter_map(|(folder, arrows)| Some((folder, circle(arrows)?)));
-    let circles: Vec<(String, Vec<String>)> =
-        circles.map(|(folder, circle)| (folder.join("::"), circle)).collect();
-    assert_eq!(circles, []);
-    assert!(arrows.contains_key(["endpoint".to_owned()].as_slice()));
+fn modules_of_a_folder_do_not_depend_on_each_other_in_a_cycle() {
+    let dependencies = dependencies();
+    let cycles = dependencies
+        .iter()
+        .filter_map(|(folder, dependencies)| Some((folder, cycle(dependencies)?)));
+    let cycles: Vec<(String, Vec<String>)> =
+        cycles.map(|(folder, cycle)| (folder.join("::"), cycle)).collect();
+    assert_eq!(cycles, []);
+    assert!(dependencies.contains_key(["endpoint".to_owned()].as_slice()));
 }
 
 #[test]
-fn a_circle_is_found() {
-    let arrow = |from: &str, to: &[&str]| {
+fn a_cycle_is_found() {
+    let uses = |from: &str, to: &[&str]| {
         (from.to_owned(), to.iter().map(|to| to.to_string()).collect::<BTreeSet<_>>())
     };
-    let line = [arrow("a", &["b", "c"]), arrow("b", &["c"]), arrow("c", &["d"])];
-    assert_eq!(circle(&line.clone().into()), None);
-    let closed = line.into_iter().chain([arrow("d", &["b"])]).collect();
-    assert_eq!(circle(&closed), Some(["a", "b", "c", "d", "b"].map(str::to_owned).to_vec()));
+    let line = [uses("a", &["b", "c"]), uses("b", &["c"]), uses("c", &["d"])];
+    assert_eq!(cycle(&line.clone().into()), None);
+    let closed = line.into_iter().chain([uses("d", &["b"])]).collect();
+    assert_eq!(cycle(&closed), Some(["a", "b", "c", "d", "b"].map(str::to_owned).to_vec()));
 }
 
 #[test]
-fn paths_are_read_out_of_trees_and_expressions_and_not_out_of_tests() {
+fn paths_are_read_from_trees_and_expressions_but_not_from_tests() {
     let text = "use crate::{a::{B, c::D as E}, f::*};\nfn g() { super::super::h::<crate::i>(); }\n\
                 #[cfg(test)]\nmod tests { use crate::j; }\nuse self::k; // crate::l\n";
     let found: BTreeSet<String> =

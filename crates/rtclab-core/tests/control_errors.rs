@@ -1,4 +1,4 @@
-//! A congestion control of the caller's that cannot go on.
+//! A caller's congestion control that fails.
 
 use rtclab_core::cc::{self, ControlError, Controller, Decision, Feedback, Fixed, SenderState};
 use rtclab_core::sim::{SimError, simulate, simulate_with};
@@ -7,12 +7,12 @@ use support::{LINK, call};
 
 mod support;
 
-/// When it gives up.
+/// When it fails.
 const END: Time = Time::from_millis(2_500);
 
-struct GivesUp;
+struct Failing;
 
-impl Controller for GivesUp {
+impl Controller for Failing {
     fn on_feedback(&mut self, _now: Time, _feedback: Feedback<'_>) -> Result<(), ControlError> {
         Ok(())
     }
@@ -30,13 +30,13 @@ impl Controller for GivesUp {
     }
 }
 
-/// Bob's control has the name `fixed`; alice's stays what it is.
+/// Bob's congestion control is named `fixed`; alice's is unchanged.
 #[test]
-fn a_run_ends_with_the_error_of_a_control_and_says_whose_it_was_and_when() {
+fn a_run_ends_with_the_error_of_a_congestion_control_and_says_whose_it_was_and_when() {
     let mut config = call(LINK, 5, 1);
     config.participants[1].congestion_control.name = "fixed".to_owned();
     let result = simulate_with(&config, &|config, bounds| match config.name.as_str() {
-        "fixed" => Ok((Box::new(GivesUp), None)),
+        "fixed" => Ok((Box::new(Failing), None)),
         _ => cc::create(config, bounds),
     });
     let error = result.err().expect("an error");
@@ -55,17 +55,17 @@ fn a_run_ends_with_the_error_of_a_control_and_says_whose_it_was_and_when() {
 }
 
 #[test]
-fn a_run_that_ends_before_its_control_gives_up_has_no_error() {
+fn a_run_that_ends_before_its_congestion_control_fails_has_no_error() {
     let mut config = call(LINK, 5, 1);
     config.duration_ns = END - Time(1);
-    assert!(simulate_with(&config, &|_, _| Ok((Box::new(GivesUp), None))).is_ok());
+    assert!(simulate_with(&config, &|_, _| Ok((Box::new(Failing), None))).is_ok());
     config.duration_ns = END;
-    assert!(simulate_with(&config, &|_, _| Ok((Box::new(GivesUp), None))).is_err());
+    assert!(simulate_with(&config, &|_, _| Ok((Box::new(Failing), None))).is_err());
 }
 
-/// What a caller makes under a name is what runs.
+/// The congestion control that the caller creates for a name is the one that runs.
 #[test]
-fn a_control_of_the_callers_stands_in_for_one_of_the_table() {
+fn a_callers_congestion_control_replaces_the_one_in_the_table() {
     let mut config = call(LINK, 5, 1);
     let with = |rate: u64| {
         let create = move |_: &_, _| -> Result<cc::Halves, cc::ConfigError> {
@@ -73,7 +73,7 @@ fn a_control_of_the_callers_stands_in_for_one_of_the_table() {
         };
         simulate_with(&config, &create).expect("a run").tables
     };
-    // Floats may be NaN, which differs from itself: compare what is printed.
+    // NaN differs from itself, so printed tables are compared.
     let [slow, fast] = [with(300), with(600)].map(|tables| format!("{tables:?}"));
     assert_ne!(slow, fast);
     for participant in &mut config.participants {

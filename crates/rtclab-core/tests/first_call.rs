@@ -66,14 +66,14 @@ fn an_unlimited_link_gives_the_encoder_its_maximum() {
 #[test]
 fn the_same_seed_gives_the_same_tables_and_another_seed_gives_others() {
     let run = |seed| simulate(&call(LINK, 10, seed)).expect("a run").tables;
-    // Floats may be NaN, which differs from itself: compare what is printed.
+    // NaN differs from itself, so printed tables are compared.
     let print = |seed| format!("{:?}", run(seed));
     assert_eq!(print(1), print(1));
     assert_ne!(print(1), print(2));
 }
 
-/// Hands everything on, and takes its time: 60 ms for each feedback, of which there are 20 a second in both
-/// directions, make a run slower than real time.
+/// Passes everything on, but takes 60 ms for each feedback. With 20 feedbacks a second in each direction, a
+/// run is slower than real time.
 struct Slow(Box<dyn Controller>);
 
 impl Controller for Slow {
@@ -81,7 +81,7 @@ impl Controller for Slow {
         self.0.on_sent(packet)
     }
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
-        // The only wall clock of core is in this test.
+        // This test is the only place in core that uses a wall clock.
         #[allow(clippy::disallowed_methods)]
         std::thread::sleep(std::time::Duration::from_millis(60));
         self.0.on_feedback(now, feedback)
@@ -103,9 +103,9 @@ impl Controller for Slow {
     }
 }
 
-/// The media are far below the capacity, which is when a control looks for more from time to time.
+/// Media is far below the capacity, which is when a congestion control probes for more from time to time.
 #[test]
-#[ignore = "B2: the detector of application-limited regions in goog_cc reads the wall clock"]
+#[ignore = "the detector of application-limited regions in goog_cc reads the wall clock"]
 fn a_run_does_not_depend_on_how_fast_the_machine_is() {
     let mut config = call(&LINK.replace("1000000}", "5000000}"), 15, 1);
     config.record = Detail::Seconds;
@@ -122,7 +122,7 @@ fn a_run_does_not_depend_on_how_fast_the_machine_is() {
 }
 
 #[test]
-fn every_packet_is_delivered_dropped_or_still_on_its_way() {
+fn every_packet_is_delivered_dropped_or_still_in_transit() {
     let lossy = format!(r#"{LINK}, "loss": {{"p": 0.0, "r": 1.0, "h": 0.95, "k": 0.95}}"#);
     let result = simulate(&call(&lossy, 30, 3)).expect("a run");
     let packets = table(&result, "packets");
@@ -156,7 +156,8 @@ fn pictures_are_shown_thirty_times_a_second_and_the_call_is_set_up_within_a_seco
 fn a_machine_that_needs_50_ms_for_a_picture_encodes_every_second_one_at_the_same_rate() {
     let mut config = call(r#""delay": {"kind": "constant", "ns": 25000000}"#, 60, 1);
     let unlimited = rate_kbps(&simulate(&config).expect("a run"), "alice->bob");
-    // 307,200 pixels at 6.144 million a second: of pictures 33 ms apart the second is taken in time.
+    // 307,200 pixels at 6.144 million a second take 50 ms: of pictures 33 ms apart every second one is
+    // encoded.
     for participant in &mut config.participants {
         participant.host = Some(HostConfig { encoder_capacity_pixels_per_second: 6.144e6 });
     }

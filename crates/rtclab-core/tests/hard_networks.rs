@@ -20,7 +20,7 @@ fn ints<'a>(tables: &'a [Table], table: &str, name: &str) -> &'a [i64] {
     }
 }
 
-/// Bytes delivered from second `from` to before second `to`, both flows.
+/// Bytes delivered in both flows from second `from` until before second `to`.
 fn delivered(tables: &[Table], from: i64, to: i64) -> i64 {
     let at = ints(tables, "flow_seconds", "at_ns");
     let bytes = ints(tables, "flow_seconds", "delivered_bytes");
@@ -55,8 +55,8 @@ fn a_call_survives_an_outage_of_five_seconds() {
     for link in [link.to_string(), format!(r#"{link}, "tick_ns": 1000000"#)] {
         let tables = run(&call(&link, 60, 1));
         assert_eq!(delivered(&tables, 21, 25), 0);
-        // From 40 s on each direction is back at half of the link at least: it grows by a packet or less
-        // a round trip once it has been near its capacity.
+        // From 40 s on each direction has recovered at least half of the link: once a flow has been near its
+        // capacity, it grows by at most a packet per round trip.
         let kbps = delivered(&tables, 40, 60) as f64 * 8.0 / 20e3 / 2.0;
         assert!((500.0..1000.0).contains(&kbps), "{kbps} kbit/s");
     }
@@ -64,7 +64,7 @@ fn a_call_survives_an_outage_of_five_seconds() {
 
 #[test]
 fn a_sender_without_any_feedback_stays_below_its_start_rate_and_its_probes() {
-    // Bob's uplink dies at 10 s: nothing that alice sends is reported any more.
+    // Bob's uplink dies at 10 s, so nothing that alice sends is reported any more.
     let mut config = call(LINK, 60, 1);
     let bob = config.network.paths.iter_mut().find(|p| p.name == "bob.up").expect("the path");
     bob.capacity = Some(rtclab_core::path::Capacity::Steps {
@@ -82,8 +82,9 @@ fn twenty_percent_loss_leaves_a_call_with_pictures() {
     let link = format!(r#"{LINK}, "loss": {{"p": 0.0, "r": 1.0, "h": 0.8, "k": 0.8}}"#);
     let tables = run(&call(&link, 60, 1));
     let pictures = ints(&tables, "frames", "rendered_ns").len();
-    // A packet comes again up to ten times, of which all are lost in 1e-7 of the cases: no picture is missing.
-    // An encoder takes at least 5 and at most 30 a second, of two flows, for 60 s less set-up of at most 3 s.
+    // A packet is retransmitted up to ten times, all of which are lost in 1e-7 of the cases: no picture is
+    // missing. An encoder sends 5 to 30 pictures a second, in two flows, for 60 s minus set-up of at most 3
+    // s.
     assert!((5 * 2 * 57..=30 * 2 * 60).contains(&pictures), "{pictures}");
 }
 
@@ -98,6 +99,6 @@ fn opus_at_32_kbps_sends_fifty_packets_a_second() {
     let tables = run(&config);
     let sent = ints(&tables, "outbound_rtp", "packetsSent");
     let count = sent.iter().max().copied().unwrap_or(0);
-    // Media begin within the first second.
+    // Media starts within the first second.
     assert!((950..=1000).contains(&count), "{count}");
 }

@@ -6,21 +6,21 @@ use rtclab_core::sim::simulate;
 use rtclab_core::units::Bitrate;
 use support::call;
 
-// The link of other tests is not used here.
+// `LINK` is not used here.
 #[allow(dead_code)]
 mod support;
 
-/// Seconds of a call.
+/// Length of a call in seconds.
 const SECONDS: u64 = 120;
 
 /// Figures of alice's video.
 #[derive(Debug)]
 struct Figures {
-    /// Packets of media and of FEC that were lost, as a share of those sent, retransmissions apart.
+    /// Media and FEC packets that were lost, as a share of those sent, without retransmissions.
     packet_loss: f64,
-    /// Packets of media lost and not made good in time, as a share of those sent.
+    /// Media packets lost and not repaired in time, as a share of those sent.
     residual_loss: f64,
-    /// Packets of FEC as a share of all first transmissions.
+    /// FEC packets as a share of all first transmissions.
     fec_share: f64,
     /// Sequence numbers of which no packet arrived, as a share of all: what an observer at the receiver sees.
     never_seen: f64,
@@ -29,7 +29,7 @@ struct Figures {
     frames: i64,
     fec_received: i64,
     fec_discarded: i64,
-    /// Loss that receiver reports told.
+    /// Loss according to receiver reports.
     reported_loss: f64,
 }
 
@@ -44,9 +44,9 @@ fn ints<'a>(table: &'a Table, name: &str) -> &'a [i64] {
 
 /// A call over links with this one-way delay and independent loss in each direction.
 fn run(control: &str, repair: Repair, kbps: u64, (delay_ms, loss): (f64, f64)) -> Figures {
-    let kept = 1.0 - loss;
+    let pass = 1.0 - loss;
     let link = format!(
-        r#""delay": {{"kind": "constant", "ns": {}}}, "loss": {{"p": 0.0, "r": 1.0, "h": {kept}, "k": {kept}}}"#,
+        r#""delay": {{"kind": "constant", "ns": {}}}, "loss": {{"p": 0.0, "r": 1.0, "h": {pass}, "k": {pass}}}"#,
         (delay_ms * 1e6) as u64
     );
     let mut config = call(&link, SECONDS, 1);
@@ -94,17 +94,17 @@ fn run(control: &str, repair: Repair, kbps: u64, (delay_ms, loss): (f64, f64)) -
     }
 }
 
-/// Lost packets per 100 in most tests: 10 % twice, as in the testbed of 2013.
+/// Fraction lost in most tests: 10 % twice, as in the testbed of 2013.
 const LOSS: f64 = 0.19;
-/// Three standard deviations of the share lost of 6000 packets.
+/// Three standard deviations of the fraction lost of 6000 packets.
 const SPREAD: f64 = 0.015;
 
 fn near(value: f64, expected: f64, tolerance: f64) -> bool {
     (value - expected).abs() <= tolerance
 }
 
-/// Each packet is sent until it arrives: p / (1 - p) retransmissions for each. Nobody asks for what is lost
-/// before the first packet or behind the last one, a handful among 6000.
+/// Each packet is sent until it arrives: p / (1 - p) retransmissions for each. Packets lost before the first
+/// one or after the last one, a handful among 6000, are never requested.
 #[test]
 fn retransmission_alone_repairs_everything_at_a_short_round_trip() {
     for repair in [Repair::Nack2013, Repair::Hybrid2013] {
@@ -116,7 +116,8 @@ fn retransmission_alone_repairs_everything_at_a_short_round_trip() {
     }
 }
 
-/// With the same SSRC and number a retransmission could hide the loss; then the loss rules would not work.
+/// A retransmission with the same SSRC and sequence number could hide the loss, and the loss-based rules
+/// would not work.
 #[test]
 fn retransmissions_do_not_hide_loss_from_the_sender() {
     for delay_ms in [3.0, 50.0, 200.0] {
@@ -125,20 +126,21 @@ fn retransmissions_do_not_hide_loss_from_the_sender() {
     }
 }
 
-/// At 2 % of loss the floor of 51/255 holds: one FEC packet for four of media, or for the three of a frame.
+/// At 2 % loss the floor of 51/255 applies: one FEC packet for four media packets, or for the three of a
+/// frame.
 #[test]
-fn a_fifth_to_a_quarter_of_the_packets_is_fec_where_losses_are_few_and_round_trips_long() {
+fn with_little_loss_and_long_round_trips_a_fifth_to_a_quarter_of_the_packets_is_fec() {
     let figures = run("fixed", Repair::Hybrid2013, 500, (50.0, 0.02));
     assert!((0.19..0.26).contains(&figures.fec_share), "{figures:?}");
     assert!((0.0..0.002).contains(&figures.residual_loss), "{figures:?}");
 }
 
-/// Of reports on 40 packets each the worst of ten seconds says 19 % + 1.7 sd = 29 %, for which half the table's
-/// value for twice the rate is 127 / 2 = 63 of 255: 25 %, and up to a third as blocks are short. A FEC packet
-/// protects two or three packets, of which exactly one is lost in 31 to 37 of 100 cases, and later more when
-/// others have come again.
+/// Among reports on 40 packets each, the worst in ten seconds shows 19 % + 1.7 sd = 29 %. For that, half the
+/// table's value for twice the rate is 127 / 2 = 63 of 255: 25 %, and up to a third because blocks are short.
+/// A FEC packet protects two or three packets. Exactly one of them is lost in 31 to 37 of 100 cases, and in
+/// more once others have been retransmitted.
 #[test]
-fn fec_recovers_packets_where_round_trips_are_long() {
+fn fec_recovers_packets_if_round_trips_are_long() {
     let figures = run("fixed", Repair::Hybrid2013, 500, (50.0, LOSS));
     assert!((0.24..0.34).contains(&figures.fec_share), "{figures:?}");
     let used = 1.0 - figures.fec_discarded as f64 / figures.fec_received as f64;
@@ -148,18 +150,18 @@ fn fec_recovers_packets_where_round_trips_are_long() {
     assert!(figures.retransmitted < 0.8 * without.retransmitted, "{figures:?} {without:?}");
 }
 
-/// FEC is never sent again: at least its lost packets are never seen, and at most what was lost at all.
+/// FEC is never retransmitted: at least its lost packets are never seen, and at most all lost packets.
 #[test]
-fn who_counts_sequence_numbers_takes_lost_fec_for_residual_loss() {
+fn counting_sequence_numbers_mistakes_lost_fec_for_residual_loss() {
     let figures = run("rrtcc-2013", Repair::Auto, 2_000, (203.0, LOSS));
     let lost_fec = figures.fec_share * LOSS;
     assert!((0.8 * lost_fec..LOSS).contains(&figures.never_seen), "{figures:?}");
     assert!((0.0..0.002).contains(&figures.residual_loss), "{figures:?}");
 }
 
-/// Its share of the last second is taken from the encoder, which otherwise sends 480 of 500 kbit/s.
+/// The share of repair in the last second is taken from the encoder, which otherwise sends 480 of 500 kbit/s.
 #[test]
-fn repair_comes_out_of_the_rate_and_not_on_top() {
+fn repair_is_part_of_the_rate_and_not_on_top_of_it() {
     for repair in [Repair::Hybrid2013, Repair::Nack2013] {
         for loss in [0.0, LOSS] {
             let figures = run("fixed", repair, 500, (50.0, loss));
@@ -176,22 +178,22 @@ fn without_loss_there_is_no_fec() {
     assert_eq!((figures.fec_received, figures.fec_discarded), (0, 0));
 }
 
-/// 4 packets of 5 arrive, so that at 2 packets a frame 2 frames of 3 are whole, but none can be shown before
-/// the next key frame. That is asked for after 3 s and then every 200 ms; of its 4 packets all arrive in 0.43
-/// of the cases, and 2 delays pass before: some 3.6 s from the last frame shown to the next. Then 1 / (1 - 0.66) =
-/// 2.9 frames are shown until one is not whole, which makes 97 in 33 rounds. The number in a round has a
-/// standard deviation of 2.4: 14 in 33 rounds, of which three are allowed.
+/// 4 packets of 5 arrive, so that at 2 packets a frame 2 frames of 3 are complete, but after a loss none can
+/// be shown before the next key frame. It is requested after 3 s and then every 200 ms; all of its 4 packets
+/// arrive in 0.43 of the cases, 2 delays after the request: some 3.6 s from the last frame shown to the next.
+/// Then 1 / (1 - 0.66) = 2.9 frames are shown until one is incomplete, which makes 97 in 33 rounds. The
+/// number in a round has a standard deviation of 2.4: 14 in 33 rounds, of which three are allowed.
 #[test]
-fn without_repair_what_is_lost_stays_lost_and_pictures_stand_still() {
+fn without_repair_losses_remain_and_pictures_freeze() {
     let figures = run("fixed", Repair::None, 500, (50.0, LOSS));
     assert_eq!(figures.residual_loss, figures.packet_loss);
     assert_eq!(figures.retransmitted, 0.0);
     assert!((55..140).contains(&figures.frames), "{figures:?}");
 }
 
-/// -1 stands for null: no FEC is expected.
+/// -1 stands for null, where no FEC is expected.
 #[test]
-fn each_congestion_control_has_the_repair_of_its_time() {
+fn each_congestion_control_has_the_repair_of_its_era() {
     let has_fec = |control| run(control, Repair::Auto, 500, (50.0, 0.0)).fec_received >= 0;
     assert!(["rrtcc-2013", "dynamic-alpha", "fixed-alpha"].into_iter().all(has_fec));
     assert!(!["gcc-2016", "goog-cc", "fixed"].into_iter().any(has_fec));

@@ -1,4 +1,4 @@
-//! Capture files of every form, whole and damaged; pcapng against an independent reader.
+//! Capture files of every format, intact and damaged; pcapng compared with an independent reader.
 
 mod monitor_support;
 
@@ -100,7 +100,7 @@ fn pcapng_has_sections_interfaces_resolutions_offsets_and_directions() {
     let outbound = file.option(2, &file.u32(2));
     file.packet(0, 1_700_000_000_123_456_789, b"one", 100, &outbound);
     file.packet(1, 1_700_000_000_123_456, b"four", 4, &[]);
-    file.block(0x0BAD, b"unknown blocks are passed over");
+    file.block(0x0BAD, b"unknown blocks are skipped");
     file.section(true);
     // Time stamps in units of 2^-10 s with an offset of 100 s.
     let options = [file.option(9, &[0x8A]), file.option(14, &100i64.to_be_bytes())].concat();
@@ -150,7 +150,7 @@ fn simple_packets_are_cut_at_the_snap_length() {
 }
 
 #[test]
-fn faults_are_counted_and_reading_goes_on_where_it_can() {
+fn faults_are_counted_and_reading_continues_where_possible() {
     let mut file = Pcapng::new();
     file.section(false);
     file.packet(0, 0, b"before any interface", 20, &[]);
@@ -185,7 +185,7 @@ fn a_pcap_record_longer_than_any_packet_is_corrupt() {
 }
 
 #[test]
-fn what_is_no_capture_is_an_error_that_shows_its_first_bytes() {
+fn a_file_that_is_not_a_capture_is_an_error_that_shows_its_first_bytes() {
     let error = |bytes: &[u8]| match CaptureReader::new(bytes) {
         Err(error @ CaptureError::NotACapture(_)) => error.to_string(),
         _ => panic!("expected NotACapture"),
@@ -216,7 +216,7 @@ fn a_capture_cut_anywhere_gives_the_packets_before_the_cut() {
     }
     let results = watch(&pcap.bytes[..24 + 7 * record + 5], MonitorConfig::default());
     assert_eq!(results.int("streams", "packets"), [7]);
-    assert_eq!(results.note("the capture ends within a record"), -1); // no number, but there
+    assert_eq!(results.note("the capture ends within a record"), -1); // present, without a number
 }
 
 proptest! {
@@ -231,8 +231,8 @@ proptest! {
         file.section(big_endian);
         let nanoseconds = file.option(9, &[9]);
         (0..3).for_each(|link_type| file.interface(link_type, 0, &nanoseconds));
-        for (interface, units, data, more) in &packets {
-            file.packet(*interface, *units, data, data.len() as u32 + more, &[]);
+        for (interface, units, data, uncaptured) in &packets {
+            file.packet(*interface, *units, data, data.len() as u32 + uncaptured, &[]);
         }
         let mut rest = file.bytes.as_slice();
         let mut expected = Vec::new();
@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_after_a_header_make_it_panic(
+    fn no_bytes_after_a_header_make_the_reader_panic(
         tail in prop::collection::vec(any::<u8>(), 0..400), ng: bool, link_type in prop::sample::select(vec![0, 1, 101, 113, 276]),
     ) {
         let mut bytes = Pcap::new(link_type).bytes;

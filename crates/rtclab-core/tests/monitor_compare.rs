@@ -106,7 +106,7 @@ fn a_negative_delay_stays_negative() {
     let results = compared(&a, &b);
     assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [-7.0]);
     assert_eq!(results.text("clock", "method"), ["one direction"]);
-    assert_eq!(results.note("some delays are negative"), -1); // no number, but there
+    assert_eq!(results.note("some delays are negative"), -1); // present, without a number
     assert!(results.float("streams", "corrected_one_way_delay_mean_ms")[0].is_nan());
 }
 
@@ -123,7 +123,8 @@ fn captures_that_begin_and_end_at_different_moments_lose_nothing() {
 
 #[test]
 fn a_pause_of_a_minute_loses_nothing() {
-    // Packets in flight at the beginning of the pause are read at B after the first packet behind the pause is read at A.
+    // Packets in flight when the pause starts are read at B after the first packet after the pause is read
+    // at A.
     let pause = |index: i64| if index < 50 { 0 } else { 60_000 * MS };
     let (mut a, mut b) = one_way(100, |i| Some(if i < 45 { 10 * MS } else { 70 * MS }));
     for (index, (seen, frame)) in (0..).zip(a.0.iter_mut().zip(b.0.iter_mut())) {
@@ -162,9 +163,9 @@ fn reordered_packets_keep_their_own_delays() {
 }
 
 #[test]
-fn a_duplicate_made_between_is_added_and_a_retransmission_has_its_own_delay() {
+fn a_duplicate_made_between_the_points_is_added_and_a_retransmission_has_its_own_delay() {
     let (mut a, mut b) = one_way(300, |i| (i != 100).then_some(30 * MS));
-    // Packet 100 is lost and retransmitted under its number after 200 ms; packet 150 arrives twice.
+    // Packet 100 is lost and retransmitted with its number after 200 ms; packet 150 arrives twice.
     a.see(at(100) + 200 * MS, ALICE, BOB, &packet(100).bytes());
     b.see(at(100) + 230 * MS, ALICE, BOB, &packet(100).bytes());
     b.see(at(150) + 35 * MS, ALICE, BOB, &packet(150).bytes());
@@ -177,7 +178,8 @@ fn a_duplicate_made_between_is_added_and_a_retransmission_has_its_own_delay() {
     assert_eq!(counts(&compared(&a, &b)), [301, 1, 1, 0]);
 }
 
-/// A call of one minute with delays of at least 40 ms to Bob and 20 ms back. Bob's clock is an hour ahead and gains 50 ppm.
+/// A call of one minute with delays of at least 40 ms to Bob and 20 ms back. Bob's clock is an hour ahead and
+/// gains 50 ppm.
 fn call_with_other_clock() -> (Point, Point) {
     let clock = |at_ns: i64| at_ns + 3600 * 1000 * MS + (at_ns - BEGIN_NS) / 20_000;
     let (mut a, mut b) = (Point::default(), Point::default());
@@ -197,7 +199,8 @@ fn the_clocks_difference_is_estimated_from_both_directions() {
     let (a, b) = call_with_other_clock();
     let results = compared(&a, &b);
     assert_eq!(results.text("clock", "method"), ["both directions"]);
-    // Half the asymmetry of the delays, 10 ms, cannot be distinguished from the offset. The error is at most half the RTT.
+    // Half the asymmetry of the delays, 10 ms, cannot be distinguished from the offset. The error is at most
+    // half the RTT.
     let offset_ms = results.float("clock", "offset_ms")[0];
     assert!((offset_ms - 3_600_010.0).abs() < 0.5, "{offset_ms}");
     let error_ms = results.float("clock", "offset_error_ms")[0];
@@ -235,7 +238,7 @@ fn captures_of_one_box_split_by_direction_go_from_the_inbound_to_the_outbound_on
 }
 
 #[test]
-fn captures_of_two_hosts_are_no_box_though_each_sees_one_direction_only() {
+fn captures_of_two_hosts_are_not_taken_for_one_box_though_each_sees_only_one_direction() {
     // Only packets from Alice are captured: outbound at her host, inbound at Bob's, which has another clock.
     let (a, b) = one_way(100, |_| Some(-7 * MS));
     let results = compared_captures(&a.cooked(4), &b.cooked(0));
@@ -253,7 +256,7 @@ fn behind_routers(point: &Point, routers: u8) -> Point {
 }
 
 #[test]
-fn hop_limits_tell_which_way_a_stream_goes_where_clocks_do_not() {
+fn hop_limits_show_which_way_a_stream_goes_when_clocks_do_not() {
     let (sender, receiver) = one_way(100, |_| Some(-7 * MS));
     let receiver = behind_routers(&receiver, 3);
     for (a, b, way) in [(&sender, &receiver, "a->b"), (&receiver, &sender, "b->a")] {
@@ -294,7 +297,7 @@ fn a_stream_goes_to_a_relay_before_it_comes_from_there() {
 }
 
 #[test]
-fn packets_have_a_row_each_with_both_times() {
+fn each_packet_has_a_row_with_both_times() {
     let (a, b) = one_way(10, |i| (i != 4).then_some(30 * MS));
     let results = compared(&a, &b);
     let (sent, delivered) =

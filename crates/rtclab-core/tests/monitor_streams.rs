@@ -63,7 +63,7 @@ fn loss_duplicates_and_reordering_are_counted_over_the_wrap() {
 }
 
 #[test]
-fn a_stream_of_which_no_two_packets_follow_each_other_is_one() {
+fn a_stream_without_two_consecutive_packets_is_found() {
     for order in
         [(0..100).filter(|i| i % 2 == 0).collect::<Vec<_>>(), (0..100).map(|i| i ^ 1).collect()]
     {
@@ -74,7 +74,7 @@ fn a_stream_of_which_no_two_packets_follow_each_other_is_one() {
 }
 
 #[test]
-fn no_packet_of_a_stream_that_counts_from_elsewhere_is_missing() {
+fn a_stream_that_restarts_at_another_sequence_number_has_no_loss() {
     let results = capture((0..100).chain(40_000..40_100));
     let int = |name| results.int("streams", name)[0];
     assert_eq!((int("packets"), int("expected"), int("lost"), int("restarts")), (200, 200, 0, 1));
@@ -119,7 +119,7 @@ fn every_link_type_shows_the_same_stream() {
 }
 
 #[test]
-fn ipv6_is_like_ipv4() {
+fn a_stream_is_found_in_ipv6() {
     let mut pcap = Pcap::new(1);
     for index in 0..10 {
         let datagram = udp(5000, 6000, &audio(index).bytes());
@@ -133,15 +133,15 @@ fn ipv6_is_like_ipv4() {
 }
 
 #[test]
-fn bytes_of_fragments_are_those_of_their_packet_in_whatever_order() {
+fn bytes_of_fragments_count_for_their_packet_in_any_order() {
     let fragment = |whole: &[u8], id: u8, from: usize, to: usize| {
         let (header, payload) = whole.split_at(20);
         let mut ip = [header, &payload[from..to]].concat();
         let total = (20 + to - from) as u16;
         ip[2..4].copy_from_slice(&total.to_be_bytes());
         ip[4..6].copy_from_slice(&[0, id]);
-        let more = if to < payload.len() { 0x2000 } else { 0 };
-        ip[6..8].copy_from_slice(&(more | (from / 8) as u16).to_be_bytes());
+        let more_fragments = if to < payload.len() { 0x2000 } else { 0 };
+        ip[6..8].copy_from_slice(&(more_fragments | (from / 8) as u16).to_be_bytes());
         ethernet(&ip)
     };
     let mut pcap = Pcap::new(1);
@@ -165,7 +165,7 @@ fn bytes_of_fragments_are_those_of_their_packet_in_whatever_order() {
 }
 
 #[test]
-fn a_header_only_capture_tells_the_same_as_a_whole_one() {
+fn a_header_only_capture_gives_the_same_tables_as_a_full_one() {
     let tables = |snaplen| {
         let mut pcap = Pcap::with_snaplen(1, snaplen);
         for index in 0..200 {
@@ -179,7 +179,7 @@ fn a_header_only_capture_tells_the_same_as_a_whole_one() {
 }
 
 #[test]
-fn extensions_are_read_as_far_as_the_capture_has_kept_them() {
+fn extensions_are_read_as_far_as_they_are_captured() {
     // Ethernet 14, IPv4 20, UDP 8, RTP 12 and 4 of 12 bytes of extensions: abs-send-time, and no more.
     for (snaplen, ids) in [(61, [-1, -1]), (62, [2, -1]), (65, [2, 3])] {
         let mut pcap = Pcap::with_snaplen(1, snaplen);
@@ -246,7 +246,7 @@ fn both_legs_of_a_relayed_call_are_one_stream() {
 }
 
 #[test]
-fn the_same_ssrc_with_other_packets_is_no_leg() {
+fn the_same_ssrc_with_other_packets_is_not_a_leg() {
     let mut pcap = Pcap::new(1);
     for index in 0..100 {
         pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &audio(index).bytes())));
@@ -300,7 +300,7 @@ fn retransmissions_are_recognised_by_their_timestamps() {
 }
 
 #[test]
-fn an_sdp_says_kinds_and_clock_rates() {
+fn an_sdp_sets_kinds_and_clock_rates() {
     let sdp = "m=video 9 x 96 97\na=rtpmap:96 flexfec-03/45000\na=rtpmap:97 VP8/90000\n";
     let results = video_with_rtx(sdp);
     assert_eq!(results.text("streams", "kind"), ["fec", "video"]);
@@ -323,7 +323,7 @@ fn a_change_of_payload_type_stays_in_the_stream() {
 }
 
 #[test]
-fn jitter_of_packets_alternately_late_by_1_6_ms_is_that_of_rfc_3550() {
+fn jitter_of_packets_alternately_late_by_1_6_ms_matches_rfc_3550() {
     let mut pcap = Pcap::new(1);
     for index in 0..500 {
         let late_ns = i64::from(index % 2) * 1_600_000;
@@ -335,7 +335,7 @@ fn jitter_of_packets_alternately_late_by_1_6_ms_is_that_of_rfc_3550() {
 }
 
 #[test]
-fn streams_above_the_limit_are_counted_and_said_so() {
+fn streams_above_the_limit_are_counted_and_noted() {
     let mut pcap = Pcap::new(1);
     for index in 0..10 {
         for ssrc in 0..5 {
@@ -346,7 +346,7 @@ fn streams_above_the_limit_are_counted_and_said_so() {
     let results = watch(&pcap.bytes, MonitorConfig { max_streams: 3, ..MonitorConfig::default() });
     assert_eq!(results.int("streams", "packets"), [10; 3]);
     assert_eq!(results.note("packets of RTP streams above the limit"), 20);
-    assert_eq!(results.note("only the first 3 streams"), -1); // no number, but there
+    assert_eq!(results.note("only the first 3 streams"), -1); // present, without a number
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_call_is_found_after_more_flows_than_are_kept() {
 }
 
 #[test]
-fn packets_and_seconds_are_tables_of_their_own() {
+fn packets_and_seconds_have_tables_of_their_own() {
     let mut pcap = Pcap::new(1);
     for index in 0..100 {
         pcap.frame(at(index), &ethernet(&ipv4_udp(ALICE, BOB, &audio(index).bytes())));
@@ -376,7 +376,7 @@ fn packets_and_seconds_are_tables_of_their_own() {
     let results = watch(&pcap.bytes, config);
     let begin = |name| results.int("packets", name)[..2].to_vec();
     assert_eq!(begin("at_ns"), [at(0), at(1)]);
-    assert_eq!(begin("stream"), [0, 0]); // the first, too, though it was on probation
+    assert_eq!(begin("stream"), [0, 0]); // the first one as well, although it was on probation
     assert_eq!(begin("seq"), [65_500, 65_501]);
     assert_eq!(results.int("packets", "seq_extended")[99], 65_536 + 65_599);
     assert_eq!(results.text("packets", "protocol"), ["rtp"; 100]);

@@ -199,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn no_more_leaves_in_a_busy_time_than_the_capacity_carries(
+    fn in_a_busy_period_a_path_carries_exactly_its_capacity(
         kbps in 10u64..100_000, count in 2usize..100, size in 40u64..1500
     ) {
         let bps = Bitrate::from_kbps(kbps);
@@ -233,14 +233,14 @@ proptest! {
         let config = PathConfig { capacity, tick_ns: Some(tick), ..PathConfig::default() };
         let arrival = Time::from_micros(arrival_us);
         let out = run(config, &vec![(arrival, Bytes(size)); count]);
-        // In any window of a busy time: exact departures d are put off to the end of their tick, so
-        // the window between two of them is off by less than a tick.
+        // In any window of a busy period, departures are delayed to the end of their tick, so the time
+        // between two of them is off by less than a tick.
         let from = from % (count - 1);
         let window = (out[count - 1].0 - out[from].0).as_secs_f64();
         let bits = (size * 8 * (count - 1 - from) as u64) as f64;
         let off = window - bits / bps.0 as f64;
         prop_assert!(off.abs() <= tick.as_secs_f64() + 1e-6, "{off} s");
-        // And the whole: begun in the tick of the arrival, ended by the tick after the last bit.
+        // The whole period starts in the tick of the arrival and ends by the tick after the last bit.
         let exact = arrival.floor_to(tick).as_secs_f64() + (size * 8 * count as u64) as f64 / bps.0 as f64;
         let late = out[count - 1].0.as_secs_f64() - exact;
         prop_assert!((-1e-9..tick.as_secs_f64() + 1e-6).contains(&late) || out[count - 1].0 == arrival, "{late} s");

@@ -1,4 +1,4 @@
-//! What the tables of a run say together.
+//! The tables of a run agree with each other.
 
 use rtclab_core::record::{Column, Detail, NO_INT, Table};
 use rtclab_core::sim::{SimConfig, SimResult, simulate};
@@ -30,8 +30,8 @@ fn sum(result: &SimResult, flow: &str, name: &str) -> i64 {
     of_flow(result, "flow_seconds", flow, name).iter().sum()
 }
 
-/// A call of 10 s of which bob leaves after 6.5 s, with losses.
-fn call_that_one_leaves() -> SimConfig {
+/// A call of 10 s with losses, which bob leaves after 6.5 s.
+fn call_that_bob_leaves() -> SimConfig {
     let lossy = format!(r#"{LINK}, "loss": {{"p": 0.0, "r": 1.0, "h": 0.95, "k": 0.95}}"#);
     let mut config = call(&lossy, 10, 1);
     config.participants[1].leave_ns = LEFT;
@@ -41,8 +41,8 @@ fn call_that_one_leaves() -> SimConfig {
 const LEFT: Time = Time::from_millis(6_500);
 
 #[test]
-fn seconds_and_packets_tell_the_same_of_each_flow() {
-    let result = simulate(&call_that_one_leaves()).expect("a run");
+fn the_tables_of_seconds_and_packets_agree_for_each_flow() {
+    let result = simulate(&call_that_bob_leaves()).expect("a run");
     for flow in ["alice->bob", "bob->alice"] {
         let of = |name| of_flow(&result, "packets", flow, name);
         let (sent, delivered, dropped) = (of("sent_ns"), of("delivered_ns"), of("dropped_ns"));
@@ -60,7 +60,7 @@ fn seconds_and_packets_tell_the_same_of_each_flow() {
         assert_eq!(sum(&result, flow, "dropped_packets"), lost, "{flow}");
         let histogram: i64 = of_flow_histogram(&result, flow);
         assert_eq!(histogram, arrived, "{flow}");
-        // Everything else came too late: when the connection had ended.
+        // Everything else arrived too late, after the connection had ended.
         let late = delivered.iter().filter(|at| **at >= left).count() as i64;
         assert_eq!(sent.len() as i64, arrived + lost + late, "{flow}");
         assert!(lost > 0 && late > 0, "{flow}: {lost} lost, {late} late");
@@ -72,8 +72,8 @@ fn of_flow_histogram(result: &SimResult, flow: &str) -> i64 {
 }
 
 #[test]
-fn flows_end_when_one_of_both_leaves() {
-    let result = simulate(&call_that_one_leaves()).expect("a run");
+fn flows_end_when_one_participant_leaves() {
+    let result = simulate(&call_that_bob_leaves()).expect("a run");
     assert_eq!(ints(&result, "flows", "end_ns"), [LEFT.0 as i64; 2]);
     for (flow, begin) in ["alice->bob", "bob->alice"].iter().zip(ints(&result, "flows", "begin_ns"))
     {
@@ -87,15 +87,15 @@ fn flows_end_when_one_of_both_leaves() {
 }
 
 #[test]
-fn a_record_of_seconds_has_the_same_rows_but_for_packets_and_single_decisions() {
-    let mut config = call_that_one_leaves();
+fn a_record_of_seconds_has_the_same_rows_except_packets_and_single_decisions() {
+    let mut config = call_that_bob_leaves();
     let packets = simulate(&config).expect("a run");
     config.record = Detail::Seconds;
     let seconds = simulate(&config).expect("a run");
     for table in &seconds.tables {
         let other = packets.tables.iter().find(|t| t.name == table.name).expect("the table");
         if table.name != "controller" {
-            // Floats may be NaN, which differs from itself: compare what is printed.
+            // NaN differs from itself, so printed tables are compared.
             assert_eq!(format!("{table:?}"), format!("{other:?}"));
         }
     }

@@ -1,5 +1,5 @@
-//! RTCP against an independent implementation, crate `rtcp` of webrtc-rs: what we write it understands,
-//! what it writes we understand.
+//! RTCP compared with an independent implementation, the crate `rtcp` of webrtc-rs: each understands what the
+//! other writes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,7 +16,8 @@ use rtcp::transport_feedbacks::transport_layer_cc as their_twcc;
 use rtcp::transport_feedbacks::transport_layer_nack as their_nack;
 use their_twcc::{PacketStatusChunk, SymbolTypeTcc};
 
-/// Our bytes of `ours`, parsed by them, must be `theirs`; their bytes of `theirs`, parsed by us, `ours`.
+/// Asserts that they parse our bytes of `ours` as `theirs`, and that we parse their bytes of `theirs` as
+/// `ours`.
 fn assert_same<T>(ours: &RtcpPacket, theirs: &T)
 where
     T: Packet + Send + Sync + Clone + PartialEq + 'static,
@@ -39,7 +40,7 @@ prop_compose! {
                 ssrc, fraction_lost, cumulative_lost: lost, highest_seq: seq, jitter,
                 last_sender_report: lsr, delay_since_last_sender_report: dlsr,
             };
-            // They do not extend the sign of the 24 bits.
+            // They do not sign-extend the 24 bits.
             let total_lost = lost as u32 & 0xFF_FFFF;
             let theirs = ReceptionReport {
                 ssrc, fraction_lost, total_lost, last_sequence_number: seq, jitter,
@@ -108,7 +109,7 @@ proptest! {
         let parsed = rtcp::packet::unmarshal(&mut &bytes[..]).unwrap();
         let theirs = parsed[0].as_any().downcast_ref::<their_nack::TransportLayerNack>().unwrap();
         prop_assert_eq!((theirs.sender_ssrc, theirs.media_ssrc), (sender_ssrc, media_ssrc));
-        // Lists are compared, not bytes: they begin another item where the sequence number wraps.
+        // Lists are compared, not bytes: they start another item where the sequence number wraps.
         let their_lost: Vec<u16> =
             theirs.nacks.iter().flat_map(|pair| pair.packet_list()).collect();
         prop_assert_eq!(&their_lost, &lost);
@@ -150,7 +151,7 @@ proptest! {
     }
 }
 
-/// The symbols of their chunks, one after the other.
+/// All symbols of their chunks, in order.
 fn symbols(chunks: &[PacketStatusChunk]) -> Vec<SymbolTypeTcc> {
     let symbols = chunks.iter().flat_map(|chunk| match chunk {
         PacketStatusChunk::RunLengthChunk(run) => {
@@ -174,7 +175,7 @@ fn their_statuses(feedback: &their_twcc::TransportLayerCc) -> Vec<Option<i32>> {
     statuses.collect()
 }
 
-/// Any chunk, whether or not we would choose it.
+/// Any chunk, including those that we would not choose.
 fn any_chunk() -> impl Strategy<Value = PacketStatusChunk> {
     use SymbolTypeTcc::*;
     let symbol = prop_oneof![
@@ -206,7 +207,7 @@ fn any_chunk() -> impl Strategy<Value = PacketStatusChunk> {
     prop_oneof![run, one_bit, two_bit]
 }
 
-/// Their feedback with any chunks, and deltas taken from `ticks` where a packet has arrived.
+/// Their feedback with any chunks, and deltas taken from `ticks` for packets that have arrived.
 fn their_feedback(chunks: Vec<PacketStatusChunk>, ticks: &[i16]) -> their_twcc::TransportLayerCc {
     let symbols = symbols(&chunks);
     let arrived = symbols.iter().filter(|symbol| **symbol != SymbolTypeTcc::PacketNotReceived);
@@ -238,7 +239,7 @@ proptest! {
     ) {
         let mut statuses: Vec<Option<i32>> =
             runs.into_iter().flat_map(|(status, len)| vec![status; len]).collect();
-        // They refuse a packet that ends with its last chunk.
+        // They reject a packet that ends with its last chunk.
         statuses.push(Some(0));
         let ours = TransportFeedback {
             sender_ssrc, media_ssrc, base_seq, feedback_count, reference_time_64ms, statuses,

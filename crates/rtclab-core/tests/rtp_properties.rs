@@ -157,7 +157,7 @@ fn rtcp_packet() -> impl Strategy<Value = RtcpPacket> {
     ]
 }
 
-/// Bytes with a head that brings the parsers further than noise would.
+/// Bytes with a header that brings the parsers further than noise would.
 fn bytes_like_media() -> impl Strategy<Value = Vec<u8>> {
     let head = prop_oneof![
         Just(vec![]),
@@ -193,7 +193,7 @@ proptest! {
         prop_assert_eq!(packet.wire_bytes(), written.ok());
     }
 
-    /// Sequence numbers in any order, near to each other and far apart, the same twice.
+    /// Sequence numbers in any order: close together, far apart, and repeated.
     #[test]
     fn the_length_of_any_request_is_known_before_it_is_written(
         lost in vec(prop_oneof![any::<u16>(), 100u16..140], 0..300),
@@ -204,7 +204,7 @@ proptest! {
         prop_assert_eq!(nack.wire_bytes(), written.ok());
     }
 
-    /// Deltas of one byte, of two, and ones that do not fit; long runs of one status, and short ones.
+    /// Deltas of one byte, of two bytes, and that do not fit; long and short runs of one status.
     #[test]
     fn the_length_of_any_transport_wide_feedback_is_known_before_it_is_written(
         runs in vec((option::of(prop_oneof![0i32..256, -40_000..40_000]), 1usize..40), 0..40),
@@ -219,7 +219,7 @@ proptest! {
 
     /// IPv4 and UDP take 28 bytes and SRTCP 14.
     #[test]
-    fn a_datagram_of_rtcp_is_read_as_it_was_written_and_has_the_size_of_its_bytes(
+    fn an_rtcp_datagram_is_read_as_it_was_written_and_has_the_size_of_its_bytes(
         packets in vec(rtcp_packet(), 1..4),
     ) {
         let content = Content::Rtcp(Rtcp::new(packets).expect("packets that fit"));
@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn an_rtp_packet_gives_back_its_payload_without_the_padding(
+    fn an_rtp_packet_returns_its_payload_without_the_padding(
         header in header(), payload in vec(any::<u8>(), 0..1300), padding in 1u8..=255,
     ) {
         let mut bytes = Vec::new();
@@ -297,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn transport_feedback_gives_arrivals_back_within_half_a_tick(
+    fn transport_feedback_returns_arrivals_within_half_a_tick(
         start_us in 0u64..1 << 40,
         steps in vec(option::weighted(0.9, -20_000i64..100_000), 1..100),
         base_seq: u16,
@@ -382,7 +382,7 @@ proptest! {
             let _ = message.xor_address(stun::attribute::XOR_MAPPED_ADDRESS);
             let _ = stun::peer_data(&message);
         }
-        // What can be parsed can be written, and is then parsed as the same.
+        // Everything that can be parsed can be written, and is then parsed as the same.
         for packet in parse_compound(&bytes).flatten() {
             let mut written = Vec::new();
             packet.write(&mut written).unwrap();
@@ -393,7 +393,7 @@ proptest! {
 
 /// The count field has 5 bits, and the length field 16 bits of words.
 #[test]
-fn what_cannot_be_written_has_no_length_and_makes_no_datagram() {
+fn a_packet_that_cannot_be_written_has_no_length_and_makes_no_datagram() {
     let many = |n| vec![ReportBlock::default(); n];
     for (packet, fits) in [
         (RtcpPacket::ReceiverReport(ReceiverReport { ssrc: 1, blocks: many(31) }), true),
@@ -404,7 +404,7 @@ fn what_cannot_be_written_has_no_length_and_makes_no_datagram() {
         ),
         (RtcpPacket::Unknown { packet_type: 207, count: 0, body: vec![0; 4 * 65_535] }, true),
         (RtcpPacket::Unknown { packet_type: 207, count: 0, body: vec![0; 4 * 65_536] }, false),
-        // Two request items of 4 bytes for every other 17th number.
+        // One request item of 4 bytes for every 17th number.
         (
             RtcpPacket::Nack(Nack {
                 sender_ssrc: 1,

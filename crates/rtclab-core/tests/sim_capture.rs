@@ -1,4 +1,4 @@
-//! A simulated call as a capture: what the tables say, in bytes that others read.
+//! A simulated call as a capture agrees with the tables, in bytes that other programs can read.
 
 use monitor_support::watch;
 use pcap_parser::pcapng::{Block, parse_block_le};
@@ -20,7 +20,7 @@ fn lossy() -> String {
     format!(r#"{LINK}, "loss": {{"p": 0.0, "r": 1.0, "h": 0.98, "k": 0.98}}"#)
 }
 
-/// A packet past a port.
+/// A packet passing a port.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     at_ns: i64,
@@ -36,7 +36,7 @@ impl Seen {
     }
 }
 
-/// Read by our own reader.
+/// Packets of a capture, read by our own reader.
 fn read(capture: &[u8]) -> Vec<Seen> {
     let mut reader = CaptureReader::new(capture).expect("a capture");
     let mut seen = Vec::new();
@@ -58,7 +58,7 @@ fn read(capture: &[u8]) -> Vec<Seen> {
     seen.into_iter().map(named).collect()
 }
 
-/// The same, read by `pcap-parser`.
+/// Packets of a capture, read by `pcap-parser`.
 fn read_by_another(mut capture: &[u8]) -> Vec<Seen> {
     let (mut names, mut seen) = (Vec::new(), Vec::new());
     while !capture.is_empty() {
@@ -113,7 +113,7 @@ fn captured(config: &SimConfig) -> Vec<Seen> {
     read(&simulate_captured(config).expect("a run").1.pcapng)
 }
 
-/// Times and lengths, in the order of times.
+/// Times and lengths of packets, in order of time.
 fn times(seen: &[Seen], node: &str, direction: Direction, protocol: u8) -> Vec<(i64, i64)> {
     let chosen = seen.iter().filter(|seen| seen.is(node, direction, protocol));
     let mut times: Vec<_> = chosen.map(|seen| (seen.at_ns, i64::from(seen.wire_bytes))).collect();
@@ -133,7 +133,7 @@ fn sent(packets: &[(i64, i64, i64)]) -> Vec<(i64, i64)> {
     sent
 }
 
-/// With its media by way of `turn`, whose own access costs nothing.
+/// A call whose media goes through the relay `turn`, which has no access link of its own.
 fn relayed(up: &str) -> SimConfig {
     let mut config = call(up, 10, 1);
     let mut json = serde_json::to_value(&config.network).expect("JSON");
@@ -161,12 +161,12 @@ fn every_packet_is_inbound_when_it_was_sent_and_outbound_when_it_was_delivered()
 }
 
 #[test]
-fn a_relay_has_every_packet_that_it_passes_on_twice_at_the_same_time() {
+fn a_relay_shows_every_packet_that_it_passes_on_twice_at_the_same_time() {
     let config = relayed(&lossy());
     let (seen, packets) = (captured(&config), packets(&config, "alice->bob"));
     let at_turn = |direction| times(&seen, "turn", direction, UDP);
     assert_eq!(at_turn(Direction::Inbound), at_turn(Direction::Outbound));
-    // Alice's exchange with the relay belongs to no flow: three requests, unless one was lost and came again.
+    // Alice's exchange with the relay belongs to no flow: three requests, more if one was lost.
     let allocations = |node: &str, direction| {
         let all = seen.iter().filter(|seen| seen.is(node, direction, UDP));
         all.filter(|seen| seen.wire_bytes == 148).count()
@@ -181,7 +181,7 @@ fn a_relay_has_every_packet_that_it_passes_on_twice_at_the_same_time() {
 }
 
 #[test]
-fn two_readers_see_the_same_in_the_order_of_times() {
+fn two_readers_see_the_same_packets_in_order_of_time() {
     let file = simulate_captured(&relayed(&lossy())).expect("a run").1.pcapng;
     let seen = read(&file);
     assert!(seen == read_by_another(&file));
@@ -197,7 +197,7 @@ fn ip_lengths_are_those_on_the_wire_and_no_srtp_tag_of_media_is_captured() {
         if seen.bytes[9] == TCP {
             continue;
         }
-        // The last octet of padding says how much there is, so that such packets are captured whole.
+        // The last octet of padding gives its length, so such packets are captured whole.
         let is_padding = seen.bytes[28] & 0x20 != 0;
         let is_media = (128..192).contains(&seen.bytes[28]) && !is_padding;
         let tag = if is_media { 10 } else { 0 };
@@ -230,7 +230,7 @@ fn media_checks_and_handshakes_read_back_as_what_was_sent() {
 }
 
 #[test]
-fn signalling_is_tcp_by_way_of_the_core() {
+fn signalling_is_tcp_via_the_core() {
     let seen = captured(&call(&lossy(), 10, 1));
     // A description of 4000 B in three segments of at most 1400 B, and 52 B of headers each.
     let sizes = |node, direction| -> Vec<i64> {
@@ -243,19 +243,19 @@ fn signalling_is_tcp_by_way_of_the_core() {
 #[test]
 fn a_run_that_is_captured_has_the_same_tables() {
     let config = relayed(&lossy());
-    // Floats may be NaN, which differs from itself: compare what is printed.
+    // NaN differs from itself, so printed tables are compared.
     let plain = format!("{:?}", simulate(&config).expect("a run").tables);
     assert_eq!(plain, format!("{:?}", simulate_captured(&config).expect("a run").0.tables));
 }
 
 #[test]
-fn the_monitor_reads_the_reports_of_losses() {
+fn the_monitor_reads_the_loss_reports() {
     let config = call(&lossy(), 10, 1);
     let file = simulate_captured(&config).expect("a run").1;
     let monitor = MonitorConfig { sdp: Sdp::parse(&file.sdp), ..MonitorConfig::default() };
     let results = watch(&file.pcapng, monitor);
     assert_eq!(results.int("rtcp", "encrypted").iter().sum::<i64>(), 0);
-    // Bob's last report on alice's stream of video, where he sends it, tells no more than what was lost.
+    // Bob's last report on alice's video stream, seen where he sends it, claims no more than what was lost.
     let packets = packets(&config, "alice->bob");
     let undelivered = packets.len() - delivered(&packets).len();
     let reports =
@@ -264,7 +264,7 @@ fn the_monitor_reads_the_reports_of_losses() {
     assert!((1.0..=undelivered as f64).contains(&lost), "{lost} of {undelivered}");
 }
 
-/// Of a TCP segment: port of the client, end of its data, acknowledgement.
+/// Port of the client, end of the data, and acknowledgement of a TCP segment.
 fn segment(seen: &Seen) -> (u16, u32, u32) {
     let tcp = &seen.bytes[20..];
     let word = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
@@ -294,7 +294,7 @@ fn each_object_over_tcp_has_a_port_and_is_acknowledged_to_its_last_byte() {
             _ => *acknowledged = ack.max(*acknowledged),
         }
     }
-    // Two clients; an object takes a second or two, and a second of pause follows.
+    // Two clients; an object takes a second or two, and a pause of a second follows.
     assert!((15..=50).contains(&ends.len()), "{} objects", ends.len());
     for (port, (sent, acknowledged)) in ends {
         assert_eq!(sent, acknowledged, "port {port}");

@@ -1,4 +1,4 @@
-//! TCP beside calls: sources in a simulated run.
+//! TCP cross traffic in a simulated run.
 
 use rtclab_core::path::{Capacity, Delay};
 use rtclab_core::record::{Column, Detail, Table};
@@ -53,7 +53,7 @@ fn two_equal_flows_share_a_link_and_fill_it() {
 }
 
 #[test]
-fn objects_take_their_time_and_pauses() {
+fn the_number_of_objects_follows_from_their_transfers_and_pauses() {
     let objects = r#""flows": ["web"], "connections": 4, "congestion_control": "cubic",
         "objects": {"min_bytes": 30000, "max_bytes": 50000, "mean_idle_ns": 1000000000, "idle_first": false}"#;
     let config = with_traffic(objects, &LINK.replace("1000000", "10000000"), 400, false);
@@ -66,7 +66,7 @@ fn objects_take_their_time_and_pauses() {
 }
 
 #[test]
-fn an_outage_of_a_minute_and_a_call_beside_it_end_with_the_run() {
+fn tcp_recovers_from_an_outage_of_a_minute_beside_a_call() {
     for congestion_control in ["newreno", "cubic", "bbr"] {
         let mut config = with_traffic(&long(congestion_control), LINK, 120, true);
         let up = config.network.paths.iter_mut().find(|p| p.name == "alice.up").expect("the path");
@@ -82,16 +82,16 @@ fn an_outage_of_a_minute_and_a_call_beside_it_end_with_the_run() {
 }
 
 #[test]
-fn traffic_to_nowhere_is_told() {
+fn traffic_to_an_unknown_node_is_an_error() {
     let mut config = with_traffic(&long("cubic"), LINK, 1, false);
     config.traffic[0].receiver = "carol".into();
     let error = simulate(&config).err().map(|error| error.to_string()).unwrap_or_default();
-    assert!(error.contains("`carol` is no node"), "{error}");
+    assert!(error.contains("`carol` is not a node"), "{error}");
 }
 
-/// Nothing but the acknowledgements would limit it, and they would be there at once.
+/// Only acknowledgements would limit it, and they would arrive at once.
 #[test]
-fn traffic_over_links_that_take_no_time_is_refused() {
+fn traffic_over_links_that_take_no_time_is_an_error() {
     let mut config = with_traffic(&long("cubic"), LINK, 1, false);
     for path in &mut config.network.paths {
         (path.capacity, path.queue, path.delay) = (None, None, Delay::default());

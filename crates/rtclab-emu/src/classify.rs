@@ -42,7 +42,7 @@ impl LoggedProtocol {
     }
 }
 
-/// Classifies the packet in an Ethernet frame. A packet in a TURN channel counts as what it is.
+/// Classifies the packet in an Ethernet frame. A packet in a TURN channel is classified by its content.
 ///
 /// RTP whose header does not parse is [`LoggedProtocol::Other`].
 pub(crate) fn classify(frame: &[u8]) -> (LoggedProtocol, Option<RtpHeader>) {

@@ -20,7 +20,7 @@ impl FromStr for MacAddress {
             text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
         let octets = octets.and_then(|octets| octets.try_into().ok());
         octets.map(MacAddress).ok_or_else(|| {
-            format!("`{text}` is no hardware address; expected e.g. 02:77:00:00:00:01")
+            format!("`{text}` is not a hardware address; expected e.g. 02:77:00:00:00:01")
         })
     }
 }
@@ -95,7 +95,8 @@ mod tests {
         assert_eq!(address("02:77:00:00:00:ff"), Ok(MacAddress([2, 0x77, 0, 0, 0, 0xff])));
         let errors = ["", "02:77:00:00:00", "02:77:00:00:00:01:02", "02:77:00:00:00:01:zz"];
         for text in errors {
-            let error = format!("`{text}` is no hardware address; expected e.g. 02:77:00:00:00:01");
+            let error =
+                format!("`{text}` is not a hardware address; expected e.g. 02:77:00:00:00:01");
             assert_eq!(address(text), Err(error));
         }
     }

@@ -39,7 +39,7 @@ impl fmt::Display for EmulatorError {
                 match error.kind() {
                     io::ErrorKind::PermissionDenied => write!(
                         f,
-                        "\n  hint: raw packet sockets need a user namespace of one's own; `rtclab link` makes one"
+                        "\n  hint: raw packet sockets need a user namespace of their own; `rtclab link` creates one"
                     ),
                     _ => Ok(()),
                 }
@@ -62,7 +62,7 @@ pub struct Summary {
     pub packets: PacketLog,
     /// Lateness of the frames.
     pub lateness: Lateness,
-    /// Counts of what is not in the packet log.
+    /// Counts of events that are not in the packet log.
     pub counters: Counters,
     /// Time zero of the run, in nanoseconds since 1970 on the clock of the capture file.
     pub epoch_ns: u64,
@@ -124,7 +124,7 @@ impl Emulator {
         })
     }
 
-    /// Time since the start, by which packets are logged and paths change.
+    /// Time since the start, on the clock of the packet log and of path changes.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
@@ -132,10 +132,13 @@ impl Emulator {
     /// Replaces the configuration of the path of the same name from now on.
     ///
     /// # Errors
-    /// There is no path of that name.
+    /// There is no path with this name.
     pub fn set_path(&self, config: PathConfig) -> Result<(), EmulatorError> {
         let index = self.paths.iter().position(|name| *name == config.name).ok_or_else(|| {
-            EmulatorError::Config(format!("no path `{}`; known are {:?}", config.name, self.paths))
+            EmulatorError::Config(format!(
+                "no path `{}`; expected one of {:?}",
+                config.name, self.paths
+            ))
         })?;
         // If the loop has ended, `stop` reports why.
         let _ = self.commands.send(Command::SetPath(PathId(index as u32), Box::new(config)));

@@ -1,4 +1,4 @@
-//! The loop that drives a network by a clock.
+//! The loop that drives a network with a clock.
 
 use crate::capture::Capture;
 use crate::classify::classify;
@@ -24,7 +24,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// Counts of what is not in the packet log.
+/// Counts of events that are not in the packet log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Number of ARP requests answered.
@@ -104,7 +104,7 @@ impl<D: Device> Engine<D> {
             let known = network.nodes();
             let node = known.iter().position(|n| *n == config.node).ok_or_else(|| {
                 format!(
-                    "port `{}` belongs to node `{}`; known are {known:?}",
+                    "port `{}` belongs to unknown node `{}`; expected one of {known:?}",
                     config.interface, config.node
                 )
             })?;
@@ -130,7 +130,7 @@ impl<D: Device> Engine<D> {
         })
     }
 
-    /// Runs until the command to stop, or until the sender of commands is dropped.
+    /// Runs until the stop command, or until the sender of commands is dropped.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Result<Finished, EngineError> {
         loop {
             match commands.try_recv() {
@@ -169,8 +169,8 @@ impl<D: Device> Engine<D> {
     }
 
     fn handle_arrival(&mut self, mut arrival: Arrival) -> Result<(), EngineError> {
-        // The network requires packets ordered by time. Log and capture have the time at which it took
-        // this one.
+        // The network requires packets ordered by time. The log and the capture show the time at which the
+        // network took this one.
         arrival.at = arrival.at.max(self.clock);
         self.record(arrival.at, arrival.port, Direction::Inbound, &arrival.frame)?;
         match parse(&arrival.frame) {

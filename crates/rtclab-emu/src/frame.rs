@@ -4,7 +4,7 @@ use crate::config::MacAddress;
 use rtclab_core::units::Bytes;
 use std::net::Ipv4Addr;
 
-/// Hardware address of the emulator on every port: a locally administered one.
+/// Hardware address of the emulator on every port, locally administered.
 pub(crate) const OWN_MAC: MacAddress = MacAddress([0x02, 0x77, 0xff, 0x00, 0x00, 0x01]);
 
 pub(crate) const ETHERNET_HEADER: usize = 14;
@@ -88,7 +88,7 @@ mod tests {
 
     const NODE: [u8; 6] = [0x02, 0x77, 0, 0, 0, 2];
 
-    /// An ARP request of `sender` for `target`.
+    /// An ARP request from `sender` for `target`.
     fn arp_request(sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
         let mut frame = vec![0xff; 6];
         frame.extend(NODE);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arp_request_for_any_address_is_answered_with_our_hardware_address() {
+    fn an_arp_request_for_any_address_is_answered_with_the_emulators_hardware_address() {
         let own = OWN_MAC.0;
         let mut expected = NODE.to_vec();
         expected.extend(own);

@@ -9,8 +9,7 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Receives every frame at one interface of the network namespace in which it was opened. It sends
-/// nothing.
+/// Receives every frame at one interface of the network namespace in which it was opened, and sends nothing.
 pub struct Listener {
     socket: PacketSocket,
     buffer: Vec<u8>,
@@ -18,18 +17,18 @@ pub struct Listener {
 }
 
 /// Description of the frame in the buffer.
-struct Heard {
+struct FrameInfo {
     length: usize,
     address: libc::sockaddr_ll,
     stamp: Option<SystemTime>,
 }
 
 impl Listener {
-    /// Opens an interface. This needs the right to open packet sockets (`CAP_NET_RAW` in the namespace).
+    /// Opens an interface. This needs permission to open packet sockets (`CAP_NET_RAW` in the namespace).
     ///
     /// # Errors
     ///
-    /// There is no such interface, or the right is missing.
+    /// There is no such interface, or permission is missing.
     pub fn open(interface: &str) -> io::Result<Self> {
         let socket = PacketSocket::listen(interface)?;
         Ok(Listener { socket, buffer: vec![0; MAX_FRAME], dropped: 0 })
@@ -43,11 +42,11 @@ impl Listener {
     pub fn listen(&mut self, time: Duration, sink: &mut dyn FnMut(&Frame<'_>)) -> io::Result<()> {
         let end = Instant::now() + time;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
-            let Some(heard) = self.receive()? else {
+            let Some(info) = self.receive()? else {
                 self.wait(left)?;
                 continue;
             };
-            if let Some(frame) = frame(&heard, &self.buffer) {
+            if let Some(frame) = frame(&info, &self.buffer) {
                 sink(&frame);
             }
         }
@@ -72,7 +71,7 @@ impl Listener {
         }
     }
 
-    fn receive(&mut self) -> io::Result<Option<Heard>> {
+    fn receive(&mut self) -> io::Result<Option<FrameInfo>> {
         let mut part =
             libc::iovec { iov_base: self.buffer.as_mut_ptr().cast(), iov_len: self.buffer.len() };
         // An array of u64 has the alignment that cmsghdr requires.
@@ -98,28 +97,28 @@ impl Listener {
         }
         // SAFETY: recvmsg has just filled the message in.
         let stamp = unsafe { timestamp(&message) };
-        Ok(Some(Heard { length: length as usize, address, stamp }))
+        Ok(Some(FrameInfo { length: length as usize, address, stamp }))
     }
 }
 
 /// Makes a [`Frame`]; `None` for a frame sent by the loopback device, which is received again.
-fn frame<'a>(heard: &Heard, buffer: &'a [u8]) -> Option<Frame<'a>> {
-    let outgoing = heard.address.sll_pkttype == libc::PACKET_OUTGOING;
-    let link_type = match heard.address.sll_hatype {
+fn frame<'a>(info: &FrameInfo, buffer: &'a [u8]) -> Option<Frame<'a>> {
+    let outgoing = info.address.sll_pkttype == libc::PACKET_OUTGOING;
+    let link_type = match info.address.sll_hatype {
         libc::ARPHRD_LOOPBACK if outgoing => return None,
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => link_type::ETHERNET,
         // Tunnels have no link header.
         _ => link_type::RAW,
     };
     let since_1970 =
-        heard.stamp.unwrap_or_else(SystemTime::now).duration_since(SystemTime::UNIX_EPOCH);
+        info.stamp.unwrap_or_else(SystemTime::now).duration_since(SystemTime::UNIX_EPOCH);
     Some(Frame {
         at_ns: since_1970.unwrap_or_default().as_nanos() as i64,
         interface: 0,
         link_type,
         direction: Some(if outgoing { Direction::Outbound } else { Direction::Inbound }),
-        wire_bytes: heard.length as u32,
-        bytes: &buffer[..heard.length.min(buffer.len())],
+        wire_bytes: info.length as u32,
+        bytes: &buffer[..info.length.min(buffer.len())],
     })
 }
 
@@ -131,8 +130,8 @@ mod tests {
         // SAFETY: all-zero bytes are a valid sockaddr_ll.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         (address.sll_hatype, address.sll_pkttype) = (device, packet_type);
-        let heard = Heard { length: 100, address, stamp: None };
-        frame(&heard, &[0; 60]).map(|f| (f.link_type, f.direction, f.bytes.len()))
+        let info = FrameInfo { length: 100, address, stamp: None };
+        frame(&info, &[0; 60]).map(|f| (f.link_type, f.direction, f.bytes.len()))
     }
 
     #[test]

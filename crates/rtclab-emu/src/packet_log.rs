@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lateness_of_one_to_two_hundred_milliseconds_has_its_percentiles_there() {
+    fn lateness_of_1_to_200_ms_has_its_median_at_100_and_its_99th_percentile_at_198_ms() {
         let mut log = PacketLog::default();
         for i in 1..=200 {
             let nodes = (NodeId(0), NodeId(1));

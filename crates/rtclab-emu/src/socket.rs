@@ -293,14 +293,14 @@ impl Device for PacketDevice {
 
 /// Requests exact timers and precedence over ordinary threads, as far as that is allowed.
 ///
-/// Real-time scheduling needs rights that an ordinary user lacks, but a short time slice does not. Since
+/// Real-time scheduling needs privileges that an ordinary user lacks; a short time slice does not. Since
 /// Linux 6.12, a thread with a short slice runs soon after it wakes, however busy the others are.
 pub(crate) fn prioritise_this_thread() {
     const REALTIME_PRIORITY: c_int = 1;
     const SLICE_NS: u64 = 100_000; // the shortest that Linux grants
     // SAFETY: both parameters are plain structures for which all-zero bytes are valid; their pointers
     // live through the calls, and `size` states how long the second one is. All of the calls may
-    // fail; the emulator then runs like any other thread.
+    // fail, and the emulator then runs like any other thread.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         let mut realtime: libc::sched_param = zeroed();

@@ -136,7 +136,7 @@ fn from_json<T: DeserializeOwned>(json: &str, what: &str) -> PyResult<T> {
 }
 
 fn not_running() -> PyErr {
-    PyRuntimeError::new_err("the emulator is not running; expected start() before")
+    PyRuntimeError::new_err("the emulator is not running; call start() first")
 }
 
 fn to_python(error: EmulatorError) -> PyErr {

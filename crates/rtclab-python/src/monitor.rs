@@ -1,4 +1,4 @@
-//! `monitor`, `monitor_compare` and `LiveMonitor`: tables about captures or an interface, as arrays.
+//! `monitor`, `monitor_compare` and `LiveMonitor`: tables from captures or an interface, as arrays.
 
 use crate::sim::table_columns;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
-/// Reads a capture (`-` for standard input) and returns the tables of a monitor.
+/// Reads a capture (`-` for standard input) and returns the monitor's tables.
 ///
 /// `on_progress` is called regularly with the number of bytes read. If it raises, reading stops.
 #[pyfunction]
@@ -137,8 +137,8 @@ impl LiveMonitor {
         Ok(LiveMonitor { interface, listener, monitor: Monitor::new(config) })
     }
 
-    /// Watches for `timeout_s` seconds and returns the current tables. The table `packets` has those
-    /// since the last call only.
+    /// Watches for `timeout_s` seconds and returns the current tables. The table `packets` only has packets
+    /// since the last call.
     #[pyo3(signature = (timeout_s=1.0))]
     fn poll<'py>(&mut self, py: Python<'py>, timeout_s: f64) -> PyResult<Bound<'py, PyDict>> {
         let time = Duration::try_from_secs_f64(timeout_s).map_err(|_| {

@@ -91,7 +91,10 @@ class _Plan:
 
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:
         """Rows of the table ``paths``."""
-        return [(at_ns, self.prefix + path, *rest) for at_ns, path, *rest in self.scenario.path_changes()]
+        return [
+            (at_ns, self.prefix + path, capacity_bps, delay_ms)
+            for at_ns, path, capacity_bps, delay_ms in self.scenario.path_changes()
+        ]
 
     def flows_of(self, repeat: str) -> dict[str, FlowInfo]:
         """The planned flows of the repeat whose names begin with ``repeat``."""
@@ -144,6 +147,7 @@ def _outcome(plan: _Plan, whole: Trace, repeat: str, connected: set[str]) -> dic
     missing = missing_pairs(plan.pairs, {name for name in plan.flows if repeat + name in connected})
     return {
         "flows": {repeat + name: flows[repeat + name] for name in plan.flows},
+        "participants": tuple(repeat + name for name in plan.scenario.participants),
         "connections": len(plan.pairs),
         "not_connected": missing,
         "failure": failure_of(missing, len(plan.pairs)),

@@ -210,6 +210,75 @@ def run(
     raise typer.Exit(status)
 
 
+@app.command(
+    epilog="Example: rtclab sweep first-call --vary 'link.up.capacity=0.2..5 Mbit/s x8 log' "
+    "--vary 'link.up.loss=0 %,2 %' --repeats 10"
+)
+def sweep(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A name from `rtclab list`, or a TOML file.",
+            autocompletion=complete_scenario,
+        ),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUES",
+            help="A field and its values, as a list 'A,B,C' or a range 'FROM..TO UNIT xN', with `log` at its "
+            "end for a logarithmic one. Several fields are combined.",
+        ),
+    ] = None,
+    backend: Annotated[
+        Literal["sim", "live"] | None,
+        typer.Option(help="Virtual time, or real browsers; sim if neither this nor --resume is given."),
+    ] = None,
+    changes: Set = None,
+    duration: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the call: 20s.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats of each combination.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed from which each repeat derives its own.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Repeats to run at the same time; by default one per core.")
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SWEEP",
+            help="Continue a sweep: only repeats that have not finished.",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    out: Out = RUNS,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario with every combination of values of some fields; one table and one page.
+
+    Simulated repeats are measured in memory; live ones are kept as runs below the sweep. Ends with 1 if a
+    repeat failed; what finished is kept.
+    """
+    from rtclab.cli.sweeping import Output, sweep_and_report
+
+    status = sweep_and_report(
+        Output(report=not no_report, as_json=as_json),
+        vary or [],
+        jobs,
+        backend,
+        scenario=scenario,
+        duration=duration,
+        repeats=repeats,
+        seed=seed,
+        changes=changes or (),
+        out=out,
+        resume=resume,
+    )
+    raise typer.Exit(status)
+
+
 @app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")
 def measure(
     name: RunName,
@@ -230,14 +299,25 @@ def measure(
     measure_and_show(name, out, begin, end, metrics or [], Shown(every, as_csv, as_json))
 
 
-@app.command(epilog="Example: rtclab report first-call-sim-1")
-def report(name: RunName, out: Out = RUNS, as_json: AsJson = False) -> None:
-    """Write the report of a run: one HTML page."""
+@app.command(epilog="Example: rtclab report first-call-sim-1 --svg plots")
+def report(
+    name: RunName,
+    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as an SVG.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a PNG.")] = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a run: one HTML page, and pictures of its plots on request."""
     from rtclab.cli import tables
     from rtclab.cli.running import draw
     from rtclab.lab import open_run
+    from rtclab.report import write_plots
 
-    written = draw(open_run(name, out=out))
+    run = open_run(name, out=out)
+    written = draw(run)
+    for directory, suffix in ((svg, ".svg"), (png, ".png")):
+        if directory is not None:
+            write_plots(run, directory, suffix)
     if as_json:
         tables.print_json({"report": str(written)})
     else:

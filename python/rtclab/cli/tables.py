@@ -149,6 +149,24 @@ def show_metrics(measured: pl.DataFrame) -> None:
     _tell_left_out(left_out)
 
 
+def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None:
+    """A row for each point and flow of a sweep, with the means of the first metrics."""
+    of_flows = summary.filter(summary["flow"] != "")
+    units = dict(of_flows.select("metric", "unit").unique(maintain_order=True).iter_rows())
+    metrics = list(units)[:METRICS_SIDE_BY_SIDE]
+    lines: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in of_flows.iter_rows(named=True):
+        line = lines.setdefault((*(row[field] for field in fields), row["flow"]), {})
+        line[row["metric"]] = row["mean"]
+    print("means over repeats")
+    table = new_table(*right(*fields), "flow", *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
+    for key, means in list(lines.items())[:most]:
+        table.add_row(*key, *(number(means.get(metric)) for metric in metrics))
+    print_table(table)
+    if len(lines) > most:
+        print(f"{len(lines) - most} more points and flows are left out; --json prints all")
+
+
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
     """Two runs side by side, with a star where the 95 % interval of the difference excludes zero."""
     compared, left_out = _first_flows(compared)

@@ -82,7 +82,7 @@ def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
 
 @metric(unit="kbit/s", source="W3C webrtc-stats, targetBitrate", samples=target_kbps)
 def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean rate (kbit/s) that congestion control told the flow's encoders to produce, over the reports."""
+    """Mean rate (kbit/s) that congestion control asked the flow's encoders for, over the reports."""
     return target_kbps(trace, flow, window).mean()
 
 

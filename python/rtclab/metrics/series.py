@@ -107,8 +107,8 @@ def before_end(trace: Trace, moment: str) -> pl.Expr:
 def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
     """For each time, how much of the second beginning then lies in the span, in ns."""
     begin_ns, end_ns = span
-    from_ns, to_ns = np.maximum(at_ns, begin_ns), np.minimum(at_ns + SECOND_NS, end_ns)
-    return np.maximum(to_ns - from_ns, 0)
+    inside_ns: IntegerArray = np.minimum(at_ns + SECOND_NS, end_ns) - np.maximum(at_ns, begin_ns)
+    return inside_ns.clip(min=0)
 
 
 def flow_seconds(trace: Trace, flow: str, window: Window | None = None) -> pl.DataFrame:

@@ -59,7 +59,7 @@ def summarise(values: Sequence[float], bounds: Bounds = ANY) -> Summary:
         # Rounding would give equal values a deviation of 1e-16, which makes any difference significant.
         return Summary(count, float(measured[0]), 0.0, nan, bounds)
     sd = float(measured.std(ddof=1))
-    return Summary(count, float(measured.mean()), sd, _t_quantile(count - 1) * sd / sqrt(count), bounds)
+    return Summary(count, float(measured.mean()), sd, t_quantile(count - 1) * sd / sqrt(count), bounds)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def welch(a: Summary, b: Summary) -> Difference:
     # With shares of the variance, the fourth powers of small errors do not underflow.
     share_a, share_b = (error_a / error) ** 2, (error_b / error) ** 2
     freedom = 1 / (share_a**2 / (a.repeats - 1) + share_b**2 / (b.repeats - 1))
-    ci95 = _t_quantile(freedom) * error
+    ci95 = t_quantile(freedom) * error
     return Difference(value, ci95, abs(value) > ci95, bounds)
 
 
@@ -122,6 +122,6 @@ def _cut(end: float, mean: float, bounds: Bounds) -> float:
     return min(max(end, min(bounds[0], mean)), max(bounds[1], mean))
 
 
-def _t_quantile(degrees_of_freedom: float) -> float:
+def t_quantile(degrees_of_freedom: float) -> float:
     """Two-sided 95 % quantile of Student's t."""
     return student_t_quantile((1 + CONFIDENCE) / 2, degrees_of_freedom)

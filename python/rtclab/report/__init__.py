@@ -1,8 +1,8 @@
 """How a run is shown: plots, and self-contained pages with charts."""
 
-from rtclab.report.page import write_comparison, write_plots, write_report
 from rtclab.report.plot import Plot
 from rtclab.report.plots import COMPARISON_PLOTS, RUN_PLOTS, comparison_plot, run_plot
+from rtclab.report.runs import write_comparison, write_plots, write_report
 
 __all__ = [
     "COMPARISON_PLOTS",

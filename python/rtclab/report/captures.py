@@ -13,9 +13,10 @@ from rtclab.metrics.series import BITS_PER_BYTE, NO_SAMPLES, SECOND_NS, Array, S
 from rtclab.monitor import Tables
 from rtclab.report import forms
 from rtclab.report.bands import band, points_per_line, thinned
+from rtclab.report.drawing import Look
 from rtclab.report.forms import Curve, Distribution, Panel
 from rtclab.report.page import write_plot_page
-from rtclab.report.plot import Look, Plot
+from rtclab.report.plot import Plot
 
 MOST_PANELS = 6
 MOST_CURVES = 6

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rtclab.metrics.series import Array
+from rtclab.report.drawing import INK, QUIET, Axes, Axis, Columns, Dots, Drawing, Line, Mark, largest
 from rtclab.report.outline import MARKER_PATHS, outline
-from rtclab.report.plot import INK, QUIET, Axes, Axis, Columns, Dots, Line, Mark, Plot, largest
 
 DIGITS = 4
 """Significant digits of the largest value of a curve; more would only make the page heavy."""
@@ -39,17 +39,17 @@ class Entry:
 class Chart:
     """What a template needs of a plot; ``outlines`` are SVG elements, one for each pair of axes."""
 
-    plot: Plot
+    plot: Drawing
     entries: Sequence[Entry]
     outlines: Sequence[str]
 
 
-def chart(plot: Plot) -> Chart:
+def chart(plot: Drawing) -> Chart:
     """A plot for a template."""
     return Chart(plot, legend(plot), outline(plot))
 
 
-def legend(plot: Plot) -> list[Entry]:
+def legend(plot: Drawing) -> list[Entry]:
     """Every label once: first flows or runs, then what is drawn in ink, such as a limit, then ranges."""
     marks = list(plot.marks)
     entries = [_entry(mark) for mark in marks if mark.look.colour != INK]
@@ -71,7 +71,7 @@ def _entry(mark: Mark) -> Entry:
             return Entry(look.label, look.colour, "columns", opacity=mark.opacity)
 
 
-def data(plots: Sequence[Plot]) -> str:
+def data(plots: Sequence[Drawing]) -> str:
     """The plots as JSON that can stand in a page: nothing in it ends a script."""
     text = json.dumps([_plot(plot) for plot in plots], separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c")
@@ -91,7 +91,7 @@ def scripts() -> list[str]:
     return [file.read_text(encoding="utf-8") for file in files]
 
 
-def _plot(plot: Plot) -> dict[str, Any]:
+def _plot(plot: Drawing) -> dict[str, Any]:
     return {
         "name": plot.name,
         "zoomsWith": plot.zooms_with,

@@ -10,7 +10,7 @@ import numpy as np
 from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import Summary
 from rtclab.report.bands import Band
-from rtclab.report.plot import (
+from rtclab.report.drawing import (
     DASHED,
     DOTTED,
     INK,
@@ -21,10 +21,10 @@ from rtclab.report.plot import (
     Line,
     Look,
     Mark,
-    Plot,
     Range,
     largest,
 )
+from rtclab.report.plot import Plot
 
 OFF_SCALE = 2.5
 """A limit above this many times the largest value is written, not drawn: it would flatten the curves."""
@@ -176,7 +176,13 @@ def _points(points: Points, shift: float, repeats: int) -> list[Dots]:
     ends = (one.mean, one.mean) if np.isnan(one.ci95) else (one.ci95_low, one.ci95_high)
     mean, low, high = (np.array([value]) for value in (one.mean, *ends))
     return [
-        Dots(points.look, np.arange(values.size) + shift, values, values - deviations, values + deviations),
+        Dots(
+            points.look,
+            np.arange(values.size, dtype=np.float64) + shift,
+            values,
+            values - deviations,
+            values + deviations,
+        ),
         Dots(points.look, np.array([repeats + shift]), mean, low, high, hollow=True),
     ]
 
@@ -209,5 +215,11 @@ def _columns(one: Bars, shift: float, width: float, opacity: float) -> Columns:
     values = np.array(one.values, float)
     errors = np.array(one.errors, float) if len(one.errors) else np.zeros(values.size)
     return Columns(
-        one.look, np.arange(values.size) + shift, width, values, values - errors, values + errors, opacity
+        one.look,
+        np.arange(values.size, dtype=np.float64) + shift,
+        width,
+        values,
+        values - errors,
+        values + errors,
+        opacity,
     )

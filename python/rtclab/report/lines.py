@@ -10,8 +10,8 @@ from rtclab.metrics import METRICS, delay, flows_of, rate
 from rtclab.metrics.series import NS_PER_S, Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
+from rtclab.report.drawing import Look
 from rtclab.report.forms import Curve, Distribution, Points, Steps
-from rtclab.report.plot import Look
 from rtclab.trace import Run, Trace
 
 Series = Callable[[Trace, str], Samples]

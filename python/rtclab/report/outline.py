@@ -9,7 +9,7 @@ import numpy as np
 
 from rtclab.metrics.series import Array
 from rtclab.report.bands import thinned
-from rtclab.report.plot import QUIET, Axis, Columns, Dots, Line, Mark, Plot
+from rtclab.report.drawing import QUIET, Axis, Columns, Dots, Drawing, Line, Mark
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 24, 42
@@ -28,7 +28,7 @@ MARKER_PATHS = {
 """Outlines of markers around 0."""
 
 
-def outline(plot: Plot) -> list[str]:
+def outline(plot: Drawing) -> list[str]:
     """An ``<svg>`` element for each pair of axes of a plot, of few points and with text as text."""
     lines = sum(isinstance(mark, Line) for mark in plot.marks)
     points = int(np.clip(POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))
@@ -52,7 +52,7 @@ def _y(axis: Axis, values: Array) -> Array:
     return HEIGHT - BOTTOM - (values - axis.begin) / (axis.end - axis.begin) * (HEIGHT - TOP - BOTTOM)
 
 
-def _frame(plot: Plot) -> str:
+def _frame(plot: Drawing) -> str:
     """Grid, tick labels and the labels of both axes."""
     ticks = _ticks(plot.y)
     heights = _y(plot.y, ticks)
@@ -85,7 +85,7 @@ def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
 
 
-def _drawn(mark: Mark, plot: Plot, points: int) -> str:
+def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
     match mark:
         case Line():
             return _line(mark, plot, points)
@@ -101,7 +101,7 @@ def _drawn(mark: Mark, plot: Plot, points: int) -> str:
             return _columns(mark, plot)
 
 
-def _line(line: Line, plot: Plot, points: int) -> str:
+def _line(line: Line, plot: Drawing, points: int) -> str:
     colour = line.look.colour
     x, y = thinned(_x(plot.x, line.x), points), thinned(_y(plot.y, line.y), points)
     parts = []
@@ -117,7 +117,7 @@ def _line(line: Line, plot: Plot, points: int) -> str:
     return "".join([*parts, f'<polyline points="{_points(x, y)}" {style}/>'])
 
 
-def _columns(mark: Columns, plot: Plot) -> str:
+def _columns(mark: Columns, plot: Drawing) -> str:
     left, right = (_x(plot.x, mark.x + side * mark.width / 2) for side in (-1, 1))
     top, bottom = _y(plot.y, mark.y), HEIGHT - BOTTOM
     bars = "".join(f"M{a:.1f} {bottom}V{c:.1f}H{b:.1f}V{bottom}z" for a, b, c in _known(left, right, top))
@@ -125,7 +125,7 @@ def _columns(mark: Columns, plot: Plot) -> str:
     return f'{fill}<g stroke="{QUIET}">{_whiskers(mark, plot)}</g>'
 
 
-def _whiskers(mark: Dots | Columns, plot: Plot) -> str:
+def _whiskers(mark: Dots | Columns, plot: Drawing) -> str:
     """Error bars, where they have a length."""
     x, low, high = _x(plot.x, mark.x), _y(plot.y, mark.low), _y(plot.y, mark.high)
     ends = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in _known(x, low, high) if b != c)

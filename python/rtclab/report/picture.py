@@ -1,4 +1,4 @@
-"""A plot as a picture, SVG or PNG, drawn with matplotlib: text is text, and the bytes are the same each time."""
+"""A plot as a picture, drawn with matplotlib: an SVG whose text is text, or a PNG."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib import axes as matplotlib_axes
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from rtclab.report.plot import INK, QUIET, Axes, Axis, Columns, Dash, Dots, Line, Plot
+from rtclab.report.drawing import INK, QUIET, Axes, Axis, Columns, Dash, Dots, Drawing, Line
 from rtclab.trace import write_bytes, write_text
 
 WIDTH_IN, ROW_IN, COLUMNS = 9.0, 2.5, 2
@@ -68,7 +68,7 @@ STYLE: Any = {
 }
 
 
-def write(path: Path, plot: Plot) -> None:
+def write(path: Path, plot: Drawing) -> None:
     """Writes an SVG or a PNG, by the suffix of ``path``."""
     if path.suffix == ".svg":
         write_text(path, as_svg(plot))
@@ -76,7 +76,7 @@ def write(path: Path, plot: Plot) -> None:
         write_bytes(path, as_png(plot))
 
 
-def as_svg(plot: Plot) -> str:
+def as_svg(plot: Drawing) -> str:
     """The text of a stand-alone SVG file, without a date and with coordinates to 1/100 pt."""
     text = StringIO()
     with matplotlib.rc_context(STYLE):
@@ -86,7 +86,7 @@ def as_svg(plot: Plot) -> str:
     return re.sub(r' d="[^"]*"', lambda path: _rounded(path.group()), svg)
 
 
-def as_png(plot: Plot) -> bytes:
+def as_png(plot: Drawing) -> bytes:
     """The content of a PNG file."""
     image = BytesIO()
     with matplotlib.rc_context(STYLE):
@@ -98,7 +98,7 @@ def _rounded(path: str) -> str:
     return re.sub(r"(\.\d\d)\d+", r"\1", path).replace(" \n", " ").replace("\n", " ")
 
 
-def _draw(plot: Plot) -> Figure:
+def _draw(plot: Drawing) -> Figure:
     """A figure with the axes of the plot and one legend above them."""
     count = len(plot.axes)
     columns = min(COLUMNS, count)
@@ -185,7 +185,7 @@ def _error(mark: Dots | Columns) -> Any:
     return lengths if lengths.any() else None
 
 
-def _label(axis: matplotlib_axes.Axes, plot: Plot, *, left: bool, bottom: bool) -> None:
+def _label(axis: matplotlib_axes.Axes, plot: Drawing, *, left: bool, bottom: bool) -> None:
     """Ranges, and labels only where no other axes come between them and the edge."""
     axis.set_xlim(plot.x.begin, plot.x.end)
     axis.set_ylim(plot.y.begin, plot.y.end)

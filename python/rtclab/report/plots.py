@@ -12,6 +12,7 @@ from functools import partial
 from rtclab.errors import BadInput
 from rtclab.metrics import media, rate, wire
 from rtclab.report import forms
+from rtclab.report.drawing import COLOURS, Look
 from rtclab.report.forms import Panel, Steps
 from rtclab.report.lines import (
     Line,
@@ -25,7 +26,7 @@ from rtclab.report.lines import (
     main_flows,
     rate_per_repeat,
 )
-from rtclab.report.plot import COLOURS, Look, Plot
+from rtclab.report.plot import Plot
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import polars as pl
-
 from rtclab.metrics import rate
 from rtclab.metrics.series import NS_PER_S
 from rtclab.report.words import flow_in_words
@@ -21,10 +19,10 @@ LEAST_LOSS_PERCENT = 0.05
 class Findings:
     """What the sentence is made of.
 
-    ``means`` are those of measured metrics by name and flow, with the flow "" for the whole run. ``media`` are
-    flows of calls between participants and ``tcp`` those beside them; ``lengths_s`` is how long each was there.
-    ``capacity`` is that of all routes, where they have the same all the time. ``reason`` is why the first of
-    the failed repeats failed.
+    ``means`` are those of the measured metrics by name and flow; the flow is "" for the whole run. ``media``
+    are flows of calls between participants, ``tcp`` those beside them. ``lengths_s`` is how long each flow
+    was there. ``capacity`` is that of the routes of all flows, if they share one that never changes.
+    ``reason`` is why the first of the failed repeats failed.
     """
 
     means: Mapping[tuple[str, str], float]
@@ -54,10 +52,8 @@ def verdict(found: Findings) -> str:
     return _sentence(told or ["nothing was measured"])
 
 
-def findings(run: Run, measured: pl.DataFrame) -> Findings:
-    """What a run and the result of ``measure_run`` say."""
-    known = measured.drop_nulls("mean").select("metric", "flow", "mean")
-    means = {(metric, flow): mean for metric, flow, mean in known.iter_rows()}
+def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
+    """What a run says, with the means of its metrics by name and flow."""
     flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
     people = {name for trace in run.traces for name in trace.manifest.participants}
     failed = [repeat for repeat in run.repeats if repeat.status == "failed"]
@@ -147,7 +143,7 @@ def _tcp(found: Findings) -> str:
         one = len(found.tcp) == 1
         subject = f"the TCP flow {found.tcp[0]}" if one else f"each of the {len(found.tcp)} TCP flows"
         return _rates(found, found.tcp, subject)
-    return _span("TCP beside the call carried {}", _rate, [sum(_values(found, "receiving_rate", found.tcp))])
+    return _span("TCP beside the call received {}", _rate, [sum(_values(found, "receiving_rate", found.tcp))])
 
 
 def _values(found: Findings, metric: str, flows: Iterable[str] | None = None) -> list[float]:

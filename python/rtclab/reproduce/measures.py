@@ -14,6 +14,7 @@ from statistics import mean
 import numpy as np
 import polars as pl
 
+from rtclab.backend.together import own_name
 from rtclab.metrics import METRICS, delay, rate, wire
 from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.series import NS_PER_S, Samples, counter, gauge, mean_slope, slopes
@@ -38,7 +39,6 @@ _HEADERS_BYTES = 20 + 8 + 10
 """Bytes of a packet that receivers do not count: IPv4, UDP, SRTP's tag (RFC 3711, 80 bits)."""
 _CHANNEL_DATA_BYTES = 4
 """Header of TURN channel data: RFC 8656, section 12.4."""
-_THREE_CALLS = ("alice->bob", "alice->bob#2", "alice->bob#3")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Measure:
 
 def measure(trace: Trace, names: Iterable[str]) -> Values:
     """Values of every flow by name. ``name@20`` is the value from 20 s on; see :class:`Measure`."""
-    return {name: {flow: _value(trace, flow, name) for flow in trace.flows} for name in names}
+    return {name: {own_name(flow): _value(trace, flow, name) for flow in trace.flows} for name in names}
 
 
 def _value(trace: Trace, flow: str, name: str) -> Value:
@@ -137,10 +137,10 @@ def _media_rtts(trace: Trace, flow: str) -> Samples:
 
 def _way_back(trace: Trace, flow: str) -> str:
     """The flow of the same call in the other direction; empty if there is none."""
-    ends, sign, number = flow.partition("#")
-    sender, _, receiver = ends.partition("->")
-    back = f"{receiver}->{sender}{sign}{number}"
-    return back if back in trace.manifest.flows else ""
+    flows = trace.manifest.flows
+    wanted = (flows[flow].call, flows[flow].receiver, flows[flow].sender)
+    ways = (name for name, of in flows.items() if (of.call, of.sender, of.receiver) == wanted)
+    return "" if wanted[0] is None else next(ways, "")
 
 
 def _is_media(trace: Trace, flow: str) -> float:
@@ -173,19 +173,24 @@ def _fec_share(trace: Trace, flow: str) -> float:
 
     Source: the slides of Singh et al., "FEC is ~20% of the average send rate".
     """
-    return trace.cached(_fec_share_of_all)
-
-
-def _fec_share_of_all(trace: Trace) -> float:
-    rtp = trace.table("packets").filter(pl.col("protocol") == "rtp")
+    rtp = trace.table("packets").filter(pl.col("flow").is_in(trace.flows), pl.col("protocol") == "rtp")
     fec_bytes = int(rtp.filter(pl.col("kind") == "fec")["size_bytes"].sum())
     return 100 * fec_bytes / (int(rtp["size_bytes"].sum()) or nan)
 
 
 def _first_call_share(trace: Trace, flow: str) -> float:
-    """Receiving rate of the first of three calls from 30 to 90 s, in per cent of the mean of the others."""
-    first, *others = (rate.receiving_rate(trace, call, (30.0, 90.0)) for call in _THREE_CALLS)
-    return 100 * first / (mean(others) or nan)
+    """Receiving rate of the first of several calls from 30 to 90 s, in per cent of the mean of the others.
+
+    Of all calls that have a flow from the flow's sender to its receiver.
+    """
+    flows, ends = trace.manifest.flows, trace.manifest.flows[flow]
+    calls = [
+        name
+        for name in trace.flows
+        if (flows[name].sender, flows[name].receiver) == (ends.sender, ends.receiver)
+    ]
+    first, *others = (rate.receiving_rate(trace, call, (30.0, 90.0)) for call in calls)
+    return 100 * first / (mean(others) or nan) if others else nan
 
 
 def _over_use(trace: Trace, flow: str) -> float:

@@ -10,13 +10,15 @@ from functools import cached_property
 from pathlib import Path
 
 from rtclab.errors import reason_of
+from rtclab.metrics.series import NS_PER_S
 from rtclab.processes import cores, process_pool
 from rtclab.reproduce.measures import MEASURES, MEDIA, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.scenario import Scenario
+from rtclab.trace import Trace
 
-BATCH = 5
-"""Repeats that a process runs before it asks for more: few, so that all processes end about together."""
+BATCH_S = 1800
+"""Simulated time of a batch: repeats that are measured together cost less, but a batch is kept as a whole."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def unfinished(plan: Plan, out: Path) -> list[Batch]:
         for repeat in range(plan.repeats)
         if repeat not in finished or (repeat < plan.traced and not store.has_trace(repeat))
     ]
-    return [Batch(plan, store, todo[begin : begin + BATCH]) for begin in range(0, len(todo), BATCH)]
+    size = max(int(BATCH_S * NS_PER_S / plan.scenario.duration.ns), 1)
+    return [Batch(plan, store, todo[begin : begin + size]) for begin in range(0, len(todo), size)]
 
 
 def run(
@@ -81,7 +84,7 @@ def run(
     on_finished: Callable[[int], None] = lambda repeats: None,
     on_interrupt: Callable[[], None] = lambda: None,
 ) -> list[Failure]:
-    """Runs batches and returns the failures. Each repeat is kept as soon as it is finished.
+    """Runs batches and returns the failures. A batch is kept as soon as it is finished.
 
     Args:
         jobs: number of processes; as many as cores if None. 0 runs everything in this process.
@@ -117,22 +120,35 @@ def run(
 
 
 def _run_batch(batch: Batch) -> list[Failure]:
-    """Simulates, measures and keeps the repeats of a batch; stops at the first that fails."""
-    for done, repeat in enumerate(batch.repeats):
-        try:
-            _run_repeat(batch, repeat)
-        except Exception as error:
-            return [Failure(batch.plan.name, batch.repeats[done:], reason_of(error))]
-    return []
+    """Simulates, measures and keeps the repeats of a batch."""
+    try:
+        traces = _traces(batch)
+        failures = [
+            Failure(batch.plan.name, [repeat], trace.manifest.failure or "")
+            for repeat, trace in traces.items()
+            if not trace.flows
+        ]
+        for repeat, trace in traces.items():
+            if trace.flows:
+                batch.store.add(repeat, measure(trace, batch.plan.measures))
+    except Exception as error:
+        return [Failure(batch.plan.name, batch.repeats, reason_of(error))]
+    return failures
 
 
-def _run_repeat(batch: Batch, repeat: int) -> None:
+def _traces(batch: Batch) -> dict[int, Trace]:
+    """The traces of the repeats. Those that are kept are simulated one by one, the others together."""
     from rtclab.backend.sim import SimBackend
+    from rtclab.backend.together import simulate_together
 
     scenario, backend = batch.plan.scenario, SimBackend()
-    if repeat == batch.repeats[0]:
-        backend.check(scenario)
-    trace = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
-    if repeat < batch.plan.traced:
-        trace.save(batch.store.trace_path(repeat))
-    batch.store.add(repeat, measure(trace, batch.plan.measures))
+    backend.check(scenario)
+    traces = {}
+    for repeat in [repeat for repeat in batch.repeats if repeat < batch.plan.traced]:
+        traces[repeat] = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
+        traces[repeat].save(batch.store.trace_path(repeat))
+    others = [repeat for repeat in batch.repeats if repeat not in traces]
+    if others:
+        together = simulate_together([(scenario, [scenario.seed_of(repeat) for repeat in others])])
+        traces |= dict(zip(others, together, strict=True))
+    return traces

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +18,10 @@ from rtclab.fingerprint import PACKAGE, code_digest
 from rtclab.reproduce.measures import Values
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
-from rtclab.trace.files import write_bytes
+from rtclab.trace.files import replace_file, write_bytes
 from rtclab.trace.trace import MANIFEST
 
 MEASURING = tuple(PACKAGE / "reproduce" / name for name in ("measures.py", "getstats.py"))
-"""Code of this package that takes part in measuring a repeat."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +54,8 @@ class Store:
     def add(self, repeat: int, values: Values) -> None:
         """Keeps a finished repeat, whole or not at all."""
         self.path.mkdir(parents=True, exist_ok=True)
-        writing = self.path / f".{repeat}-{os.getpid()}"
-        write_bytes(writing, json.dumps(values, separators=(",", ":")).encode())
-        writing.replace(self.path / f"{repeat}.json")
+        content = json.dumps(values, separators=(",", ":")).encode()
+        replace_file(self.path / f"{repeat}.json", lambda file: write_bytes(file, content))
 
     def forget_others(self) -> None:
         """Removes what was kept under other fingerprints: values and whole traces."""

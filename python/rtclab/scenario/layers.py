@@ -156,7 +156,7 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
     if not isinstance(extended, str):
         raise _wrong(
             origin,
-            f"expected the name of a file beside this one, without `.toml`; got `{toml_text(extended)}`",
+            f"expected the name of a file in this directory, without `.toml`; got `{toml_text(extended)}`",
         )
     profile = file.parent / f"{extended}.toml"
     if not profile.is_file():

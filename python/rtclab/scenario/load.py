@@ -56,12 +56,13 @@ def changed(
 
 
 def _apply(layered: Layered, overrides: Sequence[str | Change] | Mapping[str, object]) -> Layered:
-    for change in _changes(overrides):
+    for change in as_changes(overrides):
         layered.apply(change)
     return layered
 
 
-def _changes(overrides: Sequence[str | Change] | Mapping[str, object]) -> list[Change]:
+def as_changes(overrides: Sequence[str | Change] | Mapping[str, object]) -> list[Change]:
+    """Changes in every form in which they are given: a dict, or texts as ``--set`` takes them."""
     if isinstance(overrides, Mapping):
         return [Change(field, value, IN_PYTHON) for field, value in overrides.items()]
     return [change if isinstance(change, Change) else Change.parse(change) for change in overrides]

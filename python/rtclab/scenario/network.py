@@ -116,7 +116,7 @@ def _changes_ns(spec: PathSpec, duration_ns: int) -> list[int]:
     if isinstance(spec.delay, DelaySteps):
         moments |= {at.ns for at, _ in spec.delay.steps}
     if isinstance(spec.delay, DelayCourse):
-        moments |= {at_ns for at_ns, _ in spec.delay.steps_ns()}
+        moments |= {at_ns for at_ns, _ in spec.delay.steps_ns}
     if isinstance(spec.delay, DelayRamp):
         start_ns, end_ns = spec.delay.start.ns, spec.delay.end.ns
         moments |= {*range(start_ns, end_ns, SECOND_NS), end_ns}
@@ -152,7 +152,7 @@ def _delay_ns(spec: PathSpec, at_ns: int) -> float:
             begun = [delay for at, delay in steps if at.ns <= at_ns]
             return (begun[-1] if begun else steps[0][1]).ns
         case DelayCourse():
-            steps_ns = spec.delay.steps_ns()
+            steps_ns = spec.delay.steps_ns
             return steps_ns[max(bisect_right(steps_ns, at_ns, key=lambda step: step[0]) - 1, 0)][1]
         case DelayRamp(from_delay=start, to_delay=end):
             length_ns = spec.delay.end.ns - spec.delay.start.ns

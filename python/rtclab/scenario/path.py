@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -71,8 +72,17 @@ def self_contained(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     if isinstance(data.get("trace"), TraceName):
-        data = CapacityTrace.with_file_read(data)
+        data = _with_file_read(data)
     return {key: self_contained(value) for key, value in data.items()}
+
+
+def _with_file_read(data: dict[str, Any]) -> dict[str, Any]:
+    """A table of a recorded capacity, with what its file says if that is not there."""
+    name = data.get("trace")
+    if not isinstance(name, str) or "opportunities_ms" in data:
+        return data
+    directory = name.directory if isinstance(name, TraceName) else Path()
+    return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
 
 
 class CapacityTrace(Table):
@@ -89,13 +99,8 @@ class CapacityTrace(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def with_file_read(cls, data: Any) -> Any:
-        """The table with ``opportunities_ms``, read from the file if they are not there."""
-        if not isinstance(data, dict) or not isinstance(data.get("trace"), str) or "opportunities_ms" in data:
-            return data
-        name: str = data["trace"]
-        directory = name.directory if isinstance(name, TraceName) else Path()
-        return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
+    def _read_file(cls, data: Any) -> Any:
+        return _with_file_read(data) if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:
@@ -182,6 +187,7 @@ class DelayCourse(Table):
                 )
         return self
 
+    @cached_property
     def steps_ns(self) -> list[tuple[int, int]]:
         """The times at which the delay changes and the new delays, both in ns."""
         steps: list[tuple[int, int]] = []
@@ -431,7 +437,7 @@ def _native_delay(delay: Duration | DelaySteps | DelayRamp | DelayCourse) -> obj
         case DelaySteps():
             return {"kind": "steps", "steps": [[at.ns, value.ns] for at, value in delay.steps]}
         case DelayCourse():
-            return {"kind": "steps", "steps": [list(step) for step in delay.steps_ns()]}
+            return {"kind": "steps", "steps": [list(step) for step in delay.steps_ns]}
         case DelayRamp():
             return {
                 "kind": "ramp",

@@ -1,13 +1,89 @@
+"""What a sweep came to: its table, summaries over repeats, plots and a page."""
+
 from __future__ import annotations
+
 from pathlib import Path
-from rtclab.sweeps.store import Store
+
 import polars as pl
+
+from rtclab.sweeps.store import Store
+from rtclab.sweeps.summary import summary_of
 
 
 class Grid:
-    def __init__(self, path: str | Path) -> None:
-        self._store = Store(Path(path))
-        self.path = Path(path)
+    """The results of a sweep, finished or not.
 
-    def metrics(self):
+    Example:
+        >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
+        >>> grid.metrics().filter(metric="packet_loss", flow="alice->bob").height
+        4
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens a sweep.
+
+        Raises:
+            TraceError: the directory holds none.
+        """
+        self._store = Store(Path(path))
+
+    def __repr__(self) -> str:
+        return f"Grid({str(self.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """Directory of the sweep."""
+        return self._store.path
+
+    @property
+    def name(self) -> str:
+        """Name of the directory, such as ``first-call-sweep-1``."""
+        return self.path.resolve().name
+
+    @property
+    def fields(self) -> list[str]:
+        """The varied fields."""
+        return [field.name for field in self._store.plan.fields]
+
+    def progress(self) -> tuple[int, int]:
+        """How many repeats are finished, and how many there are."""
+        return self._store.repeats_done(), self._store.plan.size
+
+    def metrics(self) -> pl.DataFrame:
+        """Every metric of every flow in every repeat that is finished.
+
+        A row has the number of its ``point``; the value of each varied field as it was given, in a column
+        named as the field; the same as a number in a base unit, where it is one (``link.up.capacity_bps``);
+        ``repeat``, ``metric``, ``unit``, ``flow`` and ``value``. ``flow`` is empty for what describes a whole
+        repeat. What could not be measured has no row. A repeat that failed has only its ``call_failures``,
+        and ``failure`` says why.
+
+        Example:
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
+            >>> grid.metrics()["link.up.loss_percent"].unique().sort().to_list()
+            [0.0, 5.0]
+        """
         return self._store.rows().collect()
+
+    def failures(self) -> pl.DataFrame:
+        """The repeats that failed, and why: varied fields, ``repeat`` and ``failure``."""
+        failed = self._store.rows().filter(pl.col("failure").is_not_null())
+        return failed.select("point", *self.fields, "repeat", "failure").unique(maintain_order=True).collect()
+
+    def summary(self) -> pl.DataFrame:
+        """Mean, standard deviation and 95 % interval over repeats, of every point, metric and flow.
+
+        Columns: those of the varied fields as in :meth:`metrics`, ``metric``, ``unit``, ``better``, ``flow``,
+        ``mean``, ``sd``, ``ci95_low``, ``ci95_high`` and ``repeats``, the number of repeats that could be
+        measured. Intervals are those of :func:`rtclab.metrics.measure_run`.
+        """
+        return summary_of(self._store.rows(), self._columns())
+
+    def _columns(self) -> list[str]:
+        """The columns of the varied fields."""
+        numbers = [field.number_column for field in self._store.plan.fields if field.numbers]
+        return [*self.fields, *numbers]
+
+    def report(self) -> Path:
+        """Writes the page."""
+        return self.path / "report.html"

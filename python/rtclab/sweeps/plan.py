@@ -13,8 +13,7 @@ from typing import Any, Self
 from rtclab.backend import Backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
 from rtclab.scenario import Change, Scenario
-from rtclab.scenario.layers import Layered
-from rtclab.scenario.load import load
+from rtclab.scenario.load import changed, load
 from rtclab.scenario.path import located, self_contained
 from rtclab.sweeps.values import MOST_REPEATS, Field, number_of, read_field
 
@@ -38,7 +37,7 @@ class Plan:
     A point is a combination of values, and the last field changes fastest. All repeats are numbered from 0 to
     ``size`` - 1, point by point. ``scenario`` is what files and changes say, as JSON values, without the
     varied fields; errors begin with its ``origin``. A task runs ``per_task`` repeats and measures
-    ``together`` of them at a time.
+    ``together`` of them at a time; a live one runs a point.
     """
 
     name: str
@@ -88,10 +87,9 @@ class Plan:
         Raises:
             BadInput: its values make none.
         """
-        data = json.loads(self._scenario_text)
-        layered = Layered(data, dict.fromkeys(data, self.origin), self.origin)
-        for field, index in zip(self.fields, indices, strict=True):
-            layered.apply(Change(field.name, field.values[index], VARY))
+        chosen = zip(self.fields, indices, strict=True)
+        values = [Change(field.name, field.values[index], VARY) for field, index in chosen]
+        layered = changed(json.loads(self._scenario_text), self.origin, values)
         try:
             return Scenario.read(layered.data, self.origin)
         except ScenarioError as error:
@@ -120,7 +118,7 @@ class Plan:
 
 
 def make_plan(
-    scenario: str | Path,
+    scenario: str | Path | Scenario,
     vary: Mapping[str, object],
     changes: Iterable[Change],
     backend: Backend,
@@ -139,25 +137,41 @@ def make_plan(
     changes = list(changes)
     if backend.name == "sim":
         changes.append(Change("record", "seconds"))
-    first = Scenario.load(
-        scenario, [*changes, *(Change(field.name, field.values[0], VARY) for field in fields)]
-    )
+    first = _first(scenario, changes, fields)
     repeats = repeats or first.repeats
     _check_size(points, repeats)
-    layered = load(scenario, changes)
+    if isinstance(scenario, Scenario):
+        layered = changed(scenario.model_dump(mode="json"), scenario.name, changes)
+    else:
+        layered = load(scenario, changes)
     flow_s = first.duration.s * max(len(first.flows()), 1)
     together = max(1, int(TOGETHER_S / flow_s))
-    per_task = max(
-        1, min(together, ceil(points * repeats / LEAST_TASKS)), ceil(points * repeats / MOST_TASKS)
-    )
+    size = points * repeats
+    per_task = max(1, min(together, ceil(size / LEAST_TASKS)), ceil(size / MOST_TASKS))
+    if backend.name != "sim":
+        per_task = repeats
     data = self_contained(layered.data)
-    plan = _with_numbers(
-        Plan(
-            first.name, layered.origin, data, fields, repeats, backend.name, per_task, min(together, per_task)
-        )
-    )
+    together = min(together, per_task)
+    plan = Plan(first.name, layered.origin, data, fields, repeats, backend.name, per_task, together)
+    plan = _with_numbers(plan)
     _check_points(plan, backend)
     return plan
+
+
+def _first(scenario: str | Path | Scenario, changes: Sequence[Change], fields: Sequence[Field]) -> Scenario:
+    """The scenario of the first point."""
+    values = [Change(field.name, field.values[0], VARY) for field in fields]
+    try:
+        return Scenario.load(scenario, [*changes, *values])
+    except ScenarioError as error:
+        ranges = {field.name: field.range for field in fields if field.range}
+        without = {problem.field for problem in error.problems if problem.message.startswith("no unit")}
+        for name in without & ranges.keys():
+            raise BadInput(
+                f"{VARY}: {name}: no unit in the range `{ranges[name]}`; expected one behind its end",
+                hint="for example `0.2..5 Mbit/s x8`",
+            ) from None
+        raise
 
 
 def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:

@@ -34,6 +34,7 @@ from rtclab.trace import (
 SWEEP_FILE = "sweep.json"
 TABLE_FILE = "metrics.parquet"
 PARTS = "parts"
+ANY_PART = "[0-9]*.parquet"
 
 
 class Store:
@@ -59,7 +60,6 @@ class Store:
     def create(cls, out: Path, plan: Plan) -> Self:
         """Makes the directory ``<out>/<scenario>-sweep-<n>``."""
         path = new_directory(out, f"{plan.name}-sweep-")
-        (path / PARTS).mkdir()
         about = {"versions": versions(), "machine": machine().model_dump(), "plan": plan.as_json()}
         write_json(path / SWEEP_FILE, about)
         return cls(path)
@@ -113,8 +113,14 @@ class Store:
         return self.table_file.is_file()
 
     def done(self) -> set[int]:
-        """The tasks that have a part."""
-        return {int(file.stem) for file in (self.path / PARTS).glob("[0-9]*.parquet")}
+        """The tasks that have a part; all once the sweep is finished."""
+        if self.finished:
+            return set(range(self.plan.tasks))
+        return {int(file.stem) for file in (self.path / PARTS).glob(ANY_PART)}
+
+    def repeats_done(self) -> int:
+        """How many repeats are finished."""
+        return sum(len(self.plan.numbers(task)) for task in self.done())
 
     def add(self, task: int, part: bytes) -> None:
         """Keeps the part of a task.
@@ -122,6 +128,7 @@ class Store:
         Raises:
             DiskFull: the parts before are still there then.
         """
+        self._part(task).parent.mkdir(exist_ok=True)
         replace_file(self._part(task), lambda file: write_bytes(file, part))
 
     def _part(self, task: int) -> Path:
@@ -129,9 +136,10 @@ class Store:
 
     def rows(self) -> pl.LazyFrame:
         """All rows that are finished, as docs/sweeps.md describes them."""
-        if self.finished:
-            return pl.scan_parquet(self.table_file)
-        parts = [self._part(task) for task in sorted(self.done())]
+        return pl.scan_parquet(self.table_file) if self.finished else self._rows_of_parts()
+
+    def _rows_of_parts(self) -> pl.LazyFrame:
+        parts = sorted((self.path / PARTS).glob(ANY_PART))
         return self._tidy(pl.scan_parquet(parts) if parts else PART.to_frame().lazy())
 
     def merge(self) -> None:
@@ -143,9 +151,13 @@ class Store:
         replace_file(self.table_file, self._write_table)
         shutil.rmtree(self.path / PARTS)
 
+    def point_directory(self, point: int) -> Path:
+        """Where the live run of a point lies."""
+        return self.path / "points" / f"{point:06}"
+
     def _write_table(self, file: Path) -> None:
         try:
-            self.rows().sink_parquet(file)
+            self._rows_of_parts().sink_parquet(file)
         except pl.exceptions.ComputeError as error:
             # Polars hides the operating system's error in its own.
             if f"os error {errno.ENOSPC}" in str(error):

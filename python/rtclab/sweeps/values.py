@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Self
 
 from pydantic import BaseModel
@@ -44,13 +45,15 @@ _OPENING, _CLOSING, _QUOTES = "{[", "}]", "\"'"
 class Field:
     """A field of the scenario and the values that it takes, in the order in which they were given.
 
-    ``texts`` are the values as they were written. ``log`` says that they came from a logarithmic range.
+    ``texts`` are the values as they were written. ``range`` is the range that they came from, empty for a
+    list, and ``log`` says whether that is logarithmic.
     ``numbers`` are the values in ``unit``, if all have one and the same; else there are none.
     """
 
     name: str
     values: tuple[Any, ...]
     texts: tuple[str, ...]
+    range: str = ""
     log: bool = False
     numbers: tuple[float, ...] = ()
     unit: str = ""
@@ -165,7 +168,7 @@ def _range(name: str, text: str) -> Field:
     texts = [f"{number} {unit}".strip() for number in numbers]
     if len(set(texts)) < count:
         raise BadInput(f"vary: {name}: the {count} values of `{text}` are not {DIGITS} digits apart")
-    return Field(name, tuple(texts if unit else map(_value, texts)), tuple(texts), log)
+    return Field(name, tuple(texts if unit else map(_value, texts)), tuple(texts), text.strip(), log)
 
 
 def _between(begin: float, end: float, count: int, *, log: bool) -> list[str]:
@@ -176,7 +179,7 @@ def _between(begin: float, end: float, count: int, *, log: bool) -> list[str]:
     else:
         inner = [begin + share * (end - begin) for share in shares]
     # Rates and times are whole numbers of bit/s and ns, so more digits would be refused.
-    return [f"{float(f'{number:.{DIGITS}g}'):.15f}".rstrip("0").rstrip(".") for number in inner]
+    return [f"{Decimal(f'{number:.{DIGITS}g}').normalize():f}" for number in inner]
 
 
 def _split(text: str) -> list[str]:

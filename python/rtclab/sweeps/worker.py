@@ -70,14 +70,9 @@ def _in_words(known: Mapping[str, object]) -> str:
 def _rows(plan: Plan, numbers: range) -> Iterator[Row]:
     for first in range(numbers.start, numbers.stop, plan.together):
         points = list(plan.scenarios(range(first, min(first + plan.together, numbers.stop))))
-        traces = iter(
-            simulate_together(
-                [
-                    (scenario, [scenario.seed_of(repeat) for repeat in repeats])
-                    for _, scenario, repeats in points
-                ]
-            )
-        )
+        seeds = [[scenario.seed_of(repeat) for repeat in repeats] for _, scenario, repeats in points]
+        scenarios = [scenario for _, scenario, _ in points]
+        traces = iter(simulate_together(list(zip(scenarios, seeds, strict=True))))
         for point, _, repeats in points:
             for repeat, trace in zip(repeats, traces, strict=False):
                 yield from rows_of(point, _outcome(repeat, trace.manifest), trace)

@@ -25,28 +25,28 @@ pub struct SentPacket {
     pub ecn: Ecn,
 }
 
-/// What the other side says of one packet.
+/// What the far end reports about one packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PacketReport {
     /// The packet.
     pub sent: SentPacket,
-    /// Its arrival on the other side's clock; `None` if it had not arrived when the report left.
+    /// Arrival time on the far end's clock; `None` if it had not arrived when the report was sent.
     pub received: Option<RemoteTime>,
-    /// ECN codepoint that it arrived with; `None` where the feedback format has no field for it.
+    /// ECN codepoint on arrival; `None` if the feedback format has no field for it.
     pub ecn: Option<Ecn>,
-    /// An earlier report said that it had not arrived. With an arrival, the packet was recovered;
-    /// without one, its loss is not news.
+    /// An earlier report said that it had not arrived. If it has arrived now, it was recovered; if not,
+    /// its loss was already reported.
     pub lost_before: bool,
 }
 
-/// What came back.
+/// Feedback from the far end.
 #[derive(Clone, Copy, Debug)]
 pub enum Feedback<'a> {
     /// Per-packet arrivals (transport-wide feedback or RFC 8888), in sending order.
     Packets {
         /// One entry for each packet reported.
         reports: &'a [PacketReport],
-        /// Bytes still unreported after this feedback.
+        /// Bytes sent and not yet reported on after this feedback.
         in_flight: Bytes,
         /// Arrival times are rounded to multiples of this.
         resolution: Time,
@@ -57,57 +57,57 @@ pub enum Feedback<'a> {
         lost: u64,
         /// Packets expected since the last report.
         expected: u64,
-        /// Share of them that was lost, in 1/255, as the block has it.
+        /// Fraction of them that was lost, in units of 1/255, as given in the block.
         fraction: u8,
-        /// Round trip from LSR and DLSR, if the other side has seen a sender report.
+        /// Round-trip time from LSR and DLSR, if the far end has received a sender report.
         rtt: Option<Time>,
     },
     /// Receiver estimated maximum bit rate.
     Remb(Bitrate),
 }
 
-/// What a sender tells its control at every tick.
+/// State of the sender, given to its congestion control at every timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SenderState {
     /// Bytes waiting in the pacer.
     pub queued: Bytes,
     /// Bytes sent and not yet reported on.
     pub in_flight: Bytes,
-    /// What the encoders were last asked for, all streams together.
+    /// Rate last requested from the encoders of all streams together.
     pub media_rate: Bitrate,
-    /// Nothing has waited in the pacer since the last tick: the media, not the control, limited the rate.
+    /// Nothing has waited in the pacer since the last timeout, so the media limited the rate.
     pub application_limited: bool,
 }
 
 /// A burst at a given rate that measures capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
-    /// Returned in [`SentPacket::probe`].
+    /// Identifies the probe's packets in [`SentPacket::probe`].
     pub id: u32,
     /// Rate of the burst.
     pub rate: Bitrate,
-    /// The burst ends when this many packets …
+    /// The burst lasts for at least this many packets.
     pub min_packets: u32,
-    /// … and this many bytes have left.
+    /// The burst lasts for at least this many bytes.
     pub min_bytes: Bytes,
-    /// Smallest time between two groups of packets.
+    /// Minimum time between two groups of packets.
     pub min_spacing: Time,
 }
 
-/// What the sender shall do. Everything but the target is optional.
+/// What the sender should do. Everything but the target is optional.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
-    /// Rate that media may take. What it counts is up to the stack profile.
+    /// Rate available to media. The stack profile defines which bytes count.
     pub target: Bitrate,
-    /// Media wait in the pacer while this much is in flight; `None` for no limit. Audio never waits.
+    /// Media waits in the pacer while this much is in flight; `None` for no limit. Audio never waits.
     pub window: Option<Bytes>,
     /// Rate at which the pacer may empty its queue; `None` leaves it to the stack profile.
     pub pacing_rate: Option<Bitrate>,
     /// How far packets may leave ahead of the pacing rate; `None` leaves it to the stack profile.
     pub pacing_burst: Option<Time>,
-    /// Rate up to which padding fills what the media leave.
+    /// Padding fills the rate up to this when media alone sends less.
     pub padding_rate: Bitrate,
-    /// Share of frames that the encoder shall drop, 0 to 1 (congestion window push-back).
+    /// Fraction of frames that the encoder should drop, 0 to 1 (congestion window push-back).
     pub drop_ratio: f64,
     /// ECN codepoint for RTP packets.
     pub ecn: Ecn,
@@ -128,7 +128,7 @@ impl Decision {
     }
 }
 
-/// A value of a control's inner state, for the trace.
+/// A value from a congestion control's internal state, for the trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// Name, with its unit as a suffix: `target_bps`, `rtt_ms`.
@@ -144,7 +144,7 @@ impl Observation {
     }
 }
 
-/// Why a control cannot go on; the run ends with it.
+/// Why a congestion control cannot continue. It ends the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlError(pub String);
 
@@ -155,26 +155,26 @@ impl fmt::Display for ControlError {
 }
 impl std::error::Error for ControlError {}
 
-/// Sender half: from feedback to a decision.
+/// Sender half: turns feedback into a decision.
 ///
-/// Time comes in as an argument and nothing is called back. An error of any method ends the run.
+/// Time is passed in as an argument, and there are no callbacks. An error from any method ends the run.
 pub trait Controller: Send {
-    /// A packet left.
+    /// A packet was sent.
     ///
     /// # Errors
-    /// The control cannot go on.
+    /// The congestion control cannot continue.
     fn on_sent(&mut self, _packet: &SentPacket) -> Result<(), ControlError> {
         Ok(())
     }
-    /// Something came back.
+    /// Feedback arrived.
     ///
     /// # Errors
-    /// The control cannot go on.
+    /// The congestion control cannot continue.
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError>;
-    /// Media begin, or the time given by [`Controller::poll_timeout`] has come.
+    /// Media starts, or the time given by [`Controller::poll_timeout`] is reached.
     ///
     /// # Errors
-    /// The control cannot go on.
+    /// The congestion control cannot continue.
     fn on_timeout(&mut self, _now: Time, _sender: &SenderState) -> Result<(), ControlError> {
         Ok(())
     }
@@ -186,50 +186,50 @@ pub trait Controller: Send {
     fn poll_probe(&mut self) -> Option<Probe> {
         None
     }
-    /// What the sender shall do, as of the last call.
+    /// What the sender should do, as of the last call.
     fn decision(&self) -> Decision;
-    /// Adds its inner values to `out`.
+    /// Appends values of its internal state to `out`.
     fn observe(&self, _out: &mut Vec<Observation>) {}
 }
 
-/// An RTP packet that arrived, or that FEC has made again.
+/// An RTP packet that arrived, or that FEC recovered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReceivedPacket {
-    /// When.
+    /// Arrival time, or when FEC recovered it.
     pub at: Time,
-    /// Its stream.
+    /// SSRC of its stream.
     pub ssrc: u32,
-    /// Sequence number on its stream.
+    /// RTP sequence number.
     pub seq: u16,
-    /// Whether it belongs to a stream of audio.
+    /// Whether it belongs to an audio stream.
     pub audio: bool,
     /// IP total length.
     pub size: Bytes,
     /// RTP payload and padding, without headers.
     pub payload: Bytes,
-    /// RTP timestamp; of a retransmission that of the original.
+    /// RTP timestamp; for a retransmission, that of the original packet.
     pub rtp_timestamp: u32,
-    /// When it left, as its header says.
+    /// Send time from its header.
     pub abs_send_time: Option<AbsSendTime>,
-    /// Transport-wide sequence number, as its header says.
+    /// Transport-wide sequence number from its header.
     pub transport_seq: Option<u16>,
     /// ECN codepoint that it arrived with.
     pub ecn: Ecn,
 }
 
-/// Receiver half, for receive-side algorithms: from arrivals to REMB.
+/// Receiver half of a receive-side algorithm: turns arrivals into REMB.
 pub trait Estimator: Send {
     /// A packet arrived.
     ///
     /// # Errors
-    /// The control cannot go on.
+    /// The congestion control cannot continue.
     fn on_packet(&mut self, packet: &ReceivedPacket) -> Result<(), ControlError>;
-    /// A round trip was measured.
+    /// A round-trip time was measured.
     fn on_rtt(&mut self, _now: Time, _rtt: Time) {}
-    /// The time given by [`Estimator::poll_timeout`] has come.
+    /// The time given by [`Estimator::poll_timeout`] is reached.
     ///
     /// # Errors
-    /// The control cannot go on.
+    /// The congestion control cannot continue.
     fn on_timeout(&mut self, _now: Time) -> Result<(), ControlError> {
         Ok(())
     }
@@ -239,25 +239,25 @@ pub trait Estimator: Send {
     }
     /// A REMB to send.
     fn poll_remb(&mut self) -> Option<Bitrate>;
-    /// Adds its inner values to `out`.
+    /// Appends values of its internal state to `out`.
     fn observe(&self, _out: &mut Vec<Observation>) {}
 }
 
-/// Bounds of the rate of video, from the encoders; of audio, if there is no video.
+/// Bounds on the video rate, set by the encoders; on the audio rate if there is no video.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateBounds {
     /// Rate before any feedback.
     pub start: Bitrate,
-    /// Never below.
+    /// Lower bound.
     pub min: Bitrate,
-    /// What the encoders can use at most; probing does not look beyond twice this.
+    /// The most that the encoders can use. Probes do not go beyond twice this.
     pub max: Bitrate,
-    /// Audio beside video, on the wire.
+    /// Rate on the wire of audio sent beside video.
     pub audio: Bitrate,
 }
 
 impl RateBounds {
-    /// The same of everything sent, for algorithms that audio is part of.
+    /// Bounds on the total rate, for algorithms that include audio.
     #[must_use]
     pub fn with_audio(self) -> RateBounds {
         let and_audio = |rate: Bitrate| Bitrate(rate.0 + self.audio.0);

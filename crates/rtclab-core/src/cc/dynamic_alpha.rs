@@ -1,8 +1,8 @@
-//! `dynamic-alpha`: over-use reduces the rate by how far the detector is above its threshold; and
-//! `fixed-alpha`, the same base with the factors of its time.
+//! `dynamic-alpha` reduces the rate on over-use according to how far the detector is above its threshold.
+//! `fixed-alpha` is the same algorithm with the fixed factors that libwebrtc used at the time.
 //!
 //! Source: Iqbal, Shirmohammadi, Atwah, "A Dynamic Approach to Estimate Receiving Bandwidth for WebRTC",
-//! equations 3 to 5, on libwebrtc 2f1509395b (30 June 2015), the last state with the regions that the
+//! equations 3 to 5, on libwebrtc 2f1509395b (30 June 2015), the last revision with the regions that the
 //! equations name.
 
 use super::control::{Halves, RateBounds};
@@ -40,7 +40,7 @@ const RECEIVER_2015: ReceiveSideConfig = ReceiveSideConfig {
 const SENDER_2015: LossBasedConfig =
     LossBasedConfig { tfrc: TfrcRole::FloorOfDecreases, once_per_report: false, ..SENDER_2016 };
 
-/// Readings of the paper.
+/// Options for other readings of the paper.
 pub(crate) const OPTIONS: &[OptionSpec] = &[
     switch(
         "divisor_by_threshold",
@@ -48,19 +48,19 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
     ),
     OptionSpec {
         name: "max_alpha",
-        meaning: "alpha is never above this (the paper's text: 0.99)",
+        meaning: "upper bound of alpha (the paper's text: 0.99)",
         bounds: (0.5, 1.0),
     },
 ];
 
-/// What the paper compares with.
+/// Options of the algorithm that the paper compares with.
 pub(crate) const OPTIONS_FIXED: &[OptionSpec] = &[OptionSpec {
     name: "alpha",
-    meaning: "share of the incoming rate that over-use leaves, always (the paper's text: 0.85)",
+    meaning: "fixed fraction of the incoming rate left after over-use (the paper's text: 0.85)",
     bounds: (0.5, 1.0),
 }];
 
-/// Both halves of `dynamic-alpha`.
+/// Creates both halves of `dynamic-alpha`.
 pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
     with(
         bounds,
@@ -71,7 +71,7 @@ pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
     )
 }
 
-/// Both halves of `fixed-alpha`.
+/// Creates both halves of `fixed-alpha`.
 pub(crate) fn create_fixed(bounds: RateBounds, options: Options<'_>) -> Halves {
     with(bounds, options.get("alpha").map_or(DecreaseLaw::ByRegion, DecreaseLaw::Fixed))
 }

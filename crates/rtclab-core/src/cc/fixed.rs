@@ -1,15 +1,15 @@
-//! No congestion control: always the same rate.
+//! No congestion control: sends at a fixed rate.
 
 use super::control::{ControlError, Controller, Decision, Feedback};
 use crate::units::{Bitrate, Time};
 
-/// Sends at one rate whatever comes back; the yardstick for everything else.
+/// Sends at one rate whatever the feedback says; the baseline for all other algorithms.
 pub struct Fixed {
     rate: Bitrate,
 }
 
 impl Fixed {
-    /// At `rate`, from beginning to end.
+    /// Sends at `rate` from start to end.
     pub fn new(rate: Bitrate) -> Self {
         Fixed { rate }
     }

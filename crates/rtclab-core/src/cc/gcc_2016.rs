@@ -61,7 +61,7 @@ pub(crate) const SENDER_2016: LossBasedConfig = LossBasedConfig {
     halves_without_feedback: false,
 };
 
-/// What differs between the draft and the releases.
+/// Options for what the draft and later releases do differently.
 pub(crate) const OPTIONS: &[OptionSpec] = &[
     switch("draft", "scalar filter and threshold on the offset itself, as in the draft"),
     OptionSpec {
@@ -76,7 +76,7 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
     },
 ];
 
-/// Both halves.
+/// Creates both halves.
 pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
     let (kalman, mut detector) = match options.is_on("draft") {
         true => (None, DETECTOR_OF_DRAFT),

@@ -1,5 +1,5 @@
 //! Today's libwebrtc: the send-side algorithm as published in the crate `goog_cc`, a port of
-//! libwebrtc revision da2a3d6c4d (December 2024), behind our [`Controller`].
+//! libwebrtc revision da2a3d6c4d (December 2024), wrapped as a [`Controller`].
 
 use super::control::{
     ControlError, Controller, Decision, Feedback, Observation, PacketReport, Probe, RateBounds,
@@ -21,13 +21,12 @@ use std::collections::VecDeque;
 /// libwebrtc, `GoogCcNetworkControllerFactory::GetProcessInterval`.
 const PROCESS_INTERVAL: Time = Time::from_millis(25);
 
-/// The algorithm measures time from an epoch that lies before the first packet; it takes zero as
-/// "not set" in places.
+/// Added to all times, because the algorithm sometimes takes zero to mean "not set".
 const EPOCH: Time = Time::from_secs(1);
 
 /// Send-side congestion control of today's Chromium.
 pub struct GoogCc {
-    /// The crate's type is not `Send`; a run is made and finished on one thread.
+    /// The crate's type is not `Send`, but a run starts and ends on one thread.
     inner: SendWrapper<GoogCcNetworkController>,
     decision: Decision,
     next_process: Time,
@@ -35,7 +34,7 @@ pub struct GoogCc {
     announced: Vec<(i32, Probe)>,
     rtt: Option<Time>,
     loss_ratio: f64,
-    /// Reports without a single arrival wait here for the next arrival.
+    /// Packets from feedback that reported no arrival, held until the next arrival.
     held: Vec<PacketResult>,
 }
 
@@ -56,7 +55,7 @@ fn size(bytes: Bytes) -> DataSize {
 }
 
 impl GoogCc {
-    /// As libwebrtc starts it for one video stream with the given bounds.
+    /// Starts as libwebrtc does for one video stream with these bounds.
     pub fn new(bounds: RateBounds) -> Self {
         let streams = StreamsConfig {
             at_time: timestamp(Time::ZERO),
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_without_any_arrival_does_not_panic_and_is_kept_for_the_next() {
+    fn feedback_without_any_arrival_does_not_panic_and_is_held_for_the_next() {
         let kbps = Bitrate::from_kbps;
         let mut cc = GoogCc::new(RateBounds {
             start: kbps(300),

@@ -1,4 +1,4 @@
-//! Congestion control: the two halves, and the table of what there is.
+//! Congestion control: its two halves, and the table of algorithms.
 //!
 //! A sender half ([`Controller`]) turns feedback into a [`Decision`]; a receiver half
 //! ([`Estimator`]) turns arrivals into a REMB. An algorithm is a line in [`ALGORITHMS`] and one file.

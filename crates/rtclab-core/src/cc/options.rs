@@ -1,4 +1,4 @@
-//! Options of the algorithms: names, defaults and bounds, in one form for all.
+//! Options of the algorithms: their names, meanings and bounds.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct OptionSpec {
     pub bounds: (f64, f64),
 }
 
-/// Values given for options; those not given are as the algorithm was.
+/// Values given for options. An option that is not given keeps the algorithm's original behaviour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options<'a>(pub(crate) &'a BTreeMap<String, f64>);
 

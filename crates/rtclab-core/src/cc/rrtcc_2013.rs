@@ -1,7 +1,7 @@
 //! `rrtcc-2013`: receive-side delay control and sender-side loss control as Chrome 27 ran them.
 //!
-//! Source: libwebrtc 4d06db557a (27 March 2013); the options are what draft-alvestrand-rmcat-congestion-02
-//! and the papers of 2013 say instead.
+//! Source: libwebrtc 4d06db557a (27 March 2013). The options select what
+//! draft-alvestrand-rmcat-congestion-02 and the papers of 2013 say instead.
 
 use super::control::{Halves, RateBounds};
 use super::loss_based::{Growth, LossBased, LossBasedConfig, TfrcRole};
@@ -55,21 +55,21 @@ pub(crate) const SENDER_2013: LossBasedConfig = LossBasedConfig {
     halves_without_feedback: false,
 };
 
-/// What the draft and the papers say instead.
+/// Options for what the draft and the papers say instead.
 pub(crate) const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         name: "decrease",
-        meaning: "share of the incoming rate that over-use leaves, always (papers: 0.85)",
+        meaning: "fixed fraction of the incoming rate left after over-use (papers: 0.85)",
         bounds: (0.5, 1.0),
     },
     OptionSpec {
         name: "under_use_factor",
-        meaning: "under-use sets the rate to this multiple of the incoming one (papers: 1.5)",
+        meaning: "under-use sets the rate to this multiple of the incoming rate (papers: 1.5)",
         bounds: (1.0, 2.0),
     },
     OptionSpec {
         name: "low_loss_factor",
-        meaning: "growth a second below 2 % of loss (draft: 1.05)",
+        meaning: "growth factor per second below 2 % loss (draft: 1.05)",
         bounds: (1.0, 1.5),
     },
     switch("halve_without_feedback", "the rate is halved after 2 s without feedback (draft)"),
@@ -77,7 +77,7 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
     switch("tfrc_cap", "the rate is never above the TFRC rate (papers)"),
 ];
 
-/// Both halves.
+/// Creates both halves.
 pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
     let decrease = options.get("decrease").map_or(DecreaseLaw::ByRegion, DecreaseLaw::Fixed);
     let under_use_factor = options.get("under_use_factor");

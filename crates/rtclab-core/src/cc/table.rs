@@ -1,4 +1,4 @@
-//! The table of algorithms, and the choice of one.
+//! The table of algorithms, and the choice of one by name.
 
 use super::control::{Halves, RateBounds};
 use super::options::{OptionSpec, Options};
@@ -11,7 +11,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CongestionControlConfig {
-    /// A name of [`NAMES`].
+    /// One of [`NAMES`].
     pub name: String,
     /// Options of the algorithm.
     #[serde(default)]
@@ -24,12 +24,12 @@ pub struct Algorithm {
     pub name: &'static str,
     /// Its options.
     pub options: &'static [OptionSpec],
-    /// Name of the stack profile that it ran in.
+    /// Name of the stack profile it was used in.
     pub stack: &'static str,
     create: fn(RateBounds, Options<'_>) -> Halves,
 }
 
-/// All there are.
+/// All algorithms.
 pub const ALGORITHMS: [Algorithm; 6] = [
     Algorithm {
         name: "goog-cc",
@@ -80,7 +80,7 @@ pub const NAMES: [&str; ALGORITHMS.len()] = {
     names
 };
 
-/// Why a choice cannot be met. Each names the field below `congestion_control`.
+/// Why a configuration is invalid. Each message names the field below `congestion_control`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigError {
     /// No algorithm of that name.
@@ -96,7 +96,7 @@ pub enum ConfigError {
     OutOfBounds {
         /// The option.
         option: &'static OptionSpec,
-        /// What was given.
+        /// The value given.
         value: f64,
     },
 }
@@ -133,7 +133,7 @@ impl fmt::Display for ConfigError {
 }
 impl std::error::Error for ConfigError {}
 
-/// The algorithm of a choice that can be met.
+/// Checks a configuration and returns its algorithm.
 ///
 /// # Errors
 /// Unknown name or option, or a value out of bounds.
@@ -156,10 +156,10 @@ pub fn check(config: &CongestionControlConfig) -> Result<&'static Algorithm, Con
     Ok(algorithm)
 }
 
-/// Makes both halves of the chosen algorithm.
+/// Creates both halves of the chosen algorithm.
 ///
 /// # Errors
-/// As [`check`].
+/// Same as [`check`].
 pub fn create(config: &CongestionControlConfig, bounds: RateBounds) -> Result<Halves, ConfigError> {
     let algorithm = check(config)?;
     Ok((algorithm.create)(bounds, Options(&config.options)))
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_can_be_made_without_options() {
+    fn every_algorithm_is_valid_without_options() {
         for name in NAMES {
             assert_eq!(message(name, &[]), "");
         }
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_those_that_exist() {
+    fn the_error_for_an_unknown_name_lists_the_known_names() {
         let text = message("bbr", &[]);
         assert!(
             text.starts_with("congestion_control.name: unknown `bbr`; expected one of `goog-cc`")
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_option_is_answered_with_those_that_the_algorithm_has() {
+    fn the_error_for_an_unknown_option_lists_the_options_of_the_algorithm() {
         assert_eq!(
             message("fixed-alpha", &[("beta", 0.85)]),
             "congestion_control.options.beta: `fixed-alpha` has no such option; expected one of `alpha`"
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_out_of_bounds_is_answered_with_the_bounds_and_the_meaning() {
+    fn the_error_for_a_value_out_of_bounds_gives_the_bounds_and_the_meaning() {
         let text = message("rrtcc-2013", &[("decrease", 1.5)]);
         assert!(
             text.contains("options.decrease: 1.5 is out of bounds; expected 0.5 to 1\n  hint: ")

@@ -1,11 +1,11 @@
-//! The rate that a TCP flow would have: the TFRC equation.
+//! The TFRC equation: the rate that a TCP flow would have.
 
 use crate::units::{Bitrate, Time};
 
-/// Bytes of a packet, as libwebrtc assumes.
+/// Packet size that libwebrtc assumes, in bits.
 const PACKET_BITS: f64 = 1_000.0 * 8.0;
 
-/// Rate at this round trip and share of packets lost; `None` without a round trip or without loss.
+/// Rate for a round-trip time and a fraction of packets lost; `None` if either is zero.
 ///
 /// Source: RFC 5348, section 3.1, with b = 1 and t_RTO = 4 R.
 pub(crate) fn rate(rtt: Time, loss: f64) -> Option<Bitrate> {
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_for_the_losses_of_the_papers_are_those_computed_from_the_equation() {
+    fn rates_for_the_losses_in_the_papers_match_the_equation() {
         // Loss in 1/255; kbit/s for round trips of 5, 10, 50, 100, 200, 400 and 1000 ms.
         let table = [
             (26.0, [2761, 1380, 276, 138, 69, 35, 14]),
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_rate_without_loss_or_round_trip() {
+    fn there_is_no_rate_without_loss_or_without_a_round_trip_time() {
         assert_eq!((rate(Time::ZERO, 0.1), rate(Time::from_millis(5), 0.0)), (None, None));
     }
 }

@@ -10,13 +10,13 @@ use crate::stack::StackProfile;
 use crate::units::{Bitrate, Bytes, Time};
 use serde::{Deserialize, Serialize};
 
-/// A constant-rate audio stream, as Opus without silence suppression would be.
+/// A constant-rate audio stream, like Opus without silence suppression.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AudioConfig {
-    /// Rate of the codec.
+    /// Codec bitrate.
     pub bitrate_bps: Bitrate,
-    /// Length of sound in a packet.
+    /// Duration of the audio in a packet.
     pub frame_ns: Time,
 }
 
@@ -47,16 +47,16 @@ pub enum Media {
 pub struct StreamConfig {
     /// SSRC of its media.
     pub ssrc: u32,
-    /// SSRC of its retransmissions and of padding; without use for audio.
+    /// SSRC of its retransmissions and of padding; unused for audio.
     pub repair_ssrc: u32,
     /// What it carries.
     pub media: Media,
-    /// How losses are made good; never [`Repair::Auto`]. Without use for audio.
+    /// How losses are repaired; never [`Repair::Auto`]. Unused for audio.
     pub repair: Repair,
 }
 
 impl StreamConfig {
-    /// Whether it is a stream of video.
+    /// Whether it is a video stream.
     pub fn is_video(&self) -> bool {
         matches!(self.media, Media::Video(_))
     }
@@ -77,7 +77,7 @@ impl Direction {
         self.streams.iter().any(StreamConfig::is_video)
     }
 
-    /// Bounds that the media set to a congestion control.
+    /// Rate bounds that the media sets for a congestion control.
     pub fn bounds(&self) -> RateBounds {
         let (mut video, mut has_video) = ([0; 3], false);
         let mut audio = 0;
@@ -100,25 +100,25 @@ impl Direction {
     }
 }
 
-/// Where an endpoint is and whom it talks to.
+/// Where an endpoint is, and which nodes it talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// Its own address.
     pub local: Address,
-    /// The other end's.
+    /// Address of the far end.
     pub remote: Address,
-    /// A TURN relay that everything but signalling passes.
+    /// A TURN relay that carries everything except signalling.
     pub relay: Option<NodeId>,
-    /// Where the signalling server is.
+    /// Node of the signalling server.
     pub core: NodeId,
 }
 
-/// When a connection is there, and who begins it.
+/// When a connection exists, and who initiates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
     /// Whether this side sends the offer.
     pub offerer: bool,
-    /// When the connection begins.
+    /// When the connection starts.
     pub start: Time,
     /// When it ends.
     pub end: Time,

@@ -1,19 +1,19 @@
-//! What an endpoint tells whoever drives it: for the record, or because it needs something from outside.
+//! Events of an endpoint: for the record, or because the endpoint needs something from its driver.
 
 use super::statistics::Statistics;
 use crate::cc::{ControlError, Observation};
 use crate::media::playout::Rendered;
 
-/// Something that happened at an endpoint at the time of the last call of `handle_…`.
+/// Something that happened at an endpoint at the time of the last `handle_…` call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The participant joined the connection.
     Joined,
-    /// The session descriptions are exchanged.
+    /// The session descriptions have been exchanged.
     Signalled,
     /// A connectivity check was answered.
     IceConnected,
-    /// Both sides have finished the DTLS handshake, as far as this one knows.
+    /// Both sides have finished the DTLS handshake, as far as this side knows.
     DtlsConnected,
     /// The first frame was shown.
     FirstFrame,
@@ -21,30 +21,30 @@ pub enum Event {
     Left,
     /// A frame was shown.
     FrameRendered {
-        /// The stream that it came on.
+        /// SSRC of its stream.
         ssrc: u32,
         /// The frame.
         frame: Rendered,
     },
-    /// The statistics of the second that ends now, or of the connection when it ends.
+    /// Statistics, once a second and when the connection ends.
     Statistics(Box<Statistics>),
-    /// Inner values of the congestion control.
+    /// Internal values of the congestion control.
     Observed {
-        /// Of the sender half, which is about what this side sends; else of the receiver half.
+        /// Whether they are from the sender half, about what this side sends, or from the receiver half.
         sender: bool,
         /// The values.
         values: Vec<Observation>,
     },
-    /// A picture waits for the encoder; answer with
+    /// A picture is waiting for the encoder; answer with
     /// [`Peer::handle_encoded`](super::Peer::handle_encoded).
     EncodeRequested {
         /// Index of its stream.
         stream: usize,
-        /// Pixels of the picture.
+        /// Number of pixels in the picture.
         pixels: u32,
     },
-    /// A forwarder needs a key frame from where its media come from.
+    /// A forwarder needs a key frame from the source of its media.
     KeyFrameRequested,
-    /// The congestion control cannot go on.
+    /// The congestion control cannot continue.
     Failed(ControlError),
 }

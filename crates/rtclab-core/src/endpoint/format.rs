@@ -1,4 +1,4 @@
-//! Clocks and sizes of what peers send.
+//! RTP clock rates and packet sizes.
 
 use crate::media::repair::Repair;
 use crate::packet::{IP_UDP_BYTES, Kind, SRTP_BYTES};
@@ -6,14 +6,14 @@ use crate::rtp::vp8::DESCRIPTOR_BYTES;
 use crate::rtp::{red, rtx};
 use crate::units::Bytes;
 
-/// Ticks of the RTP clock of video.
+/// RTP clock rate of video, in Hz.
 pub(super) const VIDEO_CLOCK: u64 = 90_000;
-/// Ticks of the RTP clock of Opus.
+/// RTP clock rate of Opus, in Hz.
 pub(super) const AUDIO_CLOCK: u64 = 48_000;
-/// Bytes of the header of every RTP packet: fixed part, abs-send-time, transport-wide sequence number.
+/// Header size of every RTP packet: fixed part, abs-send-time, transport-wide sequence number.
 pub(super) const RTP_HEADER_BYTES: u64 = 24;
 
-/// IP total length of a packet of media; `payload` of a FEC packet is all behind its RED header.
+/// IP total length of an RTP packet. For FEC, `payload` is everything after the RED header.
 pub(super) fn packet_size(repair: Repair, kind: Kind, payload: u64) -> Bytes {
     let red = if repair.uses_red() { red::HEADER_BYTES } else { 0 };
     let before = match kind {

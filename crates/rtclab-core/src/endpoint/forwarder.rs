@@ -1,5 +1,5 @@
-//! An end of a connection that sends what another end at its node receives: of an SFU, of a switching
-//! MCU, or of a participant who passes media on in a tree.
+//! An end of a connection that forwards what another end at the same node receives. It may belong to an SFU,
+//! a switching MCU, or a participant that passes media on in a tree.
 
 use super::config::{Addresses, Session, StreamConfig};
 use super::event::Event;
@@ -13,7 +13,7 @@ use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Janus, `ice.c`: packets are kept for retransmission up to a second (DEFAULT_MAX_NACK_QUEUE).
+/// How long packets are kept for retransmission (Janus, `ice.c`, DEFAULT_MAX_NACK_QUEUE).
 const STORED_FOR: Time = Time::from_secs(1);
 /// Interval of sender reports.
 const REPORT_INTERVAL: Time = Time::from_secs(1);
@@ -21,32 +21,32 @@ const REPORT_INTERVAL: Time = Time::from_secs(1);
 /// What a forwarder does with RTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
-    /// An SFU: answers requests itself, makes its own reports, and gives packets transport-wide numbers of
-    /// its own. What receivers estimate is ignored, as Janus does unless told otherwise.
+    /// An SFU: answers requests itself, sends its own reports, and assigns its own transport-wide sequence
+    /// numbers. It ignores the receivers' estimates, as Janus does by default.
     Terminating,
-    /// A switching MCU of 2013: an address translator; RTP and RTCP pass as they are, both ways.
+    /// A switching MCU of 2013: an address translator that passes RTP and RTCP unchanged, both ways.
     Switching,
 }
 
-/// What a forwarder is.
+/// Configuration of a forwarder.
 #[derive(Clone, Debug)]
 pub struct ForwarderConfig {
-    /// Where it is, and the other end.
+    /// Its own address and that of the far end.
     pub addresses: Addresses,
-    /// When the connection is there.
+    /// When the connection starts and ends.
     pub session: Session,
     /// What it does with RTCP.
     pub forwarding: Forwarding,
-    /// Streams of the first sender.
+    /// Streams of the original sender.
     pub streams: Vec<StreamConfig>,
 }
 
-/// An end of a connection that passes media on.
+/// An end of a connection that forwards media.
 pub struct Forwarder {
     config: ForwarderConfig,
     setup: Setup,
     begun: bool,
-    /// One for each stream of video.
+    /// One for each video stream.
     videos: Vec<Forwarded>,
     next_transport_seq: u16,
     next_report: Option<Time>,
@@ -54,7 +54,7 @@ pub struct Forwarder {
     events: VecDeque<Event>,
 }
 
-/// A stream of video that is passed on.
+/// A video stream that is forwarded.
 struct Forwarded {
     config: StreamConfig,
     store: Store,
@@ -62,7 +62,7 @@ struct Forwarded {
     sent: Option<Sent>,
 }
 
-/// What a sender report says.
+/// Contents of the next sender report.
 #[derive(Clone, Copy, Default)]
 struct Sent {
     timestamp: u32,
@@ -70,17 +70,17 @@ struct Sent {
     octets: u32,
 }
 
-/// What is needed to send a packet of video again.
+/// What is needed to retransmit a video packet.
 struct Stored {
     at: Time,
     last_sent: Time,
-    /// It was sent more than once.
+    /// Whether it was sent more than once.
     resent: bool,
     header: RtpHeader,
     part: VideoPart,
 }
 
-/// Packets of one stream that may be asked for again, by sequence number; `None` for what has not come.
+/// Packets of one stream kept for retransmission, by sequence number; `None` for those not yet arrived.
 #[derive(Default)]
 struct Store {
     unwrapper: SeqUnwrapper,
@@ -104,7 +104,7 @@ impl Store {
         if self.packets.is_empty() {
             self.first = seq;
         }
-        // A packet from before all that are stored is too late to be asked for.
+        // A packet older than all stored ones is too late to be requested.
         let Ok(index) = usize::try_from(seq - self.first) else { return };
         while self.packets.len() <= index {
             self.packets.push_back(None);
@@ -115,7 +115,7 @@ impl Store {
 }
 
 impl Forwarder {
-    /// Has forwarded nothing yet.
+    /// Creates a forwarder whose connection has not started.
     pub fn new(config: ForwarderConfig) -> Self {
         let forwarded = |config: &StreamConfig| Forwarded {
             config: *config,
@@ -160,7 +160,7 @@ impl Forwarder {
         self.events.pop_front()
     }
 
-    /// Does what is due.
+    /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.begun = true;
         self.setup.handle_timeout(now, &mut self.outbox);
@@ -169,8 +169,8 @@ impl Forwarder {
         }
     }
 
-    /// A datagram of the other end arrived. Media and RTCP that pass as they are, are handed by whoever
-    /// drives the forwarders to [`Forwarder::forward`] of those that pass them on.
+    /// Handles a datagram from the far end. Media, and RTCP that passes unchanged, are ignored here: the
+    /// driver hands them to [`Forwarder::forward`] of the ends that forward them.
     pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
         if now >= self.config.session.end {
             return;
@@ -196,7 +196,7 @@ impl Forwarder {
         }
     }
 
-    /// Sends on what arrived at another end of this node; `first_sent` is when its first sender sent it.
+    /// Forwards what arrived at another end of this node; `first_sent` is when the original sender sent it.
     pub fn forward(&mut self, now: Time, first_sent: Time, datagram: &Datagram) {
         if !self.is_connected() || now >= self.config.session.end {
             return;
@@ -230,10 +230,10 @@ impl Forwarder {
             },
             _ => packet.clone(),
         };
-        // A retransmission under the original number is another copy of what may be stored already.
-        let again = packet.kind == Kind::Rtx && video.store.find(packet.header.seq).is_some();
+        // A retransmission with the original sequence number may be a copy of a stored packet.
+        let is_copy = packet.kind == Kind::Rtx && video.store.find(packet.header.seq).is_some();
         if let RtpPayload::Video(part) = packet.payload
-            && !again
+            && !is_copy
         {
             let sent = video.sent.get_or_insert_default();
             sent.timestamp = packet.header.timestamp;
@@ -244,7 +244,7 @@ impl Forwarder {
         self.send(first_sent, packet);
     }
 
-    /// Sends a packet with the next transport-wide number.
+    /// Sends a packet with the next transport-wide sequence number.
     fn send(&mut self, first_sent: Time, mut packet: Rtp) {
         packet.header.extensions.transport_sequence = Some(self.next_transport_seq);
         self.next_transport_seq = self.next_transport_seq.wrapping_add(1);
@@ -257,7 +257,7 @@ impl Forwarder {
             match packet {
                 RtcpPacket::Nack(nack) => {
                     for &seq in &nack.lost {
-                        self.send_again(now, nack.media_ssrc, seq);
+                        self.retransmit(now, nack.media_ssrc, seq);
                     }
                 }
                 RtcpPacket::PictureLossIndication(_) | RtcpPacket::FullIntraRequest(_) => {
@@ -268,10 +268,10 @@ impl Forwarder {
         }
     }
 
-    fn send_again(&mut self, now: Time, ssrc: u32, seq: u16) {
+    fn retransmit(&mut self, now: Time, ssrc: u32, seq: u16) {
         let rtt = self.setup.check_rtt.unwrap_or(Time::ZERO);
         let video = self.videos.iter_mut().find(|video| video.config.ssrc == ssrc);
-        if let Some(packet) = video.and_then(|video| video.again(now, seq, rtt)) {
+        if let Some(packet) = video.and_then(|video| video.retransmission(now, seq, rtt)) {
             self.send(now, packet);
         }
     }
@@ -294,7 +294,7 @@ impl Forwarder {
 }
 
 impl Forwarded {
-    /// What a retransmission repeats; `None` if that has come already.
+    /// The original of a retransmission; `None` if it has already arrived.
     fn as_original(&mut self, packet: &Rtp) -> Option<Rtp> {
         let RtpPayload::Rtx { original_seq, part } = packet.payload else { return None };
         if self.store.find(original_seq).is_some() {
@@ -309,8 +309,9 @@ impl Forwarded {
         Some(Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Video })
     }
 
-    /// A packet that is asked for again, unless that was done a moment ago; see [`Repair::resend_pause`](crate::media::repair::Repair::resend_pause).
-    fn again(&mut self, now: Time, seq: u16, rtt: Time) -> Option<Rtp> {
+    /// The retransmission of a requested packet, unless it was sent a moment ago; see
+    /// [`Repair::resend_pause`](crate::media::repair::Repair::resend_pause).
+    fn retransmission(&mut self, now: Time, seq: u16, rtt: Time) -> Option<Rtp> {
         let repair = self.config.repair;
         let stored = self.store.find(seq)?;
         if now < stored.last_sent + repair.resend_pause(rtt, stored.resent) {
@@ -321,7 +322,7 @@ impl Forwarded {
         if repair.on_original_ssrc() {
             return Some(Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Rtx });
         }
-        // RFC 4588: on a stream of its own, under its own sequence number.
+        // RFC 4588: on a separate stream, with its own sequence number.
         let header = RtpHeader {
             payload_type: payload_type::RTX,
             ssrc: self.config.repair_ssrc,

@@ -1,9 +1,9 @@
 //! An end of a connection, without I/O: datagrams and time come in, datagrams and events come out.
 //!
-//! A [`Peer`] makes media, shows them or gives feedback on them; a [`Forwarder`] passes them on. Both have
-//! five verbs: `handle_datagram`, `handle_timeout`, `poll_transmit`, `poll_event` and `poll_timeout`. They
-//! know no network, no record and no other end. Whoever drives them calls a `handle_…` method, takes
-//! everything from the two polls, and comes back at `poll_timeout`.
+//! A [`Peer`] sends media, plays it or gives feedback on it; a [`Forwarder`] passes it on. Both have five
+//! verbs: `handle_datagram`, `handle_timeout`, `poll_transmit`, `poll_event` and `poll_timeout`. They know
+//! nothing of the network, the record or the other end. The driver calls a `handle_…` method, drains
+//! `poll_transmit` and `poll_event`, and comes back at `poll_timeout`.
 
 mod config;
 mod event;
@@ -40,36 +40,35 @@ pub use statistics::{
 /// Statistics are reported at multiples of this.
 const STATISTICS_INTERVAL: Time = Time::from_secs(1);
 
-/// How often a peer reports inner values of its congestion control.
+/// How often a peer reports internal values of its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observe {
-    /// With the statistics.
+    /// Together with the statistics.
     EachSecond,
-    /// Whenever feedback or a whole frame has changed them.
+    /// Whenever feedback or a complete frame has changed them.
     EachChange,
 }
 
-/// What one side of a connection is.
+/// Configuration of one side of a connection.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// Where it is, and the other end.
+    /// Its own address and that of the far end.
     pub addresses: Addresses,
-    /// When the connection is there.
+    /// When the connection starts and ends.
     pub session: Session,
     /// SSRC of its RTCP.
     pub ssrc: u32,
     /// What it sends.
     pub sends: Direction,
-    /// What the other side sends. Feedback and RTCP are as that side's stack wants them.
+    /// What the far end sends. Feedback and RTCP are as the far end's stack wants them.
     pub receives: Direction,
-    /// Whether it shows what it receives; a server only gives feedback on it.
+    /// Whether it plays what it receives; a server only gives feedback on it.
     pub plays: bool,
-    /// Whether encoding takes time: then pictures are encoded by whoever drives the peer, see
-    /// [`Event::EncodeRequested`].
+    /// Whether encoding takes time. If so, the driver decides how long; see [`Event::EncodeRequested`].
     pub encodes_slowly: bool,
-    /// How often inner values of the congestion control are reported.
+    /// How often internal values of the congestion control are reported.
     pub observe: Observe,
-    /// Seed of everything random on this side, RTP timestamps included.
+    /// Seed of everything random on this side, including RTP timestamps.
     pub seed: u64,
 }
 
@@ -112,7 +111,8 @@ fn or_never(timeout: Option<Time>) -> Time {
 }
 
 impl Peer {
-    /// One side of a connection. The controller is for what it sends, the estimator for what it receives.
+    /// Creates one side of a connection. The controller is for what it sends, the estimator for what it
+    /// receives.
     pub fn new(config: PeerConfig, (controller, estimator): Halves) -> Self {
         let PeerConfig { addresses, session, ssrc, plays, .. } = config;
         Peer {
@@ -143,7 +143,7 @@ impl Peer {
     pub fn poll_timeout(&self) -> Option<Time> {
         let Session { start, end, .. } = self.config.session;
         if !self.joined {
-            // A connection of no length never begins.
+            // A connection of zero length never starts.
             return (start < end).then_some(start);
         }
         (!self.left).then_some(self.timers.next().min(end))
@@ -159,7 +159,7 @@ impl Peer {
         self.events.pop_front()
     }
 
-    /// Does what is due.
+    /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.left {
             return;
@@ -168,7 +168,7 @@ impl Peer {
         self.end_on_error(result);
     }
 
-    /// A datagram of the other end, of a server or of a relay arrived.
+    /// Handles a datagram from the far end, a server or a relay.
     pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
         if self.left || now >= self.config.session.end {
             return;
@@ -177,13 +177,13 @@ impl Peer {
         self.end_on_error(result);
     }
 
-    /// The picture of an [`Event::EncodeRequested`] will be encoded at `ready`.
+    /// Sets when the picture of an [`Event::EncodeRequested`] will be encoded.
     pub fn handle_encoded(&mut self, stream: usize, ready: Time) {
         self.sender.handle_encoded(stream, ready);
         self.timers.sender = self.sender.poll_timeout();
     }
 
-    /// Asks the other side for key frames, for someone to whom its media are passed on.
+    /// Requests key frames from the far end on behalf of someone its media is forwarded to.
     pub fn request_key_frame(&mut self, now: Time) {
         if self.is_connected() && !self.left {
             self.receiver.request_key_frames(now, &mut self.outbox);
@@ -272,7 +272,7 @@ impl Peer {
                 self.sender.start(now)?;
                 self.timers.sender = self.sender.poll_timeout();
                 self.schedule_report(now);
-                if self.reports_apart() {
+                if self.reports_separately() {
                     self.schedule_receiver_report(now);
                 }
                 self.timers.statistics = (now + Time(1)).ceil_to(STATISTICS_INTERVAL);
@@ -309,7 +309,7 @@ impl Peer {
         }
     }
 
-    /// Feedback has changed the sender half.
+    /// Reports the sender half after feedback, if every change is observed.
     fn observe_feedback(&mut self) {
         if self.config.observe == Observe::EachChange {
             self.observe_sender();

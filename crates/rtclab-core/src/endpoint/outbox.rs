@@ -1,4 +1,4 @@
-//! What an endpoint wants to send, until it is polled.
+//! Queue of datagrams that an endpoint wants to send.
 
 use super::config::Addresses;
 use crate::packet::{
@@ -8,7 +8,7 @@ use crate::rtp::RtcpPacket;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
-/// Datagrams that wait to be polled, and the way to the other end.
+/// Datagrams waiting to be polled, and the addresses they need.
 pub(super) struct Outbox {
     pub(super) addresses: Addresses,
     queue: VecDeque<Transmit>,
@@ -31,7 +31,7 @@ impl Outbox {
         size
     }
 
-    /// Sends RTCP packets together, unless one of them does not fit its format.
+    /// Sends RTCP packets in one datagram, unless one of them does not fit its wire format.
     pub(super) fn send_rtcp(
         &mut self,
         now: Time,
@@ -50,23 +50,23 @@ impl Outbox {
         self.forward(now, Datagram::new(Ecn::NotCapable, Content::Dtls(flight)));
     }
 
-    /// Sends a datagram whose content was first sent at `first_sent`, maybe by someone else.
+    /// Sends a datagram whose content was first sent at `first_sent`, possibly by another node.
     pub(super) fn forward(&mut self, first_sent: Time, datagram: Datagram) {
         let Addresses { remote, relay, .. } = self.addresses;
         let via = relay.map_or(Via::Direct, Via::Relay);
         self.queue.push_back(Transmit { to: remote, via, first_sent, datagram });
     }
 
-    /// Sends a segment of signalling, by way of the signalling server.
+    /// Sends a segment of signalling via the signalling server.
     pub(super) fn send_signalling(&mut self, now: Time, segment: Signalling) {
         let Addresses { local, remote, core, .. } = self.addresses;
-        // A server at the core speaks to the signalling server without a network.
+        // A server at the core talks to the signalling server without a network.
         let via = if local.node == core { Via::Direct } else { Via::Server(core) };
         let datagram = Datagram::new(Ecn::NotCapable, Content::Signalling(segment));
         self.queue.push_back(Transmit { to: remote, via, first_sent: now, datagram });
     }
 
-    /// Sends a request to the relay, which comes back as its answer.
+    /// Sends a request to the relay; the request comes back as its own answer.
     pub(super) fn send_allocation(&mut self, now: Time, allocation: Allocation) {
         let Addresses { local, relay, .. } = self.addresses;
         let Some(relay) = relay else { return };

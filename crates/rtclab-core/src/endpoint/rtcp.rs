@@ -1,4 +1,4 @@
-//! RTCP of a peer: what it does with what comes, and when it sends which reports.
+//! RTCP of a peer: how it handles incoming packets, and when it sends which reports.
 
 use super::format::VIDEO_CLOCK;
 use super::{Peer, or_never};
@@ -12,9 +12,9 @@ use crate::stack::RtcpSchedule;
 use crate::units::{Bytes, Time};
 use rand::RngExt;
 
-/// libwebrtc, `rtcp_sender.cc`: interval of reports for video, drawn from half to one and a half of it.
+/// Nominal interval of reports for video; drawn from 0.5 to 1.5 times this (libwebrtc, `rtcp_sender.cc`).
 const REPORT_INTERVAL: Time = Time::from_millis(1_000);
-/// libwebrtc: above 360 kbit/s the interval is 360 / rate in kbit/s, in seconds.
+/// Above 360 kbit/s the interval in seconds is 360 / rate in kbit/s, as in libwebrtc.
 const REPORT_BITS: u64 = 360_000;
 
 impl Peer {
@@ -63,12 +63,12 @@ impl Peer {
         for block in blocks {
             let rtt = block.round_trip(NtpTime::from_time(now));
             self.sender.rtt = rtt.or(self.sender.rtt);
-            // A switching forwarder passes on reports about other senders too.
+            // A switching forwarder also passes on reports about other senders.
             let Some(stream) = self.sender.stream(block.ssrc) else { continue };
             let video = stream.config.is_video();
             let news = self.counters.on_report_block(reporter, block, rtt);
             let Some((lost, expected)) = news else { continue };
-            if video || !self.reports_apart() {
+            if video || !self.reports_separately() {
                 let fraction = block.fraction_lost;
                 let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
                 self.sender.on_feedback(now, report)?;
@@ -81,14 +81,14 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether receiver reports leave apart from sender reports; see [`RtcpSchedule::PerStream`].
-    pub(super) fn reports_apart(&self) -> bool {
+    /// Whether receiver reports are sent separately from sender reports; see [`RtcpSchedule::PerStream`].
+    pub(super) fn reports_separately(&self) -> bool {
         let schedule = self.config.receives.stack.rtcp;
         self.config.sends.has_video() && schedule == RtcpSchedule::PerStream
     }
 
     pub(super) fn send_report(&mut self, now: Time) {
-        let mut blocks = match self.reports_apart() {
+        let mut blocks = match self.reports_separately() {
             true => Vec::new(),
             false => self.receiver.report_blocks(now),
         };
@@ -138,7 +138,7 @@ impl Peer {
         self.timers.receiver_report = now + self.varied(REPORT_INTERVAL);
     }
 
-    /// Half to one and a half of an interval.
+    /// A random time from 0.5 to 1.5 times the interval.
     fn varied(&mut self, interval: Time) -> Time {
         let factor = 0.5 + self.rng.random::<f64>();
         Time::from_secs_f64(interval.as_secs_f64() * factor)

@@ -1,6 +1,6 @@
-//! From "call" to "media may flow": signalling, connectivity checks, DTLS; and consent afterwards.
+//! Call set-up until media may flow: signalling, connectivity checks and DTLS; consent checks afterwards.
 //!
-//! The messages have the sizes and the order of a call between two Chromiums with trickled host
+//! Messages have the sizes and the order of a call between two Chromium browsers with trickled host
 //! candidates. STUN is real; descriptions and DTLS records are opaque bytes of the right length.
 
 use super::config::Session;
@@ -10,32 +10,32 @@ use super::turn::Allocating;
 use crate::packet::{Allocation, DtlsFlight, Signalling, Stun};
 use crate::units::Time;
 
-/// A session description with candidates, in one WebSocket message over TCP.
+/// Size of a session description with candidates, in one WebSocket message over TCP.
 const DESCRIPTION_BYTES: u16 = 4_000;
-/// Repeats a description that was not answered; TCP's first timeout (RFC 6298).
+/// A description without an answer is repeated after TCP's initial timeout (RFC 6298).
 const DESCRIPTION_TIMEOUT: Time = Time::from_secs(1);
-/// libwebrtc, `p2p_constants.cc`: interval of checks while not connected …
+/// Interval of checks while not connected (libwebrtc, `p2p_constants.cc`).
 const CHECK_INTERVAL: Time = Time::from_millis(50);
-/// … and when connected and stable.
+/// Interval of checks when connected and stable (libwebrtc, `p2p_constants.cc`).
 const CONSENT_INTERVAL: Time = Time::from_millis(2_500);
-/// libwebrtc starts the DTLS timer here and doubles it.
+/// Initial DTLS timeout in libwebrtc, doubled each time.
 const DTLS_TIMEOUT: Time = Time::from_millis(50);
 
-/// Steps of a call's set-up.
+/// Steps of the set-up of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
-    /// Nothing yet.
+    /// Nothing has happened yet.
     New,
-    /// The descriptions are exchanged.
+    /// The descriptions have been exchanged.
     Signalled,
     /// A check was answered.
     IceConnected,
-    /// Both have finished the handshake, as far as this side knows.
+    /// Both sides have finished the handshake, as far as this side knows.
     DtlsConnected,
 }
 
 impl Step {
-    /// The step that follows, and the event that says that it is reached.
+    /// The next step, and the event that reports it.
     pub(super) const fn next(self) -> (Step, Event) {
         match self {
             Step::New => (Step::Signalled, Event::Signalled),
@@ -46,20 +46,21 @@ impl Step {
 }
 
 pub(super) struct Setup {
-    /// What is left to arrange with a relay.
+    /// What remains to be set up with a relay.
     allocating: Option<Allocating>,
-    /// Sends the offer, and is the DTLS server (RFC 8842: the answerer chooses to be active).
+    /// Whether this side sends the offer. If so, it is the DTLS server (RFC 8842: the answerer chooses to be
+    /// active).
     offerer: bool,
     pub(super) step: Step,
     segments: u8,
     next_description: Option<Time>,
     next_check: Option<Time>,
-    /// Checks sent since the last answer: number and time. Any of them may be answered.
+    /// Number and time of the checks sent since the last answer. Any of them may be answered.
     pending_checks: Vec<(u32, Time)>,
     checks: u32,
     flight: u8,
     next_flight: Option<(Time, Time)>,
-    /// Round trip of the last answered check.
+    /// Round-trip time of the last answered check.
     pub(super) check_rtt: Option<Time>,
 }
 
@@ -104,14 +105,14 @@ impl Setup {
         }
     }
 
-    /// A segment of the other side's description.
+    /// Handles a segment of the far end's description.
     pub(super) fn on_signalling(&mut self, now: Time, segment: Signalling, outbox: &mut Outbox) {
         let Signalling { index, count, .. } = segment;
         if index < 8 {
             self.segments |= 1 << index;
         }
         if self.segments.count_ones() < u32::from(count) || self.step > Step::New {
-            // The offer came again: the answer was lost.
+            // The offer was repeated, so the answer was lost.
             if !self.offerer && self.step > Step::New && index + 1 == count {
                 self.send_description(now, outbox);
             }
@@ -132,7 +133,7 @@ impl Setup {
         if stun.success {
             self.on_check_answered(now, stun.check, outbox);
         } else if self.allocating.is_none() {
-            // RFC 8656, section 9: a relay lets nothing in from whom it has no permission for.
+            // RFC 8656, section 9: a relay drops packets from peers without a permission.
             outbox.send_stun(now, Stun { success: true, ..stun });
         }
     }
@@ -144,7 +145,7 @@ impl Setup {
         outbox: &mut Outbox,
     ) {
         if self.step == Step::New {
-            // The fingerprint of the other side's certificate is in its description.
+            // The fingerprint of the far end's certificate comes with its description.
             return;
         }
         if DtlsFlight(flight) == DtlsFlight::LAST {
@@ -154,7 +155,7 @@ impl Setup {
             self.flight = flight + 1;
             self.send_flight(now, DTLS_TIMEOUT, outbox);
             if DtlsFlight(self.flight) == DtlsFlight::LAST {
-                // The last flight is not acknowledged; it is repeated when the third comes again.
+                // The last flight is not acknowledged; it is repeated when the third flight is.
                 self.next_flight = None;
                 self.step = Step::DtlsConnected;
             }
@@ -191,7 +192,7 @@ impl Setup {
             let segment = Signalling { index: index as u8, count: count as u8, bytes };
             outbox.send_signalling(now, segment);
         }
-        // An answer is repeated when the offer comes again.
+        // An answer is repeated when the offer is.
         self.next_description = self.offerer.then_some(now + DESCRIPTION_TIMEOUT);
     }
 

@@ -1,39 +1,39 @@
-//! What getStats would report, with the names of W3C webrtc-stats.
+//! What getStats would report, under the names of W3C webrtc-stats.
 
 use crate::packet::Kind;
 use crate::table::row;
 
-/// Everything that one report of getStats holds.
+/// Contents of one getStats report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statistics {
-    /// One per stream that is sent.
+    /// One per outbound stream.
     pub outbound: Vec<OutboundRtp>,
-    /// One per stream of which anything has arrived.
+    /// One per inbound stream from which anything has arrived.
     pub inbound: Vec<InboundRtp>,
-    /// One per stream that the other side has reported on.
+    /// One per outbound stream that the far end has reported on.
     pub remote_inbound: Vec<RemoteInboundRtp>,
     /// The connection.
     pub candidate_pair: CandidatePair,
 }
 
 row! {
-    /// A stream that is sent; totals since its beginning.
+    /// An outbound stream; totals since its start.
     pub struct OutboundRtp / OutboundRtpColumns {
         /// Its SSRC.
         ssrc: u32 = "ssrc",
         /// Video or audio.
         kind: Kind = "kind",
-        /// Packets, retransmissions, FEC and padding included.
+        /// Packets sent, including retransmissions, FEC and padding.
         packets_sent: u64 = "packetsSent",
         /// Payload bytes of all packets sent, without padding.
         bytes_sent: u64 = "bytesSent",
         /// Bytes of RTP headers sent.
         header_bytes_sent: u64 = "headerBytesSent",
-        /// Retransmissions.
+        /// Retransmissions sent.
         retransmitted_packets_sent: u64 = "retransmittedPacketsSent",
-        /// Payload bytes of retransmissions.
+        /// Payload bytes of retransmissions sent.
         retransmitted_bytes_sent: u64 = "retransmittedBytesSent",
-        /// What the encoder is asked for, in bit/s.
+        /// Rate requested from the encoder, in bit/s.
         target_bitrate: Option<f64> = "targetBitrate",
         /// Frames encoded.
         frames_encoded: Option<u64> = "framesEncoded",
@@ -55,13 +55,13 @@ row! {
 }
 
 row! {
-    /// A stream that is received; totals since its beginning.
+    /// An inbound stream; totals since its start.
     pub struct InboundRtp / InboundRtpColumns {
         /// Its SSRC.
         ssrc: u32 = "ssrc",
         /// Video or audio.
         kind: Kind = "kind",
-        /// Packets, retransmissions included.
+        /// Packets received, including retransmissions.
         packets_received: u64 = "packetsReceived",
         /// Packets expected minus packets received (RFC 3550, 6.4.1); negative with duplicates.
         packets_lost: i64 = "packetsLost",
@@ -71,11 +71,11 @@ row! {
         header_bytes_received: u64 = "headerBytesReceived",
         /// Interarrival jitter in seconds.
         jitter: f64 = "jitter",
-        /// Complete frames.
+        /// Complete frames received.
         frames_received: Option<u64> = "framesReceived",
         /// Frames shown.
         frames_decoded: Option<u64> = "framesDecoded",
-        /// Frames given up.
+        /// Frames dropped.
         frames_dropped: Option<u64> = "framesDropped",
         /// Width of the last frame shown.
         frame_width: Option<u64> = "frameWidth",
@@ -97,27 +97,27 @@ row! {
         jitter_buffer_emitted_count: Option<u64> = "jitterBufferEmittedCount",
         /// Retransmissions received.
         retransmitted_packets_received: Option<u64> = "retransmittedPacketsReceived",
-        /// Packets made good in time; `None` where RTX tells it.
+        /// Packets repaired in time; `None` with RTX.
         packets_repaired: Option<u64> = "packetsRepaired",
         /// FEC packets received.
         fec_packets_received: Option<u64> = "fecPacketsReceived",
-        /// FEC packets that were of no use.
+        /// FEC packets that repaired nothing.
         fec_packets_discarded: Option<u64> = "fecPacketsDiscarded",
     }
 }
 
 row! {
-    /// A stream that is sent, as the other side reports it.
+    /// An outbound stream as the far end reports it.
     pub struct RemoteInboundRtp / RemoteInboundRtpColumns {
         /// Its SSRC.
         ssrc: u32 = "ssrc",
         /// Video or audio.
         kind: Kind = "kind",
-        /// Seconds, from the last report that tells it.
+        /// Round-trip time in seconds, from the last report that gives one.
         round_trip_time: Option<f64> = "roundTripTime",
-        /// Share lost in the last interval, 0 to 1.
+        /// Fraction lost in the last interval, 0 to 1.
         fraction_lost: f64 = "fractionLost",
-        /// Packets lost since the beginning; negative with duplicates.
+        /// Packets lost since the start; negative with duplicates.
         packets_lost: i64 = "packetsLost",
         /// Interarrival jitter in seconds.
         jitter: f64 = "jitter",
@@ -125,13 +125,13 @@ row! {
 }
 
 row! {
-    /// The connection; totals since its beginning.
+    /// The connection; totals since its start.
     pub struct CandidatePair / CandidatePairColumns {
-        /// Seconds, of the last connectivity check that was answered.
+        /// Round-trip time in seconds of the last answered connectivity check.
         current_round_trip_time: Option<f64> = "currentRoundTripTime",
         /// Target of the congestion control, in bit/s.
         available_outgoing_bitrate: f64 = "availableOutgoingBitrate",
-        /// RTP headers and payload sent.
+        /// Bytes of RTP headers and payload sent.
         bytes_sent: u64 = "bytesSent",
         /// IP bytes received.
         bytes_received: u64 = "bytesReceived",

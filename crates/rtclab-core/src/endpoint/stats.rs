@@ -9,25 +9,25 @@ use crate::packet::Kind;
 use crate::rtp::rtcp::ReportBlock;
 use crate::units::{Bytes, Time};
 
-/// What the other side last said of one stream.
+/// What the far end last reported about one stream.
 #[derive(Clone, Debug, Default)]
 struct Remote {
     ssrc: u32,
     block: Option<ReportBlock>,
     rtt: Option<Time>,
-    /// The newest block of each who reports; a switching forwarder passes on the reports of many.
+    /// The newest block of each reporter; a switching forwarder passes on the reports of many.
     reporters: Vec<(u32, ReportBlock)>,
 }
 
 impl Remote {
     /// Keeps the block; returns packets lost and expected since the one before.
     ///
-    /// Returns `None` for the first block of a reporter, and for one that is older than its last: a report
-    /// that was overtaken on its way tells nothing new.
+    /// Returns `None` for the first block of a reporter, and for one that is older than the reporter's last:
+    /// a report that was overtaken on its way says nothing new.
     ///
-    /// Of several reporters each tells its own share of losses, which counts for the packets since anyone's
-    /// last report: libwebrtc of 2013 kept the highest sequence number per stream reported on, not per
-    /// reporter (`bitrate_controller_impl.cc`).
+    /// With several reporters, each one's loss fraction applies to the packets since the last report of any
+    /// of them: libwebrtc of 2013 kept the highest sequence number per reported stream, not per reporter
+    /// (`bitrate_controller_impl.cc`).
     fn note(&mut self, reporter: u32, block: &ReportBlock) -> Option<(u64, u64)> {
         let Some((_, own)) = self.reporters.iter_mut().find(|(ssrc, _)| *ssrc == reporter) else {
             self.reporters.push((reporter, *block));
@@ -51,16 +51,17 @@ impl Remote {
     }
 }
 
-/// Totals that belong to the connection and not to a half.
+/// Totals of the connection as a whole.
 #[derive(Default)]
 pub(super) struct Counters {
     received_packets: u64,
     received_bytes: u64,
     remotes: Vec<Remote>,
-    /// When statistics were last reported, or when the connection stood.
+    /// When statistics were last reported, or when the connection was established.
     reported: Time,
-    /// Frames until then, by SSRC: those sent, and those shown.
+    /// Frames sent until then, by SSRC.
     frames_sent: Vec<(u32, u64)>,
+    /// Frames shown until then, by SSRC.
     frames_shown: Vec<(u32, u64)>,
 }
 
@@ -87,13 +88,13 @@ impl Counters {
         remote.note(reporter, block)
     }
 
-    /// The connection stands: the first report is about the time from now on.
+    /// Starts the interval of the first report when the connection is established.
     pub(super) fn begin(&mut self, now: Time) {
         self.reported = now;
     }
 }
 
-/// How much a stream's count has grown since it was last asked for, per second.
+/// Growth per second of a stream's count since the last call.
 fn growth(counts: &mut Vec<(u32, u64)>, ssrc: u32, count: u64, elapsed: Time) -> f64 {
     let known = counts.iter_mut().find(|(known, _)| *known == ssrc);
     let before = match known {
@@ -111,7 +112,7 @@ fn seconds(time: Option<Time>) -> Option<f64> {
 }
 
 impl Peer {
-    /// The statistics as of now; [`Peer::poll_event`] gives them once a second.
+    /// The statistics as of now; [`Peer::poll_event`] returns them once a second.
     pub(super) fn statistics(&mut self, now: Time) -> Statistics {
         let counters = &mut self.counters;
         let rtt = self.setup.check_rtt;
@@ -163,7 +164,7 @@ fn outbound_rtp(
     frames_sent: &mut Vec<(u32, u64)>,
 ) -> OutboundRtp {
     let ssrc = stream.config.ssrc;
-    // W3C counts retransmissions and FEC in the totals too; libwebrtc sends padding on their stream.
+    // W3C includes retransmissions and FEC in the totals; libwebrtc sends padding on their stream.
     let sum = |of: fn(&super::outbound::Totals) -> u64| stream.totals.iter().map(of).sum();
     let video = stream.video();
     let retransmitted = stream.totals[Kind::Rtx as usize];
@@ -193,16 +194,16 @@ fn inbound(
     ssrc: u32,
     kind: Kind,
     reception: &Reception,
-    again: Retransmitted,
+    retransmitted: Retransmitted,
     clock: u64,
 ) -> InboundRtp {
     InboundRtp {
         ssrc,
         kind,
-        packets_received: reception.packets + again.packets,
+        packets_received: reception.packets + retransmitted.packets,
         packets_lost: reception.lost(),
-        bytes_received: reception.payload_bytes + again.payload_bytes,
-        header_bytes_received: reception.header_bytes + again.header_bytes,
+        bytes_received: reception.payload_bytes + retransmitted.payload_bytes,
+        header_bytes_received: reception.header_bytes + retransmitted.header_bytes,
         jitter: reception.jitter_s(clock),
         frames_received: None,
         frames_decoded: None,
@@ -224,8 +225,8 @@ fn inbound(
 }
 
 fn inbound_audio(audio: &InboundAudio) -> InboundRtp {
-    let again = Retransmitted::default();
-    inbound(audio.config.ssrc, Kind::Audio, &audio.reception, again, AUDIO_CLOCK)
+    let retransmitted = Retransmitted::default();
+    inbound(audio.config.ssrc, Kind::Audio, &audio.reception, retransmitted, AUDIO_CLOCK)
 }
 
 fn inbound_video(
@@ -289,16 +290,16 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_reporter_tells_losses_since_its_last_report() {
+    fn a_single_reporter_counts_losses_since_its_last_report() {
         let mut remote = Remote::default();
         assert_eq!(remote.note(1, &block(100, 0)), None);
         assert_eq!(remote.note(1, &block(200, 10)), Some((10, 100)));
-        // Cumulative loss that falls, as duplicates make it, is no loss.
+        // A cumulative loss that falls, because of duplicates, counts as no loss.
         assert_eq!(remote.note(1, &block(250, 8)), Some((0, 50)));
     }
 
     #[test]
-    fn a_report_that_was_overtaken_tells_nothing_and_changes_nothing() {
+    fn an_overtaken_report_is_ignored() {
         let mut remote = Remote::default();
         remote.note(1, &block(100, 0));
         assert_eq!(remote.note(1, &block(200, 10)), Some((10, 100)));
@@ -307,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn each_of_two_reporters_tells_its_own_share_of_the_packets_since_the_last_report_of_either() {
+    fn with_two_reporters_loss_fractions_apply_to_packets_since_the_last_report_of_either() {
         let mut remote = Remote::default();
         remote.note(1, &block(100, 0));
         remote.note(2, &block(100, 0));
-        // Reporter 1 loses nothing of 100, reporter 2 loses 30 of 150, which counts for the 50 since.
+        // Reporter 1 loses 0 of 100, reporter 2 loses 30 of 150, which applies to the 50 since then.
         assert_eq!(remote.note(1, &block(200, 0)), Some((0, 100)));
         assert_eq!(remote.note(2, &block(250, 30)), Some((10, 50)));
-        // A report that tells of fewer packets than the other reporter's last counts for none.
+        // A report that covers fewer packets than the other reporter's last one applies to none.
         assert_eq!(remote.note(1, &block(240, 4)), Some((0, 0)));
     }
 }

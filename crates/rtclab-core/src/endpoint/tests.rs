@@ -1,4 +1,4 @@
-//! Short stories of two ends in virtual time, without network, record or simulator.
+//! Short calls between two ends in virtual time, without network, record or simulator.
 
 mod control;
 mod forwarding;
@@ -19,16 +19,16 @@ use crate::stack::StackProfile;
 use crate::units::Bitrate;
 use std::sync::{Arc, Mutex};
 
-/// One way between the two ends, unless a test says otherwise.
+/// One-way delay between the two ends, unless a test says otherwise.
 const DELAY: Time = Time::from_millis(20);
 /// Indices of the two ends of a pair.
 const ALICE: usize = 0;
 const BOB: usize = 1;
-/// SSRC of the first stream of each.
+/// SSRC of the first stream of each end.
 const ALICE_VIDEO: u32 = 1_001;
 const BOB_VIDEO: u32 = 2_001;
 
-/// A datagram when it leaves an end.
+/// A datagram as it leaves an end.
 struct Sent {
     at: Time,
     by: usize,
@@ -59,10 +59,10 @@ impl Sent {
     }
 }
 
-/// What becomes of a datagram: the times that its copies are under way, none if it is lost.
+/// What happens to a datagram: the delay of each of its copies, none if it is lost.
 type Fate = Box<dyn FnMut(&Sent) -> Vec<Time>>;
 
-/// Either kind of end.
+/// A peer or a forwarder.
 trait End {
     fn handle_datagram(&mut self, now: Time, datagram: &Datagram);
     fn handle_timeout(&mut self, now: Time);
@@ -113,15 +113,15 @@ impl End for Forwarder {
     }
 }
 
-/// Two ends and what is under way between them.
+/// Two ends and the datagrams in transit between them.
 struct Pair<A = Peer, B = Peer> {
     alice: A,
     bob: B,
     fate: Fate,
-    /// How long a picture takes to encode, if a peer asks.
+    /// How long a picture takes to encode when a peer requests it.
     encoding: Time,
     now: Time,
-    under_way: Vec<(Time, usize, Datagram)>,
+    in_transit: Vec<(Time, usize, Datagram)>,
     sent: Vec<Sent>,
     events: Vec<(Time, usize, Event)>,
 }
@@ -134,7 +134,7 @@ impl<A: End, B: End> Pair<A, B> {
             fate: Box::new(|_| vec![DELAY]),
             encoding: Time::ZERO,
             now: Time::ZERO,
-            under_way: Vec::new(),
+            in_transit: Vec::new(),
             sent: Vec::new(),
             events: Vec::new(),
         }
@@ -144,20 +144,20 @@ impl<A: End, B: End> Pair<A, B> {
         if index == ALICE { &mut self.alice } else { &mut self.bob }
     }
 
-    /// Goes from one arrival or timeout to the next, until nothing is due by `until`.
+    /// Runs from one arrival or timeout to the next until nothing is due by `until`.
     fn run(&mut self, until: Time) {
         loop {
-            let arrival = self.under_way.first().map_or(Time::MAX, |first| first.0);
+            let arrival = self.in_transit.first().map_or(Time::MAX, |first| first.0);
             let timeouts = [self.alice.poll_timeout(), self.bob.poll_timeout()].map(or_never);
             let due = arrival.min(timeouts[ALICE]).min(timeouts[BOB]);
-            // An end may have had something to do before it was handed a datagram.
+            // An end may report a timeout that has already passed.
             let now = due.max(self.now);
             if now > until {
                 return;
             }
             self.now = now;
             let index = if arrival == due {
-                let (_, to, datagram) = self.under_way.remove(0);
+                let (_, to, datagram) = self.in_transit.remove(0);
                 self.end(to).handle_datagram(now, &datagram);
                 to
             } else {
@@ -169,7 +169,7 @@ impl<A: End, B: End> Pair<A, B> {
         }
     }
 
-    /// Takes everything that an end has to say and to send.
+    /// Takes all events and datagrams from an end.
     fn drain(&mut self, now: Time, index: usize) {
         while let Some(event) = self.end(index).poll_event() {
             if let Event::EncodeRequested { stream, .. } = event {
@@ -182,14 +182,14 @@ impl<A: End, B: End> Pair<A, B> {
             let sent = Sent { at: now, by: index, datagram };
             for delay in (self.fate)(&sent) {
                 let at = now + delay;
-                let place = self.under_way.partition_point(|other| other.0 <= at);
-                self.under_way.insert(place, (at, 1 - index, sent.datagram.clone()));
+                let place = self.in_transit.partition_point(|other| other.0 <= at);
+                self.in_transit.insert(place, (at, 1 - index, sent.datagram.clone()));
             }
             self.sent.push(sent);
         }
     }
 
-    /// Loses the datagrams of this sender for which `is_lost` says so; the others take [`DELAY`].
+    /// Loses the datagrams of this sender for which `is_lost` is true; all others take [`DELAY`].
     fn lose(&mut self, by: usize, mut is_lost: impl FnMut(&Sent) -> bool + 'static) {
         self.fate = Box::new(move |sent| match sent.by == by && is_lost(sent) {
             true => vec![],
@@ -197,12 +197,12 @@ impl<A: End, B: End> Pair<A, B> {
         });
     }
 
-    /// When an end said this for the first time.
+    /// When an end first reported this event.
     fn first(&self, by: usize, event: &Event) -> Option<Time> {
         self.events.iter().find(|(_, index, e)| *index == by && e == event).map(|(at, ..)| *at)
     }
 
-    /// What an end sent, in its order.
+    /// Datagrams that an end sent, in order.
     fn sent_by(&self, by: usize) -> impl Iterator<Item = &Sent> {
         self.sent.iter().filter(move |sent| sent.by == by)
     }
@@ -222,7 +222,7 @@ impl<A: End, B: End> Pair<A, B> {
         statistics.expect("statistics")
     }
 
-    /// Pictures that an end showed of a stream.
+    /// Number of pictures of a stream that an end showed.
     fn shown(&self, by: usize, of: u32) -> usize {
         let is_shown = |(_, index, event): &&(Time, usize, Event)| {
             *index == by && matches!(event, Event::FrameRendered { ssrc, .. } if *ssrc == of)
@@ -232,7 +232,7 @@ impl<A: End, B: End> Pair<A, B> {
 }
 
 impl Pair {
-    /// A call that sends at this rate whatever happens, with a stream of video in each direction.
+    /// A call at a fixed rate, with a video stream in each direction.
     fn call(stack: &str, kbps: u64, repair: Repair) -> Pair {
         let streams = [video(ALICE_VIDEO, repair), video(BOB_VIDEO, repair)];
         Pair::with(stack, streams.map(|stream| vec![stream]), [fixed(kbps), fixed(kbps)])
@@ -248,7 +248,7 @@ fn stack(name: &str) -> &'static StackProfile {
     StackProfile::named(name).expect("a profile")
 }
 
-/// Pictures of 640x480 every thirtieth of a second.
+/// A video stream of 640x480 at 30 pictures a second.
 fn video(ssrc: u32, repair: Repair) -> StreamConfig {
     let media = Media::Video(VideoConfig {
         width: 640,
@@ -263,7 +263,7 @@ fn video(ssrc: u32, repair: Repair) -> StreamConfig {
     StreamConfig { ssrc, repair_ssrc: ssrc + 1, media, repair }
 }
 
-/// 80 bytes of sound every 20 ms.
+/// An audio stream of 80 bytes every 20 ms.
 fn audio(ssrc: u32) -> StreamConfig {
     let frame_ns = Time::from_millis(20);
     let media = Media::Audio(AudioConfig { bitrate_bps: Bitrate::from_kbps(32), frame_ns });
@@ -299,15 +299,15 @@ fn fixed(kbps: u64) -> Halves {
     (Box::new(Fixed::new(Bitrate::from_kbps(kbps))), None)
 }
 
-/// A receiver half that notes what it hears and asks for a rate at given times.
+/// A receiver half that records the packets it is told of and requests rates at given times.
 #[derive(Default)]
-struct Ear {
+struct RecordingEstimator {
     heard: Arc<Mutex<Vec<ReceivedPacket>>>,
     rembs: VecDeque<(Time, Bitrate)>,
     now: Time,
 }
 
-impl Estimator for Ear {
+impl Estimator for RecordingEstimator {
     fn on_packet(&mut self, packet: &ReceivedPacket) -> Result<(), ControlError> {
         self.heard.lock().expect("no poison").push(*packet);
         Ok(())
@@ -326,7 +326,7 @@ impl Estimator for Ear {
 }
 
 #[test]
-fn an_end_of_a_connection_may_move_to_another_thread() {
+fn an_end_of_a_connection_can_move_to_another_thread() {
     fn assert_send<T: Send>() {}
     assert_send::<Peer>();
     assert_send::<Forwarder>();

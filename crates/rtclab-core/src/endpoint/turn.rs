@@ -1,20 +1,20 @@
-//! What a client arranges with its TURN relay before media can pass it.
+//! What a client sets up with its TURN relay before media can pass through it.
 
 use super::outbox::Outbox;
 use crate::packet::Allocation;
 use crate::units::Time;
 
-/// Requests and their answers, one after the other. RFC 8656: Allocate, refused for want of credentials
-/// (section 7.2); Allocate with them; CreatePermission and ChannelBind together (sections 9 and 12).
+/// Number of requests, one after the other. RFC 8656: Allocate, refused for lack of credentials (section
+/// 7.2); Allocate with credentials; CreatePermission and ChannelBind together (sections 9 and 12).
 const ROUND_TRIPS: u8 = 3;
-/// RFC 8489, section 6.2.1: first timeout of a request, doubled each time.
+/// Initial timeout of a request, doubled each time (RFC 8489, section 6.2.1).
 const REQUEST_TIMEOUT: Time = Time::from_millis(500);
 
-/// The exchanges with one relay, abbreviated: each message comes back as its own answer.
+/// The exchanges with one relay, simplified: each message comes back as its own answer.
 #[derive(Default)]
 pub(super) struct Allocating {
     answered: u8,
-    /// When to repeat the request, and after how long that is.
+    /// When to repeat the request, and the current timeout.
     repeat: Option<(Time, Time)>,
 }
 
@@ -35,7 +35,7 @@ impl Allocating {
         }
     }
 
-    /// An answer came; returns whether media may pass.
+    /// Handles an answer; returns whether media may pass.
     pub(super) fn on_answer(&mut self, now: Time, answer: Allocation, outbox: &mut Outbox) -> bool {
         if answer.step != self.answered {
             return false;

@@ -2,21 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Below this many bits per pixel the next smaller picture looks better. libwebrtc decides by the
-/// quantiser, which depends on content; with this value 640x480 at 30/s gives way at 276 kbit/s.
+/// Below this many bits per pixel the next smaller resolution looks better. libwebrtc decides by the
+/// quantiser, which depends on content. With this value 640x480 at 30/s shrinks below 276 kbit/s.
 const MIN_BITS_PER_PIXEL: f64 = 0.03;
-/// libwebrtc, `encoder_info_settings.cc`: the rates that it recommends to start a picture size with
-/// are for VP9 0.60, 0.63, 0.70 and 0.53 of those for VP8 and H.264 (480x270 to 1280x720).
+/// Bits per pixel of VP9 relative to VP8. The start rates that libwebrtc recommends for VP9
+/// (`encoder_info_settings.cc`) are 0.60, 0.63, 0.70 and 0.53 of those for VP8 and H.264 (480x270 to
+/// 1280x720).
 const VP9_SHARE: f64 = 0.62;
 
-/// An encoder, with the year of the browsers that it is modelled on where today's differs.
+/// An encoder. The year names the browsers that it models, if today's encoder differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Codec {
     /// libvpx's VP8 under libwebrtc's quality scaler.
     #[default]
     Vp8,
-    /// libvpx's VP9, which resizes by itself.
+    /// libvpx's VP9, which does its own resizing.
     #[serde(rename = "vp9-2016")]
     Vp9In2016,
     /// OpenH264 in Chrome 50 to 56.
@@ -24,27 +25,27 @@ pub enum Codec {
     H264In2016,
 }
 
-/// What tells encoders apart.
+/// What distinguishes one encoder from another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EncoderProfile {
     /// Bits per pixel that a picture needs.
     pub min_bits_per_pixel: f64,
-    /// Widths that it uses, in eighths of the full one, falling.
+    /// Widths that it uses, in eighths of the full width, in descending order.
     pub scales: &'static [u16],
-    /// Fewer pixels than this it does not use.
+    /// Minimum number of pixels in a picture.
     pub min_pixels: u32,
-    /// Frames per second that it keeps whatever that means for the rate.
+    /// Minimum frame rate per second, kept even if the bitrate then exceeds the target.
     pub min_frame_rate: f64,
-    /// Whether pictures become larger again.
+    /// Whether the resolution can grow again.
     pub grows: bool,
 }
 
 impl Codec {
-    /// How this encoder behaves.
+    /// Behaviour of this encoder.
     pub const fn profile(self) -> EncoderProfile {
         match self {
-            // libwebrtc scales by 3/4 and 2/3 in turn and not below 320x180; slower than 5/s is no
-            // video.
+            // libwebrtc scales by 3/4 and 2/3 in turn, but not below 320x180. Below 5 frames/s it would no
+            // longer be video.
             Codec::Vp8 => EncoderProfile {
                 min_bits_per_pixel: MIN_BITS_PER_PIXEL,
                 scales: &[8, 6, 4, 3, 2],
@@ -53,7 +54,7 @@ impl Codec {
                 grows: true,
             },
             // libvpx, `vp9_ratectrl.c`, dynamic resize in one pass: 3/4 and 1/2, not below 180 lines.
-            // Pictures did not grow again: Jansen et al. 2017, section 5.1.
+            // The resolution did not grow again: Jansen et al. 2017, section 5.1.
             Codec::Vp9In2016 => EncoderProfile {
                 min_bits_per_pixel: MIN_BITS_PER_PIXEL * VP9_SHARE,
                 scales: &[8, 6, 4],
@@ -61,8 +62,8 @@ impl Codec {
                 min_frame_rate: 5.0,
                 grows: false,
             },
-            // Jansen et al. 2017, section 5.1: the full picture always, down to one a second; the
-            // encoder skips pictures that its rate has no bits for.
+            // Jansen et al. 2017, section 5.1: always the full resolution, down to one frame a second;
+            // the encoder skips pictures that it has no bits for.
             Codec::H264In2016 => EncoderProfile {
                 min_bits_per_pixel: MIN_BITS_PER_PIXEL,
                 scales: &[8],

@@ -1,5 +1,5 @@
-//! Synthetic video source after RFC 8593, section 5 (statistical model), that follows a target
-//! rate and adapts resolution and frame rate as libwebrtc does for a camera.
+//! Synthetic video source, based on RFC 8593, section 5 (statistical model). It follows a target rate and
+//! adapts resolution and frame rate as libwebrtc does for a camera.
 
 use super::codec::{Codec, EncoderProfile};
 use super::overshoot::OvershootDetector;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 /// RFC 8593, table 1: scale of the Laplace distribution of frame sizes and of frame intervals.
 const LAPLACE_SCALE: f64 = 0.15;
-/// RFC 8593, table 1: frames in a transient, its first one included.
+/// RFC 8593, table 1: frames in a transient, including the first.
 const TRANSIENT_FRAMES: u32 = 8;
-/// RFC 8593, table 1: first frame of a transient, for 1280x720; scaled here by the pixels.
+/// RFC 8593, table 1: bytes of the first frame of a transient at 1280x720; scaled here by pixel count.
 const FIRST_FRAME_720P: f64 = 13_500.0;
-/// To grow again, the larger picture must have this much more than the minimum.
+/// The resolution grows again when the larger picture has this many times the minimum bits per pixel.
 const GROW_MARGIN: f64 = 1.5;
-/// libwebrtc, `quality_scaler.cc`: the quantiser is judged over two seconds.
+/// Interval of adaptation; libwebrtc, `quality_scaler.cc`, evaluates the quantiser over two seconds.
 const ADAPT_INTERVAL: Time = Time::from_secs(2);
-/// No frame is smaller: headers of the codec.
+/// Minimum frame size in bytes: codec headers.
 const MIN_FRAME: f64 = 50.0;
 
 /// A camera and the bounds of its encoder.
@@ -34,13 +34,13 @@ pub struct VideoConfig {
     /// Which encoder.
     #[serde(default)]
     pub codec: Codec,
-    /// The encoder never produces less on average.
+    /// Minimum average rate of the encoder.
     pub min_bps: Bitrate,
-    /// Nor more.
+    /// Maximum average rate of the encoder.
     pub max_bps: Bitrate,
-    /// The congestion control starts here.
+    /// Start rate of the congestion control.
     pub start_bps: Bitrate,
-    /// Pictures come at regular intervals, as from a file, instead of at those of RFC 8593.
+    /// Whether pictures come at regular intervals, as from a file, not at the random ones of RFC 8593.
     #[serde(default)]
     pub steady: bool,
 }
@@ -48,22 +48,22 @@ pub struct VideoConfig {
 /// One encoded picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frame {
-    /// When the camera took it.
+    /// Capture time.
     pub captured: Time,
     /// Encoded size.
     pub size: Bytes,
-    /// Decodable without any other.
+    /// Whether it is a key frame.
     pub key: bool,
     /// Width and height.
     pub resolution: (u16, u16),
 }
 
-/// How an encoder is asked for a rate.
+/// Which rate is requested from an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncoderControl {
-    /// For all that may be sent: libwebrtc until 2019.
+    /// All that may be sent (libwebrtc until 2019).
     AsksForAll,
-    /// For what may be sent less what its frames vary: libwebrtc since then.
+    /// What may be sent, reduced to allow for varying frame sizes (libwebrtc since 2019).
     LeavesRoom,
 }
 
@@ -73,15 +73,16 @@ impl EncoderControl {
     }
 }
 
-/// The source.
+/// The video source.
 pub struct Encoder {
     config: VideoConfig,
     profile: EncoderProfile,
     rng: Pcg64Mcg,
-    /// What may be sent, and what is asked of the encoder.
+    /// Rate that may be sent.
     available: Bitrate,
+    /// Rate requested from the encoder.
     target: Bitrate,
-    /// Takes off what frames vary, unless the encoder is older than that.
+    /// Lowers the target to allow for varying frame sizes; `None` with [`EncoderControl::AsksForAll`].
     overshoot: Option<OvershootDetector>,
     scale: usize,
     frame_rate: f64,
@@ -92,12 +93,12 @@ pub struct Encoder {
     transient_size: f64,
     drop_ratio: f64,
     drop_credit: f64,
-    /// Pictures skipped since the last one encoded; the next one may have their share.
+    /// Pictures skipped since the last encoded one; the next one gets their bits.
     skipped: u32,
 }
 
 impl Encoder {
-    /// Takes its first picture at `start`.
+    /// Creates a source that captures its first picture at `start`.
     pub fn new(config: VideoConfig, control: EncoderControl, start: Time, seed: u64) -> Self {
         Encoder {
             rng: Pcg64Mcg::seed_from_u64(seed),
@@ -119,47 +120,47 @@ impl Encoder {
         }
     }
 
-    /// What may be sent of encoded media, headers not included, from the next frame on.
+    /// Sets the rate of encoded media that may be sent, without headers, from the next frame on.
     pub fn set_target(&mut self, available: Bitrate) {
         self.available = available;
     }
 
-    /// Share of pictures to drop before encoding (congestion window push-back).
+    /// Sets the fraction of pictures to drop before encoding (congestion window push-back).
     pub fn set_drop_ratio(&mut self, ratio: f64) {
         self.drop_ratio = ratio;
     }
 
-    /// The next frame shall be a key frame.
+    /// Makes the next frame a key frame.
     pub fn request_key_frame(&mut self) {
         self.key_wanted = true;
     }
 
-    /// Rate asked of the encoder: what may be sent, less what its frames vary.
+    /// Rate requested from the encoder.
     pub fn target(&self) -> Bitrate {
         self.target
     }
 
-    /// Width and height in force.
+    /// Current width and height.
     pub fn resolution(&self) -> (u16, u16) {
         let eighths = u32::from(self.profile.scales[self.scale]);
         let scaled = |full: u16| (u32::from(full) * eighths / 8) as u16;
         (scaled(self.config.width), scaled(self.config.height))
     }
 
-    /// Frames per second in force.
+    /// Current frames per second.
     pub fn frame_rate(&self) -> f64 {
         self.frame_rate
     }
 
-    /// When the next picture is taken.
+    /// When the next picture is captured.
     pub fn poll_timeout(&self) -> Option<Time> {
         Some(self.next_frame)
     }
 
-    /// The picture taken by `now`, unless it was dropped.
+    /// The next picture captured by `now` that is not dropped.
     pub fn poll(&mut self, now: Time) -> Option<Frame> {
         while self.next_frame <= now {
-            let captured = self.take_picture();
+            let captured = self.capture_picture();
             self.drop_credit += self.drop_ratio;
             if self.drop_credit >= 1.0 {
                 self.drop_credit -= 1.0;
@@ -176,15 +177,15 @@ impl Encoder {
         None
     }
 
-    /// The pictures taken by `now` are not encoded: the encoder is still busy with an earlier one.
+    /// Skips the pictures captured by `now`, because the encoder is still busy with an earlier one.
     pub fn skip(&mut self, now: Time) {
         while self.next_frame <= now {
-            self.take_picture();
+            self.capture_picture();
             self.skipped += 1;
         }
     }
 
-    fn take_picture(&mut self) -> Time {
+    fn capture_picture(&mut self) -> Time {
         let captured = self.next_frame;
         let deviation = if self.config.steady { 0.0 } else { self.laplace() };
         let interval = 1.0 / self.frame_rate * (1.0 + deviation).max(0.1);
@@ -239,7 +240,7 @@ impl Encoder {
         self.frame_rate = (self.config.frame_rate * affordable.min(1.0))
             .max(min_frame_rate.min(self.config.frame_rate));
         if self.scale != before {
-            // VP8 can change its size only in a key frame, and is judged anew.
+            // VP8 can change its resolution only in a key frame, and its overshoot is measured anew.
             self.key_wanted = true;
             self.overshoot = self.overshoot.take().map(|_| OvershootDetector::default());
         }
@@ -259,7 +260,7 @@ impl Encoder {
         self.target.0 as f64 / (f64::from(self.pixels(scale)) * self.config.frame_rate)
     }
 
-    /// A Laplace variable of mean zero, by inversion.
+    /// A zero-mean Laplace variable, by inversion.
     fn laplace(&mut self) -> f64 {
         let u: f64 = self.rng.random::<f64>() - 0.5;
         -LAPLACE_SCALE * u.signum() * (1.0 - 2.0 * u.abs()).max(f64::MIN_POSITIVE).ln()
@@ -288,8 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_rate_over_a_minute_is_within_2_percent_of_what_is_asked_and_5_to_15_below_what_is_available()
-     {
+    fn the_mean_rate_is_within_2_percent_of_the_target_and_5_to_15_below_the_available_rate() {
         let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let (mut bits, mut asked, mut frames) = (0, 0, 0);
@@ -301,12 +301,12 @@ mod tests {
         let rate = bits as f64 / 60.0;
         let asked = asked as f64 / f64::from(frames);
         assert!((0.98..1.02).contains(&(rate / asked)), "{rate} of {asked}");
-        // Sizes and intervals vary by 21 % (Laplace of scale 0.15) and what does not fit is taken off.
+        // Sizes and intervals vary by 21 % (Laplace of scale 0.15); what does not fit lowers the target.
         assert!((850_000.0..950_000.0).contains(&rate), "{rate}");
     }
 
     #[test]
-    fn thirty_frames_a_second_within_2_percent() {
+    fn the_frame_rate_is_thirty_a_second_within_2_percent() {
         let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let count = frames(&mut encoder, Time::from_secs(60)).len();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_camera_takes_a_picture_every_thirtieth_of_a_second() {
+    fn a_steady_camera_captures_a_picture_every_thirtieth_of_a_second() {
         let mut encoder = Encoder::new(
             VideoConfig { steady: true, ..vga() },
             EncoderControl::LeavesRoom,
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn far_more_than_the_maximum_gives_the_maximum() {
+    fn a_rate_far_above_the_maximum_gives_the_maximum() {
         let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_mbps(50));
         frames(&mut encoder, Time::from_secs(10));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn resolution_falls_below_276_kbps_and_returns_with_a_key_frame() {
+    fn below_276_kbps_the_resolution_shrinks_and_it_returns_with_a_key_frame() {
         let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(200));
         frames(&mut encoder, Time::from_secs(5));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_smallest_picture_the_frame_rate_gives_way_but_not_below_five() {
+    fn at_the_smallest_resolution_the_frame_rate_falls_but_not_below_five() {
         let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(30));
         frames(&mut encoder, Time::from_secs(10));
@@ -393,7 +393,7 @@ mod tests {
         Encoder::new(config, EncoderControl::AsksForAll, Time::ZERO, 1)
     }
 
-    /// Height of the pictures, and pictures per second, from 10 to 20 s at a rate.
+    /// Picture height, and pictures per second from 10 to 20 s, at a rate.
     fn at(codec: Codec, rate: Bitrate) -> (u16, usize) {
         let mut encoder = hd(codec);
         encoder.set_target(rate);
@@ -403,19 +403,19 @@ mod tests {
     }
 
     #[test]
-    fn h264_of_2016_keeps_its_picture_and_gives_frames_away_down_to_one_a_second() {
+    fn h264_of_2016_keeps_its_resolution_and_drops_to_as_little_as_one_frame_a_second() {
         // 1280x720 at 0.03 bit: 27,648 bit a picture, 1382 kbit/s for 50 a second
         assert_eq!(at(Codec::H264In2016, Bitrate::from_kbps(2000)).0, 720);
         let (height, rate) = at(Codec::H264In2016, Bitrate::from_kbps(1000));
         assert!(height == 720 && (34..=38).contains(&rate), "{height} {rate}"); // 1000 / 27.6 = 36.2
         let (height, rate) = at(Codec::H264In2016, Bitrate::from_kbps(10));
-        assert!(height == 720 && (1..=2).contains(&rate), "{height} {rate}"); // its 30 kbit/s: 1.09
+        assert!(height == 720 && (1..=2).contains(&rate), "{height} {rate}"); // at 30 kbit/s: 1.09
     }
 
     #[test]
-    fn at_the_same_rate_vp9_has_the_larger_picture_and_both_keep_their_frame_rate() {
+    fn at_the_same_rate_vp9_has_the_larger_resolution_and_both_keep_their_frame_rate() {
         // 1000 kbit/s for 1280x720x50 pixels/s are 0.0217 bit: too few for VP8 (0.03), enough for
-        // VP9 (0.0186). 700 kbit/s are 0.0152: VP9 takes three quarters, VP8 with 0.0270 there a half.
+        // VP9 (0.0186). 700 kbit/s are 0.0152: VP9 scales to 3/4; VP8, with 0.0270 there, to 1/2.
         for (codec, kbps, expected) in [
             (Codec::Vp8, 1000, 540),
             (Codec::Vp9In2016, 1000, 720),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn after_congestion_vp8_returns_to_the_full_picture_and_vp9_of_2016_stays_small() {
+    fn after_congestion_vp8_returns_to_the_full_resolution_and_vp9_of_2016_stays_small() {
         for (codec, small, after) in [(Codec::Vp8, 270, 720), (Codec::Vp9In2016, 360, 360)] {
             let mut encoder = hd(codec);
             encoder.set_target(Bitrate::from_kbps(300));
@@ -442,14 +442,14 @@ mod tests {
     }
 
     #[test]
-    fn no_rate_at_all_makes_no_encoder_stop_or_spin() {
+    fn at_a_rate_of_zero_no_encoder_stops_or_spins() {
         for codec in [Codec::Vp8, Codec::Vp9In2016, Codec::H264In2016] {
             let mut config = hd(codec).config;
             config.min_bps = Bitrate::ZERO;
             let mut encoder = Encoder::new(config, EncoderControl::LeavesRoom, Time::ZERO, 1);
             encoder.set_target(Bitrate::ZERO);
             let count = frames(&mut encoder, Time::from_secs(100)).len();
-            // Two seconds at 50/s until it adapts, then at least its smallest frame rate.
+            // Two seconds at 50/s until it adapts, then its minimum frame rate.
             let slowest = encoder.profile.min_frame_rate * 98.0 + 100.0;
             assert!((0.9..1.1).contains(&(count as f64 / slowest)), "{codec:?}: {count}");
         }

@@ -1,8 +1,8 @@
-//! FEC over blocks of frames: at the sender from packets to FEC packets, at the receiver back.
+//! FEC over blocks of frames: generates FEC packets at the sender, and recovers packets at the receiver.
 //!
-//! Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/{producer_fec,forward_error_correction}.cc`. Masks are
-//! interleaved (each packet of media is in one FEC packet) where libwebrtc has tables, in which
-//! packets lie in several, and protects a frame's first partition more.
+//! Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/{producer_fec,forward_error_correction}.cc`. Masks
+//! are interleaved here: each media packet is in one FEC packet. libwebrtc has tables instead, in which a
+//! packet is in several FEC packets, and protects a frame's first partition more.
 
 use super::protection::Protection;
 use crate::packet::{FecBlock, Rtp};
@@ -10,36 +10,37 @@ use crate::rtp::ulpfec::MAX_PACKETS;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A block ends when it has this much more FEC than wanted at most, in 1/256 of the media …
+/// A block ends early if its FEC exceeds the wanted rate by less than this, in 1/256 of the media.
 const MAX_EXCESS: u32 = 50;
-/// … and, where more FEC than this is wanted, …
+/// Above this rate of FEC, a block that ends early has at least [`MIN_PACKETS`].
 const HIGH_RATE: u8 = 80;
-/// … at least this many packets of media.
+/// Minimum number of media packets in a block with a high rate of FEC.
 const MIN_PACKETS: usize = 4;
-/// FEC packets that a receiver keeps.
+/// Maximum number of FEC packets that a receiver keeps.
 const MAX_WAITING: usize = 48;
-/// Packets of media that a receiver keeps, by sequence number: more than FEC packets can name.
-const KEPT: usize = 64;
-/// FEC is out of date when media are this far ahead of the first packet it can name.
-const OUTDATED: i16 = (KEPT + MAX_PACKETS) as i16;
+/// Number of media packets that a receiver remembers: more than a FEC packet can name.
+const MAX_KNOWN: usize = 64;
+/// FEC is outdated when media is this far ahead of the first packet it can name.
+const OUTDATED: i16 = (MAX_KNOWN + MAX_PACKETS) as i16;
 
-/// Makes FEC packets, block by block.
+/// Generates FEC packets, block by block.
 #[derive(Default)]
 pub struct FecGenerator {
     block: Vec<Rtp>,
     frames: u32,
-    /// FEC packets per packet of media in 1/256 and frames at most, of the present block.
+    /// FEC packets per media packet in the current block, in 1/256.
     rate: u8,
+    /// Maximum number of frames in the current block.
     max_frames: u32,
 }
 
 impl FecGenerator {
-    /// Whether a frame's packets are needed: there is a block that waits for more, or one begins.
+    /// Whether a frame's packets are needed, because a block is open or one starts.
     pub fn wants(&self, protection: &Protection, key: bool) -> bool {
         !self.block.is_empty() || rate_of(protection, key) > 0
     }
 
-    /// A frame was sent; returns the FEC packets to send behind it.
+    /// Adds a frame that was sent; returns the FEC packets to send after it.
     pub fn add_frame(
         &mut self,
         protection: &Protection,
@@ -59,7 +60,7 @@ impl FecGenerator {
         let count = self.fec_packets();
         let fec = (0..count).filter_map(|i| {
             let protected = self.block.iter().skip(i).step_by(count).cloned();
-            // A block is at most as long as a mask.
+            // A block is never longer than a mask.
             FecBlock::new(protected.collect::<Vec<_>>())
         });
         let fec = fec.collect();
@@ -89,35 +90,40 @@ fn rate_of(protection: &Protection, key: bool) -> u8 {
 
 /// Recovers packets of one stream.
 pub struct FecDecoder {
-    /// Sequence numbers of packets that are known, by their rest modulo the length.
+    /// Sequence numbers of the known packets, indexed modulo the length.
     known: Vec<Option<u16>>,
     waiting: VecDeque<Arc<FecBlock>>,
     /// FEC packets that arrived.
     pub received: u64,
-    /// FEC packets that were of no use: nothing of what they protect was missing, or too much.
+    /// FEC packets that were of no use, because nothing that they protect was missing, or too much.
     pub discarded: u64,
 }
 
 impl Default for FecDecoder {
     fn default() -> Self {
-        FecDecoder { known: vec![None; KEPT], waiting: VecDeque::new(), received: 0, discarded: 0 }
+        FecDecoder {
+            known: vec![None; MAX_KNOWN],
+            waiting: VecDeque::new(),
+            received: 0,
+            discarded: 0,
+        }
     }
 }
 
 impl FecDecoder {
-    /// A packet of media arrived, or was recovered.
+    /// Takes a media packet that arrived or was recovered.
     pub fn on_media(&mut self, seq: u16) {
-        // Of what these protect nothing is known any more. When sequence numbers come again, they would
+        // The packets that these protect are no longer remembered. After sequence numbers wrap, these would
         // be taken for FEC of other packets.
         let behind = |fec: &FecBlock| seq.wrapping_sub(fec.seq_base()) as i16;
         while self.waiting.front().is_some_and(|fec| behind(fec) >= OUTDATED) {
             self.waiting.pop_front();
             self.discarded += 1;
         }
-        self.known[usize::from(seq) % KEPT] = Some(seq);
+        self.known[usize::from(seq) % MAX_KNOWN] = Some(seq);
     }
 
-    /// A FEC packet arrived.
+    /// Takes a FEC packet that arrived.
     pub fn on_fec(&mut self, block: Arc<FecBlock>) {
         self.received += 1;
         self.waiting.push_back(block);
@@ -127,7 +133,7 @@ impl FecDecoder {
         }
     }
 
-    /// A packet that can be recovered now; it is known from then on.
+    /// The next packet that can be recovered; it is known from then on.
     pub fn poll(&mut self) -> Option<Rtp> {
         let mut i = 0;
         while i < self.waiting.len() {
@@ -151,7 +157,7 @@ impl FecDecoder {
     }
 
     fn knows(&self, seq: u16) -> bool {
-        self.known[usize::from(seq) % KEPT] == Some(seq)
+        self.known[usize::from(seq) % MAX_KNOWN] == Some(seq)
     }
 }
 
@@ -174,7 +180,7 @@ mod tests {
         Arc::new(generator.add_frame(&QUARTER, false, (1..=4).map(packet)).remove(0))
     }
 
-    /// Blocks that frames of so many packets give: packets of media and of FEC of each.
+    /// Blocks made from `frames` frames of `packets` packets: numbers of media and FEC packets in each.
     fn blocks(protection: Protection, key: bool, packets: u16, frames: u16) -> Vec<(usize, usize)> {
         let mut generator = FecGenerator::default();
         let mut blocks = Vec::new();
@@ -191,9 +197,9 @@ mod tests {
         blocks
     }
 
-    /// One FEC packet for two of media is 128/256, 64 above what is wanted; for four it is 64/256.
+    /// One FEC packet for two media packets is 128/256, 64 above the wanted rate; for four it is 64/256.
     #[test]
-    fn a_block_waits_until_it_has_about_the_fec_that_is_wanted() {
+    fn a_block_grows_until_its_fec_is_close_to_the_wanted_rate() {
         assert_eq!(blocks(QUARTER, false, 2, 6), [(4, 1); 3]);
         // 256/256 and 128/256 and 85/256: the third is 21 above
         assert_eq!(blocks(QUARTER, false, 1, 6), [(3, 1); 2]);
@@ -202,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn a_block_ends_with_its_last_frame_whatever_it_has() {
+    fn a_block_ends_with_its_last_frame_whatever_its_rate_of_fec() {
         assert_eq!(blocks(Protection { delta: 10, ..QUARTER }, false, 1, 12), [(5, 1); 2]);
         let short = Protection { delta: 10, max_frames: 2, ..QUARTER };
         assert_eq!(blocks(short, false, 1, 4), [(2, 1); 2]);
     }
 
     #[test]
-    fn of_four_packets_of_which_one_is_lost_none_is_missing() {
+    fn one_lost_packet_of_four_is_recovered() {
         let fec = block_of_four();
         for lost in 1..=4 {
             let mut decoder = FecDecoder::default();
@@ -223,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn of_four_packets_of_which_two_are_lost_one_must_come_again() {
+    fn two_lost_packets_of_four_are_recovered_only_after_one_is_retransmitted() {
         let fec = block_of_four();
         let mut decoder = FecDecoder::default();
         decoder.on_media(1);
@@ -235,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn fec_does_not_wait_until_sequence_numbers_come_again() {
+    fn fec_is_not_kept_until_sequence_numbers_wrap() {
         let fec = block_of_four();
         let mut decoder = FecDecoder::default();
         decoder.on_media(1);
         decoder.on_media(2);
         decoder.on_fec(fec);
-        // 3 and 4 never come; 65,536 packets later there are others of these numbers.
+        // 3 and 4 never arrive; 65,536 packets later, other packets have these numbers.
         for seq in (5..=u16::MAX).chain(0..=3) {
             decoder.on_media(seq);
             assert_eq!(decoder.poll(), None, "at {seq}");
@@ -250,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn fec_of_which_nothing_is_missing_is_discarded() {
+    fn fec_is_discarded_if_nothing_is_missing() {
         let fec = block_of_four();
         let mut decoder = FecDecoder::default();
         (1..=4).for_each(|seq| decoder.on_media(seq));
@@ -259,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn without_protection_nothing_is_kept() {
+    fn without_protection_no_packets_are_wanted() {
         let generator = FecGenerator::default();
         let none = Protection { key: 0, delta: 0, max_frames: 6 };
         assert!(!generator.wants(&none, true) && generator.wants(&QUARTER, false));

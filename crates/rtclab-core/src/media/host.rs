@@ -1,4 +1,4 @@
-//! The machine that encodes: one processor, shared by all encoders of a participant.
+//! The machine that encodes: one processor shared by all encoders of a participant.
 
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
-    /// Pixels encoded per second, one picture at a time, in the order in which they were taken.
+    /// Pixels encoded per second. Pictures are encoded one at a time, in the order of capture.
     pub encoder_capacity_pixels_per_second: f64,
 }
 
-/// A processor that encodes one picture after the other.
+/// A processor that encodes one picture after another.
 pub struct Host {
     config: HostConfig,
     busy_until: Time,
 }
 
 impl Host {
-    /// An idle one.
+    /// Creates an idle processor.
     pub fn new(config: HostConfig) -> Self {
         Host { config, busy_until: Time::ZERO }
     }
 
-    /// When a picture of so many pixels, taken at `now`, has been encoded.
+    /// When a picture of this many pixels, captured at `now`, will have been encoded.
     pub fn encode(&mut self, now: Time, pixels: u32) -> Time {
         let work = f64::from(pixels) / self.config.encoder_capacity_pixels_per_second;
         self.busy_until = self.busy_until.max(now).saturating_add(Time::from_secs_f64(work));
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_encodes_nothing_is_never_done() {
+    fn a_machine_without_capacity_never_finishes() {
         let mut host = Host::new(HostConfig { encoder_capacity_pixels_per_second: 0.0 });
         assert_eq!(host.encode(Time::from_secs(1), 640 * 480), Time::MAX);
     }

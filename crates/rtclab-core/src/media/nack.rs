@@ -1,22 +1,22 @@
-//! Which packets are missing, and when to ask for them.
+//! Which packets are missing, and when to request them.
 //!
-//! After libwebrtc, `modules/video_coding/nack_requester.cc`.
+//! Based on libwebrtc, `modules/video_coding/nack_requester.cc`.
 
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
-/// When a receiver asks again, and when it gives up.
+/// When a receiver repeats a request, and when it gives up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NackRules {
-    /// Round trips between two requests for the same packet …
+    /// Round trips between two requests for the same packet.
     pub repeat_round_trips: f64,
-    /// … and this on top.
+    /// Time added to these round trips.
     pub repeat_extra: Time,
-    /// Asks at most this often for the same packet.
+    /// Maximum number of requests for the same packet.
     pub max_requests: u32,
-    /// Length of the list at which it asks for a key frame instead.
+    /// If more packets than this are missing, the receiver requests a key frame instead.
     pub max_missing: usize,
-    /// Packets this far behind the newest are given up.
+    /// Packets further than this behind the newest are given up.
     pub max_age: i64,
 }
 
@@ -29,7 +29,7 @@ impl NackRules {
         max_missing: 1_000,
         max_age: 10_000,
     };
-    /// libwebrtc 4d06db557a (2013), `rtp_rtcp_impl.cc` and `jitter_buffer.cc`: age and length bound it.
+    /// libwebrtc 4d06db557a (2013), `rtp_rtcp_impl.cc` and `jitter_buffer.cc`: only age and number bound it.
     pub const OF_2013: NackRules = NackRules {
         repeat_round_trips: 1.5,
         repeat_extra: Time::from_millis(5),
@@ -37,15 +37,15 @@ impl NackRules {
         max_missing: 250,
         max_age: 450,
     };
-    /// Never asks; what is missing too long is still told apart from what is received twice.
+    /// Requests nothing, but still tells late packets from duplicates.
     pub const NEVER: NackRules = NackRules { max_requests: 0, ..NackRules::TODAY };
 }
 
-/// Packets given up that are remembered.
+/// Maximum number of abandoned packets that are remembered.
 const MAX_ABANDONED: usize = 1_000;
-/// libwebrtc: the list is looked through at this interval.
+/// Interval at which libwebrtc checks the list.
 const INTERVAL: Time = Time::from_millis(20);
-/// Sequence numbers remembered to tell duplicates.
+/// An abandoned packet that arrives this far behind the newest counts as a duplicate.
 const HISTORY: i64 = 4_096;
 
 struct Missing {
@@ -53,14 +53,14 @@ struct Missing {
     asked: Time,
 }
 
-/// What a sequence number turned out to be.
+/// What an arriving packet turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// In order, or ahead of missing ones.
+    /// Newer than all others, in order or after a gap.
     New,
-    /// One that was missing.
+    /// A packet that was missing.
     Filled,
-    /// Had been received.
+    /// A packet that had been received before.
     Duplicate,
 }
 
@@ -69,14 +69,14 @@ pub struct Nack {
     rules: NackRules,
     highest: Option<i64>,
     missing: BTreeMap<i64, Missing>,
-    /// Given up, but still welcome.
+    /// Packets given up, but still of use if they arrive.
     abandoned: VecDeque<i64>,
     next_check: Option<Time>,
     overflow: bool,
 }
 
 impl Nack {
-    /// Nothing is missing yet.
+    /// Starts with nothing missing.
     pub fn new(rules: NackRules) -> Self {
         Nack {
             rules,
@@ -88,7 +88,7 @@ impl Nack {
         }
     }
 
-    /// A packet arrived, by its unwrapped sequence number.
+    /// Takes the unwrapped sequence number of an arriving packet.
     pub fn on_packet(&mut self, now: Time, seq: i64) -> Arrival {
         let Some(highest) = self.highest else {
             self.highest = Some(seq);
@@ -119,12 +119,12 @@ impl Nack {
         Arrival::New
     }
 
-    /// Whether too much is missing to be repaired; true once for each time.
+    /// Whether too many packets went missing to be repaired; resets the flag.
     pub fn take_overflow(&mut self) -> bool {
         std::mem::take(&mut self.overflow)
     }
 
-    /// Forgets what lies before `seq`.
+    /// Forgets missing packets before `seq`.
     pub fn forget_before(&mut self, seq: i64) {
         self.missing = self.missing.split_off(&seq);
     }
@@ -134,7 +134,7 @@ impl Nack {
         self.next_check.filter(|_| !self.missing.is_empty())
     }
 
-    /// The sequence numbers to ask for now.
+    /// Adds the sequence numbers to request now to `out`.
     pub fn poll(&mut self, now: Time, rtt: Time, out: &mut Vec<i64>) {
         if self.poll_timeout().is_none_or(|at| at > now) {
             return;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_asked_for_at_once_and_again_after_a_round_trip() {
+    fn a_gap_is_requested_at_once_and_again_after_a_round_trip() {
         let mut nack = Nack::new(NackRules::TODAY);
         for seq in [1, 2, 5] {
             nack.on_packet(Time::ZERO, seq);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_asked_for_ten_times_and_then_never_again() {
+    fn a_packet_is_requested_ten_times_and_then_never_again() {
         let mut nack = Nack::new(NackRules::TODAY);
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 3);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_more_than_a_thousand_asks_for_nothing_but_a_key_frame() {
+    fn a_jump_of_more_than_a_thousand_requests_nothing_but_a_key_frame() {
         let mut nack = Nack::new(NackRules::TODAY);
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 2_000);
@@ -222,11 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn in_2013_a_packet_is_asked_for_again_after_one_and_a_half_round_trips_and_5_ms() {
+    fn in_2013_a_packet_is_requested_again_after_one_and_a_half_round_trips_and_5_ms() {
         let mut nack = Nack::new(NackRules::OF_2013);
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 3);
-        // 100 ms of round trip: 155 ms, on the next look of 20 ms
+        // A round trip of 100 ms: due after 155 ms, requested at the next check of 20 ms
         let asked: Vec<u64> = (0..=400)
             .step_by(5)
             .filter(|ms| !ask(&mut nack, Time::from_millis(*ms)).is_empty())
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn in_2013_a_packet_450_behind_the_newest_is_given_up() {
+    fn in_2013_a_packet_more_than_450_behind_the_newest_is_given_up() {
         let mut nack = Nack::new(NackRules::OF_2013);
         nack.on_packet(Time::ZERO, 0);
         for seq in 2..=451 {

@@ -1,23 +1,24 @@
-//! Takes from an encoder's target what its frames vary, so that they fit through a pacer.
+//! Lowers an encoder's target so that frames of varying size fit through a pacer.
 //!
-//! After libwebrtc, `video/encoder_bitrate_adjuster.cc` and `encoder_overshoot_detector.cc`
+//! Based on libwebrtc, `video/encoder_bitrate_adjuster.cc` and `encoder_overshoot_detector.cc`
 //! (revision 015b892968, 2024).
 
 use crate::units::{Bitrate, Bytes, Time};
 use std::collections::VecDeque;
 
-/// Frames are judged over this time …
+/// The utilisation is averaged over this time.
 const WINDOW: Time = Time::from_secs(3);
-/// … and from this many on; until then the encoder is believed to overshoot by a fifth.
+/// Number of frames before the utilisation counts as measured.
 const MIN_FRAMES: u32 = 30;
+/// Utilisation assumed until it is measured: an overshoot of a fifth.
 const DEFAULT_UTILISATION: f64 = 1.2;
-/// The target is never more than halved: beyond that frames are dropped.
+/// Maximum utilisation: the target is at most halved, because beyond that frames are dropped.
 const MAX_UTILISATION: f64 = 2.0;
-/// What an encoder has saved may be used later, up to this many frames.
+/// Bits that an encoder has saved may be used later, up to this many frames.
 const MAX_UNDERRUN_FRAMES: f64 = 5.0;
 
-/// Bits in a virtual pacer that empties at the target rate, and the mean factor by which frames exceed
-/// what it takes in one frame's time.
+/// Bits in a virtual pacer that drains at the target rate, and the sum of the factors by which frames in the
+/// window exceed what it drains per frame.
 #[derive(Default)]
 struct Bucket {
     level: f64,
@@ -27,7 +28,7 @@ struct Bucket {
 impl Bucket {
     /// Adds a frame of `bits`; returns its factor, which is one if the frame fits.
     fn add(&mut self, bits: f64, ideal: f64) -> f64 {
-        // A single large frame is not held against the encoder if smaller ones follow.
+        // A single large frame does not count if smaller ones follow.
         let excess = (self.level + bits - ideal).max(0.0);
         let overshoot = if excess > 0.0 { excess.min(self.level) } else { 0.0 };
         self.level += bits - overshoot;
@@ -35,7 +36,7 @@ impl Bucket {
     }
 }
 
-/// Judges an encoder by the sizes of its frames.
+/// Measures how much the frames of an encoder overshoot its target.
 #[derive(Default)]
 pub(super) struct OvershootDetector {
     target: Bitrate,
@@ -48,26 +49,26 @@ pub(super) struct OvershootDetector {
 }
 
 impl OvershootDetector {
-    /// The rate to ask of the encoder when `available` may be sent and `wanted` (not more) be encoded.
+    /// The rate to request from the encoder when `available` may be sent and at most `wanted` encoded.
     pub(super) fn adjust(&mut self, available: Bitrate, wanted: Bitrate, min: Bitrate) -> Bitrate {
         let (link, media) = self.utilisation();
         let link = link.clamp(1.0, MAX_UTILISATION);
         let target = wanted.0 as f64;
-        // Where the network has room, frames may vary as long as the mean is kept.
+        // If the network has room, frames may vary as long as their mean is right.
         let overshoot = (link - media.max(1.0)).max(0.0) * target;
         let granted = overshoot.min(available.0.saturating_sub(wanted.0) as f64);
         let adjusted = Bitrate(((target + granted) / link) as u64);
         adjusted.max(min).min(wanted)
     }
 
-    /// The encoder works at `target` and `frame_rate` from now on.
+    /// Sets the rates that the encoder works at from `now` on.
     pub(super) fn set_rate(&mut self, now: Time, target: Bitrate, frame_rate: f64) {
         self.leak(now);
         self.target = target;
         self.frame_rate = frame_rate;
     }
 
-    /// A frame was encoded.
+    /// Takes the size of an encoded frame.
     pub(super) fn on_frame(&mut self, now: Time, size: Bytes) {
         self.leak(now);
         let ideal = self.target.0 as f64 / self.frame_rate;
@@ -111,7 +112,7 @@ mod tests {
 
     const TARGET: Bitrate = Bitrate(800_000);
 
-    /// The rate asked for after ten seconds of 25 frames a second, of 4000 bytes times what `size` says.
+    /// Rate requested after ten seconds of 25 frames a second, each of 4000 bytes times `size` of its index.
     fn after_frames(available: Bitrate, size: impl Fn(u64) -> f64) -> u64 {
         let mut detector = OvershootDetector::default();
         for i in 0..250 {
@@ -123,21 +124,21 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_the_ideal_size_leave_the_target_as_it_is() {
+    fn frames_of_the_ideal_size_leave_the_target_unchanged() {
         assert_eq!(after_frames(TARGET, |_| 1.0), 800_000);
     }
 
     #[test]
-    fn frames_a_tenth_too_large_take_a_tenth_from_the_target() {
+    fn frames_a_tenth_too_large_divide_the_target_by_one_and_a_tenth() {
         let rate = after_frames(TARGET, |_| 1.1);
         assert!((727_000..727_400).contains(&rate), "{rate}"); // 800 / 1.1 = 727.3
     }
 
     #[test]
-    fn frames_that_vary_by_a_fifth_around_the_ideal_take_something_though_their_mean_is_right() {
-        // 1.2 leaves 0.2 in the pacer; 0.8 on top of it just fits; so one frame in two is clean and the
-        // large one finds an empty pacer: nothing. Pairs of large ones do not fit: 1.2, 1.2, 0.8, 0.8
-        // leaves 0.2, then 0.2 of overshoot, 0.2 again at the first small one at most: 1 + 0.2/4.
+    fn large_frames_in_pairs_lower_the_target_although_their_mean_is_right() {
+        // Single large frames: 1.2 leaves 0.2 in the pacer, and 0.8 on top of that just fits, so each large
+        // frame finds an empty pacer and nothing overshoots. Pairs, 1.2, 1.2, 0.8, 0.8, do not fit: the first
+        // leaves 0.2, the second overshoots by 0.2, the first small one by at most 0.2: 1 + 0.2/4.
         assert_eq!(after_frames(TARGET, |i| if i % 2 == 0 { 1.2 } else { 0.8 }), 800_000);
         let rate = after_frames(TARGET, |i| if i % 4 < 2 { 1.2 } else { 0.8 });
         assert!((757_000..767_000).contains(&rate), "{rate}"); // 800 / 1.05 = 761.9
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_encoder_is_believed_to_overshoot_by_a_fifth() {
+    fn an_unknown_encoder_is_assumed_to_overshoot_by_a_fifth() {
         let mut detector = OvershootDetector::default();
         assert_eq!(detector.adjust(TARGET, TARGET, Bitrate::ZERO).0, 666_666);
     }

@@ -1,6 +1,6 @@
-//! Leaves with packets at the pacing rate, in priority order, and runs probes.
+//! Releases packets at the pacing rate, in priority order, and runs probes.
 //!
-//! After libwebrtc, `modules/pacing/pacing_controller.cc` and `bitrate_prober.cc`.
+//! Based on libwebrtc, `modules/pacing/pacing_controller.cc` and `bitrate_prober.cc`.
 
 use crate::cc::Probe;
 use crate::packet::{Kind, VideoPart};
@@ -13,44 +13,44 @@ const MAX_DEBT: Time = Time::from_millis(500);
 const QUEUE_LIMIT: Time = Time::from_secs(2);
 /// libwebrtc: a probe that is this late is given up.
 const PROBE_LATE: Time = Time::from_millis(10);
-/// libwebrtc: a probe that has not begun by then is given up.
+/// libwebrtc: a probe that has not started after this is given up.
 const PROBE_TIMEOUT: Time = Time::from_secs(5);
 /// libwebrtc: at most this many probes wait.
 const MAX_PROBES: usize = 5;
-/// libwebrtc: a packet of at least this size may begin a probe.
+/// libwebrtc: a packet of at least this size may start a probe.
 const PROBE_START_SIZE: u64 = 200;
 /// libwebrtc: padding aims at this interval.
 const PADDING_INTERVAL: Time = Time::from_millis(5);
 /// libwebrtc: a packet of pure padding carries this many bytes.
 pub const PADDING_PAYLOAD: Bytes = Bytes(224);
-/// libwebrtc, `rtp_packet_history.cc`: padding repeats a packet of media that is at most this many
-/// times as large as what is wanted; otherwise it is pure.
+/// libwebrtc, `rtp_packet_history.cc`: padding repeats a media packet of up to this many times the wanted
+/// size; otherwise it is pure padding.
 const MAX_PADDING_FACTOR: u64 = 3;
 
-/// libwebrtc in 2013: so fast that nothing waits.
+/// Pacing rate without a pacer, as in libwebrtc in 2013: so fast that nothing waits.
 const UNPACED: Bitrate = Bitrate::from_mbps(100_000);
-/// How far ahead packets may leave where nothing waits.
+/// How far packets may leave ahead of [`UNPACED`].
 const UNPACED_BURST: Time = Time::from_millis(40);
 
-/// How packets leave.
+/// How packets are paced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pacing {
-    /// At once: libjingle in 2013.
+    /// Packets leave at once (libjingle in 2013).
     None,
-    /// At a multiple of the target, and what may leave in a tick leaves at once; audio is not counted.
+    /// Packets leave at a multiple of the target, all those of a tick at once; audio does not count.
     ///
     /// Source: libwebrtc 524ecc29dd, `paced_sender.cc`, kMinPacketLimitMs.
     Ticks {
-        /// Pacing rate over target, if the control names no pacing rate.
+        /// Ratio of pacing rate to target, if the congestion control sets no pacing rate.
         factor: f64,
-        /// How often the queue is looked at.
+        /// Interval at which the queue is checked.
         tick: Time,
     },
-    /// At a multiple of the target, whenever a packet is due: since 2019.
+    /// Packets leave at a multiple of the target, whenever one is due (since 2019).
     Burst {
-        /// Pacing rate over target, if the control names no pacing rate.
+        /// Ratio of pacing rate to target, if the congestion control sets no pacing rate.
         factor: f64,
-        /// How far packets may leave ahead of the pacing rate, if the control does not say.
+        /// How far packets may leave ahead of the pacing rate, if the congestion control does not say.
         burst: Time,
     },
 }
@@ -80,7 +80,7 @@ impl Pacing {
     }
 }
 
-/// A packet of media on its way through the pacer.
+/// A media packet on its way through the pacer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MediaPacket {
     /// Index of its stream at its sender.
@@ -93,18 +93,18 @@ pub struct MediaPacket {
     pub timestamp: u32,
     /// Last packet of its frame.
     pub marker: bool,
-    /// A piece of a frame. Of anything else only its bytes count.
+    /// Part of a frame. For other kinds of packets only its bytes count.
     pub part: VideoPart,
 }
 
-/// What the pacer lets go.
+/// What the pacer releases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Release {
     /// A packet from the queue.
     Media(MediaPacket),
-    /// The last packet of video once more, as padding.
+    /// The last video packet once more, as padding.
     Repeat,
-    /// [`PADDING_PAYLOAD`] bytes of nothing.
+    /// [`PADDING_PAYLOAD`] bytes of pure padding.
     Padding,
 }
 
@@ -114,7 +114,7 @@ struct Cluster {
     started: Option<Time>,
     sent_bytes: u64,
     batches: u32,
-    /// Bytes of the present batch, and the moment at which it began.
+    /// Bytes of the current batch, and when it started.
     batch: (u64, Time),
 }
 
@@ -122,28 +122,29 @@ struct Cluster {
 pub struct Pacer {
     pacing: Pacing,
     rate: Bitrate,
-    /// Packets may leave this much ahead of the pacing rate.
+    /// Packets may leave this far ahead of the pacing rate.
     burst: Time,
-    /// The queue is looked at this often, and next at this time; zero: whenever a packet is due.
+    /// Interval at which the queue is checked; zero for whenever a packet is due.
     tick: Time,
+    /// When the queue is checked next, if there are ticks.
     next_tick: Time,
-    /// Nothing but audio leaves: the congestion window is full.
+    /// Whether the congestion window is full, so that only audio leaves.
     congested: bool,
     padding_rate: Bitrate,
     queues: [VecDeque<(MediaPacket, Bytes)>; 3],
     queued: u64,
-    /// When all that was sent would have left at the pacing rate.
+    /// When everything sent so far would have left at the pacing rate.
     debt_free: Time,
-    /// The same at the padding rate.
+    /// When everything sent so far would have left at the padding rate.
     padding_due: Time,
     clusters: VecDeque<Cluster>,
-    /// IP total length of the last packet of video, zero before the first.
+    /// IP total length of the last video packet, zero before the first.
     last_video: Bytes,
     padding_size: Bytes,
 }
 
 impl Pacer {
-    /// An empty queue for a first target; a packet of pure padding is `padding_size` long in IP.
+    /// An empty pacer for a first target. `padding_size` is the IP total length of pure padding.
     pub fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
         Pacer {
             pacing,
@@ -163,7 +164,7 @@ impl Pacer {
         }
     }
 
-    /// New rates from `now` on; what is owed is kept in bytes.
+    /// Sets the rates from `now` on. The debt stays the same in bytes.
     pub fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
         if rate != self.rate && rate.0 > 0 {
             let owed = self.debt_free.saturating_sub(now).0 as f64 * self.rate.0 as f64;
@@ -176,17 +177,17 @@ impl Pacer {
         self.padding_rate = padding_rate;
     }
 
-    /// How far packets may leave ahead of the pacing rate from now on; `None`: as the stack has it.
+    /// Sets how far packets may leave ahead of the pacing rate; `None` restores the default of the stack.
     pub fn set_burst(&mut self, burst: Option<Time>) {
         self.burst = burst.unwrap_or(self.pacing.burst());
     }
 
-    /// Whether the congestion window is full, so that nothing but audio may leave.
+    /// Sets whether the congestion window is full, so that only audio may leave.
     pub fn set_congested(&mut self, congested: bool) {
         self.congested = congested;
     }
 
-    /// A probe to run as soon as there is something to send.
+    /// Adds a probe to run as soon as there is something to send.
     pub fn add_probe(&mut self, now: Time, probe: Probe) {
         self.clusters.push_back(Cluster {
             probe,
@@ -201,7 +202,7 @@ impl Pacer {
         }
     }
 
-    /// A packet waits to be sent; `size` is its IP total length.
+    /// Queues a packet; `size` is its IP total length.
     pub fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) {
         let queue = match packet.kind {
             Kind::Audio => 0,
@@ -287,7 +288,7 @@ impl Pacer {
         None
     }
 
-    /// Whether the first packet of the queue may leave now; if it may not, it is asked at the next tick.
+    /// Whether the first packet of the queue may leave now; if not, it is checked again at the next tick.
     fn may_leave(&mut self, now: Time) -> bool {
         if self.tick == Time::ZERO {
             return now + self.burst >= self.debt_free;
@@ -295,7 +296,7 @@ impl Pacer {
         if now < self.next_tick {
             return false;
         }
-        // libwebrtc: as long as the budget of the tick is above zero.
+        // libwebrtc: packets leave as long as the budget of the tick is above zero.
         let may = now + self.burst > self.debt_free;
         if !may {
             self.next_tick = Time((now.0 / self.tick.0 + 1) * self.tick.0);
@@ -369,7 +370,7 @@ impl Pacer {
     }
 }
 
-/// Bytes that leave together in a probe.
+/// Number of bytes that leave together in a probe.
 fn batch_size(probe: &Probe) -> Bytes {
     probe.rate.bytes_in(probe.min_spacing)
 }
@@ -448,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn with_ticks_of_5_ms_packets_leave_together_as_the_budget_of_a_tick_allows() {
+    fn with_ticks_of_5_ms_as_many_packets_leave_together_as_the_budget_of_a_tick_allows() {
         // 2 Mbit/s = 1250 B a tick, 1000 B each; left after each: 250, -750; -500; -250; 0; 250.
         let pacing = Pacing::Ticks { factor: 1.0, tick: Time::from_millis(5) };
         let mut pacer = Pacer::new(pacing, Bitrate::from_mbps(2), Bytes(225));
@@ -508,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn two_seconds_of_queue_raise_the_rate() {
+    fn a_queue_of_more_than_two_seconds_raises_the_rate() {
         // 500 kB at 1 Mbit/s would take 4 s; the queue must be gone in little more than 2 s
         let mut pacer = paced(Bitrate::from_mbps(1));
         for seq in 0..400 {

@@ -4,25 +4,25 @@ use crate::packet::VideoPart;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
-/// libwebrtc: a picture is due this long before it is shown (decoding and rendering).
+/// libwebrtc: time for decoding and rendering before a picture is shown.
 const RENDER_DELAY: Time = Time::from_millis(10);
-/// libwebrtc, `video_receive_stream2.cc`: waits this long for a decodable picture …
+/// Wait for a decodable picture before a key frame is requested (libwebrtc, `video_receive_stream2.cc`).
 const MAX_WAIT: Time = Time::from_secs(3);
-/// … and this long while it waits for a key frame.
+/// Wait before a key frame is requested while one is needed (libwebrtc, `video_receive_stream2.cc`).
 const MAX_WAIT_FOR_KEY: Time = Time::from_millis(200);
-/// The de-jitter delay forgets a late picture by half in this time.
+/// Half-life of the de-jitter delay after a late picture, in seconds.
 const JITTER_HALF_LIFE_S: f64 = 5.0;
-/// The smallest transit seen is trusted for this long; then a larger one may replace it.
+/// The smallest transit time is valid for this long; then a larger one may replace it.
 const BASE_WINDOW: Time = Time::from_secs(10);
 /// webrtc-stats, freezeCount: a freeze is an interval that equals or exceeds
 /// max(3 * average, average + 150 ms).
 const FREEZE_MARGIN_S: f64 = 0.150;
-/// webrtc-stats: the average is taken over the last so many pictures, …
+/// webrtc-stats: number of pictures that the average is taken over.
 const FREEZE_WINDOW: usize = 30;
-/// … and in libwebrtc (`video/video_quality_observer2.cc`) over at least these, the new one among them.
+/// libwebrtc, `video/video_quality_observer2.cc`: minimum number of intervals, including the new one.
 const FREEZE_MIN_INTERVALS: usize = 5;
 
-/// A picture shown.
+/// A picture that was shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rendered {
     /// RTP timestamp, unwrapped.
@@ -37,14 +37,14 @@ pub struct Rendered {
     pub resolution: (u16, u16),
 }
 
-/// Totals with the names of W3C webrtc-stats.
+/// Totals, under the names of W3C webrtc-stats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PlayoutStats {
     /// Complete pictures.
     pub frames_received: u64,
     /// Pictures decoded and shown.
     pub frames_decoded: u64,
-    /// Pictures given up.
+    /// Pictures dropped.
     pub frames_dropped: u64,
     /// Freezes.
     pub freeze_count: u64,
@@ -82,13 +82,13 @@ pub struct Playout {
     intervals: VecDeque<f64>,
     waiting_since: Time,
     need_key: bool,
-    /// The next frame to show, its index and when; kept as most packets do not change it.
+    /// Index and time of the next frame to show; cached because most packets do not change it.
     next: Option<(usize, Time)>,
     stats: PlayoutStats,
 }
 
 impl Playout {
-    /// For a stream whose RTP clock has `clock_rate` ticks a second.
+    /// Creates the playout of a stream whose RTP clock has `clock_rate` ticks a second.
     pub fn new(clock_rate: f64) -> Self {
         Playout {
             clock_rate,
@@ -118,7 +118,7 @@ impl Playout {
         self.resolution
     }
 
-    /// A piece of a frame that had not been received before; returns whether the frame can still be shown.
+    /// Adds a part of a frame that was not received before; returns whether the frame can still be shown.
     /// Sequence number, frame number and timestamp are unwrapped.
     pub fn on_packet(
         &mut self,
@@ -138,14 +138,14 @@ impl Playout {
             before => {
                 let i = before.map_or(0, |i| i + 1);
                 self.frames.insert(i, Assembly::new(now, frame, timestamp));
-                // An older frame moves the ones behind it.
+                // Inserting an older frame shifts the ones behind it.
                 self.find_next();
                 i
             }
         };
         let assembly = &mut self.frames[index];
         assembly.add(part, marker, seq);
-        if assembly.complete.is_none() && assembly.is_whole() {
+        if assembly.complete.is_none() && assembly.is_complete() {
             assembly.complete = Some(now);
             let captured_s = timestamp as f64 / self.clock_rate;
             self.stats.frames_received += 1;
@@ -160,7 +160,7 @@ impl Playout {
         self.last_seq
     }
 
-    /// Whether the receiver shall ask for a key frame now.
+    /// Whether the receiver should request a key frame now.
     pub fn poll_key_request(&mut self, now: Time) -> bool {
         let due = self.waiting_since != Time::ZERO && now >= self.key_deadline();
         if due {
@@ -214,7 +214,7 @@ impl Playout {
         self.next = self.next_decodable().map(|i| (i, self.render_time(&self.frames[i])));
     }
 
-    /// The next frame in order if it is whole, else a whole key frame behind it.
+    /// Index of the next frame in order if it is complete, otherwise of a complete key frame behind it.
     fn next_decodable(&self) -> Option<usize> {
         let head = self.frames.front()?;
         let continues = !self.need_key && self.last_decoded.is_some_and(|d| d + 1 == head.frame);
@@ -234,7 +234,7 @@ impl Playout {
     fn on_transit(&mut self, now: Time, transit_s: f64) {
         let base = match self.base {
             Some((smallest, seen)) if transit_s > smallest && now < seen + BASE_WINDOW => smallest,
-            // The path has become longer, or a faster picture came: start anew.
+            // The path has become longer, or a picture took less time: start again.
             _ => {
                 self.base = Some((transit_s, now));
                 transit_s
@@ -293,7 +293,7 @@ impl Assembly {
         }
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         matches!((self.first_seq, self.last_seq), (Some(f), Some(l)) if l - f + 1 == self.packets)
     }
 }
@@ -307,7 +307,7 @@ mod tests {
         VideoPart { first: true, key, picture_id: 0, resolution: (640, 480), bytes: 1000 }
     }
 
-    /// Frame `n` of one packet, taken at `33 n` ms, arriving at `at` ms.
+    /// Frame `n`, of one packet, is captured at `33 n` ms and arrives at `at` ms.
     fn arrive(playout: &mut Playout, n: i64, at: u64) {
         playout.on_packet(Time::from_millis(at), &whole(n == 0), true, (n, n, 33 * n * 90));
     }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_on_a_steady_path_are_shown_ten_milliseconds_after_they_are_whole() {
+    fn frames_on_a_steady_path_are_shown_ten_milliseconds_after_they_are_complete() {
         let mut playout = Playout::new(90_000.0);
         for n in 0..5 {
             arrive(&mut playout, n, 50 + 33 * n as u64);
@@ -334,20 +334,20 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_frame_holds_the_next_until_it_comes() {
+    fn a_missing_frame_holds_the_next_until_it_arrives() {
         let mut playout = Playout::new(90_000.0);
         arrive(&mut playout, 0, 50);
         assert_eq!(show(&mut playout, 70), [60]);
         arrive(&mut playout, 2, 116);
         assert_eq!(show(&mut playout, 200), [0; 0]);
-        arrive(&mut playout, 1, 250); // 167 ms later than its path would need
+        arrive(&mut playout, 1, 250); // 167 ms later than the path takes
         let shown = show(&mut playout, 1000);
         assert_eq!(shown.len(), 2);
         assert!(shown[0] >= 250 && shown[1] >= shown[0]);
     }
 
     #[test]
-    fn without_a_decodable_frame_for_three_seconds_a_key_frame_is_wanted() {
+    fn without_a_decodable_frame_for_three_seconds_a_key_frame_is_requested() {
         let mut playout = Playout::new(90_000.0);
         arrive(&mut playout, 0, 50);
         show(&mut playout, 70);
@@ -356,7 +356,7 @@ mod tests {
         assert!(playout.poll_key_request(Time::from_millis(3_061)));
     }
 
-    /// Freezes of pictures shown every 33 ms but for one interval.
+    /// Number and duration of freezes when pictures are shown every 33 ms, except for one gap.
     fn freezes_with_a_gap(intervals_before: i64, gap_ms: u64) -> (u64, f64) {
         let mut playout = Playout::new(90_000.0);
         for n in 0..=intervals_before {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn freezes_are_known_from_the_fifth_interval_on() {
+    fn freezes_are_detected_from_the_fifth_interval_on() {
         assert_eq!(freezes_with_a_gap(3, 1000).0, 0);
         assert_eq!(freezes_with_a_gap(4, 1000).0, 1);
     }

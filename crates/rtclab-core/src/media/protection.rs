@@ -1,34 +1,34 @@
-//! How much FEC a stream needs: the decision of Chrome 27's hybrid of NACK and FEC.
+//! How much FEC a stream needs, as decided by the hybrid of NACK and FEC in Chrome 27.
 //!
-//! Source: libwebrtc 4d06db557a (2013), `video_coding/main/source/media_opt_util.cc`. Rates of protection are
-//! FEC / (FEC + media) in 1/255, as there.
+//! Source: libwebrtc 4d06db557a (2013), `video_coding/main/source/media_opt_util.cc`. As there, rates of
+//! protection are FEC / (FEC + media) in 1/255.
 
 use crate::units::{Bitrate, Time};
 use std::collections::VecDeque;
 
-/// Below this round trip retransmission is enough: only key frames are protected.
+/// Below this round-trip time retransmission is enough, and only key frames are protected.
 const LOW_RTT: Time = Time::from_millis(20);
-/// Small frames are not protected below this round trip.
+/// Small frames are not protected below this round-trip time.
 const SMALL_FRAMES_RTT: Time = Time::from_millis(200);
-/// Never less where a frame has several packets: the first partition.
+/// Minimum protection if a frame has several packets: that of the first partition.
 const FLOOR: f64 = 51.0;
-/// Half of the packets, and never more.
+/// Maximum protection: half of all packets.
 const CEILING: f64 = 127.0;
-/// Key frames get this much more.
+/// Key frames get this many times the protection.
 const KEY_BOOST: f64 = 2.0;
-/// The loss that counts is the highest of this many windows …
+/// Number of windows whose highest loss counts.
 const WINDOWS: usize = 10;
-/// … of this length.
+/// Length of such a window.
 const WINDOW: Time = Time::from_secs(1);
-/// Frames in a block of FEC at most.
+/// Maximum number of frames in a block of FEC.
 const MAX_FRAMES: f64 = 6.0;
-/// Bytes of a packet; a frame has several from half as many on.
+/// Bytes of a packet. A frame counts as several packets from half of this on.
 const PACKET_BYTES: f64 = 1_460.0;
 
 /// Loss in percent, and protection at 1000 and at 2000 kbit/s of 640x480 at 30/s.
 ///
-/// Samples of the table of libwebrtc, which has rows of 5 kbit per frame and columns of 1/255; the values
-/// between them are interpolated, those below 1000 kbit/s lie on the line to none at 0.
+/// These are samples of libwebrtc's table, which has rows of 5 kbit per frame and columns of 1/255. Values
+/// between them are interpolated; those below 1000 kbit/s fall linearly to zero at 0 kbit/s.
 const SAMPLES: [(f64, f64, f64); 7] = [
     (0.0, 0.0, 0.0),
     (1.0, 1.5, 14.0),
@@ -38,20 +38,21 @@ const SAMPLES: [(f64, f64, f64); 7] = [
     (15.0, 93.0, 127.0),
     (20.0, 114.0, 127.0),
 ];
-/// Bits per frame that the samples stand for.
+/// Bits per frame of the samples at 1000 kbit/s.
 const SAMPLED_BITS: f64 = 1e6 / 30.0;
-/// Pixels of the samples; other sizes count by this exponent.
+/// Pixels of the samples.
 const SAMPLED_PIXELS: f64 = 640.0 * 480.0;
+/// Exponent by which other picture sizes are scaled.
 const PIXELS_EXPONENT: f64 = 0.3;
 
 /// What the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// Share of packets lost, 0 to 1.
+    /// Fraction of packets lost, 0 to 1.
     pub loss: f64,
-    /// Round trip.
+    /// Round-trip time.
     pub rtt: Time,
-    /// What may be sent.
+    /// Rate that may be sent.
     pub bitrate: Bitrate,
     /// Frames per second.
     pub frame_rate: f64,
@@ -59,19 +60,19 @@ pub struct Conditions {
     pub resolution: (u16, u16),
 }
 
-/// Packets of FEC for packets of media, in 1/256, and how many frames share them.
+/// FEC packets per media packet, in 1/256, and how many frames share them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
     /// For key frames.
     pub key: u8,
     /// For other frames.
     pub delta: u8,
-    /// Frames in a block at most.
+    /// Maximum number of frames in a block.
     pub max_frames: u32,
 }
 
 impl Protection {
-    /// What these conditions ask for.
+    /// Protection needed under these conditions.
     pub fn for_conditions(conditions: &Conditions) -> Protection {
         let Conditions { loss, rtt, bitrate, frame_rate, resolution } = *conditions;
         let frames = (2.0 * frame_rate * rtt.as_secs_f64() + 0.5).floor().clamp(1.0, MAX_FRAMES);
@@ -90,7 +91,7 @@ impl Protection {
     }
 }
 
-/// Frames smaller than this are small.
+/// Frames below this size count as small.
 fn small_frame_bytes(pixels: f64) -> f64 {
     match pixels {
         pixels if pixels <= 352.0 * 288.0 => 400.0,
@@ -99,14 +100,14 @@ fn small_frame_bytes(pixels: f64) -> f64 {
     }
 }
 
-/// The table at `scale` times the bits per frame of its first samples; above its second ones it stays there.
+/// The table at `scale` times the bits per frame of its first column; constant above the second column.
 fn table(scale: f64, loss_percent: f64) -> f64 {
     let (low, high) = at_loss(loss_percent);
     let value = if scale < 1.0 { low * scale } else { low + (high - low) * (scale.min(2.0) - 1.0) };
     value.min(CEILING)
 }
 
-/// Both columns of the samples at a loss; the last slope goes on.
+/// Both columns of the samples, interpolated at a loss; beyond the last sample the last slope continues.
 fn at_loss(percent: f64) -> (f64, f64) {
     let above = SAMPLES.iter().position(|sample| sample.0 >= percent);
     let i = above.unwrap_or(SAMPLES.len() - 1).max(1);
@@ -116,7 +117,7 @@ fn at_loss(percent: f64) -> (f64, f64) {
     (between(low_from, low_to), between(high_from, high_to))
 }
 
-/// From a share of all packets in 1/255 to one of media packets in 1/256.
+/// Converts a fraction of all packets in 1/255 to a ratio to media packets in 1/256.
 fn per_media(share: f64) -> u8 {
     let share = share.floor();
     (255.0 * share / (255.0 - share)).round() as u8
@@ -125,12 +126,12 @@ fn per_media(share: f64) -> u8 {
 /// The highest loss of the last ten seconds.
 #[derive(Debug, Default)]
 pub struct LossFilter {
-    /// Maximum of each window, the newest last, and when it began.
+    /// Start and maximum of each window, the newest last.
     windows: VecDeque<(Time, f64)>,
 }
 
 impl LossFilter {
-    /// A report says that this share was lost.
+    /// Adds the fraction lost from a report.
     pub fn add(&mut self, now: Time, loss: f64) {
         match self.windows.back_mut() {
             Some((since, max)) if now < *since + WINDOW => *max = max.max(loss),
@@ -142,7 +143,7 @@ impl LossFilter {
         }
     }
 
-    /// The highest share.
+    /// The highest fraction lost.
     pub fn max(&self) -> f64 {
         self.windows.iter().map(|(_, max)| *max).fold(0.0, f64::max)
     }
@@ -163,7 +164,7 @@ mod tests {
 
     /// Protection / (1 - protection) in 1/256: 72 of 255 are 100.3, 99 are 161.8, 114 are 206.2.
     #[test]
-    fn the_samples_of_the_table_come_out_as_they_are() {
+    fn the_table_reproduces_its_samples() {
         let delta = |loss, kbps| {
             let bitrate = Bitrate::from_kbps(kbps);
             Protection::for_conditions(&Conditions { loss, bitrate, ..VGA }).delta
@@ -174,14 +175,14 @@ mod tests {
 
     /// 51 / (255 - 51) = 1/4.
     #[test]
-    fn a_little_loss_brings_a_quarter_of_the_media_and_twice_the_share_for_key_frames() {
+    fn a_little_loss_gives_a_quarter_of_fec_and_twice_the_protection_for_key_frames() {
         let protection = Protection::for_conditions(&Conditions { loss: 0.01, ..VGA });
         // 102 / (255 - 102) = 2/3
         assert_eq!(protection, Protection { key: 170, delta: 64, max_frames: 6 });
     }
 
     #[test]
-    fn no_loss_no_protection() {
+    fn without_loss_there_is_no_protection() {
         let protection = Protection::for_conditions(&Conditions { loss: 0.0, ..VGA });
         assert_eq!((protection.key, protection.delta), (0, 0));
     }
@@ -195,7 +196,7 @@ mod tests {
 
     /// 2 x 30/s x 50 ms = 3.
     #[test]
-    fn a_block_covers_two_round_trips_of_frames_and_one_to_six() {
+    fn a_block_covers_two_round_trips_but_one_to_six_frames() {
         let frames = |ms| {
             let rtt = Time::from_millis(ms);
             Protection::for_conditions(&Conditions { rtt, ..VGA }).max_frames
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loss_that_counts_is_the_highest_of_ten_seconds() {
+    fn the_highest_loss_of_ten_seconds_counts() {
         let mut filter = LossFilter::default();
         filter.add(Time::from_secs(5), 0.3);
         filter.add(Time::from_secs(10), 0.1);

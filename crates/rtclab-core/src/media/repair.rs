@@ -1,30 +1,30 @@
-//! How lost packets of video are made good.
+//! How lost video packets are repaired.
 
 use super::nack::NackRules;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
-/// A scheme of loss repair, as scenarios name it.
+/// A loss repair scheme, as scenarios name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repair {
-    /// What was used when the congestion control was.
+    /// The scheme of the congestion control's era.
     #[default]
     Auto,
-    /// Retransmission on a stream of its own (RFC 4588), as libwebrtc does today.
+    /// Retransmission on a separate stream (RFC 4588), as libwebrtc does today.
     Rtx,
-    /// Retransmission under the original SSRC and sequence number: libwebrtc without RTX and FEC.
+    /// Retransmission with the original SSRC and sequence number: libwebrtc without RTX and FEC.
     #[serde(rename = "nack-2013")]
     Nack2013,
-    /// The same, and ULPFEC in RED (RFC 5109, RFC 2198) when round trips are long: Chrome 27.
+    /// `Nack2013`, plus ULPFEC in RED (RFC 5109, RFC 2198) when round trips are long: Chrome 27.
     #[serde(rename = "hybrid-2013")]
     Hybrid2013,
-    /// None; a decoder that cannot go on asks for a key frame.
+    /// No repair; a decoder that cannot continue requests a key frame.
     None,
 }
 
 impl Repair {
-    /// The scheme that is meant, for a congestion control whose era had `era`.
+    /// This scheme, or `era` in place of [`Repair::Auto`].
     pub fn or(self, era: Repair) -> Repair {
         if self == Repair::Auto { era } else { self }
     }
@@ -34,12 +34,12 @@ impl Repair {
         matches!(self, Repair::Nack2013 | Repair::Hybrid2013)
     }
 
-    /// Whether packets of video are wrapped in RED.
+    /// Whether video packets are wrapped in RED.
     pub fn uses_red(self) -> bool {
         self == Repair::Hybrid2013
     }
 
-    /// When a receiver asks for packets.
+    /// When a receiver requests packets.
     pub fn nack_rules(self) -> NackRules {
         match self {
             Repair::Auto | Repair::Rtx => NackRules::TODAY,
@@ -48,11 +48,11 @@ impl Repair {
         }
     }
 
-    /// How long after it last sent a packet a sender leaves a request for it aside; `resent` says whether
-    /// that was a retransmission.
+    /// How long a sender ignores requests for a packet after it last sent it; `resent` says whether that was
+    /// a retransmission.
     ///
-    /// Source: libwebrtc 4d06db557a (2013), `rtp_sender.cc`; since 2015 `rtp_packet_history.cc` always answers
-    /// the first request, because a packet that is asked for is lost.
+    /// Source: libwebrtc 4d06db557a (2013), `rtp_sender.cc`; since 2015 `rtp_packet_history.cc` always
+    /// answers the first request, because a requested packet is lost.
     pub fn resend_pause(self, rtt: Time, resent: bool) -> Time {
         match self.on_original_ssrc() {
             true => rtt + Time::from_millis(5),

@@ -16,7 +16,7 @@ fn packet(payload: u32) -> Packet<u32> {
     Packet { size: Bytes(100), payload }
 }
 
-/// Everything that leaves by `until`: when, for whom, and what.
+/// Everything delivered by `until`: time, destination and payload.
 fn delivered(network: &mut Network<u32>, until: Time) -> Vec<(Time, NodeId, u32)> {
     let events = std::iter::from_fn(|| network.poll(until));
     let delivered = events.filter_map(|event| match event {
@@ -26,9 +26,9 @@ fn delivered(network: &mut Network<u32>, until: Time) -> Vec<(Time, NodeId, u32)
     delivered.collect()
 }
 
-/// A star around node 0. What differs by 65,536 would be the same in 16 bits.
+/// A star around node 0. Indices that differ by 65,536 would be equal in 16 bits.
 #[test]
-fn more_than_65536_nodes_paths_and_routes_are_told_apart() {
+fn more_than_65536_nodes_paths_and_routes_stay_distinct() {
     const LEAVES: u32 = 65_600;
     let name = |leaf: u32| format!("leaf {leaf}");
     let delay = |leaf: u32| Time::from_micros(u64::from(leaf) + 1);
@@ -50,7 +50,7 @@ fn more_than_65536_nodes_paths_and_routes_are_told_apart() {
 }
 
 #[test]
-fn without_a_route_a_packet_is_given_back() {
+fn without_a_route_a_packet_is_returned() {
     let nodes: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
     let paths = vec![path("p".to_owned(), Time(1))];
     let routes = vec![route("a", "b", &["p"]), route("a", "c", &["p"])];
@@ -63,7 +63,7 @@ fn without_a_route_a_packet_is_given_back() {
 }
 
 #[test]
-fn of_two_routes_between_the_same_nodes_the_last_one_counts() {
+fn of_two_routes_between_the_same_nodes_the_last_one_is_used() {
     let nodes: Vec<String> = ["a", "b"].map(str::to_owned).into();
     let paths = ["p", "q"].map(|name| path(name.to_owned(), Time(1))).into();
     let routes = vec![route("a", "b", &["p"]), route("a", "b", &["q", "p"])];
@@ -72,7 +72,7 @@ fn of_two_routes_between_the_same_nodes_the_last_one_counts() {
     assert_eq!(network.route(NodeId(0), NodeId(1)), Some([PathId(1), PathId(0)].as_slice()));
 }
 
-/// Paths that hold packets up in different ways: 100 bytes take 1 µs at 800 Mbit/s.
+/// Paths that delay packets in different ways: 100 bytes take 1 µs at 800 Mbit/s.
 fn four_paths() -> Vec<PathConfig> {
     let paths = r#"[
         {"name": "0", "delay": {"kind": "constant", "ns": 3000}},
@@ -86,19 +86,19 @@ fn four_paths() -> Vec<PathConfig> {
 /// Routes from node `n` to the node after it.
 const ROUTES: [&[usize]; 5] = [&[0], &[1], &[2, 1], &[3, 0, 1], &[1, 3]];
 
-/// The paths of a network as one would walk them by hand: the earliest departure of all comes first, that of
-/// the path with the lower number if there are several.
-struct ByHand {
+/// A network that searches all of its paths: the earliest departure comes first, and of several the one on
+/// the path with the lowest index.
+struct LinearSearch {
     paths: Vec<Path<(usize, usize, u32)>>,
 }
 
-impl ByHand {
+impl LinearSearch {
     fn enter(&mut self, now: Time, packet: Packet<(usize, usize, u32)>) {
         let (route, hop, _) = packet.payload;
         self.paths[ROUTES[route][hop]].handle_packet(now, packet);
     }
 
-    /// The next thing that happens by `now`: when, on which path, whose packet, and whether it was dropped.
+    /// The next event by `now`: its time, the packet's payload, and whether it was dropped.
     fn poll(&mut self, now: Time) -> Option<(Time, u32, bool)> {
         loop {
             let due = |path: &Path<_>| path.poll_timeout().unwrap_or(Time::MAX);
@@ -125,7 +125,7 @@ impl ByHand {
     }
 }
 
-/// When something happened, to whose packet, and whether it was dropped.
+/// Time of an event, the packet's payload, and whether it was dropped.
 fn outcome(event: NetworkEvent<u32>) -> (Time, u32, bool) {
     match event {
         NetworkEvent::Delivered { at, packet, .. } => (at, packet.payload, false),
@@ -135,7 +135,7 @@ fn outcome(event: NetworkEvent<u32>) -> (Time, u32, bool) {
 
 proptest! {
     #[test]
-    fn what_comes_out_and_when_is_what_a_search_through_all_paths_finds(
+    fn packets_come_out_as_a_search_through_all_paths_finds_them(
         sent in vec((0u64..20_000, 0usize..ROUTES.len()), 1..60),
     ) {
         let nodes = (0..=ROUTES.len()).map(|node| node.to_string()).collect();
@@ -148,7 +148,7 @@ proptest! {
         let mut network = Network::new(config, 1).expect("valid");
         let paths = four_paths().into_iter().enumerate();
         let paths = paths.map(|(index, path)| Path::new(path, derive_seed(1, index as u64)));
-        let mut by_hand = ByHand { paths: paths.collect() };
+        let mut reference = LinearSearch { paths: paths.collect() };
 
         let mut sent: Vec<(Time, usize)> = sent.into_iter().map(|(at, r)| (Time(at), r)).collect();
         sent.sort();
@@ -156,14 +156,14 @@ proptest! {
         let total = sent.len();
         for (id, (now, index)) in (0..).zip(sent) {
             found.extend(std::iter::from_fn(|| network.poll(now)).map(outcome));
-            expected.extend(std::iter::from_fn(|| by_hand.poll(now)));
+            expected.extend(std::iter::from_fn(|| reference.poll(now)));
             let [from, to] = [index, index + 1].map(|node| NodeId(node as u32));
             prop_assert!(network.handle_packet(now, from, to, packet(id)).is_ok());
-            by_hand.enter(now, Packet { size: Bytes(100), payload: (index, 0, id) });
+            reference.enter(now, Packet { size: Bytes(100), payload: (index, 0, id) });
         }
         let end = Time::from_secs(1);
         found.extend(std::iter::from_fn(|| network.poll(end)).map(outcome));
-        expected.extend(std::iter::from_fn(|| by_hand.poll(end)));
+        expected.extend(std::iter::from_fn(|| reference.poll(end)));
         prop_assert_eq!(found.len(), total);
         prop_assert!(found.is_sorted_by_key(|(at, ..)| *at));
         prop_assert_eq!(found, expected);

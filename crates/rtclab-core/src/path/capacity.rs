@@ -17,8 +17,8 @@ pub enum Capacity {
         /// `(from, rate)`, times strictly increasing.
         steps: Vec<(Time, Bitrate)>,
     },
-    /// Delivery opportunities as recorded by Mahimahi. At each one up to `bytes` leave, of the first
-    /// packet and those behind it. An opportunity without packets is lost.
+    /// Delivery opportunities as recorded by Mahimahi. Each one carries up to `bytes` of the first packet
+    /// and those behind it. An opportunity without packets is lost.
     Opportunities {
         /// Times of the opportunities in one period, non-decreasing and at most `period`.
         times: Vec<Time>,
@@ -35,8 +35,8 @@ const WORK_PER_BIT: u128 = 1_000_000_000;
 /// State of the serialiser for the packet in service.
 pub(super) struct Server {
     capacity: Option<Capacity>,
-    /// Packets leave at multiples of this time. `started` and `finish` stay exact, so that the rest of a
-    /// tick is not lost for the next packet.
+    /// Packets leave at multiples of this time. `started` and `finish` stay exact, so that the next packet
+    /// can use the rest of a tick.
     tick: Option<Time>,
     started: Time,
     size: Bytes,

@@ -23,7 +23,7 @@ pub struct Clock {
     pub correlation_ns: Time,
 }
 
-/// Readings of a clock, as far as they have been needed.
+/// Readings of a clock, generated as needed.
 pub(super) struct ClockReadings {
     clock: Option<Clock>,
     rng: Pcg64Mcg,
@@ -48,7 +48,7 @@ impl ClockReadings {
     #[inline]
     pub(super) fn count(&mut self, now: Time, delay: Time) -> Time {
         match self.clock {
-            // Never 1 ns short, because a box with ticks would make that a whole tick.
+            // Exact, because in a box with ticks 1 ns less would be a whole tick less.
             Some(clock) if clock.wander > 0.0 => self.count_wandering(clock, now, delay),
             _ => delay,
         }
@@ -71,11 +71,11 @@ impl ClockReadings {
     }
 
     fn read_until(&mut self, clock: Clock, enough: impl Fn(&Self) -> bool) {
-        let kept = (-STEP.as_secs_f64() / clock.correlation_ns.as_secs_f64()).exp();
-        let fresh = (1.0 - kept * kept).sqrt();
+        let correlation = (-STEP.as_secs_f64() / clock.correlation_ns.as_secs_f64()).exp();
+        let fresh = (1.0 - correlation * correlation).sqrt();
         while !enough(self) {
             let noise: f64 = StandardNormal.sample(&mut self.rng);
-            self.deviation = kept * self.deviation + fresh * noise;
+            self.deviation = correlation * self.deviation + fresh * noise;
             let rate = (1.0 + clock.wander * self.deviation).max(SLOWEST);
             let last = self.readings.back().copied().unwrap_or_default();
             self.readings.push_back(last + rate * STEP.0 as f64);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_enters_later_leaves_later() {
+    fn a_packet_that_enters_later_leaves_later() {
         let delays = counted(0.3, Time::from_millis(20), Time::from_millis(100));
         for (i, pair) in delays.windows(2).enumerate() {
             assert!(pair[1] + 0.010 >= pair[0], "at {i}: {pair:?}");

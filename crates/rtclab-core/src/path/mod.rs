@@ -78,13 +78,13 @@ pub struct PathConfig {
 }
 
 impl PathConfig {
-    /// Whether packets can pass without any delay, always or at some time.
+    /// Whether packets can ever pass without any delay.
     pub fn is_instant(&self) -> bool {
         self.capacity.is_none() && self.wifi.is_none() && self.delay.vanishes()
     }
 
-    /// Time for which nothing can be seen of a packet that leaves the serialiser: its propagation delay,
-    /// unless it can be lost there or the box delays it by a clock or by ticks of its own.
+    /// Time after the serialiser in which nothing can happen to a packet: its propagation delay, unless it
+    /// can be lost there or the box measures the delay with a clock or ticks of its own.
     fn unobserved(&self) -> Time {
         let loses = self.loss.is_some() && self.loss_position == LossPosition::Wire;
         let may_lose = loses || !self.loss_steps.is_empty() || self.wifi.is_some();
@@ -106,12 +106,12 @@ pub enum LossPosition {
     Queue,
 }
 
-/// A packet as the network sees it: a size, and a value of the caller.
+/// A packet as the network sees it: a size, and a value that belongs to the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet<P> {
     /// IP total length.
     pub size: Bytes,
-    /// Value of the caller: an id in the simulator, a frame in the emulator.
+    /// The caller's value: an id in the simulator, a frame in the emulator.
     pub payload: P,
 }
 
@@ -176,7 +176,7 @@ pub struct Path<P> {
     wire: VecDeque<(Time, Packet<P>)>,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
-    /// Least time between the serialiser and the next departure or drop.
+    /// Minimum time between the serialiser and the next departure or drop.
     unobserved: Time,
     jitter: JitterSource,
     clock: ClockReadings,
@@ -213,7 +213,7 @@ impl<P> Path<P> {
         &self.config
     }
 
-    /// Whether a packet that enters leaves at the same moment, whatever its size, and nothing is inside.
+    /// Whether a packet of any size leaves at the moment at which it enters, and no packet is inside.
     pub fn is_transparent(&self) -> bool {
         let PathConfig { capacity, jitter, loss, loss_steps, tick_ns, wifi, clock, delay, .. } =
             &self.config;

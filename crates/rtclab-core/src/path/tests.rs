@@ -42,7 +42,7 @@ fn back_to_back_packets_leave_one_serialisation_time_apart() {
 }
 
 #[test]
-fn a_queue_of_two_packets_takes_three_of_five_sent_at_once() {
+fn with_a_queue_of_two_packets_three_of_five_sent_at_once_pass() {
     // one in service, two waiting, two dropped on arrival
     let mut path = path(PathConfig {
         capacity: constant(10),
@@ -61,7 +61,7 @@ fn a_queue_of_two_packets_takes_three_of_five_sent_at_once() {
 
 #[test]
 fn packets_in_flight_do_not_count_against_the_queue() {
-    // 100 ms of flight hold 100 packets; a queue of one is enough as they come one by one
+    // 100 packets are in flight for 100 ms; a queue of one is enough, as they arrive one by one
     let mut path = path(PathConfig {
         capacity: constant(10),
         queue: Some(QueueLimit::Packets(1)),
@@ -100,7 +100,7 @@ fn a_change_of_capacity_keeps_the_fraction_already_sent() {
 }
 
 #[test]
-fn steps_and_a_change_by_hand_give_the_same_time() {
+fn steps_and_a_change_of_the_configuration_give_the_same_time() {
     let steps =
         vec![(Time::ZERO, Bitrate::from_mbps(1)), (Time::from_millis(5), Bitrate::from_mbps(2))];
     let mut path =
@@ -209,7 +209,7 @@ fn gilbert_elliott_loses_its_stationary_ratio_in_bursts_of_its_mean_length() {
     assert!((1.59..1.62).contains(&burst), "{burst}");
 }
 
-/// Loses every packet: in the bad state from the beginning, and never out of it.
+/// Loses every packet: it starts in the bad state and never leaves it.
 const ALWAYS_BAD: Loss = Loss { p: 1.0, r: 0.0, h: 0.0, k: 1.0 };
 
 /// Which of 100 packets are lost after a change from [`ALWAYS_BAD`] to `loss`.
@@ -245,8 +245,8 @@ fn a_chain_that_never_goes_bad_loses_nothing_after_one_that_always_was() {
 }
 
 #[test]
-fn changed_loss_begins_with_its_own_share_of_bad_states() {
-    // A quarter: p / (p + r). Of 1000 seeds 250 begin bad, give or take 5 * sqrt(1000 * 0.25 * 0.75) = 68.
+fn a_changed_chain_starts_in_the_bad_state_with_its_stationary_probability() {
+    // p / (p + r) is a quarter: of 1000 seeds 250 start bad, give or take 5 * sqrt(1000 * 0.25 * 0.75) = 68.
     let quarter = Loss { p: 0.001, r: 0.003, h: 0.0, k: 1.0 };
     let bad = (0..1000).filter(|seed| lost_after_change_to(quarter, *seed)[0]).count();
     assert!((182..=318).contains(&bad), "{bad}");
@@ -260,8 +260,8 @@ fn independent_loss_has_bursts_of_one_over_one_minus_q() {
 }
 
 #[test]
-fn what_a_tick_carries_beyond_a_packet_is_used_by_the_next() {
-    // 1250 B at 16 Mbit/s = 0.625 ms, begun at 10 ms: exact ends 10.625, 11.25, 11.875, 12.5 ms
+fn the_rest_of_a_tick_is_used_by_the_next_packet() {
+    // 1250 B at 16 Mbit/s = 0.625 ms, started at 10 ms: exact ends 10.625, 11.25, 11.875, 12.5 ms
     let mut path = path(PathConfig {
         capacity: constant(16),
         tick_ns: Some(Time::from_millis(1)),
@@ -290,8 +290,8 @@ fn with_a_tick_of_10_ms_four_packets_leave_together() {
 }
 
 #[test]
-fn a_tick_begun_before_an_arrival_counts_and_the_delay_is_whole_ticks() {
-    // arrival 3.9 ms, tick 1 ms: begun at 3 ms, out at 4 ms, 25.7 ms of delay are 25 ticks
+fn service_starts_at_the_tick_before_an_arrival_and_the_delay_is_whole_ticks() {
+    // arrival 3.9 ms, tick 1 ms: started at 3 ms, out at 4 ms, 25.7 ms of delay are 25 ticks
     let mut path = path(PathConfig {
         capacity: constant(10),
         delay: Delay::Constant { ns: Time::from_micros(25_700) },
@@ -303,8 +303,8 @@ fn a_tick_begun_before_an_arrival_counts_and_the_delay_is_whole_ticks() {
 }
 
 #[test]
-fn a_lowered_delay_releases_in_a_burst_what_waits_behind_the_old_one() {
-    // 100 ms of delay until 50 ms, then 10 ms: packets of 40, 60 and 120 ms arrive at 140 ms
+fn after_the_delay_falls_packets_arrive_in_a_burst_behind_the_last_slow_one() {
+    // 100 ms of delay until 50 ms, then 10 ms: packets sent at 40, 60 and 120 ms arrive at 140 ms
     let steps =
         vec![(Time::ZERO, Time::from_millis(100)), (Time::from_millis(50), Time::from_millis(10))];
     for tick_ns in [None, Some(Time::from_millis(1))] {
@@ -321,8 +321,8 @@ fn a_lowered_delay_releases_in_a_burst_what_waits_behind_the_old_one() {
     }
 }
 
-/// Of 10 000 packets of 1 ms each, sent at twice the capacity: lost at random, dropped by a full
-/// queue, delivered.
+/// How many of 10 000 packets of 1 ms each, sent at twice the capacity, are lost at random, dropped by a full
+/// queue, and delivered.
 fn fates(loss_position: LossPosition) -> [usize; 3] {
     let mut path = path(PathConfig {
         capacity: constant(10),
@@ -346,7 +346,7 @@ fn loss_on_the_wire_wastes_capacity_and_loss_before_the_queue_makes_room() {
     assert!((2_400..=2_600).contains(&lost), "{lost}");
     assert!((4_980..=5_000).contains(&dropped), "{dropped}");
     assert!((2_400..=2_600).contains(&delivered), "{delivered}");
-    // Queue: half are lost before. The rest just fill the link: a walk of variance 0.5 per ms between
+    // Queue: half are lost before it. The rest just fill the link: a walk of variance 0.5 per ms between
     // 0 and 11 packets, which overflows 0.5 / (2 * 11) times per ms: 114 times in 5 s.
     let [lost, dropped, delivered] = fates(LossPosition::Queue);
     assert!((4_900..=5_100).contains(&lost), "{lost}");
@@ -355,7 +355,7 @@ fn loss_on_the_wire_wastes_capacity_and_loss_before_the_queue_makes_room() {
 }
 
 #[test]
-fn loss_changes_at_its_moments_on_either_side_of_the_queue() {
+fn loss_changes_at_its_steps_on_either_side_of_the_queue() {
     // nothing until 1 s, everything until 2 s, then nothing
     for loss_position in [LossPosition::Wire, LossPosition::Queue] {
         let mut path = path(PathConfig {
@@ -367,7 +367,7 @@ fn loss_changes_at_its_moments_on_either_side_of_the_queue() {
             loss_position,
             ..PathConfig::default()
         });
-        // each is on the wire 1 ms after it came
+        // each is on the wire 1 ms after it arrived
         for id in 0..30 {
             path.handle_packet(Time::from_millis(100 * u64::from(id)), packet(id));
         }
@@ -377,7 +377,7 @@ fn loss_changes_at_its_moments_on_either_side_of_the_queue() {
 }
 
 #[test]
-fn all_lost_before_the_queue_leaves_the_link_idle() {
+fn total_loss_before_the_queue_leaves_the_link_idle() {
     let loss = Some(Loss::independent(1.0));
     let mut path = path(PathConfig {
         capacity: constant(10),

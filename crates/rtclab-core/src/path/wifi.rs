@@ -120,9 +120,9 @@ impl Channel {
         let forget = |seen: Time| {
             (-(now.saturating_sub(seen).0 as f64) * (1.0 / mean_good + 1.0 / mean_fade)).exp()
         };
-        let kept = self.seen.map_or(0.0, forget);
+        let memory = self.seen.map_or(0.0, forget);
         let present = f64::from(u8::from(self.faded));
-        self.faded = self.rng.random::<f64>() < stationary + (present - stationary) * kept;
+        self.faded = self.rng.random::<f64>() < stationary + (present - stationary) * memory;
         self.seen = Some(now);
         if self.faded { fade } else { good }
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn no_packet_takes_longer_than_all_windows_at_their_ends() {
+    fn no_packet_takes_longer_than_the_full_contention_windows_of_all_attempts() {
         // L = 7 at 6 Mbit/s: 7 * 1.80 ms and (15 + 31 + .. + 1023 = 2025 slots) * 9 us = 30.8 ms
         let mut channel = Channel::new(wifi(7, 6, 1.0), 3);
         let mut at = Time::ZERO;
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_channel_fades_for_its_share_of_the_time_and_for_its_mean_length() {
-        // 0.9 s good and 0.1 s faded: a tenth of the looks, in runs of 100 looks of 1 ms; of some
+        // 0.9 s good and 0.1 s faded: a tenth of the samples, in runs of 100 samples of 1 ms; with some
         // 1000 fades in 1000 s the mean length is known to 3 %.
         let good = Radio { bps: Bitrate::from_mbps(24), error: 0.0 };
         let fade = Radio { bps: Bitrate::from_mbps(6), error: 1.0 };

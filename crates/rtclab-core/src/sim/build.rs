@@ -1,4 +1,4 @@
-//! From a configuration to endpoints, network and record.
+//! Builds endpoints, network and recorder from a configuration.
 
 use super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
 use super::ends::End;
@@ -20,9 +20,9 @@ use crate::timeouts::Timeouts;
 use crate::units::Time;
 use std::collections::HashMap;
 
-/// Random stream of cross traffic: far from those of the connections.
+/// Index of the random stream of cross traffic, far from those of the connections.
 const TRAFFIC_STREAM: u64 = 1 << 32;
-/// Name of the node where servers live.
+/// Name of the node where servers are.
 const CORE: &str = "core";
 
 /// Nodes by name.
@@ -33,12 +33,14 @@ impl Nodes<'_> {
         self.0.get(name).copied().ok_or_else(|| {
             let mut known: Vec<_> = self.0.keys().collect();
             known.sort();
-            SimError::Unknown(format!("`{name}` is no node of the network; known: {known:?}"))
+            SimError::Unknown(format!(
+                "`{name}` is not a node of the network; expected one of {known:?}"
+            ))
         })
     }
 }
 
-/// Flows in the order of their numbers.
+/// Flows, ordered by [`FlowId`].
 #[derive(Default)]
 struct Flows {
     flows: Vec<FlowConfig>,
@@ -46,7 +48,7 @@ struct Flows {
 }
 
 impl Flows {
-    /// The flow of that name. Where several connections share it, it ends with the last of them.
+    /// The flow with this name. If several connections share it, it ends with the last of them.
     fn get(&mut self, name: String, end: Time) -> FlowId {
         if let Some(id) = self.ids.get(&name) {
             let flow = &mut self.flows[id.0 as usize];
@@ -60,16 +62,16 @@ impl Flows {
     }
 }
 
-/// One end of a connection of a call: where it is, whom it talks to, and its flow.
+/// Addresses and flow of one end of a connection in a call.
 #[derive(Clone, Copy)]
-struct Port {
+struct EndConfig {
     local: Address,
     remote: Address,
     relay: Option<NodeId>,
     flow: FlowId,
 }
 
-/// Everything at the beginning of a run, and what ends of calls send, for captures.
+/// The simulation at the start of a run, and what the ends of calls send, for captures.
 pub(super) fn simulation(
     config: &SimConfig,
     create: &CreateControl<'_>,
@@ -79,8 +81,8 @@ pub(super) fn simulation(
     let names = config.network.nodes.iter().enumerate();
     let nodes = Nodes(names.map(|(i, name)| (name.as_str(), NodeId(i as u32))).collect());
     let mut flows = Flows::default();
-    let ports = ports(config, &nodes, &mut flows)?;
-    let traffic = Traffic::new(config, &network, &nodes, &mut flows, ports.len() as u32)?;
+    let end_configs = end_configs(config, &nodes, &mut flows)?;
+    let traffic = Traffic::new(config, &network, &nodes, &mut flows, end_configs.len() as u32)?;
     let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
     let mut recorder = Recorder::new(config.record, &flows.flows, &paths);
     let mut builder = Builder {
@@ -88,12 +90,12 @@ pub(super) fn simulation(
         create,
         participants: config.participants.iter().map(|p| (p.name.as_str(), p)).collect(),
         core: nodes.get(CORE)?,
-        ports,
+        end_configs,
         ends: Vec::new(),
         places: Vec::new(),
         descriptions: Vec::new(),
     };
-    for index in 0..builder.ports.len() {
+    for index in 0..builder.end_configs.len() {
         builder.add_end(index, &mut recorder)?;
     }
     let Builder { mut ends, mut places, descriptions, .. } = builder;
@@ -116,23 +118,27 @@ pub(super) fn simulation(
     Ok((simulation, descriptions))
 }
 
-/// Two per connection, `a` before `b`. The port of an address is the index of its end.
-fn ports(config: &SimConfig, nodes: &Nodes<'_>, flows: &mut Flows) -> Result<Vec<Port>, SimError> {
-    let mut ports = Vec::new();
+/// Two ends per connection, `a` before `b`. The port of an address is the index of its end.
+fn end_configs(
+    config: &SimConfig,
+    nodes: &Nodes<'_>,
+    flows: &mut Flows,
+) -> Result<Vec<EndConfig>, SimError> {
+    let mut end_configs = Vec::new();
     for connection in &config.connections {
-        let port = ports.len() as u32;
+        let port = end_configs.len() as u32;
         let a = Address { node: nodes.get(&connection.a)?, port };
         let b = Address { node: nodes.get(&connection.b)?, port: port + 1 };
         let relay = connection.relay.as_deref().map(|name| nodes.get(name)).transpose()?;
         let end = end_of(config, connection);
         let [there, back] = connection.flow_names().map(|name| flows.get(name, end));
-        ports.push(Port { local: a, remote: b, relay, flow: there });
-        ports.push(Port { local: b, remote: a, relay, flow: back });
+        end_configs.push(EndConfig { local: a, remote: b, relay, flow: there });
+        end_configs.push(EndConfig { local: b, remote: a, relay, flow: back });
     }
-    Ok(ports)
+    Ok(end_configs)
 }
 
-/// When a connection ends: when it shall, or when one of both leaves.
+/// When a connection ends: at its configured end, or earlier if a participant leaves.
 fn end_of(config: &SimConfig, connection: &ConnectionConfig) -> Time {
     let of = |p: &&ParticipantConfig| p.name == connection.a || p.name == connection.b;
     config.participants.iter().filter(of).fold(connection.end_ns, |end, p| end.min(p.leave_ns))
@@ -143,14 +149,14 @@ struct Builder<'a> {
     create: &'a CreateControl<'a>,
     participants: HashMap<&'a str, &'a ParticipantConfig>,
     core: NodeId,
-    ports: Vec<Port>,
+    end_configs: Vec<EndConfig>,
     ends: Vec<End>,
     places: Vec<Place>,
     descriptions: Vec<Description>,
 }
 
 impl<'a> Builder<'a> {
-    /// Adds the end of a connection that has this index.
+    /// Adds the end with this index.
     fn add_end(&mut self, index: usize, recorder: &mut Recorder) -> Result<(), SimError> {
         let connection = &self.config.connections[index / 2];
         let offerer = index.is_multiple_of(2);
@@ -160,7 +166,7 @@ impl<'a> Builder<'a> {
         };
         let (own, other) = (self.participants.get(here).copied(), self.participants.get(there));
         let other = other.copied();
-        let Port { local, remote, relay, flow } = self.ports[index];
+        let EndConfig { local, remote, relay, flow } = self.end_configs[index];
         let addresses = Addresses { local, remote, relay, core: self.core };
         let session = session(connection, offerer, [own, other]);
         let origin = self.origin(index / 2)?;
@@ -181,13 +187,13 @@ impl<'a> Builder<'a> {
             let config = ForwarderConfig { addresses, session, forwarding, streams };
             (End::Forwarder(Box::new(Forwarder::new(config))), None)
         } else {
-            // What comes over a forwarder has the names and the clock of who sent it first.
+            // Media from a forwarder has the SSRCs and the clock of its original sender.
             let remote_index = if offerer { index ^ 1 } else { 2 * origin };
             let source = Source {
                 participant: recorder.text(here),
                 is_participant: own.is_some(),
                 sends: flow,
-                receives: self.ports[index ^ 1].flow,
+                receives: self.end_configs[index ^ 1].flow,
                 timestamp_offset: self.seed(remote_index) as u32,
             };
             let sends = own.filter(|_| offerer || !connection.one_way);
@@ -248,16 +254,17 @@ impl<'a> Builder<'a> {
 
     fn participant(&self, name: &str) -> Result<&'a ParticipantConfig, SimError> {
         self.participants.get(name).copied().ok_or_else(|| {
-            SimError::Unknown(format!("connection names `{name}`, who is no participant"))
+            SimError::Unknown(format!("connection names `{name}`, which is not a participant"))
         })
     }
 
-    /// Index of the connection whose `a` first sends what this one carries.
+    /// Index of the connection whose `a` is the original sender of what this one carries.
     fn origin(&self, mut index: usize) -> Result<usize, SimError> {
         while let Some(before) = self.config.connections[index].forwards {
             if before >= index {
-                let what =
-                    format!("connection {index} forwards {before}, which does not stand before it");
+                let what = format!(
+                    "connection {index} forwards connection {before}; expected an earlier one"
+                );
                 return Err(SimError::Unknown(what));
             }
             index = before;
@@ -266,7 +273,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// When both are there.
+/// The time when both participants are present.
 fn session(
     connection: &ConnectionConfig,
     offerer: bool,
@@ -280,12 +287,12 @@ fn session(
     }
 }
 
-/// First of the SSRCs of the end with this index, less one.
+/// One less than the first SSRC of the end with this index.
 fn ssrc_base(index: usize) -> u32 {
     (index as u32 + 1) * 1_000
 }
 
-/// What a participant sends at the end with this index.
+/// Streams that a participant sends at the end with this index.
 fn streams(
     participant: &ParticipantConfig,
     index: usize,
@@ -324,7 +331,7 @@ fn stack_of(participant: &ParticipantConfig) -> Result<&'static StackProfile, Si
     })
 }
 
-/// The ends of TCP, which follow those of the calls.
+/// The TCP ends, whose indices follow those of the calls.
 struct Traffic {
     clients: Vec<(ClientConfig, [Address; 2], [FlowId; 2])>,
 }

@@ -1,4 +1,4 @@
-//! What a run is made of, as JSON hands it over.
+//! Configuration of a run, as it is handed over in JSON.
 
 use crate::cc::{ConfigError, CongestionControlConfig, ControlError};
 use crate::endpoint::AudioConfig;
@@ -12,11 +12,11 @@ use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Someone who takes part.
+/// A participant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParticipantConfig {
-    /// Name, also of its node.
+    /// Name of the participant and of its node.
     pub name: String,
     /// When it joins.
     pub join_ns: Time,
@@ -26,32 +26,32 @@ pub struct ParticipantConfig {
     pub video: Option<VideoConfig>,
     /// Audio that it sends.
     pub audio: Option<AudioConfig>,
-    /// Its machine; encoding takes no time without one.
+    /// Its machine; without one, encoding takes no time.
     #[serde(default)]
     pub host: Option<HostConfig>,
-    /// How it controls its rate.
+    /// Its congestion control.
     pub congestion_control: CongestionControlConfig,
-    /// How lost packets of its video are made good.
+    /// How lost packets of its video are repaired.
     #[serde(default)]
     pub repair: Repair,
-    /// Name of its stack profile; that of the congestion control's time if left out.
+    /// Name of its stack profile; if left out, that of the congestion control's era.
     #[serde(default)]
     pub stack: Option<String>,
 }
 
-/// A connection between two participants, media in both directions.
+/// A connection between two participants, with media in both directions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionConfig {
-    /// Sends the offer.
+    /// Name of the participant or server that sends the offer.
     pub a: String,
-    /// Answers.
+    /// Name of the participant or server that answers.
     pub b: String,
-    /// When it begins.
+    /// When it starts.
     pub start_ns: Time,
     /// When it ends.
     pub end_ns: Time,
-    /// A TURN relay that media pass; directly without one.
+    /// A TURN relay that media passes through; without one, media goes directly.
     #[serde(default)]
     pub relay: Option<String>,
     /// Names of the flows from `a` to `b` and back; `a->b` and `b->a` if left out.
@@ -60,10 +60,10 @@ pub struct ConnectionConfig {
     /// Whether `b` sends no media.
     #[serde(default)]
     pub one_way: bool,
-    /// The connection before this one that brought the media which `a` forwards; its own without.
+    /// Index of the earlier connection whose media `a` forwards; without one, `a` sends its own media.
     #[serde(default)]
     pub forwards: Option<usize>,
-    /// Whether the forwarder passes RTCP on as well, instead of making its own.
+    /// Whether the forwarder passes RTCP on as well, instead of sending its own.
     #[serde(default)]
     pub switching: bool,
 }
@@ -75,23 +75,23 @@ impl ConnectionConfig {
     }
 }
 
-/// A run.
+/// Configuration of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimConfig {
-    /// How long.
+    /// Duration of the run.
     pub duration_ns: Time,
-    /// All randomness comes from it.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// How much is kept.
+    /// How much detail is recorded.
     pub record: Detail,
     /// The network.
     pub network: NetworkConfig,
-    /// Who takes part.
+    /// The participants.
     pub participants: Vec<ParticipantConfig>,
-    /// Who talks with whom.
+    /// Connections between participants and servers.
     pub connections: Vec<ConnectionConfig>,
-    /// TCP beside the calls.
+    /// TCP cross traffic.
     #[serde(default)]
     pub traffic: Vec<TrafficConfig>,
 }
@@ -104,38 +104,38 @@ pub struct TrafficConfig {
     pub flows: Vec<String>,
     /// Name of the node that sends data.
     pub sender: String,
-    /// Name of the node that receives them.
+    /// Name of the node that receives data.
     pub receiver: String,
-    /// How it controls congestion.
+    /// Its congestion control.
     pub congestion_control: Algorithm,
-    /// How many connections there are at the same time.
+    /// Number of simultaneous connections.
     pub connections: u32,
-    /// When they begin.
+    /// When the connections start.
     pub start_ns: Time,
-    /// When nothing new is sent any more.
+    /// When the connections stop sending new data.
     pub stop_ns: Time,
     /// What is sent; `None` is an endless transfer.
     pub objects: Option<ObjectsConfig>,
 }
 
-/// Why a run could not begin, or could not go on.
+/// Why a run could not start or continue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SimError {
-    /// The network is wrong.
+    /// The network is invalid.
     Network(NetworkError),
-    /// The algorithm is unknown, or it has no such option.
+    /// The congestion control is unknown, or one of its options is invalid.
     CongestionControl(ConfigError),
-    /// A connection names someone who does not take part, or a node without a place in the network.
+    /// A participant, node, connection or stack profile is named that does not exist.
     Unknown(String),
-    /// TCP between two nodes that nothing keeps apart would send without end at one moment.
+    /// TCP between two nodes without any delay would send forever at one moment in time.
     Instant(String),
-    /// A congestion control gave up while the run was under way.
+    /// A congestion control failed during the run.
     Control {
-        /// When.
+        /// Time of the failure.
         at: Time,
-        /// Which, and whose.
+        /// The congestion control, its participant and its flow.
         what: String,
-        /// What it said.
+        /// Its error.
         error: ControlError,
     },
 }

@@ -1,4 +1,4 @@
-//! All ends of all connections under one roof.
+//! One type for all kinds of ends of connections.
 
 use crate::endpoint::{self, Forwarder, Peer};
 use crate::packet::{Address, Datagram, Transmit};
@@ -7,9 +7,9 @@ use crate::units::Time;
 
 /// An end of a connection.
 pub(super) enum End {
-    /// Makes media, shows them, or gives feedback on them.
+    /// Sends media, plays it, or gives feedback on it.
     Peer(Box<Peer>),
-    /// Passes media on.
+    /// Forwards media.
     Forwarder(Box<Forwarder>),
     /// Sends data over TCP.
     Client(Box<Client>),
@@ -17,15 +17,15 @@ pub(super) enum End {
     Server(Box<Server>),
 }
 
-/// What an end says.
+/// An event of an end.
 pub(super) enum Event {
-    /// A peer or a forwarder.
+    /// From a peer or a forwarder.
     Endpoint(endpoint::Event),
-    /// An end of TCP.
+    /// From a TCP end.
     Tcp(tcp::Event),
 }
 
-/// Calls the method of the same name of whatever kind of end it is.
+/// Evaluates an expression on an end, whatever its kind.
 macro_rules! each {
     ($end:expr, $inner:ident => $call:expr) => {
         match $end {

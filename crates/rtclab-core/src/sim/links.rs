@@ -1,4 +1,4 @@
-//! The network, and the datagrams that are on their way in it.
+//! The network, and the datagrams in transit in it.
 
 use crate::capture::Passing;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
@@ -7,10 +7,10 @@ use crate::path::{DropCause, Packet};
 use crate::record::PacketRecord;
 use crate::units::{Bytes, Time};
 
-/// Number of a datagram, from when it is sent until [`Links::end`].
+/// Number of a datagram, valid until [`Links::end`].
 pub(super) type FlightId = u32;
 
-/// A datagram on its way.
+/// A datagram in transit.
 pub(super) struct Flight {
     pub(super) from: Address,
     pub(super) to: Address,
@@ -18,7 +18,7 @@ pub(super) struct Flight {
     pub(super) first_sent: Time,
     /// IP total length on the wire.
     pub(super) wire_size: Bytes,
-    /// The node that passes it on, if it passes one: it has bytes of framing there.
+    /// Whether a server or relay passes it on.
     pub(super) via: Via,
     pub(super) record: Option<PacketRecord>,
 }
@@ -30,11 +30,11 @@ impl Flight {
     }
 }
 
-/// What came out of the network.
+/// A datagram that came out of the network.
 pub(super) enum Arrival {
     /// A datagram reached its destination.
     Delivered(Time, FlightId),
-    /// A datagram reached a server or relay on its way, which has passed it on.
+    /// A datagram reached a server or relay, which has passed it on.
     Passed(Time, NodeId, FlightId),
     /// A datagram was dropped.
     Dropped(Time, FlightId, PathId, DropCause),
@@ -51,7 +51,7 @@ impl Links {
         Links { network, flights: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts a datagram on its way.
+    /// Sends a datagram into the network.
     pub(super) fn launch(
         &mut self,
         now: Time,
@@ -79,13 +79,13 @@ impl Links {
         self.flights.get(id as usize)?.as_ref()
     }
 
-    /// Forgets a datagram; its number is free for another.
+    /// Removes a datagram, so that its number can be used for another.
     pub(super) fn end(&mut self, id: FlightId) {
         self.flights[id as usize] = None;
         self.free.push(id);
     }
 
-    /// What has come out by `now`. What was delivered or dropped stays until [`Links::end`].
+    /// The next datagram that has come out by `now`. Delivered and dropped ones stay until [`Links::end`].
     pub(super) fn poll(&mut self, now: Time) -> Option<Arrival> {
         match self.network.poll(now)? {
             NetworkEvent::Delivered { at, to, packet } => {
@@ -104,7 +104,8 @@ impl Links {
         }
     }
 
-    /// Without a route the packet vanishes, as on a host without one; the scenario checks routes.
+    /// Puts a packet into the network. Without a route it vanishes, as on a host without one; the scenario
+    /// checks routes.
     fn enter(&mut self, now: Time, from: NodeId, to: NodeId, packet: Packet<FlightId>) {
         if let Err(packet) = self.network.handle_packet(now, from, to, packet) {
             self.end(packet.payload);

@@ -1,4 +1,4 @@
-//! The event loop in virtual time: one driver of endpoints, beside tests and whatever may come.
+//! The event loop in virtual time, which drives the endpoints.
 
 mod build;
 mod config;
@@ -20,7 +20,7 @@ use links::{Arrival, FlightId, Links};
 
 pub use config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
 
-/// What a run leaves.
+/// Result of a run.
 pub struct SimResult {
     /// Texts that the text columns refer to.
     pub texts: Vec<String>,
@@ -28,19 +28,19 @@ pub struct SimResult {
     pub tables: Vec<Table>,
 }
 
-/// Makes both halves of a congestion control for given bounds of the rate.
+/// Creates both halves of a congestion control for given rate bounds.
 pub type CreateControl<'a> =
     dyn Fn(&CongestionControlConfig, RateBounds) -> Result<Halves, ConfigError> + 'a;
 
-/// Runs a scenario in virtual time. Same configuration, same result, byte for byte.
+/// Runs a scenario in virtual time. The same configuration gives the same result, byte for byte.
 ///
 /// # Errors
-/// See [`SimError`]; of the algorithms in [`cc::ALGORITHMS`] none fails once the run has begun.
+/// See [`SimError`]. None of [`cc::ALGORITHMS`] fails once the run has started.
 pub fn simulate(config: &SimConfig) -> Result<SimResult, SimError> {
     simulate_with(config, &cc::create)
 }
 
-/// Runs a scenario with congestion controls of the caller's.
+/// Runs a scenario with the caller's congestion controls.
 ///
 /// # Errors
 /// See [`SimError`].
@@ -53,7 +53,7 @@ pub fn simulate_with(
     Ok(simulation.finish(config.duration_ns))
 }
 
-/// Runs a scenario as [`simulate`] does, and keeps every packet at every port that it passes.
+/// Runs a scenario as [`simulate`] does, and captures every packet at every port that it passes.
 ///
 /// # Errors
 /// See [`SimError`].
@@ -67,27 +67,27 @@ pub fn simulate_captured(config: &SimConfig) -> Result<(SimResult, Captured), Si
     Ok((result, capture.finish()))
 }
 
-/// What the driver knows of an end.
+/// What the driver knows about an end.
 struct Place {
-    /// Where it is.
+    /// Its node.
     node: NodeId,
     /// The flow that it sends.
     flow: FlowId,
-    /// The flow of data that figures of TCP belong to, at both of its ends.
+    /// The data flow that TCP statistics of either end belong to.
     data_flow: FlowId,
-    /// Whose events these are, if they are recorded as a participant's or a server's.
+    /// The participant or server that its events are recorded for; `None` if they are not recorded.
     source: Option<Source>,
-    /// Participant, flow and congestion control, for errors.
+    /// Congestion control, participant and flow, for errors.
     control: String,
-    /// The end that media come from which this one passes on.
+    /// Index of the end whose media this one forwards.
     media_from: Option<usize>,
-    /// The ends that pass on what this one receives.
+    /// Indices of the ends that forward what this one receives.
     media_to: Vec<usize>,
 }
 
 struct Simulation<'a> {
     links: Links,
-    /// By the port of their address.
+    /// Indexed by the port of their address.
     ends: Vec<End>,
     places: Vec<Place>,
     timeouts: Timeouts,
@@ -104,7 +104,7 @@ impl Simulation<'_> {
         loop {
             let network = self.links.network.poll_timeout().unwrap_or(Time::MAX);
             let (index, timeout) = self.timeouts.earliest();
-            // An end may have had something to do before it was handed a datagram.
+            // An end may report a timeout that has already passed.
             let now = network.min(timeout).max(last);
             if now > duration {
                 return Ok(());
@@ -167,8 +167,8 @@ impl Simulation<'_> {
         if !passes {
             return;
         }
-        // What a receiver says goes back to where its media come from; media, and what their sender says,
-        // go to all who pass them on.
+        // RTCP of a receiver goes back to the source of its media. Media, and RTCP of its sender, goes to all
+        // ends that forward it.
         match self.places[index].media_from {
             Some(source) => self.forward(now, source, id),
             None => {
@@ -188,7 +188,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Takes everything that an end has to send and to say.
+    /// Takes all events and datagrams from an end.
     fn drain(&mut self, now: Time, index: usize) {
         while let Some(event) = self.ends[index].poll_event() {
             match event {
@@ -240,7 +240,7 @@ impl Simulation<'_> {
     }
 }
 
-/// Whether what arrived at an end is handed to those that pass it on.
+/// Whether a datagram that arrived at an end is handed to the ends that forward it.
 fn passes_on(end: &End, datagram: &Datagram) -> bool {
     match (end, &datagram.content) {
         (End::Peer(_), Content::Rtp(_)) => true,

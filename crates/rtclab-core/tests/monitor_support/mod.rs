@@ -4,7 +4,7 @@
 use rtclab_core::monitor::{CaptureReader, Monitor, MonitorConfig, Tables};
 use rtclab_core::record::{Column, NO_TEXT};
 
-/// 2023-11-14, so that times have the size of real ones.
+/// 2023-11-14, so that times are as large as real ones.
 pub(crate) const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 
 /// A classic capture file.
@@ -29,12 +29,12 @@ impl Pcap {
     }
 
     pub(crate) fn frame(&mut self, at_ns: i64, frame: &[u8]) {
-        let kept = frame.len().min(self.snaplen);
+        let captured = frame.len().min(self.snaplen);
         let seconds = (at_ns / 1_000_000_000) as u32;
-        for word in [seconds, (at_ns % 1_000_000_000) as u32, kept as u32, frame.len() as u32] {
+        for word in [seconds, (at_ns % 1_000_000_000) as u32, captured as u32, frame.len() as u32] {
             self.bytes.extend_from_slice(&word.to_le_bytes());
         }
-        self.bytes.extend_from_slice(&frame[..kept]);
+        self.bytes.extend_from_slice(&frame[..captured]);
     }
 }
 
@@ -82,7 +82,7 @@ impl Rtp {
         bytes
     }
 
-    /// With extension elements in the one-byte form, padded to words.
+    /// The packet with extension elements in the one-byte form, padded to words.
     pub(crate) fn with_extensions(&self, elements: &[u8]) -> Vec<u8> {
         let mut bytes = self.bytes();
         let payload = bytes.split_off(12);
@@ -121,21 +121,21 @@ impl Results {
     pub(crate) fn int(&self, table: &str, name: &str) -> Vec<i64> {
         match self.column(table, name) {
             Column::Int(values) => values.clone(),
-            other => panic!("{name} is no integer column: {other:?}"),
+            other => panic!("{name} is not an integer column: {other:?}"),
         }
     }
 
     pub(crate) fn float(&self, table: &str, name: &str) -> Vec<f64> {
         match self.column(table, name) {
             Column::Float(values) => values.clone(),
-            other => panic!("{name} is no float column: {other:?}"),
+            other => panic!("{name} is not a float column: {other:?}"),
         }
     }
 
     /// Texts of a column, with an empty text for null.
     pub(crate) fn text(&self, table: &str, name: &str) -> Vec<&str> {
         let Column::Text(codes) = self.column(table, name) else {
-            panic!("{name} is no text column")
+            panic!("{name} is not a text column")
         };
         let text = |code: &u32| match *code {
             NO_TEXT => "",

@@ -44,6 +44,6 @@ pub(crate) fn call(up: &str, seconds: u64, seed: u64) -> SimConfig {
     serde_json::from_str(&json).expect("a valid configuration")
 }
 
-/// 1 Mbit/s, 25 ms and a queue of 300 ms on each uplink; downlinks without limit.
+/// 1 Mbit/s, 25 ms of delay and a queue of 300 ms on each uplink; downlinks are unlimited.
 pub(crate) const LINK: &str = r#""capacity": {"kind": "constant", "bps": 1000000},
     "queue": {"kind": "time", "limit": 300000000}, "delay": {"kind": "constant", "ns": 25000000}"#;

@@ -146,7 +146,7 @@ fn a_late_clock_gives_the_same_logical_times_as_virtual_time() {
     assert_eq!(finished.packets.delivered_ns, delivered);
     assert_eq!(finished.packets.dropped_ns, dropped);
     assert_eq!(written.len(), delivered.iter().filter(|at| **at >= 0).count());
-    assert!(dropped.iter().filter(|at| **at >= 0).count() > 5, "the test wants drops");
+    assert!(dropped.iter().filter(|at| **at >= 0).count() > 5, "the test needs drops");
     // The device wakes at most 2.9 ms late, and lateness does not add up over two paths.
     let lateness = finished.packets.lateness();
     assert!(
@@ -155,7 +155,7 @@ fn a_late_clock_gives_the_same_logical_times_as_virtual_time() {
     );
 }
 
-/// In-process channels and the real clock.
+/// A device of in-process channels, with the real clock.
 struct ChannelDevice {
     origin: Instant,
     input: Receiver<(Time, Vec<u8>)>,
@@ -247,7 +247,7 @@ fn a_delivered_frame_is_addressed_to_its_node_and_otherwise_unchanged() {
 }
 
 #[test]
-fn frames_that_lead_nowhere_are_counted_and_not_written() {
+fn frames_without_a_route_are_counted_and_not_written() {
     let mut ipv6 = frame(BOB, 100);
     ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
     let multicast = frame(Ipv4Addr::new(224, 0, 0, 251), 100);
@@ -260,7 +260,7 @@ fn frames_that_lead_nowhere_are_counted_and_not_written() {
 }
 
 #[test]
-fn a_port_of_an_unknown_node_is_refused() {
+fn a_port_of_an_unknown_node_is_rejected() {
     let (sent, _written) = channel();
     let (stop, _commands) = channel();
     let device = ScriptedDevice { now: Time::ZERO, script: VecDeque::new(), wakes: 0, sent, stop };
@@ -269,6 +269,6 @@ fn a_port_of_an_unknown_node_is_refused() {
     let error = Engine::new(device, network(), SEED, ports, None).err().expect("an error");
     assert_eq!(
         error,
-        r#"port `to-bob` belongs to node `dave`; known are ["alice", "bob", "carol"]"#
+        r#"port `to-bob` belongs to unknown node `dave`; expected one of ["alice", "bob", "carol"]"#
     );
 }

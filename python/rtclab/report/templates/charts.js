@@ -36,8 +36,7 @@
       name: plot.name, sizing_mode: "stretch_width", height: 260, min_border_left: 64, min_border_right: 10,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
       x_axis_label: plot.x.label || null, y_axis_label: plot.y.label, outline_line_color: null,
-      title: axes.title || null, toolbar_location: null, tools: Object.values(tools),
-      active_drag: touch ? null : tools.zoom ?? null, active_scroll: tools.wheel ?? null,
+      title: axes.title || null, toolbar_location: null, tools: Object.values(tools), active_drag: null,
     });
     const text = { axis_label_text_font_style: "normal", axis_label_text_font_size: "13px",
       axis_label_text_color: INK, major_label_text_font_size: "12px", major_label_text_color: INK };
@@ -133,11 +132,10 @@
         line.style.color = colour;
         return line;
       }));
-      const left = sx < target.clientWidth / 2;
-      box.style.left = left ? `${sx + 16}px` : "auto";
-      box.style.right = left ? "auto" : `${target.clientWidth - sx + 16}px`;
       const { start, end } = figure.x_range;
       box.hidden = lines.length < 2 || x < start || x > end;
+      const beside = sx < target.clientWidth / 2 ? sx + 16 : sx - 16 - box.offsetWidth;
+      box.style.left = `${Math.max(0, Math.min(beside, target.clientWidth - box.offsetWidth))}px`;
     }
     figure.on_event("mousemove", show);
     figure.on_event("tap", show);
@@ -161,17 +159,18 @@
 
   function connectTools(element, plot, tools) {
     const { begin, end, range } = horizontal(plot);
-    const [reset, move] = element.querySelectorAll(".tools button");
-    reset.addEventListener("click", () => range.setv({ start: begin, end }));
-    move.addEventListener("click", () => {
-      const moves = move.getAttribute("aria-pressed") === "false";
-      move.setAttribute("aria-pressed", String(moves));
-      for (const one of tools) {
-        one.zoom.active = !moves && !touch;
-        one.move.active = moves;
-      }
-    });
     element.querySelector(".tools").hidden = false;
+    element.querySelector(".reset").addEventListener("click", () => range.setv({ start: begin, end }));
+    const drags = [...element.querySelectorAll("[data-drag]")];
+    function choose(chosen) {
+      for (const button of drags) {
+        button.setAttribute("aria-pressed", String(button === chosen));
+        for (const one of tools) one[button.dataset.drag].active = button === chosen;
+      }
+    }
+    for (const button of drags) button.addEventListener("click", () => choose(button));
+    // A finger scrolls the page until it is asked to do something else.
+    choose(touch ? null : drags[0]);
   }
 
   function drawPlot(element, plot) {

@@ -1,4 +1,4 @@
-//! Sender half of the receive-side algorithms: loss rules, bounded by the last REMB.
+//! Sender half of the receive-side algorithms: loss-based rules, capped by the last REMB.
 
 use super::control::{
     ControlError, Controller, Decision, Feedback, Observation, Probe, RateBounds, SenderState,
@@ -7,90 +7,90 @@ use super::tfrc;
 use crate::units::{Bitrate, Bytes, Time};
 use std::collections::VecDeque;
 
-/// Loss is judged once this many packets have been reported on.
+/// Loss is evaluated once this many packets have been reported on.
 const MIN_PACKETS: u64 = 20;
-/// Loss fractions of reports are in 1/255; up to this (2 %) the rate grows …
+/// Up to this loss, in units of 1/255 (2 %), the rate grows.
 const LOW_LOSS: u64 = 5;
-/// … up to this (10 %) it stays, above it falls.
+/// Above this loss, in units of 1/255 (10 %), the rate falls.
 const HIGH_LOSS: u64 = 26;
-/// Growth by the factor happens per this time.
+/// The rate grows by the factor once per this interval.
 const INCREASE_INTERVAL: Time = Time::from_secs(1);
-/// Added at every growth.
+/// Added at every increase.
 const INCREASE_STEP: Bitrate = Bitrate(1_000);
-/// The rate falls at most once in this time and a round trip.
+/// The rate falls at most once per this time plus a round trip.
 const DECREASE_INTERVAL: Time = Time::from_millis(300);
-/// The rate follows REMB upwards for this long after the first report.
+/// The rate follows REMB upwards until this long after the first report.
 const START_PHASE: Time = Time::from_secs(2);
-/// draft-alvestrand-rmcat-congestion-02, section 4: feedback is missing after twice its interval of 1 s.
+/// Feedback is missing after twice its 1 s interval (draft-alvestrand-rmcat-congestion-02, section 4).
 const FEEDBACK_TIMEOUT: Time = Time::from_secs(2);
-/// Clusters at the start, as multiples of the start rate.
+/// Rates of the probe clusters at the start, as multiples of the start rate.
 const PROBES: [u64; 2] = [3, 6];
-/// Packets of a cluster; one more than the gaps that are measured.
+/// Packets per cluster, one more than the number of gaps measured.
 const PROBE_PACKETS: u32 = 6;
-/// Packets of a probe are at least this far apart.
+/// Minimum spacing between packets of a probe.
 const PROBE_SPACING: Time = Time::from_millis(1);
-/// Bytes of a packet of a probe, on average.
+/// Average size of a probe packet.
 const PROBE_PACKET: Bytes = Bytes(500);
 
-/// When the rate is judged, and how it grows.
+/// When the rate is re-evaluated, and what it grows from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Growth {
-    /// At reports; from its present value, once a second: 2013.
+    /// Evaluated at each report; grows from its current value, once a second (2013).
     EverySecond,
-    /// At any time (libwebrtc: every 25 ms), by the loss that was last reported; from its smallest value
-    /// of the last second: since 2014.
+    /// Evaluated at any time (every 25 ms in libwebrtc) from the last reported loss; grows from its minimum
+    /// over the last second (since 2014).
     FromMinimum,
 }
 
 /// What the TFRC equation does to the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TfrcRole {
-    /// Nothing.
+    /// It is not used.
     None,
-    /// A decrease does not go below it: the code until October 2015.
+    /// A decrease does not go below it (libwebrtc until October 2015).
     FloorOfDecreases,
-    /// The rate is never below it: draft-alvestrand-rmcat-congestion-02.
+    /// The rate is never below it (draft-alvestrand-rmcat-congestion-02).
     Floor,
-    /// The rate is never above it: the papers' words.
+    /// The rate is never above it (text of the papers).
     Cap,
 }
 
-/// Which form of the sender half.
+/// Variant of the sender half.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LossBasedConfig {
     pub(crate) growth: Growth,
-    /// By which the rate grows at low loss.
+    /// Growth factor at low loss.
     pub(crate) factor: f64,
     pub(crate) tfrc: TfrcRole,
-    /// A reported loss reduces the rate once, however long no other is reported.
+    /// Each reported loss reduces the rate only once, however late the next report is.
     pub(crate) once_per_report: bool,
-    /// Two clusters of probes at the start, and REMB followed upwards for a while.
+    /// Sends two probe clusters at the start, and follows REMB upwards during the start phase.
     pub(crate) probes: bool,
-    /// The rate is halved when feedback stays away.
+    /// Halves the rate when feedback is missing.
     pub(crate) halves_without_feedback: bool,
 }
 
 /// The sender half of the algorithms of 2013 to 2016.
 ///
 /// Source: libwebrtc 4d06db557a and 524ecc29dd, `send_side_bandwidth_estimation.cc`; since 2014
-/// `bitrate_controller_impl.cc`, Process, which judges every 25 ms.
+/// `bitrate_controller_impl.cc`, Process, which re-evaluates the rate every 25 ms.
 pub(crate) struct LossBased {
     config: LossBasedConfig,
     bounds: RateBounds,
     rate: Bitrate,
-    /// Rate by the loss rules alone, before REMB.
+    /// Rate from the loss rules alone, before it is capped by REMB.
     uncapped: Bitrate,
     remb: Option<Bitrate>,
     tfrc: Option<Bitrate>,
     rtt: Time,
     loss: u64,
-    /// Packets that reports were about and that are not yet judged: those lost, in 1/255, and all.
+    /// Reported packets not yet evaluated: how many were lost, in units of 1/255, and how many in all.
     pending: (u64, u64),
-    /// Smallest rates of the last second, oldest and smallest first.
+    /// Minima of the rate over the last second; the first is the oldest and smallest.
     minima: VecDeque<(Time, Bitrate)>,
     last_increase: Option<Time>,
     last_decrease: Option<Time>,
-    /// Whether the loss that was last reported has reduced the rate.
+    /// Whether the last reported loss has already reduced the rate.
     reduced: bool,
     first_report: Option<Time>,
     feedback_due: Option<Time>,
@@ -123,7 +123,7 @@ impl LossBased {
             reduced: false,
             first_report: None,
             feedback_due: None,
-            // Taken from the back.
+            // `poll_probe` takes them from the back.
             probes: probes.iter().enumerate().map(probe).rev().collect(),
         }
     }
@@ -139,18 +139,18 @@ impl LossBased {
             self.loss = lost / packets;
             self.reduced = false;
         } else if self.config.growth == Growth::EverySecond {
-            // In 2013 a report about no packet counts as it is, and it has no loss.
+            // In 2013 a report that covers no packets still counted, and reads as no loss.
             self.loss = fraction;
         }
         self.tfrc = tfrc::rate(self.rtt, self.loss as f64 / 255.0);
-        self.judge(now);
+        self.evaluate(now);
     }
 
-    fn judge(&mut self, now: Time) {
+    fn evaluate(&mut self, now: Time) {
         if self.follows_remb_upwards(now) {
             return;
         }
-        self.forget_minima(now);
+        self.update_minima(now);
         let mut rate = if self.loss <= LOW_LOSS {
             self.grown(now)
         } else if self.loss <= HIGH_LOSS {
@@ -193,7 +193,7 @@ impl LossBased {
         }
     }
 
-    /// When the loss that was last reported may reduce the rate, if it may.
+    /// When the last reported loss may reduce the rate (again); `None` if it may not.
     fn next_decrease(&self) -> Option<Time> {
         let pause = DECREASE_INTERVAL + self.rtt;
         let done = self.config.once_per_report && self.reduced;
@@ -226,8 +226,8 @@ impl LossBased {
         true
     }
 
-    /// Keeps the minima of the last second, the present rate included.
-    fn forget_minima(&mut self, now: Time) {
+    /// Updates the minima of the last second, including the current rate.
+    fn update_minima(&mut self, now: Time) {
         while self.minima.front().is_some_and(|(at, _)| *at + INCREASE_INTERVAL <= now) {
             self.minima.pop_front();
         }
@@ -258,7 +258,7 @@ impl Controller for LossBased {
                     self.rate = remb.max(self.bounds.min);
                 }
                 if self.config.growth == Growth::FromMinimum && self.first_report.is_some() {
-                    self.judge(now);
+                    self.evaluate(now);
                 }
             }
             Feedback::Packets { .. } => {}
@@ -268,7 +268,7 @@ impl Controller for LossBased {
 
     fn on_timeout(&mut self, now: Time, _sender: &SenderState) -> Result<(), ControlError> {
         if self.next_change().is_some_and(|at| now >= at) {
-            self.judge(now);
+            self.evaluate(now);
         }
         if self.config.halves_without_feedback && self.feedback_due.is_some_and(|due| now >= due) {
             self.feedback_due = Some(now + FEEDBACK_TIMEOUT);

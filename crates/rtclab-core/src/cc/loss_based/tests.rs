@@ -13,7 +13,7 @@ fn report(sender: &mut LossBased, ms: u64, lost: u64, expected: u64) -> u64 {
     let rtt = Some(Time::from_millis(100));
     let fraction = (lost * 255).checked_div(expected).unwrap_or(0) as u8;
     let feedback = Feedback::ReceiverReport { lost, expected, fraction, rtt };
-    sender.on_feedback(Time::from_millis(ms), feedback).expect("a control that goes on");
+    sender.on_feedback(Time::from_millis(ms), feedback).expect("no error");
     sender.rate.0
 }
 
@@ -26,8 +26,8 @@ fn without_loss_the_rate_of_2013_grows_by_8_percent_and_1_kbps_once_a_second() {
 }
 
 #[test]
-fn from_300_to_2000_kbps_takes_25_seconds() {
-    // 300 kbit/s * 1.08^n and the 1 kbit/s: n = 24 gives 1969, n = 25 the maximum
+fn growth_from_300_to_2000_kbps_takes_25_seconds() {
+    // 300 kbit/s * 1.08^n plus the steps of 1 kbit/s: n = 24 gives 1969, n = 25 the maximum
     let mut sender = sender(SENDER_2013);
     let seconds = (1..).find(|s| report(&mut sender, 1_000 * s, 0, 30) == 2_000_000);
     assert_eq!(seconds, Some(25));
@@ -43,8 +43,8 @@ fn fewer_than_twenty_packets_change_nothing_until_they_add_up() {
 }
 
 #[test]
-fn a_report_about_no_packet_tells_of_no_loss_in_2013_and_of_nothing_since() {
-    // 20 % lost, and then nothing arrives at all: the rate of 2013 grows.
+fn a_report_that_covers_no_packets_meant_no_loss_in_2013_and_is_ignored_since() {
+    // 20 % is lost, and then nothing arrives at all: in 2013 the rate grew.
     for (config, lost) in [(SENDER_2013, 0), (SENDER_2016, 51)] {
         let mut sender = sender(config);
         let reduced = report(&mut sender, 1_000, 51, 255);
@@ -54,7 +54,7 @@ fn a_report_about_no_packet_tells_of_no_loss_in_2013_and_of_nothing_since() {
 }
 
 #[test]
-fn between_2_and_10_percent_of_loss_the_rate_stays() {
+fn between_2_and_10_percent_loss_the_rate_holds() {
     for lost in [6, 26] {
         let mut sender = sender(SENDER_2013);
         assert_eq!(report(&mut sender, 1_000, lost, 255), 300_000);
@@ -71,7 +71,7 @@ fn above_10_percent_the_rate_falls_once_per_300_ms_and_round_trip_but_not_below_
     // At 5 ms TFRC is about 900 kbit/s: the floor even raises the rate.
     let rtt = Some(Time::from_millis(5));
     let feedback = Feedback::ReceiverReport { lost: 51, expected: 255, fraction: 51, rtt };
-    sender.on_feedback(Time::from_secs(3), feedback).expect("a control that goes on");
+    sender.on_feedback(Time::from_secs(3), feedback).expect("no error");
     assert!((800_000..1_000_000).contains(&sender.rate.0), "{:?}", sender.rate);
 }
 
@@ -80,10 +80,10 @@ fn remb_can_only_lower_the_rate_in_2013_and_raises_it_for_two_seconds_in_2016() 
     for (config, expected) in [(SENDER_2013, 300_000), (SENDER_2016, 1_500_000)] {
         let mut sender = sender(config);
         let remb = Feedback::Remb(Bitrate::from_kbps(1_500));
-        sender.on_feedback(Time::from_millis(500), remb).expect("a control that goes on");
+        sender.on_feedback(Time::from_millis(500), remb).expect("no error");
         assert_eq!(sender.rate.0, expected);
         let remb = Feedback::Remb(Bitrate::from_kbps(200));
-        sender.on_feedback(Time::from_millis(600), remb).expect("a control that goes on");
+        sender.on_feedback(Time::from_millis(600), remb).expect("no error");
         assert_eq!(sender.rate.0, 200_000);
     }
 }
@@ -96,18 +96,18 @@ fn in_2016_growth_is_8_percent_of_the_smallest_rate_of_the_last_second() {
     assert_eq!(report(&mut sender, 2_000, 0, 30), 352_000);
 }
 
-/// Rates at the moments at which they change without a report, up to `until`.
+/// Time in ms and rate of every change without a report, up to `until`.
 fn changes(sender: &mut LossBased, until: u64) -> Vec<(u64, u64)> {
     let mut changes = Vec::new();
     while let Some(at) = sender.poll_timeout().filter(|at| at.as_millis() <= until) {
-        sender.on_timeout(at, &SenderState::default()).expect("a control that goes on");
+        sender.on_timeout(at, &SenderState::default()).expect("no error");
         changes.push((at.as_millis(), sender.rate.0));
     }
     changes
 }
 
 #[test]
-fn in_2016_a_report_without_loss_lets_the_rate_grow_every_second_until_the_next() {
+fn in_2016_a_report_without_loss_lets_the_rate_grow_every_second_until_the_next_report() {
     let mut sender = sender(SENDER_2016);
     assert_eq!(report(&mut sender, 1_000, 0, 30), 325_000);
     // 325 * 1.08 + 1, and again
@@ -117,7 +117,7 @@ fn in_2016_a_report_without_loss_lets_the_rate_grow_every_second_until_the_next(
 }
 
 #[test]
-fn in_2016_a_reported_loss_reduces_the_rate_once_and_in_2015_again_and_again() {
+fn in_2016_a_reported_loss_reduces_the_rate_once_and_in_2015_repeatedly() {
     // 20 % is 51/255: * 461/512; once in 300 ms and the round trip of 100 ms
     let once = 300_000 * 461 / 512;
     let mut sender = sender(SENDER_2016);
@@ -132,16 +132,14 @@ fn in_2016_a_reported_loss_reduces_the_rate_once_and_in_2015_again_and_again() {
 }
 
 #[test]
-fn missing_feedback_halves_the_rate_every_two_seconds_if_asked_for() {
+fn missing_feedback_halves_the_rate_every_two_seconds_if_enabled() {
     let mut sender = sender(LossBasedConfig { halves_without_feedback: true, ..SENDER_2013 });
     assert_eq!(report(&mut sender, 1_000, 0, 30), 325_000);
-    sender
-        .on_timeout(Time::from_millis(2_999), &SenderState::default())
-        .expect("a control that goes on");
+    sender.on_timeout(Time::from_millis(2_999), &SenderState::default()).expect("no error");
     assert_eq!(sender.rate.0, 325_000);
     for rate in [162_500, 81_250, 50_000] {
         let at = sender.poll_timeout().expect("a timeout");
-        sender.on_timeout(at, &SenderState::default()).expect("a control that goes on");
+        sender.on_timeout(at, &SenderState::default()).expect("no error");
         assert_eq!(sender.rate.0, rate);
     }
     assert_eq!(super::LossBased::new(sender.bounds, SENDER_2013).poll_timeout(), None);

@@ -1,27 +1,27 @@
-//! Whether the path is over-used, from the offset that a filter finds.
+//! Detects over-use of the path from the offset that a filter estimates.
 
 use super::state::{Region, Usage};
 use crate::units::Time;
 
-/// Differences that the offset is multiplied with at most.
+/// Maximum number of differences that the offset is multiplied by.
 const MAX_FACTOR: u32 = 60;
-/// The offset is too large for at least this many groups in a row before that is over-use.
+/// Over-use needs an offset that is too large for at least this many consecutive groups.
 const MIN_GROUPS: u32 = 2;
-/// A value further beyond an adaptive threshold does not move it, in ms.
+/// A value further than this above an adaptive threshold does not move it, in ms.
 const MAX_ADAPT_DISTANCE_MS: f64 = 15.0;
 /// Bounds of an adaptive threshold, in ms.
 const ADAPTIVE_BOUNDS_MS: (f64, f64) = (6.0, 600.0);
-/// An adaptive threshold moves for at most this long at once.
+/// Longest time that a single step of an adaptive threshold accounts for.
 const MAX_ADAPT_STEP: Time = Time::from_millis(100);
 
-/// Which form of the detector.
+/// Variant of the detector.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct DetectorConfig {
-    /// Threshold at the beginning, in ms.
+    /// Initial threshold, in ms.
     pub(crate) threshold_ms: f64,
-    /// How long the offset must be too large.
+    /// How long the offset must be too large, in ms.
     pub(crate) over_use_ms: f64,
-    /// Whether the offset is multiplied with the number of differences, at most 60, as all code does.
+    /// Whether the offset is multiplied by the number of differences, at most 60, as in all of libwebrtc.
     pub(crate) accumulates: bool,
     /// How the threshold moves.
     pub(crate) threshold: Threshold,
@@ -30,13 +30,13 @@ pub(crate) struct DetectorConfig {
 /// How the threshold moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Threshold {
-    /// Half of it near and above a known maximum.
+    /// Half the initial value near and above a known maximum.
     ByRegion,
-    /// Follows the offset with these gains per ms, above and below.
+    /// Follows the detector's value with these gains per ms.
     Adaptive {
-        /// Gain while the value is above.
+        /// Gain while the value is above the threshold.
         up: f64,
-        /// Gain while it is below.
+        /// Gain while the value is below the threshold.
         down: f64,
     },
 }
@@ -75,17 +75,17 @@ impl Detector {
         self.usage
     }
 
-    /// In ms; for [`DetectorConfig::accumulates`] it bounds the offset times the count.
+    /// The threshold in ms. With [`DetectorConfig::accumulates`] it applies to the offset times the count.
     pub(crate) fn threshold_ms(&self) -> f64 {
         self.threshold_ms
     }
 
-    /// What was last compared with the threshold, in ms.
+    /// The value last compared with the threshold, in ms.
     pub(crate) fn value_ms(&self) -> f64 {
         self.value_ms
     }
 
-    /// Value and threshold, in ms, when over-use was last raised.
+    /// Value and threshold, in ms, when over-use was last signalled.
     pub(crate) fn raised_ms(&self) -> (f64, f64) {
         self.raised
     }
@@ -103,7 +103,7 @@ impl Detector {
         }
     }
 
-    /// The filter has a new offset after `count` differences, the last of which spans `send_ms`.
+    /// Takes the filter's new offset after `count` differences, the last of which spans `send_ms`.
     pub(crate) fn detect(&mut self, now: Time, offset_ms: f64, count: u32, send_ms: f64) {
         let rising = offset_ms >= self.previous_offset;
         self.previous_offset = offset_ms;
@@ -144,7 +144,7 @@ impl Detector {
         self.threshold_ms = threshold.clamp(ADAPTIVE_BOUNDS_MS.0, ADAPTIVE_BOUNDS_MS.1);
     }
 
-    /// The rate control was in this region.
+    /// Takes the region of the rate control.
     pub(crate) fn set_region(&mut self, region: Region) {
         if self.config.threshold == Threshold::ByRegion {
             self.threshold_ms = match region {
@@ -163,7 +163,7 @@ mod tests {
 
     const FRAME_MS: f64 = 100.0 / 3.0;
 
-    /// Groups with this offset until over-use, if within 100.
+    /// Number of groups with this offset until over-use, if at most 100.
     fn groups_until_over_use(config: DetectorConfig, offset: f64) -> Option<usize> {
         let mut detector = Detector::new(config);
         let frames = (1..=100).find(|i| {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn near_a_known_maximum_the_threshold_of_2013_is_half_and_that_of_2016_is_not() {
+    fn near_a_known_maximum_the_threshold_is_halved_in_2013_but_not_in_2016() {
         let threshold = |config, region| {
             let mut detector = Detector::new(config);
             detector.set_region(region);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_that_shrinks_is_no_over_use() {
+    fn a_shrinking_offset_is_not_over_use() {
         let mut detector = Detector::new(DETECTOR_2013);
         for i in 0..50 {
             detector.detect(Time::from_millis(33 * i), 5.0 - i as f64 * 0.05, 60, FRAME_MS);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spike_of_more_than_15_ms_beyond_does_not_move_the_threshold() {
+    fn a_spike_more_than_15_ms_above_the_threshold_does_not_move_it() {
         let mut detector = Detector::new(DETECTOR_2016);
         detector.detect(Time::ZERO, 0.0, 60, 100.0);
         detector.detect(Time::from_millis(100), 27.6 / 60.0, 60, 100.0);

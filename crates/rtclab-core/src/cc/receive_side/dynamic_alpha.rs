@@ -1,26 +1,26 @@
-//! How much over-use leaves, by how far the detector is above its threshold.
+//! How much of the rate over-use leaves, depending on how far the detector is above its threshold.
 //!
 //! Source: Iqbal, Shirmohammadi, Atwah, "A Dynamic Approach to Estimate Receiving Bandwidth for WebRTC",
 //! equations 3 to 5.
 
 use super::state::Region;
 
-/// Share left by over-use when the detector's value no longer exceeds its threshold.
+/// Alpha when the detector's value no longer exceeds its threshold.
 const INITIAL_ALPHA: f64 = 0.9;
-/// Threshold in ms below which the second divisor counts, if it goes by threshold: 25 halved.
+/// Threshold in ms up to which the second divisor applies, if chosen by threshold: half of 25.
 const HALVED_THRESHOLD_MS: f64 = 12.5;
 
-/// The paper's model of the share that over-use leaves.
+/// The paper's model of alpha, the fraction of the incoming rate that over-use leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct DynamicAlpha {
-    /// Whether the divisor goes by the threshold (the paper's text) or by the region (its equation 5).
+    /// Whether the divisor depends on the threshold (the paper's text) or on the region (its equation 5).
     pub(crate) divisor_by_threshold: bool,
-    /// Never more than this.
+    /// Upper bound of alpha.
     pub(crate) max: f64,
 }
 
 impl DynamicAlpha {
-    /// Share of the incoming rate that is left, from the detector's value and threshold in ms.
+    /// Alpha for the detector's value and threshold in ms.
     pub(crate) fn alpha(self, (value_ms, threshold_ms): (f64, f64), region: Region) -> f64 {
         if value_ms <= threshold_ms {
             return INITIAL_ALPHA;
@@ -41,8 +41,8 @@ mod tests {
 
     const MODEL: DynamicAlpha = DynamicAlpha { divisor_by_threshold: false, max: 1.0 };
 
-    /// The paper's table 1: threshold, value, alpha as printed; and computed from the equations with
-    /// the divisors 1.3 and 1.14.
+    /// The paper's table 1: threshold, value and alpha as printed, then alpha computed from the equations
+    /// with the divisors 1.3 and 1.14.
     const TABLE: [(f64, f64, f64, f64, f64); 10] = [
         (25.0, 26.0, 0.99, 0.9879, 0.9977),
         (25.0, 45.0, 0.95, 0.9463, 0.9755),
@@ -57,7 +57,7 @@ mod tests {
     ];
 
     #[test]
-    fn alpha_is_what_the_equations_give_within_1e_4() {
+    fn alpha_matches_the_equations_within_1e_4() {
         for (threshold, value, _, unknown, near) in TABLE {
             for (region, expected) in [(Region::MaxUnknown, unknown), (Region::NearMax, near)] {
                 let alpha = MODEL.alpha((value, threshold), region);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_printed_table_is_that_of_the_first_divisor_within_0_008() {
+    fn the_printed_table_matches_the_first_divisor_within_0_008() {
         for (threshold, value, printed, _, _) in TABLE {
             let alpha = MODEL.alpha((value, threshold), Region::AboveMax);
             assert!((alpha - printed).abs() < 0.008, "{threshold} {value}: {alpha}");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_divisor_by_threshold_takes_the_second_one_at_12_5_ms_in_any_region() {
+    fn by_threshold_the_second_divisor_applies_at_12_5_ms_in_any_region() {
         let model = DynamicAlpha { divisor_by_threshold: true, ..MODEL };
         assert!((model.alpha((45.0, 12.5), Region::AboveMax) - 0.9628).abs() < 1e-4);
         assert!((model.alpha((45.0, 25.0), Region::NearMax) - 0.9463).abs() < 1e-4);

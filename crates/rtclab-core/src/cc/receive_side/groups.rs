@@ -1,38 +1,38 @@
-//! Packets merged into groups that were sent together, and what changed from one group to the next.
+//! Merges packets that were sent together into groups, and compares consecutive groups.
 
-/// When packets belong to one group.
+/// Which packets form a group.
 ///
 /// Source: libwebrtc 4d06db557a, `overuse_detector.cc` (frames); 524ecc29dd, `inter_arrival.cc`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Grouping {
-    /// Ticks of the sender's timestamp in a millisecond.
+    /// Ticks of the sender's timestamp per millisecond.
     pub(crate) ticks_per_ms: f64,
-    /// Packets sent within this time of the first one of a group belong to it.
+    /// Packets sent within this time of the first packet of a group belong to it.
     pub(crate) length_ms: f64,
-    /// Packets that a backlog delivers at once stay in one group.
+    /// Whether packets that arrive in a burst after a backlog stay in one group.
     pub(crate) merges_bursts: bool,
 }
 
 impl Grouping {
-    /// The packets of a frame: one RTP timestamp of a 90 kHz clock.
+    /// Packets of one frame: the same RTP timestamp, on a 90 kHz clock.
     pub(crate) const FRAMES: Grouping =
         Grouping { ticks_per_ms: 90.0, length_ms: 0.0, merges_bursts: false };
-    /// 5 ms of abs-send-time, shifted from 24 to 32 bits.
+    /// Packets within 5 ms of abs-send-time, shifted from 24 to 32 bits.
     pub(crate) const BURSTS_OF_5_MS: Grouping =
         Grouping { ticks_per_ms: (1 << 26) as f64 / 1e3, length_ms: 5.0, merges_bursts: true };
 }
 
-/// A packet that arrives within this time of the last one of its group may belong to a burst.
+/// A packet that arrives within this time of the previous one of its group may belong to a burst.
 const BURST_ARRIVAL_MS: i64 = 5;
 
-/// Differences between two groups that followed each other.
+/// Differences between two consecutive groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Deltas {
     /// Time between their last packets at the sender.
     pub(crate) send_ms: f64,
     /// Time between their last packets at the receiver.
     pub(crate) arrival_ms: f64,
-    /// Bytes that the later one has more.
+    /// Size of the later group minus that of the earlier one, in bytes.
     pub(crate) size: f64,
 }
 
@@ -56,7 +56,7 @@ impl Groups {
         Groups { grouping, current: None, previous: None }
     }
 
-    /// A packet arrived; if it begins a group, the differences between the two before.
+    /// Adds an arriving packet. If it starts a group, returns the differences between the two before it.
     pub(crate) fn on_packet(
         &mut self,
         timestamp: u32,
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_frames_of_two_packets_give_one_difference_when_the_third_begins() {
+    fn two_complete_frames_give_one_difference_when_the_third_begins() {
         let mut groups = Groups::new(Grouping::FRAMES);
         let packets = [(0, 0, 1000), (0, 8, 500), (3000, 40, 900), (3000, 50, 800), (6000, 70, 1)];
         let deltas: Vec<_> =

@@ -1,10 +1,10 @@
-//! How much arrives.
+//! The rate at which media arrives.
 
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
-/// Payload of a window, as a rate. Divides by the whole window from the beginning on, as the code of
-/// the time does, so that the first window reads low.
+/// Payload rate over a sliding window. It always divides by the whole window, as libwebrtc did, so it reads
+/// low during the first one.
 pub(crate) struct IncomingRate {
     window: Time,
     packets: VecDeque<(Time, Bytes)>,
@@ -21,7 +21,7 @@ impl IncomingRate {
         self.total += size;
     }
 
-    /// In bit/s, over the window that ends now.
+    /// The rate in bit/s over the window that ends at `now`.
     pub(crate) fn bps(&mut self, now: Time) -> f64 {
         while let Some((at, size)) = self.packets.front().copied()
             && at + self.window <= now
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fifty_packets_of_1250_bytes_in_half_a_second_are_1_mbps_and_fade_within_it() {
+    fn fifty_packets_of_1250_bytes_in_half_a_second_are_1_mbps_and_age_out_in_another_half() {
         let mut incoming = IncomingRate::new(Time::from_millis(500));
         for i in 0..50 {
             incoming.add(Time::from_millis(10 * i), Bytes(1_250));

@@ -6,24 +6,24 @@ use crate::units::Time;
 /// How fast the rate grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum IncreaseLaw {
-    /// The slower, the longer a change takes to show: libwebrtc of 2013.
+    /// Slower the longer a change takes to show its effect (libwebrtc of 2013).
     ResponseTime,
-    /// 8 % a second, or near a known maximum a packet per response time times `additive`.
+    /// 8 % a second, or `additive` packets per response time near a known maximum.
     Aimd {
         /// Packets per response time near the maximum.
         additive: f64,
     },
 }
 
-/// What growth depends on.
+/// Inputs of an increase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IncreaseInput {
     pub(crate) rate_bps: f64,
     pub(crate) region: Region,
-    /// Since the last change.
+    /// Time since the last change.
     pub(crate) elapsed: Option<Time>,
     pub(crate) rtt: Time,
-    /// Mean time between updates.
+    /// Mean time between updates, in ms.
     pub(crate) period_ms: f64,
     /// Variance of the filter's noise, in ms^2.
     pub(crate) noise: f64,
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn growth_per_second_in_2013_falls_with_round_trip_and_noise() {
-        // Percent a second with an unknown and with a near maximum, computed from the formula.
+        // Percent per second with an unknown and with a near maximum, computed from the formula.
         let table = [
             (0, 1.0, 5.34, 0.89),
             (0, 20.0, 4.62, 0.77),
@@ -114,7 +114,7 @@ mod tests {
         ];
         for (rtt, noise, unknown, near) in table {
             for (region, percent) in [(Region::MaxUnknown, unknown), (Region::NearMax, near)] {
-                // The 1 kbit/s that comes on top is 0.1 % here.
+                // The additional 1 kbit/s is 0.1 % here.
                 let grown = IncreaseLaw::ResponseTime.grow(&input(region, rtt, noise));
                 let growth = (grown - 1e3) / 1e4 - 100.0;
                 assert!((growth - percent).abs() < 0.01, "{rtt} ms, {noise}: {growth} %");
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn additive_growth_is_half_a_packet_per_response_time() {
-        // 1 Mbit/s: 33 333 bit per frame in 4 packets of 8333 bit; 200 ms of 50 + 100: all of it
+        // 1 Mbit/s: 33 333 bit per frame in 4 packets of 8333 bit; a full step, as 1 s > 50 + 100 ms
         let law = IncreaseLaw::Aimd { additive: 0.5 };
         let mut at = input(Region::NearMax, 50, 1.0);
         assert!((law.grow(&at) - 1e6 - 8_333.3 / 2.0).abs() < 1.0);

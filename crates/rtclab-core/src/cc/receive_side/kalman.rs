@@ -1,32 +1,32 @@
-//! How the one-way delay changes from group to group: Kalman filters.
+//! Kalman filters that estimate how the one-way delay changes from group to group.
 
 use super::groups::Deltas;
 use super::state::Usage;
 use std::collections::VecDeque;
 
-/// Differences counted at most.
+/// Maximum number of differences counted.
 const MAX_COUNT: u32 = 1_000;
-/// Differences over which the shortest spacing of groups is taken.
+/// Number of differences over which the shortest spacing of groups is taken.
 const PERIODS: usize = 60;
-/// Spacing for which the process noise is given: 30 groups a second.
+/// Group spacing that the process noise refers to: 30 groups a second.
 const REFERENCE_PERIOD_MS: f64 = 1_000.0 / 30.0;
-/// Share by which the variance of the noise follows, at 30 groups a second; early and later.
+/// Smoothing gain of the noise variance at 30 groups a second: early, and later.
 const NOISE_GAIN: (f64, f64) = (0.01, 0.002);
-/// Differences with the early share.
+/// Number of differences that use the early gain.
 const EARLY: u32 = 300;
-/// A residual beyond this many standard deviations enters the variance as that many.
+/// A residual beyond this many standard deviations is clamped to it before it enters the variance.
 const OUTLIER_DEVIATIONS: f64 = 3.0;
-/// Variance of the noise before anything is known, in ms^2.
+/// Initial variance of the noise, in ms^2.
 const INITIAL_NOISE: f64 = 50.0;
-/// Process noise of the offset is raised by this factor while it returns from an extreme.
+/// While the offset returns from an extreme, this many times its process noise is added once more.
 const RETURN_FACTOR: f64 = 10.0;
 
-/// Which form of the two-state filter.
+/// Variant of the two-state filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KalmanConfig {
-    /// Process noise of slope and offset per group.
+    /// Process noise of slope and offset, per group.
     pub(crate) process_noise: [f64; 2],
-    /// Whether the process noise is per 33.3 ms instead.
+    /// Whether the process noise is per 33.3 ms instead of per group.
     pub(crate) per_period: bool,
     /// The variance of the noise never falls below this, in ms^2.
     pub(crate) noise_floor: f64,
@@ -34,7 +34,7 @@ pub(crate) struct KalmanConfig {
     pub(crate) signed_outliers: bool,
 }
 
-/// What both filters know of the past.
+/// The history that both filters keep.
 struct History {
     count: u32,
     periods: VecDeque<f64>,
@@ -45,7 +45,7 @@ impl History {
         History { count: 0, periods: VecDeque::new() }
     }
 
-    /// Counts a difference; returns the shortest spacing of late, in ms.
+    /// Counts a difference and returns the shortest recent spacing, in ms.
     fn add(&mut self, send_ms: f64) -> f64 {
         self.count = (self.count + 1).min(MAX_COUNT);
         if self.periods.len() == PERIODS {
@@ -55,20 +55,20 @@ impl History {
         self.periods.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// Share of the old variance that is kept, for groups this far apart.
+    /// Weight of the old variance for groups this far apart.
     fn keep(&self, period_ms: f64) -> f64 {
         let gain = if self.count <= EARLY { NOISE_GAIN.0 } else { NOISE_GAIN.1 };
         (1.0_f64 - gain).powf(period_ms * 30.0 / 1e3)
     }
 }
 
-/// Two states, inverse capacity and offset: d = dL / C + m + noise.
+/// The two-state filter, with inverse capacity and offset: d = dL / C + m + noise.
 ///
 /// Source: libwebrtc 4d06db557a, `overuse_detector.cc`; draft-alvestrand-rmcat-congestion-02, 3.2.
 pub(crate) struct Kalman {
     config: KalmanConfig,
     history: History,
-    /// ms per byte.
+    /// Inverse capacity, in ms per byte.
     slope: f64,
     offset: f64,
     previous_offset: f64,
@@ -143,7 +143,7 @@ impl Kalman {
     }
 }
 
-/// One state, the offset: d = m + noise.
+/// The one-state filter, with the offset alone: d = m + noise.
 ///
 /// Source: draft-ietf-rmcat-gcc-02, section 5.3.
 pub(crate) struct ScalarKalman {
@@ -179,7 +179,7 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// The filter of the code of the time, or with `None` that of the draft of 2016.
+    /// The two-state filter of libwebrtc, or with `None` the scalar filter of the 2016 draft.
     pub(crate) fn new(config: Option<KalmanConfig>) -> Self {
         match config {
             Some(config) => Filter::TwoState(Kalman::new(config)),
@@ -192,7 +192,7 @@ impl Filter {
         }
     }
 
-    /// A difference was measured, in the state that the detector is in; `stable` when the offset is
+    /// Adds a measured difference. `usage` is the detector's current state; `stable` says that the offset is
     /// within its threshold.
     pub(crate) fn update(&mut self, deltas: &Deltas, usage: Usage, stable: bool) {
         match self {
@@ -201,7 +201,7 @@ impl Filter {
         }
     }
 
-    /// By how much the one-way delay grows per group, in ms: m of the papers.
+    /// Growth of the one-way delay per group, in ms (m in the papers).
     pub(crate) fn offset_ms(&self) -> f64 {
         match self {
             Filter::TwoState(kalman) => kalman.offset,
@@ -217,7 +217,7 @@ impl Filter {
         }
     }
 
-    /// Differences seen, at most 1000.
+    /// Number of differences seen, at most 1000.
     pub(crate) fn count(&self) -> u32 {
         match self {
             Filter::TwoState(kalman) => kalman.history.count,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_sizes_alone_make_a_slope_and_no_offset() {
+    fn delays_that_follow_frame_sizes_give_a_slope_and_no_offset() {
         // 1 Mbit/s: 8e-3 ms per byte
         let mut filter = Filter::new(Some(KALMAN_2013));
         let size = |i: usize| if i.is_multiple_of(2) { 1000.0 } else { -1000.0 };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn first_step_with_equal_frames_is_that_of_the_formula() {
+    fn the_first_step_with_equal_frames_matches_the_formula() {
         // E11 = 0.1 + 0.01 * 33/33.3; var after: beta = 0.99^(0.99), r = 1
         let mut filter = Filter::new(Some(KALMAN_2013));
         feed(&mut filter, 1, |_| (1.0, 0.0));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_below_counts_as_one_above_in_2013_only() {
+    fn a_negative_outlier_counts_as_positive_in_2013_only() {
         let noise = |signed_outliers| {
             let config = KalmanConfig { signed_outliers, ..KALMAN_2013 };
             let mut filter = Filter::new(Some(config));

@@ -1,7 +1,7 @@
 //! Receive-side congestion control: arrivals → groups → filter → detector → rate control → REMB.
 //!
-//! The parts are the same in all algorithms of 2013 to 2016; a [`ReceiveSideConfig`] says in which
-//! form. There is one detector per connection, because a connection carries one stream of video.
+//! All algorithms of 2013 to 2016 have the same parts; a [`ReceiveSideConfig`] selects the variant of each.
+//! There is one detector per connection, because a connection carries one video stream.
 
 pub(crate) mod detector;
 pub(crate) mod dynamic_alpha;
@@ -26,28 +26,28 @@ use remb::RembThrottle;
 use state::Usage;
 use std::collections::VecDeque;
 
-/// Without packets for this long what was measured is forgotten; in 2013 the rate, too.
+/// After this long without packets, measurements are discarded; in 2013 the rate as well.
 const IDLE: Time = Time::from_secs(2);
-/// libwebrtc, `call_stats.cc`: the round trip is the largest of this time …
+/// The round-trip time is the maximum over this window (libwebrtc, `call_stats.cc`).
 const RTT_WINDOW: Time = Time::from_millis(1_500);
-/// … taken at this interval.
+/// The round-trip time is updated at this interval (libwebrtc, `call_stats.cc`).
 const RTT_INTERVAL: Time = Time::from_secs(1);
 
-/// How often the rate control runs apart from over-use.
+/// How often the rate control runs, apart from updates on over-use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Updates {
-    /// Once a second: 2013.
+    /// Once a second (2013).
     EverySecond,
-    /// Such that a REMB of 80 bytes each time takes 5 % of the rate, 200 ms to 1 s: since 2014.
+    /// As often as an 80-byte REMB per update fits into 5 % of the rate, every 200 ms to 1 s (since 2014).
     FivePercent,
 }
 
 /// What packets are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clock {
-    /// RTP timestamps: frames.
+    /// RTP timestamps, which gives frames.
     Frames,
-    /// Departure times (abs-send-time): bursts of 5 ms, and probes at the start.
+    /// Send times (abs-send-time), which gives bursts of 5 ms, and probes at the start.
     SendTimes,
 }
 
@@ -60,18 +60,18 @@ impl Clock {
     }
 }
 
-/// Which form of each part.
+/// Variant of each part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReceiveSideConfig {
     pub(crate) clock: Clock,
-    /// The filter with two states, or the draft's with one.
+    /// The two-state filter; `None` selects the draft's one-state filter.
     pub(crate) kalman: Option<KalmanConfig>,
     pub(crate) detector: DetectorConfig,
     pub(crate) rate_control: RateControlConfig,
-    /// Incoming rate is measured over this time.
+    /// The incoming rate is measured over this time.
     pub(crate) window: Time,
     pub(crate) updates: Updates,
-    /// A REMB that is not below the last one waits until this long after it.
+    /// Minimum time between two REMBs, unless the estimate falls.
     pub(crate) remb_interval: Time,
 }
 
@@ -115,7 +115,7 @@ impl ReceiveSide {
     fn timestamp(&self, packet: &ReceivedPacket) -> Option<u32> {
         match self.config.clock {
             Clock::Frames => Some(packet.rtp_timestamp),
-            // libwebrtc shifts the 24 bits to the top of 32, so that the difference wraps by itself.
+            // libwebrtc shifts the 24 bits to the top of 32, so that differences wrap correctly.
             Clock::SendTimes => packet.abs_send_time.map(|time| time.bits() << 8),
         }
     }
@@ -156,9 +156,10 @@ impl ReceiveSide {
         }
     }
 
-    /// libwebrtc, `remote_bitrate_estimator_{single_stream,abs_send_time}.cc`: with its last stream the
-    /// former loses detector and rate, the latter groups and filter alone.
-    fn forget(&mut self) {
+    /// Discards state after the last stream has timed out, as libwebrtc's
+    /// `remote_bitrate_estimator_{single_stream,abs_send_time}.cc` do: the former drops detector and rate,
+    /// the latter only groups and filter.
+    fn discard(&mut self) {
         match self.config.clock {
             Clock::Frames => *self = ReceiveSide::new(self.config),
             Clock::SendTimes => {
@@ -185,7 +186,7 @@ impl ReceiveSide {
 
 impl Estimator for ReceiveSide {
     fn on_packet(&mut self, packet: &ReceivedPacket) -> Result<(), ControlError> {
-        // Audio had no part in receive-side algorithms.
+        // Receive-side algorithms ignored audio.
         if packet.audio {
             return Ok(());
         }
@@ -225,7 +226,7 @@ impl Estimator for ReceiveSide {
 
     fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
         if now > self.last_packet + IDLE {
-            self.forget();
+            self.discard();
             return Ok(());
         }
         self.update(now);

@@ -1,6 +1,6 @@
-//! States that the parts of receive-side control tell each other.
+//! States that the parts of receive-side control share.
 
-/// What the detector says of the path; in the trace 0, 1 and 2.
+/// How the detector sees the path, as 0, 1 and 2 in the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Usage {
     #[default]
@@ -9,7 +9,7 @@ pub(crate) enum Usage {
     Under,
 }
 
-/// What is known of the largest rate that the path carries; in the trace 0, 1 and 2.
+/// What is known about the largest rate that the path carries, as 0, 1 and 2 in the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Region {
     #[default]

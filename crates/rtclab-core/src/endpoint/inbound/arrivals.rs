@@ -4,16 +4,17 @@ use crate::rtp::SeqUnwrapper;
 use crate::rtp::rtcp::TransportFeedback;
 use crate::units::{Bitrate, Bytes, Time};
 
-/// libwebrtc, `transport_sequence_number_feedback_generator.cc`: first interval between reports …
+/// First interval between reports (libwebrtc, `transport_sequence_number_feedback_generator.cc`).
 const FIRST_INTERVAL: Time = Time::from_millis(100);
-/// … later intervals lie between these …
+/// Shortest interval between later reports.
 const MIN_INTERVAL: Time = Time::from_millis(50);
+/// Longest interval between later reports.
 const MAX_INTERVAL: Time = Time::from_millis(250);
-/// … such that reports of this size (20 IPv4, 8 UDP, 10 SRTP, 30 report) …
+/// Size of a report (20 IPv4, 8 UDP, 10 SRTP, 30 report).
 const REPORT_SIZE: Bytes = Bytes(68);
-/// … take this share of the rate.
+/// Fraction of the rate that reports take, unless the interval reaches its bounds.
 const REPORT_SHARE: f64 = 0.05;
-/// A report covers at most this many packets, so that it fits into a datagram.
+/// Maximum number of packets in a report, so that it fits into a datagram.
 const MAX_PACKETS: i64 = 500;
 
 #[derive(Default)]
@@ -21,7 +22,7 @@ pub(super) struct Arrivals {
     unwrapper: SeqUnwrapper,
     /// First sequence number of the next report.
     base: Option<i64>,
-    /// Arrivals by sequence number less that of the base; `None` for what has not arrived.
+    /// Arrival times by sequence number minus the base; `None` for packets that have not arrived.
     seen: Vec<Option<Time>>,
     pub(super) next_report: Option<Time>,
     count: u8,
@@ -33,7 +34,7 @@ impl Arrivals {
         self.next_report.get_or_insert(now + FIRST_INTERVAL);
         let base = *self.base.get_or_insert(seq);
         if seq < base {
-            // libwebrtc reports again from a late packet on.
+            // Like libwebrtc, reports again from a late packet on.
             let before = (base - seq) as usize;
             self.seen.splice(0..0, std::iter::repeat_n(None, before));
             self.base = Some(seq);
@@ -45,7 +46,7 @@ impl Arrivals {
         self.seen[index].get_or_insert(now);
     }
 
-    /// Sets the time of the next report, for a rate of which reports may take their share.
+    /// Schedules the next report so that reports take their share of `rate`.
     pub(super) fn schedule(&mut self, now: Time, rate: Bitrate) {
         let interval = rate.scaled(REPORT_SHARE).time_for(REPORT_SIZE);
         let interval = interval.map_or(MAX_INTERVAL, |at| at.clamp(MIN_INTERVAL, MAX_INTERVAL));
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_begins_behind_the_last_and_ends_with_the_newest_packet() {
+    fn a_report_starts_after_the_last_one_and_ends_with_the_newest_packet() {
         let mut arrivals = Arrivals::default();
         [7, 9].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
         assert_eq!(next(&mut arrivals), [(7, true), (8, false), (9, true)]);
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_packet_is_reported_with_all_that_follow_it_as_far_as_they_are_new() {
+    fn a_late_packet_is_reported_together_with_the_new_ones_after_it() {
         let mut arrivals = Arrivals::default();
         [7, 9].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
         next(&mut arrivals);

@@ -1,4 +1,4 @@
-//! Receiving half of a peer: statistics, loss repair, playout, and the feedback for the other side.
+//! Receiving half of a peer: statistics, loss repair, playout, and feedback to the far end.
 
 mod arrivals;
 mod reception;
@@ -21,10 +21,10 @@ use std::collections::VecDeque;
 pub(super) use reception::Reception;
 pub(super) use video::{InboundVideo, Retransmitted};
 
-/// libwebrtc: round trip assumed before one is known.
+/// Round-trip time that libwebrtc assumes until one is known.
 const DEFAULT_RTT: Time = Time::from_millis(100);
 
-/// A stream of audio that is received.
+/// An inbound audio stream.
 pub(super) struct InboundAudio {
     pub(super) config: StreamConfig,
     pub(super) reception: Reception,
@@ -36,11 +36,11 @@ pub(super) struct Receiver {
     arrivals: Arrivals,
     /// Receiver half of the congestion control.
     pub(super) estimator: Option<Box<dyn Estimator>>,
-    /// A REMB that has not been sent.
+    /// The latest REMB that has not been sent.
     remb: Option<Bitrate>,
     pub(super) videos: Vec<InboundVideo>,
     pub(super) audios: Vec<InboundAudio>,
-    /// Middle bits of the NTP time of the last sender report, and when it came.
+    /// Middle bits of the NTP time of the last sender report, and when it arrived.
     last_sender_report: Option<(u32, Time)>,
 }
 
@@ -66,13 +66,13 @@ impl Receiver {
         }
     }
 
-    /// The stream of video that transport-wide feedback names.
+    /// SSRC that transport-wide feedback names: the first video stream, or the first audio stream.
     fn media_ssrc(&self) -> u32 {
         let video = self.videos.first().map(|video| video.config.ssrc);
         video.or(self.audios.first().map(|audio| audio.config.ssrc)).unwrap_or(0)
     }
 
-    /// A packet of media arrived. `rtt` is the round trip that the sending half has measured.
+    /// Handles an RTP packet. `rtt` is the round-trip time that the sending half has measured.
     pub(super) fn on_rtp(
         &mut self,
         now: Time,
@@ -113,10 +113,11 @@ impl Receiver {
             return Ok(());
         }
         let mut recovered = Vec::new();
-        let hears = matches!(self.feedback, FeedbackKind::Remb { with_recovered: true, .. });
+        let takes_recovered =
+            matches!(self.feedback, FeedbackKind::Remb { with_recovered: true, .. });
         video.on_packet(now, packet, &mut |packet| {
-            if hears {
-                // What FEC has made again has neither travelled nor a send time.
+            if takes_recovered {
+                // A packet recovered by FEC has no size on the wire and no send time.
                 let mut packet = received(now, packet, Bytes::ZERO, Ecn::NotCapable, false);
                 (packet.abs_send_time, packet.transport_seq) = (None, None);
                 recovered.push(packet);
@@ -139,7 +140,7 @@ impl Receiver {
         self.videos.iter().map(InboundVideo::poll_timeout).fold(feedback, Time::min)
     }
 
-    /// Sends what is due; `target` is the rate of which feedback may take its share.
+    /// Sends what is due; feedback takes its share of the `target` rate.
     pub(super) fn handle_timeout(
         &mut self,
         now: Time,
@@ -175,7 +176,7 @@ impl Receiver {
         }
     }
 
-    /// Whether there is a REMB that does not wait for the next report.
+    /// Whether there is a REMB to send without waiting for the next report.
     pub(super) fn has_urgent_remb(&mut self) -> bool {
         let Some(estimator) = &mut self.estimator else { return false };
         self.remb = estimator.poll_remb().or(self.remb);
@@ -183,7 +184,7 @@ impl Receiver {
         at_once && self.remb.is_some()
     }
 
-    /// The REMB to send with the report that leaves now.
+    /// The REMB to send with the current report.
     pub(super) fn take_remb(&mut self) -> Option<RtcpPacket> {
         let bitrate = Remb::rounded(self.remb.take()?);
         let ssrcs = self.videos.iter().map(|video| video.config.ssrc).collect();
@@ -232,7 +233,7 @@ impl Receiver {
         }
     }
 
-    /// Asks for a key frame on every stream of video.
+    /// Requests a key frame for every video stream.
     pub(super) fn request_key_frames(&mut self, now: Time, outbox: &mut Outbox) {
         for index in 0..self.videos.len() {
             self.send_key_request(now, index, outbox);

@@ -1,11 +1,11 @@
-//! Reception of one stream, counted for reports and statistics.
+//! Reception counters of one stream, for reports and statistics.
 
 use crate::packet::Rtp;
 use crate::rtp::rtcp::ReportBlock;
 use crate::rtp::{RtpHeader, SeqUnwrapper};
 use crate::units::Time;
 
-/// Reception of one stream, as RFC 3550, appendix A, counts it.
+/// Reception of one stream, counted as in RFC 3550, appendix A.
 #[derive(Default)]
 pub(in crate::endpoint) struct Reception {
     pub(in crate::endpoint) unwrapper: SeqUnwrapper,
@@ -17,25 +17,25 @@ pub(in crate::endpoint) struct Reception {
     jitter: f64,
     last_transit: Option<f64>,
     reported: (i64, u64),
-    /// Keeps retransmissions apart that come on the stream itself.
+    /// Detects retransmissions that arrive on the stream itself.
     retransmissions: Option<Retransmissions>,
 }
 
-/// Tells late packets from retransmissions, which do not count as received: loss shall not look repaired to
-/// the sender.
+/// Tells retransmissions from late packets. Retransmissions do not count as received, so that the sender
+/// still sees the loss.
 ///
 /// Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/rtp_receiver.cc`.
 #[derive(Default)]
 struct Retransmissions {
-    /// Arrival and timestamp of the last packet in order.
+    /// Arrival time and RTP timestamp of the last packet in order.
     last: (Time, u32),
     min_rtt: Option<Time>,
 }
 
 impl Retransmissions {
-    /// Whether a packet behind the newest comes later than reordering explains: by more than a third of
-    /// the smallest round trip, or before one is known by two standard deviations of the jitter.
-    fn is_one(&self, now: Time, timestamp: u32, jitter: f64, clock: u64) -> bool {
+    /// Whether an out-of-order packet is later than reordering explains: by more than a third of the smallest
+    /// round-trip time plus 1 ms, or, until one is known, by two standard deviations of the jitter.
+    fn is_retransmission(&self, now: Time, timestamp: u32, jitter: f64, clock: u64) -> bool {
         let ticks = timestamp.wrapping_sub(self.last.1) as i32;
         let elapsed_ms = now.saturating_sub(self.last.0).as_secs_f64() * 1e3;
         let behind_ms = f64::from(ticks) * 1e3 / clock as f64;
@@ -48,12 +48,12 @@ impl Retransmissions {
 }
 
 impl Reception {
-    /// Of a stream on which lost packets come again under their own numbers.
+    /// For a stream on which retransmissions keep the original sequence number.
     pub(in crate::endpoint) fn with_retransmissions() -> Self {
         Reception { retransmissions: Some(Retransmissions::default()), ..Reception::default() }
     }
 
-    /// Unwraps the sequence number, and tells whether the packet is a retransmission on this stream.
+    /// The unwrapped sequence number, and whether the packet is a retransmission on this stream.
     pub(in crate::endpoint) fn identify(
         &mut self,
         now: Time,
@@ -66,7 +66,7 @@ impl Reception {
             retransmissions.last = (now, header.timestamp);
             return (seq, false);
         }
-        (seq, retransmissions.is_one(now, header.timestamp, self.jitter, clock))
+        (seq, retransmissions.is_retransmission(now, header.timestamp, self.jitter, clock))
     }
 
     /// Counts a packet by its unwrapped sequence number.
@@ -76,11 +76,11 @@ impl Reception {
         self.packets += 1;
         self.payload_bytes += packet.payload_bytes();
         self.header_bytes += packet.header_bytes();
-        // RFC 3550, section 6.4.1; the difference of transits makes the offset of the clocks vanish.
+        // RFC 3550, section 6.4.1; the clock offset cancels out in the difference of transit times.
         let transit = now.as_secs_f64() * clock as f64 - f64::from(packet.header.timestamp);
         if let Some(last) = self.last_transit {
             let difference = (transit - last).abs();
-            // A wrap of the timestamp is no jitter.
+            // A timestamp wrap is not jitter.
             if difference < f64::from(u32::MAX / 2) {
                 self.jitter += (difference - self.jitter) / 16.0;
             }
@@ -88,7 +88,7 @@ impl Reception {
         self.last_transit = Some(transit);
     }
 
-    /// A round trip was measured.
+    /// Takes a measured round-trip time.
     pub(in crate::endpoint) fn on_rtt(&mut self, rtt: Time) {
         if let Some(Retransmissions { min_rtt, .. }) = &mut self.retransmissions {
             *min_rtt = Some(min_rtt.map_or(rtt, |min| min.min(rtt)));
@@ -107,13 +107,13 @@ impl Reception {
         self.jitter / clock as f64
     }
 
-    /// A report block, and a new interval for the next one.
+    /// Creates a report block and starts a new interval.
     pub(in crate::endpoint) fn report(&mut self, ssrc: u32) -> ReportBlock {
         let (expected, received) =
             (self.expected() - self.reported.0, self.packets - self.reported.1);
         self.reported = (self.expected(), self.packets);
         let lost = (expected - received as i64).max(0);
-        // libwebrtc, from 2013 (`rtp_receiver.cc`) until today: 255 is everything; RFC 3550: 256.
+        // In libwebrtc, from 2013 (`rtp_receiver.cc`) until today, 255 means all; in RFC 3550, 256 would.
         let fraction_lost = if expected > 0 { lost * 255 / expected } else { 0 };
         ReportBlock {
             ssrc,
@@ -133,7 +133,8 @@ mod tests {
 
     const CLOCK: u64 = 90_000;
 
-    /// Packets of frames 33 ms apart, two each; `late` are (sequence number, arrival in ms) behind them.
+    /// Loss reported after frames of two packets each, 33 ms apart, and then `late` packets, given as
+    /// (sequence number, arrival in ms).
     fn lost_after(rtt_ms: u64, late: &[(u16, u64)]) -> (u8, i64) {
         let mut reception = Reception::with_retransmissions();
         reception.on_rtt(Time::from_millis(rtt_ms));

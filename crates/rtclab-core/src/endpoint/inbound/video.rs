@@ -1,4 +1,4 @@
-//! Reception of one stream of video: repair of losses, and playout.
+//! Reception of one video stream: loss repair and playout.
 
 use super::reception::Reception;
 use crate::endpoint::config::StreamConfig;
@@ -13,7 +13,7 @@ use crate::rtp::{RtpHeader, TimestampUnwrapper, Unwrapper};
 use crate::units::Time;
 use std::sync::Arc;
 
-/// Totals of retransmissions, padding not counted.
+/// Totals of retransmissions, without padding.
 #[derive(Clone, Copy, Default)]
 pub(in crate::endpoint) struct Retransmitted {
     pub(in crate::endpoint) packets: u64,
@@ -40,7 +40,7 @@ pub(in crate::endpoint) struct InboundVideo {
     fec: Option<FecDecoder>,
     pub(in crate::endpoint) playout: Playout,
     pub(in crate::endpoint) retransmitted: Retransmitted,
-    /// Packets that were missing and then made good in time.
+    /// Packets that were missing and then repaired in time.
     repaired: u64,
     pub(in crate::endpoint) nack_count: u64,
     pub(in crate::endpoint) pli_count: u64,
@@ -67,15 +67,16 @@ impl InboundVideo {
         }
     }
 
-    /// Packets repaired in time, FEC packets received and discarded; `None` where RTX tells it.
+    /// Packets repaired in time (`None` with RTX), and FEC packets received and discarded (`None` without
+    /// FEC).
     pub(in crate::endpoint) fn repair_counters(&self) -> [Option<u64>; 3] {
         let fec = |count: fn(&FecDecoder) -> u64| self.fec.as_ref().map(count);
         let repaired = (self.config.repair != Repair::Rtx).then_some(self.repaired);
         [repaired, fec(|fec| fec.received), fec(|fec| fec.discarded)]
     }
 
-    /// A packet of the stream itself: media, a retransmission of them, or FEC. What FEC can make again
-    /// is handed to `recovered` too.
+    /// Handles a packet of the stream itself: media, a retransmission of it, or FEC. Packets that FEC
+    /// recovers are also handed to `recovered`.
     pub(super) fn on_packet(&mut self, now: Time, packet: &Rtp, recovered: &mut dyn FnMut(&Rtp)) {
         let (seq, again) = self.reception.identify(now, &packet.header, VIDEO_CLOCK);
         match again {
@@ -100,7 +101,7 @@ impl InboundVideo {
         }
     }
 
-    /// A packet of the retransmission stream; padding is nothing.
+    /// Handles a packet of the retransmission stream; ignores padding.
     pub(super) fn on_retransmission(&mut self, now: Time, packet: &Rtp) {
         let RtpPayload::Rtx { original_seq, part } = &packet.payload else { return };
         self.retransmitted.count(packet);
@@ -115,7 +116,7 @@ impl InboundVideo {
         }
     }
 
-    /// A piece of a frame, as it was sent first or `repaired`.
+    /// Handles a part of a frame, either as first sent or `repaired`.
     fn on_media(
         &mut self,
         now: Time,
@@ -139,17 +140,17 @@ impl InboundVideo {
         or_never(self.nack.poll_timeout()).min(or_never(self.playout.poll_timeout()))
     }
 
-    /// Whether a key frame is needed: nothing decodable came for too long, or too much is missing.
+    /// Whether a key frame is needed because nothing decodable has come for too long.
     pub(super) fn poll_key_request(&mut self, now: Time) -> bool {
         self.playout.poll_key_request(now)
     }
 
-    /// Whether too much is missing to be asked for.
+    /// Whether too many packets are missing to be requested.
     pub(super) fn take_overflow(&mut self) -> bool {
         self.nack.take_overflow()
     }
 
-    /// Sequence numbers to ask for now; empty for none.
+    /// Sequence numbers to request now.
     pub(super) fn poll_missing(&mut self, now: Time, rtt: Time) -> Vec<u16> {
         if self.nack.poll_timeout().is_none_or(|at| at > now) {
             return Vec::new();
@@ -160,12 +161,12 @@ impl InboundVideo {
         missing.into_iter().map(|seq| seq as u16).collect()
     }
 
-    /// The next picture due.
+    /// The next frame to show.
     pub(super) fn poll_frame(&mut self, now: Time) -> Option<Rendered> {
         let frame = self.playout.poll(now)?;
         let last = self.playout.last_seq().filter(|_| self.config.repair.on_original_ssrc());
         if let Some(last) = last {
-            // The jitter buffer of 2013 asked for nothing before the last picture decoded.
+            // The jitter buffer of 2013 requested nothing before the last decoded frame.
             self.nack.forget_before(last);
         }
         Some(frame)

@@ -1,4 +1,4 @@
-//! What was sent on the transport and not yet reported on.
+//! Packets sent on the transport, kept until feedback reports their arrival.
 
 use crate::cc::{PacketReport, SentPacket};
 use crate::packet::{Ecn, Kind};
@@ -7,28 +7,28 @@ use crate::rtp::rtcp::TransportFeedback;
 use crate::units::{Bytes, RemoteTime, Time};
 use std::collections::VecDeque;
 
-/// libwebrtc, `transport_feedback_adapter.cc`, kSendTimeHistoryWindow: packets are forgotten after this.
+/// Packets are dropped after this (libwebrtc, `transport_feedback_adapter.cc`, kSendTimeHistoryWindow).
 const WINDOW: Time = Time::from_secs(60);
 
-/// A packet that has left the flight without a report of its arrival.
+/// A packet that is no longer in flight, and whose arrival has not been reported.
 struct Missing {
     sent: SentPacket,
-    /// A report said so; otherwise its report was lost.
+    /// Whether a report said that it had not arrived; otherwise no report has covered it.
     reported: bool,
 }
 
 #[derive(Default)]
 pub(super) struct TransportHistory {
-    /// Packets above the highest sequence number reported on, without holes.
+    /// Packets above the highest reported sequence number, without gaps.
     flight: VecDeque<SentPacket>,
     flight_bytes: u64,
-    /// Packets below, in order, that a late arrival may still be reported of.
+    /// Packets below the flight, in order, that may still be reported as late arrivals.
     missing: VecDeque<Missing>,
     next_seq: i64,
     unwrapper: SeqUnwrapper,
 }
 
-/// A packet that leaves now.
+/// A packet that is sent now.
 pub(super) struct Departure {
     pub(super) at: Time,
     pub(super) size: Bytes,
@@ -47,7 +47,7 @@ impl TransportHistory {
         Bytes(self.flight_bytes)
     }
 
-    /// Notes that the packet with the next transport-wide sequence number left.
+    /// Records that the packet with the next transport-wide sequence number was sent.
     pub(super) fn sent(&mut self, departure: &Departure) -> SentPacket {
         let &Departure { at, size, kind, probe, ecn } = departure;
         self.forget(at);
@@ -60,7 +60,7 @@ impl TransportHistory {
         sent
     }
 
-    /// Adds one report for each packet that a feedback packet is about, in sending order.
+    /// Adds a report for each packet in the feedback that the history still has, in sending order.
     pub(super) fn acknowledge(
         &mut self,
         feedback: &TransportFeedback,
@@ -82,7 +82,7 @@ impl TransportHistory {
         }
     }
 
-    /// Everything up to `seq` leaves the flight. What lies before it was not reported on.
+    /// Takes everything up to `seq` out of the flight. Packets before `seq` were not in any report.
     fn report_next(&mut self, seq: i64, received: Option<RemoteTime>) -> Option<PacketReport> {
         loop {
             let sent = self.flight.pop_front()?;
@@ -139,7 +139,8 @@ mod tests {
         history
     }
 
-    /// Reports on packets from `base` on; `true` has arrived.
+    /// Reports on packets from `base` on, `true` for those that arrived. Returns sequence numbers, whether
+    /// each arrived, and whether it had been reported as lost before.
     fn report(
         history: &mut TransportHistory,
         base: u16,
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_leaves_the_flight_with_all_before_it() {
+    fn a_reported_packet_leaves_the_flight_with_all_before_it() {
         let mut history = ten_sent();
         assert_eq!(history.in_flight(), Bytes(1_000));
         assert_eq!(report(&mut history, 2, &[true, false]), [(2, true, false), (3, false, false)]);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_report_tells_nothing_new_of_what_arrived_and_repeats_what_did_not() {
+    fn a_repeated_report_skips_packets_that_arrived_and_repeats_those_that_did_not() {
         let mut history = ten_sent();
         report(&mut history, 0, &[true, false, true]);
         assert_eq!(report(&mut history, 0, &[true, false, true]), [(1, false, true)]);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_arrival_is_recovered_once_and_one_whose_report_was_lost_was_never_lost() {
+    fn a_late_arrival_is_recovered_once_and_was_not_lost_if_no_report_said_so() {
         let mut history = ten_sent();
         report(&mut history, 1, &[true, false, true]);
         assert_eq!(
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_forgotten_after_a_minute_without_feedback() {
+    fn packets_are_dropped_after_a_minute_without_feedback() {
         let mut history = ten_sent();
         history.sent(&departure(WINDOW));
         assert_eq!(history.in_flight(), Bytes(1_100));
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn one_unrepaired_loss_keeps_one_packet_and_not_all_that_follow() {
+    fn one_unrepaired_loss_keeps_one_packet_and_not_all_that_follow_it() {
         let mut history = TransportHistory::default();
         for seq in 0..5_000u16 {
             history.sent(&departure(Time::from_millis(u64::from(seq))));

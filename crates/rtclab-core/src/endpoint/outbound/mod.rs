@@ -22,12 +22,12 @@ use history::{Departure, TransportHistory};
 use std::collections::VecDeque;
 use video::VideoStream;
 
-/// libwebrtc: the share of the rate that repair has taken in this time is taken from the encoder.
+/// The encoder's rate is reduced by the share that repair took over this time, as in libwebrtc.
 const REPAIR_WINDOW: Time = Time::from_secs(1);
-/// libwebrtc, `fec_controller_default.cc`: repair takes at most this share.
+/// Largest share that repair takes from the encoder (libwebrtc, `fec_controller_default.cc`).
 const MAX_REPAIR_SHARE: f64 = 0.5;
 
-/// Totals of what was sent of one kind on one stream.
+/// Totals of one kind of packet sent on one stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) packets: u64,
@@ -35,11 +35,12 @@ pub(super) struct Totals {
     pub(super) header_bytes: u64,
 }
 
-/// A stream that is sent.
+/// An outbound stream.
 pub(super) struct OutboundStream {
     pub(super) config: StreamConfig,
-    /// Next sequence number of the media, and of what goes on the retransmission stream.
+    /// Next sequence number of the media.
     next_seq: u16,
+    /// Next sequence number of the retransmission stream.
     next_repair_seq: u16,
     pub(super) totals: [Totals; Kind::ALL.len()],
     pub(super) nack_count: u64,
@@ -47,7 +48,7 @@ pub(super) struct OutboundStream {
     pub(super) source: Source,
 }
 
-/// Where a stream's media come from.
+/// Where a stream's media comes from.
 pub(super) enum Source {
     Video(Box<VideoStream>),
     Audio { config: AudioConfig, next: Time },
@@ -106,7 +107,7 @@ impl OutboundStream {
     }
 }
 
-/// Bytes of media and of repair since the beginning of the present window.
+/// Bytes sent in the current window, bytes of repair among them, and the share of repair in the last window.
 #[derive(Default)]
 struct RepairShare {
     since: Time,
@@ -118,23 +119,24 @@ struct RepairShare {
 pub(super) struct Sender {
     stack: &'static StackProfile,
     direction: Direction,
-    /// Empty until the connection stands.
+    /// Empty until the connection is established.
     pub(super) streams: Vec<OutboundStream>,
-    /// Indices of the streams of video; those that can use least come first.
+    /// Indices of the video streams, in ascending order of their maximum rate.
     by_need: Vec<usize>,
-    /// Index of the stream of video that was sent last; padding goes with it.
+    /// Index of the video stream that sent last; padding goes with it.
     padding_stream: usize,
     encodes_slowly: bool,
     pub(super) controller: Box<dyn Controller>,
-    /// What the controller has decided, as of its last call.
+    /// The controller's decision as of its last call.
     decision: Decision,
     pacer: Pacer,
     history: TransportHistory,
     repair: RepairShare,
-    /// Decision and repair share that pacer and encoders follow.
+    /// Decision and repair share last applied to the pacer and the encoders.
     applied: Option<(Decision, f64)>,
-    /// What the encoders were asked for, and whether anything has waited since the control's last tick.
+    /// Rate last requested from all encoders together.
     media_rate: Bitrate,
+    /// Whether anything has waited in the pacer since the controller's last timeout.
     waited: bool,
     seed: u64,
     timestamp_offset: u32,
@@ -175,7 +177,7 @@ impl Sender {
         }
     }
 
-    /// The connection stands: media begin.
+    /// Starts media when the connection is established.
     pub(super) fn start(&mut self, now: Time) -> Result<(), ControlError> {
         self.started = true;
         self.repair.since = now;
@@ -244,7 +246,7 @@ impl Sender {
         Ok(())
     }
 
-    /// The frame that was asked to be encoded will be ready then.
+    /// Sets when the frame being encoded will be ready.
     pub(super) fn handle_encoded(&mut self, stream: usize, ready: Time) {
         if let Some(video) = self.streams.get_mut(stream).and_then(OutboundStream::video_mut) {
             video.encoded_at(ready);
@@ -266,13 +268,13 @@ impl Sender {
         Ok(())
     }
 
-    /// Follows a reported loss with the FEC of every stream that has any.
+    /// Adapts the FEC of every stream that uses it to a reported loss.
     fn protect(&mut self, now: Time, loss: f64) {
         let (rtt, bitrate) = (self.rtt.unwrap_or(Time::ZERO), self.target());
         for stream in self.streams.iter_mut().filter(|stream| stream.config.repair.uses_red()) {
             let Some(video) = stream.video_mut() else { continue };
             video.fec.loss.add(now, loss);
-            video.fec.follow(&Conditions {
+            video.fec.adapt(&Conditions {
                 loss: video.fec.loss.max(),
                 rtt,
                 bitrate,
@@ -349,7 +351,7 @@ impl Sender {
         self.allocate(&decision);
     }
 
-    /// Shares the target among the streams of video: evenly, but for what a stream cannot use.
+    /// Splits the target evenly among the video streams; what a stream cannot use goes to the others.
     fn allocate(&mut self, decision: &Decision) {
         let audio: u64 = self.direction.streams.iter().filter_map(audio_rate).sum();
         let (mut left, accounting) = (decision.target.0, self.stack.rate_accounting);
@@ -358,7 +360,7 @@ impl Sender {
         }
         let for_media = 1.0 - self.repair.share;
         self.media_rate = Bitrate::ZERO;
-        // What those leave that can use least goes to the others.
+        // Streams that can use least come first, and leave the rest to the others.
         for (others, &index) in (0..self.by_need.len() as u64).rev().zip(&self.by_need) {
             let stream = &mut self.streams[index];
             let (max, repair) = (max_rate(&stream.config), stream.config.repair);
@@ -437,7 +439,7 @@ impl Sender {
         let index = usize::from(packet.stream);
         if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {
             self.padding_stream = index;
-            // What FEC protects is asked for again, FEC itself is not.
+            // Media is retransmitted, FEC is not.
             if packet.kind != Kind::Fec
                 && let Some(video) = self.streams[index].video_mut()
             {
@@ -454,7 +456,7 @@ impl Sender {
         Ok(())
     }
 
-    /// The packet that the pacer lets go; `None` if it wants to repeat one and there is none.
+    /// The packet that the pacer releases; `None` if it wants to repeat a packet and there is none.
     fn released(&self, now: Time, release: Release) -> Option<MediaPacket> {
         match release {
             Release::Media(packet) => Some(packet),
@@ -501,7 +503,7 @@ fn audio_rate(stream: &StreamConfig) -> Option<u64> {
     }
 }
 
-/// The most that a stream of video can use, without headers.
+/// The most that a video stream can use, without headers; 0 for audio.
 fn max_rate(stream: &StreamConfig) -> u64 {
     match stream.media {
         Media::Video(config) => config.max_bps.0,

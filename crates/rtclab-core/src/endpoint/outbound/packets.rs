@@ -1,4 +1,4 @@
-//! From frames to packets, and from packets to RTP.
+//! Splits frames into packets, and turns packets into RTP.
 
 use super::Sender;
 use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
@@ -12,13 +12,13 @@ use crate::rtp::{AbsSendTime, Extensions, RtpHeader, red, rtx, ulpfec};
 use crate::units::{Bitrate, Time};
 use std::sync::Arc;
 
-/// The overhead of headers is computed for at least this rate of frames.
+/// Header overhead is computed for at least this many frames per second, of one packet each.
 const FRAMES_PER_SECOND_FLOOR: f64 = 30.0;
 
-/// Bytes that a packet of video carries at most, so that what repairs it fits too.
+/// Maximum payload of a video packet, such that the packet that repairs it fits too.
 fn max_payload(repair: Repair) -> u64 {
     let repair = if repair.uses_red() {
-        // FEC protects what lies behind the fixed header, extensions included.
+        // FEC protects everything after the fixed header, including extensions.
         red::HEADER_BYTES + ulpfec::MAX_HEADER_BYTES + RTP_HEADER_BYTES as usize - FIXED_BYTES
     } else {
         rtx::OSN_BYTES
@@ -26,7 +26,7 @@ fn max_payload(repair: Repair) -> u64 {
     MAX_RTP_BYTES - RTP_HEADER_BYTES - (DESCRIPTOR_BYTES + repair) as u64
 }
 
-/// What a rate of packets leaves to the encoder: at least one packet per frame, else full packets.
+/// What a packet rate leaves for the encoder, with full packets, but at least one packet per frame.
 pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
     let payload = max_payload(repair);
     let full = packet_size(repair, Kind::Video, payload);
@@ -42,7 +42,7 @@ impl Sender {
         let repair = stream.config.repair;
         let count = frame.size.0.div_ceil(max_payload(repair)).max(1);
         for i in 0..count {
-            // Packets of one frame differ by at most one byte, as libwebrtc cuts them.
+            // As in libwebrtc, packets of one frame differ in size by at most one byte.
             let payload = frame.size.0 * (i + 1) / count - frame.size.0 * i / count;
             let seq = stream.take_seq();
             let Some(video) = stream.video_mut() else { return };
@@ -73,7 +73,7 @@ impl Sender {
         }
     }
 
-    /// Sends FEC behind the last `count` packets, which are a frame.
+    /// Sends FEC after the last `count` packets, which form a frame.
     fn add_fec(&mut self, now: Time, index: usize, key: bool, count: usize) {
         let stream = &mut self.streams[index];
         let (ssrc, repair) = (stream.config.ssrc, stream.config.repair);
@@ -87,14 +87,14 @@ impl Sender {
             let part = VideoPart { bytes: payload, ..VideoPart::default() };
             let packet = MediaPacket { kind: Kind::Fec, seq, marker: false, part, ..last };
             let Some(video) = stream.video_mut() else { return };
-            // Keeps the store without holes; nobody gets it again.
+            // Keeps the store without gaps; FEC is never retransmitted.
             video.store.push(packet);
             video.fec.queue.push_back(block);
             self.pacer.push(now, packet, packet_size(repair, Kind::Fec, u64::from(payload)));
         }
     }
 
-    /// The packet as it leaves now; `None` for FEC whose content is gone.
+    /// The packet as it is sent now; `None` for FEC whose block is gone.
     pub(super) fn rtp(
         &mut self,
         now: Time,
@@ -137,7 +137,7 @@ impl Sender {
     }
 }
 
-/// A packet of video as FEC protects it: without RED, and before it is known when it leaves.
+/// A video packet as FEC protects it: without RED, and before its send time is known.
 fn unsent(ssrc: u32, packet: &MediaPacket) -> Rtp {
     let header = RtpHeader {
         marker: packet.marker,

@@ -1,4 +1,4 @@
-//! Packets of one stream of video that may be asked for again.
+//! Packets of one video stream, kept for retransmission.
 
 use crate::media::pacer::MediaPacket;
 use crate::media::repair::Repair;
@@ -6,17 +6,17 @@ use crate::packet::Kind;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// libwebrtc, `rtp_packet_history.h`: packets kept for retransmission.
+/// Number of packets kept for retransmission (libwebrtc, `rtp_packet_history.h`).
 const MAX_STORED: usize = 600;
 
 struct Stored {
     packet: MediaPacket,
     last_sent: Option<Time>,
-    /// It was sent more than once.
+    /// Whether it was sent more than once.
     resent: bool,
 }
 
-/// By sequence number, without holes.
+/// Packets by sequence number, without gaps.
 #[derive(Default)]
 pub(super) struct PacketStore {
     stored: VecDeque<Stored>,
@@ -30,13 +30,13 @@ impl PacketStore {
         self.stored.push_back(Stored { packet, last_sent: None, resent: false });
     }
 
-    /// The last `count` packets, in their order.
+    /// The last `count` packets, in order.
     pub(super) fn newest(&self, count: usize) -> impl Iterator<Item = &MediaPacket> {
         let before = self.stored.len().saturating_sub(count);
         self.stored.range(before..).map(|stored| &stored.packet)
     }
 
-    /// The newest packet that has left.
+    /// The newest packet that has been sent.
     pub(super) fn last_sent(&self) -> Option<MediaPacket> {
         self.stored.iter().rev().find(|s| s.last_sent.is_some()).map(|s| s.packet)
     }
@@ -47,7 +47,7 @@ impl PacketStore {
         }
     }
 
-    /// The packet to send again, unless that was done a moment ago; see [`Repair::resend_pause`].
+    /// The packet to retransmit, unless it was sent a moment ago; see [`Repair::resend_pause`].
     pub(super) fn retransmit(
         &mut self,
         now: Time,
@@ -60,7 +60,7 @@ impl PacketStore {
         if now < last + repair.resend_pause(rtt, stored.resent) {
             return None;
         }
-        // Counts as sent from now on, so that a second request does not queue it twice.
+        // It counts as sent from now on, so that a second request does not queue it twice.
         (stored.last_sent, stored.resent) = (Some(now), true);
         Some(MediaPacket { kind: Kind::Rtx, ..stored.packet })
     }

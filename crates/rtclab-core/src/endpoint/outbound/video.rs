@@ -1,4 +1,4 @@
-//! One stream of video: encoder, packets that may be asked for again, and FEC.
+//! One outbound video stream: encoder, packets kept for retransmission, and FEC.
 
 use super::store::PacketStore;
 use crate::media::encoder::{Encoder, EncoderControl, Frame, VideoConfig};
@@ -14,19 +14,19 @@ pub(super) struct Fec {
     pub(super) loss: LossFilter,
     pub(super) protection: Protection,
     pub(super) generator: FecGenerator,
-    /// Contents of the FEC packets in the pacer, in their order.
+    /// Blocks of the FEC packets in the pacer, in order.
     pub(super) queue: VecDeque<FecBlock>,
 }
 
 impl Fec {
-    pub(super) fn follow(&mut self, conditions: &Conditions) {
+    pub(super) fn adapt(&mut self, conditions: &Conditions) {
         self.protection = Protection::for_conditions(conditions);
     }
 }
 
 pub(in crate::endpoint) struct VideoStream {
     pub(in crate::endpoint) encoder: Encoder,
-    /// The picture being encoded, and when it will be ready; `Time::MAX` while that is not known.
+    /// The picture being encoded, and when it will be ready; `Time::MAX` while unknown.
     encoding: Option<(Time, Frame)>,
     pub(super) store: PacketStore,
     pub(super) fec: Fec,
@@ -62,7 +62,7 @@ impl VideoStream {
         self.encoding.is_some()
     }
 
-    /// Begins to encode a picture; [`VideoStream::encoded_at`] says how long it takes.
+    /// Starts encoding a picture; [`VideoStream::encoded_at`] sets when it will be ready.
     pub(super) fn encode(&mut self, frame: Frame) {
         self.encoding = Some((Time::MAX, frame));
     }

@@ -1,4 +1,4 @@
-//! What an endpoint hands to a congestion control, and what it does with the decision.
+//! What an endpoint tells its congestion control, and what it does with the decision.
 
 use super::*;
 use crate::cc::{Controller, Feedback, SentPacket};
@@ -6,11 +6,11 @@ use crate::packet::Ecn;
 use crate::rtp::rtcp::TransportFeedback;
 use crate::units::Bytes;
 
-/// What a control was told.
+/// What a congestion control was told.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Seen {
     Sent(SentPacket),
-    /// Transport-wide numbers that have arrived and that have not, and bytes in flight afterwards.
+    /// Transport-wide sequence numbers that arrived and that did not, and bytes in flight afterwards.
     Packets {
         arrived: Vec<i64>,
         missing: Vec<i64>,
@@ -24,11 +24,11 @@ pub(super) enum Seen {
     Remb(Bitrate),
 }
 
-/// A sender half that decides always the same and notes what it is told.
+/// A sender half that always makes the same decision and records what it is told.
 pub(super) struct Control {
     pub(super) decision: Decision,
     pub(super) seen: Arc<Mutex<Vec<Seen>>>,
-    /// It cannot go on when it is told of a packet sent at this time or later.
+    /// It fails when it is told of a packet sent at this time or later.
     pub(super) fails_at: Time,
 }
 
@@ -74,7 +74,7 @@ impl Controller for Control {
     }
 }
 
-/// Alice sends video and audio under this control, and bob nothing.
+/// Alice sends video and audio under this control; bob sends nothing.
 fn call(name: &str, control: Control) -> Pair {
     let streams = [vec![video(ALICE_VIDEO, Repair::Rtx), audio(1_003)], vec![]];
     Pair::with(name, streams, [(Box::new(control), None), fixed(500)])
@@ -85,9 +85,9 @@ fn seen_in(pair: &mut Pair, seen: &Arc<Mutex<Vec<Seen>>>, until: Time) -> Vec<Se
     seen.lock().expect("no poison").clone()
 }
 
-/// No feedback comes back: 3000 bytes are in flight after three packets, and for ever.
+/// Without feedback, 3000 bytes are in flight after three packets and stay there.
 #[test]
-fn a_full_window_holds_video_back_and_not_audio() {
+fn a_full_window_holds_back_video_but_not_audio() {
     for name in ["chrome-27", "chrome-52", "chrome-156"] {
         let mut control = Control::at(500);
         control.decision.window = Some(Bytes(3_000));
@@ -100,20 +100,20 @@ fn a_full_window_holds_video_back_and_not_audio() {
             before += sent.datagram.size.0;
         }
         let audio = pair.rtp_by(ALICE, Kind::Audio).len();
-        // From 120 ms to 5 s, both included: every 20 ms.
+        // Every 20 ms from 120 ms to 5 s, both included.
         assert_eq!(audio, 245, "{name}");
         assert!(!pair.rtp_by(ALICE, Kind::Video).is_empty());
     }
 }
 
-/// Transport-wide feedback takes what has arrived out of the flight.
+/// Transport-wide feedback takes packets that arrived out of the flight.
 #[test]
-fn a_window_opens_when_feedback_comes() {
+fn a_window_opens_when_feedback_arrives() {
     let mut control = Control::at(500);
     control.decision.window = Some(Bytes(3_000));
     let mut pair = call("chrome-156", control);
     pair.run(Time::from_secs(5));
-    // 3000 bytes for each round trip and feedback interval of 40 + 50 ms, but for what audio takes.
+    // 3000 bytes per round trip and feedback interval of 40 + 50 ms, minus what audio takes.
     let packets = pair.rtp_by(ALICE, Kind::Video);
     let bytes: u64 = packets.iter().map(|(_, packet)| packet.ip_bytes().0).sum();
     assert!((60_000..=300_000).contains(&bytes), "{bytes}");
@@ -121,7 +121,7 @@ fn a_window_opens_when_feedback_comes() {
 }
 
 #[test]
-fn the_codepoint_of_a_decision_is_on_media_and_not_on_rtcp() {
+fn the_ecn_codepoint_of_a_decision_is_set_on_media_and_not_on_rtcp() {
     let mut control = Control::at(500);
     control.decision.ecn = Ecn::Ect1;
     let seen = Arc::clone(&control.seen);
@@ -139,11 +139,11 @@ fn the_codepoint_of_a_decision_is_on_media_and_not_on_rtcp() {
 }
 
 #[test]
-fn a_control_hears_of_each_packet_when_it_leaves_and_what_is_in_flight() {
+fn a_control_is_told_of_each_packet_when_it_leaves_and_of_the_bytes_in_flight() {
     let control = Control::at(500);
     let seen = Arc::clone(&control.seen);
     let mut pair = call("chrome-156", control);
-    // Nothing comes back: the flight only grows.
+    // Without feedback the flight only grows.
     pair.lose(BOB, |sent| !sent.rtcp().is_empty());
     let seen = seen_in(&mut pair, &seen, Time::from_secs(2));
     let sent: Vec<&Sent> = pair.sent_by(ALICE).filter(|sent| sent.rtp().is_some()).collect();
@@ -160,7 +160,7 @@ fn a_control_hears_of_each_packet_when_it_leaves_and_what_is_in_flight() {
 }
 
 #[test]
-fn feedback_of_packets_comes_in_ticks_of_a_quarter_of_a_millisecond() {
+fn packet_feedback_has_a_resolution_of_a_quarter_of_a_millisecond() {
     let control = Control::at(500);
     let seen = Arc::clone(&control.seen);
     let mut pair = call("chrome-156", control);
@@ -183,14 +183,17 @@ fn feedback_of_packets_comes_in_ticks_of_a_quarter_of_a_millisecond() {
 }
 
 #[test]
-fn a_remb_of_the_receiver_half_reaches_the_sender_half() {
+fn a_remb_from_the_receiver_half_reaches_the_sender_half() {
     let control = Control::at(500);
     let seen = Arc::clone(&control.seen);
     let [a, b] = configs("chrome-52", [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]]);
     // A REMB has 18 bits of mantissa: 512 kbit/s is exact.
     let rate = Bitrate::from_kbps(512);
-    let ear = Ear { rembs: [(Time::from_secs(2), rate)].into(), ..Ear::default() };
-    let (_, halves) = ((), (fixed(500).0, Some(Box::new(ear) as Box<dyn Estimator>)));
+    let estimator = RecordingEstimator {
+        rembs: [(Time::from_secs(2), rate)].into(),
+        ..RecordingEstimator::default()
+    };
+    let halves = (fixed(500).0, Some(Box::new(estimator) as Box<dyn Estimator>));
     let mut pair = Pair::of(Peer::new(a, (Box::new(control), None)), Peer::new(b, halves));
     let before = seen_in(&mut pair, &seen, Time::from_secs(2) + DELAY - Time(1));
     assert!(!before.iter().any(|seen| matches!(seen, Seen::Remb(_))));
@@ -199,13 +202,13 @@ fn a_remb_of_the_receiver_half_reaches_the_sender_half() {
 }
 
 #[test]
-fn an_estimator_hears_of_every_packet_that_arrives() {
-    let ear = Ear::default();
-    let heard = Arc::clone(&ear.heard);
+fn an_estimator_is_told_of_every_packet_that_arrives() {
+    let estimator = RecordingEstimator::default();
+    let heard = Arc::clone(&estimator.heard);
     let streams = [vec![video(ALICE_VIDEO, Repair::Rtx), audio(1_003)], vec![]];
     let mut control = Control::at(500);
     control.decision.ecn = Ecn::Ect0;
-    let halves = (fixed(500).0, Some(Box::new(ear) as Box<dyn Estimator>));
+    let halves = (fixed(500).0, Some(Box::new(estimator) as Box<dyn Estimator>));
     let mut pair = Pair::with("chrome-27", streams, [(Box::new(control), None), halves]);
     // Every twentieth packet is lost; retransmissions have an SSRC of their own.
     pair.lose(ALICE, |sent| sent.rtp().is_some_and(|packet| packet.header.seq % 20 == 0));
@@ -226,7 +229,7 @@ fn an_estimator_hears_of_every_packet_that_arrives() {
     assert!(heard.iter().all(|packet| packet.4 == Ecn::Ect0));
 }
 
-/// The packet that the control was told of has left; nothing follows it.
+/// The packet that the control failed on has been sent; nothing follows it.
 #[test]
 fn after_an_error_of_its_control_a_peer_falls_silent() {
     let mut control = Control::at(500);
@@ -236,7 +239,7 @@ fn after_an_error_of_its_control_a_peer_falls_silent() {
     let of_alice = pair.events.iter().rev().find(|(_, index, _)| *index == ALICE);
     let (at, _, event) = of_alice.expect("events");
     assert_eq!(*event, Event::Failed(ControlError("no more".to_owned())));
-    // Audio every 20 ms since 120 ms
+    // Audio leaves every 20 ms from 120 ms on.
     assert_eq!(*at, Time::from_secs(2));
     assert!(pair.sent_by(ALICE).all(|sent| sent.at <= *at));
     assert_eq!(pair.alice.poll_timeout(), None);
@@ -247,21 +250,21 @@ fn after_an_error_of_its_control_a_peer_falls_silent() {
 
 #[test]
 fn an_error_of_an_estimator_ends_the_receiver_as_well() {
-    struct Deaf;
-    impl Estimator for Deaf {
+    struct Failing;
+    impl Estimator for Failing {
         fn on_packet(&mut self, _packet: &ReceivedPacket) -> Result<(), ControlError> {
-            Err(ControlError("deaf".to_owned()))
+            Err(ControlError("no more".to_owned()))
         }
         fn poll_remb(&mut self) -> Option<Bitrate> {
             None
         }
     }
     let streams = [vec![audio(1_003)], vec![]];
-    let halves = (fixed(500).0, Some(Box::new(Deaf) as Box<dyn Estimator>));
+    let halves = (fixed(500).0, Some(Box::new(Failing) as Box<dyn Estimator>));
     let mut pair = Pair::with("chrome-27", streams, [fixed(500), halves]);
     pair.run(Time::from_secs(1));
-    let failed = Event::Failed(ControlError("deaf".to_owned()));
-    // The first packet leaves at six delays.
+    let failed = Event::Failed(ControlError("no more".to_owned()));
+    // The first packet leaves after six delays.
     assert_eq!(pair.first(BOB, &failed), Some(DELAY * 7));
     assert_eq!(pair.bob.poll_timeout(), None);
 }

@@ -1,17 +1,18 @@
-//! An end that passes on what another end at its node receives.
+//! An end that forwards what another end at its node receives.
 
 use super::*;
 use crate::packet::{Ecn, Rtcp, RtpPayload, VideoPart, payload_type};
 use crate::rtp::rtcp::{FullIntraRequest, Nack, PictureLossIndication, SenderReport};
 use crate::rtp::{Extensions, RtpHeader};
 
-/// When both are connected; media are passed on from then on.
+/// Both ends are connected by then, and media is forwarded.
 const CONNECTED: Time = Time::from_millis(500);
-/// Bytes of encoded media in each packet, behind a descriptor of 4 bytes.
+/// Bytes of encoded media in each packet.
 const BYTES: u16 = 500;
+/// Payload of each packet, which includes a descriptor of 4 bytes.
 const PAYLOAD: u32 = 504;
 
-/// A forwarder at alice's place, of a stream of carol's, and bob, who watches it.
+/// A forwarder in alice's place, for a stream that carol sends, and bob, who watches it.
 fn pair(forwarding: Forwarding, repair: Repair) -> Pair<Forwarder, Peer> {
     let streams = vec![video(ALICE_VIDEO, repair)];
     let [_, b] = configs("chrome-156", [streams.clone(), vec![]]);
@@ -23,7 +24,7 @@ fn pair(forwarding: Forwarding, repair: Repair) -> Pair<Forwarder, Peer> {
 }
 
 impl Pair<Forwarder, Peer> {
-    /// A datagram of carol's arrives at the forwarder's node.
+    /// A datagram from carol arrives at the forwarder's node.
     fn forward(&mut self, at: Time, datagram: &Datagram) {
         self.run(at);
         self.alice.forward(at, at, datagram);
@@ -66,13 +67,13 @@ fn part(seq: u16) -> VideoPart {
     VideoPart { first: true, key: seq == 10, picture_id: seq, resolution, bytes: BYTES }
 }
 
-/// A picture of carol's in one packet; number 10 is a key frame.
+/// One of carol's pictures, in one packet; number 10 is a key frame.
 fn picture(seq: u16) -> Rtp {
     let header = header(payload_type::VIDEO, ALICE_VIDEO, seq);
     Rtp { header, payload: RtpPayload::Video(part(seq)), kind: Kind::Video }
 }
 
-/// The same once more, on carol's repair stream.
+/// A retransmission of that picture on carol's repair stream.
 fn repaired(seq: u16) -> Rtp {
     let header = RtpHeader {
         timestamp: u32::from(seq) * 3_000,
@@ -82,7 +83,7 @@ fn repaired(seq: u16) -> Rtp {
     Rtp { header, payload, kind: Kind::Rtx }
 }
 
-/// As the forwarder sends it, with this transport-wide number.
+/// A packet as the forwarder sends it, with this transport-wide sequence number.
 fn numbered(mut packet: Rtp, transport_seq: u16) -> Rtp {
     packet.header.extensions.transport_sequence = Some(transport_seq);
     packet
@@ -98,7 +99,7 @@ fn nack(seq: u16) -> RtcpPacket {
 }
 
 #[test]
-fn media_are_passed_on_with_transport_wide_numbers_of_the_forwarders_own() {
+fn media_is_forwarded_with_the_forwarders_own_transport_wide_sequence_numbers() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     for seq in [10, 11, 12] {
         pair.forward(CONNECTED, &datagram(picture(seq)));
@@ -108,7 +109,7 @@ fn media_are_passed_on_with_transport_wide_numbers_of_the_forwarders_own() {
 }
 
 #[test]
-fn a_passed_on_packet_keeps_the_time_when_it_was_first_sent() {
+fn a_forwarded_packet_keeps_the_time_when_it_was_first_sent() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     let first_sent = Time::from_millis(470);
     pair.alice.forward(CONNECTED, first_sent, &datagram(picture(10)));
@@ -118,7 +119,7 @@ fn a_passed_on_packet_keeps_the_time_when_it_was_first_sent() {
 }
 
 #[test]
-fn nothing_is_passed_on_before_the_connection_stands_or_when_it_is_over() {
+fn nothing_is_forwarded_before_the_connection_is_established_or_after_its_end() {
     for forwarding in [Forwarding::Terminating, Forwarding::Switching] {
         let streams = vec![video(ALICE_VIDEO, Repair::Rtx)];
         let (addresses, mut session) = (addresses(ALICE), session(ALICE));
@@ -126,7 +127,7 @@ fn nothing_is_passed_on_before_the_connection_stands_or_when_it_is_over() {
         let config = ForwarderConfig { addresses, session, forwarding, streams };
         let [_, b] = configs("chrome-156", [config.streams.clone(), vec![]]);
         let mut pair = Pair::of(Forwarder::new(config), Peer::new(b, fixed(500)));
-        // Connected at six delays.
+        // Connected after six delays.
         pair.forward(DELAY * 6 - Time(1), &datagram(picture(10)));
         assert_eq!(forwarded(&pair).len(), 0);
         pair.forward(DELAY * 6, &datagram(picture(11)));
@@ -139,7 +140,7 @@ fn nothing_is_passed_on_before_the_connection_stands_or_when_it_is_over() {
 }
 
 #[test]
-fn a_packet_lost_behind_the_forwarder_comes_again_from_there() {
+fn a_packet_lost_after_the_forwarder_is_retransmitted_by_the_forwarder() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     pair.lose(ALICE, |sent| {
         sent.rtp().is_some_and(|p| p.header.seq == 11 && p.kind == Kind::Video)
@@ -151,7 +152,7 @@ fn a_packet_lost_behind_the_forwarder_comes_again_from_there() {
     pair.run(CONNECTED + Time::from_secs(1));
     let again = pair.rtp_by(ALICE, Kind::Rtx);
     assert_eq!(again.len(), 1);
-    // Number 12 shows the gap a delay after it left; the request takes another one.
+    // Number 12 shows the gap one delay after it left; the request takes another delay.
     let (at, packet) = again[0];
     assert_eq!(at, CONNECTED + frame * 2 + DELAY * 2);
     let payload = RtpPayload::Rtx { original_seq: 11, part: part(11) };
@@ -161,9 +162,9 @@ fn a_packet_lost_behind_the_forwarder_comes_again_from_there() {
     assert_eq!(pair.shown(BOB, ALICE_VIDEO), 5);
 }
 
-/// The round trip of the connectivity check is two delays.
+/// The connectivity check measures a round trip of two delays.
 #[test]
-fn a_packet_comes_again_at_most_once_in_a_round_trip() {
+fn a_packet_is_retransmitted_at_most_once_per_round_trip() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     pair.forward(CONNECTED, &datagram(picture(10)));
     let first = CONNECTED + Time::from_millis(5);
@@ -174,7 +175,7 @@ fn a_packet_comes_again_at_most_once_in_a_round_trip() {
     assert_eq!(again, [first, first + DELAY * 2]);
 }
 
-/// Forgetting happens when the next packet comes.
+/// Old packets are dropped when the next packet arrives.
 #[test]
 fn a_packet_is_kept_for_a_second() {
     for (later, kept) in [(Time::from_secs(1), 1), (Time::from_secs(1) + Time(1), 0)] {
@@ -187,7 +188,7 @@ fn a_packet_is_kept_for_a_second() {
 }
 
 #[test]
-fn what_was_never_passed_on_does_not_come_again() {
+fn a_packet_that_was_never_forwarded_is_not_retransmitted() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     pair.rtcp(CONNECTED, nack(10));
     pair.forward(CONNECTED, &datagram(picture(11)));
@@ -199,7 +200,7 @@ fn what_was_never_passed_on_does_not_come_again() {
 }
 
 #[test]
-fn in_2013_a_retransmission_of_the_forwarder_has_the_original_number() {
+fn in_2013_a_retransmission_by_the_forwarder_keeps_the_original_sequence_number() {
     let mut pair = pair(Forwarding::Terminating, Repair::Nack2013);
     pair.forward(CONNECTED, &datagram(picture(10)));
     pair.rtcp(CONNECTED + Time::from_millis(45) - Time(1), nack(10));
@@ -209,14 +210,14 @@ fn in_2013_a_retransmission_of_the_forwarder_has_the_original_number() {
     assert_eq!(forwarded(&pair)[1..], [expected]);
 }
 
-/// A second after the connection stands and every second from then on.
+/// Reports leave a second after the connection is established, and every second from then on.
 #[test]
-fn sender_reports_count_packets_and_payload_and_no_headers() {
+fn sender_reports_count_packets_and_payload_but_no_headers() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     for seq in [10, 11, 12] {
         pair.forward(CONNECTED, &datagram(picture(seq)));
     }
-    // A retransmission is no packet of the stream.
+    // A retransmission does not count as a packet of the stream.
     pair.rtcp(CONNECTED, nack(10));
     pair.run(Time::from_secs(2));
     let reports: Vec<(Time, SenderReport)> = pair
@@ -236,23 +237,23 @@ fn sender_reports_count_packets_and_payload_and_no_headers() {
 }
 
 #[test]
-fn what_was_repaired_before_the_forwarder_is_passed_on_as_the_original() {
+fn a_packet_repaired_before_the_forwarder_is_forwarded_as_the_original() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     pair.forward(CONNECTED, &datagram(picture(10)));
     pair.forward(CONNECTED, &datagram(picture(12)));
     pair.forward(CONNECTED, &datagram(repaired(11)));
-    // Once more, and of one that was never missing: nothing new.
+    // A second copy, and a copy of a packet that was never missing, add nothing.
     pair.forward(CONNECTED, &datagram(repaired(11)));
     pair.forward(CONNECTED, &datagram(repaired(12)));
     let mut original = picture(11);
-    // It has the transport's number and send time of its own.
+    // It has its own transport-wide sequence number and send time.
     original.header.extensions = Extensions::default();
     let expected = [numbered(picture(10), 0), numbered(picture(12), 1), numbered(original, 2)];
     assert_eq!(forwarded(&pair), expected);
 }
 
 #[test]
-fn padding_is_not_passed_on_and_takes_no_number() {
+fn padding_is_not_forwarded_and_takes_no_sequence_number() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     let header = RtpHeader { padding: true, ..header(payload_type::RTX, ALICE_VIDEO + 1, 1) };
     let padding = Rtp { header, payload: RtpPayload::Padding(224), kind: Kind::Padding };
@@ -262,7 +263,7 @@ fn padding_is_not_passed_on_and_takes_no_number() {
 }
 
 #[test]
-fn a_stream_that_the_forwarder_keeps_nothing_of_is_passed_on_too() {
+fn a_stream_that_the_forwarder_does_not_store_is_forwarded_too() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     let header = header(payload_type::AUDIO, 1_003, 10);
     let sound = Rtp { header, payload: RtpPayload::Audio(80), kind: Kind::Audio };
@@ -271,7 +272,7 @@ fn a_stream_that_the_forwarder_keeps_nothing_of_is_passed_on_too() {
 }
 
 #[test]
-fn a_forwarder_asks_for_a_key_frame_when_its_receiver_is_there_or_wants_one() {
+fn a_forwarder_requests_a_key_frame_when_its_receiver_connects_or_requests_one() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     let pli = PictureLossIndication { sender_ssrc: 101, media_ssrc: ALICE_VIDEO };
     let fir = FullIntraRequest { sender_ssrc: 101, commands: vec![(ALICE_VIDEO, 1)] };
@@ -285,9 +286,9 @@ fn a_forwarder_asks_for_a_key_frame_when_its_receiver_is_there_or_wants_one() {
     assert_eq!(asked.map(|(at, ..)| *at).collect::<Vec<_>>(), [DELAY * 6, second, third]);
 }
 
-/// The server of 2013 is an address translator: it neither answers requests nor makes reports.
+/// The server of 2013 is an address translator: it neither answers requests nor sends reports of its own.
 #[test]
-fn a_switching_forwarder_passes_everything_on_as_it_is() {
+fn a_switching_forwarder_passes_everything_on_unchanged() {
     let mut pair = pair(Forwarding::Switching, Repair::Nack2013);
     let before = pair.sent_by(ALICE).count();
     let header = RtpHeader { padding: true, ..header(payload_type::RTX, ALICE_VIDEO + 1, 1) };

@@ -1,14 +1,14 @@
-//! Lost video: who asks for what, how often, and what comes again.
+//! Lost video: who requests what, how often, and what is retransmitted.
 
 use super::*;
 use crate::packet::RtpPayload;
 
-/// Media begin at 120 ms; losses later than this meet a receiver that knows everything.
+/// Media starts at 120 ms; by this time the receiver has measured everything it uses.
 const STEADY: Time = Time::from_secs(3);
 const END: Time = Time::from_secs(8);
 
-/// A call of which one packet of alice's video is lost: the first of a picture of several after `STEADY`.
-/// Returns the packet too, and when it and the next one left.
+/// A call in which one packet of alice's video is lost: the first after `STEADY` that does not end a picture.
+/// Also returns the packet, and when it was sent.
 fn call_with_one_loss(repair: Repair) -> (Pair, Rtp, Time) {
     let mut pair = Pair::call("chrome-27", 500, repair);
     let lost: Arc<Mutex<Option<(Rtp, Time)>>> = Arc::default();
@@ -27,7 +27,7 @@ fn call_with_one_loss(repair: Repair) -> (Pair, Rtp, Time) {
     (pair, packet, at)
 }
 
-/// Sequence numbers that bob asked for, and when.
+/// Sequence numbers that bob requested, and when.
 fn asked(pair: &Pair) -> Vec<(Time, Vec<u16>)> {
     let nacks = pair.sent_by(BOB).flat_map(|sent| sent.rtcp().iter().map(move |p| (sent.at, p)));
     let lost = nacks.filter_map(|(at, packet)| match packet {
@@ -37,10 +37,10 @@ fn asked(pair: &Pair) -> Vec<(Time, Vec<u16>)> {
     lost.collect()
 }
 
-/// Without pacer a picture leaves in one moment: the next packet arrives a delay later, the request a delay
-/// after that.
+/// Without a pacer all packets of a picture leave at once: the next packet arrives one delay later, and the
+/// request one delay after that.
 #[test]
-fn a_lost_packet_is_asked_for_once_and_comes_again_on_the_repair_stream_two_delays_later() {
+fn a_lost_packet_is_requested_once_and_retransmitted_on_the_repair_stream_two_delays_later() {
     let (pair, lost, at) = call_with_one_loss(Repair::Rtx);
     assert_eq!(asked(&pair), [(at + DELAY, vec![lost.header.seq])]);
     let again = pair.rtp_by(ALICE, Kind::Rtx);
@@ -52,11 +52,11 @@ fn a_lost_packet_is_asked_for_once_and_comes_again_on_the_repair_stream_two_dela
     assert_eq!(packet.payload, RtpPayload::Rtx { original_seq: lost.header.seq, part });
 }
 
-/// The first request comes a round trip after the packet left, less than the round trip and 5 ms for which
-/// the sender answers none. The next one leaves after one and a half round trips and 5 ms, at the next look of
-/// 20 ms: 80 ms later.
+/// The first request arrives one round trip after the packet left, but the sender answers none for a round
+/// trip plus 5 ms. The next one is due one and a half round trips plus 5 ms later and leaves with the next of
+/// the checks every 20 ms, which is 80 ms later.
 #[test]
-fn in_2013_a_lost_packet_comes_again_as_it_was_at_the_second_request() {
+fn in_2013_a_lost_packet_is_retransmitted_unchanged_at_the_second_request() {
     let (pair, lost, at) = call_with_one_loss(Repair::Nack2013);
     let second = at + DELAY + Time::from_millis(80);
     let seq = lost.header.seq;
@@ -70,7 +70,7 @@ fn in_2013_a_lost_packet_comes_again_as_it_was_at_the_second_request() {
 }
 
 #[test]
-fn no_picture_is_missing_after_repair_and_those_behind_a_loss_wait_for_it() {
+fn no_picture_is_missing_after_repair_and_those_behind_a_loss_wait_for_the_repair() {
     for (repair, delays) in [(Repair::Rtx, 3), (Repair::Nack2013, 7)] {
         let (pair, _, at) = call_with_one_loss(repair);
         let shown: Vec<(i64, Time)> = pair
@@ -83,17 +83,18 @@ fn no_picture_is_missing_after_repair_and_those_behind_a_loss_wait_for_it() {
                 _ => None,
             })
             .collect();
-        // A thirtieth of a second is 3000 ticks, but for the rounding to nanoseconds.
+        // A thirtieth of a second is 3000 ticks, apart from rounding to nanoseconds.
         for pair in shown.windows(2) {
             assert!((2_999..=3_001).contains(&(pair[1].0 - pair[0].0)), "{pair:?}");
         }
-        // From 120 ms to 8 s there are 237 pictures; the last ones are under way or not shown yet: the
-        // buffer has grown by what the late picture was late.
+        // From 120 ms to 8 s there are 237 pictures. The last ones are in transit or not shown yet, because
+        // the buffer has grown by the delay of the late picture.
         assert!((231..=237).contains(&shown.len()), "{}", shown.len());
-        // The lost packet comes after this many delays; nothing is shown between that and the picture before.
+        // The lost packet arrives after this many delays; nothing is shown between the previous picture and
+        // that.
         let whole = at + DELAY * delays;
         let waited = shown.iter().filter(|(_, t)| *t > at + DELAY && *t < whole).count();
-        // The picture before left 33 ms earlier and was shown 23 ms before the loss was noticed.
+        // The previous picture left 33 ms earlier and was shown 23 ms before the loss was noticed.
         assert_eq!(waited, 0);
         let soon = whole + Time::from_millis(34);
         assert!(shown.iter().any(|(_, t)| *t >= whole && *t <= soon));
@@ -101,21 +102,21 @@ fn no_picture_is_missing_after_repair_and_those_behind_a_loss_wait_for_it() {
 }
 
 #[test]
-fn without_repair_a_lost_packet_is_never_asked_for_and_a_key_frame_is_after_three_seconds() {
+fn without_repair_a_lost_packet_is_never_requested_but_a_key_frame_is_after_three_seconds() {
     let (pair, _, at) = call_with_one_loss(Repair::None);
     assert_eq!(asked(&pair), []);
     assert_eq!(pair.rtp_by(ALICE, Kind::Rtx).len(), 0);
     let request = pair
         .sent_by(BOB)
         .find(|sent| sent.rtcp().iter().any(|p| matches!(p, RtcpPacket::PictureLossIndication(_))));
-    // The picture before the loss was shown 33 ms less 30 ms before it: at + 7 to + 30 ms.
+    // The picture before the loss was shown 33 ms minus 30 ms before it: at + 7 to + 30 ms.
     let after = request.expect("a request").at - at;
     assert!((Time::from_millis(2_990)..Time::from_millis(3_031)).contains(&after), "{after}");
 }
 
-/// The request and its answer take 40 ms, less than the round trip after which bob would ask again.
+/// A request and its answer take 40 ms, less than the round trip after which bob requests again.
 #[test]
-fn a_lost_request_is_repeated_after_a_round_trip_and_the_next_look() {
+fn a_lost_request_is_repeated_at_the_first_check_after_a_round_trip() {
     let mut pair = Pair::call("chrome-27", 500, Repair::Rtx);
     let (mut lost, mut lost_request) = (false, false);
     pair.fate = Box::new(move |sent| {
@@ -129,7 +130,7 @@ fn a_lost_request_is_repeated_after_a_round_trip_and_the_next_look() {
     let asked = asked(&pair);
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0].1, asked[1].1);
-    // The measured round trip is 40 ms to within a tick of 1/65536 s; the list is looked at every 20 ms
+    // The measured round trip is 40 ms to within a tick of 1/65536 s; the list is checked every 20 ms
     // or when something arrives.
     let after = (asked[1].0 - asked[0].0).as_millis();
     assert!((39..=60).contains(&after), "{after} ms");
@@ -137,7 +138,7 @@ fn a_lost_request_is_repeated_after_a_round_trip_and_the_next_look() {
 }
 
 #[test]
-fn a_request_that_comes_twice_is_answered_once() {
+fn a_request_that_arrives_twice_is_answered_once() {
     for (repair, requests) in [(Repair::Rtx, 1), (Repair::Nack2013, 2)] {
         let mut pair = Pair::call("chrome-27", 500, repair);
         let mut lost = false;
@@ -161,9 +162,9 @@ fn a_request_that_comes_twice_is_answered_once() {
     }
 }
 
-/// Packets that are sent two by two and arrive in reverse: each gap is asked for when it is seen.
+/// One packet arrives 1 ms late, behind its successors; the gap is requested as soon as it is seen.
 #[test]
-fn a_packet_that_is_overtaken_counts_as_received_and_not_as_repaired() {
+fn an_overtaken_packet_is_requested_and_counts_as_received() {
     let mut pair = Pair::call("chrome-27", 500, Repair::Nack2013);
     let mut late = false;
     pair.fate = Box::new(move |sent| {
@@ -177,7 +178,8 @@ fn a_packet_that_is_overtaken_counts_as_received_and_not_as_repaired() {
     assert_eq!(asked(&pair).len(), 1);
 }
 
-/// Round trips of 100 ms, of which a tenth of the packets is lost until `STEADY`: then pictures have FEC.
+/// A call with round trips of 100 ms. A tenth of the packets is lost until `STEADY`, so that pictures have
+/// FEC from then on; the packet `lost` is lost as well.
 fn call_with_fec(lost: Option<u16>) -> Pair {
     let mut pair = Pair::call("chrome-27", 500, Repair::Hybrid2013);
     let delay = Time::from_millis(50);
@@ -194,8 +196,8 @@ fn call_with_fec(lost: Option<u16>) -> Pair {
     pair
 }
 
-/// The last packet of a picture, and FEC of it right behind: nothing is seen to be missing before the FEC
-/// is there.
+/// The lost packet is the last of a picture, with its FEC right behind it, so no gap shows before the FEC
+/// arrives.
 #[test]
 fn fec_repairs_a_lost_packet_without_a_request() {
     let without = call_with_fec(None);
@@ -211,7 +213,7 @@ fn fec_repairs_a_lost_packet_without_a_request() {
         }
         _ => None,
     });
-    let seq = seq.expect("FEC behind the packet that it protects");
+    let seq = seq.expect("FEC right after a packet that it protects");
     let with = call_with_fec(Some(seq));
     let late = |pair: &Pair| -> Vec<(Time, Vec<u16>)> {
         let after = STEADY + Time::from_secs(1);
@@ -225,7 +227,7 @@ fn fec_repairs_a_lost_packet_without_a_request() {
     assert_eq!(lost(&with), lost(&without) + 1);
 }
 
-/// The request travels for a delay; the next picture is taken within a thirtieth of a second.
+/// The request takes one delay; the next picture is captured within a thirtieth of a second.
 #[test]
 fn a_request_for_a_key_frame_is_answered_with_the_next_picture() {
     let mut pair = Pair::call("chrome-27", 500, Repair::Rtx);

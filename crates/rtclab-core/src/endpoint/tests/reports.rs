@@ -1,17 +1,20 @@
-//! Which RTCP leaves when, and what the other side makes of it when it is repeated or overtaken.
+//! Which RTCP is sent when, and how the far end handles it when it is repeated or overtaken.
 
 use super::control::{Control, Seen};
 use super::*;
 
-/// Seconds of a story.
+/// Length of a call in seconds.
 const SECONDS: u64 = 30;
 
-/// A call at 1 Mbit/s in which bob's receiver half asks alice for these rates.
+/// A call at 1 Mbit/s in which bob's receiver half requests these rates from alice.
 fn call(name: &str, rembs: &[(Time, Bitrate)]) -> Pair {
     let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![video(BOB_VIDEO, Repair::Rtx)]];
-    let ear = Ear { rembs: rembs.iter().copied().collect(), ..Ear::default() };
+    let estimator = RecordingEstimator {
+        rembs: rembs.iter().copied().collect(),
+        ..RecordingEstimator::default()
+    };
     let control = Box::new(Fixed::new(Bitrate::from_kbps(1_000)));
-    let mut pair = Pair::with(name, streams, [fixed(1_000), (control, Some(Box::new(ear)))]);
+    let mut pair = Pair::with(name, streams, [fixed(1_000), (control, Some(Box::new(estimator)))]);
     pair.run(Time::from_secs(SECONDS));
     pair
 }
@@ -29,12 +32,12 @@ fn names(sent: &Sent) -> String {
     sent.rtcp().iter().map(name).collect::<Vec<_>>().join("+")
 }
 
-/// When bob sent RTCP of these packets.
+/// When bob sent RTCP made of these packets.
 fn times(pair: &Pair, packets: &str) -> Vec<Time> {
     pair.sent_by(BOB).filter(|sent| names(sent) == packets).map(|sent| sent.at).collect()
 }
 
-/// All kinds of datagrams with RTCP that bob sent once media of both had arrived.
+/// All kinds of RTCP datagrams that bob sent once media had arrived in both directions.
 fn kinds(pair: &Pair) -> Vec<String> {
     let late = pair.sent_by(BOB).filter(|sent| sent.at > Time::from_secs(2));
     let mut kinds: Vec<String> = late.map(names).filter(|names| !names.is_empty()).collect();
@@ -43,21 +46,22 @@ fn kinds(pair: &Pair) -> Vec<String> {
     kinds
 }
 
-/// Intervals lie between half and one and a half of `nominal`, fill that range, and have it as their mean.
+/// Asserts that intervals lie between 0.5 and 1.5 times `nominal`, fill that range, and average `nominal`.
 fn assert_varied(times: &[Time], nominal: Time) {
     let intervals: Vec<f64> = times
         .windows(2)
         .map(|pair| (pair[1] - pair[0]).as_secs_f64() / nominal.as_secs_f64())
         .collect();
     let mean = intervals.iter().sum::<f64>() / intervals.len() as f64;
-    // A uniform variable of width 1 has a standard deviation of 0.29: three of the mean of 25.
+    // A uniform variable of width 1 has a standard deviation of 0.29: the bounds are three standard
+    // deviations of the mean of 25.
     assert!((0.82..1.18).contains(&mean), "{mean} of {}", intervals.len());
     assert!(intervals.iter().all(|interval| (0.5..1.5).contains(interval)), "{intervals:?}");
     assert!(intervals.iter().any(|interval| *interval < 0.8), "{intervals:?}");
     assert!(intervals.iter().any(|interval| *interval > 1.2), "{intervals:?}");
 }
 
-/// 360 kbit/s over 1 Mbit/s.
+/// Nominal interval of reports at 1 Mbit/s: 360 kbit/s over 1 Mbit/s, in seconds.
 const AT_ONE_MBPS: Time = Time::from_millis(360);
 
 #[test]
@@ -76,12 +80,12 @@ fn chrome_27_sends_a_remb_with_the_next_report() {
     reports.extend(&rembs);
     reports.sort();
     assert_eq!(rembs, [*reports.iter().find(|at| **at > asked).expect("a report")]);
-    // The schedule is the same as without.
+    // The schedule is the same as without a REMB.
     assert_varied(&reports, AT_ONE_MBPS);
 }
 
 #[test]
-fn chrome_52_reports_on_what_it_receives_once_a_second_and_apart() {
+fn chrome_52_reports_on_what_it_receives_once_a_second_in_separate_receiver_reports() {
     let pair = call("chrome-52", &[]);
     assert_eq!(kinds(&pair), ["RR1+SDES", "SR0+SDES"]);
     assert_varied(&times(&pair, "SR0+SDES"), AT_ONE_MBPS);
@@ -97,9 +101,9 @@ fn chrome_52_sends_a_remb_at_once_in_a_sender_report_of_its_own() {
     assert_eq!(times(&pair, "SR0+SDES+REMB"), asked);
 }
 
-/// Without video there is no sender report, and receiver reports are the reports.
+/// Without video there is no sender report, so receiver reports take its place.
 #[test]
-fn who_sends_no_video_sends_receiver_reports() {
+fn a_peer_that_sends_no_video_sends_receiver_reports() {
     for name in ["chrome-27", "chrome-52", "chrome-156"] {
         let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]];
         let mut pair = Pair::with(name, streams, [fixed(1_000), fixed(1_000)]);
@@ -118,7 +122,7 @@ fn below_360_kbps_reports_leave_once_a_second() {
     assert_varied(&reports[1..], Time::from_secs(1));
 }
 
-/// 68 bytes are 5 % of 1 Mbit/s for 10.9 ms and of 30 kbit/s for 363 ms, which lie outside 50 to 250 ms.
+/// 68 bytes are 5 % of 1 Mbit/s for 10.9 ms and of 30 kbit/s for 363 ms, both outside 50 to 250 ms.
 #[test]
 fn chrome_156_sends_transport_wide_feedback_every_50_to_250_ms_and_joint_reports() {
     let pair = call("chrome-156", &[]);
@@ -129,15 +133,15 @@ fn chrome_156_sends_transport_wide_feedback_every_50_to_250_ms_and_joint_reports
         pair.run(Time::from_secs(5));
         let feedback = times(&pair, "TWCC");
         let intervals = feedback.windows(2).map(|pair| (pair[1] - pair[0]).as_millis());
-        // The first report comes 100 ms after the first packet, and what follows is regular; a report
-        // is left out when nothing has arrived.
+        // The first report is sent 100 ms after the first packet, and the others at regular intervals; a
+        // report is left out when nothing has arrived.
         let intervals: Vec<u64> = intervals.collect();
         assert!(intervals.len() >= 15, "{intervals:?}");
         assert!(intervals.iter().all(|ms| *ms == interval_ms), "{intervals:?}");
     }
 }
 
-/// What alice's control hears while bob's RTCP has this fate.
+/// What alice's control is told when datagrams have this fate, and how many RTP packets she sent.
 fn heard(name: &str, fate: impl FnMut(&Sent) -> Vec<Time> + 'static) -> (Vec<Seen>, u64) {
     let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]];
     let control = Control::at(500);
@@ -150,7 +154,7 @@ fn heard(name: &str, fate: impl FnMut(&Sent) -> Vec<Time> + 'static) -> (Vec<See
     (seen, sent)
 }
 
-/// Packets lost and expected in all receiver reports.
+/// Packets lost and expected, summed over all receiver reports.
 fn reported(seen: &[Seen]) -> (u64, u64) {
     seen.iter().fold((0, 0), |(lost, expected), seen| match seen {
         Seen::Report { lost: l, expected: e } => (lost + l, expected + e),
@@ -158,9 +162,9 @@ fn reported(seen: &[Seen]) -> (u64, u64) {
     })
 }
 
-/// Nothing is lost. The first report is the base, and the last one is under way.
+/// Nothing is lost. The first report is the base, and the last one is still in transit.
 #[test]
-fn an_overtaken_receiver_report_tells_nothing_new() {
+fn an_overtaken_receiver_report_is_ignored() {
     let (in_order, _) = heard("chrome-27", |_| vec![DELAY]);
     let mut count = 0;
     let (overtaken, sent) = heard("chrome-27", move |sent| {
@@ -176,15 +180,15 @@ fn an_overtaken_receiver_report_tells_nothing_new() {
 }
 
 #[test]
-fn a_repeated_receiver_report_expects_no_packet_again() {
+fn a_repeated_receiver_report_does_not_count_packets_again() {
     let (once, _) = heard("chrome-27", |_| vec![DELAY]);
     let (twice, _) = heard("chrome-27", |_| vec![DELAY, DELAY + Time::from_millis(1)]);
-    // Media come twice as well, which bob counts as received: -1 lost is not less than none.
+    // Media arrives twice as well, which bob counts as received; negative losses count as none.
     assert_eq!(reported(&twice).1, reported(&once).1);
     assert_eq!(reported(&twice).0, 0);
 }
 
-/// Transport-wide sequence numbers that reports say have arrived, in their order.
+/// Transport-wide sequence numbers that were reported as arrived, in order of the reports.
 fn arrived(seen: &[Seen]) -> Vec<i64> {
     let packets = seen.iter().filter_map(|seen| match seen {
         Seen::Packets { arrived, .. } => Some(arrived),
@@ -201,11 +205,11 @@ fn repeated_transport_wide_feedback_reports_each_arrival_once() {
     });
     let arrived = arrived(&seen);
     assert_eq!(arrived, (0..arrived.len() as i64).collect::<Vec<_>>());
-    // At most a quarter of a second and a round trip are not reported yet.
+    // At most a quarter of a second plus a round trip has not been reported yet.
     assert!(arrived.len() as u64 <= sent && arrived.len() as u64 > sent * 97 / 100);
 }
 
-/// Feedback is due every 50 ms (68 B are 5 % of 500 kbit/s for 22 ms): one of four comes after the next.
+/// Feedback is due every 50 ms (68 B are 5 % of 500 kbit/s for 22 ms); one in four arrives after the next.
 #[test]
 fn overtaken_transport_wide_feedback_reports_every_arrival_once() {
     let mut count = 0;

@@ -1,9 +1,9 @@
-//! From "call" to media: who knows what when, and what a lost message costs.
+//! Call set-up: who reaches which step when, and what a lost message costs.
 
 use super::*;
 use crate::packet::{DtlsFlight, Stun};
 
-/// Multiples of the delay at which alice and bob reach a step.
+/// When alice and bob reach a step.
 fn steps(pair: &Pair, event: &Event) -> [Option<Time>; 2] {
     [ALICE, BOB].map(|by| pair.first(by, event))
 }
@@ -16,8 +16,8 @@ fn flight(number: u8) -> impl Fn(&Content) -> bool {
     move |content| *content == Content::Dtls(DtlsFlight(number))
 }
 
-/// Offer 0 to 1, answer and bob's check 1 to 2, its answer 2 to 3, flights of DTLS 3 to 4 to 5 to 6 to 7.
-/// Alice's own check leaves with the answer: 2 to 3 and back to 4.
+/// In delays: offer 0 to 1, answer and bob's check 1 to 2, its answer 2 to 3, DTLS flights 3 to 4 to 5 to 6
+/// to 7. Alice's own check leaves when the answer arrives: 2 to 3, and back at 4.
 #[test]
 fn a_call_is_set_up_in_seven_delays() {
     let mut pair = call();
@@ -29,7 +29,7 @@ fn a_call_is_set_up_in_seven_delays() {
     assert_eq!(steps(&pair, &Event::DtlsConnected), at(6, 7));
 }
 
-/// Alice may send from 6 delays on and bob from 7; a picture is shown 10 ms after it is whole.
+/// Alice may send after 6 delays and bob after 7; a picture is shown 10 ms after it is complete.
 #[test]
 fn the_first_picture_is_shown_a_delay_and_ten_milliseconds_after_the_other_side_may_send() {
     let mut pair = call();
@@ -43,7 +43,7 @@ fn the_first_picture_is_shown_a_delay_and_ten_milliseconds_after_the_other_side_
 }
 
 #[test]
-fn a_peer_says_each_step_once_and_in_order() {
+fn a_peer_reports_each_step_once_and_in_order() {
     let mut pair = call();
     pair.run(Time::from_secs(3));
     let steps = [
@@ -54,9 +54,9 @@ fn a_peer_says_each_step_once_and_in_order() {
         Event::FirstFrame,
     ];
     for by in [ALICE, BOB] {
-        let said = pair.events.iter().filter(|(_, index, e)| *index == by && steps.contains(e));
-        let said: Vec<&Event> = said.map(|(.., event)| event).collect();
-        assert_eq!(said, steps.iter().collect::<Vec<_>>());
+        let reported = pair.events.iter().filter(|(_, index, e)| *index == by && steps.contains(e));
+        let reported: Vec<&Event> = reported.map(|(.., event)| event).collect();
+        assert_eq!(reported, steps.iter().collect::<Vec<_>>());
     }
 }
 
@@ -72,7 +72,7 @@ fn a_lost_offer_costs_a_second() {
     assert_eq!(pair.first(BOB, &Event::DtlsConnected), Some(Time::from_secs(1) + DELAY * 7));
 }
 
-/// A description is three segments of at most 1400 bytes; all of them come again.
+/// A description is three segments of at most 1400 bytes; all of them are repeated.
 #[test]
 fn one_lost_segment_of_the_offer_costs_a_second_too() {
     let mut pair = call();
@@ -101,8 +101,8 @@ fn a_lost_answer_costs_a_second() {
     assert_eq!(pair.sent_by(BOB).filter(is_segment).count(), 6);
 }
 
-/// Bob's first check leaves at one delay and is lost, his second follows 50 ms later. What he measures is the
-/// way of the second one.
+/// Bob's first check leaves after one delay and is lost; his second follows 50 ms later. He measures the
+/// round trip of the second one.
 #[test]
 fn a_lost_check_costs_fifty_milliseconds_and_does_not_lengthen_the_measured_round_trip() {
     let is_check = |content: &Content| *content == Content::Stun(Stun { success: false, check: 1 });
@@ -113,7 +113,7 @@ fn a_lost_check_costs_fifty_milliseconds_and_does_not_lengthen_the_measured_roun
     assert_eq!(pair.bob.setup.check_rtt, Some(DELAY * 2));
 }
 
-/// The answer to the first check comes after the second check has left: it counts for the first.
+/// The answer to the first check arrives after the second check has left, and is matched to the first.
 #[test]
 fn a_check_that_takes_longer_than_fifty_milliseconds_is_measured_from_its_own_departure() {
     let mut pair = call();
@@ -124,10 +124,10 @@ fn a_check_that_takes_longer_than_fifty_milliseconds_is_measured_from_its_own_de
     assert_eq!(pair.bob.setup.check_rtt, Some(delay * 2));
 }
 
-/// Bob sends flights 0 and 2, alice 1 and 3. Who waits repeats what it sent last after 50 ms. The last flight
-/// is not acknowledged: it is repeated when the third comes again, 50 ms after it first left at 5 delays.
+/// Bob sends flights 0 and 2, alice 1 and 3. A side that is waiting repeats its last flight after 50 ms. The
+/// last flight is not acknowledged: it is repeated when the third is, 50 ms after the third left at 5 delays.
 #[test]
-fn each_flight_of_dtls_that_is_lost_once_costs_fifty_milliseconds() {
+fn each_dtls_flight_that_is_lost_once_costs_fifty_milliseconds() {
     for number in 0..4 {
         let mut pair = call();
         let (is_flight, mut lost) = (flight(number), false);
@@ -142,9 +142,9 @@ fn each_flight_of_dtls_that_is_lost_once_costs_fifty_milliseconds() {
     }
 }
 
-/// 50 ms, and 100, 200 and 400 ms more.
+/// The first repeat follows after 50 ms, the next ones after another 100, 200 and 400 ms.
 #[test]
-fn the_timer_of_dtls_doubles() {
+fn the_dtls_timer_doubles() {
     let mut pair = call();
     let is_first = flight(0);
     pair.lose(BOB, move |sent| is_first(&sent.datagram.content));
@@ -166,7 +166,7 @@ fn a_repeated_message_changes_nothing() {
 
 /// Three exchanges with the relay come between the description and the first check.
 #[test]
-fn with_a_relay_the_checks_begin_after_three_exchanges_with_it() {
+fn with_a_relay_checks_start_after_three_exchanges_with_it() {
     let [mut a, mut b] = configs("chrome-27", [vec![], vec![]]);
     for config in [&mut a, &mut b] {
         config.addresses.relay = Some(NodeId(3));

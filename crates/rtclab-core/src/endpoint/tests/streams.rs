@@ -4,7 +4,7 @@ use super::*;
 
 const END: Time = Time::from_secs(5);
 
-/// As [`video`], but never above this rate.
+/// Like [`video`], but with this maximum rate.
 fn video_up_to(ssrc: u32, kbps: u64) -> StreamConfig {
     let mut stream = video(ssrc, Repair::Rtx);
     if let Media::Video(config) = &mut stream.media {
@@ -13,7 +13,7 @@ fn video_up_to(ssrc: u32, kbps: u64) -> StreamConfig {
     stream
 }
 
-/// Alice sends these streams at 1 Mbit/s, and bob nothing.
+/// Alice sends these streams at 1 Mbit/s; bob sends nothing.
 fn call(name: &str, streams: &[StreamConfig]) -> Pair {
     let mut pair = Pair::with(name, [streams.to_vec(), vec![]], [fixed(1_000), fixed(1_000)]);
     pair.run(END);
@@ -25,9 +25,9 @@ fn targets(pair: &Pair) -> Vec<Option<f64>> {
     pair.statistics(ALICE).outbound.iter().map(|row| row.target_bitrate).collect()
 }
 
-/// 0.12 to 5 s at 30 pictures and 50 packets of audio a second.
+/// Media runs from 0.12 to 5 s, with 30 pictures and 50 audio packets a second.
 #[test]
-fn two_streams_of_video_and_one_of_audio_all_arrive() {
+fn two_video_streams_and_one_audio_stream_all_arrive() {
     let streams = [video_up_to(1_001, 1_700), video_up_to(1_003, 1_700), audio(1_005)];
     for name in ["chrome-27", "chrome-52", "chrome-156"] {
         let pair = call(name, &streams);
@@ -44,9 +44,9 @@ fn two_streams_of_video_and_one_of_audio_all_arrive() {
     }
 }
 
-/// The stacks of 2013 and 2016 share what a control allows to payloads of video alone.
+/// The stacks of 2013 and 2016 give the whole target rate to video payloads.
 #[test]
-fn streams_of_video_share_the_rate_evenly() {
+fn video_streams_share_the_rate_evenly() {
     let streams = [video_up_to(1_001, 1_700), audio(1_005), video_up_to(1_003, 1_700)];
     assert_eq!(targets(&call("chrome-27", &streams)), [Some(500e3), None, Some(500e3)]);
 }
@@ -65,22 +65,22 @@ fn what_a_stream_cannot_use_goes_to_the_others() {
     }
 }
 
-/// 142 bytes every 20 ms are 56.8 kbit/s of 1 Mbit/s; headers come out of the rest as well. Sizes of pictures
-/// vary by 21 % each: 2 % over 146 of them.
+/// Audio of 142 bytes every 20 ms takes 56.8 kbit/s of 1 Mbit/s; headers come out of the rest as well. Sizes
+/// of pictures vary by 21 % each, which is 2 % over 146 of them.
 #[test]
-fn today_everything_sent_is_within_the_rate_of_the_control() {
+fn in_chrome_156_everything_sent_is_within_the_target_rate() {
     let streams = [video_up_to(1_001, 1_700), video_up_to(1_003, 1_700), audio(1_005)];
     let pair = call("chrome-156", &streams);
     let from = Time::from_secs(1);
     let late = pair.sent_by(ALICE).filter(|sent| sent.rtp().is_some() && sent.at >= from);
     let bits: u64 = late.map(|sent| sent.datagram.size.bits()).sum();
     let kbps = bits as f64 / 1e3 / (END - from).as_secs_f64();
-    // The encoder is asked for less than it may, by what its frames vary: 5 to 20 %.
+    // The encoder is asked for 5 to 20 % less than it may use, because its frames vary in size.
     assert!((780.0..1_000.0).contains(&kbps), "{kbps}");
 }
 
 #[test]
-fn audio_alone_has_no_pictures_and_no_first_one() {
+fn a_call_with_audio_alone_shows_no_picture() {
     let pair = call("chrome-156", &[audio(1_005)]);
     let audio = pair.rtp_by(ALICE, Kind::Audio);
     // From 120 ms to 5 s, both included.
@@ -97,7 +97,7 @@ fn audio_alone_has_no_pictures_and_no_first_one() {
     assert_eq!(pair.statistics(BOB).inbound[0].kind, Kind::Audio);
 }
 
-/// A server of which nobody watches the pictures asks for lost packets, and never for a key frame.
+/// A server that shows no pictures requests lost packets, but never a key frame.
 #[test]
 fn a_server_gives_feedback_and_shows_nothing() {
     let [a, mut b] = configs("chrome-156", [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]]);
@@ -122,7 +122,7 @@ fn a_server_gives_feedback_and_shows_nothing() {
 }
 
 #[test]
-fn who_leaves_tells_the_statistics_of_the_part_of_a_second_and_then_that() {
+fn a_peer_that_leaves_reports_the_statistics_of_the_partial_second_first() {
     let [mut a, b] = configs("chrome-27", [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]]);
     let end = Time::from_millis(2_500);
     a.session.end = end;
@@ -144,22 +144,22 @@ fn who_leaves_tells_the_statistics_of_the_part_of_a_second_and_then_that() {
     assert!((28.0..=32.0).contains(&rate), "{rate}");
     assert!(pair.sent_by(ALICE).all(|sent| sent.at < end));
     assert_eq!(pair.alice.poll_timeout(), None);
-    // What comes later is received by nobody.
+    // Nothing is received after that.
     let before = pair.statistics(ALICE).candidate_pair.packets_received;
     pair.alice.handle_timeout(END);
     assert_eq!(pair.statistics(ALICE).candidate_pair.packets_received, before);
 }
 
 #[test]
-fn a_connection_of_no_length_never_begins() {
+fn a_connection_of_zero_length_never_starts() {
     let [mut a, _] = configs("chrome-27", [vec![], vec![]]);
     a.session.end = a.session.start;
     assert_eq!(Peer::new(a, fixed(500)).poll_timeout(), None);
 }
 
-/// Pictures are taken every 33.3 ms: of those taken while one is encoded for 50 ms, none is.
+/// Pictures are captured every 33.3 ms; those captured during the 50 ms that encoding takes are skipped.
 #[test]
-fn pictures_taken_while_one_is_encoded_are_skipped() {
+fn pictures_captured_while_one_is_encoded_are_skipped() {
     let [mut a, b] = configs("chrome-27", [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]]);
     a.encodes_slowly = true;
     let mut pair = Pair::of(Peer::new(a, fixed(500)), Peer::new(b, fixed(500)));

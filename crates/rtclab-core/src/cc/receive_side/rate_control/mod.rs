@@ -1,37 +1,37 @@
-//! Remote rate control: from over-use and incoming rate to the rate that the receiver allows.
+//! Remote rate control: turns over-use and the incoming rate into the rate that the receiver allows.
 
 use super::dynamic_alpha::DynamicAlpha;
 use super::increase::{IncreaseInput, IncreaseLaw};
 use super::state::{Region, Usage};
 use crate::units::{Bitrate, Time};
 
-/// Round trip before one is known.
+/// Round-trip time assumed until one is measured.
 const DEFAULT_RTT: Time = Time::from_millis(200);
-/// Never below, in bit/s.
+/// Minimum rate, in bit/s.
 const MIN_BPS: f64 = 30e3;
-/// Never above, in bit/s.
+/// Maximum rate, in bit/s.
 const MAX_BPS: f64 = 30e6;
-/// Share by which the known maximum and its variance follow.
+/// Smoothing gain of the known maximum and its variance.
 const MAXIMUM_GAIN: f64 = 0.05;
-/// Bounds of the variance of the maximum, relative to it, in kbit/s; it starts at the lower one.
+/// Bounds of the variance of the maximum, relative to it, in kbit/s. The variance starts at the lower one.
 const VARIANCE_BOUNDS_KBPS: (f64, f64) = (0.4, 2.5);
-/// Standard deviations above the known maximum at which it is forgotten …
+/// The known maximum is discarded if the incoming rate is this many standard deviations off.
 const FORGET_DEVIATIONS: f64 = 3.0;
-/// … and at which the rate counts as above it.
+/// The incoming rate counts as above the known maximum from this many standard deviations on.
 const ABOVE_DEVIATIONS: f64 = 2.5;
-/// A change to more than this multiple of what arrives is not made …
+/// The rate does not change to more than this multiple of the incoming rate.
 const VETO_FACTOR: f64 = 1.5;
-/// … unless both rates are below these, in bit/s: incoming and new one.
+/// The veto does not apply while the incoming and the new rate are both at or below these, in bit/s.
 const VETO_FLOORS_BPS: (f64, f64) = (100e3, 150e3);
-/// Over-use reduces the rate again after a round trip, within these bounds …
+/// Continued over-use reduces the rate again after a round trip, clamped to these bounds.
 const REDUCE_AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(200));
-/// … or at once if the rate exceeds what arrives by this share of it.
+/// Continued over-use reduces the rate at once if it exceeds the incoming rate by this many times that rate.
 const REDUCE_EXCESS: f64 = 1.05;
-/// Share of the old period between changes that is kept.
+/// Weight of the old value in the mean time between updates.
 const PERIOD_KEEP: f64 = 0.9;
 
-/// What the rate does; in the trace 0, 1 and 2. A decrease is followed by hold within the same update,
-/// so that no trace shows it.
+/// What the rate does, as 0, 1 and 2 in the trace. A decrease turns into hold within the same update, so it
+/// never shows in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]
@@ -41,7 +41,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Source: draft-alvestrand-rmcat-congestion-02, section 3.4; the code has the same table.
+    /// The next state. Source: draft-alvestrand-rmcat-congestion-02, section 3.4, and libwebrtc.
     pub(crate) fn after(self, usage: Usage) -> State {
         match (usage, self) {
             (Usage::Over, _) => State::Decrease,
@@ -51,43 +51,44 @@ impl State {
     }
 }
 
-/// To which share of the incoming rate over-use reduces the rate.
+/// The fraction of the incoming rate that over-use leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum DecreaseLaw {
-    /// 0.95 near a known maximum, else 0.9: libwebrtc until July 2015.
+    /// 0.95 near a known maximum, otherwise 0.9 (libwebrtc until July 2015).
     ByRegion,
-    /// Always the same.
+    /// A fixed fraction.
     Fixed(f64),
-    /// By how far the detector is above its threshold.
+    /// Depends on how far the detector is above its threshold.
     Dynamic(DynamicAlpha),
 }
 
-/// Which form of the rate control.
+/// Variant of the rate control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RateControlConfig {
-    /// The incoming rate becomes the first estimate after this time, …
+    /// After this time the incoming rate becomes the first estimate.
     pub(crate) initialisation: Time,
-    /// … or what the first over-use leaves of it, if that comes before.
+    /// Over-use before that time sets the first estimate.
     pub(crate) over_use_initialises: bool,
     /// How the rate grows.
     pub(crate) increase: IncreaseLaw,
-    /// How it falls.
+    /// How the rate falls.
     pub(crate) decrease: DecreaseLaw,
-    /// Regions and recovery of 2013: a region above the maximum, and a return to what arrived in hold.
+    /// As in 2013, there is a region above the maximum, and after hold the rate returns to beta times the
+    /// highest incoming rate during it.
     pub(crate) recovers: bool,
-    /// On under-use the rate becomes this multiple of what arrives.
+    /// Under-use sets the rate to this multiple of the incoming rate.
     pub(crate) under_use_factor: Option<f64>,
 }
 
-/// What an update is made from.
+/// Inputs of an update.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     pub(crate) usage: Usage,
-    /// Rate that arrives, in bit/s.
+    /// Incoming rate, in bit/s.
     pub(crate) incoming_bps: f64,
     /// Variance of the filter's noise, in ms^2.
     pub(crate) noise: f64,
-    /// Value and threshold of the detector when it last raised over-use, in ms.
+    /// Value and threshold of the detector when it last signalled over-use, in ms.
     pub(crate) raised_ms: (f64, f64),
 }
 
@@ -146,7 +147,7 @@ impl RateControl {
         self.region
     }
 
-    /// Share of the incoming rate that the last decrease left; not a number before the first.
+    /// Fraction of the incoming rate that the last decrease left; NaN before the first.
     pub(crate) fn alpha(&self) -> f64 {
         self.alpha
     }
@@ -155,21 +156,21 @@ impl RateControl {
         self.rtt = rtt;
     }
 
-    /// A probe measured this rate.
+    /// Takes the rate that a probe measured.
     pub(crate) fn set_estimate(&mut self, now: Time, rate: Bitrate) {
         self.rate_bps = (rate.0 as f64).clamp(MIN_BPS, MAX_BPS);
         self.initialised = true;
         self.last_change = Some(now);
     }
 
-    /// Whether over-use that goes on calls for another decrease.
+    /// Whether continued over-use calls for another decrease.
     pub(crate) fn may_reduce_again(&self, now: Time, incoming_bps: f64) -> bool {
         let interval = self.rtt.clamp(REDUCE_AGAIN.0, REDUCE_AGAIN.1);
         let waited = self.last_change.is_none_or(|last| now >= last + interval);
         waited || (self.initialised && self.rate_bps - incoming_bps > REDUCE_EXCESS * incoming_bps)
     }
 
-    /// Makes one update; returns the region that was in force before it.
+    /// Runs one update and returns the region before it.
     pub(crate) fn update(&mut self, now: Time, input: &Input) -> Region {
         let region = self.region;
         self.initialise(now, input.incoming_bps);
@@ -212,7 +213,7 @@ impl RateControl {
         (self.variance_kbps * self.maximum_kbps.unwrap_or(0.0)).sqrt()
     }
 
-    /// Share of the incoming rate to which a decrease goes, apart from dynamic alpha.
+    /// Fraction of the incoming rate that a decrease leaves, except with dynamic alpha.
     fn beta(&self) -> f64 {
         match self.config.decrease {
             DecreaseLaw::Fixed(beta) => beta,
@@ -231,7 +232,7 @@ impl RateControl {
         }
     }
 
-    /// The new rate, and whether it is a return to what arrived in hold.
+    /// The new rate, and whether it recovers to what arrived during hold.
     fn increase(&mut self, now: Time, input: &Input) -> (f64, bool) {
         if let Some(maximum) = self.maximum_kbps {
             let excess = input.incoming_bps / 1e3 - maximum;

@@ -6,7 +6,7 @@ fn input(usage: Usage, kbps: f64) -> Input {
     Input { usage, incoming_bps: kbps * 1e3, noise: 1.0, raised_ms: (26.0, 25.0) }
 }
 
-/// A control whose estimate is 1 Mbit/s at 2 s.
+/// A rate control whose estimate is 1 Mbit/s at 2 s.
 fn at_1_mbps(config: RateControlConfig) -> RateControl {
     let mut control = RateControl::new(config);
     control.set_estimate(Time::from_secs(2), Bitrate::from_mbps(1));
@@ -46,7 +46,7 @@ fn over_use_makes_the_first_estimate_since_2015_and_not_in_2013() {
 }
 
 #[test]
-fn the_first_over_use_of_2013_leaves_nine_tenths_and_later_ones_leave_19_twentieths() {
+fn in_2013_the_first_over_use_leaves_90_percent_and_later_ones_95_percent() {
     let mut control = at_1_mbps(RATE_CONTROL_2013);
     control.update(Time::from_secs(3), &input(Usage::Over, 900.0));
     assert!((kbps(&control) - 810.0).abs() < 1e-6);
@@ -72,33 +72,33 @@ fn over_use_never_raises_the_rate() {
 }
 
 #[test]
-fn a_change_above_one_and_a_half_times_the_incoming_rate_is_not_made() {
+fn an_increase_above_one_and_a_half_times_the_incoming_rate_is_rejected() {
     for (incoming, expected) in [(600.0, 1_000.0), (900.0, 1_054.0)] {
         let mut control = at_1_mbps(RATE_CONTROL_2013);
         control.set_rtt(Time::ZERO);
         control.update(Time::from_secs(2), &input(Usage::Under, incoming));
         control.period_ms = 1e3;
         control.update(Time::from_secs(3), &input(Usage::Normal, incoming));
-        // The first update after hold counts from itself: 0 s of growth and 1 kbit/s.
+        // The first update after hold starts the clock: 0 s of growth, plus 1 kbit/s.
         control.update(Time::from_secs(4), &input(Usage::Normal, incoming));
         assert!((kbps(&control) - expected).abs() < 2.5, "{} of {expected}", kbps(&control));
     }
 }
 
 #[test]
-fn after_hold_the_rate_returns_to_nine_tenths_of_what_arrived_in_it() {
+fn after_hold_the_rate_returns_to_95_percent_of_what_arrived_during_it() {
     let mut control = at_1_mbps(RATE_CONTROL_2013);
     control.update(Time::from_secs(3), &input(Usage::Over, 300.0));
     assert!((kbps(&control) - 270.0).abs() < 1e-6);
     control.update(Time::from_secs(4), &input(Usage::Under, 800.0));
     control.update(Time::from_secs(5), &input(Usage::Normal, 270.0));
-    // The region is near the maximum since the decrease, so the factor is 0.95; no veto.
+    // The decrease moved the region near the maximum, so the factor is 0.95; no veto.
     assert!((kbps(&control) - 760.0).abs() < 1e-6, "{}", kbps(&control));
     assert_eq!(control.region(), Region::NearMax);
 }
 
 #[test]
-fn what_arrives_3_deviations_above_the_maximum_makes_it_unknown_again() {
+fn an_incoming_rate_3_deviations_above_the_maximum_makes_it_unknown_again() {
     // After one decrease at 500 kbit/s: sqrt(0.4 * 500) = 14.1 kbit/s; limits 535.4 and 542.4
     for (incoming, region) in
         [(535.0, Region::NearMax), (536.0, Region::AboveMax), (543.0, Region::MaxUnknown)]
@@ -121,7 +121,7 @@ fn reducing_again_waits_for_a_round_trip_of_at_most_200_ms() {
 }
 
 #[test]
-fn the_factor_of_the_papers_raises_the_rate_on_under_use() {
+fn the_factor_in_the_papers_raises_the_rate_on_under_use() {
     let config = RateControlConfig { under_use_factor: Some(1.5), ..RATE_CONTROL_2013 };
     let mut control = at_1_mbps(config);
     control.update(Time::from_secs(3), &input(Usage::Under, 800.0));

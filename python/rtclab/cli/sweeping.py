@@ -1,0 +1,106 @@
+"""``rtclab sweep``: prints what a sweep came to and says where it lies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rtclab.cli import tables
+from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
+from rtclab.errors import BadInput, DiskFull
+from rtclab.lab import essential
+from rtclab.processes import cores, process_pool
+from rtclab.progress import busy
+from rtclab.sweeps import SIM, Grid, Interrupted, parse_vary, sweep
+
+MOST_THREADS = 4
+"""More threads than this wait for each other, because only one at a time runs Python; processes do not."""
+MOST_LINES = 60
+"""More lines would scroll away."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """How ``rtclab sweep`` shows what it did; see its options."""
+
+    report: bool
+    as_json: bool
+
+
+def sweep_and_report(
+    output: Output, vary: Sequence[str], jobs: int | None, backend: str | None, **arguments: Any
+) -> int:
+    """Sweeps with the arguments of :func:`rtclab.sweeps.sweep`, and reports; returns the exit status."""
+    jobs, interrupted = jobs or (cores() if backend in (None, SIM) else 1), False
+    workers = process_pool(jobs) if jobs > MOST_THREADS else nullcontext()
+    try:
+        with workers as executor:
+            grid = sweep(
+                vary=_fields(vary),
+                backend=backend,
+                executor=executor,
+                jobs=None if executor else jobs,
+                **arguments,
+            )
+    except Interrupted as stopped:
+        grid, interrupted = stopped.grid, True
+    failures = grid.failures()
+    try:
+        with busy("drawing the report"):
+            page = grid.report() if output.report and not interrupted else None
+        _tell(output, grid, failures, page)
+    except (KeyboardInterrupt, DiskFull) as error:
+        print(f"all repeats are kept in {grid.path}", file=sys.stderr)
+        if isinstance(error, DiskFull):
+            raise
+        interrupted = True
+    _complain(grid, failures)
+    return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failures.height else 0
+
+
+def _fields(vary: Sequence[str]) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for text in vary:
+        name, values = parse_vary(text)
+        if name in fields:
+            raise BadInput(f"--vary: {name} is given twice", hint="give all its values at once, as A,B,C")
+        fields[name] = values
+    return fields
+
+
+def _tell(output: Output, grid: Grid, failures: pl.DataFrame, page: Path | None) -> None:
+    done, size = grid.progress()
+    summary = grid.summary()
+    if output.as_json:
+        answer = {
+            "sweep": str(grid.path),
+            "finished": done,
+            "repeats": size,
+            "failures": failures.to_dicts(),
+            "metrics": summary.to_dicts(),
+            "report": page and str(page),
+        }
+        tables.print_json(answer)
+        return
+    tables.show_points(essential(summary), grid.fields, MOST_LINES)
+    print(f"sweep: {grid.path} ({done} of {size} repeats finished)")
+    if page is not None:
+        print(f"report: {page}")
+
+
+def _complain(grid: Grid, failures: pl.DataFrame) -> None:
+    for row in failures.head(tables.MOST_ROWS).iter_rows(named=True):
+        point = ", ".join(f"{field} = {row[field]}" for field in grid.fields)
+        print(f"{point}, repeat {row['repeat']} failed: {row['failure']}", file=sys.stderr)
+    if failures.height > tables.MOST_ROWS:
+        print(f"{failures.height - tables.MOST_ROWS} more repeats failed", file=sys.stderr)
+    done, size = grid.progress()
+    if done < size:
+        print(f"interrupted: {size - done} of {size} repeats not finished", file=sys.stderr)
+        print(f"  hint: continue with `rtclab sweep --resume {grid.path}`", file=sys.stderr)

@@ -1,0 +1,187 @@
+"""The pages of runs: the report of one, and two side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rtclab.metrics import METRICS, Metric, compare_runs, flows_of, measure_run
+from rtclab.metrics.wire import StreamRates, stream_rates
+from rtclab.report import words
+from rtclab.report.lines import main_flows
+from rtclab.report.page import render
+from rtclab.report.plots import comparison_plots, run_plots
+from rtclab.report.verdict import findings, verdict
+from rtclab.report.words import flow_in_words
+from rtclab.trace import Run, write_text
+
+WHOLE_RUN = "whole run"
+FEW_FLOWS = 6
+"""With more flows than this, the table of metrics begins with what they have in common."""
+MOST_FLOWS = 20
+"""Flows that a table has; more would make a page of megabytes."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric: its label and unit, and per column the row of the measured table, if it has one."""
+
+    metric: Metric
+    cells: Sequence[dict[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One metric over many flows: the mean over them, and the flows with the smallest and largest value."""
+
+    metric: Metric
+    mean: float
+    lowest: tuple[float, str]
+    highest: tuple[float, str]
+
+
+def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
+    """Writes ``report.html`` into the run's directory; returns the page's path.
+
+    ``measured`` is the result of ``measure_run``, for who has it already. A run without a finished repeat
+    has a page too, which says why.
+    """
+    measured = measure_run(run) if measured is None else measured
+    flows = _in_order(run)
+    shown = flows[:MOST_FLOWS]
+    text = render(
+        "report.html",
+        run_plots(run),
+        run=run,
+        title=run.scenario.get("title") or run.scenario.get("name") or run.name,
+        calls=words.calls(run.scenario),
+        verdict=verdict(findings(run, _means(measured, "mean"))),
+        facts=_facts(run),
+        network=words.network(run.scenario),
+        failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
+        notes=[repeat for repeat in run.repeats if repeat.note],
+        columns=[flow_in_words(flow) for flow in shown],
+        left_out=len(flows) - len(shown),
+        rows=_rows(measured, shown, "mean"),
+        spreads=_spreads(measured, main_flows(run)) if len(flows) > FEW_FLOWS else [],
+        whole=_rows(measured, [""], "mean"),
+        metrics=METRICS.values(),
+        streams=_streams(run, shown),
+    )
+    page = run.path / "report.html"
+    write_text(page, text)
+    return page
+
+
+def write_comparison(a: Run, b: Run, out: Path) -> Path:
+    """Writes the page ``out`` with two runs side by side; returns ``out``."""
+    compared = compare_runs(a, b)
+    flows = list(dict.fromkeys([*_in_order(a), *_in_order(b)]))[:MOST_FLOWS]
+    text = render(
+        "comparison.html",
+        comparison_plots(a, b),
+        runs=[
+            {
+                "run": run,
+                "calls": words.calls(run.scenario),
+                "network": words.network(run.scenario),
+                "verdict": verdict(findings(run, _means(compared, mean))),
+                "facts": _facts(run),
+            }
+            for run, mean in ((a, "mean_a"), (b, "mean_b"))
+        ],
+        groups=[
+            (flow_in_words(flow) or WHOLE_RUN, _rows(compared, [flow], "mean_a", "mean_b"))
+            for flow in [*flows, ""]
+        ],
+        metrics=METRICS.values(),
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, text)
+    return out
+
+
+def write_plots(run: Run, directory: Path, suffix: str) -> list[Path]:
+    """Writes every plot of a run into ``directory``; ``suffix`` is .svg, .png or .html. Returns the files."""
+    return [plot.save(directory / f"{plot.name}{suffix}") for plot in run_plots(run)]
+
+
+def _rows(table: pl.DataFrame, flows: Sequence[str], *values: str) -> list[Row]:
+    """A row for each metric that any of the flows has a value of, in the order of the registry."""
+    known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
+    rows = []
+    for metric in METRICS.values():
+        cells = [known.get((metric.name, flow)) for flow in flows]
+        if any(cell is not None and cell[value] is not None for cell in cells for value in values):
+            rows.append(Row(metric, cells))
+    return rows
+
+
+def _in_order(run: Run) -> list[str]:
+    """All flows of a run, those that count first."""
+    return list(dict.fromkeys([*main_flows(run), *flows_of(run)]))
+
+
+def _means(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:
+    """What was measured, by metric and flow."""
+    known = table.drop_nulls(column).select("metric", "flow", column)
+    return {(metric, flow): mean for metric, flow, mean in known.iter_rows()}
+
+
+def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
+    """A row for each metric that any of the flows has a value of."""
+    values: dict[str, list[tuple[float, str]]] = {}
+    for metric, flow, mean in measured.drop_nulls("mean").select("metric", "flow", "mean").iter_rows():
+        if flow in flows:
+            values.setdefault(metric, []).append((mean, flow_in_words(flow)))
+    return [
+        Spread(METRICS[metric], float(np.mean([mean for mean, _ in found])), min(found), max(found))
+        for metric, found in values.items()
+    ]
+
+
+def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
+    """Every stream of some flows with both its rates, means over the repeats that have it."""
+    found: dict[tuple[str, str], list[StreamRates]] = {}
+    for trace in run.traces:
+        for rates in (one for one in stream_rates(trace) if one.flow in flows):
+            found.setdefault((rates.flow, rates.kind), []).append(rates)
+    return [
+        (
+            f"{flow_in_words(flow)}, {kind}",
+            StreamRates(
+                flow,
+                kind,
+                *(
+                    float(np.mean([getattr(rates, name) for rates in repeats]))
+                    for name in ("wire", "repair", "stats", "difference_bytes")
+                ),
+            ),
+        )
+        for (flow, kind), repeats in found.items()
+    ]
+
+
+def _facts(run: Run) -> list[tuple[str, str]]:
+    """What a reader must know of a run before believing it, as pairs of word and value."""
+    scenario, repeats = run.scenario, run.repeats
+    finished = sum(repeat.status == "finished" for repeat in repeats)
+    backends = {"sim": "simulated (virtual time)", "live": "live (real browsers, emulated network)"}
+    facts = [
+        ("Scenario", str(scenario.get("name", ""))),
+        ("Source", str(scenario.get("source") or "")),
+        ("Backend", backends.get(run.backend, run.backend)),
+        ("Repeats", f"{finished} of {len(repeats)} finished"),
+        ("Duration", str(scenario.get("duration", ""))),
+        ("Seed", str(scenario.get("seed", ""))),
+        ("Congestion control", str(scenario.get("congestion_control", {}).get("name", ""))),
+        ("Emulator lateness", words.lateness(run.traces)),
+        ("Versions", words.versions(run)),
+        ("Machine", words.machine(run.manifest.machine)),
+    ]
+    return [(name, value) for name, value in facts if value]
