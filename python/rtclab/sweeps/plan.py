@@ -93,7 +93,7 @@ class Plan:
         try:
             return Scenario.read(layered.data, self.origin)
         except ScenarioError as error:
-            raise layered.blamed(error) from None
+            raise layered.attributed(error) from None
 
     def scenarios(self, numbers: range) -> Iterator[tuple[int, Scenario, range]]:
         """The points to which these repeats belong: number, scenario and numbers of repeats of each."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from contextlib import suppress
 from itertools import islice
 from queue import SimpleQueue
@@ -99,9 +99,6 @@ class _Submitted:
     def _keep_running(self) -> None:
         """Keeps what was running at Ctrl-C and is soon done; after a second Ctrl-C waits no longer."""
         with suppress(KeyboardInterrupt):
-            while self._waiting:
-                future = self._ended.get()
-                if future.cancelled() or future.exception() is not None:
-                    del self._waiting[future]
-                else:
+            for future in as_completed([one for one in self._waiting if not one.cancelled()]):
+                if future.exception() is None:
                     self._take(future)

@@ -1,21 +1,22 @@
 // Turns the plots in the page's JSON into charts, with BokehJS. Until then the page shows their outlines.
 "use strict";
 (() => {
-  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, DIGITS = 4;
+  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4;
   const plots = JSON.parse(document.getElementById("charts").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
   const sheet = new Bokeh.Document();
   const targets = [];
   const shared = new Map();
 
-  // The horizontal range of a plot. Plots that zoom together share it, and the line at the pointer.
+  // The horizontal range of a plot. Plots that are tied share it, and the line at the pointer.
   function horizontal(plot) {
-    const key = plot.zoomsWith || plot.name;
+    const key = plot.tied ? "tied" : plot.name;
     if (!shared.has(key)) {
-      const alike = plots.filter((other) => (other.zoomsWith || other.name) === key);
+      const alike = plot.tied ? plots.filter(({ tied }) => tied) : [plot];
       const begin = Math.min(...alike.map(({ x }) => x.begin)), end = Math.max(...alike.map(({ x }) => x.end));
       const range = new Bokeh.Range1d({ start: begin, end, bounds: [begin, end] });
-      const overlay = new Bokeh.Span({ dimension: "height", line_color: QUIET, line_dash: [3, 3] });
+      const overlay = new Bokeh.Span({ dimension: "height", location: NaN, line_color: QUIET,
+        line_dash: [3, 3] });
       shared.set(key, { begin, end, range, overlay });
     }
     return shared.get(key);
@@ -31,7 +32,17 @@
     };
   }
 
-  function figureOf(plot, axes, tools) {
+  // The names of places with two lines each where one line is too long to stand beside the next.
+  function namesOf(plot, target) {
+    const most = target.clientWidth / plot.x.names.length / LETTER_PX;
+    return plot.x.names.map((name, place) => {
+      const words = name.split(" "), half = Math.ceil(words.length / 2);
+      const lines = [words.slice(0, half).join(" "), words.slice(half).join(" ")];
+      return [place, name.length < most ? name : lines.join("\n")];
+    });
+  }
+
+  function figureOf(plot, axes, tools, target) {
     const figure = Bokeh.Plotting.figure({
       name: plot.name, sizing_mode: "stretch_width", height: 260, min_border_left: 64, min_border_right: 10,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
@@ -46,7 +57,7 @@
     for (const grid of figure.grids) grid.grid_line_color = "#e3e3e3";
     figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
     if (plot.x.names.length) {
-      const places = plot.x.names.map((name, place) => [place, name]);
+      const places = namesOf(plot, target);
       figure.xaxes[0].setv({ ticker: new Bokeh.FixedTicker({ ticks: places.map(([place]) => place) }),
         major_label_overrides: new Map(places), major_tick_line_color: null });
       figure.xgrids[0].visible = false;
@@ -179,7 +190,7 @@
     for (const [index, axes] of plot.axes.entries()) {
       const target = element.querySelectorAll(".chart")[index];
       tools.push(toolsOf(plot));
-      const figure = figureOf(plot, axes, tools.at(-1));
+      const figure = figureOf(plot, axes, tools.at(-1), target);
       drawn.push(...axes.marks.map((mark) => ({ mark, ...draw(figure, mark) })));
       showValues(plot, axes, figure, target, off);
       targets.push(target);

@@ -1,0 +1,418 @@
+"""Sweeps: what they come to, and what is left when they are stopped, killed, or out of space."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import stub_backend
+from polars.testing import assert_frame_equal
+from stub_backend import StubBackend
+
+import rtclab
+from rtclab import backend as backends
+from rtclab.backend import together
+from rtclab.errors import BadInput, DiskFull
+from rtclab.metrics import METRICS
+from rtclab.metrics.statistics import summarise
+from rtclab.sweeps import Grid, Interrupted, OtherVersion, SweepStopped, open_sweep, sweep
+from rtclab.sweeps.store import Store
+from rtclab.sweeps.worker import order_of, run_task
+
+VARY = {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x3"}
+WHAT: dict[str, Any] = {"scenario": "first-call", "vary": VARY, "repeats": 6, "duration": "5 s"}
+TASKS = 12
+"""36 repeats, three to a task."""
+
+Task = Callable[[bytes, int], bytes]
+
+
+class Here(Executor):
+    """Runs every task when it is submitted, or all of them backwards when the last is."""
+
+    def __init__(self, *, backwards: bool = False, before: Callable[[int], None] = lambda task: None) -> None:
+        self.backwards = backwards
+        self.before = before
+        self.submitted: list[tuple[Future[bytes], Task, bytes, int]] = []
+
+    def submit(self, run: Task, order: bytes, task: int) -> Future[bytes]:  # type: ignore[override]
+        future: Future[bytes] = Future()
+        self.submitted.append((future, run, order, task))
+        if not self.backwards:
+            self._run(*self.submitted[-1])
+        elif len(self.submitted) == TASKS:
+            for one in reversed(self.submitted):
+                self._run(*one)
+        return future
+
+    def _run(self, future: Future[bytes], run: Task, order: bytes, task: int) -> None:
+        self.before(task)
+        try:
+            future.set_result(run(order, task))
+        except Exception as error:
+            future.set_exception(error)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    """The sweep that nothing disturbed."""
+    return sweep(**WHAT, jobs=1, out=tmp_path_factory.mktemp("whole"))
+
+
+def test_the_table_has_a_row_for_every_repeat_metric_and_flow(whole: Grid) -> None:
+    table = whole.metrics()
+    assert table.columns == [
+        "point",
+        "link.up.capacity",
+        "link.up.loss",
+        "link.up.capacity_bps",
+        "link.up.loss_percent",
+        "repeat",
+        "metric",
+        "unit",
+        "flow",
+        "value",
+        "failure",
+    ]
+    rates = table.filter(metric="receiving_rate")
+    assert rates.height == 2 * 3 * 6 * 2  # capacities, losses, repeats, flows
+    assert rates["unit"].unique().to_list() == ["kbit/s"]
+    assert table.filter(metric="fairness")["flow"].unique().to_list() == [""]
+    # Texts sort as they were given, not by the alphabet; numbers are in base units.
+    losses = table.select("link.up.loss", "link.up.loss_percent").unique().sort("link.up.loss")
+    assert losses.rows() == [("0 %", 0.0), ("2.5 %", 2.5), ("5 %", 5.0)]
+    assert table["link.up.capacity_bps"].unique().sort().to_list() == [5e5, 1e6]
+
+
+def test_a_point_comes_out_as_the_same_run_would(whole: Grid, tmp_path: Path) -> None:
+    changes = {"link.up.capacity": "1 Mbit/s", "link.up.loss": "2.5 %"}
+    run = rtclab.run("first-call", duration="5 s", repeats=6, changes=changes, out=tmp_path, progress=False)
+    columns = ["metric", "flow", "repeat", "value"]
+    # What describes all repeats together has no value for each of them.
+    expected = run.metrics().select(columns).drop_nulls()
+    point = whole.metrics().filter(
+        pl.col("link.up.capacity") == "1 Mbit/s", pl.col("link.up.loss") == "2.5 %"
+    )
+    found = point.filter(pl.col("metric") != "call_failures").select(columns)
+    assert_frame_equal(found.sort(columns), expected.sort(columns), check_exact=True, check_dtypes=False)
+
+
+def test_all_points_have_the_same_seeds(tmp_path: Path) -> None:
+    # No queue is ever as long, so the two points differ in nothing that matters.
+    vary = {"link.up.queue": ["10 s", "11 s"]}
+    grid = sweep("first-call", vary, repeats=3, duration="3 s", jobs=1, out=tmp_path)
+    sent = grid.metrics().filter(metric="sending_rate", flow="alice->bob")
+    first, second = (sent.filter(point=point)["value"].to_list() for point in (0, 1))
+    assert first == second
+    assert len(set(first)) == 3
+
+
+def test_the_order_of_tasks_and_where_they_run_change_nothing(whole: Grid, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        for executor in (Here(), Here(backwards=True), threads):
+            grid = sweep(**WHAT, executor=executor, out=tmp_path)
+            assert grid.path.joinpath("metrics.parquet").read_bytes() == _bytes(whole)
+    assert _bytes(sweep(**WHAT, jobs=2, out=tmp_path)) == _bytes(whole)
+
+
+def _bytes(grid: Grid) -> bytes:
+    return grid.path.joinpath("metrics.parquet").read_bytes()
+
+
+def test_the_summary_is_that_of_runs(whole: Grid) -> None:
+    table, summary = whole.metrics(), whole.summary()
+    keys = ["point", "metric", "flow"]
+    assert summary.select(keys).n_unique() == summary.height
+    for row in summary.filter(pl.col("point") == 5).iter_rows(named=True):
+        values = table.filter(**{key: row[key] for key in keys})["value"].to_list()
+        expected = summarise(values, METRICS[row["metric"]].bounds)
+        found = [row[name] for name in ("mean", "sd", "ci95_low", "ci95_high")]
+        known = [expected.mean, expected.sd, expected.ci95_low, expected.ci95_high]
+        assert row["repeats"] == 6
+        assert found == pytest.approx([None if value != value else value for value in known], nan_ok=True)
+
+
+def test_a_sweep_leaves_its_plan_and_its_table_and_is_opened_by_name(whole: Grid) -> None:
+    assert sorted(file.name for file in whole.path.iterdir()) == ["metrics.parquet", "sweep.json"]
+    opened = open_sweep(whole.name, out=whole.path.parent)
+    assert opened.progress() == (36, 36)
+    assert opened.fields == list(VARY)
+    assert_frame_equal(opened.metrics(), whole.metrics())
+
+
+def test_sweeps_are_numbered_beside_runs(tmp_path: Path) -> None:
+    what = WHAT | {"vary": {"link.up.loss": ["1 %"]}, "repeats": 1}
+    assert [sweep(**what, jobs=1, out=tmp_path).name for _ in range(2)] == [
+        "first-call-sweep-1",
+        "first-call-sweep-2",
+    ]
+
+
+def test_a_repeat_that_failed_is_a_row_with_its_reason(tmp_path: Path) -> None:
+    vary = {"link.up.loss": ["0 %", "100 %"]}
+    grid = sweep("first-call", vary, repeats=2, duration="5 s", jobs=1, out=tmp_path)
+    assert grid.failures().rows() == [
+        (1, "100 %", 0, "alice and bob did not connect within 5 s"),
+        (1, "100 %", 1, "alice and bob did not connect within 5 s"),
+    ]
+    failed = grid.metrics().filter(pl.col("link.up.loss") == "100 %")
+    assert failed.select("repeat", "metric", "value").rows() == [
+        (0, "call_failures", 100.0),
+        (1, "call_failures", 100.0),
+    ]
+    rates = grid.summary().filter(metric="call_failures").select("link.up.loss", "mean").rows()
+    assert rates == [("0 %", 0.0), ("100 %", 100.0)]
+
+
+def test_a_repeat_that_the_simulator_breaks_off_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulate, configs = together._native.simulate, []
+
+    def sometimes(config: str) -> Any:
+        if '"record"' in config and '"duration_ns": 0' not in config:
+            configs.append(config)
+        if len(configs) == 2 and config == configs[-1]:
+            raise ValueError("goog-cc of alice: no target at 1 s")
+        return simulate(config)
+
+    what = {"scenario": "first-call", "vary": {"link.up.loss": ["0 %"]}, "repeats": 3, "duration": "3 s"}
+    expected = sweep(**what, jobs=1, out=tmp_path).metrics()
+    monkeypatch.setattr(together._native, "simulate", sometimes)
+    grid = sweep(**what, jobs=1, out=tmp_path)
+    reason = "ValueError: goog-cc of alice: no target at 1 s"
+    assert grid.failures().rows() == [(0, "0 %", 1, reason)]
+    assert_frame_equal(grid.metrics().filter(pl.col("repeat") != 1), expected.filter(pl.col("repeat") != 1))
+
+
+def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(whole: Grid, tmp_path: Path) -> None:
+    def stop(task: int) -> None:
+        if task == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as stopped:
+        sweep(**WHAT, executor=Here(before=stop), out=tmp_path)
+    grid = stopped.value.grid
+    assert grid.progress() == (15, 36)
+    assert_frame_equal(grid.metrics(), whole.metrics().filter(_number() < 15))
+    resumed = Here()
+    assert sweep(resume=grid.path, executor=resumed).progress() == (36, 36)
+    assert [task for *_, task in resumed.submitted] == list(range(5, 12))
+    assert _bytes(grid) == _bytes(whole)
+    # Nothing is left to do.
+    sweep(resume=grid.path, executor=(idle := Here()))
+    assert idle.submitted == []
+
+
+def _number() -> pl.Expr:
+    """Number of a repeat in its sweep."""
+    return pl.col("point") * 6 + pl.col("repeat")
+
+
+SCRIPT = """
+import sys, rtclab.sweeps
+rtclab.sweeps.sweep("first-call", {vary!r}, repeats=60, duration="30 s", jobs=1, out=sys.argv[1])
+"""
+
+
+def test_a_sweep_that_was_killed_is_finished_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    vary = {"link.up.loss": ["0 %", "2 %"]}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(vary=vary), str(tmp_path / "killed")])
+    while not len(list(tmp_path.glob("killed/*/parts/0*.parquet"))) > 1:
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    killed = open_sweep("first-call-sweep-1", out=tmp_path / "killed")
+    done, size = killed.progress()
+    assert 0 < done < size
+    resumed = sweep(resume=killed.path)
+    expected = sweep("first-call", vary, repeats=60, duration="30 s", out=tmp_path / "whole")
+    assert _bytes(resumed) == _bytes(expected)
+    assert sorted(file.name for file in resumed.path.glob("[!.]*")) == ["metrics.parquet", "sweep.json"]
+
+
+def test_a_full_disk_ends_a_sweep_which_keeps_what_is_finished(whole: Grid, tmp_path: Path) -> None:
+    parts = tmp_path / "first-call-sweep-1" / "parts"
+
+    def fill(task: int) -> None:
+        if task == 7:
+            parts.mkdir()
+            # It refuses every byte.
+            (parts / f".000007.parquet-{os.getpid()}").symlink_to("/dev/full")
+
+    with pytest.raises(DiskFull, match=r"000007.*no space left on the disk"):
+        sweep(**WHAT, executor=Here(before=fill), out=tmp_path)
+    grid = Grid(parts.parent)
+    assert grid.progress() == (21, 36)
+    sweep(resume=grid.path, jobs=1)
+    assert _bytes(grid) == _bytes(whole)
+
+
+def test_a_disk_that_is_full_when_the_table_is_written_leaves_the_parts(whole: Grid, tmp_path: Path) -> None:
+    def fill(task: int) -> None:
+        if task == TASKS - 1:
+            name = f".metrics.parquet-{os.getpid()}"
+            (tmp_path / "first-call-sweep-1" / name).symlink_to("/dev/full")
+
+    with pytest.raises(DiskFull, match=r"metrics\.parquet: no space left on the disk"):
+        sweep(**WHAT, executor=Here(before=fill), out=tmp_path)
+    grid = open_sweep("first-call-sweep-1", out=tmp_path)
+    assert_frame_equal(grid.metrics(), whole.metrics())
+    sweep(resume=grid.path, executor=(idle := Here()))
+    assert (_bytes(grid), idle.submitted) == (_bytes(whole), [])
+
+
+class LosesAWorker(ProcessPoolExecutor):
+    """Kills one of its processes when the tenth task comes."""
+
+    def submit(self, run: Any, /, *arguments: Any, **more: Any) -> Future[Any]:
+        if arguments[1:] == (9,):
+            os.kill(super().submit(os.getpid).result(), signal.SIGKILL)
+        return super().submit(run, *arguments, **more)
+
+
+def test_a_worker_that_dies_is_named_and_resume_goes_on(whole: Grid, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    with (
+        LosesAWorker(1, mp_context=context) as pool,
+        pytest.raises(
+            SweepStopped, match="a worker died: killed, or out of memory\n9 of 12 tasks"
+        ) as stopped,
+    ):
+        sweep(**WHAT, executor=pool, out=tmp_path)
+    grid = Grid(tmp_path / "first-call-sweep-1")
+    assert f"rtclab sweep --resume {grid.path}" in str(stopped.value)
+    sweep(resume=grid.path, jobs=1)
+    assert _bytes(grid) == _bytes(whole)
+
+
+def test_a_worker_of_another_version_refuses_and_names_both(whole: Grid, tmp_path: Path) -> None:
+    order = json.loads(order_of(Store(whole.path).plan))
+    order["versions"] |= {"rtclab": "0.0.9", "code": "0123456789ab"}
+    with pytest.raises(
+        OtherVersion,
+        match=rf"runs rtclab {re.escape(rtclab.__version__)} \(.*\); "
+        r"the caller rtclab 0\.0\.9 \(schema \d+, build 0123456789ab\)",
+    ):
+        run_task(json.dumps(order).encode(), 0)
+
+
+def test_a_sweep_of_another_version_is_not_gone_on_with(whole: Grid, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    about = json.loads((whole.path / "sweep.json").read_text())
+    about["versions"]["code"] = "0123456789ab"
+    (tmp_path / "old" / "sweep.json").write_text(json.dumps(about))
+    with pytest.raises(BadInput, match="build 0123456789ab; this is another build"):
+        sweep(resume=tmp_path / "old")
+
+
+def test_two_processes_do_not_write_the_same_sweep(whole: Grid) -> None:
+    with (
+        Store(whole.path).writing(),
+        pytest.raises(BadInput, match=f"process {os.getpid()} on .* is writing"),
+    ):
+        sweep(resume=whole.path)
+
+
+def test_a_worker_needs_no_file_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace = tmp_path / "mobile.mahimahi"
+    trace.write_text("\n".join(str(12 * n) for n in range(1, 100)))  # 1500 bytes every 12 ms: 1 Mbit/s
+    vary = {"link.up.capacity": [{"trace": "mobile.mahimahi"}, "1 Mbit/s"]}
+    ran: list[int] = []
+
+    def forget(task: int) -> None:
+        trace.unlink(missing_ok=True)
+        ran.append(task)
+
+    grid = sweep("first-call", vary, repeats=1, duration="5 s", executor=Here(before=forget), out=tmp_path)
+    assert ran == [0, 1]
+    capacity = grid.summary().filter(metric="utilisation", flow="alice->bob")["mean"].to_list()
+    assert all(0 < percent <= 100 for percent in capacity)
+
+
+def test_going_on_takes_nothing_but_the_name(whole: Grid) -> None:
+    with pytest.raises(BadInput, match="resume: goes on with the sweep as it was"):
+        sweep("first-call", VARY, resume=whole.path)
+
+
+def test_an_unknown_sweep_is_refused_with_a_hint(whole: Grid) -> None:
+    with pytest.raises(
+        BadInput, match=r"no sweep `first-call-sweep-2`.*\n  hint: did you mean `first-call-sweep-1`"
+    ):
+        open_sweep("first-call-sweep-2", out=whole.path.parent)
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
+    """A backend by the name of ``stub``."""
+    made = StubBackend()
+    monkeypatch.setattr(stub_backend, "TheStub", lambda: made, raising=False)
+    monkeypatch.setitem(backends._HOME, "stub", ("stub_backend", "TheStub"))
+    return made
+
+
+LIVE: dict[str, Any] = {
+    "scenario": "first-call",
+    "vary": {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"]},
+    "backend": "stub",
+    "repeats": 2,
+    "duration": "3 s",
+}
+
+
+def test_live_points_are_runs_below_the_sweep(tmp_path: Path, stub: StubBackend) -> None:
+    grid = sweep(**LIVE, out=tmp_path)
+    assert [repeat for repeat, _ in stub.ran] == [0, 1, 0, 1]
+    runs = [rtclab.open(path) for path in sorted(grid.path.glob("points/*/*"))]
+    assert [run.scenario["link"]["up"]["capacity"] for run in runs] == ["500 kbit/s", "1 Mbit/s"]
+    rates = grid.metrics().filter(metric="sending_rate", flow="alice->bob")
+    # 100 packets of 1000 bytes a second.
+    assert rates.select("link.up.capacity", "repeat", "value").rows() == [
+        ("0.5 Mbit/s", 0, 800.0),
+        ("0.5 Mbit/s", 1, 800.0),
+        ("1 Mbit/s", 0, 800.0),
+        ("1 Mbit/s", 1, 800.0),
+    ]
+
+
+def test_a_live_repeat_that_failed_is_run_again_alone(tmp_path: Path, stub: StubBackend) -> None:
+    stub.failing = {1}
+    grid = sweep(**LIVE, out=tmp_path)
+    reason = "alice: the page reported `no camera`\n  hint: plug one in"
+    assert grid.failures()["failure"].to_list() == [reason, reason]
+    stub.failing.clear()
+    stub.ran.clear()
+    grid = sweep(resume=grid.path)
+    assert [repeat for repeat, _ in stub.ran] == [1, 1]
+    assert grid.failures().is_empty()
+    assert grid.metrics().filter(metric="sending_rate", flow="alice->bob").height == 4
+
+
+def test_ctrl_c_in_a_live_sweep_keeps_finished_points(tmp_path: Path, stub: StubBackend) -> None:
+    stub.interrupted_in = {1}
+    with pytest.raises(Interrupted) as stopped:
+        sweep(**LIVE, out=tmp_path)
+    stub.interrupted_in.clear()
+    stub.ran.clear()
+    sweep(resume=stopped.value.grid.path)
+    assert [repeat for repeat, _ in stub.ran] == [1, 0, 1]
+
+
+def test_live_calls_run_one_at_a_time_in_this_process(tmp_path: Path, stub: StubBackend) -> None:
+    with pytest.raises(BadInput, match="executor: the stub backend runs one call at a time"):
+        sweep(**LIVE, executor=Here(), out=tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,97 @@
+"""A sweep on a cluster whose machines share nothing with the caller, and of which one dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtclab.sweeps import sweep
+
+distributed = pytest.importorskip("distributed")
+
+WHAT: dict[str, Any] = {
+    "scenario": "first-call",
+    "vary": {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x4"},
+    "repeats": 32,
+    "duration": "20 s",
+}
+TASKS = 16
+
+
+class Apart(distributed.WorkerPlugin):  # type: ignore[misc]
+    """Has a worker stand in a directory of its own and refuse whatever touches the caller's."""
+
+    def __init__(self, elsewhere: Path, forbidden: Path) -> None:
+        self.elsewhere, self.forbidden = str(elsewhere), str(forbidden)
+
+    def setup(self, worker: object) -> None:
+        os.chdir(self.elsewhere)
+        sys.addaudithook(self._refuse)
+
+    def _refuse(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" or event.startswith("os."):
+            for argument in arguments:
+                if isinstance(argument, str) and argument.startswith(self.forbidden):
+                    raise PermissionError(f"{event} {argument}")
+
+
+@pytest.fixture
+def client(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[Any]:
+    """Two workers that cannot reach the test's directory."""
+    elsewhere = tmp_path_factory.mktemp("workers")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            local_directory=str(elsewhere),
+        ) as cluster,
+        distributed.Client(cluster) as made,
+    ):
+        made.register_plugin(Apart(elsewhere, tmp_path))
+        yield made
+
+
+def test_workers_share_no_directory_with_the_caller(client: Any, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("")
+    (standing,) = set(client.run(os.getcwd).values())
+    assert not tmp_path.is_relative_to(standing)
+    future = client.submit(Path.read_text, tmp_path / "secret")
+    with pytest.raises(PermissionError, match="secret"):
+        future.result()
+
+
+def test_nothing_is_lost_and_nothing_double_when_a_worker_dies(client: Any, tmp_path: Path) -> None:
+    pids = list(client.run(os.getpid).values())
+    seen: list[int] = []
+
+    def kill_one_in_the_middle() -> None:
+        while not (parts := list(tmp_path.glob("*/parts/0*.parquet"))):
+            time.sleep(0.005)
+        seen.append(len(parts))
+        os.kill(pids[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one_in_the_middle)
+    killer.start()
+    grid = sweep(**WHAT, executor=client.get_executor(), out=tmp_path)
+    killer.join()
+    assert 0 < seen[0] < TASKS
+    assert grid.progress() == (256, 256)
+    table = grid.metrics()
+    keys = ["point", "repeat", "metric", "flow"]
+    assert table.select(keys).n_unique() == table.height
+    assert table.select("point", "repeat").n_unique() == 256
+    alone = sweep(**WHAT, out=tmp_path)
+    tables = [one.path.joinpath("metrics.parquet").read_bytes() for one in (grid, alone)]
+    assert tables[0] == tables[1]
+    # The cluster has another worker in the place of the dead one.
+    assert pids[0] not in client.run(os.getpid).values()

@@ -1,0 +1,186 @@
+"""How varied fields are written: lists, ranges, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from rtclab.backend import backend
+from rtclab.errors import BadInput
+from rtclab.scenario import Change, Scenario
+from rtclab.sweeps import sweep
+from rtclab.sweeps.plan import Plan, make_plan
+from rtclab.sweeps.values import number_of, parse_vary, read_field
+
+FIELD = "link.up.capacity"
+
+
+def plan(vary: dict[str, object], *, repeats: int | None = 2, **changes: object) -> Plan:
+    overrides = [Change(field.replace("_", "."), value) for field, value in changes.items()]
+    return make_plan("first-call", vary, overrides, backend("sim"), repeats)
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [
+        ("0.5 Mbit/s, 1 Mbit/s", ["0.5 Mbit/s", "1 Mbit/s"]),
+        (["0.5 Mbit/s", "1 Mbit/s"], ["0.5 Mbit/s", "1 Mbit/s"]),
+        # Commas inside of tables, arrays and quotes separate nothing.
+        ("{p = 0.01, r = 0.3}, 2 %", ["{p = 0.01, r = 0.3}", "2 %"]),
+        ("[1, 2], [3, 4]", ["[1, 2]", "[3, 4]"]),
+        ("'a,b', c", ["'a,b'", "c"]),
+        # Evenly spaced, and with equal ratios: 1, 10, 100.
+        ("0..5 % x6", ["0 %", "1 %", "2 %", "3 %", "4 %", "5 %"]),
+        ("1..100 ms x3 log", ["1 ms", "10 ms", "100 ms"]),
+        ("5..1 s x2", ["5 s", "1 s"]),
+        ("10..30 x3", ["10", "20", "30"]),
+        # Four digits inside, the ends as they were written: 0.2 * 25^(1/3) = 0.58480.
+        ("0.2..5 Mbit/s x4 log", ["0.2 Mbit/s", "0.5848 Mbit/s", "1.71 Mbit/s", "5 Mbit/s"]),
+        ("0..1 x4", ["0", "0.3333", "0.6667", "1"]),
+    ],
+)
+def test_a_list_or_a_range_has_these_values(given: object, texts: list[str]) -> None:
+    assert list(read_field(FIELD, given).texts) == texts
+
+
+def test_values_are_read_as_toml_and_otherwise_as_text() -> None:
+    read = read_field(FIELD, "10, 0.5, true, {p = 0.01, r = 0.3}, 2 Mbit/s")
+    assert read.values == (10, 0.5, True, {"p": 0.01, "r": 0.3}, "2 Mbit/s")
+    assert read_field(FIELD, "10..30 x3").values == (10, 20, 30)
+
+
+def test_a_field_stands_before_the_first_equals_sign() -> None:
+    assert parse_vary("link.up.loss={p = 0.01, r = 0.3}, 0 %") == ("link.up.loss", "{p = 0.01, r = 0.3}, 0 %")
+
+
+@pytest.mark.parametrize("text", ["link.up.loss", "=1 %", "link..loss=1 %", "link.up.loss="])
+def test_what_names_no_field_or_no_value_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(f"--vary: cannot read `{text}`")):
+        parse_vary(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("0.2..5 Mbit/s", "no number of values in `0.2..5 Mbit/s`; expected xN"),
+        ("0.2..5 Mbit/s x1", "x1 in `0.2..5 Mbit/s x1`; expected x2 to x1000000"),
+        ("0.2..5 Mbit/s x10000000", "expected x2 to x1000000"),
+        ("0..5 Mbit/s x3 log", "a logarithmic range has no 0"),
+        ("1..1 Mbit/s x3", "begins where it ends"),
+        ("1..1.0001 Mbit/s x9", "the 9 values of `1..1.0001 Mbit/s x9` are not 4 digits apart"),
+        ("0.2 Mbit/s..5 Mbit/s x3", "expected FROM..TO UNIT xN"),
+        ("1..2 Mbit/s x3, 5 Mbit/s", "expected FROM..TO UNIT xN"),
+        ("1 Mbit/s,,2 Mbit/s", "a value is missing"),
+        ("1 Mbit/s, 1 Mbit/s", "`1 Mbit/s` is given twice"),
+        ([], "a value is missing"),
+        (5, "expected a list of values or a range; got `5`"),
+    ],
+)
+def test_a_list_or_range_that_cannot_be_read_is_refused(given: object, message: str) -> None:
+    with pytest.raises(BadInput, match=f"^vary: {re.escape(FIELD)}: .*{re.escape(message)}"):
+        read_field(FIELD, given)
+
+
+@pytest.mark.parametrize(
+    ("vary", "message"),
+    [
+        ({FIELD: "0.2..5 x4 log"}, f"vary: {FIELD}: no unit in the range `0.2..5 x4 log`"),
+        ({"link.up.capcity": ["1 Mbit/s"]}, "vary: link.up.capcity: unknown key"),
+        ({FIELD: ["1 Mbit/s", "2 Mbps"]}, f"vary: {FIELD}: unknown rate unit in `2 Mbps`"),
+        ({"congestion_control.name": ["goog-cc", "bbr"]}, "the simulator has no `bbr`"),
+        ({"participants.carol.join": ["1 s"]}, "no `carol` in participants"),
+        ({"repeats": [1, 2]}, "vary: repeats: cannot be varied"),
+        ({}, "vary: no field"),
+    ],
+)
+def test_a_sweep_with_a_wrong_field_or_value_does_not_start(
+    tmp_path: Path, vary: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
+        sweep("first-call", vary, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_values_that_do_not_go_together_are_named_as_a_combination() -> None:
+    vary: dict[str, object] = {"duration": ["60 s", "20 s"], "participants.alice.join": ["0 s", "30 s"]}
+    # Each alone goes with the first of the other; who joins at 30 s misses a call of 20 s.
+    with pytest.raises(
+        BadInput, match=r"^duration = 20 s, participants\.alice\.join = 30 s: .*only bob joins"
+    ):
+        plan(vary)
+
+
+def test_too_many_combinations_are_counted_not_made() -> None:
+    ten = {f"link.up.{name}": f"1..10 {unit} x10" for name, unit in (("capacity", "Mbit/s"), ("delay", "ms"))}
+    many = ten | {"link.down.capacity": "1..10 Mbit/s x10", "link.down.delay": "1..100 ms x1000"}
+    with pytest.raises(BadInput, match=r"1000000 combinations x 10 repeats are 10000000; expected at most"):
+        plan(dict(many), repeats=10)
+
+
+def test_every_combination_is_a_point_and_the_last_field_changes_fastest() -> None:
+    made = plan({FIELD: ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..2 % x3"})
+    assert [made.indices(point) for point in range(made.points)] == [
+        [0, 0],
+        [0, 1],
+        [0, 2],
+        [1, 0],
+        [1, 1],
+        [1, 2],
+    ]
+    assert made.label([1, 2]) == "link.up.capacity = 1 Mbit/s, link.up.loss = 2 %"
+    scenario = made.scenario_at([1, 2])
+    assert (str(scenario.link.up.capacity), str(scenario.link.up.loss)) == ("1 Mbit/s", "2 %")
+    # What is given for all participants reaches each of them, as with `--set`.
+    assert str(scenario.link_of("bob").up.capacity) == "1 Mbit/s"
+
+
+@pytest.mark.parametrize(("repeats", "count"), [(1, 7), (7, 3), (1000, 40), (50_000, 10)])
+def test_tasks_have_every_repeat_once(repeats: int, count: int) -> None:
+    made = plan({"link.up.delay": f"1..100 ms x{count}"}, repeats=repeats)
+    numbers = [number for task in range(made.tasks) for number in made.numbers(task)]
+    assert numbers == list(range(prod((repeats, count))))
+    assert made.tasks <= 4000
+
+
+def test_a_task_has_its_repeats_point_by_point() -> None:
+    made = plan({"link.up.delay": ["1 ms", "2 ms", "3 ms"]}, repeats=4)
+    # 3 to 9: the last of the first point, all of the second, the first two of the third.
+    found = [
+        (point, str(scenario.link.up.delay), list(repeats))
+        for point, scenario, repeats in made.scenarios(range(3, 10))
+    ]
+    assert found == [(0, "1 ms", [3]), (1, "2 ms", [0, 1, 2, 3]), (2, "3 ms", [0, 1])]
+
+
+def test_a_plan_survives_json() -> None:
+    made = plan({FIELD: "0.2..5 Mbit/s x4 log", "link.up.loss": ["0 %", {"p": 0.01, "r": 0.3}]})
+    assert Plan.from_json(made.as_json()) == made
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "number"),
+    [
+        ("link.up.capacity", "2 Mbit/s", (2e6, "bit/s")),
+        ("link.up.delay", "25 ms", (0.025, "s")),
+        ("link.up.loss", "2 %", (2.0, "%")),
+        ("link.up.queue", "300 ms", (0.3, "s")),
+        ("link.up.queue", "20 packets", (20.0, "packets")),
+        ("link.up.queue", "30 kB", (30e3, "B")),
+        ("video.frame_rate", 15, (15.0, "")),
+        ("participants.alice.join", "1 s", (1.0, "s")),
+        ("congestion_control.name", "fixed", None),
+        ("link.up.loss", {"p": 0.01, "r": 0.3}, None),
+    ],
+)
+def test_a_value_is_a_number_in_a_base_unit_where_it_is_one(
+    field: str, value: object, number: tuple[float, str] | None
+) -> None:
+    assert number_of(Scenario.load("first-call", {field: value}), field) == number
+
+
+def test_a_field_has_numbers_only_if_all_its_values_have_the_same_unit() -> None:
+    assert plan({"link.up.queue": ["300 ms", "1 s"]}).fields[0].numbers == (0.3, 1.0)
+    assert plan({"link.up.queue": ["300 ms", "20 packets"]}).fields[0].numbers == ()
