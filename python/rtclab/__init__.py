@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rtclab.capture import Trace
     from rtclab.lab import Comparison, Run, compare, link, list_metrics, list_scenarios, run
-    from rtclab.lab import open_run as open
+    from rtclab.lab import open_result as open
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
+    from rtclab.sweeps import Grid, sweep
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Comparison",
+    "Grid",
     "Run",
     "Scenario",
     "Trace",
@@ -35,10 +37,12 @@ __all__ = [
     "list_scenarios",
     "open",
     "run",
+    "sweep",
 ]
 
 _HOME = {
     "Comparison": ("rtclab.lab", "Comparison"),
+    "Grid": ("rtclab.sweeps", "Grid"),
     "Run": ("rtclab.lab", "Run"),
     "Scenario": ("rtclab.scenario", "Scenario"),
     "Trace": ("rtclab.capture", "Trace"),  # which gives it from_pcap
@@ -47,8 +51,9 @@ _HOME = {
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
-    "open": ("rtclab.lab", "open_run"),
+    "open": ("rtclab.lab", "open_result"),
     "run": ("rtclab.lab", "run"),
+    "sweep": ("rtclab.sweeps", "sweep"),
 }
 """The module in which each name is defined, and its name there."""
 

@@ -23,6 +23,7 @@ from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes
 from rtclab.scenario.units import Duration
+from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
 from rtclab.trace import Repeat, write_json
 
 if TYPE_CHECKING:
@@ -313,10 +314,26 @@ def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
 
     Example:
         >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> rtclab.open("latest").name == made.name
+        >>> rtclab.lab.open_run("latest").name == made.name
         True
     """
     return Run(trace.Run.open(name, out=Path(out)).path)
+
+
+def open_result(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run | Grid:
+    """Opens a run, or a sweep, by its path or by its name below ``out``; ``latest`` is the newest run.
+
+    Raises:
+        TraceError: there is none.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.open("latest").name == made.name
+        True
+    """
+    if any((place / SWEEP_FILE).is_file() for place in (Path(name), Path(out) / name)):
+        return open_sweep(name, out=out)
+    return open_run(name, out=out)
 
 
 def compare(

@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
     },
     "bench": {"errors", "scenario", "trace", "backend", "campaign", "metrics", "report", "_native"},
-    "lab": {"errors", "progress", "scenario", "trace", "backend", "campaign", "metrics", "report"},
+    "lab": {"errors", "progress", "scenario", "trace", "backend", "campaign", "metrics", "report", "sweeps"},
     "cli": {
         "errors",
         "progress",
@@ -79,6 +79,7 @@ EXCEPTIONS = {
     ("__init__", "lab"),
     ("__init__", "machine"),
     ("__init__", "scenario"),
+    ("__init__", "sweeps"),
 }
 
 SLOW_TO_IMPORT = {"matplotlib", "numpy", "polars", "pydantic", "scipy"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import inspect
+import re
 from pathlib import Path
 
 import polars as pl
@@ -10,20 +12,21 @@ import pytest
 from stub_backend import StubBackend
 
 import rtclab
-from rtclab import lab, machine
+from rtclab import lab, machine, sweeps
 from rtclab.campaign import Interrupted, run_scenario
 from rtclab.errors import BadInput, TraceError
+from rtclab.sweeps import grid
 
 EXAMPLES = [
     test
-    for module in (lab, machine)
+    for module in (lab, machine, sweeps, grid)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]
 
 
 def short(name: str) -> str:
-    return name.removeprefix("rtclab.").partition(".")[2]
+    return re.sub(r"^rtclab\.[a-z.]+\.", "", name)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: short(test.name))
@@ -36,12 +39,12 @@ def test_examples_of_docstrings_run(
 
 def test_every_public_name_has_an_example() -> None:
     with_example = {short(test.name) for test in EXAMPLES}
-    functions = {"compare", "doctor", "link", "list_metrics", "list_scenarios", "open_run", "run"}
+    functions = {"compare", "doctor", "link", "list_metrics", "list_scenarios", "open_result", "run", "sweep"}
     methods = {
         f"{one.__name__}.{name}"
-        for one in (rtclab.Run, rtclab.Comparison)
-        for name in vars(one)
-        if not name.startswith("_")
+        for one in (rtclab.Run, rtclab.Comparison, rtclab.Grid)
+        for name, value in vars(one).items()
+        if inspect.isfunction(value) and not name.startswith("_")
     }
     assert functions | methods <= with_example
 
@@ -57,7 +60,7 @@ def run(tmp_path: Path) -> lab.Run:
     backend = StubBackend()
     backend.failing = {1}
     scenario = rtclab.Scenario.load("first-call", {"repeats": 3, "duration": "4 s"})
-    return rtclab.open(run_scenario(scenario, backend, out=tmp_path).path)
+    return lab.open_run(run_scenario(scenario, backend, out=tmp_path).path)
 
 
 def test_metrics_have_a_row_for_each_metric_flow_and_repeat(run: lab.Run) -> None:
@@ -138,6 +141,14 @@ def test_bad_input_is_refused_before_anything_is_written(
     with pytest.raises(BadInput, match=message):
         rtclab.run(**arguments, out=tmp_path / "runs")  # type: ignore[arg-type]
     assert not (tmp_path / "runs").exists()
+
+
+def test_open_tells_a_sweep_from_a_run(tmp_path: Path) -> None:
+    made = rtclab.sweep("first-call", {"link.up.loss": ["0 %"]}, duration="2 s", repeats=1, out=tmp_path)
+    for name in (made.path, made.name):
+        opened = rtclab.open(name, out=tmp_path)
+        assert isinstance(opened, rtclab.Grid)
+        assert opened.metrics().equals(made.metrics())
 
 
 def test_a_run_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -429,8 +429,8 @@ def test_a_wrong_value_that_participants_inherit_is_reported_once(tmp_path: Path
     )
 
 
-def test_a_change_in_python_is_named_as_an_override() -> None:
-    with pytest.raises(BadInput, match=r"^overrides: duration: no unit in `20`"):
+def test_a_change_in_python_is_named_as_a_change() -> None:
+    with pytest.raises(BadInput, match=r"^changes: duration: no unit in `20`"):
         Scenario.load("first-call", {"duration": 20})
 
 

@@ -73,9 +73,13 @@ def _entry(mark: Mark) -> Entry:
             return Entry(look.label, look.colour, "columns")
 
 
-def data(plots: Sequence[Drawing]) -> str:
-    """The plots as JSON that can stand in a page: nothing in it ends a script."""
-    text = json.dumps([_plot(plot) for plot in plots], separators=(",", ":"), ensure_ascii=False)
+def data(plots: Sequence[Drawing], *, tied: bool) -> str:
+    """The plots as JSON that can stand in a page: nothing in it ends a script.
+
+    Plots over time that are ``tied`` are zoomed together.
+    """
+    values = [_plot(plot) | {"tied": tied and plot.over_time} for plot in plots]
+    text = json.dumps(values, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c")
 
 
@@ -96,7 +100,6 @@ def scripts() -> list[str]:
 def _plot(plot: Drawing) -> dict[str, Any]:
     return {
         "name": plot.name,
-        "zoomsWith": plot.zooms_with,
         "x": _axis(plot.x),
         "y": _axis(plot.y),
         "axes": [_axes(axes) for axes in plot.axes],

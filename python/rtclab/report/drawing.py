@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -177,7 +177,7 @@ class Axes:
 class Drawing:
     """One or several pairs of axes side by side, which share their ranges and one legend.
 
-    ``zooms_with`` names what the horizontal axis shows, where plots of a page are to be zoomed together.
+    ``over_time`` is whether the horizontal axis is that of time.
     """
 
     name: str
@@ -186,7 +186,7 @@ class Drawing:
     x: Axis
     y: Axis
     axes: Sequence[Axes]
-    zooms_with: str = field(default="")
+    over_time: bool = False
 
     @property
     def marks(self) -> Iterator[Mark]:

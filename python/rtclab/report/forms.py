@@ -30,7 +30,6 @@ OFF_SCALE = 2.5
 """A limit above this many times the largest value is written, not drawn: it would flatten the curves."""
 GROUP_WIDTH = 0.76
 """Share of the place of a group that its bars take."""
-TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def over_time(
         mark.range.high for one in axes for mark in one.marks if isinstance(mark, Line) and mark.range
     ]
     x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, largest(heights))
-    return Plot(name, title, caption, x, y, axes, zooms_with=TIME)
+    return Plot(name, title, caption, x, y, axes, over_time=True)
 
 
 def _bands(panel: Panel) -> list[Band]:

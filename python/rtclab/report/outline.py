@@ -82,7 +82,7 @@ def _ticks(axis: Axis) -> Array:
     """Round numbers on an axis, about as many as ``TICKS``."""
     rough = (axis.end - axis.begin) / TICKS
     power = 10.0 ** floor(log10(rough))
-    step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first = np.ceil(axis.begin / step)
     return np.arange(first, np.floor(axis.end / step + 1e-9) + 1) * step
 

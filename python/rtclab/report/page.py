@@ -21,12 +21,15 @@ def write_plot_page(out: Path, title: str, plots: Sequence[Drawing]) -> None:
     write_text(out, render("plots.html", plots, title=title))
 
 
-def render(template: str, plots: Sequence[Drawing], **content: Any) -> str:
-    """A page with charts. The template places ``charts``; the script that draws them comes with them."""
+def render(template: str, plots: Sequence[Drawing], *, tied: bool = False, **content: Any) -> str:
+    """A page with charts, which the template places as ``charts``; the script that draws them comes along.
+
+    The charts over time of a page are ``tied`` if all show the same time: they are zoomed together.
+    """
     made = page_template(template)
     charts = [chart.chart(plot) for plot in plots]
     scripts = chart.scripts() if plots else []
-    return str(made.render(charts=charts, data=chart.data(plots), scripts=scripts, **content))
+    return str(made.render(charts=charts, data=chart.data(plots, tied=tied), scripts=scripts, **content))
 
 
 def page_template(name: str) -> Any:

@@ -57,6 +57,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
     text = render(
         "report.html",
         run_plots(run),
+        tied=True,
         run=run,
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
         calls=words.calls(run.scenario),
@@ -85,6 +86,7 @@ def write_comparison(a: Run, b: Run, out: Path) -> Path:
     text = render(
         "comparison.html",
         comparison_plots(a, b),
+        tied=True,
         runs=[
             {
                 "run": run,

@@ -1,21 +1,22 @@
 // Turns the plots in the page's JSON into charts, with BokehJS. Until then the page shows their outlines.
 "use strict";
 (() => {
-  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, DIGITS = 4;
+  const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4;
   const plots = JSON.parse(document.getElementById("charts").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
   const sheet = new Bokeh.Document();
   const targets = [];
   const shared = new Map();
 
-  // The horizontal range of a plot. Plots that zoom together share it, and the line at the pointer.
+  // The horizontal range of a plot. Plots that are tied share it, and the line at the pointer.
   function horizontal(plot) {
-    const key = plot.zoomsWith || plot.name;
+    const key = plot.tied ? "tied" : plot.name;
     if (!shared.has(key)) {
-      const alike = plots.filter((other) => (other.zoomsWith || other.name) === key);
+      const alike = plot.tied ? plots.filter(({ tied }) => tied) : [plot];
       const begin = Math.min(...alike.map(({ x }) => x.begin)), end = Math.max(...alike.map(({ x }) => x.end));
       const range = new Bokeh.Range1d({ start: begin, end, bounds: [begin, end] });
-      const overlay = new Bokeh.Span({ dimension: "height", line_color: QUIET, line_dash: [3, 3] });
+      const overlay = new Bokeh.Span({ dimension: "height", location: NaN, line_color: QUIET,
+        line_dash: [3, 3] });
       shared.set(key, { begin, end, range, overlay });
     }
     return shared.get(key);
@@ -31,7 +32,18 @@
     };
   }
 
-  function figureOf(plot, axes, tools) {
+  // The places of an axis whose names are written there, with these names.
+  function namesOf(axis) {
+    return axis.places.map((place, index) => [place, axis.names[index]]).filter((_, index) => index % axis.every === 0);
+  }
+
+  // A name, in two lines if it has too many letters to stand beside the next.
+  function inLines(name, most) {
+    const words = name.split(" "), half = Math.ceil(words.length / 2);
+    return name.length < most ? name : [words.slice(0, half).join(" "), words.slice(half).join(" ")].join("\n");
+  }
+
+  function figureOf(plot, axes, tools, target) {
     const figure = Bokeh.Plotting.figure({
       name: plot.name, sizing_mode: "stretch_width", height: 260, min_border_left: 64, min_border_right: 10,
       x_range: horizontal(plot).range, y_range: new Bokeh.Range1d({ start: plot.y.begin, end: plot.y.end }),
@@ -45,12 +57,12 @@
     }
     for (const grid of figure.grids) grid.grid_line_color = "#e3e3e3";
     figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
-    for (const [named, axis, grid] of [[plot.x, figure.xaxes[0], figure.xgrids[0]],
-      [plot.y, figure.yaxes[0], figure.ygrids[0]]]) {
-      if (!named.names.length) continue;
-      axis.setv({ ticker: new Bokeh.FixedTicker({ ticks: named.places.filter((_, index) => index % named.every === 0) }),
-        major_tick_line_color: null,
-        major_label_overrides: new Map(named.places.map((place, index) => [place, named.names[index]])) });
+const across = namesOf(plot.x), most = target.clientWidth / across.length / LETTER_PX;
+    const named = [[figure.xaxes[0], figure.xgrids[0], across.map(([place, name]) => [place, inLines(name, most)])],
+      [figure.yaxes[0], figure.ygrids[0], namesOf(plot.y)]];
+    for (const [axis, grid, places] of named.filter(([, , places]) => places.length)) {
+      axis.setv({ ticker: new Bokeh.FixedTicker({ ticks: places.map(([place]) => place) }),
+        major_label_overrides: new Map(places), major_tick_line_color: null });
       grid.visible = false;
     }
     if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: "13px", text_color: INK });
@@ -214,7 +226,7 @@
     for (const [index, axes] of plot.axes.entries()) {
       const target = element.querySelectorAll(".chart")[index];
       tools.push(toolsOf(plot));
-      const figure = figureOf(plot, axes, tools.at(-1));
+      const figure = figureOf(plot, axes, tools.at(-1), target);
       drawn.push(...axes.marks.map((mark) => ({ mark, ...draw(figure, mark) })));
       showValues(plot, axes, figure, target, off);
       targets.push(target);
