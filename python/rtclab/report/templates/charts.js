@@ -57,7 +57,7 @@
     }
     for (const grid of figure.grids) grid.grid_line_color = "#e3e3e3";
     figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
-const across = namesOf(plot.x), most = target.clientWidth / across.length / LETTER_PX;
+    const across = namesOf(plot.x), most = target.clientWidth / across.length / LETTER_PX;
     const named = [[figure.xaxes[0], figure.xgrids[0], across.map(([place, name]) => [place, inLines(name, most)])],
       [figure.yaxes[0], figure.ygrids[0], namesOf(plot.y)]];
     for (const [axis, grid, places] of named.filter(([, , places]) => places.length)) {
