@@ -21,6 +21,7 @@ from rtclab import _native
 from rtclab.cli.app import app
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
+from rtclab.scenario.descriptions import descriptions
 from rtclab.scenario.table import Table
 from rtclab.trace import SCHEMAS, FlowInfo, RunManifest, TraceManifest
 
@@ -87,8 +88,7 @@ def test_every_field_of_a_scenario_is_on_its_page_with_a_sentence(site: Path) ->
     models = [Scenario, *_tables_below(Table)]
     for model in models:
         for name, field in model.model_fields.items():
-            assert field.description, f"{model.__name__}.{name}"
-            sentence = " ".join(field.description.replace("`", "").split())
+            sentence = " ".join(descriptions(model)[name].replace("`", "").split())
             assert sentence.endswith("."), sentence
             assert f".{field.alias or name} " in shown or f" {field.alias or name} " in shown
             assert sentence in shown, f"{model.__name__}.{name}"

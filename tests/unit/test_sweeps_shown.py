@@ -1,0 +1,221 @@
+"""What a sweep shows: plots, the page, and the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+from rtclab.cli import main
+from rtclab.errors import BadInput
+from rtclab.metrics.statistics import summarise
+from rtclab.report.drawing import Cells, Dots, Line
+from rtclab.sweeps import Grid, open_sweep, sweep
+
+RANGE = "0.2..5 Mbit/s x3 log"
+LOSSES = ["0 %", "5 %"]
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    """Three capacities by two losses."""
+    out = tmp_path_factory.mktemp("runs")
+    vary = {"link.up.capacity": RANGE, "link.up.loss": LOSSES}
+    return sweep("first-call", vary, repeats=3, duration="5 s", out=out)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    """Three fields of two values each, one of which is no number."""
+    vary = {
+        "congestion_control.name": ["goog-cc", "gcc-2016"],
+        "link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"],
+        "link.up.loss": LOSSES,
+    }
+    out = tmp_path_factory.mktemp("runs")
+    return sweep("first-call", vary, repeats=2, duration="5 s", out=out)
+
+
+def test_a_plot_has_a_line_for_each_value_with_the_interval_around_it(grid: Grid) -> None:
+    plot = grid.plot("receiving_rate", x="link.up.capacity", by="link.up.loss")
+    assert [axes.title for axes in plot.axes] == ["alice → bob", "bob → alice"]
+    lines = [mark for mark in plot.axes[0].marks if isinstance(mark, Line)]
+    assert [line.look.label for line in lines] == ["link.up.loss = 0 %", "link.up.loss = 5 %"]
+    # Of a logarithmic range the axis is logarithmic: 0.2, 1 and 5 Mbit/s are equally far apart.
+    assert lines[0].x.tolist() == pytest.approx([-0.69897, 0.0, 0.69897], abs=1e-5)
+    assert (plot.x.label, plot.x.names) == ("link.up.capacity (Mbit/s)", ["0.2", "1", "5"])
+    summary = (
+        grid.summary()
+        .filter(metric="receiving_rate", flow="alice->bob")
+        .filter(pl.col("link.up.loss") == "0 %")
+    )
+    assert lines[0].y.tolist() == pytest.approx(summary["mean"].to_list())
+    assert lines[0].range is not None
+    assert lines[0].range.low.tolist() == pytest.approx(summary["ci95_low"].to_list())
+    assert lines[0].range.high.tolist() == pytest.approx(summary["ci95_high"].to_list())
+
+
+def test_two_fields_without_a_choice_are_a_heat_map(grid: Grid) -> None:
+    plot = grid.plot("receiving_rate", flow="alice->bob")
+    (cells,) = plot.axes[0].marks
+    assert isinstance(cells, Cells)
+    assert cells.x.tolist() == [0, 0, 1, 1, 2, 2]
+    assert cells.y.tolist() == [0, 1, 0, 1, 0, 1]
+    assert (plot.x.names, plot.y.names) == (["0.2", "1", "5"], ["0", "5"])
+    dark = cells.colours[cells.values.argmax()]
+    light = cells.colours[cells.values.argmin()]
+    assert (dark, light) == (cells.look.colour.lower(), "#f0f5fa")
+    assert (cells.low <= cells.values).all()
+    assert (cells.values <= cells.high).all()
+
+
+def test_values_are_averaged_over_other_fields_repeat_by_repeat(three: Grid) -> None:
+    plot = three.plot("receiving_rate", x="link.up.loss", flow="alice->bob")
+    (line,) = plot.axes[0].marks
+    assert isinstance(line, Line)
+    assert line.range is not None
+    rows = three.metrics().filter(metric="receiving_rate", flow="alice->bob")
+    for index, loss in enumerate(LOSSES):
+        at_loss = rows.filter(pl.col("link.up.loss") == loss)
+        # Two controls by two capacities; the seeds of a repeat are the same at all of them.
+        means = [at_loss.filter(repeat=repeat)["value"].mean() for repeat in (0, 1)]
+        expected = summarise([float(str(mean)) for mean in means], (0.0, float("inf")))
+        assert line.y[index] == pytest.approx(expected.mean)
+        assert line.range.low[index] == pytest.approx(expected.ci95_low)
+    assert "averaged over the values of congestion_control.name, link.up.capacity" in plot.caption
+
+
+def test_a_field_without_numbers_stands_side_by_side(three: Grid) -> None:
+    plot = three.plot("rtt", x="congestion_control.name", by="link.up.loss", flow="alice->bob")
+    assert all(isinstance(mark, Dots) for mark in plot.axes[0].marks)
+    assert plot.x.names == ["goog-cc", "gcc-2016"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metric": "receving_rate"}, "no metric `receving_rate`\n  hint: did you mean `receiving_rate`?"),
+        ({"metric": "rtt"}, "x: which field? expected congestion_control.name or link.up.capacity or"),
+        ({"metric": "rtt", "x": "link.up.delay"}, "x: `link.up.delay` is not varied; expected"),
+        ({"metric": "rtt", "x": "link.up.loss", "by": "link.up.loss"}, "by: `link.up.loss` is x already"),
+        ({"metric": "rtt", "x": "link.up.loss", "flow": "a"}, "flow: no `a`; expected `alice->bob` or"),
+        ({"metric": "tcp_rtt", "x": "link.up.loss"}, "tcp_rtt: nobody could measure it in this sweep"),
+    ],
+)
+def test_a_plot_that_cannot_be_made_is_refused(three: Grid, arguments: dict[str, str], message: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
+        three.plot(**arguments)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
+def test_both_kinds_of_plots_are_saved(grid: Grid, tmp_path: Path, suffix: str) -> None:
+    for index, chosen in enumerate(({}, {"x": "link.up.capacity", "by": "link.up.loss"})):
+        saved = grid.plot("receiving_rate", **chosen).save(tmp_path / f"{index}{suffix}")
+        assert saved.stat().st_size > 1000
+
+
+def test_the_page_has_fields_plots_and_points_and_needs_nothing_else(grid: Grid) -> None:
+    text = grid.report().read_text()
+    page = text[: text.index('<script type="application/json"')]
+    assert "0.2 Mbit/s, 1 Mbit/s, 5 Mbit/s" in page
+    assert "Receiving rate against link.up.capacity" in page
+    assert "6, each 3 times with the same seeds" in page
+    assert page.count("<tr>") == 1 + 6 * 2  # a heading, points by flows
+    assert not re.search(r'(?:src|href)="(?!data:)', page)
+
+
+def test_the_page_names_repeats_that_failed(tmp_path: Path) -> None:
+    vary = {"link.up.loss": ["0 %", "100 %"]}
+    made = sweep("first-call", vary, repeats=2, duration="5 s", out=tmp_path)
+    page = made.report().read_text()
+    assert "link.up.loss = 100 %, repeat 1" in page
+    assert "alice and bob did not connect within 5 s" in page
+
+
+class Result(NamedTuple):
+    """What a command left."""
+
+    status: object
+    out: str
+    err: str
+
+
+Rtclab = Callable[..., Result]
+SWEEP = ("sweep", "first-call", "--duration", "5s", "--repeats", "2", "--jobs", "1")
+VARY = ("--vary", "link.up.capacity=0.5..1 Mbit/s x2", "--vary", "link.up.loss=0 %,5 %")
+
+
+@pytest.fixture
+def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Rtclab:
+    """Runs a command line in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return Result(ended.value.code, out, err)
+
+    return run
+
+
+def test_the_command_prints_a_line_for_each_point_and_flow(rtclab: Rtclab) -> None:
+    result = rtclab(*SWEEP, *VARY)
+    assert (result.status, result.err) == (0, "")
+    lines = [line.split() for line in result.out.splitlines() if "->" in line]
+    assert [line[:5] for line in lines[:3]] == [
+        ["0.5", "Mbit/s", "0", "%", "alice->bob"],
+        ["0.5", "Mbit/s", "0", "%", "bob->alice"],
+        ["0.5", "Mbit/s", "5", "%", "alice->bob"],
+    ]
+    assert len(lines) == 8
+    assert "sweep: runs/first-call-sweep-1 (8 of 8 repeats finished)" in result.out
+    assert Path("runs/first-call-sweep-1/report.html").is_file()
+
+
+def test_the_command_prints_json_for_scripts(rtclab: Rtclab) -> None:
+    answer: dict[str, Any] = json.loads(rtclab(*SWEEP, *VARY, "--json", "--no-report").out)
+    assert (answer["sweep"], answer["finished"], answer["repeats"]) == ("runs/first-call-sweep-1", 8, 8)
+    assert (answer["failures"], answer["report"]) == ([], None)
+    assert answer["metrics"] == open_sweep("first-call-sweep-1").summary().to_dicts()
+
+
+def test_the_command_ends_with_1_if_a_repeat_failed(rtclab: Rtclab) -> None:
+    result = rtclab(*SWEEP, "--vary", "link.up.loss=0 %,100 %", "--no-report")
+    assert result.status == 1
+    assert "link.up.loss = 100 %, repeat 0 failed: alice and bob did not connect" in result.err
+
+
+def test_the_command_goes_on_with_a_sweep(rtclab: Rtclab) -> None:
+    assert rtclab(*SWEEP, *VARY, "--no-report").status == 0
+    result = rtclab("sweep", "--resume", "first-call-sweep-1", "--no-report")
+    assert (result.status, "8 of 8 repeats finished" in result.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--vary", "link.up.loss=0 %", "--vary", "link.up.loss=5 %"), "--vary: link.up.loss is given twice"),
+        (("--vary", "link.up.los=0 %"), "vary: link.up.los: unknown key"),
+        (("--set", "link.up.delay=2", "--vary", "link.up.loss=0 %"), "--set: link.up.delay: no unit in `2`"),
+        ((), "vary: no field; expected at least one"),
+    ],
+)
+def test_the_command_ends_with_2_for_bad_input(
+    rtclab: Rtclab, arguments: tuple[str, ...], message: str
+) -> None:
+    result = rtclab(*SWEEP, *arguments)
+    assert result.status == 2
+    assert result.err.startswith(message)
+    assert not Path("runs").exists()
+
+
+def test_the_command_explains_itself_with_an_example(rtclab: Rtclab) -> None:
+    result = rtclab("sweep", "--help")
+    assert result.status == 0
+    assert "Example: rtclab sweep" in result.out
