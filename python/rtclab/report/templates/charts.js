@@ -32,16 +32,6 @@
     };
   }
 
-<<<<<<< HEAD
-  // The names of an axis by place, in two lines where one is too long to stand beside the next.
-  function namesOf(axis, width) {
-    const most = width * axis.every / axis.names.length / LETTER_PX;
-    return axis.names.map((name, index) => {
-      const words = name.split(" "), half = Math.ceil(words.length / 2);
-      const lines = [words.slice(0, half).join(" "), words.slice(half).join(" ")];
-      return [axis.places[index], name.length < most ? name : lines.join("\n")];
-    });
-=======
   // The places of an axis whose names are written there, with these names.
   function namesOf(axis) {
     return axis.places.map((place, index) => [place, axis.names[index]]).filter((_, index) => index % axis.every === 0);
@@ -51,7 +41,6 @@
   function inLines(name, most) {
     const words = name.split(" "), half = Math.ceil(words.length / 2);
     return name.length < most ? name : [words.slice(0, half).join(" "), words.slice(half).join(" ")].join("\n");
->>>>>>> sweep
   }
 
   function figureOf(plot, axes, tools, target) {
@@ -68,22 +57,12 @@
     }
     for (const grid of figure.grids) grid.grid_line_color = "#e3e3e3";
     figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
-<<<<<<< HEAD
-    for (const [named, axis, grid, width] of [
-      [plot.x, figure.xaxes[0], figure.xgrids[0], target.clientWidth],
-      [plot.y, figure.yaxes[0], figure.ygrids[0], Infinity],
-    ]) {
-      if (!named.names.length) continue;
-      axis.setv({ ticker: new Bokeh.FixedTicker({ ticks: named.places.filter((_, index) => index % named.every === 0) }),
-        major_label_overrides: new Map(namesOf(named, width)), major_tick_line_color: null });
-=======
     const across = namesOf(plot.x), most = target.clientWidth / across.length / LETTER_PX;
     const named = [[figure.xaxes[0], figure.xgrids[0], across.map(([place, name]) => [place, inLines(name, most)])],
       [figure.yaxes[0], figure.ygrids[0], namesOf(plot.y)]];
     for (const [axis, grid, places] of named.filter(([, , places]) => places.length)) {
       axis.setv({ ticker: new Bokeh.FixedTicker({ ticks: places.map(([place]) => place) }),
         major_label_overrides: new Map(places), major_tick_line_color: null });
->>>>>>> sweep
       grid.visible = false;
     }
     if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: "13px", text_color: INK });
