@@ -147,6 +147,16 @@ def test_every_public_name_of_python_is_on_its_page(site: Path) -> None:
     assert {f"rtclab.{name}" for name in rtclab.__all__ if not name.startswith("_")} <= page.ids
 
 
+def test_what_the_page_of_troubles_quotes_is_what_rtclab_says() -> None:
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python").rglob("*.py"))
+    sources = re.sub(r"\"\s*\n\s*f?\"", "", sources)  # texts over several lines
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quotes = re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", page)
+    assert len(quotes) >= 8
+    for part in (part.strip() for quote in quotes for part in " ".join(quote.split()).split("…")):
+        assert part in sources, part
+
+
 def test_no_page_is_empty(site: Path) -> None:
     for file in (ROOT / "docs").glob("*.md"):
         assert len(text_of(site / f"{file.stem}.html")) > 300, file.name

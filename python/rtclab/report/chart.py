@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rtclab.metrics.series import Array
-from rtclab.report.drawing import INK, QUIET, Axes, Axis, Columns, Dots, Drawing, Line, Mark, largest
+from rtclab.report.drawing import INK, QUIET, Axes, Axis, Cells, Columns, Dots, Drawing, Line, Mark, largest
 from rtclab.report.outline import MARKER_PATHS, outline
 
 DIGITS = 4
@@ -69,6 +69,8 @@ def _entry(mark: Mark) -> Entry:
             return Entry(look.label, look.colour, "dots", marker=MARKER_PATHS[look.marker])
         case Columns():
             return Entry(look.label, look.colour, "columns", opacity=mark.opacity)
+        case Cells():
+            return Entry(look.label, look.colour, "columns")
 
 
 def data(plots: Sequence[Drawing], *, tied: bool) -> str:
@@ -106,7 +108,8 @@ def _plot(plot: Drawing) -> dict[str, Any]:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     ends = {"begin": axis.begin, "end": float(f"{axis.end:.{DIGITS}g}")}
-    return {"label": axis.label, "unit": axis.unit, "names": list(axis.names), **ends}
+    named = {"names": [name for _, name in axis.named], "places": [place for place, _ in axis.named]}
+    return {"label": axis.label, "unit": axis.unit, "every": axis.every, **named, **ends}
 
 
 def _axes(axes: Axes) -> dict[str, Any]:
@@ -127,6 +130,9 @@ def _mark(mark: Mark) -> dict[str, Any]:
             drawn = {"kind": "dots", "hollow": mark.hollow}
         case Columns():
             drawn = {"kind": "columns", "width": mark.width, "opacity": mark.opacity}
+        case Cells():
+            drawn = {"kind": "cells", "values": _numbers(mark.values), "unit": mark.unit}
+            drawn |= {"texts": list(mark.texts), "colours": mark.colours, "inks": mark.inks}
     ends = {"low": _numbers(mark.low), "high": _numbers(mark.high)}
     return look | drawn | {"x": _numbers(mark.x), "y": _numbers(mark.y)} | ends
 

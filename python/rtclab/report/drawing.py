@@ -46,13 +46,22 @@ class Look:
 class Axis:
     """An axis from ``begin`` to ``end``. Its label ends with the unit in parentheses, if it has one.
 
-    ``names`` are those of the places 0, 1, 2 and so on, where the axis counts things.
+    ``names`` are those of the places 0, 1, 2 and so on, where the axis counts things, or of ``places``.
+    Only every ``every``-th of them is written at the axis.
     """
 
     label: str
     begin: float
     end: float
     names: Sequence[str] = ()
+    places: Sequence[float] = ()
+    every: int = 1
+
+    @property
+    def named(self) -> list[tuple[float, str]]:
+        """The places that have a name, with their names."""
+        places = self.places if len(self.places) else range(len(self.names))
+        return list(zip(places, self.names, strict=True))
 
     @property
     def unit(self) -> str:
@@ -114,7 +123,45 @@ class Columns:
     opacity: float = 1.0
 
 
-Mark = Line | Dots | Columns
+@dataclass(frozen=True)
+class Cells:
+    """A square of side 1 for each value, with its interval from ``low`` to ``high``; of shape (cells,).
+
+    Colours go from light for the first number of ``between`` to the look's for the second. ``unit`` is that
+    of the values, and ``texts`` are written into the squares.
+    """
+
+    look: Look
+    x: Array
+    y: Array
+    values: Array
+    low: Array
+    high: Array
+    between: tuple[float, float]
+    unit: str = ""
+    texts: Sequence[str] = ()
+
+    @property
+    def colours(self) -> list[str]:
+        """The colour of each cell, as ``#rrggbb``."""
+        dark = np.array([int(self.look.colour[at : at + 2], 16) for at in (1, 3, 5)])
+        mixed = LIGHTEST + np.outer(self._heights(), dark - LIGHTEST)
+        return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in mixed.round().astype(int).tolist()]
+
+    @property
+    def inks(self) -> list[str]:
+        """A colour for the text in each cell that can be read there."""
+        return ["#ffffff" if height > 0.6 else INK for height in self._heights()]
+
+    def _heights(self) -> Array:
+        """Where each value is between the smallest (0) and the largest (1)."""
+        lowest, highest = self.between
+        return (self.values - lowest) / ((highest - lowest) or 1.0)
+
+
+LIGHTEST = np.array([240, 245, 250])
+
+Mark = Line | Dots | Columns | Cells
 
 
 @dataclass(frozen=True)

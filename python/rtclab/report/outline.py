@@ -9,7 +9,7 @@ import numpy as np
 
 from rtclab.metrics.series import Array
 from rtclab.report.bands import thinned
-from rtclab.report.drawing import QUIET, Axis, Columns, Dots, Drawing, Line, Mark
+from rtclab.report.drawing import QUIET, Axis, Cells, Columns, Dots, Drawing, Line, Mark
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 24, 42
@@ -54,13 +54,12 @@ def _y(axis: Axis, values: Array) -> Array:
 
 def _frame(plot: Drawing) -> str:
     """Grid, tick labels and the labels of both axes."""
-    ticks = _ticks(plot.y)
+    ticks, names = _named(plot.y)
     heights = _y(plot.y, ticks)
     grid = "".join(f"M{LEFT} {at:.1f}H{WIDTH - RIGHT}" for at in heights)
     parts = [f'<path d="{grid}" stroke="#e3e3e3"/>']
-    parts += [_text(LEFT - 6, at + 4, f"{tick:g}", "end") for at, tick in zip(heights, ticks, strict=True)]
-    places = np.arange(len(plot.x.names), dtype=np.float64) if plot.x.names else _ticks(plot.x)
-    names = plot.x.names or [f"{tick:g}" for tick in places]
+    parts += [_text(LEFT - 6, at + 4, name, "end") for at, name in zip(heights, names, strict=True)]
+    places, names = _named(plot.x)
     below = HEIGHT - BOTTOM + 16
     parts += [_text(at, below, name, "middle") for at, name in zip(_x(plot.x, places), names, strict=True)]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, plot.x.label, "middle"))
@@ -68,6 +67,15 @@ def _frame(plot: Drawing) -> str:
     turned = f' transform="rotate(-90 12 {middle})"'
     parts.append(_text(12, middle, plot.y.label, "middle", turned))
     return "".join(parts)
+
+
+def _named(axis: Axis) -> tuple[Array, list[str]]:
+    """Places on an axis and what is written there."""
+    if axis.names:
+        named = axis.named[:: axis.every]
+        return np.array([place for place, _ in named], dtype=np.float64), [name for _, name in named]
+    ticks = _ticks(axis)
+    return ticks, [f"{tick:g}" for tick in ticks]
 
 
 def _ticks(axis: Axis) -> Array:
@@ -99,6 +107,8 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
             return f'<g fill="{fill}" stroke="{mark.look.colour}">{_whiskers(mark, plot)}{dots}</g>'
         case Columns():
             return _columns(mark, plot)
+        case Cells():
+            return _cells(mark, plot)
 
 
 def _line(line: Line, plot: Drawing, points: int) -> str:
@@ -123,6 +133,20 @@ def _columns(mark: Columns, plot: Drawing) -> str:
     bars = "".join(f"M{a:.1f} {bottom}V{c:.1f}H{b:.1f}V{bottom}z" for a, b, c in _known(left, right, top))
     fill = f'<path d="{bars}" fill="{mark.look.colour}" opacity="{mark.opacity}"/>'
     return f'{fill}<g stroke="{QUIET}">{_whiskers(mark, plot)}</g>'
+
+
+def _cells(mark: Cells, plot: Drawing) -> str:
+    left, right = (_x(plot.x, mark.x + side / 2) for side in (-1, 1))
+    top, bottom = (_y(plot.y, mark.y + side / 2) for side in (1, -1))
+    squares = "".join(
+        f'<path d="M{a:.1f} {c:.1f}H{b:.1f}V{d:.1f}H{a:.1f}z" fill="{colour}"/>'
+        for a, b, c, d, colour in zip(left, right, top, bottom, mark.colours, strict=True)
+    )
+    texts = "".join(
+        _text((a + b) / 2, (c + d) / 2 + 4, text, "middle", f' fill="{ink}"')
+        for a, b, c, d, text, ink in zip(left, right, top, bottom, mark.texts, mark.inks, strict=False)
+    )
+    return squares + texts
 
 
 def _whiskers(mark: Dots | Columns, plot: Drawing) -> str:

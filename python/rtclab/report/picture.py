@@ -6,7 +6,7 @@ import re
 from io import BytesIO, StringIO
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -14,7 +14,7 @@ from matplotlib import axes as matplotlib_axes
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from rtclab.report.drawing import INK, QUIET, Axes, Axis, Columns, Dash, Dots, Drawing, Line
+from rtclab.report.drawing import INK, QUIET, Axes, Axis, Cells, Columns, Dash, Dots, Drawing, Line
 from rtclab.trace import write_bytes, write_text
 
 WIDTH_IN, ROW_IN, COLUMNS = 9.0, 2.5, 2
@@ -127,6 +127,8 @@ def _draw_axes(axis: matplotlib_axes.Axes, axes: Axes) -> None:
                 _draw_dots(axis, mark)
             case Columns():
                 _draw_columns(axis, mark)
+            case Cells():
+                _draw_cells(axis, mark)
     ranges = {mark.range.label for mark in axes.marks if isinstance(mark, Line) and mark.range}
     for label in ranges:
         axis.fill_between([], [], color=QUIET, alpha=RANGE_OPACITY, linewidth=0, label=label)
@@ -179,6 +181,13 @@ def _draw_columns(axis: matplotlib_axes.Axes, columns: Columns) -> None:
     axis.bar(columns.x, columns.y, columns.width, yerr=_error(columns), **look, **error)
 
 
+def _draw_cells(axis: matplotlib_axes.Axes, cells: Cells) -> None:
+    axis.bar(cells.x, np.ones(cells.x.size), 1.0, cells.y - 0.5, color=cells.colours, edgecolor="white")
+    axis.fill_between([], [], color=cells.look.colour, linewidth=0, label=cells.look.label)
+    for x, y, text, ink in zip(cells.x, cells.y, cells.texts, cells.inks, strict=False):
+        axis.text(x, y, text, color=ink, ha="center", va="center")
+
+
 def _error(mark: Dots | Columns) -> Any:
     """Lengths of error bars downwards and upwards; None if all are 0."""
     lengths = np.nan_to_num(np.array([mark.y - mark.low, mark.high - mark.y]))
@@ -189,17 +198,19 @@ def _label(axis: matplotlib_axes.Axes, plot: Drawing, *, left: bool, bottom: boo
     """Ranges, and labels only where no other axes come between them and the edge."""
     axis.set_xlim(plot.x.begin, plot.x.end)
     axis.set_ylim(plot.y.begin, plot.y.end)
-    _name_places(axis, plot.x)
+    _name_places(axis, plot.x, "x")
+    _name_places(axis, plot.y, "y")
     axis.tick_params(labelleft=left, labelbottom=bottom)
     axis.set_ylabel(plot.y.label if left else "")
     axis.set_xlabel(plot.x.label if bottom else "")
 
 
-def _name_places(axis: matplotlib_axes.Axes, x: Axis) -> None:
-    if x.names:
-        axis.set_xticks(range(len(x.names)), x.names)
-        axis.tick_params(axis="x", length=0)
-        axis.grid(visible=False, axis="x")
+def _name_places(axis: matplotlib_axes.Axes, named: Axis, which: Literal["x", "y"]) -> None:
+    if named.names:
+        places, names = zip(*named.named[:: named.every], strict=True)
+        (axis.set_xticks if which == "x" else axis.set_yticks)(places, names)
+        axis.tick_params(axis=which, length=0)
+        axis.grid(visible=False, axis=which)
 
 
 def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> float:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rtclab.sweeps.store import Store
 from rtclab.sweeps.summary import summary_of
+from rtclab.trace import write_text
+
+if TYPE_CHECKING:
+    from rtclab.report import Plot
 
 
 class Grid:
@@ -79,11 +85,58 @@ class Grid:
         """
         return summary_of(self._store.rows(), self._columns())
 
+    def plot(
+        self, metric: str, *, x: str | None = None, by: str | None = None, flow: str | None = None
+    ) -> Plot:
+        """A metric against the field ``x``, with 95 % intervals and a line for each value of ``by``.
+
+        Without ``x`` and ``by`` the plot of two fields is a heat map. Values are averaged over fields that
+        are neither. ``flow`` chooses one flow; else each of the first four has axes of its own.
+
+        Raises:
+            BadInput: there is no such metric, field or flow, or nobody could measure it.
+
+        Example:
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
+            >>> grid.plot("receiving_rate", x="link.up.loss").save("rate.svg").name
+            'rate.svg'
+        """
+        from rtclab.sweeps.plots import make_plot
+
+        return make_plot(self._store.rows(), self._store.plan.fields, metric, x, by, flow)
+
+    def report(self) -> Path:
+        """Writes the page ``report.html`` into the sweep's directory; returns its path.
+
+        Raises:
+            DiskFull: the page could not be written.
+        """
+        from rtclab.sweeps.page import page_of
+
+        facts, plan = self._facts(), self._store.plan
+        text = page_of(self.name, plan, facts, self._store.rows(), self.summary(), self.failures())
+        page = self.path / "report.html"
+        write_text(page, text)
+        return page
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """What a reader must know of a sweep before believing it, as pairs of word and value."""
+        plan, versions = self._store.plan, self._store.versions
+        done, size = self.progress()
+        return [
+            ("Scenario", plan.name),
+            ("Backend", "simulated (virtual time)" if plan.backend == "sim" else plan.backend),
+            ("Points", f"{plan.points}, each {plan.repeats} times with the same seeds"),
+            ("Repeats", f"{done} of {size} finished"),
+            ("Versions", f"rtclab {versions['rtclab']}, build {versions['code']}"),
+        ]
+
+    def _repr_html_(self) -> str:
+        done, size = self.progress()
+        varied = ", ".join(f"{field.name} ({field.count} values)" for field in self._store.plan.fields)
+        return f"<p>{escape(f'{self.name}: {varied}; {done} of {size} repeats finished')}</p>"
+
     def _columns(self) -> list[str]:
         """The columns of the varied fields."""
         numbers = [field.number_column for field in self._store.plan.fields if field.numbers]
         return [*self.fields, *numbers]
-
-    def report(self) -> Path:
-        """Writes the page."""
-        return self.path / "report.html"

@@ -16,9 +16,24 @@ def summary_of(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.DataFrame:
 
     ``columns`` say which point a row belongs to.
     """
+    return _statistics(rows, ["point"], columns)
+
+
+def marginal_of(rows: pl.LazyFrame, fields: Sequence[str]) -> pl.DataFrame:
+    """As :func:`summary_of` for every combination of some fields, averaged over the others.
+
+    Repeats have the same seeds at all points, so what is averaged first is each repeat over its points; the
+    interval is that of these averages.
+    """
+    keys = [*fields, "repeat", "metric", "unit", "flow"]
+    averages = rows.group_by(keys, maintain_order=True).agg(pl.col("value").mean())
+    return _statistics(averages, fields, ())
+
+
+def _statistics(rows: pl.LazyFrame, keys: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
     value = pl.col("value")
     groups = (
-        rows.group_by("point", "metric", "unit", "flow", maintain_order=True)
+        rows.group_by(*keys, "metric", "unit", "flow", maintain_order=True)
         .agg(
             pl.col(columns).first(),
             value.mean().alias("mean"),
@@ -31,10 +46,10 @@ def summary_of(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.DataFrame:
     order = {name: place for place, name in enumerate(METRICS)}
     better = {name: metric.better for name, metric in METRICS.items()}
     return (
-        groups.sort("point", _of_metric(order, len(order)), maintain_order=True)
+        groups.sort(*keys, _of_metric(order, len(order)), maintain_order=True)
         .with_columns(_of_metric(better, "").alias("better"), *_interval(groups["repeats"]))
         .select(
-            "point",
+            *keys,
             *columns,
             *("metric", "unit", "better", "flow", "mean", "sd", "ci95_low", "ci95_high", "repeats"),
         )

@@ -32,13 +32,13 @@
     };
   }
 
-  // The names of places with two lines each where one line is too long to stand beside the next.
-  function namesOf(plot, target) {
-    const most = target.clientWidth / plot.x.names.length / LETTER_PX;
-    return plot.x.names.map((name, place) => {
+  // The names of an axis by place, in two lines where one is too long to stand beside the next.
+  function namesOf(axis, width) {
+    const most = width * axis.every / axis.names.length / LETTER_PX;
+    return axis.names.map((name, index) => {
       const words = name.split(" "), half = Math.ceil(words.length / 2);
       const lines = [words.slice(0, half).join(" "), words.slice(half).join(" ")];
-      return [place, name.length < most ? name : lines.join("\n")];
+      return [axis.places[index], name.length < most ? name : lines.join("\n")];
     });
   }
 
@@ -56,11 +56,14 @@
     }
     for (const grid of figure.grids) grid.grid_line_color = "#e3e3e3";
     figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
-    if (plot.x.names.length) {
-      const places = namesOf(plot, target);
-      figure.xaxes[0].setv({ ticker: new Bokeh.FixedTicker({ ticks: places.map(([place]) => place) }),
-        major_label_overrides: new Map(places), major_tick_line_color: null });
-      figure.xgrids[0].visible = false;
+    for (const [named, axis, grid, width] of [
+      [plot.x, figure.xaxes[0], figure.xgrids[0], target.clientWidth],
+      [plot.y, figure.yaxes[0], figure.ygrids[0], Infinity],
+    ]) {
+      if (!named.names.length) continue;
+      axis.setv({ ticker: new Bokeh.FixedTicker({ ticks: named.places.filter((_, index) => index % named.every === 0) }),
+        major_label_overrides: new Map(namesOf(named, width)), major_tick_line_color: null });
+      grid.visible = false;
     }
     if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: "13px", text_color: INK });
     if (axes.note) {
@@ -70,8 +73,21 @@
     return figure;
   }
 
+  function drawCells(figure, mark) {
+    const texts = mark.texts.length ? mark.texts : mark.x.map(() => "");
+    const data = { x: mark.x, y: mark.y, colour: mark.colours, text: texts, ink: mark.inks };
+    const source = new Bokeh.ColumnDataSource({ data });
+    const [x, y, colour, text, ink] = Object.keys(data).map((field) => ({ field }));
+    return { range: [], thing: [
+      figure.rect({ x, y, width: 1, height: 1, source, fill_color: colour, line_color: "#fff" }),
+      figure.text({ x, y, text, source, text_color: ink, text_align: "center", text_baseline: "middle",
+        text_font_size: "12px" }),
+    ] };
+  }
+
   // Draws a mark; returns the renderers of the thing itself and of the range around it.
   function draw(figure, mark) {
+    if (mark.kind === "cells") return drawCells(figure, mark);
     const source = new Bokeh.ColumnDataSource({ data: { x: mark.x, y: mark.y, low: mark.low ?? mark.y,
       high: mark.high ?? mark.y } });
     const [x, y, low, high] = ["x", "y", "low", "high"].map((field) => ({ field }));
@@ -111,23 +127,43 @@
     return best >= 0 && mark.y[best] !== null && (mark.steps || Math.abs(x - mark.x[best]) <= reach) ? best : -1;
   }
 
+  // The named place of an axis that is nearest to where the pointer is.
+  function nearest(axis, at) {
+    return axis.places.reduce((best, place) => Math.abs(place - at) < Math.abs(best - at) ? place : best,
+      axis.places[0]);
+  }
+
+  // Where the pointer is on an axis, in words.
+  function placeOn(axis, at) {
+    const name = axis.names[axis.places.indexOf(nearest(axis, at))] ?? short(at);
+    return `${axis.label.replace(/ \(.*/, "")} ${name} ${axis.unit}`.trimEnd();
+  }
+
+  function valueOf(mark, value, index, unit) {
+    const known = mark.low && mark.low[index] !== null && mark.low[index] !== mark.high[index];
+    const ends = known ? ` (${short(mark.low[index])} to ${short(mark.high[index])})` : "";
+    return [`${mark.label}: ${short(value)} ${unit}${ends}`, mark.colour];
+  }
+
   // What the box at the pointer says: where it is, and the value of every curve that is on.
-  function valuesAt(plot, axes, off, x) {
-    const place = plot.x.names[Math.round(x)] ?? `${short(x)} ${plot.x.unit}`;
-    const lines = [[`${plot.x.label.replace(/ \(.*/, "")} ${place}`, INK]];
+  function valuesAt(plot, axes, off, x, y) {
+    const lines = [[placeOn(plot.x, x), INK]];
     for (const mark of axes.marks.filter((one) => !off.has(one.label))) {
-      const index = indexAt(plot, mark, plot.x.names.length ? Math.round(x) + offset(mark) : x);
-      if (index < 0) continue;
-      const ends = mark.low && mark.low[index] !== mark.high[index]
-        ? ` (${short(mark.low[index])} to ${short(mark.high[index])})` : "";
-      lines.push([`${mark.label}: ${short(mark.y[index])} ${plot.y.unit}${ends}`, mark.colour]);
+      if (mark.kind === "cells") {
+        const [column, row] = [nearest(plot.x, x), nearest(plot.y, y)];
+        const index = mark.x.findIndex((at, cell) => at === column && mark.y[cell] === row);
+        if (index >= 0) lines.push([placeOn(plot.y, y), INK], valueOf(mark, mark.values[index], index, mark.unit));
+        continue;
+      }
+      const index = indexAt(plot, mark, plot.x.names.length ? nearest(plot.x, x) + offset(plot, mark) : x);
+      if (index >= 0) lines.push(valueOf(mark, mark.y[index], index, plot.y.unit));
     }
     return lines;
   }
 
   // How far right of its name a mark stands, where several stand side by side.
-  function offset(mark) {
-    return mark.x.length ? mark.x[0] - Math.round(mark.x[0]) : 0;
+  function offset(plot, mark) {
+    return mark.x.length ? mark.x[0] - nearest(plot.x, mark.x[0]) : 0;
   }
 
   function showValues(plot, axes, figure, target, off) {
@@ -135,8 +171,8 @@
     box.className = "values";
     box.hidden = true;
     target.append(box);
-    function show({ x, sx }) {
-      const lines = valuesAt(plot, axes, off, x);
+    function show({ x, y, sx }) {
+      const lines = valuesAt(plot, axes, off, x, y);
       box.replaceChildren(...lines.map(([text, colour]) => {
         const line = document.createElement("div");
         line.textContent = text;

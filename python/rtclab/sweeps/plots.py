@@ -1,0 +1,216 @@
+"""A metric against the varied fields: lines with intervals, or a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import polars as pl
+
+from rtclab.errors import BadInput
+from rtclab.metrics import METRICS, Metric
+from rtclab.metrics.series import Array
+from rtclab.report import Plot
+from rtclab.report.drawing import Axes, Axis, Cells, Dots, Line, Look, Mark, Range, largest
+from rtclab.report.words import flow_in_words, number
+from rtclab.scenario.table import closest
+from rtclab.sweeps.summary import marginal_of
+from rtclab.sweeps.values import Field
+
+INTERVAL = "95 % interval"
+MOST_FLOWS = 4
+"""Flows with axes of their own; of more, the first are shown."""
+MOST_NAMES = 10
+"""The most values of a field that are written at an axis."""
+MOST_TEXTS = 120
+"""The most cells of a heat map with their values written in them."""
+GROUP_WIDTH = 0.6
+"""Share of the place of a value that the dots of all lines take."""
+SCALES = {
+    "bit/s": ((1e6, "Mbit/s"), (1e3, "kbit/s")),
+    "s": ((1.0, "s"), (1e-3, "ms")),
+    "B": ((1e6, "MB"), (1e3, "kB")),
+    "pixel/s": ((1e6, "Mpixel/s"),),
+}
+"""The units that people use for a base unit, largest first."""
+
+
+def make_plot(
+    rows: pl.LazyFrame, fields: Sequence[Field], metric: str, x: str | None, by: str | None, flow: str | None
+) -> Plot:
+    """A metric against a field, with a line for each value of another; of two fields alone a heat map.
+
+    Raises:
+        BadInput: there is no such metric, field or flow, or nothing was measured.
+    """
+    if metric not in METRICS:
+        raise BadInput(
+            f"no metric `{metric}`", hint=closest(metric, METRICS) or "`rtclab metrics` lists them"
+        )
+    known = METRICS[metric]
+    first, second = _chosen(fields, x, by)
+    chosen = [first] if second is None else [first, second]
+    measured = marginal_of(rows.filter(pl.col("metric") == metric), [field.name for field in chosen])
+    parts = _by_flow(measured, metric, flow)
+    others = [field.name for field in fields if field not in chosen]
+    if second is not None and x is None and by is None:
+        return _heat_map(known, first, second, parts)
+    return _lines(known, first, second, parts, others)
+
+
+def _chosen(fields: Sequence[Field], x: str | None, by: str | None) -> tuple[Field, Field | None]:
+    """The fields of the two directions of a plot."""
+    named = {field.name: field for field in fields}
+    for option, name in (("x", x), ("by", by)):
+        if name is not None and name not in named:
+            raise BadInput(f"{option}: `{name}` is not varied; expected {' or '.join(named)}")
+    if x is not None:
+        if x == by:
+            raise BadInput(f"by: `{by}` is x already; expected another field")
+        return named[x], named[by] if by else None
+    left = [field for field in fields if field.name != by]
+    if len(left) == 1:
+        return left[0], named[by] if by else None
+    if len(fields) == 2:
+        return fields[0], fields[1]
+    raise BadInput(f"x: which field? expected {' or '.join(field.name for field in left)}")
+
+
+def _by_flow(measured: pl.DataFrame, metric: str, flow: str | None) -> dict[str, pl.DataFrame]:
+    flows = measured["flow"].unique(maintain_order=True).to_list()
+    if not flows:
+        raise BadInput(f"{metric}: nobody could measure it in this sweep")
+    if flow is not None and flow not in flows:
+        raise BadInput(f"flow: no `{flow}`; expected {' or '.join(f'`{name}`' for name in flows)}")
+    shown = flows[:MOST_FLOWS] if flow is None else [flow]
+    return {name: measured.filter(measured["flow"] == name) for name in shown}
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the values of a field stand on an axis, and what is written there."""
+
+    field: Field
+    at: Array
+    names: list[str]
+    label: str
+
+    @classmethod
+    def of(cls, field: Field, *, as_numbers: bool) -> _Places:
+        """Side by side, or as far apart as the numbers are."""
+        at = np.arange(field.count, dtype=np.float64)
+        if not field.numbers:
+            return cls(field, at, list(field.texts), field.name)
+        size, unit = _scale(field)
+        numbers = np.array(field.numbers) / size
+        if as_numbers:
+            at = np.log10(numbers) if field.log else numbers
+        return cls(field, at, _short(numbers), f"{field.name} ({unit})" if unit else field.name)
+
+    def axis(self, room: float) -> Axis:
+        """The axis, with some room at both ends."""
+        order = np.argsort(self.at)
+        names = [self.names[index] for index in order]
+        every = ceil(len(names) / MOST_NAMES)
+        begin, end = float(self.at.min()), float(self.at.max())
+        return Axis(self.label, begin - room, end + room, names, self.at[order].tolist(), every)
+
+    def where(self, rows: pl.DataFrame) -> Array:
+        """The place of the value in each row."""
+        index: Array = self.at[rows[self.field.name].to_physical().to_numpy()]
+        return index
+
+
+def _short(numbers: Array) -> list[str]:
+    """Numbers with three digits, or more where that takes more to tell them apart."""
+    rounded = ([f"{number:.{digits}g}" for number in numbers] for digits in (3, 4, 6))
+    return next((names for names in rounded if len(set(names)) == len(names)), list(map(str, numbers)))
+
+
+def _scale(field: Field) -> tuple[float, str]:
+    """The unit that is shown for a field, and its size in base units."""
+    scales = SCALES.get(field.unit, ())
+    greatest = max(abs(value) for value in field.numbers)
+    return next(((size, unit) for size, unit in scales if greatest >= size), (1.0, field.unit))
+
+
+def _lines(
+    metric: Metric,
+    first: Field,
+    second: Field | None,
+    parts: dict[str, pl.DataFrame],
+    others: Sequence[str],
+) -> Plot:
+    along = _Places.of(first, as_numbers=True)
+    texts = [None] if second is None else list(second.texts)
+    axes = []
+    for flow, rows in parts.items():
+        marks: list[Mark] = []
+        for index, text in enumerate(texts):
+            look = Look.numbered(index, metric.label if second is None else f"{second.name} = {text}")
+            line = rows if second is None else rows.filter(rows[second.name] == text)
+            shift = (index - (len(texts) - 1) / 2) * GROUP_WIDTH / len(texts)
+            marks.append(_line(look, along, line) if first.numbers else _dots(look, along, line, shift))
+        axes.append(Axes(flow_in_words(flow), marks))
+    ends = [rows["ci95_high"].fill_null(rows["mean"]).to_numpy() for rows in parts.values()]
+    room = 0.02 * float(np.ptp(along.at)) if first.numbers else 0.5
+    caption = "Mean over repeats with its 95 % interval (Student t)"
+    caption += f", for each {second.name}" if second is not None else ""
+    caption += f"; averaged over the values of {', '.join(others)}" if others else ""
+    scale = " The horizontal axis is logarithmic." if first.log else ""
+    return Plot(
+        f"{metric.name}-{first.name}" + (f"-{second.name}" if second else ""),
+        f"{metric.label} against {first.name}",
+        f"{caption}.{scale}",
+        along.axis(room),
+        Axis.from_zero(_label(metric), largest(ends)),
+        axes,
+    )
+
+
+def _line(look: Look, along: _Places, rows: pl.DataFrame) -> Line:
+    x, mean = along.where(rows), rows["mean"].to_numpy()
+    order = np.argsort(x)
+    low, high = _interval(rows)
+    around = Range(INTERVAL, low[order], high[order])
+    return Line(look, x[order], mean[order], around, marked=True)
+
+
+def _dots(look: Look, along: _Places, rows: pl.DataFrame, shift: float) -> Dots:
+    return Dots(look, along.where(rows) + shift, rows["mean"].to_numpy(), *_interval(rows))
+
+
+def _heat_map(metric: Metric, first: Field, second: Field, parts: dict[str, pl.DataFrame]) -> Plot:
+    along, up = _Places.of(first, as_numbers=False), _Places.of(second, as_numbers=False)
+    means = np.concatenate([rows["mean"].to_numpy() for rows in parts.values()])
+    between = float(means.min()), float(means.max())
+    scale = f"{number(between[0])} (light) to {number(between[1])} (dark) {metric.unit}".strip()
+    look = Look.numbered(0, metric.label)
+    written = first.count * second.count <= MOST_TEXTS
+    axes = []
+    for flow, rows in parts.items():
+        mean = rows["mean"].to_numpy()
+        texts = [number(value) for value in mean] if written else []
+        places = along.where(rows), up.where(rows)
+        cells = Cells(look, *places, mean, *_interval(rows), between, metric.unit, texts)
+        axes.append(Axes(flow_in_words(flow), [cells], scale))
+    return Plot(
+        f"{metric.name}-map",
+        f"{metric.label} over {first.name} and {second.name}",
+        f"{_label(metric)}: mean over repeats. The pointer shows its 95 % interval (Student t).",
+        along.axis(0.5),
+        up.axis(0.5),
+        axes,
+    )
+
+
+def _interval(rows: pl.DataFrame) -> tuple[Array, Array]:
+    """The ends of the 95 % intervals; the mean where there is none."""
+    mean = rows["mean"]
+    return rows["ci95_low"].fill_null(mean).to_numpy(), rows["ci95_high"].fill_null(mean).to_numpy()
+
+
+def _label(metric: Metric) -> str:
+    return f"{metric.label} ({metric.unit})" if metric.unit else metric.label
