@@ -1,4 +1,4 @@
-"""Published figures, drawn from our results: what is drawn is a row of data, how is one of a few forms."""
+"""Published figures: a row of data says what is drawn, and a few forms say how."""
 
 from __future__ import annotations
 
@@ -143,12 +143,9 @@ def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axi
     """Curves over time, means over the first repeats of each scenario."""
 
     def curve(line: Line) -> Curve:
-        series = MEASURES[line.metric].series
-        assert series is not None, f"`{line.metric}` has no series"
         traces = results.traces(line.condition, figure.repeats)
-        return Curve(
-            looks[line.name], band([series(trace, line.flow) for trace in traces], MOST_POINTS), False
-        )
+        repeats = [MEASURES[line.metric].series(trace, line.flow) for trace in traces]
+        return Curve(looks[line.name], band(repeats, MOST_POINTS), filled=False)
 
     panels = [Panel(title, [curve(line) for line in lines]) for title, lines in figure.groups.items()]
     return forms.over_time(*words, panels, axis)
