@@ -241,9 +241,7 @@ def _counters(trace: Trace, table: str, *columns: str) -> dict[str, Samples]:
     known = ~np.isnan(values)
     totals = np.add.reduceat(np.where(known, values, 0.0), starts)
     totals[~np.logical_or.reduceat(known, starts)] = nan
-    bounds = {
-        flow: np.searchsorted(starts, [rows.start, rows.stop]) for flow, rows in reports.of_flow.items()
-    }
+    ends = {flow: (rows.start, rows.stop) for flow, rows in reports.of_flow.items()}
     of_flow = {flow: slice(*np.searchsorted(starts, rows)) for flow, rows in ends.items()}
     return _samples(reports.at_s[starts], totals, of_flow)
 
