@@ -27,6 +27,8 @@ napoleon_google_docstring = True
 
 smartquotes = False
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = f"rtclab {release}"
 html_copy_source = False
 html_show_copyright = False

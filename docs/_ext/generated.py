@@ -8,8 +8,8 @@ from typing import Any
 
 import commands
 import congestion_controls
-import measures_list
 import metrics_list
+import names
 import scenario_fields
 import trace_tables
 from sphinx.application import Sphinx
@@ -17,10 +17,12 @@ from sphinx.util import logging
 
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands.markdown,
+    "comparison-plots": names.comparison_plots,
     "congestion-controls": congestion_controls.markdown,
     "manifests": trace_tables.manifests,
-    "measures": measures_list.markdown,
+    "measures": names.measures,
     "metrics": metrics_list.markdown,
+    "run-plots": names.run_plots,
     "scenario-fields": scenario_fields.markdown,
     "trace-tables": trace_tables.tables,
     "units": scenario_fields.units,

@@ -12,6 +12,7 @@ from pydantic import Tag
 from pydantic.fields import FieldInfo
 
 from rtclab.scenario import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio, Size
+from rtclab.scenario.descriptions import descriptions
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.participant import Option
 from rtclab.scenario.table import Table, one_of
@@ -102,7 +103,7 @@ def _row(place: Place, name: str, about: FieldInfo) -> list[str]:
         code(path),
         _values(about.annotation, about.metadata),
         _default(about),
-        one_line(about.description),
+        one_line(descriptions(place.model)[name]),
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from markdown import code, one_line, table
 from pydantic import BaseModel
 
+from rtclab.scenario.descriptions import descriptions
 from rtclab.trace import RunManifest, TraceManifest
 from rtclab.trace.columns import TABLES
 
@@ -44,9 +45,9 @@ def manifests() -> str:
 
 
 def _section(title: str, model: Any, entries: dict[str, Any]) -> str:
-    fields = model.__pydantic_fields__
+    fields, meanings = model.__pydantic_fields__, descriptions(model)
     rows = [
-        [code(field.alias or name), _type(field.annotation, entries), one_line(field.description)]
+        [code(field.alias or name), _type(field.annotation, entries), one_line(meanings[name])]
         for name, field in fields.items()
     ]
     return f"### {title}\n\n{one_line((model.__doc__ or '').partition(chr(10))[0])}\n\n" + table(

@@ -92,6 +92,7 @@ def test_an_output_may_differ_in_its_figures_alone(shown: str, printed: str, ali
     [
         ("console", "$ rtclab show first-call --set 'link.up.capacity=1 Mbps'\n"),
         ("console", "$ echo one\ntwo\n"),
+        ("console", "$ rtclab run frist-call\n…\n"),
         ("pycon", ">>> 'a' * 2\n'ab'\n"),
     ],
 )

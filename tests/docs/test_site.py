@@ -21,6 +21,7 @@ from rtclab import _native
 from rtclab.cli.app import app
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
+from rtclab.scenario.descriptions import descriptions
 from rtclab.scenario.table import Table
 from rtclab.trace import SCHEMAS, FlowInfo, RunManifest, TraceManifest
 
@@ -87,8 +88,7 @@ def test_every_field_of_a_scenario_is_on_its_page_with_a_sentence(site: Path) ->
     models = [Scenario, *_tables_below(Table)]
     for model in models:
         for name, field in model.model_fields.items():
-            assert field.description, f"{model.__name__}.{name}"
-            sentence = " ".join(field.description.replace("`", "").split())
+            sentence = " ".join(descriptions(model)[name].replace("`", "").split())
             assert sentence.endswith("."), sentence
             assert f".{field.alias or name} " in shown or f" {field.alias or name} " in shown
             assert sentence in shown, f"{model.__name__}.{name}"
@@ -145,6 +145,16 @@ def test_every_option_of_a_congestion_control_is_on_its_page(site: Path) -> None
 def test_every_public_name_of_python_is_on_its_page(site: Path) -> None:
     page = Page(site / "python.html")
     assert {f"rtclab.{name}" for name in rtclab.__all__ if not name.startswith("_")} <= page.ids
+
+
+def test_what_the_page_of_troubles_quotes_is_what_rtclab_says() -> None:
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python").rglob("*.py"))
+    sources = re.sub(r"\"\s*\n\s*f?\"", "", sources)  # texts over several lines
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quotes = re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", page)
+    assert len(quotes) >= 8
+    for part in (part.strip() for quote in quotes for part in " ".join(quote.split()).split("…")):
+        assert part in sources, part
 
 
 def test_no_page_is_empty(site: Path) -> None:

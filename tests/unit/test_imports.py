@@ -15,6 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
     "progress": set(),
     "errors": set(),
+    "words": set(),
     "processes": set(),
     "fingerprint": {"_native"},
     "scenario": {"errors"},
@@ -25,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "machine": {"backend", "_native"},
     "campaign": {"errors", "scenario", "trace", "backend"},
     "metrics": {"errors", "trace", "_native"},
-    "report": {"errors", "scenario", "monitor", "trace", "metrics"},
+    "report": {"errors", "words", "monitor", "trace", "metrics"},
     "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics"},
     "reproduce": {
         "errors",
@@ -54,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         "errors",
         "progress",
+        "words",
         "machine",
         "lab",
         "processes",

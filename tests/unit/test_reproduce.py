@@ -12,18 +12,20 @@ import pytest
 from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
+from rtclab.metrics.series import NS_PER_S
 from rtclab.reproduce import NAMES, paper, plan_of
 from rtclab.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.layout import grid
-from rtclab.reproduce.measures import MEDIA, Values, measure
+from rtclab.reproduce.measures import MEASURES, MEDIA, Values, measure
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.runner import Failure, Plan, run, unfinished
+from rtclab.reproduce.runner import BATCH_S, Failure, Plan, run, unfinished
 from rtclab.reproduce.store import Store
 from rtclab.reproduce.trends import Numbers, Trend
 from rtclab.scenario import Scenario, shipped
+from rtclab.scenario.units import Duration
 
 CELL = Cell(
     table="I",
@@ -42,6 +44,9 @@ def run_plans(plans: list[Plan], out: Path, **options: Any) -> list[Failure]:
 
 def todo(plan: Plan, out: Path) -> list[int]:
     return [repeat for batch in unfinished(plan, out) for repeat in batch.repeats]
+
+
+EVERYTHING = tuple(name for name, one in MEASURES.items() if not one.packets)
 
 
 def cell(**changed: object) -> Cell:
@@ -101,14 +106,14 @@ def test_finished_repeats_are_not_run_again_and_more_are_added(tmp_path: Path, c
 
 
 def test_what_an_interruption_leaves_is_gone_on_with(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("my/call", 7, given=call)
+    plan = Plan("my/call", 7, given=call.model_copy(update={"duration": Duration(BATCH_S * NS_PER_S // 3)}))
 
     def stop(count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_plans([plan], tmp_path, jobs=0, on_finished=stop)
-    assert todo(plan, tmp_path) == [5, 6]  # a batch is of five
+    assert todo(plan, tmp_path) == [3, 4, 5, 6]
     run_plans([plan], tmp_path, jobs=0)
     assert todo(plan, tmp_path) == []
 
@@ -147,10 +152,21 @@ def test_a_changed_scenario_is_run_again_a_changed_title_is_not(tmp_path: Path, 
 
 
 def test_processes_come_to_the_same_values_as_one_after_another(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("my/call", 4, given=call)
+    plan = Plan("my/call", 4, measures=EVERYTHING, given=call)
     run_plans([plan], tmp_path / "a", jobs=0)
     run_plans([plan], tmp_path / "b", jobs=2)
     assert plan.store(tmp_path / "a").read() == plan.store(tmp_path / "b").read()
+
+
+def test_a_repeat_that_is_measured_with_others_has_the_values_that_it_has_alone(
+    tmp_path: Path, call: Scenario
+) -> None:
+    plan = Plan("my/call", 3, measures=EVERYTHING, given=call)
+    run_plans([plan], tmp_path / "a", jobs=0)
+    run_plans([replace(plan, traced=3)], tmp_path / "b", jobs=0)
+    together, alone = (plan.store(tmp_path / out).read() for out in "ab")
+    assert together == alone
+    assert together[0] != together[1]
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
@@ -244,7 +260,7 @@ PAPER = Paper(
 def test_cells_that_are_not_explained_count_apart(results: Results) -> None:
     (count,) = Comparison(PAPER, results).counts()
     assert (count.kind, count.within, count.compared) == ("rate", 1, 2)
-    everything = Comparison(PAPER, results).with_unexplained
+    everything = Comparison(PAPER, results).rates_and_delays(unexplained=True)
     assert (everything.within, everything.compared) == (1, 3)
 
 

@@ -133,12 +133,12 @@ def results(tmp_path: Path) -> Results:
 
 def test_a_change_is_of_sessions_with_over_use_and_told_by_40_but_not_by_3(results: Results) -> None:
     found = change(results, NARROW, "rate_kbps")
-    assert found.sessions == (40, 40)
+    assert (found.before.repeats, found.after.repeats) == (40, 40)
     assert found.percent == pytest.approx(10)
     # sd² = 100 · 40/39. Welch with 78 degrees of freedom (t = 1.991): 1.991 · 10.13 · √(2/40) = 4.51;
     # with 3 sessions each (4 degrees of freedom, t = 2.776): 2.776 · 10.13 · √(2/3) = 22.95.
-    assert found.ci95 == pytest.approx(4.51, abs=0.01)
-    assert found.papers_ci95 == pytest.approx(22.95, abs=0.02)
+    assert found.ci95() == pytest.approx(4.51, abs=0.01)
+    assert found.ci95(3) == pytest.approx(22.95, abs=0.02)
     assert str(found) == "200 kbit/s: +10.0 ± 4.5 %"
     finding = changes("rate_kbps", between=(0, 20)).check(results)
     assert finding.figures == "200 kbit/s: +10.0 ± 4.5 %; not distinguishable in 3 sessions"

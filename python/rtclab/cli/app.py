@@ -309,15 +309,16 @@ def report(
 ) -> None:
     """Write the report of a run: one HTML page, and pictures of its plots on request."""
     from rtclab.cli import tables
-    from rtclab.cli.running import draw
-    from rtclab.lab import open_run
-    from rtclab.report import write_plots
+    from rtclab.progress import busy
+    from rtclab.report import write_plots, write_report
+    from rtclab.trace import Run
 
-    run = open_run(name, out=out)
-    written = draw(run)
-    for directory, suffix in ((svg, ".svg"), (png, ".png")):
-        if directory is not None:
-            write_plots(run, directory, suffix)
+    run = Run.open(name, out=out)
+    with busy("drawing the report"):
+        written = write_report(run)
+        for directory, suffix in ((svg, ".svg"), (png, ".png")):
+            if directory is not None:
+                write_plots(run, directory, suffix)
     if as_json:
         tables.print_json({"report": str(written)})
     else:

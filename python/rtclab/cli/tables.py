@@ -52,7 +52,7 @@ def show_scenarios(scenarios: pl.DataFrame) -> None:
 def show_scenario(scenario: Scenario) -> None:
     """Participants, paths and flows of one scenario."""
     from rtclab.scenario.network import paths
-    from rtclab.scenario.words import path_in_words
+    from rtclab.words import path_in_words
 
     print(f"{scenario.name}: {scenario.title}")
     if scenario.source:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from rtclab.scenario.words import path_in_words
 from rtclab.trace import Machine, Run, Trace
+from rtclab.words import path_in_words
 
 MISSING = "–"
 NS_PER_MS = 1_000_000

@@ -30,53 +30,48 @@ class Pair(Table):
 
 @dataclass(frozen=True)
 class Change:
-    """The mean with the second setting minus the mean with the first, in per cent of the latter.
-
-    Only sessions with over-use count. ``ci95`` is half the Welch interval of our sessions. ``papers_ci95`` is
-    half the interval of as many sessions as the paper ran, with the deviations of ours. All are NaN without
-    two sessions on each side, or where the first mean is 0.
-    """
+    """A metric in the sessions with over-use of a condition, with the first and with the second setting."""
 
     pair: Pair
-    sessions: tuple[int, int]
-    percent: float = nan
-    ci95: float = nan
-    papers_ci95: float = nan
+    before: Summary
+    after: Summary
+
+    @property
+    def percent(self) -> float:
+        """The second mean minus the first, in per cent of the first; NaN if that is 0."""
+        return 100 * (self.after.mean - self.before.mean) / (self.before.mean or nan)
+
+    def ci95(self, sessions: int | None = None) -> float:
+        """Half the Welch interval of ``percent``, or that of so many sessions with the deviations of ours.
+
+        It is 0 where neither side has any spread, and NaN without two sessions on each side.
+        """
+        before, after = self.before, self.after
+        if min(before.repeats, after.repeats) < 2:
+            return nan
+        if sessions is not None:
+            before, after = replace(before, repeats=sessions), replace(after, repeats=sessions)
+        half = 0.0 if before.sd == after.sd == 0 else welch(before, after).ci95
+        return 100 * half / (before.mean or nan)
 
     @property
     def hidden(self) -> bool:
         """Whether as many sessions as the paper ran could not tell it from no change."""
-        return abs(self.percent) <= self.papers_ci95
-
-    @property
-    def significant(self) -> bool:
-        """Whether the interval excludes 0."""
-        return abs(self.percent) > self.ci95
+        return abs(self.percent) <= self.ci95(self.pair.sessions)
 
     def __str__(self) -> str:
-        if min(self.sessions) < 2:
-            return f"{self.pair.label}: over-use in {max(self.sessions)} sessions"
+        sessions = self.before.repeats, self.after.repeats
+        if min(sessions) < 2:
+            return f"{self.pair.label}: over-use in {max(sessions)} sessions"
         if isnan(self.percent):
             return f"{self.pair.label}: 0 with both"
         signed = f"{round(self.percent, 1) + 0:+.1f}".replace("-", "−")
-        return f"{self.pair.label}: {signed} ± {self.ci95:.1f} %"
+        return f"{self.pair.label}: {signed} ± {self.ci95():.1f} %"
 
 
 def change(results: Results, pair: Pair, metric: str) -> Change:
     """The change of a metric in one condition."""
-    before, after = (_with_over_use(results, name, metric) for name in (pair.before, pair.after))
-    sessions = before.repeats, after.repeats
-    if min(sessions) < 2 or not before.mean:
-        return Change(pair, sessions)
-    percent = 100 / before.mean
-    papers = _half_width(replace(before, repeats=pair.sessions), replace(after, repeats=pair.sessions))
-    difference, ours = after.mean - before.mean, _half_width(before, after)
-    return Change(pair, sessions, percent * difference, percent * ours, percent * papers)
-
-
-def _half_width(before: Summary, after: Summary) -> float:
-    """Half the Welch interval of the difference; 0 where neither side has any spread."""
-    return 0.0 if before.sd == after.sd == 0 else welch(before, after).ci95
+    return Change(pair, *(_with_over_use(results, name, metric) for name in (pair.before, pair.after)))
 
 
 def _with_over_use(results: Results, scenario: str, metric: str) -> Summary:
@@ -113,14 +108,16 @@ class Changes(Check):
         return Finding(all(map(self._keeps, found)), _listed(found))
 
     def _keeps(self, one: Change) -> bool:
+        low, high = one.percent - one.ci95(), one.percent + one.ci95()
         if self.bounds is None:
-            return abs(one.percent) + one.ci95 <= (self.stays_within or 0)
-        low, high = self.bounds
-        return one.significant and one.percent + one.ci95 >= low and one.percent - one.ci95 <= high
+            limit = self.stays_within or 0
+            return -limit <= low and high <= limit
+        significant = abs(one.percent) > one.ci95()
+        return significant and high >= self.bounds[0] and low <= self.bounds[1]
 
 
 def _listed(found: Sequence[Change]) -> str:
-    if not any(sessions for one in found for sessions in one.sessions):
+    if not any(one.before.repeats or one.after.repeats for one in found):
         return NO_SESSION
     sessions = max(one.pair.sessions for one in found)
     hidden = [one.pair.label for one in found if one.hidden]

@@ -11,12 +11,10 @@ from math import isnan, nan
 from rtclab.metrics.statistics import summarise
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict, verdict
 from rtclab.reproduce.equations import EQUATIONS
-from rtclab.reproduce.measures import DELAY, LOSS, OTHER, RATE, none_if_nan
+from rtclab.reproduce.measures import DELAY, KINDS, RATE, none_if_nan
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Measured, Results
 from rtclab.reproduce.trends import Finding, Trend
-
-KINDS = (RATE, DELAY, LOSS, OTHER)
 
 
 @dataclass(frozen=True)
@@ -92,42 +90,26 @@ class Comparison:
         """The comparisons of the cells of the table with this number."""
         return [one for one in self.cells if one.cell.table == table]
 
-    @property
-    def has_single_machines(self) -> bool:
-        """Whether there are rows over all machines beside those of single ones, so that the former count."""
-        overall = [cell.machine == OVERALL for cell in self.paper.cells]
-        return any(overall) and not all(overall)
-
     def counts(self, *, overall: bool = False) -> list[Count]:
         """How many cells are within, by kind; with ``overall`` only of rows over all machines."""
         counted = [self._count([kind], overall=overall) for kind in KINDS]
         return [count for count in counted if count.compared]
 
-    @property
-    def rates_and_delays(self) -> Count:
-        """Rates and delays together. If the paper has rows over all machines, only these count."""
-        return self._count([RATE, DELAY], overall=self._main_is_overall)
+    def rates_and_delays(self, *, unexplained: bool = False) -> Count:
+        """Rates and delays together. If the paper has rows over all machines, only these count.
 
-    @property
-    def with_unexplained(self) -> Count:
-        """Rates and delays as in ``rates_and_delays``, with unexplained cells counted as not within."""
-        return self._count([RATE, DELAY], overall=self._main_is_overall, unexplained=True)
-
-    @property
-    def _main_is_overall(self) -> bool:
-        return any(cell.machine == OVERALL for cell in self.paper.cells)
+        With ``unexplained``, cells that are not explained count as not within.
+        """
+        overall = any(cell.machine == OVERALL for cell in self.paper.cells)
+        return self._count([RATE, DELAY], overall=overall, unexplained=unexplained)
 
     def _count(self, kinds: Sequence[str], *, overall: bool, unexplained: bool = False) -> Count:
-        skipped = {Verdict.UNUSABLE, Verdict.UNPUBLISHED} | (
-            set() if unexplained else {Verdict.NOT_EXPLAINED}
-        )
-        verdicts = [
-            one.verdict
-            for one in self.cells
-            if one.cell.kind in kinds and (one.cell.machine == OVERALL or not overall)
-        ]
-        compared = sum(verdict not in skipped for verdict in verdicts)
-        return Count(" and ".join(kinds), verdicts.count(Verdict.WITHIN), compared)
+        apart = {Verdict.UNUSABLE, Verdict.UNPUBLISHED}
+        if not unexplained:
+            apart.add(Verdict.NOT_EXPLAINED)
+        cells = [one for one in self.cells if one.cell.kind in kinds and one.verdict not in apart]
+        verdicts = [one.verdict for one in cells if one.cell.machine == OVERALL or not overall]
+        return Count(" and ".join(kinds), verdicts.count(Verdict.WITHIN), len(verdicts))
 
     def verdicts(self) -> Counter[Verdict]:
         """How many cells have each verdict."""
@@ -141,14 +123,12 @@ class Comparison:
         """The comparison as JSON has it: everything that the report says."""
         return {
             "paper": self.paper.name,
-            "rates_and_delays": vars(self.rates_and_delays),
-            "with_unexplained": vars(self.with_unexplained),
+            "rates_and_delays": vars(self.rates_and_delays()),
+            "with_unexplained": vars(self.rates_and_delays(unexplained=True)),
             "counts": [vars(count) | {"percent": none_if_nan(count.percent)} for count in self.counts()],
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
-                {"statement": trend.statement, "source": trend.source, "how": trend.how,
-                 "keeps": finding.keeps, "figures": finding.figures, "reason": trend.reason}
-                for trend, finding in self.trends
+                trend.model_dump(exclude={"checks"}) | vars(finding) for trend, finding in self.trends
             ],
             "cells": [one.as_dict() for one in self.cells],
-        }  # fmt: skip
+        }

@@ -1,4 +1,4 @@
-"""Published figures, drawn from our results: what is drawn is a row of data, how is one of a few forms."""
+"""Published figures: a row of data says what is drawn, and a few forms say how."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from rtclab.report.words import flow_in_words
 from rtclab.reproduce.cells import Metric
 from rtclab.reproduce.measures import MEASURES
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.trends import Need, over
+from rtclab.reproduce.trends import Need
 from rtclab.scenario.table import Table
 
-LINES_OF_A_PAGE = 6
-"""Each distribution has as many points as if so many shared a plot."""
+POINTS = points_per_line(6)
+"""Points of a distribution."""
 
 Form = Literal["over time", "distribution", "per repeat", "bars", "means", "bars per repeat"]
 
 
 class Line(Table):
-    """What is drawn as one line or one series of bars: a metric of one flow of a scenario.
+    """What is drawn as one line or one bar: a metric of one flow of a scenario.
 
     The scenario's name is ``scenario`` and ``variant`` together. Lines with the same name have the same look.
+    ``group`` is the title of the axes, or the name of the group of bars, that the line belongs to.
     """
 
     metric: Metric
@@ -38,6 +39,7 @@ class Line(Table):
     variant: str = ""
     flow: str
     label: str = ""
+    group: str = ""
 
     @property
     def name(self) -> str:
@@ -48,13 +50,6 @@ class Line(Table):
     def condition(self) -> str:
         """The name of its scenario."""
         return self.scenario + self.variant
-
-
-class Group(Table):
-    """The lines of one pair of axes, or one group of bars."""
-
-    title: str = ""
-    lines: tuple[Line, ...] = Field(min_length=1)
 
 
 class Figure(Table):
@@ -70,17 +65,25 @@ class Figure(Table):
     form: Form = "over time"
     axis: str = ""
     repeats: int = 1
-    groups: tuple[Group, ...] = Field(min_length=1)
+    lines: tuple[Line, ...] = Field(min_length=1)
 
-    @property
-    def lines(self) -> list[Line]:
-        """All lines."""
-        return [line for group in self.groups for line in group.lines]
+    @classmethod
+    def key_names(cls) -> list[str]:
+        """The keys as written in TOML, with those that its lines take."""
+        return [*super().key_names(), "groups", "parts", *Line.key_names()]
 
     @property
     def names(self) -> list[str]:
         """The names of all lines, each once."""
         return list(dict.fromkeys(line.name for line in self.lines))
+
+    @property
+    def groups(self) -> dict[str, list[Line]]:
+        """The lines of each group, by its name."""
+        groups: dict[str, list[Line]] = {}
+        for line in self.lines:
+            groups.setdefault(line.group, []).append(line)
+        return groups
 
     @property
     def scenarios(self) -> list[str]:
@@ -110,9 +113,6 @@ class Figure(Table):
         return _FORMS[self.form](self, looks, results, (name, title, self.caption), axis)
 
 
-LINE = (*Line.key_names(), "lines")
-
-
 def figures_of(row: dict[str, Any], origin: str) -> list[Figure]:
     """The figures of a row of ``[[figures]]``, one for each of its ``parts``.
 
@@ -121,22 +121,17 @@ def figures_of(row: dict[str, Any], origin: str) -> list[Figure]:
     Raises:
         BadInput: a key is missing or unknown; names the figure.
     """
-    shared = {key: value for key, value in row.items() if key != "parts"}
-    return [_figure(part, origin) for part in over(shared, row.get("parts", [{}]))]
+    return [_figure(row | part, origin) for part in row.pop("parts", [{}])]
 
 
 def _figure(row: dict[str, Any], origin: str) -> Figure:
-    own, shared = _apart(row)
-    groups = []
-    for group in over(shared, own.get("groups", [{}])):
-        own_of_group, of_lines = _apart(group)
-        groups.append(own_of_group | {"lines": over(of_lines, of_lines.pop("lines", [{}]))})
-    return Figure.read(own | {"groups": groups}, f"{origin}: figure `{row.get('number', '')}`")
-
-
-def _apart(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The keys of a figure or group itself, and those that its lines take."""
-    return {key: row[key] for key in row if key not in LINE}, {key: row[key] for key in row if key in LINE}
+    of_lines = {key: row.pop(key) for key in Line.key_names() if key in row}
+    lines = []
+    for group in row.pop("groups", [{}]):
+        group = {"lines": row.get("lines", [{}])} | group
+        of_group = of_lines | {key: group[key] for key in group if key != "lines"}
+        lines += [of_group | line for line in group["lines"]]
+    return Figure.read(row | {"lines": lines}, f"{origin}: figure `{row.get('number', '')}`")
 
 
 Looks = dict[str, Look]
@@ -148,14 +143,11 @@ def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axi
     """Curves over time, means over the first repeats of each scenario."""
 
     def curve(line: Line) -> Curve:
-        series = MEASURES[line.metric].series
-        assert series is not None, f"`{line.metric}` has no series"
         traces = results.traces(line.condition, figure.repeats)
-        return Curve(
-            looks[line.name], band([series(trace, line.flow) for trace in traces], MOST_POINTS), False
-        )
+        repeats = [MEASURES[line.metric].series(trace, line.flow) for trace in traces]
+        return Curve(looks[line.name], band(repeats, MOST_POINTS), filled=False)
 
-    panels = [Panel(group.title, [curve(line) for line in group.lines]) for group in figure.groups]
+    panels = [Panel(title, [curve(line) for line in lines]) for title, lines in figure.groups.items()]
     return forms.over_time(*words, panels, axis)
 
 
@@ -164,10 +156,9 @@ def _distribution(figure: Figure, looks: Looks, results: Results, words: Words, 
 
     def distribution(line: Line) -> Distribution:
         delay_ms, share = delay.one_way_delay_cdf(results.traces(line.condition, figure.repeats), line.flow)
-        points = points_per_line(LINES_OF_A_PAGE)
-        return Distribution(looks[line.name], thinned(delay_ms, points), thinned(share, points))
+        return Distribution(looks[line.name], thinned(delay_ms, POINTS), thinned(share, POINTS))
 
-    panels = [(group.title, [distribution(line) for line in group.lines]) for group in figure.groups]
+    panels = [(title, [distribution(line) for line in lines]) for title, lines in figure.groups.items()]
     return forms.distributions(*words, panels, axis)
 
 
@@ -193,10 +184,10 @@ def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: st
 
     series = []
     for name, look in looks.items():
-        lines = [next((line for line in group.lines if line.name == name), None) for group in figure.groups]
-        heights = [(nan, 0.0) if line is None else height(line) for line in lines]
+        of_groups = [[line for line in lines if line.name == name] for lines in figure.groups.values()]
+        heights = [height(lines[0]) if lines else (nan, 0.0) for lines in of_groups]
         series.append(Bars(look, [mean for mean, _ in heights], [error for _, error in heights]))
-    return forms.bars(*words, series, [group.title for group in figure.groups], axis)
+    return forms.bars(*words, series, list(figure.groups), axis)
 
 
 def _bars_per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:

@@ -77,21 +77,17 @@ def read_paper(name: str, directory: Path = PUBLISHED) -> Paper:
     """
     file, numbers = directory / f"{name}.toml", directory / f"{name}.csv"
     data = _with_testbed(file)
-    pairs = data.pop("pairs", {})
-    rows = {key: data.pop(key) for key in ("trends", "figures") if isinstance(data.get(key), list)}
+    pairs, trends, figures = data.pop("pairs", {}), data.pop("trends", []), data.pop("figures", [])
     with numbers.open(encoding="utf-8", newline="") as lines:
-        cells = [
-            _cell(row, f"{numbers.name}:{line}")
-            for line, row in enumerate(csv.DictReader(lines, restkey="beyond the last column"), start=2)
-        ]
+        rows = list(csv.DictReader(lines, restkey="beyond the last column"))
     read = {
         "name": name,
-        "cells": cells,
-        "trends": [_trend(row, file.name, pairs) for row in rows.get("trends", [])],
-        "figures": [figure for row in rows.get("figures", []) for figure in figures_of(row, file.name)],
+        "cells": [_cell(row, f"{numbers.name}:{line}") for line, row in enumerate(rows, start=2)],
+        "trends": [_trend(row, file.name, pairs) for row in trends],
+        "figures": [figure for row in figures for figure in figures_of(row, file.name)],
     }
     paper = Paper.read(data | read, file.name)
-    for line, cell in enumerate(cells, start=2):
+    for line, cell in enumerate(paper.cells, start=2):
         _known(cell.table, paper.tables, f"{numbers.name}:{line}: table")
         _known(cell.status, ["", UNUSABLE, *paper.reasons], f"{numbers.name}:{line}: status")
     return paper

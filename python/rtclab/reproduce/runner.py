@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,31 +106,31 @@ def run(
         futures = {pool.submit(_run_batch, batch): batch for batch in batches}
         try:
             for future in as_completed(futures):
-                batch = futures[future]
-                try:
-                    failures += future.result()
-                except BrokenProcessPool:
-                    reason = "the process died; it or one beside it was killed, or ran out of memory"
-                    failures.append(Failure(batch.plan.name, batch.repeats, reason))
-                on_finished(len(batch.repeats))
+                failures += _outcome(future, futures[future])
+                on_finished(len(futures[future].repeats))
         except KeyboardInterrupt:
             on_interrupt()
             raise
     return failures
 
 
+def _outcome(future: Future[list[Failure]], batch: Batch) -> list[Failure]:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        reason = "the process died; it or one beside it was killed, or ran out of memory"
+        return [Failure(batch.plan.name, batch.repeats, reason)]
+
+
 def _run_batch(batch: Batch) -> list[Failure]:
     """Simulates, measures and keeps the repeats of a batch."""
+    failures = []
     try:
-        traces = _traces(batch)
-        failures = [
-            Failure(batch.plan.name, [repeat], trace.manifest.failure or "")
-            for repeat, trace in traces.items()
-            if not trace.flows
-        ]
-        for repeat, trace in traces.items():
+        for repeat, trace in _traces(batch).items():
             if trace.flows:
                 batch.store.add(repeat, measure(trace, batch.plan.measures))
+            else:
+                failures.append(Failure(batch.plan.name, [repeat], str(trace.manifest.failure)))
     except Exception as error:
         return [Failure(batch.plan.name, batch.repeats, reason_of(error))]
     return failures

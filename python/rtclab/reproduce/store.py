@@ -21,7 +21,8 @@ from rtclab.trace import Trace
 from rtclab.trace.files import replace_file, write_bytes
 from rtclab.trace.trace import MANIFEST
 
-MEASURING = tuple(PACKAGE / "reproduce" / name for name in ("measures.py", "getstats.py"))
+MEASURING = (PACKAGE / "reproduce" / "measures.py",)
+"""Code of this package that takes part in measuring a repeat."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ They are written in ``published/<paper>.toml``; docs/add-a-paper.md shows how.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import nan
@@ -22,14 +22,14 @@ from rtclab.reproduce.measures import WINDOW_S
 from rtclab.reproduce.results import EVERY_FLOW, Results, mean_of_known
 from rtclab.scenario.table import Table
 
-MEASURED = ("metric", "scenario", "flows", "window_s", "combine")
-"""Keys that a quantity inside another takes from it, unless it has its own."""
 RELATIONS: dict[str, Callable[[float, float], float]] = {
     "percent_of": lambda ours, other: 100 * ours / other,
     "percent_below": lambda ours, other: 100 - 100 * ours / other,
     "ratio_to": lambda ours, other: ours / other,
 }
 """How a quantity is related to another, by key in TOML."""
+SHARED = ("metric", "scenario", "flows", "window_s", "combine")
+"""Keys that a quantity inside another takes from it, unless it has its own."""
 Need = tuple[str, str]
 """A scenario, and the name of what must be measured in it."""
 
@@ -68,12 +68,18 @@ class Quantity(Table):
     def _inner_take_what_they_leave_out(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        shared = {key: data[key] for key in MEASURED if key in data}
-        return data | {key: over(shared, data[key]) for key in ("mean_of", *RELATIONS) if key in data}
+        shared = {key: data[key] for key in SHARED if key in data}
+        inner = {key: _over(shared, data[key]) for key in ("mean_of", *RELATIONS) if key in data}
+        if "each" in data:
+            inner["each"] = _over(
+                {key: data[key] for key in Quantity.key_names() if key in data}, data["each"]
+            )
+        return data | inner
 
     @model_validator(mode="after")
     def _says_what_it_is(self) -> Self:
-        for key in ("metric", "scenario") if self.value is None and not self.mean_of else ():
+        known = self.value is not None or self.mean_of or getattr(self, "each", None)
+        for key in () if known else ("metric", "scenario"):
             if not getattr(self, key):
                 raise FieldError("missing", key=key)
         return self
@@ -177,7 +183,7 @@ class Check(Table):
         """Whether our results meet the condition."""
 
 
-class Numbers(Check):
+class Numbers(Quantity, Check):
     """Every quantity lies within bounds, or is smaller than the one before (``falling``).
 
     Keys of a quantity that stand beside ``each`` belong to all of ``each``. Without ``each`` they are the one
@@ -186,32 +192,18 @@ class Numbers(Check):
 
     one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "falling")
 
-    each: tuple[Quantity, ...] = Field(min_length=1)
+    each: tuple[Quantity, ...] | None = Field(default=None, min_length=1)
     falling: bool = False
     unit: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _each_takes_what_it_leaves_out(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        shared = {key: data[key] for key in Quantity.key_names() if key in data}
-        own = {key: data[key] for key in data if key not in shared}
-        return own | {"each": over(shared, data.get("each", [{}]))}
-
-    @classmethod
-    def key_names(cls) -> list[str]:
-        """The keys as written in TOML."""
-        return [*super().key_names(), *Quantity.key_names()]
 
     @property
     def needs(self) -> list[Need]:
         """What must be measured for all quantities."""
-        return [need for one in self.each for need in one.needs]
+        return [need for one in self.each for need in one.needs] if self.each else super().needs
 
     def check(self, results: Results) -> Finding:
         """Whether all quantities meet the condition, and their numbers."""
-        values = [one.of(results) for one in self.each]
+        values = [one.of(results) for one in self.each or [self]]
         figures = f"{', '.join(map(number, values))} {self.unit}".strip()
         if self.bounds is None:
             return Finding(all(later < earlier for earlier, later in pairwise(values)), figures)
@@ -244,8 +236,8 @@ class Trend(Table):
         return Finding(all(one.keeps for one in findings), "; ".join(one.figures for one in findings))
 
 
-def over(shared: Mapping[str, Any], inner: Any) -> Any:
+def _over(shared: dict[str, Any], inner: Any) -> Any:
     """Adds the keys of ``shared`` to a table, or to each of an array, unless it has them."""
     if isinstance(inner, dict):
-        return {**shared, **inner}
-    return [over(shared, one) for one in inner] if isinstance(inner, list) else inner
+        return shared | inner
+    return [_over(shared, one) for one in inner] if isinstance(inner, list) else inner

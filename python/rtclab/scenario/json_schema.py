@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core.core_schema import ModelSchema
 
+from rtclab.scenario.descriptions import descriptions
 from rtclab.scenario.table import Table
 from rtclab.scenario.units import Quantity
 
@@ -43,7 +45,14 @@ def json_schema(model: type[BaseModel]) -> Schema:
 
 
 class SchemaWithUnits(GenerateJsonSchema):
-    """Writes defaults as in TOML: `25 ms` rather than a number of nanoseconds."""
+    """Describes fields, and writes defaults as in TOML: `25 ms` rather than a number of nanoseconds."""
+
+    def model_schema(self, schema: ModelSchema) -> Schema:
+        made = super().model_schema(schema)
+        fields = schema["cls"].model_fields
+        for name, text in descriptions(schema["cls"]).items():
+            made["properties"][fields[name].alias or name]["description"] = " ".join(text.split())
+        return made
 
     def encode_default(self, dft: Any) -> Any:
         if isinstance(dft, Quantity):

@@ -25,7 +25,6 @@ class Table(BaseModel):
         frozen=True,
         serialize_by_alias=True,
         validate_default=True,
-        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="before")

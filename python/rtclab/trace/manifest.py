@@ -26,7 +26,7 @@ NS_PER_S = 1_000_000_000
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Machine(_Entry):
@@ -150,7 +150,6 @@ class _Manifest(_Entry):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
         validate_by_name=True,
         validate_by_alias=True,
     )
@@ -215,7 +214,7 @@ class TraceManifest(_Manifest):
         return self.lateness is not None and self.lateness.late
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True))
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Repeat:
     """The outcome of one repeat: ``reason`` says why it failed, ``note`` what a finished one lacks."""
 

@@ -1,4 +1,4 @@
-"""Describes a path of a network in words, for tables and reports."""
+"""A path of a network in words, for tables and reports, from the JSON values of a scenario."""
 
 from __future__ import annotations
 

@@ -1,0 +1,29 @@
+"""Lists of names that pages mention: plots, and the quantities that published numbers may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markdown import code
+
+from rtclab.report import COMPARISON_PLOTS, RUN_PLOTS
+from rtclab.reproduce.measures import MEASURES, MEDIA
+
+
+def run_plots() -> str:
+    """The plots of a run."""
+    return _list(RUN_PLOTS)
+
+
+def comparison_plots() -> str:
+    """The plots of two runs."""
+    return _list(COMPARISON_PLOTS)
+
+
+def measures() -> str:
+    """The quantities of papers, indented as a part of a list."""
+    return f"  {_list(name for name in MEASURES if name != MEDIA)}"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(map(code, names))
