@@ -177,6 +177,10 @@ def per_second(trace: Trace, flow: str, column: str, window: Window | None = Non
     In the first and last second the flow may have been active for only a part, by which the amount is then
     divided. ``lasts_s`` is the part that lies in the window. A second without a row has the rate 0.
     """
+    return trace.cached(_per_second, flow, column, window)
+
+
+def _per_second(trace: Trace, flow: str, column: str, window: Window | None) -> Samples:
     rows = trace.cached(_seconds).get(flow)
     if rows is None:
         return NO_SAMPLES
