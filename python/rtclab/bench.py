@@ -75,6 +75,12 @@ FIGURES = [
     Figure("peak memory of a mesh of 32 over 20 s", "MB", "mesh-memory", "lower"),
     Figure("peak memory of a 300 s call, record = packets", "MB", "long-memory", "lower"),
 ]
+SWEEPS = [
+    Figure("sweep of five fields on all cores", "simulated min/s", "sweep"),
+    Figure("task of a sweep: all / simulating", "CPU time / CPU time", "sweep-task", "lower"),
+    Figure("task of a sweep: measuring a simulated minute", "ms of CPU time", "sweep-measuring", "lower"),
+]
+"""Measured of this tree alone, as older commits have no sweeps."""
 
 
 def main() -> None:
@@ -93,6 +99,8 @@ def main() -> None:
     table = Table(*columns, box=None)
     for figure in FIGURES:
         table.add_row(*_measured(figure, options.base))
+    for figure in SWEEPS:
+        table.add_row(*_measured(figure, None))
     for name, value, unit in _emulator():
         table.add_row(name, value, "", unit)
     Console(width=150).print(table)
@@ -191,6 +199,56 @@ def _pairs(count: int) -> str:
     return "".join(f'[[calls]]\nparticipants = ["p{2 * n}", "p{2 * n + 1}"]\n' for n in range(count))
 
 
+def _swept() -> dict[str, object]:
+    """Five fields of two values each: 32 points."""
+    return {
+        "congestion_control.name": ["goog-cc", "gcc-2016"],
+        "link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"],
+        "link.up.loss": ["0 %", "2 %"],
+        "link.up.delay": ["5 ms", "50 ms"],
+        "link.up.queue": ["100 ms", "300 ms"],
+    }
+
+
+def _sweep_rate() -> float:
+    """Simulated minutes per second of wall clock."""
+    from rtclab.sweeps import sweep
+
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        grid = sweep("first-call", _swept(), repeats=16, out=folder, progress=False)
+        return grid.progress()[1] / (time.perf_counter() - begin)
+
+
+def _sweep_task() -> tuple[float, float, int]:
+    """CPU time in s of a whole task and of simulating its repeats alone, and how many these are."""
+    from rtclab import _native
+    from rtclab.backend import backend
+    from rtclab.sweeps.plan import make_plan
+    from rtclab.sweeps.worker import order_of, run_task
+
+    plan = make_plan("first-call", _swept(), [], backend("sim"), 100)
+    order, task = order_of(plan), plan.tasks // 2
+    configs = [
+        json.dumps(scenario.native(seed=scenario.seed_of(repeat)))
+        for _, scenario, repeats in plan.scenarios(plan.numbers(task))
+        for repeat in repeats
+    ]
+    whole = min(_cpu_s(lambda: run_task(order, task)) for _ in range(3))
+    simulating = min(_cpu_s(lambda: [_native.simulate(config) for config in configs]) for _ in range(3))
+    return whole, simulating, len(configs)
+
+
+def _sweep_overhead() -> float:
+    whole, simulating, _ = _sweep_task()
+    return whole / simulating
+
+
+def _sweep_measuring_ms() -> float:
+    whole, simulating, repeats = _sweep_task()
+    return 1e3 * (whole - simulating) / repeats
+
+
 WORKERS: dict[str, Callable[[], float]] = {
     "seconds": lambda: _rate(_first_call("record=seconds")),
     "packets": lambda: _rate(_first_call("record=packets")),
@@ -201,8 +259,11 @@ WORKERS: dict[str, Callable[[], float]] = {
     "mesh": lambda: _cost_per_flow(32, "p2p") / _cost_per_flow(4, "p2p"),
     "mesh-memory": lambda: _peak_mb(_many(32, "", 20)),
     "long-memory": lambda: _peak_mb(_first_call("duration=300 s")),
+    "sweep": _sweep_rate,
+    "sweep-task": _sweep_overhead,
+    "sweep-measuring": _sweep_measuring_ms,
 }
-"""How each figure is measured. These functions may only use what older commits have too."""
+"""How each figure is measured. All but those of sweeps may only use what older commits have too."""
 
 
 def _emulator() -> list[tuple[str, str, str]]:

@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics",
         "report",
     },
-    "bench": {"errors", "scenario", "trace", "backend", "campaign", "metrics", "report", "_native"},
+    "bench": {"errors", "scenario", "trace", "backend", "campaign", "metrics", "report", "sweeps", "_native"},
     "lab": {"errors", "progress", "scenario", "trace", "backend", "campaign", "metrics", "report", "sweeps"},
     "cli": {
         "errors",

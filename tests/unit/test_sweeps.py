@@ -310,6 +310,13 @@ def test_a_worker_of_another_version_refuses_and_names_both(whole: Grid, tmp_pat
         run_task(json.dumps(order).encode(), 0)
 
 
+def test_a_worker_without_a_metric_of_the_caller_refuses(whole: Grid) -> None:
+    order = json.loads(order_of(Store(whole.path).plan))
+    order["metrics"].append("smiles")
+    with pytest.raises(OtherVersion, match="has no metric `smiles`, which the caller defines"):
+        run_task(json.dumps(order).encode(), 0)
+
+
 def test_a_sweep_of_another_version_is_not_gone_on_with(whole: Grid, tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     about = json.loads((whole.path / "sweep.json").read_text())

@@ -80,7 +80,7 @@ def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
     known = ~np.isnan(delay_ms)
     if not packets[known].sum():
         return float("nan")
-    return float(np.average(delay_ms[known], weights=packets[known]))
+    return Samples(rows["at_ns"].to_numpy()[known], delay_ms[known], packets[known]).mean()
 
 
 @metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import isnan
 
 import numpy as np
-import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import (
@@ -13,7 +12,6 @@ from rtclab.metrics.series import (
     IntegerArray,
     Samples,
     Window,
-    before_end,
     counter,
     gauge,
     increase,
@@ -104,9 +102,13 @@ def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
     return max(0, until_ns - max(begin_ns, int(shown_ns[-1]))) / NS_PER_S
 
 
-def _last_shown_ns(trace: Trace) -> dict[object, IntegerArray]:
-    """By flow, when the last frames were shown, of the stream that showed the very last one."""
-    shown = trace.table("frames").filter(before_end(trace, "rendered_ns")).sort("rendered_ns")
-    of_flow = shown.filter(pl.col("ssrc") == pl.col("ssrc").last().over("flow"))
-    last = of_flow.group_by("flow").agg(pl.col("rendered_ns").tail(FREEZE_WINDOW))
-    return {flow: np.array(times_ns, dtype=np.int64) for flow, times_ns in last.iter_rows()}
+def _last_shown_ns(trace: Trace) -> dict[str, IntegerArray]:
+    """When the last frames of each flow were shown, those of the stream that showed the very last."""
+    shown = trace.table("frames").drop_nulls("rendered_ns").group_by("flow", "ssrc").agg("rendered_ns")
+    last: dict[str, IntegerArray] = {}
+    for flow, times in zip(shown["flow"], shown["rendered_ns"], strict=True):
+        rendered_ns = np.sort(times.to_numpy())
+        in_time = rendered_ns[: np.searchsorted(rendered_ns, span_ns(trace, flow)[1])]
+        if in_time.size and (flow not in last or in_time[-1] > last[flow][-1]):
+            last[flow] = in_time[-FREEZE_WINDOW:]
+    return last

@@ -113,8 +113,13 @@ def route_capacity(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:
     Returns two arrays of shape (changes,): the time in ns, and the capacity in bit/s from then on. NaN means
     unlimited.
     """
-    known, about = trace.cached(_capacities), trace.manifest.flows.get(flow)
-    paths = [known[name] for name in (about.route if about else ()) if name in known]
+    about = trace.manifest.flows.get(flow)
+    return trace.cached(_smallest_capacity, about.route if about else ())
+
+
+def _smallest_capacity(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArray, Array]:
+    known = trace.cached(_capacities)
+    paths = [known[name] for name in route if name in known]
     moments = np.sort(np.concatenate([np.empty(0, np.int64), *(at_ns for at_ns, _ in paths)]))
     # Each once. The first np.unique of a program imports numpy.ma, which takes longer than a report's plots.
     changes = moments[np.diff(moments, prepend=-1) > 0]

@@ -177,6 +177,10 @@ def per_second(trace: Trace, flow: str, column: str, window: Window | None = Non
     In the first and last second the flow may have been active for only a part, by which the amount is then
     divided. ``lasts_s`` is the part that lies in the window. A second without a row has the rate 0.
     """
+    return trace.cached(_per_second, flow, column, window)
+
+
+def _per_second(trace: Trace, flow: str, column: str, window: Window | None) -> Samples:
     rows = trace.cached(_seconds).get(flow)
     if rows is None:
         return NO_SAMPLES
@@ -210,7 +214,8 @@ def gauge(
 
 
 def _gauges(trace: Trace, table: str, column: str) -> dict[str, Samples]:
-    return samples_by(trace.table(table), "flow", column)
+    reports = trace.cached(_reports, table)
+    return _samples(reports.at_s, reports.values(column), reports.of_flow)
 
 
 def gauge_of_streams(
@@ -226,15 +231,65 @@ def _reported(trace: Trace, known: dict[str, Samples], flow: str, window: Window
     return samples_in_window(samples.chosen(samples.at_s <= end_s), window)
 
 
-def counter(trace: Trace, table: str, flow: str, column: str) -> Samples:
-    """A cumulative column at every report, summed over the flow's streams. Nulls are left out."""
-    return trace.cached(_counters, table, column).get(flow, NO_SAMPLES)
+def counter(trace: Trace, table: str, flow: str, *columns: str) -> Samples:
+    """Cumulative columns at every report, summed over the flow's streams. Nulls are left out."""
+    return trace.cached(_counters, table, *columns).get(flow, NO_SAMPLES)
 
 
-def _counters(trace: Trace, table: str, column: str) -> dict[str, Samples]:
-    rows = trace.table(table).drop_nulls(column)
-    totals = rows.group_by("flow", "at_ns").agg(pl.col(column).cast(pl.Float64).sum())
-    return samples_by(totals, "flow", column)
+def _counters(trace: Trace, table: str, *columns: str) -> dict[str, Samples]:
+    reports = trace.cached(_reports, table)
+    values = sum((reports.values(column) for column in columns), start=np.zeros(reports.at_s.size))
+    starts = reports.starts
+    if starts.size == values.size:
+        return _samples(reports.at_s, values, reports.of_flow)
+    known = ~np.isnan(values)
+    totals = np.add.reduceat(np.where(known, values, 0.0), starts)
+    totals[~np.logical_or.reduceat(known, starts)] = nan
+    ends = {flow: (rows.start, rows.stop) for flow, rows in reports.of_flow.items()}
+    of_flow = {flow: slice(*np.searchsorted(starts, rows)) for flow, rows in ends.items()}
+    return _samples(reports.at_s[starts], totals, of_flow)
+
+
+@dataclass(frozen=True)
+class _Reports:
+    """The rows of a table in order of flow and time, with the rows of each flow.
+
+    ``starts`` are the first rows of each flow and time: several streams report at the same time.
+    """
+
+    rows: pl.DataFrame
+    at_s: Array
+    of_flow: dict[str, slice]
+    starts: IntegerArray
+
+    def values(self, column: str) -> Array:
+        """A column, NaN for null."""
+        values: Array = self.rows[column].cast(pl.Float64).to_numpy()
+        return values
+
+
+def _reports(trace: Trace, table: str) -> _Reports:
+    rows = trace.table(table).sort("flow", "at_ns", maintain_order=True)
+    at_ns = rows["at_ns"].to_numpy()
+    first = np.append(True, np.diff(at_ns) != 0)[: at_ns.size]
+    of_flow, begin = {}, 0
+    for length, flow in rows["flow"].rle().struct.unnest().iter_rows():
+        of_flow[flow] = slice(begin, begin + length)
+        first[begin] = True
+        begin += length
+    return _Reports(rows, at_ns / NS_PER_S, of_flow, np.flatnonzero(first))
+
+
+def _samples(at_s: Array, values: Array, of_flow: dict[str, slice]) -> dict[str, Samples]:
+    """The values of each flow that has any; NaN is left out."""
+    known = ~np.isnan(values)
+    if known.all():
+        return {flow: Samples(at_s[rows], values[rows]) for flow, rows in of_flow.items()}
+    return {
+        flow: Samples(at_s[rows][known[rows]], values[rows][known[rows]])
+        for flow, rows in of_flow.items()
+        if known[rows].any()
+    }
 
 
 def until_end(trace: Trace, flow: str, counted: Samples) -> Samples:

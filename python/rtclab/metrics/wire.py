@@ -21,6 +21,7 @@ from rtclab.metrics.series import (
     Samples,
     Window,
     before_end,
+    counter,
     from_begin,
     mean_slope,
     rates_of,
@@ -101,13 +102,13 @@ def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
     """Header and payload bytes at every report, summed over the flow's streams, or over those of one kind."""
+    if kind is None:
+        return counter(trace, table, flow, *_COUNTERS[table])
     return trace.cached(_stats_bytes, table, kind).get(flow, NO_SAMPLES)
 
 
-def _stats_bytes(trace: Trace, table: str, kind: str | None) -> dict[str, Samples]:
-    rows = trace.table(table)
-    if kind is not None:
-        rows = rows.filter(pl.col("kind") == kind)
+def _stats_bytes(trace: Trace, table: str, kind: str) -> dict[str, Samples]:
+    rows = trace.table(table).filter(pl.col("kind") == kind)
     counted = pl.sum_horizontal(_COUNTERS[table]).sum().alias("bytes")
     return samples_by(rows.group_by("flow", "at_ns").agg(counted), "flow", "bytes")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from rtclab.backend import Backend
 from rtclab.campaign import run_scenario
+from rtclab.metrics import METRICS
 from rtclab.sweeps.measure import Row, as_part, rows_of
 from rtclab.sweeps.store import Store
 from rtclab.trace import RUN_FILE, Run, subdirectories
@@ -40,4 +41,4 @@ def _rows(point: int, run: Run) -> Iterator[Row]:
     traces = iter(run.traces)
     for outcome in run.repeats:
         trace = next(traces) if outcome.status == "finished" else None
-        yield from rows_of(point, outcome, trace)
+        yield from rows_of(point, outcome, trace, METRICS.values())

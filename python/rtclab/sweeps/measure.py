@@ -10,7 +10,7 @@ from math import isnan
 import polars as pl
 
 from rtclab.backend.together import own_name
-from rtclab.metrics import METRICS, Metric
+from rtclab.metrics import Metric
 from rtclab.trace import Repeat, Trace
 
 Row = tuple[int, int, str, str, float, str | None]
@@ -39,14 +39,14 @@ class Measurable:
     traces: list[Trace]
 
 
-def rows_of(point: int, outcome: Repeat, trace: Trace | None) -> Iterator[Row]:
+def rows_of(point: int, outcome: Repeat, trace: Trace | None, metrics: Iterable[Metric]) -> Iterator[Row]:
     """The rows of one repeat, in the order of metrics and flows; what cannot be measured has none.
 
     A repeat that failed has one row, which says why.
     """
     failed = outcome.status == "failed"
     one = Measurable([outcome], [] if failed or trace is None else [trace])
-    for metric in METRICS.values():
+    for metric in metrics:
         for flow, value in _values(metric, one):
             if not isnan(value):
                 reason = outcome.reason if failed else None

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import rtclab
 from rtclab.backend.together import simulate_together
 from rtclab.errors import RtclabError
 from rtclab.fingerprint import code_digest
+from rtclab.metrics import METRICS, Metric
 from rtclab.sweeps.measure import Row, as_part, rows_of
 from rtclab.sweeps.plan import Plan
 from rtclab.trace import SCHEMA, Repeat, TraceManifest
 
 
 class OtherVersion(RtclabError):
-    """A worker runs another rtclab than the caller; their results may differ."""
+    """A worker runs another rtclab than the caller, so that its results may differ."""
 
 
 def versions() -> dict[str, object]:
@@ -27,7 +28,7 @@ def versions() -> dict[str, object]:
 
 def order_of(plan: Plan) -> bytes:
     """What is sent with every task, as JSON, so that any version can read it and refuse."""
-    return json.dumps({"versions": versions(), "plan": plan.as_json()}).encode()
+    return json.dumps({"versions": versions(), "metrics": list(METRICS), "plan": plan.as_json()}).encode()
 
 
 def run_task(order: bytes, task: int) -> bytes:
@@ -36,17 +37,23 @@ def run_task(order: bytes, task: int) -> bytes:
     The same order and task give the same bytes wherever they run.
 
     Raises:
-        OtherVersion: this worker runs another rtclab than the caller.
+        OtherVersion: this worker runs another rtclab than the caller, or lacks a metric that the caller has.
     """
-    plan = _plan_of(order)
-    return as_part(_rows(plan, plan.numbers(task)))
+    plan, metrics = _read(order)
+    return as_part(_rows(plan, plan.numbers(task), metrics))
 
 
 @lru_cache(maxsize=1)
-def _plan_of(order: bytes) -> Plan:
+def _read(order: bytes) -> tuple[Plan, list[Metric]]:
     known = json.loads(order)
     check_version(known["versions"])
-    return Plan.from_json(known["plan"])
+    for name in known["metrics"]:
+        if name not in METRICS:
+            raise OtherVersion(
+                f"the worker on {socket.gethostname()} has no metric `{name}`, which the caller defines",
+                hint="have every worker import the module that defines it",
+            )
+    return Plan.from_json(known["plan"]), [METRICS[name] for name in known["metrics"]]
 
 
 def check_version(wanted: Mapping[str, object]) -> None:
@@ -67,7 +74,7 @@ def _in_words(known: Mapping[str, object]) -> str:
     return f"rtclab {known.get('rtclab')} (schema {known.get('schema')}, build {known.get('code')})"
 
 
-def _rows(plan: Plan, numbers: range) -> Iterator[Row]:
+def _rows(plan: Plan, numbers: range, metrics: Sequence[Metric]) -> Iterator[Row]:
     for first in range(numbers.start, numbers.stop, plan.together):
         points = list(plan.scenarios(range(first, min(first + plan.together, numbers.stop))))
         seeds = [[scenario.seed_of(repeat) for repeat in repeats] for _, scenario, repeats in points]
@@ -75,7 +82,7 @@ def _rows(plan: Plan, numbers: range) -> Iterator[Row]:
         traces = iter(simulate_together(list(zip(scenarios, seeds, strict=True))))
         for point, _, repeats in points:
             for repeat, trace in zip(repeats, traces, strict=False):
-                yield from rows_of(point, _outcome(repeat, trace.manifest), trace)
+                yield from rows_of(point, _outcome(repeat, trace.manifest), trace, metrics)
 
 
 def _outcome(repeat: int, manifest: TraceManifest) -> Repeat:
