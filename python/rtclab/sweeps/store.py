@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import polars as pl
 
 from rtclab.backend import machine
@@ -166,15 +167,24 @@ class Store:
 
     def _tidy(self, parts: pl.LazyFrame) -> pl.LazyFrame:
         """Rows of parts with their values of the varied fields, and the units of metrics."""
-        fields, numbers, stride = [], [], self.plan.points
-        for field in self.plan.fields:
-            stride //= field.count
-            index, indices = pl.col("point") // stride % field.count, range(field.count)
-            text = index.replace_strict(indices, field.texts, return_dtype=pl.Enum(field.texts))
-            fields.append(text.alias(field.name))
-            if field.numbers:
-                number = index.replace_strict(indices, field.numbers, return_dtype=pl.Float64)
-                numbers.append(number.alias(field.number_column))
-        units = {name: metric.unit for name, metric in METRICS.items()}
-        unit = pl.col("metric").replace_strict(units, default="", return_dtype=pl.String).alias("unit")
-        return parts.select("point", *fields, *numbers, "repeat", "metric", unit, "flow", "value", "failure")
+        units = {"metric": list(METRICS), "unit": [metric.unit for metric in METRICS.values()]}
+        points = points_table(self.plan)
+        # Joins run in little memory; looking values up in a list would hold all rows.
+        return (
+            parts.join(points.lazy(), on="point", how="left", maintain_order="left")
+            .join(pl.LazyFrame(units), on="metric", how="left", maintain_order="left")
+            .select(*points.columns, "repeat", "metric", "unit", "flow", "value", "failure")
+        )
+
+
+def points_table(plan: Plan) -> pl.DataFrame:
+    """The values of each point's fields, as they were given and as numbers."""
+    point = np.arange(plan.points, dtype=np.int32)
+    texts, numbers, stride = [], [], plan.points
+    for field in plan.fields:
+        stride //= field.count
+        index = pl.Series(point // stride % field.count)
+        texts.append(pl.Series(field.name, field.texts, dtype=pl.Enum(field.texts))[index])
+        if field.numbers:
+            numbers.append(pl.Series(field.number_column, field.numbers, dtype=pl.Float64)[index])
+    return pl.DataFrame([pl.Series("point", point), *texts, *numbers])
