@@ -12,9 +12,13 @@ from pathlib import Path
 from rtclab.backend import Backend, run_manifest
 from rtclab.errors import BadInput, RtclabError, reason_of
 from rtclab.scenario import Scenario
-from rtclab.trace import INTERRUPTED, Repeat, Run
+from rtclab.trace import INTERRUPTED, Repeat, Run, Trace
 
 Progress = Callable[[Repeat], None]
+
+
+def _nothing(_: object) -> None:
+    """Ignores an outcome or a trace."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -33,7 +37,9 @@ def run_scenario(
     repeats: int | None = None,
     executor: Executor | None = None,
     resume: Run | None = None,
-    on_progress: Progress | None = None,
+    create: Callable[..., Run] = Run.create,
+    on_progress: Progress = _nothing,
+    on_trace: Callable[[Trace], None] = _nothing,
 ) -> Run:
     """Runs all repeats of a scenario and returns the run, in which each is finished or failed.
 
@@ -45,7 +51,9 @@ def run_scenario(
         repeats: instead of ``scenario.repeats``.
         executor: runs repeats at the same time; without one they run one after another, here.
         resume: a run whose finished repeats are kept; it must be of the same scenario and backend.
+        create: makes the new run; a subclass of ``Run`` passes its own ``create``.
         on_progress: called, in this thread, after each repeat.
+        on_trace: called, in this thread, with the trace of each repeat that finished, as the run keeps it.
 
     Raises:
         UnsupportedScenario, BackendUnavailable: before anything starts.
@@ -54,16 +62,14 @@ def run_scenario(
         Interrupted: by Ctrl-C; a KeyboardInterrupt.
     """
     backend.check(scenario)
-    run = resume or Run.create(
-        out, scenario=scenario.name, manifest=run_manifest(scenario, backend=backend.name)
-    )
+    run = resume or create(out, scenario=scenario.name, manifest=run_manifest(scenario, backend=backend.name))
     with run.writing():
         if resume is not None:
             run.reload()
             _check_same(run, scenario, backend)
         finished = {entry.repeat for entry in run.repeats if entry.status == "finished"}
         todo = [repeat for repeat in range(repeats or scenario.repeats) if repeat not in finished]
-        _run_repeats(scenario, backend, run, todo, executor, on_progress or (lambda outcome: None))
+        _run_repeats(scenario, backend, run, todo, executor, on_progress, on_trace)
     return run
 
 
@@ -87,6 +93,7 @@ def _run_repeats(
     todo: list[int],
     executor: Executor | None,
     on_progress: Progress,
+    on_trace: Callable[[Trace], None],
 ) -> None:
     open_repeats = set(todo)
 
@@ -94,6 +101,8 @@ def _run_repeats(
         run.record(outcome)
         open_repeats.discard(outcome.repeat)
         on_progress(outcome)
+        if outcome.status == "finished":
+            on_trace(run.trace(outcome.repeat))
 
     futures: list[Future[Repeat]] = []
     try:

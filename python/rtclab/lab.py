@@ -15,9 +15,9 @@ import polars as pl
 from rtclab import trace
 from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
-from rtclab.campaign import Interrupted, run_scenario
+from rtclab.campaign import run_scenario
 from rtclab.errors import BackendUnavailable, BadInput, FieldError
-from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, measure_run
+from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, measure_run, prepare
 from rtclab.metrics.series import Window
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
@@ -288,7 +288,7 @@ def run(
             raise BadInput(
                 "resume: goes on with the scenario as it was", hint="leave the scenario and its changes out"
             )
-        resumed = trace.Run.open(resume, out=Path(out))
+        resumed = Run.open(resume, out=Path(out))
         if backend not in (None, resumed.backend):
             raise BadInput(
                 f"backend: {resumed.name} was made by backend {resumed.backend}, not {backend}",
@@ -300,10 +300,7 @@ def run(
     else:
         loaded = load(scenario, overrides)
     made = _backend(backend or USUAL_BACKEND, capture=capture)
-    try:
-        return Run(_run(loaded, made, jobs, Path(out), resumed, progress=progress).path)
-    except Interrupted as stopped:
-        raise Interrupted(Run(stopped.run.path)) from None
+    return _run(loaded, made, jobs, Path(out), resumed, progress=progress)
 
 
 def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
@@ -317,7 +314,7 @@ def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
         >>> rtclab.lab.open_run("latest").name == made.name
         True
     """
-    return Run(trace.Run.open(name, out=Path(out)).path)
+    return Run.open(name, out=Path(out))
 
 
 def open_result(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run | Grid:
@@ -504,10 +501,10 @@ def _run(
     backend: Backend,
     jobs: int | None,
     out: Path,
-    resumed: trace.Run | None,
+    resumed: Run | None,
     *,
     progress: bool,
-) -> trace.Run:
+) -> Run:
     jobs = jobs or (len(os.sched_getaffinity(0)) if backend.parallel else 1)
     if jobs > 1 and not backend.parallel:
         raise BadInput(f"jobs: the {backend.name} backend runs one repeat at a time")
@@ -521,6 +518,15 @@ def _run(
         def on_progress(outcome: Repeat) -> None:
             advance(1)
 
-        return run_scenario(
-            scenario, backend, out=out, executor=executor, resume=resumed, on_progress=on_progress
+        made = run_scenario(
+            scenario,
+            backend,
+            out=out,
+            executor=executor,
+            resume=resumed,
+            create=Run.create,
+            on_progress=on_progress,
+            on_trace=prepare,  # while other repeats are simulated
         )
+    assert isinstance(made, Run)
+    return made

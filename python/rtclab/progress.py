@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,8 +47,10 @@ def busy(doing: str) -> Iterator[None]:
 
 
 def _visible() -> bool:
-    # A notebook's kernel has IPython loaded; rich then shows the bar below the cell.
-    return sys.stderr.isatty() or ("IPython" in sys.modules and _console().is_jupyter)
+    if sys.stderr.isatty():
+        return True
+    # A notebook's kernel has IPython loaded; rich shows a bar there with ipywidgets, and a warning without.
+    return "IPython" in sys.modules and find_spec("ipywidgets") is not None and _console().is_jupyter
 
 
 def _console() -> Console:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from examples import Example, Reader, examples_of, matches
 
 from rtclab.backend.live.doctor import what_is_missing
+from rtclab.cli.app import app
 from rtclab.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +23,7 @@ RUN = {"console", "python", "pycon", "toml"}
 NOT_RUN = {"rust", "text"}
 """Rust is compiled by `cargo test`; text is for reading."""
 MOST_TEXTS = 12
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 EXAMPLES = {file: examples_of(file) for file in PAGES}
 
 
@@ -71,6 +77,17 @@ def test_every_example_has_a_language_that_says_how_it_is_tested() -> None:
 def test_few_commands_are_only_for_reading() -> None:
     texts = [example for examples in EXAMPLES.values() for example in examples if example.language == "text"]
     assert len(texts) <= MOST_TEXTS, [*map(str, texts)]
+
+
+def test_commands_that_are_only_for_reading_could_be_typed() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for example in (one for examples in EXAMPLES.values() for one in examples if one.language == "text"):
+        for line in example.text.splitlines():
+            if re.match(r"rtclab \w", line):
+                _, name, *arguments = shlex.split(line)
+                assert COMMANDS[name].make_context(name, arguments), str(example)
+            elif line.startswith("make "):
+                assert f"\n{line.split()[1]}:" in makefile, str(example)
 
 
 @pytest.mark.parametrize(

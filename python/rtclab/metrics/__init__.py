@@ -6,7 +6,7 @@ the definition that users see.
 
 # Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, loss, media, setup, host, fairness, tcp  # isort: skip
-from rtclab.metrics.measure import compare_runs, flows_of, measure_repeats, measure_run
+from rtclab.metrics.measure import compare_runs, flows_of, measure_repeats, measure_run, prepare
 from rtclab.metrics.registry import ESSENTIAL, METRICS, Metric, metric
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "measure_run",
     "media",
     "metric",
+    "prepare",
     "rate",
     "setup",
     "tcp",

@@ -11,6 +11,7 @@ import polars as pl
 from rtclab.metrics.registry import METRICS, Metric
 from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import Summary, mean_within_sd, summarise, welch
+from rtclab.metrics.wire import stream_rates
 from rtclab.trace import Run, Trace
 
 MEASURED: dict[str, pl.DataType] = {
@@ -105,6 +106,16 @@ def _measured(run: Run, window: Window | None) -> Iterator[_Measured]:
                 traces = [trace for trace in run.traces if flow in trace.manifest.flows]
                 values = [metric.function(trace, flow, window) for trace in traces]
                 yield _Measured(metric, flow, _numbers(traces), values, traces)
+
+
+def prepare(trace: Trace) -> None:
+    """Computes what metrics and pages need of a trace and caches it there, so that measuring costs little."""
+    for metric in METRICS.values():
+        for flow in trace.flows if metric.scope == "flow" else ():
+            metric.function(trace, flow, None)
+            if metric.samples is not None:
+                metric.samples(trace, flow, None)
+    stream_rates(trace)
 
 
 def _numbers(traces: Sequence[Trace]) -> list[int | None]:

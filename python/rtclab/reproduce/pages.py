@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rtclab.backend import machine, versions
-from rtclab.report.page import page_template, render
+from rtclab.report.page import load_template, render
 from rtclab.report.words import machine as machine_in_words
 from rtclab.report.words import number
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict
@@ -39,7 +39,7 @@ def write_pages(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
 def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
     """Writes docs/reproduction.md, or another ``file``."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = page_template("reproduction.md").render(
+    text = load_template("reproduction.md").render(
         comparisons=comparisons, grid=grid, cell=_markdown_cell, Verdict=Verdict, explained=_once()
     )
     write_bytes(file, text.encode())

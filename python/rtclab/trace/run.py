@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rtclab.errors import TraceError
 from rtclab.trace.files import new_directory, subdirectories, write_json
@@ -29,19 +29,20 @@ class Run:
         """
         self.path = path
         self.manifest = read_manifest(path / RUN_FILE, RunManifest)
+        self._opened: dict[int, Trace] = {}
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
     @classmethod
-    def create(cls, out: Path, *, scenario: str, manifest: RunManifest) -> Run:
+    def create(cls, out: Path, *, scenario: str, manifest: RunManifest) -> Self:
         """Creates the directory ``<out>/<scenario>-<backend>-<n>``, where n is one more than the largest."""
         path = new_directory(out, f"{scenario}-{manifest.backend}-")
         write_json(path / RUN_FILE, manifest.as_json())
         return cls(path)
 
     @classmethod
-    def open(cls, name_or_path: str | Path, *, out: Path = Path("runs")) -> Run:
+    def open(cls, name_or_path: str | Path, *, out: Path = Path("runs")) -> Self:
         """Opens a run by its path, or by its name in ``out``: ``first-call-sim-3``, or ``latest``.
 
         Raises:
@@ -85,7 +86,17 @@ class Run:
     @cached_property
     def traces(self) -> list[Trace]:
         """The traces of the finished repeats, in order."""
-        return [Trace(self.repeat_path(entry.repeat)) for entry in self.repeats if entry.status == "finished"]
+        return [self.trace(entry.repeat) for entry in self.repeats if entry.status == "finished"]
+
+    def trace(self, repeat: int) -> Trace:
+        """The trace of one repeat. It is opened once, so that whatever is cached in it is found again.
+
+        Raises:
+            TraceError: this repeat has no trace that can be read.
+        """
+        if repeat not in self._opened:
+            self._opened[repeat] = Trace(self.repeat_path(repeat))
+        return self._opened[repeat]
 
     def repeat_path(self, repeat: int) -> Path:
         """The directory of the trace of a repeat."""
@@ -102,6 +113,7 @@ class Run:
     def reload(self) -> None:
         """Reads ``run.json`` again, because another process may have changed it."""
         self.manifest = read_manifest(self.path / RUN_FILE, RunManifest)
+        self._opened.clear()
         self.__dict__.pop("traces", None)
 
     def record(self, outcome: Repeat) -> None:
@@ -110,5 +122,6 @@ class Run:
         others = [entry for entry in self.repeats if entry.repeat != outcome.repeat]
         repeats = sorted([*others, outcome], key=lambda entry: entry.repeat)
         self.manifest = self.manifest.model_copy(update={"repeats": tuple(repeats)})
+        self._opened.pop(outcome.repeat, None)
         self.__dict__.pop("traces", None)
         write_json(self.path / RUN_FILE, self.manifest.as_json())
