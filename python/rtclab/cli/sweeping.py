@@ -37,8 +37,9 @@ def sweep_and_report(
     output: Output, vary: Sequence[str], jobs: int | None, backend: str | None, **arguments: Any
 ) -> int:
     """Sweeps with the arguments of :func:`rtclab.sweeps.sweep`, and reports; returns the exit status."""
-    jobs, interrupted = jobs or (cores() if backend in (None, SIM) else 1), False
-    workers = process_pool(jobs) if jobs > MOST_THREADS else nullcontext()
+    simulated, interrupted = backend in (None, SIM), False
+    jobs = jobs or (cores() if simulated else 1)
+    workers = process_pool(jobs) if simulated and jobs > MOST_THREADS else nullcontext()
     try:
         with workers as executor:
             grid = sweep(
