@@ -204,7 +204,7 @@ def test_plots_are_a_page_or_a_drawing(call: Path, tmp_path: Path, name: str) ->
         (["a", "--plot", "rates.png"], "expected a name that ends in .html or .svg"),
         (["a", "--json", "--csv"], "expected one of them"),
         (["a", "--sdp", "/none"], "--sdp: /none: No such file"),
-        (["a", "--live", "lo"], "expected no capture beside it"),
+        (["a", "--live", "lo"], "expected no capture with it"),
         (["--live", "none0"], "--live none0"),
     ],
 )

@@ -11,7 +11,7 @@ SECOND = 10**9
 
 
 def rate_kbps(*bytes_of_seconds: int, ends_s: int) -> list[float]:
-    """Rates of a stream with these bytes in each second, in a capture whose last second begins at ``ends_s``."""
+    """Rates of a stream in a capture whose last second begins at ``ends_s``."""
     rows = {
         "stream": 0,
         "at_ns": [n * SECOND for n in range(len(bytes_of_seconds))],

@@ -86,9 +86,9 @@ def show_scenario(scenario: Scenario) -> None:
     print_table(flows)
 
 
-def show_measured(measured: pl.DataFrame, run: str, *, everything: bool) -> None:
+def show_measured(measured: pl.DataFrame, run: str, *, all_metrics: bool) -> None:
     """Prints all metrics, or the essential ones and how to see the others."""
-    if everything:
+    if all_metrics:
         show_metrics(measured)
         return
     from rtclab.lab import essential
@@ -171,7 +171,7 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None
         table.add_row(*key, *(number(means.get(metric)) for metric in metrics))
     print_table(table)
     if len(lines) > most:
-        print(f"{len(lines) - most} more points and flows are left out; --json prints all")
+        print(f"{len(lines) - most} more rows are not shown; --json prints all")
 
 
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:

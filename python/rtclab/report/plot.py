@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rtclab.errors import BadInput
-from rtclab.report.drawing import Drawing, Look
+from rtclab.report.drawing import Drawing
 from rtclab.report.page import write_plot_page
-
-__all__ = ["Look", "Plot"]
 
 SUFFIXES = (".svg", ".png", ".html")
 
