@@ -209,7 +209,7 @@ class Comparison:
         from rtclab.report import write_comparison
 
         default = self.a.path.parent / f"{self.a.name}-and-{self.b.name}.html"
-        return write_comparison(self.a, self.b, Path(path or default))
+        return write_comparison(self.a, self.b, Path(path or default), self._window)
 
     def plot(self, name: str = "rate") -> Plot:
         """A plot that shows both runs.

@@ -162,6 +162,15 @@ def test_a_notebook_shows_runs_and_comparisons_as_tables(run: lab.Run) -> None:
     assert "difference" in rtclab.compare(run, run)._repr_html_()
 
 
+def test_a_comparison_of_a_part_of_the_time_has_that_part_on_its_page(run: lab.Run, tmp_path: Path) -> None:
+    whole, part = (
+        rtclab.compare(run, run, **window).report(tmp_path / f"{name}.html").read_text()
+        for name, window in (("whole", {}), ("part", {"begin": "1 s", "end": "3 s"}))
+    )
+    assert "from 1 s to 3 s" in part
+    assert "the charts show the whole runs" not in whole
+
+
 def test_the_overview_has_only_essential_metrics_in_their_order(run: lab.Run) -> None:
     names = run.overview()["metric"].unique(maintain_order=True).to_list()
     assert names == [name for name in lab.ESSENTIAL if name in names]

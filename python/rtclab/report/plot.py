@@ -14,6 +14,9 @@ SUFFIXES = (".svg", ".png", ".html")
 class Plot(Drawing):
     """A plot that shows itself in a notebook and can be saved as an image or an interactive page."""
 
+    def __repr__(self) -> str:
+        return f"Plot({self.name!r})"
+
     def save(self, path: str | Path) -> Path:
         """Writes the plot as an image (``.svg``, ``.png``) or as an interactive page (``.html``).
 

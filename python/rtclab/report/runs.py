@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics import METRICS, Metric, compare_runs, flows_of, measure_run
+from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.report import words
 from rtclab.report.lines import main_flows
@@ -79,9 +80,12 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
     return page
 
 
-def write_comparison(a: Run, b: Run, out: Path) -> Path:
-    """Writes the page ``out``, which compares two runs; returns ``out``."""
-    compared = compare_runs(a, b)
+def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) -> Path:
+    """Writes the page ``out``, which compares two runs; returns ``out``.
+
+    Verdicts and metrics are those of the window; the charts show the whole runs.
+    """
+    compared = compare_runs(a, b, window)
     flows = list(dict.fromkeys([*_in_order(a), *_in_order(b)]))[:MOST_FLOWS]
     text = render(
         "comparison.html",
@@ -102,6 +106,7 @@ def write_comparison(a: Run, b: Run, out: Path) -> Path:
             for flow in [*flows, ""]
         ],
         metrics=METRICS.values(),
+        window=window,
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, text)
