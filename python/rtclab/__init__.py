@@ -1,4 +1,4 @@
-"""A laboratory for real-time calls: one scenario, simulated or live, one trace.
+"""A laboratory for real-time calls: scenarios run simulated or live, and both leave the same trace.
 
     import rtclab
 
@@ -6,7 +6,7 @@
     run.summary()
     run.plot("rate")
 
-The names below are imported when first used, so that the command line starts quickly.
+Names are imported on first use, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HOME = {
     "Grid": ("rtclab.sweeps", "Grid"),
     "Run": ("rtclab.lab", "Run"),
     "Scenario": ("rtclab.scenario", "Scenario"),
-    "Trace": ("rtclab.capture", "Trace"),  # which gives it from_pcap
+    "Trace": ("rtclab.capture", "Trace"),  # this module adds from_pcap
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
     "link": ("rtclab.lab", "link"),
@@ -55,7 +55,7 @@ _HOME = {
     "run": ("rtclab.lab", "run"),
     "sweep": ("rtclab.sweeps", "sweep"),
 }
-"""The module in which each name is defined, and its name there."""
+"""Module of each public name, and its name there."""
 
 
 def __getattr__(name: str) -> object:

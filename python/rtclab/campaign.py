@@ -1,4 +1,4 @@
-"""Many runs of a scenario: repeats, in parallel where the backend allows it, resumable."""
+"""Runs all repeats of a scenario, in parallel if the backend allows it; interrupted runs can be resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _nothing(_: object) -> None:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a campaign; ``run`` holds what was finished until then."""
+    """Ctrl-C was pressed during a run; ``run`` has the finished repeats."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(f"interrupted; finished repeats are kept in {run.path}")
@@ -41,25 +41,28 @@ def run_scenario(
     on_progress: Progress = _nothing,
     on_trace: Callable[[Trace], None] = _nothing,
 ) -> Run:
-    """Runs all repeats of a scenario and returns the run, in which each is finished or failed.
+    """Runs all repeats of a scenario and returns the run, in which each repeat is finished or failed.
 
-    A repeat that fails is marked with its reason and the others go on. On Ctrl-C finished repeats are
-    kept and the others marked as interrupted.
+    A repeat that fails is marked with its reason, and the others go on. On Ctrl-C, finished repeats are kept
+    and the others are marked as interrupted.
 
     Args:
-        out: directory of runs; a new one is made in it unless ``resume`` names one to go on with.
-        repeats: instead of ``scenario.repeats``.
-        executor: runs repeats at the same time; without one they run one after another, here.
-        resume: a run whose finished repeats are kept; it must be of the same scenario and backend.
-        create: makes the new run; a subclass of ``Run`` passes its own ``create``.
-        on_progress: called, in this thread, after each repeat.
-        on_trace: called, in this thread, with the trace of each repeat that finished, as the run keeps it.
+        scenario: the scenario to run.
+        backend: the backend that runs it.
+        out: directory of runs, in which a new directory is made unless ``resume`` is given.
+        repeats: number of repeats, instead of ``scenario.repeats``.
+        executor: runs repeats in parallel; without one, they run one after another in this thread.
+        resume: a run to continue; it must have the same scenario and backend.
+        create: creates the new run; a subclass of ``Run`` passes its own ``create``.
+        on_progress: called in this thread after each repeat.
+        on_trace: called in this thread with the trace of each finished repeat, as the run keeps it.
 
     Raises:
-        UnsupportedScenario, BackendUnavailable: before anything starts.
-        BadInput: ``resume`` is of something else, or somebody else is writing it.
-        DiskFull: the outcome itself could not be written.
-        Interrupted: by Ctrl-C; a KeyboardInterrupt.
+        UnsupportedScenario: the backend cannot run the scenario; nothing was started.
+        BackendUnavailable: this machine lacks what the backend needs; nothing was started.
+        BadInput: ``resume`` has another scenario or backend, or another process is writing to it.
+        DiskFull: the outcome of a repeat could not be written.
+        Interrupted: Ctrl-C was pressed.
     """
     backend.check(scenario)
     run = resume or create(out, scenario=scenario.name, manifest=run_manifest(scenario, backend=backend.name))
@@ -74,7 +77,7 @@ def run_scenario(
 
 
 def _check_same(run: Run, scenario: Scenario, backend: Backend) -> None:
-    """More repeats of the same thing may be added; anything else would mix two experiments."""
+    """Raises BadInput if a run differs in anything but the number of repeats."""
     if run.backend != backend.name:
         raise BadInput(f"{run.name} was made by backend {run.backend}, not {backend.name}")
     was, wanted = dict(run.scenario), scenario.model_dump(mode="json")
@@ -116,10 +119,10 @@ def _run_repeats(
     except KeyboardInterrupt:
         for future in futures:
             future.cancel()
-        with suppress(KeyboardInterrupt):  # a second Ctrl-C: wait no longer
+        with suppress(KeyboardInterrupt):  # a second Ctrl-C stops waiting
             for future in futures:
-                # What is being simulated right now cannot be stopped, but is soon done: keep it. Polars
-                # hands Ctrl-C to whichever thread uses it, so that a repeat may have ended by it, too.
+                # A running simulation cannot be stopped, but ends soon, so its result is kept. Polars passes
+                # Ctrl-C to whichever thread uses it, so a repeat may have been interrupted too.
                 if future.cancelled() or future.exception() is not None:
                     continue
                 if (outcome := future.result()).repeat in open_repeats:
@@ -131,7 +134,7 @@ def _run_repeats(
 
 
 def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Repeat:
-    """Runs one repeat in a directory of its own, which gets its name when the repeat is over."""
+    """Runs one repeat in a temporary directory, which is renamed when the repeat has finished."""
     seed = scenario.seed_of(repeat)
     place = run.repeat_path(repeat)
     unfinished = run.path / f".{place.name}"
@@ -152,7 +155,7 @@ def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Rep
 
 
 def _keep_logs(unfinished: Path, place: Path, error: Exception) -> None:
-    """Leaves what a failed repeat wrote, for whoever looks for the cause; nothing if it wrote nothing."""
+    """Keeps the files of a failed repeat, with a traceback if the error is unexpected."""
     try:
         if not isinstance(error, RtclabError):
             (unfinished / "traceback.txt").write_text("".join(traceback.format_exception(error)))

@@ -1,14 +1,13 @@
-"""The interface in Python: run scenarios, open what was run, compare it. The command line is made of it."""
+"""The Python interface: run scenarios, open finished runs and compare them. The command line uses it too."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -19,6 +18,7 @@ from rtclab.campaign import run_scenario
 from rtclab.errors import BackendUnavailable, BadInput, FieldError
 from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, measure_run, prepare
 from rtclab.metrics.series import Window
+from rtclab.processes import cores
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 Moment = str | float
 """A time as in a scenario (``"20 s"``), or in seconds."""
 Changes = Mapping[str, object] | Sequence[str | Change]
-"""Fields set from outside: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
-BackendName = Literal["sim", "live"]
-Record = Literal["packets", "seconds"]
-
-USUAL_BACKEND: BackendName = "sim"
+"""Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
+DEFAULT_BACKEND = "sim"
 RUNS = Path("runs")
 METRICS_FILE = "metrics.json"
 
@@ -51,7 +48,7 @@ class Run(trace.Run):
     """
 
     def metrics(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
-        """Every metric of every flow in every finished repeat.
+        """The value of every metric for every flow and finished repeat.
 
         Returns the columns ``metric``, ``unit``, ``better``, ``flow``, ``repeat`` and ``value``. ``flow`` is
         empty for a metric of the whole repeat, and ``repeat`` is null for one of all repeats together.
@@ -73,9 +70,10 @@ class Run(trace.Run):
         return measure_repeats(self, self._window(begin, end))
 
     def summary(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
-        """Mean, standard deviation and 95 % interval over repeats of every metric and flow.
+        """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
 
-        Takes and raises what :meth:`metrics` does. Columns: see :func:`rtclab.metrics.measure_run`.
+        Arguments and errors are those of :meth:`metrics`; :func:`rtclab.metrics.measure_run` describes the
+        columns.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -85,7 +83,7 @@ class Run(trace.Run):
         return measure_run(self, self._window(begin, end))
 
     def overview(self) -> pl.DataFrame:
-        """The rows of :meth:`summary` to look at first: rate, delay, loss, pictures and set-up.
+        """The most important rows of :meth:`summary`: rate, delay, loss, video and set-up time.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -95,10 +93,10 @@ class Run(trace.Run):
         return essential(self.summary())
 
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
-        """A table of one repeat, or of all finished ones with the column ``repeat`` in front.
+        """A table of one repeat, or of all finished repeats with the additional first column ``repeat``.
 
         Raises:
-            BadInput: that repeat did not finish, or there is none of that number.
+            BadInput: there is no finished repeat with that number.
             TraceError: there is no such table, or it was not recorded.
 
         Example:
@@ -120,10 +118,10 @@ class Run(trace.Run):
         return pl.concat(tables) if tables else trace.SCHEMAS[name].to_frame()
 
     def report(self, measured: pl.DataFrame | None = None) -> Path:
-        """Writes the page ``report.html`` into the run's directory; returns its path.
+        """Writes ``report.html`` into the run's directory; returns its path.
 
         Args:
-            measured: the result of :meth:`summary`, if it is at hand.
+            measured: the result of :meth:`summary`, if the caller already has it.
 
         Raises:
             DiskFull: a file could not be written.
@@ -140,7 +138,7 @@ class Run(trace.Run):
         """Writes :meth:`summary` as ``metrics.json`` into the run's directory, and returns it.
 
         Raises:
-            DiskFull: the file could not be written; an earlier one is still there.
+            DiskFull: the file could not be written; an earlier one is unchanged.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -152,10 +150,10 @@ class Run(trace.Run):
         return measured
 
     def plot(self, name: str = "rate") -> Plot:
-        """One plot of the report. It shows itself in a notebook; ``save`` writes it as SVG, PNG or HTML.
+        """A plot of the report. It shows itself in a notebook; ``save`` writes it as SVG, PNG or HTML.
 
         Raises:
-            BadInput: the report of this run has no such plot; the message lists those that it has.
+            BadInput: there is no such plot, or this run has no data for it.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -171,9 +169,9 @@ class Run(trace.Run):
 
     def _repr_html_(self) -> str:
         finished = sum(entry.status == "finished" for entry in self.repeats)
-        told = f"{self.name}: {finished} of {len(self.repeats)} repeats finished"
+        heading = f"{self.name}: {finished} of {len(self.repeats)} repeats finished"
         rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
-        return f"<p>{escape(told)}</p>{_html(rows)}"
+        return f"<p>{escape(heading)}</p>{_html(rows)}"
 
 
 class Comparison:
@@ -184,7 +182,7 @@ class Comparison:
         self._window = window
 
     def table(self) -> pl.DataFrame:
-        """Means, differences and their 95 % intervals; see :func:`rtclab.metrics.compare_runs`.
+        """Means and differences with 95 % confidence intervals; see :func:`rtclab.metrics.compare_runs`.
 
         Example:
             >>> slow, fast = (
@@ -198,7 +196,7 @@ class Comparison:
         return compare_runs(self.a, self.b, self._window)
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Writes a page with both runs, by default beside the first; returns its path.
+        """Writes a page that compares the runs, by default next to the first run; returns its path.
 
         Raises:
             DiskFull: the page could not be written.
@@ -210,14 +208,14 @@ class Comparison:
         """
         from rtclab.report import write_comparison
 
-        usual = self.a.path.parent / f"{self.a.name}-and-{self.b.name}.html"
-        return write_comparison(self.a, self.b, Path(path or usual))
+        default = self.a.path.parent / f"{self.a.name}-and-{self.b.name}.html"
+        return write_comparison(self.a, self.b, Path(path or default), self._window)
 
     def plot(self, name: str = "rate") -> Plot:
-        """One plot with both runs in it.
+        """A plot that shows both runs.
 
         Raises:
-            BadInput: a comparison has no such plot; the message lists those that it has.
+            BadInput: there is no such plot, or the runs have no data for it in common.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -254,23 +252,23 @@ def run(
     A repeat that fails is marked with its reason, and the others go on.
 
     Args:
-        scenario: a name from ``rtclab list``, a TOML file, or a scenario that is loaded already.
+        scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
         duration: length of the run, such as ``"20 s"``, instead of the scenario's own.
         repeats: number of repeats, instead of the scenario's own.
-        seed: seed from which each repeat derives its own.
-        record: ``packets`` keeps every packet, ``seconds`` sums per second.
+        seed: seed from which the seed of each repeat is derived.
+        record: ``packets`` records every packet, ``seconds`` only sums per second.
         changes: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
-        jobs: repeats to run at the same time; by default one per core.
-        capture: write ``capture.pcapng`` and ``capture.sdp`` beside each simulated trace.
+        jobs: number of repeats to run in parallel; by default one per core.
+        capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace.
         out: directory of runs, in which a new directory is made.
-        resume: a run to continue; its scenario and backend stay as they were.
+        resume: a run to continue with the same scenario and backend.
         progress: show a progress bar on a terminal or in a notebook.
 
     Raises:
-        BadInput: something that was asked for cannot be used; nothing was started.
+        BadInput: an argument is invalid; nothing was started.
         BackendUnavailable: live calls need something that this machine lacks.
-        Interrupted: by Ctrl-C; finished repeats are kept and ``run`` of the error holds them.
+        Interrupted: Ctrl-C was pressed; the error's attribute ``run`` has the finished repeats.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -286,7 +284,8 @@ def run(
     if resume is not None:
         if scenario is not None or overrides:
             raise BadInput(
-                "resume: goes on with the scenario as it was", hint="leave the scenario and its changes out"
+                "resume: the scenario of a run cannot be changed",
+                hint="leave out the scenario and its changes",
             )
         resumed = Run.open(resume, out=Path(out))
         if backend not in (None, resumed.backend):
@@ -296,18 +295,18 @@ def run(
             )
         loaded, backend = Scenario.read(resumed.scenario, resumed.name), resumed.backend
     elif scenario is None:
-        raise BadInput("which scenario?", hint="`rtclab list` shows them; for example first-call")
+        raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
     else:
-        loaded = load(scenario, overrides)
-    made = _backend(backend or USUAL_BACKEND, capture=capture)
+        loaded = Scenario.load(scenario, overrides)
+    made = _backend(backend or DEFAULT_BACKEND, capture=capture)
     return _run(loaded, made, jobs, Path(out), resumed, progress=progress)
 
 
 def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
-    """Opens a run by its path, its name below ``out``, or ``latest``.
+    """Opens a run by its path or by its name below ``out``; ``latest`` is the newest run.
 
     Raises:
-        TraceError: there is none.
+        TraceError: there is no such run.
 
     Example:
         >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -318,10 +317,10 @@ def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
 
 
 def open_result(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run | Grid:
-    """Opens a run, or a sweep, by its path or by its name below ``out``; ``latest`` is the newest run.
+    """Opens a run or a sweep by its path or by its name below ``out``; ``latest`` is the newest run.
 
     Raises:
-        TraceError: there is none.
+        TraceError: there is no such run or sweep.
 
     Example:
         >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -341,14 +340,14 @@ def compare(
     end: Moment | None = None,
     out: str | Path = RUNS,
 ) -> Comparison:
-    """Two runs side by side; differences are ``b`` minus ``a``.
+    """Compares two runs; differences are ``b`` minus ``a``.
 
     Args:
-        a: a run, or what :func:`open` takes.
-        b: the other one.
+        a: a run, its path, its name below ``out``, or ``latest``.
+        b: the other run.
         begin: compare from this time on, such as ``"10 s"``; by default from the beginning.
         end: compare up to this time; by default to the end.
-        out: directory in which runs are looked for by name.
+        out: directory in which to look for runs by name.
 
     Raises:
         TraceError: there is no such run.
@@ -376,22 +375,22 @@ def link(
 ) -> dict[str, Any]:
     """Runs a command behind an emulated link, without root.
 
-    Returns the command's exit ``status``; ``directions``, which counts for ``up`` and ``down`` the packets,
-    the delivered ones and those dropped by each cause; the emulator's ``lateness`` in ns; and its
-    ``counters``.
+    Returns the command's exit ``status``, its ``directions``, the emulator's ``lateness`` in ns and its
+    ``counters``. For ``up`` and ``down``, ``directions`` counts all packets, the delivered ones and those
+    dropped for each cause.
 
     Args:
-        command: program and arguments; they find their own address in the environment variable
-            ``RTCLAB_CLIENT`` and that of the far end in ``RTCLAB_SERVER``.
+        command: program and arguments. The environment variables ``RTCLAB_CLIENT`` and ``RTCLAB_SERVER`` have
+            the addresses of the command and of the far end.
         up: path from the command to the far end, such as ``"capacity 1 Mbit/s, delay 25 ms, queue 300 ms"``.
         down: path from the far end to the command.
         server: command to run at the far end.
-        pcap: file for every packet at both ends, as pcapng.
-        seed: seed of jitter and loss.
-        output_to_stderr: send what the command prints to standard error.
+        pcap: pcapng file to write, with all packets at both ends.
+        seed: seed for jitter and loss.
+        output_to_stderr: send the command's standard output to standard error.
 
     Raises:
-        BadInput: a path cannot be read, or a command does not exist.
+        BadInput: a path is invalid, or a command does not exist.
         BackendUnavailable: this machine lacks what an emulated link needs.
 
     Example:
@@ -444,13 +443,8 @@ def list_metrics() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def load(scenario: str | Path | Scenario, changes: Changes = ()) -> Scenario:
-    """A scenario with changes applied; see :meth:`rtclab.Scenario.load`."""
-    return Scenario.load(scenario, as_changes(changes))
-
-
 def essential(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the metrics to look at first, in their order, without those that nobody could measure."""
+    """The rows of the most important metrics, in their order, without rows that have no value."""
     mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("mean_a", "mean_b")
     order = {name: index for index, name in enumerate(ESSENTIAL)}
     chosen = rows.filter(pl.col("metric").is_in(list(ESSENTIAL)) & mean.is_not_null())
@@ -459,7 +453,7 @@ def essential(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def window(begin: Moment | None, end: Moment | None, *, default_end_s: float) -> Window | None:
-    """Begin and end in seconds; None where neither is given.
+    """Begin and end in seconds; None if neither is given.
 
     Raises:
         BadInput: a time cannot be read, or the end is not after the begin.
@@ -474,7 +468,7 @@ def window(begin: Moment | None, end: Moment | None, *, default_end_s: float) ->
 
 
 def _html(rows: pl.DataFrame) -> str:
-    """A table for a notebook, with all its rows and columns."""
+    """A table as HTML for a notebook, with all rows and columns."""
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
         return rows._repr_html_()
 
@@ -490,7 +484,7 @@ def _seconds(name: str, moment: Moment) -> float:
 
 def _backend(name: str, *, capture: bool) -> Backend:
     if not capture or name != "sim":
-        return backend_of(name)  # a live call leaves a capture without being asked
+        return backend_of(name)  # live calls always write a capture
     from rtclab.backend.sim import SimBackend
 
     return SimBackend(capture=True)
@@ -505,7 +499,7 @@ def _run(
     *,
     progress: bool,
 ) -> Run:
-    jobs = jobs or (len(os.sched_getaffinity(0)) if backend.parallel else 1)
+    jobs = jobs or (cores() if backend.parallel else 1)
     if jobs > 1 and not backend.parallel:
         raise BadInput(f"jobs: the {backend.name} backend runs one repeat at a time")
     executor = ThreadPoolExecutor(jobs) if jobs > 1 and scenario.repeats > 1 else None

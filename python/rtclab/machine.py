@@ -1,4 +1,4 @@
-"""What this machine can do. Needs nothing that may be missing, the native module included."""
+"""Checks what this machine can do. Works even if optional packages or the native module are missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rtclab.backend.live.doctor import Check
 
 
 def doctor() -> list[Check]:
-    """The checks of the simulator and of everything that live calls need.
+    """Checks the simulator and everything that live calls need.
 
     Example:
         >>> rtclab.doctor()[0].ok

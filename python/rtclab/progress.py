@@ -1,4 +1,4 @@
-"""What shows that something is going on: on a terminal's standard error, or in a notebook; nowhere else."""
+"""Progress bars and spinners, shown only if standard error is a terminal, or in a notebook."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int], None]
-"""Moves a bar on by so many steps."""
+"""Advances a progress bar by a number of steps."""
 
 
 @contextmanager
 def progress(title: str, total: int, unit: str, *, show: bool = True) -> Iterator[Advance]:
-    """A bar that counts to ``total``; yields the function that moves it on."""
+    """Shows a progress bar up to ``total``; yields the function that advances it."""
     if not (show and total and _visible()):
         yield lambda steps: None
         return
@@ -38,7 +38,7 @@ def progress(title: str, total: int, unit: str, *, show: bool = True) -> Iterato
 
 @contextmanager
 def busy(doing: str) -> Iterator[None]:
-    """A spinner for work of unknown length; on a terminal only."""
+    """Shows a spinner for work of unknown length, on a terminal only."""
     if not sys.stderr.isatty():
         yield
         return

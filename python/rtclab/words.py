@@ -1,4 +1,4 @@
-"""A path of a network in words, for tables and reports, from the JSON values of a scenario."""
+"""Text that both the command line and reports show: network paths, and decimals of numbers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def decimals(value: float) -> int:
+    """Number of decimals to show of a value, so that it has three or four digits."""
+    size = abs(value)
+    return 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
+
+
 def path_in_words(path: Mapping[str, Any]) -> str:
-    """Describes a path, given as JSON values: ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
+    """Describes a network path, given as JSON values: ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
     order = ["capacity", "delay", "queue", "jitter", "loss"]
-    # The default position of losses is left out.
+    # The default position of losses is not worth a word.
     shown = {key: value for key, value in path.items() if (key, value) != ("loss_position", "wire")}
     order += [key for key in shown if key not in order]
     keys = [key for key in order if shown.get(key) is not None]

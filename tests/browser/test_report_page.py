@@ -1,4 +1,4 @@
-"""A report in a real browser: drawn, clicked, zoomed, hovered, printed, and without scripts."""
+"""A report in a real browser: drawing, clicks, zoom, pointer, printing, and no JavaScript."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ const figures = Bokeh.documents[0].roots().filter((figure) => figure.name === ar
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser without a network: what a page would fetch fails, and is logged."""
+    """A browser without network access: requests of a page fail and are logged."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         reason = f"no {' and no '.join(missing)}; `make setup-live` installs them"
@@ -55,7 +55,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(browser: Any, page: Path) -> Iterator[Any]:
-    """The browser with the report open and drawn as far as it can be seen."""
+    """The browser with the report open and its first chart drawn."""
     show(browser, page, WIDE)
     yield browser
     browser.get("about:blank")
@@ -93,7 +93,7 @@ def ranges(browser: Any, name: str) -> list[list[float]]:
 
 
 def visible(browser: Any, name: str, colour: str) -> list[bool]:
-    """Whether the glyphs of a plot that have a colour are visible: lines first, areas after them."""
+    """Whether each glyph of a plot with this colour is visible: lines first, then areas."""
     script = (
         FIGURES
         + """
@@ -128,13 +128,13 @@ def drag(browser: Any, element: Any, from_share: float, to_share: float) -> None
 
 
 def requests(browser: Any) -> list[str]:
-    """What the page asked for since the last call."""
+    """The URLs that the page requested since the last call."""
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [one for one in messages if one["method"] == "Network.requestWillBeSent"]
     return [one["params"]["request"]["url"] for one in asked]
 
 
-def test_the_page_logs_no_error_and_fetches_nothing_but_itself(browser: Any, page: Path) -> None:
+def test_the_page_logs_no_error_and_requests_only_itself(browser: Any, page: Path) -> None:
     requests(browser)
     show(browser, page, WIDE)
     for name in TIME_CHARTS:
@@ -143,7 +143,9 @@ def test_the_page_logs_no_error_and_fetches_nothing_but_itself(browser: Any, pag
     assert {url for url in requests(browser) if not url.startswith("data:")} == {page.as_uri()}
 
 
-def test_a_click_on_a_legend_entry_hides_the_curve_and_its_range_and_another_shows_them(opened: Any) -> None:
+def test_a_click_on_a_legend_entry_hides_a_curve_with_its_range_and_a_second_click_shows_both(
+    opened: Any,
+) -> None:
     rate = opened.find_element("id", "rate")
     blue, orange = "#0072B2", "#D55E00"
     assert visible(opened, "rate", blue) == [True, True]
@@ -155,13 +157,13 @@ def test_a_click_on_a_legend_entry_hides_the_curve_and_its_range_and_another_sho
     assert visible(opened, "rate", blue) == [True, True]
 
 
-def test_the_entry_of_the_range_hides_the_ranges_alone(opened: Any) -> None:
+def test_a_click_on_the_legend_entry_of_ranges_hides_only_ranges(opened: Any) -> None:
     rate = opened.find_element("id", "rate")
-    entry(rate, "smallest to largest repeat").click()
+    entry(rate, "range over repeats").click()
     assert sorted(visible(opened, "rate", "#0072B2")) == [False, True]
 
 
-def test_a_drag_zooms_all_charts_over_time_together_and_reset_undoes_it(opened: Any) -> None:
+def test_dragging_zooms_all_charts_over_time_and_reset_undoes_it(opened: Any) -> None:
     rate = opened.find_element("id", "rate")
     (begin, end), *_ = ranges(opened, "rate")
     drag(opened, rate, 0.4, 0.6)
@@ -177,7 +179,7 @@ def test_a_drag_zooms_all_charts_over_time_together_and_reset_undoes_it(opened: 
     assert all(one == [begin, end] for name in TIME_CHARTS for one in ranges(opened, name))
 
 
-def test_a_drag_moves_a_zoomed_chart_when_asked_to(opened: Any) -> None:
+def test_dragging_moves_a_zoomed_chart_if_that_tool_is_chosen(opened: Any) -> None:
     rate = opened.find_element("id", "rate")
     drag(opened, rate, 0.4, 0.6)
     before = ranges(opened, "rate")[0]
@@ -188,7 +190,7 @@ def test_a_drag_moves_a_zoomed_chart_when_asked_to(opened: Any) -> None:
     assert after[1] - after[0] == pytest.approx(before[1] - before[0])
 
 
-def test_the_pointer_shows_the_time_and_the_values_of_every_curve_that_is_on(opened: Any) -> None:
+def test_the_pointer_shows_the_time_and_the_value_of_every_visible_curve(opened: Any) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
     rate = opened.find_element("id", "rate")
@@ -204,11 +206,11 @@ def test_the_pointer_shows_the_time_and_the_values_of_every_curve_that_is_on(ope
     assert capacity == "capacity: 1000 kbit/s"
     entry(rate, "capacity").click()
     ActionChains(opened).move_to_element(chart).move_by_offset(8, 0).perform()
-    wait(opened, lambda: len(box.text.splitlines()) == 2, "the capacity is still told")
+    wait(opened, lambda: len(box.text.splitlines()) == 2, "the capacity is still shown")
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_nothing_is_wider_than_the_window(browser: Any, page: Path, width: int) -> None:
+def test_the_page_is_never_wider_than_the_window(browser: Any, page: Path, width: int) -> None:
     show(browser, page, width)
     for name in [*TIME_CHARTS, "delay-distribution", "repeats"]:
         draw(browser, name)
@@ -218,7 +220,7 @@ def test_nothing_is_wider_than_the_window(browser: Any, page: Path, width: int) 
     assert wide <= window <= width
 
 
-def test_without_scripts_the_page_has_its_verdict_its_outlines_and_its_table(
+def test_without_javascript_the_page_has_its_verdict_static_plots_and_tables(
     browser: Any, page: Path
 ) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
@@ -235,7 +237,7 @@ def test_without_scripts_the_page_has_its_verdict_its_outlines_and_its_table(
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_the_page_prints_with_its_outlines(opened: Any) -> None:
+def test_the_page_prints_with_static_plots(opened: Any) -> None:
     pdf = base64.b64decode(opened.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert pdf.startswith(b"%PDF")
     assert len(pdf) > 20_000

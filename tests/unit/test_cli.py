@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and what it ends with."""
+"""The command line: output, errors, exit status and completion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rtclab.trace import Run, Trace
 
 
 class Result(NamedTuple):
-    """What a command left."""
+    """Output and exit status of a command."""
 
     status: object
     out: str
@@ -56,7 +56,7 @@ def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
-    """A backend in place of the simulator; its runs are called ``stub``."""
+    """Replaces the simulator by a stub; its runs have the backend ``stub``."""
     backend = StubBackend()
     monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
     for name in ("sim", "stub"):
@@ -81,13 +81,13 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
         "reproduce",
     ],
 )
-def test_every_command_explains_itself_with_an_example(rtclab: Rtclab, command: str) -> None:
+def test_the_help_of_every_command_has_an_example(rtclab: Rtclab, command: str) -> None:
     result = rtclab(command, "--help")
     assert result.status == 0
     assert f"Example: rtclab {command}" in result.out
 
 
-def test_list_names_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> None:
+def test_list_shows_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> None:
     result = rtclab("list")
     assert "first-call" in result.out
     assert "Two participants, two-way video over 1 Mbit/s and 25 ms access links" in result.out
@@ -96,7 +96,7 @@ def test_list_names_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> Non
     assert "sim-vs-live/500kbit" in names
 
 
-def test_show_tells_paths_and_flows_with_changes_applied(rtclab: Rtclab) -> None:
+def test_show_applies_changes_and_prints_paths_and_flows(rtclab: Rtclab) -> None:
     result = rtclab("show", "first-call", "--set", "link.up.capacity=2 Mbit/s")
     assert "capacity 2 Mbit/s, delay 25 ms, queue 300 ms" in result.out
     assert "alice.up, bob.down" in result.out
@@ -109,7 +109,7 @@ def test_schema_is_json(rtclab: Rtclab) -> None:
     assert json.loads(rtclab("schema").out)["title"] == "Scenario"
 
 
-def test_captures_lie_beside_the_tables_of_every_repeat(rtclab: Rtclab, tmp_path: Path) -> None:
+def test_captures_are_written_next_to_the_tables_of_every_repeat(rtclab: Rtclab, tmp_path: Path) -> None:
     arguments = ("run", "first-call", "--duration", "1s", "--repeats", "2", "--no-report")
     assert rtclab(*arguments, "--capture").status == 0
     assert rtclab(*arguments).status == 0
@@ -121,14 +121,14 @@ def test_captures_lie_beside_the_tables_of_every_repeat(rtclab: Rtclab, tmp_path
     ]
 
 
-def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_backends_other_than_the_simulator_ignore_capture(rtclab: Rtclab, stub: StubBackend) -> None:
     assert rtclab(*STUB_RUN, "--capture").status == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run"], "which scenario?\n  hint: "),
+        (["run"], "no scenario given\n  hint: "),
         (
             ["run", "firs-call"],
             "no scenario `firs-call`: neither a shipped scenario nor a file\n  hint: did you mean",
@@ -142,7 +142,7 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
             "--set: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
             "expected bit/s, kbit/s, Mbit/s or Gbit/s\n  hint: write `2.5 Mbit/s`\n",
         ),
-        (["run", "first-call", "--resume", "x"], "resume: goes on with the scenario as it was"),
+        (["run", "first-call", "--resume", "x"], "resume: the scenario of a run cannot be changed"),
         (["run", "--resume", "x"], "no run `x`"),
         (["measure", "latest"], "no run `latest`"),
         (["measure", "latest", "--metric", "rt"], "--metric: no metric `rt`\n  hint: did you mean `rtt`?"),
@@ -158,7 +158,7 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
         (["monitor", "--live", "lo", "--duration", "3"], "--duration: no unit in `3`"),
         (
             ["monitor", "a.pcap", "--duration", "3s"],
-            "--duration: a capture is read to its end; expected --live beside it\n",
+            "--duration: a capture is read to its end; expected --live with it\n",
         ),
         (
             ["monitor", "--live", "lo", "--duration", "1s", "--json", "--csv"],
@@ -170,7 +170,7 @@ def test_another_backend_than_the_simulator_takes_capture_as_it_is(rtclab: Rtcla
         (["monitor", "."], ".: Is a directory\n"),
     ],
 )
-def test_bad_input_ends_with_2_and_a_sentence_on_standard_error(
+def test_bad_input_exits_with_2_and_an_error_on_standard_error(
     rtclab: Rtclab, arguments: Sequence[str], message: str
 ) -> None:
     result = rtclab(*arguments)
@@ -180,14 +180,14 @@ def test_bad_input_ends_with_2_and_a_sentence_on_standard_error(
     assert not Path("runs").exists()
 
 
-def test_an_unknown_option_of_link_is_no_command(rtclab: Rtclab) -> None:
+def test_an_unknown_option_of_link_is_not_taken_for_the_command(rtclab: Rtclab) -> None:
     result = rtclab("link", "--upp", "x", "--", "true")
     assert (result.status, result.out) == (2, "")
     assert "No such option: --upp" in result.err
     assert "not found" not in result.err
 
 
-def test_options_of_the_command_behind_a_link_are_its_own(
+def test_link_passes_options_after_the_command_on_to_it(
     rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[list[str]] = []
@@ -196,7 +196,7 @@ def test_options_of_the_command_behind_a_link_are_its_own(
     assert ran == [["ping", "--up", "-c", "3"]]
 
 
-def test_run_prints_metrics_and_where_the_run_lies(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_run_prints_metrics_and_the_path_of_the_run(rtclab: Rtclab, stub: StubBackend) -> None:
     result = rtclab(*STUB_RUN, "--all")
     assert result.status == 0
     # 100 packets of 1000 bytes a second are 800 kbit/s.
@@ -208,7 +208,7 @@ def test_run_prints_metrics_and_where_the_run_lies(rtclab: Rtclab, stub: StubBac
     assert kept[0]["metric"] == "sending_rate"
 
 
-def test_run_as_json_is_one_document(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_run_prints_one_json_document(rtclab: Rtclab, stub: StubBackend) -> None:
     answer = json.loads(rtclab(*STUB_RUN, "--json").out)
     assert answer["run"] == "runs/first-call-stub-1"
     assert [repeat["status"] for repeat in answer["repeats"]] == ["finished", "finished"]
@@ -217,7 +217,7 @@ def test_run_as_json_is_one_document(rtclab: Rtclab, stub: StubBackend) -> None:
     assert answer["report"] is None
 
 
-def test_a_failed_repeat_ends_with_1_after_the_metrics_of_the_others(
+def test_a_run_with_a_failed_repeat_prints_the_metrics_of_the_others_and_exits_with_1(
     rtclab: Rtclab, stub: StubBackend
 ) -> None:
     stub.failing = {1}
@@ -229,7 +229,7 @@ def test_a_failed_repeat_ends_with_1_after_the_metrics_of_the_others(
     )
 
 
-def test_resume_finishes_a_run_and_measures_all_of_it(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_resume_finishes_a_run_and_measures_all_repeats(rtclab: Rtclab, stub: StubBackend) -> None:
     stub.failing = {0}
     assert rtclab(*STUB_RUN).status == 1
     stub.failing = set()
@@ -238,7 +238,7 @@ def test_resume_finishes_a_run_and_measures_all_of_it(rtclab: Rtclab, stub: Stub
     assert "run: runs/first-call-stub-1 (2 of 2 repeats finished)" in result.out
 
 
-def test_resume_goes_on_with_the_backend_of_the_run_and_no_other(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_resume_uses_the_backend_of_the_run_and_rejects_others(rtclab: Rtclab, stub: StubBackend) -> None:
     rtclab(*STUB_RUN)
     refused = rtclab("run", "--resume", "latest", "--backend", "live", "--no-report")
     assert (refused.status, refused.out) == (2, "")
@@ -250,7 +250,7 @@ def test_resume_goes_on_with_the_backend_of_the_run_and_no_other(rtclab: Rtclab,
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_a_repeat_that_would_fail_again_is_not_to_be_resumed(
+def test_resume_is_not_suggested_for_a_repeat_that_would_fail_again(
     rtclab: Rtclab, stub: StubBackend, deterministic: bool
 ) -> None:
     stub.deterministic = deterministic
@@ -258,13 +258,13 @@ def test_a_repeat_that_would_fail_again_is_not_to_be_resumed(
     assert ("--resume" in rtclab(*STUB_RUN).err) == (not deterministic)
 
 
-def test_an_interrupted_run_is_to_be_resumed_on_any_backend(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_resume_is_suggested_for_interrupted_runs_of_any_backend(rtclab: Rtclab, stub: StubBackend) -> None:
     stub.deterministic = True
     stub.interrupted_in = {1}
     assert "`rtclab run --resume" in rtclab(*STUB_RUN, "--jobs", "1").err
 
 
-def test_ctrl_c_ends_with_130_and_tells_how_to_go_on(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_ctrl_c_exits_with_130_and_says_how_to_continue(rtclab: Rtclab, stub: StubBackend) -> None:
     stub.interrupted_in = {1}
     result = rtclab(*STUB_RUN, "--jobs", "1")
     assert result.status == 128 + signal.SIGINT
@@ -274,7 +274,7 @@ def test_ctrl_c_ends_with_130_and_tells_how_to_go_on(rtclab: Rtclab, stub: StubB
     assert "hint: continue with `rtclab run --resume runs/first-call-stub-1`" in result.err
 
 
-def test_ctrl_c_while_the_report_is_drawn_says_where_the_run_is(
+def test_ctrl_c_while_the_report_is_drawn_prints_the_path_of_the_run(
     rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pressed(run: Run, window: object) -> NoReturn:
@@ -286,7 +286,7 @@ def test_ctrl_c_while_the_report_is_drawn_says_where_the_run_is(
     assert "`rtclab report runs/first-call-stub-1` measures and draws them" in result.err
 
 
-def test_a_run_whose_every_call_failed_has_that_as_a_metric(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_a_run_in_which_every_call_failed_still_has_that_metric(rtclab: Rtclab, stub: StubBackend) -> None:
     stub.failing = {0, 1}
     result = rtclab(*STUB_RUN)
     assert result.status == 1
@@ -294,7 +294,7 @@ def test_a_run_whose_every_call_failed_has_that_as_a_metric(rtclab: Rtclab, stub
     assert call_failures() == 100
 
 
-def test_a_directory_that_cannot_be_made_is_named(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_the_error_for_a_directory_that_cannot_be_created_names_it(rtclab: Rtclab, stub: StubBackend) -> None:
     Path("file").touch()
     result = rtclab(*STUB_RUN, "--out", "file/runs")
     assert (result.status, result.err) == (1, "file/runs/first-call-stub-1: Not a directory\n")
@@ -305,7 +305,7 @@ def call_failures() -> float:
     return float(next(row["mean"] for row in kept if row["metric"] == "call_failures"))
 
 
-def test_names_of_scenarios_are_never_cut(rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_scenarios_are_never_truncated(rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch) -> None:
     longest = max(shipped(), key=len)
     monkeypatch.setattr(Console, "is_terminal", True)
     for columns in (80, 200):
@@ -315,7 +315,7 @@ def test_names_of_scenarios_are_never_cut(rtclab: Rtclab, monkeypatch: pytest.Mo
         assert ("Iqbal" in listed) == (columns == 200)  # a source: where there is room
 
 
-def test_a_scenario_that_the_backend_cannot_run_ends_with_2(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_a_scenario_that_the_backend_cannot_run_exits_with_2(rtclab: Rtclab, stub: StubBackend) -> None:
     result = rtclab(*STUB_RUN, "--set", "audio={}")
     assert (result.status, result.err) == (2, "audio: the stub has no microphone\n")
 
@@ -362,7 +362,7 @@ def test_numbers_are_printed_with_about_four_digits(value: float | None, text: s
     assert number(value) == text
 
 
-def test_of_very_many_flows_the_first_are_printed_and_the_others_counted(
+def test_with_very_many_flows_only_the_first_are_printed_and_the_others_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     flows = [f"flow-{index}" for index in range(MOST_FLOWS + 3)]
@@ -375,7 +375,7 @@ def test_of_very_many_flows_the_first_are_printed_and_the_others_counted(
     assert "3 more flows are not shown" in out
 
 
-def test_the_simulator_runs_first_call_twice_alike(rtclab: Rtclab) -> None:
+def test_the_simulator_gives_the_same_metrics_for_the_same_seed(rtclab: Rtclab) -> None:
     command = ("run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report", "--json")
     first, second = (json.loads(rtclab(*command).out) for _ in range(2))
     assert [repeat["status"] for repeat in first["repeats"]] == ["finished", "finished"]
@@ -389,7 +389,7 @@ def test_the_simulator_runs_first_call_twice_alike(rtclab: Rtclab) -> None:
             ).read_bytes()
 
 
-def test_run_prints_at_most_12_rows_for_two_people_and_names_where_the_rest_is(rtclab: Rtclab) -> None:
+def test_run_prints_at_most_12_rows_for_two_participants_and_says_how_to_see_the_rest(rtclab: Rtclab) -> None:
     result = rtclab("run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report")
     rows = [line for line in result.out.splitlines() if line.split()[:1] and line.split()[0] in METRICS]
     assert 8 <= len(rows) <= 12
@@ -419,7 +419,9 @@ def test_metrics_are_listed_with_unit_definition_and_source(rtclab: Rtclab) -> N
     assert all(name in rtclab("metrics").out for name in METRICS)
 
 
-def test_measure_takes_a_part_of_the_time_one_metric_and_csv(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_measure_can_be_limited_to_a_time_and_a_metric_and_print_csv(
+    rtclab: Rtclab, stub: StubBackend
+) -> None:
     rtclab(*STUB_RUN)
     kept = Path("runs/first-call-stub-1/metrics.json").read_text()
     result = rtclab("measure", "latest", "--from", "1s", "--to", "2 s", "--metric", "sending_rate", "--csv")
@@ -443,7 +445,7 @@ def test_measure_takes_a_part_of_the_time_one_metric_and_csv(rtclab: Rtclab, stu
         ("rtclab run first-call --backend l", "live"),
     ],
 )
-def test_the_shell_completes(rtclab: Rtclab, stub: StubBackend, words: str, expected: str) -> None:
+def test_the_shell_completes_names(rtclab: Rtclab, stub: StubBackend, words: str, expected: str) -> None:
     rtclab(*STUB_RUN)
     environment = os.environ | {
         "_RTCLAB_COMPLETE": "complete_bash",
@@ -460,7 +462,7 @@ def test_the_shell_completes(rtclab: Rtclab, stub: StubBackend, words: str, expe
     assert expected in done.stdout.split(), done
 
 
-def test_choices_stand_in_the_help(rtclab: Rtclab) -> None:
+def test_the_help_lists_choices(rtclab: Rtclab) -> None:
     told = rtclab("run", "--help").out
     assert "sim|live" in told
     assert "packets|seconds" in told

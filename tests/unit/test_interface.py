@@ -1,4 +1,4 @@
-"""The interface in Python: its examples run, and its errors are those of the command line."""
+"""The Python interface: examples, results and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def short(name: str) -> str:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: short(test.name))
-def test_examples_of_docstrings_run(
+def test_examples_in_docstrings_run(
     example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -49,14 +49,14 @@ def test_every_public_name_has_an_example() -> None:
     assert functions | methods <= with_example
 
 
-def test_names_are_listed_and_imported_when_used() -> None:
+def test_public_names_are_listed_and_imported_on_first_use() -> None:
     assert {"run", "open", "compare", "Run", "Scenario", "Trace"} <= set(dir(rtclab))
     assert all(getattr(rtclab, name) is not None for name in dir(rtclab))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> lab.Run:
-    """Two repeats of 4 s, each flow with 100 packets of 1000 bytes a second; the second repeat failed."""
+    """Repeats of 4 s whose flows have 100 packets of 1000 bytes per second; the second repeat failed."""
     backend = StubBackend()
     backend.failing = {1}
     scenario = rtclab.Scenario.load("first-call", {"repeats": 3, "duration": "4 s"})
@@ -75,7 +75,7 @@ def test_metrics_have_a_row_for_each_metric_flow_and_repeat(run: lab.Run) -> Non
     assert failures["repeat"].to_list() == [None]
 
 
-def test_a_table_of_all_repeats_says_which_repeat_each_row_is_of(run: lab.Run) -> None:
+def test_a_table_of_all_repeats_has_a_column_with_the_repeat(run: lab.Run) -> None:
     whole = run.table("flow_seconds")
     assert whole.columns[0] == "repeat"
     assert whole["repeat"].unique().to_list() == [0, 2]
@@ -84,7 +84,7 @@ def test_a_table_of_all_repeats_says_which_repeat_each_row_is_of(run: lab.Run) -
         run.table("flow_seconds", repeat=1)
 
 
-def test_times_are_text_or_seconds(run: lab.Run) -> None:
+def test_times_are_strings_with_a_unit_or_numbers_of_seconds(run: lab.Run) -> None:
     assert run.summary(begin="1 s", end=3).equals(run.summary(begin=1, end="3 s"))
     with pytest.raises(BadInput, match="begin: no unit in `3`"):
         run.summary(begin="3")
@@ -100,7 +100,7 @@ def test_a_loaded_scenario_can_be_changed_and_run(tmp_path: Path) -> None:
     assert made.table("paths", repeat=0).filter(path="alice.up")["capacity_bps"].to_list() == [2_000_000]
 
 
-def test_the_same_call_gives_the_same_numbers(tmp_path: Path) -> None:
+def test_the_same_arguments_give_the_same_numbers(tmp_path: Path) -> None:
     first, second = (
         rtclab.run("first-call", duration="3 s", repeats=2, seed=7, out=tmp_path) for _ in range(2)
     )
@@ -108,7 +108,7 @@ def test_the_same_call_gives_the_same_numbers(tmp_path: Path) -> None:
     assert set(rtclab.compare(first, second).table()["difference"].drop_nulls()) == {0.0}
 
 
-def test_an_interrupted_run_holds_what_was_finished_and_goes_on(
+def test_an_interrupted_run_has_the_finished_repeats_and_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = StubBackend()
@@ -126,16 +126,16 @@ def test_an_interrupted_run_holds_what_was_finished_and_goes_on(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "which scenario\\?"),
+        ({}, "no scenario given"),
         ({"scenario": "firs-call"}, "no scenario `firs-call`"),
         ({"scenario": "first-call", "duration": "20"}, "^duration: no unit in `20`"),
         ({"scenario": "first-call", "changes": {"foo": 1}}, "^changes: foo: unknown key"),
         ({"scenario": "first-call", "changes": ["link"]}, "cannot read `link`"),
         ({"scenario": "first-call", "backend": "simm"}, "no backend `simm`; expected sim or live"),
-        ({"scenario": "first-call", "resume": "x"}, "^resume: goes on with the scenario as it was"),
+        ({"scenario": "first-call", "resume": "x"}, "^resume: the scenario of a run cannot be changed"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_written(
+def test_bad_input_is_rejected_before_anything_is_written(
     arguments: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadInput, match=message):
@@ -143,7 +143,7 @@ def test_bad_input_is_refused_before_anything_is_written(
     assert not (tmp_path / "runs").exists()
 
 
-def test_open_tells_a_sweep_from_a_run(tmp_path: Path) -> None:
+def test_open_opens_sweeps_too(tmp_path: Path) -> None:
     made = rtclab.sweep("first-call", {"link.up.loss": ["0 %"]}, duration="2 s", repeats=1, out=tmp_path)
     for name in (made.path, made.name):
         opened = rtclab.open(name, out=tmp_path)
@@ -151,18 +151,27 @@ def test_open_tells_a_sweep_from_a_run(tmp_path: Path) -> None:
         assert opened.metrics().equals(made.metrics())
 
 
-def test_a_run_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_run_names_it(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no run `first-call-sim-9`"):
         rtclab.open("first-call-sim-9", out=tmp_path)
 
 
-def test_a_notebook_shows_a_run_and_a_comparison_as_tables(run: lab.Run) -> None:
+def test_a_notebook_shows_runs_and_comparisons_as_tables(run: lab.Run) -> None:
     assert "2 of 3 repeats finished" in run._repr_html_()
     assert "receiving_rate" in run._repr_html_()
     assert "difference" in rtclab.compare(run, run)._repr_html_()
 
 
-def test_the_overview_has_essential_metrics_only_in_their_order(run: lab.Run) -> None:
+def test_a_comparison_of_a_part_of_the_time_has_that_part_on_its_page(run: lab.Run, tmp_path: Path) -> None:
+    whole, part = (
+        rtclab.compare(run, run, **window).report(tmp_path / f"{name}.html").read_text()
+        for name, window in (("whole", {}), ("part", {"begin": "1 s", "end": "3 s"}))
+    )
+    assert "from 1 s to 3 s" in part
+    assert "the charts show the whole runs" not in whole
+
+
+def test_the_overview_has_only_essential_metrics_in_their_order(run: lab.Run) -> None:
     names = run.overview()["metric"].unique(maintain_order=True).to_list()
     assert names == [name for name in lab.ESSENTIAL if name in names]
     assert isinstance(run.overview(), pl.DataFrame)

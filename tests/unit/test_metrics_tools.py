@@ -1,4 +1,4 @@
-"""What captures and pages with getStats count, on traces whose numbers can be derived."""
+"""Quantities as other tools measure them, on traces whose numbers can be derived."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOW = "alice->bob"
 
 
 def received(bytes_per_s: list[int], **columns: int) -> Trace:
-    """A report at the start and after each second, with so many bytes received in it."""
+    """Reports at the start and after each second; the arguments are the bytes received in each second."""
     totals = accumulate(bytes_per_s, initial=0)
     rows = [
         report(at_s, bytesReceived=total, headerBytesReceived=0, **columns)
@@ -24,14 +24,14 @@ def received(bytes_per_s: list[int], **columns: int) -> Trace:
     return trace(inbound_rtp=rows)
 
 
-def test_a_rise_ends_when_nine_tenths_of_the_later_rate_are_reached() -> None:
+def test_a_rise_ends_at_90_percent_of_the_later_rate() -> None:
     # 100 kbit/s for ten seconds, then 1000: the middle of the first fast second is at 10.5 s.
     call = received([12_500] * 10 + [125_000] * 50)
     assert tools.rise_s(call, FLOW, 0) == 10.5
     assert isnan(tools.rise_s(call, FLOW, 60)), "nothing was received in the second minute"
 
 
-def test_seconds_with_few_packets_weigh_as_much_in_the_loss_as_others() -> None:
+def test_all_seconds_have_the_same_weight_in_the_loss() -> None:
     counted = [(0, 0), (1, 9), (1, 1009)]  # 1 of 10 lost, then 0 of 1000
     rows = [report(at_s, packetsLost=lost, packetsReceived=got) for at_s, (lost, got) in enumerate(counted)]
     assert tools.stats_loss(trace(inbound_rtp=rows), FLOW).mean() == 5
@@ -49,12 +49,12 @@ def test_spikes_are_multiples_of_the_median(rtts_s: list[float], spike: float) -
     assert tools.rtt_spike(call, FLOW) == pytest.approx(spike)
 
 
-def test_a_call_without_spikes_has_no_height_of_them() -> None:
+def test_a_call_without_spikes_has_no_spike_height() -> None:
     rows = [report(at_s, roundTripTime=0.1) for at_s in range(20)]
     assert isnan(tools.rtt_spike(trace(remote_inbound_rtp=rows), FLOW))
 
 
-def test_what_one_sends_to_all_is_the_sum_of_its_flows() -> None:
+def test_the_rate_sent_to_all_is_the_sum_of_the_flows() -> None:
     flows = ALICE_TO_BOB | {
         "alice->carol": ["alice.up", "carol.down"],
         "bob->alice": ["bob.up", "alice.down"],
@@ -64,7 +64,7 @@ def test_what_one_sends_to_all_is_the_sum_of_its_flows() -> None:
     assert tools.sent_to_all_kbps(trace(flows, flow_seconds=rows), "alice").values.tolist() == [160.0]
 
 
-def test_the_way_back_is_the_flow_of_the_same_call_in_the_other_direction() -> None:
+def test_the_way_back_is_the_reverse_flow_of_the_same_call() -> None:
     call = trace(TWO_WAY, flow_seconds=[second(0, packets=1)])
     assert tools.way_back(call, FLOW) == "", "the flows belong to no call"
     for name, flow in list(call.manifest.flows.items()):

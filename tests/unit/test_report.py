@@ -1,4 +1,4 @@
-"""The pages as a browser gets them: complete, self-contained, the same each time."""
+"""Reports and comparison pages are complete, self-contained and reproducible."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from rtclab.trace import Lateness, Run
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 DIED = "alice: the browser <died>\n  hint: look at alice.log"
+DEFINITIONS = "Definitions and sources of the metrics"
 PLOTS = ["rate", "target", "delay", "delay-distribution", "repeats", "frame-rate"]
 
 
 class WellFormed(HTMLParser):
-    """Follows open tags; collects ids, attributes that load something, text outside scripts, and plots."""
+    """Checks that tags are closed; collects ids, links, the text outside scripts, and the data of charts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +65,7 @@ def parsed(page: Path) -> WellFormed:
 
 
 def labels(chart: dict[str, Any]) -> set[str]:
-    """What the curves of a plot are called."""
+    """Labels of all marks of a plot."""
     return {mark["label"] for axes in chart["axes"] for mark in axes["marks"]}
 
 
@@ -100,7 +101,7 @@ def test_the_report_loads_nothing_from_outside_itself(page: Path) -> None:
     assert re.search(r"url\((?!#|data:)", text.partition("<script")[0]) is None
 
 
-def test_the_report_begins_with_who_over_what_and_a_verdict(page: Path) -> None:
+def test_the_report_begins_with_calls_network_and_verdict(page: Path) -> None:
     text = parsed(page).text
     places = [
         text.index(part)
@@ -111,15 +112,15 @@ def test_the_report_begins_with_who_over_what_and_a_verdict(page: Path) -> None:
             "Receiving rate against the capacity",
             "simulated (virtual time)",
             "Sending rate and target bitrate",
-            "What each metric means",
+            DEFINITIONS,
         )
     ]
     assert places == sorted(places)
 
 
-def test_the_report_holds_every_metric_that_was_measured_and_defines_all(run: Run, page: Path) -> None:
+def test_the_report_has_every_measured_metric_and_defines_all_metrics(run: Run, page: Path) -> None:
     text = parsed(page).text
-    table, _, definitions = text.partition("What each metric means")
+    table, _, definitions = text.partition(DEFINITIONS)
     measured = set(measure_run(run).drop_nulls("mean")["metric"])
     assert len(measured) > 20
     for metric in METRICS.values():
@@ -128,7 +129,7 @@ def test_the_report_holds_every_metric_that_was_measured_and_defines_all(run: Ru
         assert metric.definition.split(":")[0] in definitions
 
 
-def test_the_table_shows_mean_deviation_interval_and_the_deviation_within_a_run(run: Run, page: Path) -> None:
+def test_the_table_has_mean_deviation_interval_and_the_deviation_within_repeats(run: Run, page: Path) -> None:
     (rtt,) = measure_run(run).filter(metric="one_way_delay", flow="alice->bob").to_dicts()
     text = parsed(page).text
     assert f"{rtt['mean']:.2f} ± {rtt['sd']:.2f}" in text
@@ -136,7 +137,7 @@ def test_the_table_shows_mean_deviation_interval_and_the_deviation_within_a_run(
     assert f"within ± {rtt['within_run_sd']:.2f}" in text
 
 
-def test_the_report_says_what_was_run_where_and_what_failed(page: Path) -> None:
+def test_the_report_says_what_ran_on_which_machine_and_what_failed(page: Path) -> None:
     text = parsed(page).text
     assert "alice: the browser <died>" in text  # escaped in the file, so that it reads as written
     assert "3 of 4 finished" in text
@@ -147,7 +148,7 @@ def test_the_report_says_what_was_run_where_and_what_failed(page: Path) -> None:
     assert "rtclab 0.1.0, python 3.11.2, Chromium 137" in text
 
 
-def test_each_plot_is_in_the_page_as_data_and_as_an_outline(page: Path) -> None:
+def test_each_plot_is_in_the_page_as_data_and_as_a_static_svg(page: Path) -> None:
     charts = parsed(page).charts
     assert [chart["name"] for chart in charts] == PLOTS
     panels = sum(len(chart["axes"]) for chart in charts)
@@ -160,11 +161,11 @@ def test_every_curve_of_a_plot_has_an_entry_in_its_legend(page: Path) -> None:
     for chart in parsed(page).charts:
         figure = text.partition(f'<figure id="{chart["name"]}">')[2].partition("</figure>")[0]
         entries = re.findall(r'data-label="([^"]+)"', figure)
-        assert set(entries) - {"smallest to largest repeat", "smallest to largest packet"} == labels(chart)
+        assert set(entries) - {"range over repeats", "range over packets"} == labels(chart)
         assert len(entries) == len(set(entries))
 
 
-def test_what_a_scenario_calls_itself_ends_no_script_and_opens_no_tag(tmp_path: Path) -> None:
+def test_html_in_names_is_escaped(tmp_path: Path) -> None:
     flow = "</script><b>->bob"
     rows = frame("flow_seconds", [second(at, 100, flow=flow) for at in range(5)])
     parser = parsed(write_report(write_run(tmp_path, [{"flow_seconds": rows}], flows={flow: []})))
@@ -178,7 +179,7 @@ def test_the_same_run_gives_the_same_bytes(run: Run, page: Path) -> None:
     assert page.read_bytes() == before
 
 
-def test_a_report_needs_no_drawing_library(run: Run) -> None:
+def test_writing_a_report_imports_neither_matplotlib_nor_bokeh(run: Run) -> None:
     program = (
         "import sys, pathlib, rtclab.report, rtclab.trace\n"
         f"rtclab.report.write_report(rtclab.trace.Run(pathlib.Path({str(run.path)!r})))\n"
@@ -205,20 +206,20 @@ def test_a_report_of_two_thousand_flows_stays_below_two_megabytes_and_says_what_
     page = write_report(write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows))
     assert page.stat().st_size < MOST_BYTES
     text = parsed(page).text
-    assert "the first 20, without 2050 more" in text
-    assert "Each of the" not in text  # nobody reported media, so there is no verdict on flows
+    assert "The first 20 of 2070 flows" in text
+    assert "Each of the" not in text  # there are no media reports, so there is no verdict on flows
 
 
 def test_one_repeat_has_no_interval(tmp_path: Path) -> None:
-    table = parsed(write_report(write_run(tmp_path, [call_tables(1)]))).text.partition("What each metric")[0]
+    table = parsed(write_report(write_run(tmp_path, [call_tables(1)]))).text.partition(DEFINITIONS)[0]
     assert "Receiving rate" in table
     assert re.search(r"\[[\d.]+, ", table) is None
 
 
-def test_figures_that_were_the_same_in_every_repeat_are_said_to_have_no_spread(tmp_path: Path) -> None:
+def test_a_metric_with_the_same_value_in_every_repeat_has_no_spread(tmp_path: Path) -> None:
     rows = frame("flow_seconds", [second(at, 100) for at in range(5)])
     text = parsed(write_report(write_run(tmp_path, [{"flow_seconds": rows}] * 3))).text
-    table = text.partition("What each metric")[0]
+    table = text.partition(DEFINITIONS)[0]
     assert "800" in table
     assert "no spread" in table
     assert "± 0" not in table
@@ -237,7 +238,7 @@ def test_the_interval_of_a_share_ends_at_0_and_100(tmp_path: Path) -> None:
     assert "[0, 5.30]" in text  # 1 + 4.3027 * sqrt(3) / sqrt(3)
 
 
-def test_a_run_of_which_nothing_finished_says_so(tmp_path: Path) -> None:
+def test_the_report_of_a_run_without_finished_repeats_says_why(tmp_path: Path) -> None:
     page = write_report(write_run(tmp_path, [{}, {}], failed={0: "no Chromium", 1: "no Chromium"}))
     text = parsed(page).text
     assert "0 of 2 finished" in text
@@ -248,7 +249,7 @@ def test_a_run_of_which_nothing_finished_says_so(tmp_path: Path) -> None:
     assert "<script" not in page.read_text(encoding="utf-8")
 
 
-def test_repeats_with_empty_tables_can_be_shown(tmp_path: Path) -> None:
+def test_a_run_with_empty_tables_has_a_report(tmp_path: Path) -> None:
     text = parsed(write_report(write_run(tmp_path, [{}, {}]))).text
     assert "2 of 2 finished" in text
     assert "Call failures" in text
@@ -267,14 +268,14 @@ def test_many_flows_share_one_panel_and_a_summary_of_their_metrics(tmp_path: Pat
     assert "Sending rate kbit/s 828 800.0 p0 → q 856.0 p7 → q" in summary
 
 
-def test_a_difference_of_figures_without_spread_is_not_marked(tmp_path: Path) -> None:
+def test_a_difference_of_metrics_without_spread_is_not_significant(tmp_path: Path) -> None:
     def run_of(packets: int) -> Run:
         rows = frame("flow_seconds", [second(at, packets) for at in range(5)])
         return write_run(tmp_path, [{"flow_seconds": rows}] * 3)
 
     page = write_comparison(run_of(100), run_of(50), tmp_path / "page.html").read_text(encoding="utf-8")
     assert "−400" in page
-    assert '<span class="significant">' not in page.partition("leaves out zero")[2]
+    assert '<span class="significant">' not in page.partition("excludes zero")[2]
 
 
 def test_a_comparison_shows_both_runs_and_marks_only_significant_differences(tmp_path: Path) -> None:
@@ -290,7 +291,7 @@ def test_a_comparison_shows_both_runs_and_marks_only_significant_differences(tmp
     assert len(parser.ids) == len(set(parser.ids))
     assert "http" not in text.partition("<script")[0]
     assert "first-call-sim-1 and first-call-sim-2" in parser.text
-    marked = re.findall(r'<span class="significant">\s*(\S+)', text.partition("leaves out zero")[2])
+    marked = re.findall(r'<span class="significant">\s*(\S+)', text.partition("excludes zero")[2])
     assert marked == ["−15.00"]
     assert "(−50 %)" in parser.text
     assert [chart["name"] for chart in parser.charts] == ["rate", "delay", "delay-distribution", "frame-rate"]

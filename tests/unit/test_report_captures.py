@@ -1,4 +1,4 @@
-"""What the plots of captures draw."""
+"""Plots of captures: rates per second and delays corrected for the clock offset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECOND = 10**9
 
 
 def rate_kbps(*bytes_of_seconds: int, ends_s: int) -> list[float]:
-    """The curve of a stream with so many bytes in each second, in a capture whose last second begins then."""
+    """Rates of a stream in a capture whose last second begins at ``ends_s``."""
     rows = {
         "stream": 0,
         "at_ns": [n * SECOND for n in range(len(bytes_of_seconds))],
@@ -21,16 +21,16 @@ def rate_kbps(*bytes_of_seconds: int, ends_s: int) -> list[float]:
     return [float(value) for value in rate.values]
 
 
-def test_the_last_second_of_a_capture_is_no_drop_in_its_plot() -> None:
+def test_the_incomplete_last_second_of_a_capture_is_not_drawn() -> None:
     # 125 B in a second are 1 kbit/s; the capture ends somewhere in its fourth second.
     assert rate_kbps(125_000, 125_000, 125_000, 1_250, ends_s=3) == [1000, 1000, 1000]
 
 
-def test_a_stream_that_ends_before_its_capture_is_drawn_to_its_end() -> None:
+def test_a_stream_that_ends_before_the_capture_is_drawn_to_its_end() -> None:
     assert rate_kbps(125_000, 62_500, ends_s=3) == [1000, 500]
 
 
-def test_a_capture_of_less_than_a_second_is_drawn() -> None:
+def test_a_capture_shorter_than_a_second_is_drawn() -> None:
     assert rate_kbps(1_250, ends_s=0) == [10]
 
 

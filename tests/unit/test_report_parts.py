@@ -1,4 +1,4 @@
-"""The parts of a report: repeats as one series, curves against a limit, numbers and networks in words."""
+"""Parts of a report: bands over repeats, curves with a capacity, and text for numbers, networks and calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rtclab.scenario import Scenario
 
 
 def seconds(count: int) -> Array:
-    """The middles of so many seconds."""
+    """The middle of each of the first ``count`` seconds."""
     return np.arange(count, dtype=np.float64) + 0.5
 
 
@@ -22,7 +22,7 @@ def samples(*values: float) -> Samples:
     return Samples(seconds(len(values)), np.array(values, dtype=np.float64))
 
 
-def test_a_band_is_mean_smallest_and_largest_of_each_second() -> None:
+def test_a_band_has_mean_minimum_and_maximum_of_each_second() -> None:
     drawn = band([samples(1, 10), samples(3, 20), samples(8)], points=100)
     assert drawn.at_s.tolist() == [0.5, 1.5]
     assert drawn.mean.tolist() == [4, 15]
@@ -30,12 +30,12 @@ def test_a_band_is_mean_smallest_and_largest_of_each_second() -> None:
     assert drawn.high.tolist() == [8, 20]
 
 
-def test_a_band_can_have_other_bounds_than_its_own() -> None:
+def test_minimum_and_maximum_of_a_band_can_come_from_other_series() -> None:
     drawn = band([samples(5, 6)], points=100, lows=[samples(1, 2)], highs=[samples(9, 8)])
     assert (drawn.mean.tolist(), drawn.low.tolist(), drawn.high.tolist()) == ([5, 6], [1, 2], [9, 8])
 
 
-def test_a_band_of_an_hour_is_shortened_without_losing_its_peak() -> None:
+def test_a_band_of_an_hour_is_reduced_without_losing_its_peak() -> None:
     values = np.ones(3600)
     values[1234] = 100
     drawn = band([Samples(seconds(3600), values)], points=600)
@@ -44,45 +44,45 @@ def test_a_band_of_an_hour_is_shortened_without_losing_its_peak() -> None:
     assert drawn.mean.mean() == pytest.approx(values.mean(), rel=0.01)
 
 
-def test_a_band_leaves_out_seconds_of_which_the_flow_had_less_than_half() -> None:
+def test_a_band_leaves_out_samples_of_less_than_half_a_second() -> None:
     parts = Samples(seconds(4), np.array([9.0, 1.0, 2.0, 9.0]), np.array([0.49, 0.5, 1.0, 0.1]))
     drawn = band([parts], points=100)
     assert (drawn.at_s.tolist(), drawn.mean.tolist()) == ([1.5, 2.5], [1, 2])
 
 
-def test_a_band_of_nothing_is_empty() -> None:
+def test_a_band_without_samples_is_empty() -> None:
     assert band([samples(), samples()], points=600).mean.size == 0
 
 
-def test_many_lines_share_the_points_of_a_plot() -> None:
+def test_lines_of_a_plot_share_its_maximum_number_of_points() -> None:
     assert [points_per_line(lines) for lines in (1, 4, 8, 1000)] == [600, 600, 300, 100]
 
 
-def test_thinned_values_keep_both_ends() -> None:
+def test_thinned_values_include_both_ends() -> None:
     kept = thinned(seconds(10_000), 600)
     assert (kept.size, kept[0], kept[-1]) == (600, 0.5, 9999.5)
     assert thinned(seconds(3), 600).tolist() == [0.5, 1.5, 2.5]
 
 
 def drawn(curve: Curve, limit: Steps) -> Axes:
-    """A panel of a curve and a capacity."""
+    """The axes of a panel with a curve and a capacity."""
     (axes,) = over_time("rate", "", "", [Panel("", [curve], limit)], "Rate (kbit/s)").axes
     return axes
 
 
 def labels_with_capacity(kbps: float) -> tuple[list[str], str]:
-    """Labels and the note of a panel whose curve peaks at 1000 kbit/s."""
+    """Labels and note of a panel with this capacity, whose curve peaks at 1000 kbit/s."""
     rate = np.array([500.0, 1000.0])
     curve = Curve(Look.numbered(0, "alice → bob"), Band(np.array([0.5, 1.5]), rate, rate, rate), filled=False)
     axes = drawn(curve, Steps("capacity", np.array([0.0]), np.array([kbps])))
     return [mark.look.label for mark in axes.marks], axes.note
 
 
-def test_a_capacity_near_the_rate_is_a_curve_of_its_own() -> None:
+def test_a_capacity_near_the_rate_is_drawn() -> None:
     assert labels_with_capacity(2000) == (["alice → bob", "capacity"], "")
 
 
-def test_a_capacity_far_above_the_rate_is_written_instead_of_drawn() -> None:
+def test_a_capacity_far_above_the_rate_is_noted_instead_of_drawn() -> None:
     assert labels_with_capacity(100_000) == (["alice → bob"], "capacity 100 000, off the scale")
 
 
@@ -90,7 +90,7 @@ def test_an_unlimited_capacity_is_not_drawn() -> None:
     assert labels_with_capacity(np.nan) == (["alice → bob"], "")
 
 
-def test_a_step_of_the_capacity_stands_at_its_time() -> None:
+def test_a_change_of_the_capacity_is_a_step_at_its_time() -> None:
     rate = np.full(10, 400.0)
     curve = Curve(Look.numbered(0, "a"), Band(seconds(10), rate, rate, rate), filled=False)
     limit = Steps("capacity", np.array([0.0, 4.0]), np.array([1000.0, 500.0]))
@@ -101,7 +101,7 @@ def test_a_step_of_the_capacity_stands_at_its_time() -> None:
     assert steps.y.tolist() == [1000, 500, 500]
 
 
-def test_flows_differ_in_colour_and_in_line_style() -> None:
+def test_looks_differ_in_colour_dashes_and_marker() -> None:
     looks = [Look.numbered(index, "") for index in range(4)]
     assert len({look.colour for look in looks}) == len({look.dash for look in looks}) == 4
     assert len({look.marker for look in looks}) == 4
@@ -115,7 +115,7 @@ def test_a_number_has_three_or_four_digits(value: float, text: str) -> None:
     assert words.number(value) == text
 
 
-def test_a_deviation_has_the_decimals_of_its_mean() -> None:
+def test_a_standard_deviation_has_as_many_decimals_as_its_mean() -> None:
     assert words.number(1.2345, like=834.76) == "1.2"
     assert words.number(0.0, like=834.76) == "0"
 
@@ -125,11 +125,11 @@ def test_a_negative_number_has_a_minus_sign_and_zero_has_none() -> None:
     assert words.number(-0.0001) == "0.000"
 
 
-def test_what_could_not_be_measured_is_a_dash() -> None:
+def test_a_missing_number_is_a_dash() -> None:
     assert words.number(None) == words.number(float("nan")) == "–"
 
 
-def test_a_network_in_words_names_equal_paths_once_and_own_links_apart() -> None:
+def test_equal_paths_of_a_network_share_a_description() -> None:
     link = {"up": {"capacity": "1 Mbit/s", "delay": "25 ms", "loss": "2 %"}, "down": {"delay": "25 ms"}}
     steps = {"steps": [["0 s", "1 Mbit/s"], ["30 s", "500 kbit/s"]]}
     gilbert = {"p": "1 %", "r": "30 %"}
@@ -150,7 +150,7 @@ def test_a_network_in_words_names_equal_paths_once_and_own_links_apart() -> None
     ]
 
 
-def test_a_ramp_and_a_recorded_capacity_are_said_in_words() -> None:
+def test_a_ramp_and_a_capacity_trace_are_described() -> None:
     ramp = {"ramp": "linear", "from": "10 ms", "to": "20 ms", "start": "0 s", "end": "5 s"}
     up = {"capacity": {"trace": "mobile.mahimahi", "opportunities_ms": [1, 2]}, "delay": ramp}
     scenario = {"participants": {"alice": {"link": {"both": up}}}}
@@ -158,7 +158,7 @@ def test_a_ramp_and_a_recorded_capacity_are_said_in_words() -> None:
     assert words.network(scenario) == [("alice.both", expected)]
 
 
-def test_the_links_of_servers_are_in_the_network() -> None:
+def test_the_network_includes_the_links_of_servers() -> None:
     scenario = Scenario.load("examples/relay").model_dump(mode="json")
     named = [name for names, _ in words.network(scenario) for name in names.split(", ")]
     expected = [f"{node}.{side}" for node in ("alice", "bob", "turn") for side in ("up", "down")]
@@ -176,25 +176,25 @@ def calls_in_words(call: dict[str, object], **scenario: object) -> str:
     ("call", "text"),
     [
         ({"kind": "p2p"}, "alice, bob and carol call each other with video"),
-        ({"relay": "turn"}, "alice, bob and carol call each other over the relay turn with video"),
-        ({"kind": "sfu", "server": "box"}, "alice, bob and carol meet over the SFU box with video"),
+        ({"relay": "turn"}, "alice, bob and carol call each other through the relay turn with video"),
+        ({"kind": "sfu", "server": "box"}, "alice, bob and carol meet through the SFU box with video"),
         ({"kind": "star", "root": "bob"}, "bob sends to alice and carol with video"),
         ({"kind": "tree"}, "alice sends to bob and carol over a tree with video"),
-        ({"kind": "hub-and-spoke"}, "bob and carol meet over alice with video"),
+        ({"kind": "hub-and-spoke"}, "bob and carol meet through alice with video"),
     ],
 )
-def test_a_call_in_words_says_who_calls_whom_over_what(call: dict[str, object], text: str) -> None:
+def test_a_call_is_described_by_its_participants_and_topology(call: dict[str, object], text: str) -> None:
     assert calls_in_words(call) == text
 
 
-def test_what_is_sent_may_be_a_matter_of_the_participant() -> None:
+def test_media_settings_of_participants_override_those_of_the_scenario() -> None:
     silent = {name: {"video": False} for name in ("alice", "bob", "carol")}
     one = silent | {"bob": {"audio": {"bitrate": "32 kbit/s"}, "video": False}}
     assert calls_in_words({}, participants=silent) == "alice, bob and carol call each other without media"
     assert calls_in_words({}, participants=one) == "alice, bob and carol call each other with audio"
 
 
-def test_calls_alike_are_counted_and_tcp_is_named() -> None:
+def test_identical_calls_are_counted_and_tcp_flows_are_described() -> None:
     pair = {"participants": ["alice", "bob"]}
     traffic = {"sender": "alice", "receiver": "core", "congestion_control": "cubic", "flows": 2}
     assert calls_in_words({}, calls=[pair, pair], traffic={"upload": traffic}) == (
@@ -202,7 +202,7 @@ def test_calls_alike_are_counted_and_tcp_is_named() -> None:
     )
 
 
-def test_a_crowd_is_counted_instead_of_listed() -> None:
+def test_many_participants_are_counted_instead_of_listed() -> None:
     crowd = {f"p{number}": {} for number in range(50)}
     text = calls_in_words({}, participants=crowd, calls=[{"kind": "sfu", "participants": list(crowd)}])
-    assert text == "50 participants (p0, p1 … p49) meet over the SFU with video"
+    assert text == "50 participants (p0, p1 … p49) meet through the SFU with video"

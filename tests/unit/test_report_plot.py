@@ -1,4 +1,4 @@
-"""Plots of a run one by one, and what they are saved as."""
+"""Single plots of runs, and the files they are saved as."""
 
 from __future__ import annotations
 
@@ -35,34 +35,32 @@ def texts(svg: str) -> set[str | None]:
     return {element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}text")}
 
 
-def test_a_plot_is_saved_as_its_suffix_says(rate: Plot, tmp_path: Path) -> None:
+def test_the_suffix_decides_the_format_of_a_saved_plot(rate: Plot, tmp_path: Path) -> None:
     begins = {"svg": b"<?xml", "png": b"\x89PNG", "html": b"<!DOCTYPE html>"}
     for suffix, begin in begins.items():
         file = rate.save(tmp_path / "new" / f"rate.{suffix}")
         assert file.read_bytes().startswith(begin)
 
 
-def test_another_suffix_is_refused_with_those_that_can_be_had(rate: Plot, tmp_path: Path) -> None:
+def test_the_error_for_another_suffix_lists_the_possible_ones(rate: Plot, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"rate\.pdf`: expected a name that ends in \.svg, \.png, \.html"):
         rate.save(tmp_path / "rate.pdf")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_picture_is_an_svg_whose_text_is_text(rate: Plot) -> None:
+def test_text_in_an_svg_stays_text(rate: Plot) -> None:
     svg = rate._repr_svg_()
-    assert {"Time (s)", "Rate (kbit/s)", "capacity", "smallest to largest repeat", "alice → bob"} <= texts(
-        svg
-    )
+    assert {"Time (s)", "Rate (kbit/s)", "capacity", "range over repeats", "alice → bob"} <= texts(svg)
     assert "<metadata>" not in svg
 
 
-def test_the_same_plot_gives_the_same_picture(rate: Plot, tmp_path: Path) -> None:
+def test_the_same_plot_gives_the_same_bytes(rate: Plot, tmp_path: Path) -> None:
     for suffix in ("svg", "png"):
         first, second = (rate.save(tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab")
         assert first == second
 
 
-def test_an_unknown_plot_is_refused_with_the_names_of_all(run: Run) -> None:
+def test_the_error_for_an_unknown_plot_lists_all_plots(run: Run) -> None:
     with pytest.raises(BadInput, match=f"no plot `rtt`; expected {', '.join(RUN_PLOTS)}"):
         run_plot(run, "rtt")
     with pytest.raises(
@@ -74,18 +72,18 @@ def test_an_unknown_plot_is_refused_with_the_names_of_all(run: Run) -> None:
 def test_a_plot_that_would_be_empty_is_refused(tmp_path: Path) -> None:
     rows = frame("flow_seconds", [second(at, 100) for at in range(5)])
     run = write_run(tmp_path, [{"flow_seconds": rows}])
-    with pytest.raises(BadInput, match="first-call-sim-1 has nothing to show in the plot `frame-rate`"):
+    with pytest.raises(BadInput, match="first-call-sim-1: no data for the plot `frame-rate`"):
         run_plot(run, "frame-rate")
 
 
-def test_pictures_of_a_run_are_written_only_on_request(run: Run, tmp_path: Path) -> None:
+def test_all_plots_of_a_run_are_written_into_the_given_directory(run: Run, tmp_path: Path) -> None:
     written = write_plots(run, tmp_path / "plots", ".svg")
     names = ["rate", "target", "delay", "delay-distribution", "repeats", "frame-rate"]
     assert [file.name for file in written] == [f"{name}.svg" for name in names]
     assert not (run.path / "plots").exists()
 
 
-def test_flows_over_a_server_are_drawn_from_end_to_end(tmp_path: Path) -> None:
+def test_flows_through_a_server_are_drawn_from_end_to_end(tmp_path: Path) -> None:
     flows: dict[str, list[str]] = {"alice->sfu": [], "sfu->bob": [], "alice->bob": []}
     rows = [second(at, 100, flow=flow) for flow in flows for at in range(5)]
     run = write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows)
@@ -95,7 +93,7 @@ def test_flows_over_a_server_are_drawn_from_end_to_end(tmp_path: Path) -> None:
     assert [axes.title for axes in run_plot(run, "rate").axes] == ["alice → bob"]
 
 
-def test_data_of_a_chart_have_the_digits_of_a_screen_and_null_for_no_value() -> None:
+def test_the_data_of_a_chart_are_rounded_and_nan_is_null() -> None:
     line = Line(Look.numbered(0, "a"), np.array([0.5, 1.5]), np.array([1234.5678, np.nan]))
     plot = Plot(
         "rate", "Rate", "", Axis("Time (s)", 0, 2), Axis("Rate (kbit/s)", 0, 1300), [Axes("", [line])]
@@ -106,7 +104,7 @@ def test_data_of_a_chart_have_the_digits_of_a_screen_and_null_for_no_value() -> 
     assert found["axes"][0]["marks"][0]["y"] == [1235, None]
 
 
-def test_an_outline_puts_values_where_the_axes_say() -> None:
+def test_points_of_a_static_svg_are_at_the_places_given_by_the_axes() -> None:
     # The axes go from 52 to 470 and, downwards, from 24 to 208.
     line = Line(Look.numbered(0, "a"), np.array([0.0, 50.0, 100.0]), np.array([0.0, np.nan, 10.0]))
     plot = Plot("p", "P", "", Axis("x (s)", 0, 100), Axis("y (ms)", 0, 10), [Axes("of a < b", [line])])
@@ -117,7 +115,7 @@ def test_an_outline_puts_values_where_the_axes_say() -> None:
     )
 
 
-def test_bars_stand_side_by_side_around_the_name_of_their_group() -> None:
+def test_bars_of_a_group_are_side_by_side_around_its_centre() -> None:
     series = [Bars(Look.numbered(index, name), [10.0, 20.0], [1.0, 0.0]) for index, name in enumerate("ab")]
     plot = bars("b", "B", "", series, ["one", "two"], "Rate (kbit/s)")
     first, second = plot.marks

@@ -1,4 +1,4 @@
-"""The verdict in one sentence, from metrics made by hand."""
+"""The verdict, a sentence about a run, from handmade metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THERE, BACK = "alice->bob", "bob->alice"
 
 
 def means(**of_metrics: float | list[float]) -> dict[tuple[str, str], float]:
-    """Means of metrics there and back; of the whole run for a single number."""
+    """Means by metric and flow: a list has one for each direction, a number is for the whole run."""
     found = {}
     for metric, values in of_metrics.items():
         if isinstance(values, list):
@@ -43,66 +43,66 @@ CALL = Findings(
 
 
 def changed(found: Findings = CALL, **of_metrics: float | list[float] | None) -> Findings:
-    """The same call with other means; None takes a metric away."""
+    """The same call with other means; None removes a metric."""
     known = {key: mean for key, mean in found.means.items() if key[0] not in of_metrics}
     given = {name: values for name, values in of_metrics.items() if values is not None}
     return replace(found, means=known | means(**given))
 
 
-def test_a_call_is_judged_by_share_delay_freezes_and_set_up() -> None:
-    # 0.2 s in two minutes are 0.1 s a minute.
+def test_the_verdict_on_a_call_has_utilisation_delay_freezes_and_set_up_time() -> None:
+    # 0.2 s in two minutes are 0.1 s per minute.
     assert verdict(CALL) == (
-        "Both directions used 82 to 85 % of 1 Mbit/s at 128 ms round trip; "
-        "pictures froze 0.1 to 0.8 s a minute; set-up took 0.9 s."
+        "Both directions used 82 to 85 % of 1 Mbit/s with a round-trip time of 128 ms; "
+        "video froze for 0.1 to 0.8 s per minute; set-up took 0.9 s."
     )
 
 
-def test_a_capacity_that_changes_or_differs_is_not_given_as_a_number() -> None:
-    assert "used 82 to 85 % of the capacity at" in verdict(replace(CALL, capacity=""))
+def test_a_capacity_that_changes_or_differs_between_flows_is_not_given_as_a_number() -> None:
+    assert "used 82 to 85 % of the capacity with" in verdict(replace(CALL, capacity=""))
 
 
-def test_without_a_limit_the_rate_is_told() -> None:
+def test_on_an_unlimited_network_the_verdict_has_the_receiving_rate() -> None:
     assert verdict(changed(utilisation=None)).startswith(
-        "Both directions received 820 to 851 kbit/s at 128 ms"
+        "Both directions received 820 to 851 kbit/s with a round-trip time of 128 ms"
     )
 
 
-def test_a_rate_over_a_thousand_is_told_in_mbit() -> None:
-    told = verdict(changed(utilisation=None, receiving_rate=[950.0, 2345.0]))
-    assert told.startswith("Both directions received 950 kbit/s to 2.35 Mbit/s")
+def test_a_rate_over_1000_kbit_is_given_in_mbit() -> None:
+    sentence = verdict(changed(utilisation=None, receiving_rate=[950.0, 2345.0]))
+    assert sentence.startswith("Both directions received 950 kbit/s to 2.35 Mbit/s")
 
 
-def test_of_media_that_pass_a_server_the_one_way_delay_is_told() -> None:
-    assert "at 64 ms one-way delay" in verdict(changed(rtt=None))
+def test_without_a_round_trip_time_the_verdict_has_the_one_way_delay() -> None:
+    assert "with a one-way delay of 64 ms" in verdict(changed(rtt=None))
 
 
-def test_loss_is_told_where_there_is_some() -> None:
+def test_only_noticeable_loss_is_mentioned() -> None:
     assert "; 0.5 to 12 % of packets were lost;" in verdict(changed(packet_loss=[0.52, 12.3]))
     assert "lost" not in verdict(CALL)
 
 
-def test_pictures_that_never_froze_are_praised_and_those_of_one_side_are_bounded() -> None:
-    assert "; no picture froze;" in verdict(changed(freeze_duration=[0, 0]))
-    assert "; pictures froze up to 3.0 s a minute;" in verdict(changed(freeze_duration=[0, 3.0]))
+def test_video_freezes_in_one_direction_are_given_as_an_upper_bound() -> None:
+    assert "; no video freezes;" in verdict(changed(freeze_duration=[0, 0]))
+    assert "; video froze for up to 3.0 s per minute;" in verdict(changed(freeze_duration=[0, 3.0]))
 
 
-def test_a_call_of_audio_alone_says_nothing_of_pictures() -> None:
-    assert "picture" not in verdict(changed(freeze_duration=None))
+def test_the_verdict_on_an_audio_call_does_not_mention_video() -> None:
+    assert "video" not in verdict(changed(freeze_duration=None))
 
 
-def test_failures_come_first() -> None:
+def test_the_verdict_begins_with_failures() -> None:
     failed = replace(changed(call_failures=40.0), failed=2)
     assert verdict(failed).startswith("2 of 5 repeats failed; both directions used")
     assert verdict(changed(call_failures=10.0)).startswith("10 % of calls failed; both directions")
 
 
-def test_where_no_repeat_finished_the_reason_is_told() -> None:
+def test_if_no_repeat_finished_the_verdict_is_the_reason() -> None:
     assert verdict(Findings({}, repeats=2, failed=2, reason="no Chromium")) == (
         "No repeat finished (no Chromium)."
     )
 
 
-def test_one_flow_is_named_and_many_are_counted() -> None:
+def test_a_single_flow_is_named_and_many_are_counted() -> None:
     assert verdict(replace(CALL, media=[THERE])).startswith("The flow alice → bob used 82 % of 1 Mbit/s")
     flows = [f"p{number}->q" for number in range(50)]
     many = {("utilisation", flow): 2.0 for flow in flows}
@@ -110,19 +110,19 @@ def test_one_flow_is_named_and_many_are_counted() -> None:
     assert verdict(found) == "Each of the 50 flows used 2.0 % of 100 Mbit/s."
 
 
-def test_tcp_is_told_beside_a_call_and_alone() -> None:
+def test_tcp_has_its_total_rate_beside_a_call_and_its_utilisation_without_one() -> None:
     tcp = {("receiving_rate", "up.1"): 300.0, ("receiving_rate", "up.2"): 100.0}
     beside = replace(CALL, means={**CALL.means, **tcp}, tcp=["up.1", "up.2"])
-    assert verdict(beside).endswith("; TCP beside the call received 400 kbit/s.")
+    assert verdict(beside).endswith("; TCP cross traffic received 400 kbit/s.")
     alone = Findings({("receiving_rate", "up"): 400.0, ("utilisation", "up"): 40.0}, tcp=["up"])
     assert verdict(alone) == "The TCP flow up used 40 % of the capacity."
 
 
-def test_nothing_measured_is_said() -> None:
+def test_a_run_without_metrics_has_a_verdict_too() -> None:
     assert verdict(Findings({})) == "Nothing was measured."
 
 
-def test_findings_know_media_capacity_and_failures_of_a_run(tmp_path: Path) -> None:
+def test_findings_have_the_media_flows_and_the_failures_of_a_run(tmp_path: Path) -> None:
     run = write_run(tmp_path, [call_tables(1), {}], failed={1: "died\n  hint: look"})
     measured = measure_run(run).drop_nulls("mean").select("metric", "flow", "mean")
     found = findings(run, {(metric, flow): mean for metric, flow, mean in measured.iter_rows()})

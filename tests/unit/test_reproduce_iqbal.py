@@ -1,4 +1,4 @@
-"""Dynamic against fixed decrease factor: the equations, what is measured, and how claims are judged."""
+"""Dynamic and fixed decrease factors: equations, over-use in the simulator, and checks of changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def simulated(name: str, overrides: dict[str, object] | None = None) -> Trace:
     return SimBackend().simulate(scenario, seed=scenario.seed_of(0), repeat=0)
 
 
-def test_the_equations_give_what_can_be_computed_by_hand() -> None:
+def test_the_equations_give_values_computed_by_hand() -> None:
     # At the threshold b = 1: 1 + (0.99 - 1) / 1.3, and 1; far above it b = exp(-1/2) = 0.60653.
     assert dynamic_alpha(25, 25) == pytest.approx(0.99231, abs=1e-5)
     assert dynamic_alpha(25, 25, near_max=True) == 1
@@ -44,7 +44,7 @@ def test_the_equations_give_what_can_be_computed_by_hand() -> None:
     assert dynamic_alpha(1e9, 25, near_max=True) == pytest.approx(0.95168, abs=1e-5)
 
 
-def test_the_printed_table_is_that_of_the_divisor_1_3_and_not_of_the_other() -> None:
+def test_the_published_table_uses_the_divisor_1_3_not_1_14() -> None:
     off = {
         near: [
             abs(dynamic_alpha(*detector_of(cell.row, cell.column), near_max=near) - cell.mean)
@@ -89,7 +89,7 @@ def test_the_factors_that_the_simulator_used_are_those_of_the_equations() -> Non
     assert max(off) < 0.005
 
 
-def test_over_use_is_seen_where_a_link_is_narrow_and_not_where_only_packets_are_lost() -> None:
+def test_a_narrow_link_causes_over_use_and_random_loss_does_not() -> None:
     for name, percent in (("bandwidth-500kbit", 100.0), ("loss-5-percent", 0.0)):
         measured = measure(simulated(f"iqbal/{name}-fixed-alpha"), [OVER_USE])
         assert measured[OVER_USE][FLOW] == (percent, None)
@@ -131,7 +131,7 @@ def results(tmp_path: Path) -> Results:
     return Results(stores, dict.fromkeys(stores, 41))
 
 
-def test_a_change_is_of_sessions_with_over_use_and_told_by_40_but_not_by_3(results: Results) -> None:
+def test_a_change_over_sessions_with_over_use_shows_in_40_sessions_but_not_in_3(results: Results) -> None:
     found = change(results, NARROW, "rate_kbps")
     assert (found.before.repeats, found.after.repeats) == (40, 40)
     assert found.percent == pytest.approx(10)
@@ -145,40 +145,40 @@ def test_a_change_is_of_sessions_with_over_use_and_told_by_40_but_not_by_3(resul
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "keeps"),
+    ("low", "high", "holds"),
     [(0, 20, True), (14.4, 30, True), (14.6, 30, False), (-20, 5.6, True), (-20, 5.4, False)],
 )
-def test_a_claim_keeps_when_the_intervals_overlap(
-    results: Results, low: float, high: float, *, keeps: bool
+def test_a_claim_holds_if_the_intervals_overlap(
+    results: Results, low: float, high: float, *, holds: bool
 ) -> None:
-    assert changes("rate_kbps", between=(low, high)).check(results).keeps == keeps
+    assert changes("rate_kbps", between=(low, high)).check(results).holds == holds
 
 
-def test_no_change_at_all_keeps_no_claim(results: Results) -> None:
+def test_without_any_change_no_claim_holds(results: Results) -> None:
     finding = changes("rtt_ms", between=(-100, 100)).check(results)
-    assert not finding.keeps
+    assert not finding.holds
     assert finding.figures == "200 kbit/s: +0.0 ± 0.0 %; not distinguishable in 3 sessions"
 
 
-def test_a_printed_change_is_kept_within_a_fifth_of_it(results: Results) -> None:
+def test_a_published_change_holds_within_20_percent(results: Results) -> None:
     # 10 ± 4.5 against 18 (14.4 to 21.6) and 19 (15.2 to 22.8).
-    assert changes("rate_kbps", near=18).check(results).keeps
-    assert not changes("rate_kbps", near=19).check(results).keeps
-    assert not changes("rate_kbps", near=-10).check(results).keeps
+    assert changes("rate_kbps", near=18).check(results).holds
+    assert not changes("rate_kbps", near=19).check(results).holds
+    assert not changes("rate_kbps", near=-10).check(results).holds
 
 
-def test_a_value_stays_if_the_whole_interval_lies_within(results: Results) -> None:
+def test_a_value_stays_within_a_limit_if_its_whole_interval_does(results: Results) -> None:
     # 10 ± 4.5 reaches 14.5.
-    assert changes("rate_kbps", stays_within=14.6).check(results).keeps
-    assert not changes("rate_kbps", stays_within=14.4).check(results).keeps
+    assert changes("rate_kbps", stays_within=14.6).check(results).holds
+    assert not changes("rate_kbps", stays_within=14.4).check(results).holds
 
 
-def test_every_condition_is_shipped_with_both_factors() -> None:
+def test_every_condition_is_shipped_with_both_decrease_factors() -> None:
     known = shipped()
     assert set(PAPER.scenarios) == {name for name in known if name.startswith("iqbal/")}
 
 
-def test_table_1_counts_and_table_2_has_nothing_to_count(results: Results) -> None:
+def test_table_1_is_counted_and_table_2_has_no_published_numbers(results: Results) -> None:
     comparison = Comparison(PAPER, results)
     (count,) = comparison.counts()
     assert (count.kind, count.within, count.compared) == ("other", 10, 10)
@@ -186,7 +186,7 @@ def test_table_1_counts_and_table_2_has_nothing_to_count(results: Results) -> No
     assert all(isnan(cell.mean) for cell in PAPER.cells if cell.table == "2")
 
 
-def test_two_way_delay_is_the_round_trip_that_is_added() -> None:
+def test_two_way_delay_is_added_to_the_round_trip_time() -> None:
     # 10 ms without the emulator, and 50 ms.
     trace = simulated("iqbal/delay-50ms-fixed-alpha")
     rtt_s = trace.table("remote_inbound_rtp")["roundTripTime"].drop_nulls()

@@ -1,4 +1,4 @@
-"""Papers as data: what a check computes, and what an error in a paper's files says."""
+"""The files of papers: the values of checks, and errors for invalid files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ OTHER = {"scenario": "my/other"}
         (CALL | {"mean_of": [{"flows": "a->b"}, {"flows": "b->a", "ratio_to": {"value": 0.5}}]}, "325"),
     ],
 )
-def test_a_quantity_is_what_can_be_computed_by_hand(
+def test_a_quantity_has_the_value_computed_by_hand(
     results: Results, quantity: dict[str, object], expected: str
 ) -> None:
     finding = Numbers.read(quantity | {"between": [-1e9, 1e9]}, "test").check(results)
@@ -74,7 +74,7 @@ def test_a_quantity_is_what_can_be_computed_by_hand(
 
 
 @pytest.mark.parametrize(
-    ("check", "keeps"),
+    ("check", "holds"),
     [
         (CALL | {"between": [200, 201]}, True),
         (CALL | {"between": [199, 200]}, True),
@@ -92,13 +92,13 @@ def test_a_quantity_is_what_can_be_computed_by_hand(
         ({"metric": "rate_kbps", "each": [CALL, OTHER], "between": [200, 399]}, False),
     ],
 )
-def test_a_check_keeps_within_bounds_that_count_as_inside(
-    results: Results, check: dict[str, object], *, keeps: bool
+def test_a_check_holds_within_bounds_that_are_inclusive(
+    results: Results, check: dict[str, object], *, holds: bool
 ) -> None:
-    assert Numbers.read(check, "test").check(results).keeps == keeps
+    assert Numbers.read(check, "test").check(results).holds == holds
 
 
-def test_numbers_of_a_check_stand_in_a_row_with_their_unit(results: Results) -> None:
+def test_a_check_lists_its_numbers_with_their_unit(results: Results) -> None:
     check = {"metric": "rate_kbps", "each": [CALL, OTHER], "near": 300, "unit": "kbit/s"}
     assert Numbers.read(check, "test").check(results).figures == "200, 400 kbit/s"
 
@@ -211,6 +211,6 @@ def test_an_error_in_a_paper_names_the_file_and_the_place(
     assert message in str(raised.value)
 
 
-def test_every_file_of_numbers_and_words_belongs_to_a_paper() -> None:
+def test_every_published_file_belongs_to_a_paper() -> None:
     for kind in ("toml", "csv"):
         assert {file.stem for file in PUBLISHED.glob(f"*.{kind}")} == set(NAMES)

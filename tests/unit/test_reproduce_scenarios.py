@@ -1,4 +1,4 @@
-"""Nothing is tuned for a condition: it differs from its testbed in what the paper varied."""
+"""No condition is tuned: it differs from its testbed only in what the paper varied."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ OPTIONAL = (
     "link.*.queue",
     "bottlenecks.*",
 )
-"""What only some conditions of a testbed have: people, servers, TCP, phones' air, limits of the emulator."""
+"""Fields that only some conditions of a testbed have, such as further participants, servers and TCP."""
 
 FILES = [file for name in NAMES for file in sorted((SHIPPED / name).glob("*.toml"))]
 CONDITIONS = [file for file in FILES if "name" in tomllib.loads(file.read_text())]
 
 
 def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value with its dotted field; an array or an empty table is one value."""
+    """Every value by its dotted field; an array or an empty table is one value."""
     for key, value in table.items():
         if isinstance(value, dict) and value:
             yield from leaves(value, f"{prefix}{key}.")
@@ -71,7 +71,7 @@ def test_a_condition_differs_from_its_testbed_only_in_what_the_paper_varied(file
 
 
 def root_profile(file: Path) -> Path:
-    """The profile at the root of what a condition extends."""
+    """The profile at the root of the chain that a condition extends."""
     while base := tomllib.loads(file.read_text()).get("extends"):
         file = (file.parent / f"{base}.toml").resolve()
     return file
@@ -81,7 +81,7 @@ TESTBEDS = sorted({root_profile(file) for file in CONDITIONS})
 
 
 @pytest.mark.parametrize("profile", TESTBEDS, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_conditions_of_a_testbed_have_one_value_of_everything_that_the_paper_did_not_vary(
+def test_conditions_of_a_testbed_agree_in_everything_that_the_paper_did_not_vary(
     profile: Path,
 ) -> None:
     # Whatever profiles lie between: of what a scenario comes to with all defaults.

@@ -1,6 +1,6 @@
-"""What a paper says in words holds in the simulator, on a few repeats of each condition in full length.
+"""The trends of papers hold in the simulator, in a few repeats of each condition at full length.
 
-A trend that breaks must say why; the bounds of each are in its ``how``, from the paper's own numbers.
+A trend that does not hold must have a reason. Its ``how`` has the bounds, from the numbers of the paper.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 @pytest.mark.parametrize(("name", "trend"), TRENDS, ids=[f"{name}: {one.statement}" for name, one in TRENDS])
-def test_a_trend_keeps_or_says_why_it_breaks(results: Results, name: str, trend: Trend) -> None:
+def test_a_trend_holds_or_has_a_reason_why_it_does_not(results: Results, name: str, trend: Trend) -> None:
     finding = trend.check(results)
     if trend.reason:
-        assert not finding.keeps, f"it keeps now ({finding.figures}): take the reason away"
+        assert not finding.holds, f"it holds now ({finding.figures}): remove the reason"
     else:
-        assert finding.keeps, f"{trend.how}: {finding.figures}"
+        assert finding.holds, f"{trend.how}: {finding.figures}"
 
 
 @pytest.mark.parametrize("name", PAPERS)

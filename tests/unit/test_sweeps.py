@@ -24,12 +24,15 @@ from stub_backend import StubBackend
 import rtclab
 from rtclab import backend as backends
 from rtclab.backend import together
+from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput, DiskFull
-from rtclab.metrics import METRICS
+from rtclab.metrics import METRICS, metric
 from rtclab.metrics.statistics import summarise
+from rtclab.scenario import Scenario
 from rtclab.sweeps import Grid, Interrupted, OtherVersion, SweepStopped, open_sweep, sweep
 from rtclab.sweeps.store import Store
 from rtclab.sweeps.worker import order_of, run_task
+from rtclab.trace import Trace
 
 VARY = {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x3"}
 WHAT: dict[str, Any] = {"scenario": "first-call", "vary": VARY, "repeats": 6, "duration": "5 s"}
@@ -107,6 +110,26 @@ def test_a_point_comes_out_as_the_same_run_would(whole: Grid, tmp_path: Path) ->
     )
     found = point.filter(pl.col("metric") != "call_failures").select(columns)
     assert_frame_equal(found.sort(columns), expected.sort(columns), check_exact=True, check_dtypes=False)
+
+
+def test_a_metric_of_ones_own_reads_no_rows_of_other_repeats(tmp_path: Path) -> None:
+    @metric(unit="packets", source="this test", scope="trace")
+    def all_packets(trace: Trace, window: object) -> float:
+        """Packets that everybody sent."""
+        assert trace.flows == ["alice->bob", "bob->alice"]
+        return float(trace.table("flow_seconds")["sent_packets"].sum())
+
+    try:
+        grid = sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, repeats=2, duration="3 s", out=tmp_path)
+    finally:
+        del METRICS["all_packets"]
+    counted = grid.metrics().filter(metric="all_packets")
+    for row in counted.iter_rows(named=True):
+        scenario = Scenario.load("first-call", {"duration": "3 s", "link.up.loss": row["link.up.loss"]})
+        seed = scenario.seed_of(row["repeat"])
+        trace = SimBackend().simulate(scenario, seed=seed, repeat=row["repeat"])
+        assert row["value"] == trace.table("flow_seconds")["sent_packets"].sum()
+    assert counted.height == 4
 
 
 def test_all_points_have_the_same_seeds(tmp_path: Path) -> None:

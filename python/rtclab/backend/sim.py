@@ -74,7 +74,7 @@ class SimBackend:
             columns, pcapng, sdp = _native.simulate_captured(json.dumps(scenario.native(seed=seed)))
             write_bytes(out / CAPTURE, pcapng)
             write_text(out / DESCRIPTIONS, sdp)
-            simulated = self._trace(columns, scenario, seed=seed, repeat=repeat)
+            simulated = self.trace_of(columns, scenario, seed=seed, repeat=repeat)
         else:
             simulated = self.simulate(scenario, seed=seed, repeat=repeat)
         written = simulated.save(out)
@@ -85,13 +85,14 @@ class SimBackend:
     def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         """Simulates one repeat and keeps its trace in memory."""
         columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
-        return self._trace(columns, scenario, seed=seed, repeat=repeat)
+        return self.trace_of(columns, scenario, seed=seed, repeat=repeat)
 
-    def _trace(
-        self, columns: dict[str, dict[str, Any]], scenario: Scenario, *, seed: int, repeat: int
+    def trace_of(
+        self, columns: Mapping[str, Mapping[str, Any]], scenario: Scenario, *, seed: int, repeat: int
     ) -> Trace:
-        spans = frame("flows", columns.pop("flows"))
+        """The trace of a repeat, from the columns that the native side left."""
         tables = {name: frame(name, values) for name, values in columns.items()}
+        spans = tables.pop("flows")
         tables["paths"] = paths_table(scenario)
         about = manifest(scenario, backend=self.name, seed=seed, repeat=repeat)
         missing = not_connected(scenario, tables["events"])

@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from rtclab.backend import (
     planned_flows,
     planned_pairs,
 )
-from rtclab.backend.sim import as_simulated, frame
+from rtclab.backend.sim import SimBackend, as_simulated, frame
 from rtclab.errors import reason_of
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, CallInfo, FlowInfo, Trace, TraceManifest
@@ -44,8 +45,9 @@ def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> li
     """Simulates each scenario with each of its seeds; returns a trace per repeat, in this order.
 
     The traces share their tables, in which the flows and participants of the n-th repeat are called
-    ``n:alice->bob`` and ``n:alice``, as they are in its manifest; see :func:`own_name`. A repeat that failed
-    says why in its manifest. If the simulator broke it off, it has no flows.
+    ``n:alice->bob`` and ``n:alice``, as they are in its manifest; see :func:`own_name`. What cannot cope with
+    rows of other repeats finds none in ``trace.alone()``. A repeat that failed says why in its manifest. If
+    the simulator broke it off, it has no flows.
     """
     plans: list[_Plan] = []
     for number, (scenario, _) in enumerate(scenarios):
@@ -57,9 +59,11 @@ def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> li
     parts = []
     for number, ((plan, seed), result) in enumerate(zip(repeats, results, strict=True)):
         known: dict[str, object] = {"seed": seed, "flows": {}, "failure": result}
+        alone = None
         if not isinstance(result, str):
             known |= _outcome(plan, whole, f"{number}:", connected)
-        parts.append(whole.restricted(whole.manifest.model_copy(update=known)))
+            alone = partial(SimBackend().trace_of, result, plan.scenario, seed=seed, repeat=0)
+        parts.append(whole.restricted(whole.manifest.model_copy(update=known), alone))
     return parts
 
 

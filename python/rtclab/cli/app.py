@@ -1,4 +1,4 @@
-"""The commands. Each imports what it needs when it runs, so that ``rtclab --help`` is quick."""
+"""The commands. Each imports what it needs when it runs, so that ``rtclab --help`` is fast."""
 
 from __future__ import annotations
 
@@ -15,39 +15,46 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="A laboratory for real-time calls: one scenario, simulated or live, one trace.",
+    help="A laboratory for real-time calls: scenarios run simulated or live, and both leave the same trace.",
     epilog="Example: rtclab run first-call",
 )
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Shipped scenarios; the shell completes files by itself."""
+    """Completes names of shipped scenarios; the shell itself completes files."""
     from rtclab.scenario import shipped
 
     return [name for name in shipped() if name.startswith(incomplete)]
 
 
 def complete_run(incomplete: str) -> list[str]:
-    """Runs and sweeps below the usual directory."""
+    """Completes names of runs and sweeps in the default directory."""
     names = [path.name for path in RUNS.iterdir()] if RUNS.is_dir() else []
     return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
 
 
 def complete_metric(incomplete: str) -> list[str]:
-    """Names of metrics."""
+    """Completes names of metrics."""
     from rtclab.metrics import METRICS
 
     return [name for name in METRICS if name.startswith(incomplete)]
 
 
-ScenarioName = Annotated[
-    str,
-    typer.Argument(
-        metavar="SCENARIO",
-        help="A name from `rtclab list`, or a TOML file.",
-        autocompletion=complete_scenario,
-    ),
+_SCENARIO = typer.Argument(
+    metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file.", autocompletion=complete_scenario
+)
+ScenarioName = Annotated[str, _SCENARIO]
+OptionalScenario = Annotated[str | None, _SCENARIO]
+Backend = Annotated[
+    Literal["sim", "live"] | None,
+    typer.Option(help="Simulate (sim) or use real browsers (live); by default sim, or as the run to resume."),
 ]
+Duration = Annotated[str | None, typer.Option(metavar="TIME", help="Duration of the run, such as 20s.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed from which the seed of each repeat is derived.")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Number of repeats to run in parallel; by default one per core.")
+]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")]
 RunName = Annotated[
     str,
     typer.Argument(
@@ -63,13 +70,13 @@ Set = Annotated[
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV, for a spreadsheet.")]
-Every = Annotated[bool, typer.Option("--all", help="Print every metric, with deviations.")]
+AllMetrics = Annotated[bool, typer.Option("--all", help="Print all metrics, with standard deviations.")]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="Print this metric only; may be repeated. `rtclab metrics` lists them.",
+        help="Print only this metric; may be given several times. `rtclab metrics` lists all metrics.",
         autocompletion=complete_metric,
     ),
 ]
@@ -81,7 +88,7 @@ RUNS = Path("runs")
 
 
 def version(wanted: bool) -> None:
-    """Prints the version and ends."""
+    """Prints the version and exits."""
     if wanted:
         import rtclab
 
@@ -95,7 +102,7 @@ def options(
         bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A laboratory for real-time calls: one scenario, simulated or live, one trace."""
+    """Handles the options of ``rtclab`` itself."""
 
 
 @app.command("list", epilog="Example: rtclab list --json")
@@ -140,37 +147,23 @@ def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -
 
 @app.command(epilog="Example: rtclab run first-call --backend live --duration 20s --repeats 1")
 def run(
-    scenario: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SCENARIO",
-            help="A name from `rtclab list`, or a TOML file.",
-            autocompletion=complete_scenario,
-        ),
-    ] = None,
-    backend: Annotated[
-        Literal["sim", "live"] | None,
-        typer.Option(help="Virtual time, or real browsers; sim if neither this nor --resume is given."),
-    ] = None,
+    scenario: OptionalScenario = None,
+    backend: Backend = None,
     changes: Set = None,
-    duration: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the call: 20s.")] = None,
+    duration: Duration = None,
     repeats: Annotated[
         int | None, typer.Option("--repeats", "--repeat", min=1, help="Number of repeats.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed from which each repeat derives its own.")
-    ] = None,
+    seed: Seed = None,
     record: Annotated[
-        Literal["packets", "seconds"] | None, typer.Option(help="Keep every packet, or sums per second.")
+        Literal["packets", "seconds"] | None, typer.Option(help="Record every packet, or sums per second.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Repeats to run at the same time; by default one per core.")
-    ] = None,
+    jobs: Jobs = None,
     resume: Annotated[
         str | None,
         typer.Option(
             metavar="RUN",
-            help="Continue a run: only repeats that have not finished.",
+            help="Continue a run: run only the repeats that have not finished.",
             autocompletion=complete_run,
         ),
     ] = None,
@@ -178,23 +171,23 @@ def run(
         bool,
         typer.Option(
             "--capture",
-            help="Write capture.pcapng and capture.sdp beside each simulated trace. For short runs: a minute "
-            "of first-call takes 3 MB, all in memory until the end. Live calls always leave a capture.",
+            help="Write capture.pcapng and capture.sdp next to each simulated trace. For short runs: a "
+            "minute of first-call takes 3 MB, kept in memory until the end. Live calls always write one.",
         ),
     ] = False,
     out: Out = RUNS,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
-    every: Every = False,
+    no_report: NoReport = False,
+    all_metrics: AllMetrics = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario, print the metrics to look at first and write its report.
+    """Run a scenario, print the most important metrics and write a report.
 
-    Ends with 1 if a repeat failed; what finished is kept.
+    The exit status is 1 if a repeat failed; finished repeats are kept.
     """
     from rtclab.cli.running import Output, run_and_report
 
     status = run_and_report(
-        Output(report=not no_report, every_metric=every, as_json=as_json),
+        Output(report=not no_report, all_metrics=all_metrics, as_json=as_json),
         scenario=scenario,
         backend=backend,
         duration=duration,
@@ -215,51 +208,37 @@ def run(
     "--vary 'link.up.loss=0 %,2 %' --repeats 10"
 )
 def sweep(
-    scenario: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SCENARIO",
-            help="A name from `rtclab list`, or a TOML file.",
-            autocompletion=complete_scenario,
-        ),
-    ] = None,
+    scenario: OptionalScenario = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FIELD=VALUES",
-            help="A field and its values, as a list 'A,B,C' or a range 'FROM..TO UNIT xN', with `log` at its "
-            "end for a logarithmic one. Several fields are combined.",
+            help="A field and its values: a list 'A,B,C', or a range 'FROM..TO UNIT xN', logarithmic if "
+            "`log` follows. May be given several times; all combinations are run.",
         ),
     ] = None,
-    backend: Annotated[
-        Literal["sim", "live"] | None,
-        typer.Option(help="Virtual time, or real browsers; sim if neither this nor --resume is given."),
-    ] = None,
+    backend: Backend = None,
     changes: Set = None,
-    duration: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the call: 20s.")] = None,
+    duration: Duration = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats of each combination.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed from which each repeat derives its own.")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Repeats to run at the same time; by default one per core.")
-    ] = None,
+    seed: Seed = None,
+    jobs: Jobs = None,
     resume: Annotated[
         str | None,
         typer.Option(
             metavar="SWEEP",
-            help="Continue a sweep: only repeats that have not finished.",
+            help="Continue a sweep: run only the repeats that have not finished.",
             autocompletion=complete_run,
         ),
     ] = None,
     out: Out = RUNS,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no HTML report.")] = False,
+    no_report: NoReport = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario with every combination of values of some fields; one table and one page.
+    """Run a scenario with every combination of the values of some fields; write one table and one report.
 
-    Simulated repeats are measured in memory; live ones are kept as runs below the sweep. Ends with 1 if a
-    repeat failed; what finished is kept.
+    Simulated repeats are measured in memory; live ones are kept as runs below the sweep. The exit status is 1
+    if a repeat failed; finished repeats are kept.
     """
     from rtclab.cli.sweeping import Output, sweep_and_report
 
@@ -285,18 +264,18 @@ def measure(
     begin: From = None,
     end: To = None,
     metrics: Metrics = None,
-    every: Every = False,
+    all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run from its traces: mean, deviation and 95 % interval over repeats.
+    """Measure a run from its traces: mean, standard deviation and 95 % confidence interval over repeats.
 
-    Without --from, --to and --metric the result is also written into the run, as metrics.json.
+    Unless --from or --to is given, all metrics are also written into the run, as metrics.json.
     """
-    from rtclab.cli.measuring import Shown, measure_and_show
+    from rtclab.cli.measuring import Output, measure_and_show
 
-    measure_and_show(name, out, begin, end, metrics or [], Shown(every, as_csv, as_json))
+    measure_and_show(name, out, begin, end, metrics or [], Output(all_metrics, as_csv, as_json))
 
 
 @app.command(epilog="Example: rtclab report first-call-sim-1 --svg plots")
@@ -307,15 +286,15 @@ def report(
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a run: one HTML page, and pictures of its plots on request."""
+    """Write the report of a run, an HTML page; on request also its plots as images."""
     from rtclab.cli import tables
+    from rtclab.lab import open_run
     from rtclab.progress import busy
-    from rtclab.report import write_plots, write_report
-    from rtclab.trace import Run
+    from rtclab.report import write_plots
 
-    run = Run.open(name, out=out)
+    run = open_run(name, out=out)
     with busy("drawing the report"):
-        written = write_report(run)
+        written = run.report()
         for directory, suffix in ((svg, ".svg"), (png, ".png")):
             if directory is not None:
                 write_plots(run, directory, suffix)
@@ -333,22 +312,22 @@ def compare(
     begin: From = None,
     end: To = None,
     metrics: Metrics = None,
-    every: Every = False,
+    all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare the metrics of two runs: differences and confidence intervals."""
-    from rtclab.cli.measuring import Shown, compare_and_show
+    from rtclab.cli.measuring import Output, compare_and_show
 
-    compare_and_show((a, b), out, begin, end, metrics or [], html, Shown(every, as_csv, as_json))
+    compare_and_show((a, b), out, begin, end, metrics or [], html, Output(all_metrics, as_csv, as_json))
 
 
 @app.command(
     "link",
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
     "--server 'iperf3 -s' -- sh -c 'iperf3 -c $RTCLAB_SERVER'",
-    # What follows the command's name is the command's.
+    # Options after the command's name belong to the command.
     context_settings={"allow_interspersed_args": False},
 )
 def run_link(
@@ -359,22 +338,22 @@ def run_link(
     down: Annotated[str, typer.Option(metavar="PATH", help="Path from the far end to the command.")] = "",
     server: Annotated[str, typer.Option(metavar="COMMAND", help="Command to run at the far end.")] = "",
     pcap: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write every packet of both ends, as pcapng.")
+        Path | None, typer.Option(metavar="FILE", help="Capture all packets at both ends, as pcapng.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of jitter and loss.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for jitter and loss.")] = 1,
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="Print the summary as JSON; what the command prints goes to standard error."
+            "--json", help="Print the summary as JSON; the output of the command goes to standard error."
         ),
     ] = False,
 ) -> None:
-    """Run a command behind an emulated link; no root needed.
+    """Run a command behind an emulated link, without root.
 
     PATH is a list such as 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms, jitter 2 ms, loss 1 %'. A value
     may be a table as in a scenario: 'loss {p = 0.01, r = 0.3}', 'capacity {trace = "mobile.mahimahi"}'.
-    The command finds the addresses of the two sides in RTCLAB_CLIENT (its own) and RTCLAB_SERVER.
-    Ends with the status of the command.
+    The environment variables RTCLAB_CLIENT and RTCLAB_SERVER have the addresses of the command and of the
+    far end. The exit status is that of the command.
     """
     from rtclab.backend.live.link import summary_text
     from rtclab.cli import tables
@@ -397,27 +376,31 @@ def monitor(
         typer.Argument(metavar="CAPTURE [CAPTURE]", help="pcap or pcapng; `-` is standard input."),
     ] = None,
     live: Annotated[
-        str | None, typer.Option(metavar="INTERFACE", help="Watch an interface instead, until Ctrl-C.")
+        str | None, typer.Option(metavar="INTERFACE", help="Monitor an interface instead, until Ctrl-C.")
     ] = None,
     duration: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --live: stop after this time (10s).")
+        str | None, typer.Option(metavar="TIME", help="With --live: stop after this time, such as 10s.")
     ] = None,
     sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP with the codecs and header extensions.")
+        Path | None, typer.Option(metavar="FILE", help="SDP that describes codecs and header extensions.")
     ] = None,
     max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Plot rates, and delays between two: .html or .svg.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Plot rates and, with two captures, delays; the name ends in .html or .svg."
+        ),
     ] = None,
     parquet: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write all tables, with every packet and second.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write all tables as Parquet, including every packet and second."),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the table of streams as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the streams in a capture: rate, loss, jitter. With two captures, also the delay between them.
+    """Show the streams in a capture: rate, loss and jitter. With two captures, also the delay between them.
 
-    Two captures show the same streams, the first near the sender and the second near the receiver.
+    Two captures must have the same streams, the first near the sender and the second near the receiver.
     """
     from rtclab.cli.monitor import MonitorRequest, run_monitor
 
@@ -436,17 +419,19 @@ def reproduce(
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes; by default one per core.")
+    ] = None,
     out: Out = RUNS,
     docs: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write a page for the documentation.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the conditions of published papers and put our results beside theirs.
+    """Run the conditions of published papers and compare our results with theirs.
 
-    Finished repeats are kept below --out. They run again only if the scenario or rtclab changed.
-    Ends with 1 if a repeat failed.
+    Finished repeats are kept below --out. They run again only if the scenario or rtclab has changed.
+    The exit status is 1 if a repeat failed.
     """
     from rtclab.cli.reproducing import ReproduceRequest, run_and_compare, show_papers
 
@@ -454,7 +439,7 @@ def reproduce(
         show_papers(as_json=as_json)
         return
     if not papers:
-        raise BadInput("no paper was named", hint="`rtclab reproduce --papers` shows them; or `all`")
+        raise BadInput("no paper given", hint="`rtclab reproduce --papers` lists them; `all` runs all")
     raise typer.Exit(run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json)))
 
 
@@ -494,14 +479,14 @@ def validate(
         int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
     ] = None,
     keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of new ones.")
+        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of running new ones.")
     ] = False,
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the four comparison scenarios simulated and live, and write how far apart they are."""
+    """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
     if tcp and (repeats is not None or keep_live):
         raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
     from rtclab.cli.validating import validate_and_show

@@ -18,26 +18,26 @@ from rtclab.scenario.table import closest
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What is printed of a table, and as what; see the options of the same names."""
+class Output:
+    """The output options of ``rtclab measure`` and ``rtclab compare``."""
 
-    everything: bool
+    all_metrics: bool
     as_csv: bool
     as_json: bool
 
 
 def measure_and_show(
-    name: str, out: Path, begin: str | None, end: str | None, metrics: Sequence[str], shown: Shown
+    name: str, out: Path, begin: str | None, end: str | None, metrics: Sequence[str], output: Output
 ) -> None:
-    """Measures a run; writes ``metrics.json`` if all of it was measured."""
-    check(metrics, shown)
+    """Measures a run and prints the metrics; writes ``metrics.json`` if the whole run is measured."""
+    _check(metrics, output)
     run = open_run(name, out=out)
     with busy("measuring"):
         whole = begin is None and end is None
         measured = run.write_metrics() if whole else run.summary(begin=begin, end=end)
-    rows = chosen(measured, metrics)
-    if not _print_for_programs(rows.drop("values") if shown.as_csv else rows, shown):
-        tables.show_measured(rows, run.name, everything=shown.everything or bool(metrics))
+    rows = _chosen(measured, metrics)
+    if not _print_for_programs(rows.drop("values") if output.as_csv else rows, output):
+        tables.show_measured(rows, run.name, all_metrics=output.all_metrics or bool(metrics))
 
 
 def compare_and_show(
@@ -47,26 +47,26 @@ def compare_and_show(
     end: str | None,
     metrics: Sequence[str],
     html: Path | None,
-    shown: Shown,
+    output: Output,
 ) -> None:
     """Compares two runs, writes the page and prints the differences."""
-    check(metrics, shown)
+    _check(metrics, output)
     compared = compare(*names, begin=begin, end=end, out=out)
     with busy("comparing"):
-        rows = chosen(compared.table(), metrics)
+        rows = _chosen(compared.table(), metrics)
         page = compared.report(html or out / f"{compared.a.name}-and-{compared.b.name}.html")
-    if _print_for_programs(rows, shown):
+    if _print_for_programs(rows, output):
         return
-    everything = shown.everything or bool(metrics)
-    tables.show_comparison(rows if everything else essential(rows), compared.a.name, compared.b.name)
-    if not everything:
+    all_metrics = output.all_metrics or bool(metrics)
+    tables.show_comparison(rows if all_metrics else essential(rows), compared.a.name, compared.b.name)
+    if not all_metrics:
         print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     print(f"page: {page}")
 
 
-def check(metrics: Sequence[str], shown: Shown) -> None:
+def _check(metrics: Sequence[str], output: Output) -> None:
     """Raises BadInput for a metric that does not exist, and for two formats at once."""
-    if shown.as_csv and shown.as_json:
+    if output.as_csv and output.as_json:
         raise BadInput("--json and --csv: expected one of them")
     for name in metrics:
         if name not in METRICS:
@@ -75,14 +75,15 @@ def check(metrics: Sequence[str], shown: Shown) -> None:
             )
 
 
-def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
-    """The rows of some metrics, or all of them if none is named."""
+def _chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+    """The rows of the given metrics, or all rows if none is given."""
     return rows.filter(pl.col("metric").is_in(list(metrics))) if metrics else rows
 
 
-def _print_for_programs(rows: pl.DataFrame, shown: Shown) -> bool:
-    if shown.as_json:
+def _print_for_programs(rows: pl.DataFrame, output: Output) -> bool:
+    """Prints JSON or CSV if that was requested; returns whether it was."""
+    if output.as_json:
         tables.print_json(rows.to_dicts())
-    elif shown.as_csv:
+    elif output.as_csv:
         sys.stdout.write(rows.write_csv())
-    return shown.as_json or shown.as_csv
+    return output.as_json or output.as_csv

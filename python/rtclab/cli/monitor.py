@@ -1,11 +1,11 @@
-"""``rtclab monitor``: prints, writes and plots the streams of captures or of an interface."""
+"""``rtclab monitor``: prints, writes and plots the streams in captures or on an interface."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,10 +40,10 @@ class MonitorRequest:
 
     @property
     def sdp_text(self) -> str | None:
-        """Text of the SDP file; None if none was given.
+        """Text of the SDP file; None if no file was given.
 
         Raises:
-            BadInput: it cannot be read, or describes no media.
+            BadInput: the file cannot be read, or describes no media.
         """
         if self.sdp is None:
             return None
@@ -54,7 +54,7 @@ class MonitorRequest:
         if not any(line.lstrip().startswith("m=") for line in text.splitlines()):
             raise BadInput(
                 f"--sdp: {self.sdp}: no line `m=…`; expected session descriptions",
-                hint="as text, not as JSON: what `description.sdp` holds",
+                hint="write the text of `description.sdp` to the file, not its JSON",
             )
         return text
 
@@ -63,9 +63,9 @@ def run_monitor(request: MonitorRequest) -> None:
     """Monitors one capture or one interface, or compares two captures.
 
     Raises:
-        BadInput: options that do not go together, or a capture that cannot be read.
+        BadInput: options contradict each other, or a capture cannot be read.
     """
-    check(request)
+    _check(request)
     if request.live is not None:
         _watch_interface(request.live, request)
     elif len(request.captures) == 2:
@@ -74,17 +74,17 @@ def run_monitor(request: MonitorRequest) -> None:
         _watch(request)
 
 
-def check(request: MonitorRequest) -> None:
-    """Refuses options that do not go together, before a large file is read."""
+def _check(request: MonitorRequest) -> None:
+    """Rejects options that contradict each other, before a large file is read."""
     if request.live is not None and request.captures:
-        raise BadInput("--live watches an interface; expected no capture beside it")
+        raise BadInput("--live monitors an interface; expected no capture with it")
     if request.live is None and not 1 <= len(request.captures) <= 2:
         raise BadInput(
             f"expected one capture, or two of the same streams; got {len(request.captures)}",
             hint="rtclab monitor call.pcapng",
         )
     if request.live is None and request.duration is not None:
-        raise BadInput("--duration: a capture is read to its end; expected --live beside it")
+        raise BadInput("--duration: a capture is read to its end; expected --live with it")
     if request.plot is not None and request.plot.suffix not in PLOTS:
         raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in .html or .svg")
     if request.as_json and request.as_csv:
@@ -105,7 +105,7 @@ def _watch(request: MonitorRequest) -> None:
 
 
 def _watch_interface(interface: str, request: MonitorRequest) -> None:
-    """Shows a live table of an interface, and the summary at the end or at Ctrl-C."""
+    """Shows a live table of the streams on an interface, and the summary at the end or on Ctrl-C."""
     length_s = None if request.duration is None else _seconds(request.duration)
     live = monitor.LiveMonitor(
         interface,
@@ -119,12 +119,12 @@ def _watch_interface(interface: str, request: MonitorRequest) -> None:
 
 def _finish(request: MonitorRequest, seen: Tables, source: str) -> None:
     """Writes, plots and prints the tables of one point."""
-    write_tables(request, seen, source)
+    _write_tables(request, seen, source)
     if request.plot is not None:
         from rtclab.report.captures import write_capture_plots
 
         write_capture_plots(request.plot, source, seen)
-    show(request, seen)
+    _show(request, seen, monitor_tables.show_capture)
 
 
 def _seconds(duration: str) -> float:
@@ -137,7 +137,7 @@ def _seconds(duration: str) -> float:
 
 
 def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
-    """Polls until the time is over or the user presses Ctrl-C; the table is for a terminal only."""
+    """Polls until the time is over or the user presses Ctrl-C. The table is shown only on a terminal."""
     end_s = None if length_s is None else time.monotonic() + length_s
     packets = []
     with monitor_tables.refreshing() as refresh, _ctrl_c() as pressed:
@@ -152,7 +152,7 @@ def _follow(live: monitor.LiveMonitor, length_s: float | None) -> Tables:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Event]:
-    """Yields an event that Ctrl-C sets. An exception would lose the packets of an unfinished poll."""
+    """Yields an event that Ctrl-C sets. A KeyboardInterrupt would lose the packets of an unfinished poll."""
     pressed = Event()
     before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
     try:
@@ -161,15 +161,18 @@ def _ctrl_c() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def show(request: MonitorRequest, seen: Tables) -> None:
-    """Prints the tables of one point."""
+def _show(request: MonitorRequest, seen: Tables, show_tables: Callable[[Tables], None]) -> None:
+    """Prints the tables in the requested format; ``show_tables`` prints them for people."""
     if request.as_json:
         tables.print_json(_rows(seen))
     elif request.as_csv:
         sys.stdout.write(seen["streams"].write_csv())
     else:
-        monitor_tables.show_capture(seen)
-        _say_what_was_written(request)
+        show_tables(seen)
+        if request.parquet is not None:
+            print(f"tables: {request.parquet}")
+        if request.plot is not None:
+            print(f"plot: {request.plot}")
 
 
 def _compare(request: MonitorRequest) -> None:
@@ -182,21 +185,15 @@ def _compare(request: MonitorRequest) -> None:
             packets=request.parquet is not None or request.plot is not None,
             max_streams=request.max_streams,
         )
-    write_tables(request, compared, f"{a} and {b}")
+    _write_tables(request, compared, f"{a} and {b}")
     if request.plot is not None:
         from rtclab.report.captures import write_comparison_plots
 
         write_comparison_plots(request.plot, f"{a} and {b}", compared)
-    if request.as_json:
-        tables.print_json(_rows(compared))
-    elif request.as_csv:
-        sys.stdout.write(compared["streams"].write_csv())
-    else:
-        monitor_tables.show_comparison(compared)
-        _say_what_was_written(request)
+    _show(request, compared, monitor_tables.show_comparison)
 
 
-def write_tables(request: MonitorRequest, seen: Tables, source: str) -> None:
+def _write_tables(request: MonitorRequest, seen: Tables, source: str) -> None:
     """Writes every table as a Parquet file into the directory of ``--parquet``."""
     if request.parquet is None:
         return
@@ -212,12 +209,5 @@ def write_tables(request: MonitorRequest, seen: Tables, source: str) -> None:
 
 
 def _rows(seen: Tables) -> dict[str, list[dict[str, Any]]]:
-    """All tables except packets and seconds, which are only written as files."""
+    """All tables as JSON values, except packets and seconds, which are only written as files."""
     return {name: table.to_dicts() for name, table in seen.items() if name not in ("packets", "seconds")}
-
-
-def _say_what_was_written(request: MonitorRequest) -> None:
-    if request.parquet is not None:
-        print(f"tables: {request.parquet}")
-    if request.plot is not None:
-        print(f"plot: {request.plot}")

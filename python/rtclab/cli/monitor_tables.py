@@ -1,4 +1,4 @@
-"""What ``rtclab monitor`` prints: streams, flows, RTCP and notes."""
+"""Tables that ``rtclab monitor`` prints: streams, flows, RTCP and notes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rtclab.monitor import Tables
 
 NS_PER_S = 1e9
 INFERRED = "?"
-"""Marks a kind that is inferred because there is no SDP."""
+"""Marks a kind of media that is inferred because there is no SDP."""
 COUNTS_LOSSES = {"NACK", "TWCC", "CCFB"}
 MOST_ROWS = 100
-"""The most rows of a printed table; --json, --csv and --parquet give all of them."""
+"""Maximum number of rows of a printed table; --json, --csv and --parquet have all rows."""
 
 
 def show_capture(seen: Tables) -> None:
-    """Prints streams, flows, RTCP, receiver reports and the monitor's notes."""
+    """Prints the streams, flows, RTCP packets and receiver reports of a capture, and the monitor's notes."""
     begin_ns = _begin_ns(seen)
     if seen["streams"].is_empty():
         print("no RTP stream\n")
@@ -40,7 +40,7 @@ def show_capture(seen: Tables) -> None:
 
 @contextmanager
 def refreshing() -> Iterator[Callable[[Tables], None]]:
-    """On a terminal, shows a table of streams; yields the function that updates it."""
+    """Shows a table of streams if the output is a terminal; yields the function that updates it."""
     console = Console()
     if not console.is_terminal:
         yield lambda seen: None
@@ -54,7 +54,7 @@ def refreshing() -> Iterator[Callable[[Tables], None]]:
 
 
 def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
-    """The streams, in the order of their first packet; times in seconds since ``begin_ns``."""
+    """The streams in the order of their first packets; times are in seconds since ``begin_ns``."""
     counts = ("packets", "bytes", "kbit/s", "sd", "lost", "%", "dup", "reord")
     table = new_table(
         "stream",
@@ -84,11 +84,11 @@ def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
 
 
 def flows_table(flows: pl.DataFrame) -> Table:
-    """Packets of every flow, by protocol."""
+    """The number of packets of every flow, by protocol."""
     names = ("stun", "dtls", "rtp", "rtcp", "other")
     headings = ("packets", "bytes", "STUN", "DTLS", "RTP", "RTCP", "other", "in TURN", "STUN RTT ms")
     table = new_table("flow", "", *right(*headings))
-    # Flows of calls first: a capture may hold many others.
+    # Flows of calls have priority, because a capture may contain many other flows.
     of_calls = pl.sum_horizontal("rtp", "rtcp", "stun", "dtls") > 0
     for row in _largest(flows, of_calls).sort("flow").iter_rows(named=True):
         counts = (str(row[name]) for name in ("packets", "bytes", *names, "relayed"))
@@ -97,7 +97,7 @@ def flows_table(flows: pl.DataFrame) -> Table:
 
 
 def rtcp_table(seen: Tables) -> Table:
-    """RTCP packets of every flow by type."""
+    """The RTCP packets of every flow, by type."""
     ways = {row["flow"]: _way(row) for row in seen["flows"].iter_rows(named=True)}
     headings = right("packets", "encrypted", "bytes", "lost", "REMB kbit/s")
     table = new_table("RTCP in flow", *whole("sender", "type"), *headings)
@@ -110,7 +110,7 @@ def rtcp_table(seen: Tables) -> Table:
 
 
 def reports_table(reports: pl.DataFrame) -> Table:
-    """Receiver reports about streams, where RTCP is not encrypted."""
+    """The receiver reports about streams, if RTCP is not encrypted."""
     headings = ("reports", "lost", "loss %", "jitter ms", "RTT ms")
     table = new_table("reported stream", "by", *right(*headings))
     for row in _largest(reports.with_columns(packets="reports")).iter_rows(named=True):
@@ -127,7 +127,7 @@ def reports_table(reports: pl.DataFrame) -> Table:
 
 
 def show_comparison(compared: Tables) -> None:
-    """Prints the streams at both points, losses and delays between them, and how the clocks compare."""
+    """Prints the streams at both points, losses and delays between them, and the clock offset."""
     if compared["streams"].is_empty():
         print("no RTP stream was seen at both points\n")
     else:
@@ -139,7 +139,7 @@ def show_comparison(compared: Tables) -> None:
 
 
 def compared_table(streams: pl.DataFrame) -> Table:
-    """Packets and rates at both points, and losses between them."""
+    """The streams with packets and rates at both points, and the losses between them."""
     headings = (
         "packets A",
         "packets B",
@@ -176,7 +176,7 @@ def compared_table(streams: pl.DataFrame) -> Table:
 
 
 def delays_table(streams: pl.DataFrame) -> Table:
-    """One-way delays as captured, and corrected by the estimated difference of the clocks."""
+    """One-way delays as captured, and corrected for the estimated clock offset."""
     names = ("mean", "sd", "min", "p50", "p95", "p99", "max")
     table = new_table(*whole("SSRC", ""), "one-way delay, ms", *right(*names))
     views = {"as captured": "one_way_delay", "clocks corrected": "corrected_one_way_delay"}
@@ -189,7 +189,7 @@ def delays_table(streams: pl.DataFrame) -> Table:
 
 
 def clock_in_words(row: dict[str, Any]) -> str:
-    """One sentence on how the two clocks compare."""
+    """A sentence about the offset and drift of the two clocks."""
     drift = "" if row["drift_ppm"] is None else f", which gains {row['drift_ppm']:+.3f} ppm"
     match row["method"]:
         case "same clock":
@@ -205,7 +205,10 @@ def clock_in_words(row: dict[str, Any]) -> str:
 
 
 def _largest(table: pl.DataFrame, first: pl.Expr | None = None) -> pl.DataFrame:
-    """At most ``MOST_ROWS`` rows, in their order; prefers those where ``first`` holds, then large ones."""
+    """The rows of a table with the most packets, at most ``MOST_ROWS``, in the order of the table.
+
+    Rows where ``first`` is true have priority.
+    """
     if table.height <= MOST_ROWS:
         return table
     before = pl.lit(True) if first is None else first
@@ -222,7 +225,7 @@ def show_notes(seen: Tables) -> None:
     for row in seen["notes"].iter_rows(named=True):
         print(f"{row['note']}: {row['count']}" if row["count"] is not None else row["note"])
     if (seen["streams"]["kind_origin"] == "inferred").any():
-        print(f"kind{INFERRED} is inferred from the RTP clock and timestamps; --sdp would tell")
+        print(f"kind{INFERRED}: inferred from the RTP clock and timestamps; --sdp gives the actual kind")
     encrypted = int(seen["rtcp"]["encrypted"].sum()) if "rtcp" in seen else 0
     print(
         "only RTP headers are read" + (f"; {encrypted} SRTCP packets are counted only" if encrypted else "")
@@ -230,14 +233,14 @@ def show_notes(seen: Tables) -> None:
 
 
 def kind(row: dict[str, Any]) -> str:
-    """What a stream carries, with a question mark where that is inferred."""
+    """The kind of media in a stream, with a question mark if it is inferred."""
     if row["kind"] is None:
         return INFERRED
     return str(row["kind"]) + (INFERRED if row["kind_origin"] == "inferred" else "")
 
 
 def _way(row: dict[str, Any]) -> str:
-    """Source and destination, with interface and direction if the capture has them."""
+    """Source and destination of a stream or flow, with interface and direction if the capture has them."""
     way = f"{row['source']} → {row['destination']}"
     if row.get("peer"):
         way += f" (relayed, peer {row['peer']})"

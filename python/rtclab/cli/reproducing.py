@@ -1,4 +1,4 @@
-"""``rtclab reproduce``: runs the conditions of papers and writes how ours compare with theirs."""
+"""``rtclab reproduce``: runs the conditions of papers and compares our results with theirs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rtclab.scenario import Scenario, shipped
 
 @dataclass(frozen=True)
 class ReproduceRequest:
-    """What the command line asked for; see the options of ``rtclab reproduce``."""
+    """The options of ``rtclab reproduce``."""
 
     papers: Sequence[str]
     repeats: int | None
@@ -34,7 +34,7 @@ class ReproduceRequest:
 
 
 def run_and_compare(request: ReproduceRequest) -> int:
-    """Runs, compares, writes; returns the exit status."""
+    """Runs what is not finished, compares and writes the pages; returns the exit status."""
     names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
     papers = [paper(name) for name in names]
     plans = plans_of(papers, request.repeats)
@@ -42,7 +42,7 @@ def run_and_compare(request: ReproduceRequest) -> int:
     try:
         failures = _run(plans, out, request.jobs)
     except KeyboardInterrupt:
-        print("finished repeats are kept, the same command goes on", file=sys.stderr)
+        print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
     results = Results(
         {plan.name: plan.store(out) for plan in plans},
@@ -52,13 +52,13 @@ def run_and_compare(request: ReproduceRequest) -> int:
     pages = write_pages(comparisons, out)
     if request.docs is not None:
         write_docs(comparisons, request.docs)
-    _tell(request, comparisons, pages)
-    _complain(failures)
+    _show(request, comparisons, pages)
+    _show_failures(failures)
     return EXIT_FAILED if failures else 0
 
 
 def show_papers(*, as_json: bool) -> None:
-    """Name, title, tables and scenarios of each paper."""
+    """Prints name, title, source and numbers of tables and scenarios of each paper."""
     papers = [paper(name) for name in NAMES]
     if as_json:
         tables.print_json(
@@ -75,7 +75,7 @@ def show_papers(*, as_json: bool) -> None:
 
 
 def plans_of(papers: Sequence[Paper], repeats: int | None) -> list[Plan]:
-    """What has to be run for some papers; a scenario that several need is run once."""
+    """What to run for the papers; a scenario that several papers need runs once."""
     known = shipped()
     names = dict.fromkeys(name for one in papers for name in one.scenarios if name in known)
     return [plan_of(name, repeats or Scenario.load(name).repeats) for name in names]
@@ -88,25 +88,25 @@ def _run(plans: Sequence[Plan], out: Path, jobs: int | None) -> list[Failure]:
     with progress("reproducing", sum(len(batch.repeats) for batch in batches), "repeats") as advance:
 
         def on_interrupt() -> None:
-            print("interrupted; what is being simulated is finished and kept", file=sys.stderr)
+            print("interrupted; finishing the repeats that are running", file=sys.stderr)
 
         return run(batches, jobs=jobs, on_finished=advance, on_interrupt=on_interrupt)
 
 
-def _tell(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
+def _show(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
     if request.as_json:
         tables.print_json(
             [one.as_dict() | {"report": str(page)} for one, page in zip(comparisons, pages, strict=True)]
         )
         return
     for one, page in zip(comparisons, pages, strict=True):
-        _show(one)
+        _show_comparison(one)
         print(f"report: {page}\n")
     if request.docs is not None:
         print(f"docs: {request.docs}")
 
 
-def _show(comparison: Comparison) -> None:
+def _show_comparison(comparison: Comparison) -> None:
     print(f"{comparison.paper.name}: {comparison.paper.title}")
     table = tables.new_table("cells", *tables.right("within", "of", "%"))
     for count in comparison.counts():
@@ -114,11 +114,11 @@ def _show(comparison: Comparison) -> None:
     tables.print_table(table)
     trends = tables.new_table("", "trend", "ours")
     for trend, finding in comparison.trends:
-        trends.add_row("keeps" if finding.keeps else "BREAKS", trend.statement, finding.figures)
+        trends.add_row("holds" if finding.holds else "FAILS", trend.statement, finding.figures)
     tables.print_table(trends)
 
 
-def _complain(failures: Sequence[Failure]) -> None:
+def _show_failures(failures: Sequence[Failure]) -> None:
     for failure in failures:
         numbers = ", ".join(map(str, failure.repeats))
         typer.echo(f"{failure.scenario}, repeats {numbers}: {failure.reason}", err=True)

@@ -1,4 +1,4 @@
-"""``rtclab run``: prints what a run came to and says where it lies."""
+"""``rtclab run``: runs a scenario, prints its metrics and writes its report."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ EXIT_INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Output:
-    """How ``rtclab run`` shows what it did; see its options."""
+    """The output options of ``rtclab run``."""
 
     report: bool
-    every_metric: bool
+    all_metrics: bool
     as_json: bool
 
 
@@ -39,9 +39,14 @@ def run_and_report(output: Output, **arguments: Any) -> int:
     ended = [entry for entry in made.repeats if not entry.interrupted]
     failed = [entry for entry in ended if entry.status == "failed"]
     try:
-        measured = measure_and_keep(made) if ended else None
-        page = draw(made, measured) if ended and output.report and not interrupted else None
-        _tell(output, made, measured, page)
+        measured, page = None, None
+        if ended:
+            with busy("measuring"):
+                measured = made.write_metrics()
+        if ended and output.report and not interrupted:
+            with busy("drawing the report"):
+                page = made.report(measured)
+        _show(output, made, measured, page)
     except (KeyboardInterrupt, DiskFull) as error:
         print(f"all repeats are kept; `rtclab report {made.path}` measures and draws them", file=sys.stderr)
         if isinstance(error, DiskFull):
@@ -60,19 +65,7 @@ def run_and_report(output: Output, **arguments: Any) -> int:
     return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failed else 0
 
 
-def measure_and_keep(run: Run) -> pl.DataFrame:
-    """Measures a run and writes ``metrics.json``."""
-    with busy("measuring"):
-        return run.write_metrics()
-
-
-def draw(run: Run, measured: pl.DataFrame | None = None) -> Path:
-    """Writes the page of a run, with its metrics if they are measured already; returns its path."""
-    with busy("drawing the report"):
-        return run.report(measured)
-
-
-def _tell(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
+def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
     if output.as_json:
         answer = {
             "run": str(run.path),
@@ -83,7 +76,7 @@ def _tell(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | 
         tables.print_json(answer)
         return
     if measured is not None:
-        tables.show_measured(measured, run.name, everything=output.every_metric)
+        tables.show_measured(measured, run.name, all_metrics=output.all_metrics)
     print(f"run: {run.path} ({len(run.traces)} of {len(run.repeats)} repeats finished)")
     if page is not None:
         print(f"report: {page}")

@@ -1,4 +1,4 @@
-"""``rtclab sweep``: prints what a sweep came to and says where it lies."""
+"""``rtclab sweep``: runs a sweep, prints its metrics and writes its report."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rtclab.progress import busy
 from rtclab.sweeps import SIM, Grid, Interrupted, parse_vary, sweep
 
 MOST_THREADS = 4
-"""More threads than this wait for each other, because only one at a time runs Python; processes do not."""
+"""Above this number of jobs, processes are used: more threads would wait for Python's GIL."""
 MOST_LINES = 60
-"""More lines would scroll away."""
+"""Maximum number of rows printed; more would scroll away."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """How ``rtclab sweep`` shows what it did; see its options."""
+    """The output options of ``rtclab sweep``."""
 
     report: bool
     as_json: bool
@@ -36,9 +36,10 @@ class Output:
 def sweep_and_report(
     output: Output, vary: Sequence[str], jobs: int | None, backend: str | None, **arguments: Any
 ) -> int:
-    """Sweeps with the arguments of :func:`rtclab.sweeps.sweep`, and reports; returns the exit status."""
-    jobs, interrupted = jobs or (cores() if backend in (None, SIM) else 1), False
-    workers = process_pool(jobs) if jobs > MOST_THREADS else nullcontext()
+    """Runs a sweep with the arguments of :func:`rtclab.sweeps.sweep`; returns the exit status."""
+    simulated, interrupted = backend in (None, SIM), False
+    jobs = jobs or (cores() if simulated else 1)
+    workers = process_pool(jobs) if simulated and jobs > MOST_THREADS else nullcontext()
     try:
         with workers as executor:
             grid = sweep(
@@ -54,13 +55,13 @@ def sweep_and_report(
     try:
         with busy("drawing the report"):
             page = grid.report() if output.report and not interrupted else None
-        _tell(output, grid, failures, page)
+        _show(output, grid, failures, page)
     except (KeyboardInterrupt, DiskFull) as error:
         print(f"all repeats are kept in {grid.path}", file=sys.stderr)
         if isinstance(error, DiskFull):
             raise
         interrupted = True
-    _complain(grid, failures)
+    _show_failures(grid, failures)
     return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failures.height else 0
 
 
@@ -74,7 +75,7 @@ def _fields(vary: Sequence[str]) -> dict[str, str]:
     return fields
 
 
-def _tell(output: Output, grid: Grid, failures: pl.DataFrame, page: Path | None) -> None:
+def _show(output: Output, grid: Grid, failures: pl.DataFrame, page: Path | None) -> None:
     done, size = grid.progress()
     summary = grid.summary()
     if output.as_json:
@@ -94,7 +95,7 @@ def _tell(output: Output, grid: Grid, failures: pl.DataFrame, page: Path | None)
         print(f"report: {page}")
 
 
-def _complain(grid: Grid, failures: pl.DataFrame) -> None:
+def _show_failures(grid: Grid, failures: pl.DataFrame) -> None:
     for row in failures.head(tables.MOST_ROWS).iter_rows(named=True):
         point = ", ".join(f"{field} = {row[field]}" for field in grid.fields)
         print(f"{point}, repeat {row['repeat']} failed: {row['failure']}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What the command line prints on standard output."""
+"""Tables and JSON that the command line prints on standard output."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from rtclab.words import decimals, path_in_words
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -18,25 +20,28 @@ if TYPE_CHECKING:
 
 Heading = tuple[str, Literal["left", "right"]]
 
-# Users copy names, so these are never cut; they take up to 50 columns.
 _WIDTH_FOR_SOURCES = 140
-# A file or pipe has no width, so each row is one line.
+"""Narrower terminals do not show the sources of scenarios. Names take up to 50 columns and are never cut."""
 _WIDTH_WITHOUT_TERMINAL = 10_000
+"""Wide enough for each row to be one line in a file or pipe."""
 
 NO_SPREAD = "no spread"
 """Shown instead of an interval if all repeats gave the same value."""
 
 MOST_ROWS = 12
-"""The most rows that are printed without `--all`."""
+"""Maximum number of rows printed without `--all`."""
 FLOWS_SIDE_BY_SIDE = 3
 METRICS_SIDE_BY_SIDE = 6
 
 MOST_FLOWS = 100
-"""The most flows in a printed table. Nobody reads more, and printing them would take longer than the run."""
+"""Maximum number of flows in a table. Nobody reads more, and printing them would take longer than the run."""
 
 
 def show_scenarios(scenarios: pl.DataFrame) -> None:
-    """Name and title of each scenario, and its source if the terminal is wide; a line between folders."""
+    """Prints name and title of each scenario, and its source if the terminal is wide.
+
+    A rule separates the folders.
+    """
     with_source = _console().width >= _WIDTH_FOR_SOURCES
     table = new_table(*whole("scenario"), *(["title", "source"] if with_source else ["title"]))
     previous = ""
@@ -50,9 +55,8 @@ def show_scenarios(scenarios: pl.DataFrame) -> None:
 
 
 def show_scenario(scenario: Scenario) -> None:
-    """Participants, paths and flows of one scenario."""
+    """Prints the participants, paths and flows of a scenario."""
     from rtclab.scenario.network import paths
-    from rtclab.words import path_in_words
 
     print(f"{scenario.name}: {scenario.title}")
     if scenario.source:
@@ -82,9 +86,9 @@ def show_scenario(scenario: Scenario) -> None:
     print_table(flows)
 
 
-def show_measured(measured: pl.DataFrame, run: str, *, everything: bool) -> None:
-    """All metrics, or those to look at first and where to find the others."""
-    if everything:
+def show_measured(measured: pl.DataFrame, run: str, *, all_metrics: bool) -> None:
+    """Prints all metrics, or the essential ones and how to see the others."""
+    if all_metrics:
         show_metrics(measured)
         return
     from rtclab.lab import essential
@@ -106,7 +110,7 @@ def show_measured(measured: pl.DataFrame, run: str, *, everything: bool) -> None
 
 
 def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str]) -> None:
-    """A row for each metric, with mean and 95 % interval of every flow."""
+    """Prints a row per metric, with mean and 95 % confidence interval of every flow."""
     table = new_table("metric", *right(*flows), "unit")
     for metric, unit in {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}.items():
         known = [cells.get((metric, flow)) for flow in flows]
@@ -119,7 +123,7 @@ def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], fl
 
 
 def _show_flow_by_flow(cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str]) -> None:
-    """A row for each of the first flows, with the means of the first metrics."""
+    """Prints a row for each of the first flows, with the means of the first metrics."""
     units = {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}
     metrics = list(units)[:METRICS_SIDE_BY_SIDE]
     table = new_table("flow", *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
@@ -132,7 +136,7 @@ def _show_flow_by_flow(cells: Mapping[tuple[str, str], dict[str, Any]], flows: S
 
 
 def show_metrics(measured: pl.DataFrame) -> None:
-    """One row per metric and flow that could be measured, at most for the first ``MOST_FLOWS`` flows."""
+    """Prints a row per metric and flow that has a value, for the first ``MOST_FLOWS`` flows."""
     measured, left_out = _first_flows(measured)
     table = new_table("metric", "flow", *right("mean", "sd", "95 % interval"), "unit")
     previous = ""
@@ -150,7 +154,10 @@ def show_metrics(measured: pl.DataFrame) -> None:
 
 
 def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None:
-    """A row for each point and flow of a sweep, with the means of the first metrics."""
+    """Prints a row for each point and flow of a sweep, with the means of the first metrics.
+
+    ``most`` is the maximum number of rows.
+    """
     of_flows = summary.filter(summary["flow"] != "")
     units = dict(of_flows.select("metric", "unit").unique(maintain_order=True).iter_rows())
     metrics = list(units)[:METRICS_SIDE_BY_SIDE]
@@ -164,11 +171,11 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None
         table.add_row(*key, *(number(means.get(metric)) for metric in metrics))
     print_table(table)
     if len(lines) > most:
-        print(f"{len(lines) - most} more points and flows are left out; --json prints all")
+        print(f"{len(lines) - most} more rows are not shown; --json prints all")
 
 
 def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
-    """Two runs side by side, with a star where the 95 % interval of the difference excludes zero."""
+    """Prints two runs side by side, with a star where the 95 % interval of the difference excludes zero."""
     compared, left_out = _first_flows(compared)
     print(f"[95 % interval]; the difference is {b} minus {a}, * where its interval excludes 0")
     table = new_table("metric", "flow", *right(a, b, "difference", "%"), "", "unit")
@@ -193,7 +200,7 @@ def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
 
 
 def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Rows of the first flows and of the whole run, and the number of other flows."""
+    """The rows of the whole run and of the first flows, and the number of flows left out."""
     flows = rows["flow"].unique(maintain_order=True).to_list()
     shown = [flow for flow in flows if flow][:MOST_FLOWS]
     return rows.filter(rows["flow"].is_in(["", *shown])), sum(map(bool, flows)) - len(shown)
@@ -205,7 +212,7 @@ def _tell_left_out(flows: int) -> None:
 
 
 def show_definitions(metrics: pl.DataFrame) -> None:
-    """Name, unit, definition and source of every metric."""
+    """Prints name, unit, definition and source of every metric."""
     table = new_table(*whole("metric", "unit"), "definition", "source")
     for row in metrics.iter_rows(named=True):
         table.add_row(row["metric"], row["unit"], row["definition"], row["source"])
@@ -213,7 +220,7 @@ def show_definitions(metrics: pl.DataFrame) -> None:
 
 
 def show_checks(checks: Sequence[Check]) -> None:
-    """What this machine has, what it lacks, and how to install it."""
+    """Prints what this machine has, what is missing, and how to install it."""
     table = new_table("", "part", "found")
     for check in checks:
         mark = "ok" if check.ok else "MISSING" if check.required else "optional"
@@ -222,11 +229,10 @@ def show_checks(checks: Sequence[Check]) -> None:
 
 
 def number(value: float | None) -> str:
-    """About four digits, without exponent."""
+    """Formats a number with three or four digits and no exponent; None becomes empty."""
     if value is None:
         return ""
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 3
-    return f"{value:.{digits}f}" if value else "0"
+    return f"{value:.{decimals(value)}f}" if value else "0"
 
 
 def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -249,7 +255,7 @@ def whole(*headings: str) -> list[Heading]:
 
 
 def new_table(*columns: str | Heading, tight: bool = False) -> Table:
-    """An empty table in the style of all commands; ``tight`` saves space between columns."""
+    """An empty table in the style of all commands; ``tight`` leaves less space between columns."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0 if tight else 1))
     for column in columns:
         if isinstance(column, str):

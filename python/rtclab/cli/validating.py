@@ -1,4 +1,4 @@
-"""``rtclab validate``."""
+"""``rtclab validate``: compares the simulation with real browsers, or simulated TCP with the kernel's."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from rtclab.cli import tables
 def validate_and_show(
     out: Path | None, runs: Path, repeats: int | None, *, keep_live: bool, tcp: bool, as_json: bool
 ) -> None:
-    """Compares simulation and reality, writes the page and prints its path, or all figures as JSON."""
+    """Runs the comparison, writes its page, and prints the path of the page or all numbers as JSON."""
     if tcp:
         from rtclab.validate.tcp import DURATION_S, write_tcp_validation
 
         page = out or Path("docs/tcp-vs-kernel.md")
         compared = write_tcp_validation(page, duration_s=DURATION_S, say=_say)
-        figures: list[dict[str, object]] = [asdict(one) for one in compared]
+        numbers: list[dict[str, object]] = [asdict(one) for one in compared]
     else:
         from rtclab.validate import write_validation
 
         page = out or Path("docs/sim-vs-live.md")
         pairs = write_validation(page, runs=runs, repeats=repeats, keep_live=keep_live, say=_say)
-        figures = [pair.as_dict() for pair in pairs]
+        numbers = [pair.as_dict() for pair in pairs]
     if as_json:
-        tables.print_json({"page": str(page), "compared": figures})
+        tables.print_json({"page": str(page), "compared": numbers})
     else:
         print(page)
 

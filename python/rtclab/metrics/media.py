@@ -61,10 +61,10 @@ def frame_height(trace: Trace, flow: str, window: Window | None = None) -> float
 
 @metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount")
 def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Number of freezes of the picture while the flow was active.
+    """Number of video freezes while the flow was active.
 
     A frame freezes if it is shown for at least max(3 x mean, mean + 150 ms), where mean is that of the last
-    30 frame intervals. A picture that is frozen by this rule when the flow ends counts too.
+    30 frame intervals. Video that is frozen by this rule when the flow ends counts too.
     """
     counted = increase(counter(trace, "inbound_rtp", flow, "freezeCount"), window)
     return _plus(counted, float(_open_freeze_s(trace, flow, window) > 0))
@@ -72,7 +72,7 @@ def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float
 
 @metric(unit="s", better="lower", source="W3C webrtc-stats, totalFreezesDuration")
 def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Total time (s) for which the picture was frozen: the sum over all freezes (see freeze_count).
+    """Total time (s) for which video was frozen: the sum over all freezes (see freeze_count).
 
     A freeze that is still open when the flow ends counts until then.
     """

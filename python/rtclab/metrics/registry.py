@@ -43,6 +43,11 @@ class Metric:
     bounds: Bounds
 
     @property
+    def shipped(self) -> bool:
+        """Whether it comes with rtclab."""
+        return self.function.__module__.startswith(f"{__package__}.")
+
+    @property
     def label(self) -> str:
         """The name for readers: ``Queuing delay p95`` for ``queuing_delay_p95``."""
         words = [ACRONYMS.get(word, word) for word in self.name.replace("one_way", "one-way").split("_")]

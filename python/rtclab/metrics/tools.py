@@ -1,4 +1,4 @@
-"""What other tools count, for comparing with their figures. These are no metrics: reports do not list them.
+"""Quantities as other tools measure them, for comparison with published numbers. Reports do not list them.
 
 Packet captures at the receiver count IP bytes. Pages in a browser read getStats once a second.
 """
@@ -16,24 +16,24 @@ from rtclab.metrics.series import NS_PER_S, Samples, counter, gauge, mean_slope,
 from rtclab.trace import Trace
 
 HEADERS_BYTES = 20 + 8 + 10
-"""Bytes of a packet that getStats does not count: IPv4, UDP, SRTP's tag (RFC 3711, 80 bits)."""
+"""Bytes of a packet that getStats does not count: IPv4 header, UDP header, SRTP tag (RFC 3711, 80 bits)."""
 CHANNEL_DATA_BYTES = 4
-"""Header of TURN channel data: RFC 8656, section 12.4."""
+"""Size of a TURN channel data header (RFC 8656, section 12.4)."""
 MINUTE_S = 60
 REACHED = 0.9
-"""A rise ends at this share of the later rate."""
+"""A rise ends when the rate reaches this share of the later rate."""
 PEAK_WINDOW_S = 10
 SPIKE = 1.5
 """A round-trip time above this multiple of the call's median is a spike."""
 
 
 def rtp_rate(trace: Trace, flow: str) -> float:
-    """Rate of received RTP in IP bytes, repair included, in kbit/s."""
+    """Mean rate of received RTP packets in kbit/s, including repair and IP headers."""
     return mean_slope(_rtp_kbit(trace, flow))
 
 
 def rtp_kbps(trace: Trace, flow: str) -> Samples:
-    """The rate of :func:`rtp_rate` in each second."""
+    """Rate of received RTP packets in each second in kbit/s, including repair and IP headers."""
     return slopes(_rtp_kbit(trace, flow))
 
 
@@ -50,13 +50,13 @@ def _relayed(trace: Trace, flow: str) -> bool:
 
 
 def media_rtt(trace: Trace, flow: str) -> float:
-    """Sum of the mean one-way delays of a flow and of the one in the other direction, in ms."""
+    """Round-trip time of media in ms: mean one-way delays of a flow and of its reverse flow, added."""
     back = way_back(trace, flow)
     return delay.one_way_delay(trace, flow) + delay.one_way_delay(trace, back) if back else nan
 
 
 def media_rtt_ms(trace: Trace, flow: str) -> Samples:
-    """The round-trip time of :func:`media_rtt` in each second."""
+    """Round-trip time of media in each second in ms."""
     there = delay.one_way_delay_ms(trace, flow)
     back = delay.one_way_delay_ms(trace, way_back(trace, flow))
     at_s, first, second = np.intersect1d(there.at_s, back.at_s, return_indices=True)
@@ -64,7 +64,7 @@ def media_rtt_ms(trace: Trace, flow: str) -> Samples:
 
 
 def way_back(trace: Trace, flow: str) -> str:
-    """The flow of the same call in the other direction; empty if there is none."""
+    """The flow of the same call in the reverse direction; empty if there is none."""
     flows = trace.manifest.flows
     wanted = (flows[flow].call, flows[flow].receiver, flows[flow].sender)
     ways = (name for name, of in flows.items() if (of.call, of.sender, of.receiver) == wanted)
@@ -72,7 +72,10 @@ def way_back(trace: Trace, flow: str) -> str:
 
 
 def sent_to_all_kbps(trace: Trace, sender: str) -> Samples:
-    """IP bytes that a participant sends in each second, to a server or else to everybody, in kbit/s."""
+    """Total sending rate of a participant in each second in kbit/s (IP bytes).
+
+    If it sends to a server, only that leg counts, not the flows that pass through the server.
+    """
     flows = {name: trace.manifest.flows[name] for name in trace.flows}
     sent = [name for name, flow in flows.items() if flow.sender == sender]
     own = [name for name in sent if flows[name].receiver not in trace.manifest.participants] or sent
@@ -83,14 +86,14 @@ def sent_to_all_kbps(trace: Trace, sender: str) -> Samples:
 
 
 def fec_share(trace: Trace, flow: str) -> float:
-    """IP bytes of FEC in per cent of those of all RTP, repair included; over all flows of the trace."""
+    """Share of FEC in the IP bytes of all RTP packets, including repair, in per cent; over all flows."""
     rtp = trace.table("packets").filter(pl.col("flow").is_in(trace.flows), pl.col("protocol") == "rtp")
     fec_bytes = int(rtp.filter(pl.col("kind") == "fec")["size_bytes"].sum())
     return 100 * fec_bytes / (int(rtp["size_bytes"].sum()) or nan)
 
 
 def stats_kbps(trace: Trace, flow: str) -> Samples:
-    """Rate of received RTP with headers and retransmissions, without IP; of TCP what iperf counts."""
+    """Rate of received RTP in kbit/s, with headers and retransmissions, without IP; of TCP the goodput."""
     media, headers = (
         slopes(counter(trace, "inbound_rtp", flow, name)) for name in ("bytesReceived", "headerBytesReceived")
     )
@@ -101,7 +104,7 @@ def stats_kbps(trace: Trace, flow: str) -> Samples:
 
 
 def stats_loss(trace: Trace, flow: str) -> Samples:
-    """Packet loss in each second in per cent, audio and video together, however many packets were sent."""
+    """Packet loss of audio and video in each second in per cent; 0 if no packet was expected."""
     lost, received = (
         slopes(counter(trace, "inbound_rtp", flow, name)) for name in ("packetsLost", "packetsReceived")
     )
@@ -111,7 +114,7 @@ def stats_loss(trace: Trace, flow: str) -> Samples:
 
 
 def stats_fps(trace: Trace, flow: str) -> Samples:
-    """Frames per second of the received video, as reported."""
+    """Frame rate of the received video in frames per second, as reported."""
     return gauge(trace, "inbound_rtp", flow, "framesPerSecond")
 
 
@@ -121,13 +124,16 @@ def frame_widths(trace: Trace, flow: str) -> Samples:
 
 
 def rtt_sd_ms(trace: Trace, flow: str) -> float:
-    """Standard deviation of the reported round-trip times, in ms."""
+    """Standard deviation of the reported round-trip times in ms."""
     rtt = delay.rtt_ms(trace, flow).values
     return float(rtt.std()) if rtt.size else nan
 
 
 def rtt_spike(trace: Trace, flow: str) -> float:
-    """Mean of the highest spike of every ten seconds, as a multiple of the median; NaN without spikes."""
+    """Mean height of round-trip-time spikes, as a multiple of the median; NaN if there are none.
+
+    Only the highest spike of every ten seconds counts.
+    """
     rtt = delay.rtt_ms(trace, flow)
     median = np.median(rtt.values) if rtt.values.size else 0.0
     if not median:
@@ -140,7 +146,10 @@ def rtt_spike(trace: Trace, flow: str) -> float:
 
 
 def rise_s(trace: Trace, flow: str, begin_s: int) -> float:
-    """Time from the start of a minute, or of the media, to the rate of the minute's second half, in s."""
+    """Time in s in which the rate rises to that of the second half of the minute from ``begin_s`` on.
+
+    The rise starts with the minute, or with the media if these start later.
+    """
     rate = stats_kbps(trace, flow)
     chosen = (rate.at_s >= begin_s) & (rate.at_s < begin_s + MINUTE_S)
     at_s, values = rate.at_s[chosen], rate.values[chosen]

@@ -1,4 +1,4 @@
-"""How a run is shown: plots, and self-contained pages with charts."""
+"""Plots of runs, and self-contained HTML reports with interactive charts."""
 
 from rtclab.report.plot import Plot
 from rtclab.report.plots import COMPARISON_PLOTS, RUN_PLOTS, comparison_plot, run_plot

@@ -1,4 +1,4 @@
-"""Series of several repeats as one: mean, smallest and largest of each second."""
+"""Combines the time series of several repeats: mean, minimum and maximum of each second."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from rtclab.metrics.series import Array, IntegerArray, Samples
 
 MOST_POINTS = 600
-"""Points of a line; more than a screen can show only make the page heavy."""
+"""Maximum number of points of a line; more than a screen can show only makes the page larger."""
 LEAST_POINTS = 100
 MOST_POINTS_OF_A_PLOT = 2400
 LEAST_LENGTH_S = 0.5
-"""Where a flow has less of a second, a packet more or less moves its rate too much to be drawn."""
+"""Samples of shorter intervals are not drawn: a single packet changes their rate too much."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """Mean, smallest and largest over repeats, each of shape (points,) like the mean time ``at_s``."""
+    """Mean, minimum and maximum over repeats at the times ``at_s``; all of shape (points,)."""
 
     at_s: Array
     mean: Array
@@ -33,9 +33,9 @@ def band(
     lows: Sequence[Samples] = (),
     highs: Sequence[Samples] = (),
 ) -> Band:
-    """The repeats second by second, or in longer steps where that would be more than ``points`` values.
+    """Combines repeats in steps of one second, or in longer steps if there would be more than ``points``.
 
-    ``lows`` and ``highs`` stand in for the repeats in the smallest and largest value.
+    If ``lows`` or ``highs`` are given, the minimum or the maximum is taken over them, not over the repeats.
     """
     pooled = _pooled(repeats)
     end_s = float(pooled.at_s[-1]) + 1 if pooled.at_s.size else 0.0
@@ -50,12 +50,12 @@ def band(
 
 
 def points_per_line(lines: int) -> int:
-    """How many points each of so many lines may have so that a page stays small."""
+    """Maximum number of points of each line in a plot with this many lines, so that pages stay small."""
     return int(np.clip(MOST_POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))
 
 
 def thinned(values: Array, points: int) -> Array:
-    """At most ``points`` of the values, evenly spread, the first and the last among them."""
+    """At most ``points`` of the values, evenly spaced, including the first and the last."""
     if values.size <= points:
         return values
     chosen: Array = values[np.linspace(0, values.size - 1, points).astype(int)]
@@ -63,7 +63,7 @@ def thinned(values: Array, points: int) -> Array:
 
 
 def _pooled(repeats: Sequence[Samples]) -> Samples:
-    """The samples of all repeats in order of time, without those that stand for too little time."""
+    """The samples of all repeats, sorted by time, without those of intervals too short to draw."""
     drawn = [_long_enough(samples) for samples in repeats]
     at_s = np.concatenate([samples.at_s for samples in drawn])
     order = np.argsort(at_s, kind="stable")

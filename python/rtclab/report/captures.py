@@ -1,4 +1,4 @@
-"""Plots of what a monitor saw: rates of streams, and delays between two points."""
+"""Plots of captures: rates of streams, and delays between two points."""
 
 from __future__ import annotations
 
@@ -20,29 +20,33 @@ from rtclab.report.plot import Plot
 
 MOST_PANELS = 6
 MOST_CURVES = 6
-"""Streams of a panel: as many as there are colours. Those with the most packets are drawn."""
+"""Maximum number of streams in a panel: as many as there are colours."""
 BIN_MS = 0.1
 KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 
 
 def write_capture_plots(out: Path, title: str, seen: Tables) -> None:
-    """Draws the rates of the streams of :func:`rtclab.monitor.watch` (with ``seconds``) into ``out``."""
+    """Plots the rates of the streams in one capture into ``out``.
+
+    ``seen`` is the result of :func:`rtclab.monitor.watch` with ``seconds``.
+    """
     _write(out, title, [rates(seen)] if not seen["streams"].is_empty() else [])
 
 
 def write_comparison_plots(out: Path, title: str, compared: Tables) -> None:
-    """Draws rates and delays of :func:`rtclab.monitor.compare` (with ``packets``) into ``out``.
+    """Plots the rates and delays of the streams in two captures into ``out``.
 
-    An SVG holds one plot: the distribution of delays, on one clock if that can be estimated.
+    ``compared`` is the result of :func:`rtclab.monitor.compare` with ``packets``. An SVG holds one plot only:
+    the distribution of the one-way delay, corrected for the clock offset if that could be estimated.
     """
     plots = [*delays(compared), rates_at_both(compared)] if not compared["streams"].is_empty() else []
     _write(out, title, plots)
 
 
 def rates(seen: Tables) -> Plot:
-    """Rate of every stream over time, a panel for each way from address to address."""
+    """Rate of the streams over time, with a panel for each pair of source and destination."""
     begin_ns = int(seen["seconds"]["at_ns"].min() or 0)  # type: ignore[arg-type]
-    # Of the last second nobody knows whether it was watched to its end.
+    # The last second is left out, because the capture may have stopped in the middle of it.
     end_ns = int(seen["seconds"]["at_ns"].max() or 0)  # type: ignore[arg-type]
     ways = seen["streams"].with_columns(
         way=pl.format("{} → {}", "source", "destination")
@@ -50,7 +54,7 @@ def rates(seen: Tables) -> Plot:
         .then(pl.lit(""))
         .otherwise(pl.format(", {} at {}", "direction", "interface"))
     )
-    looks: dict[str, Look] = {}  # the same stream looks the same wherever it passes
+    looks: dict[str, Look] = {}  # a stream has the same look in all panels
     panels = []
     for way, streams in _largest(ways, "way", "packets"):
         curves = []
@@ -62,21 +66,20 @@ def rates(seen: Tables) -> Plot:
     return forms.over_time(
         "rates",
         "Rate of each stream",
-        "IP bytes in each second of the capture. What is drawn are the streams with the most packets.",
+        f"IP bytes in each second of the capture. Each panel shows up to {MOST_CURVES} streams, those with "
+        "the most packets.",
         panels,
         "Rate (kbit/s)",
     )
 
 
 def rates_at_both(compared: Tables) -> Plot:
-    """Rate of every stream at its sender's and its receiver's point, a panel per stream."""
+    """Rate of each stream at the capture points near its sender and its receiver, with a panel per stream."""
     panels = []
     ends_ns = {name: int(compared["packets"][name].max() or 0) for name in ("sent_ns", "delivered_ns")}  # type: ignore[arg-type]
     for row in compared["streams"].sort("packets_a", descending=True).head(MOST_PANELS).iter_rows(named=True):
         packets = compared["packets"].filter(pl.col("stream") == row["stream"])
-        points = zip(
-            ("at the sender's point", "at the receiver's point"), ("sent_ns", "delivered_ns"), strict=True
-        )
+        points = zip(("near the sender", "near the receiver"), ("sent_ns", "delivered_ns"), strict=True)
         curves = [
             _curve(Look.numbered(index, point), _packet_rate(packets, column, ends_ns[column]), 2)
             for index, (point, column) in enumerate(points)
@@ -85,14 +88,17 @@ def rates_at_both(compared: Tables) -> Plot:
     return forms.over_time(
         "rates",
         "Rate of each stream at both points",
-        "IP bytes in each second, each point on its own clock from its first packet on.",
+        "IP bytes in each second. Time starts at the stream's first packet at each point.",
         panels,
         "Rate (kbit/s)",
     )
 
 
 def delays(compared: Tables) -> list[Plot]:
-    """Distribution of every stream's one-way delay; also without the clocks' difference, if there is one."""
+    """Distribution of each stream's one-way delay as captured.
+
+    If the clocks differ, there is also the distribution corrected for the estimated clock offset.
+    """
     streams = compared["streams"].sort("matched", descending=True).head(MOST_CURVES)
     (clock,) = compared["clock"].to_dicts()
     seen, corrected = [], []
@@ -104,18 +110,18 @@ def delays(compared: Tables) -> list[Plot]:
             if clock["offset_ms"]:
                 packets = compared["packets"].filter(pl.col("stream") == row["stream"])
                 corrected.append(_distribution(look, _corrected_bins(packets, row["direction"], clock)))
-    caption = "Share of the packets seen at both points that took at most so long, "
+    caption = "Cumulative share of the packets seen at both points. "
     as_seen = forms.distributions(
         "delays",
         "Distribution of the one-way delay",
-        caption + "as the two clocks have it: where the clocks differ a delay can be negative.",
+        caption + "Delays are as captured; they can be negative if the two clocks differ.",
         [("", seen)],
         "One-way delay (ms)",
     )
     without = forms.distributions(
         "corrected-delays",
         "Distribution of the one-way delay, clocks corrected",
-        caption + "without the difference of the clocks, which is estimated from both directions.",
+        caption + "Delays are corrected for the clock offset, which is estimated from both directions.",
         [("", corrected)],
         "One-way delay, clocks corrected (ms)",
     )
@@ -123,8 +129,9 @@ def delays(compared: Tables) -> list[Plot]:
 
 
 def _corrected_bins(packets: pl.DataFrame, direction: str, clock: Mapping[str, Any]) -> pl.DataFrame:
-    """As ``delay_histogram`` of one stream, on one clock; the estimate is for moments on A's."""
+    """Histogram of one stream's delays, corrected for the clock offset; columns as in ``delay_histogram``."""
     forwards = direction == "a->b"
+    # The offset and its drift are estimated for times on A's clock.
     at_a = pl.col("sent_ns" if forwards else "delivered_ns")
     difference_ms = clock["offset_ms"] + (at_a - clock["at_ns"]) * ((clock["drift_ppm"] or 0.0) * 1e-12)
     delay_ms = pl.col("one_way_delay_ms") - (difference_ms if forwards else -difference_ms)
@@ -146,7 +153,10 @@ def _distribution(look: Look, bins: pl.DataFrame) -> Distribution:
 
 
 def _largest(streams: pl.DataFrame, way: str, size: str) -> list[tuple[str, list[dict[str, object]]]]:
-    """The ways with the most packets, in the order of their first stream, with their largest streams."""
+    """The largest groups of streams that share ``way``, in the order of their first stream.
+
+    Each group comes with its largest streams. ``size`` is the column that says how large a stream is.
+    """
     of_way = streams.group_by(way, maintain_order=True).agg(pl.col(size).sum())
     kept = set(of_way.sort(size, descending=True).head(MOST_PANELS)[way])
     return [
@@ -178,9 +188,9 @@ def _packet_rate(packets: pl.DataFrame, column: str, end_ns: int) -> Samples:
 
 
 def _rate(at_ns: Array, size_bytes: Array, end_ns: int) -> Samples:
-    """Bits of each second from the first to the last that ended by ``end_ns``, those without a packet 0.
+    """Rate in kbit/s in each second from the first packet to ``end_ns``; 0 in seconds without a packet.
 
-    A second that was watched in part would look like a drop; it is shown if there is no other.
+    An incomplete last second is left out, because it would look like a drop, unless it is the only one.
     """
     if not at_ns.size:
         return NO_SAMPLES

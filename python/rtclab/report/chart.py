@@ -1,4 +1,7 @@
-"""A plot as a chart of a page: data for the script, a legend, and an outline for who runs no scripts."""
+"""Turns plots into interactive charts for pages.
+
+A chart consists of JSON data for the script, a legend, and a static SVG for readers without JavaScript.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,31 @@ from typing import Any
 import numpy as np
 
 from rtclab.metrics.series import Array
-from rtclab.report.drawing import INK, QUIET, Axes, Axis, Cells, Columns, Dots, Drawing, Line, Mark, largest
+from rtclab.report.drawing import (
+    INK,
+    QUIET,
+    RANGE_OPACITY,
+    Axes,
+    Axis,
+    Cells,
+    Columns,
+    Dots,
+    Drawing,
+    Line,
+    Mark,
+    largest,
+)
 from rtclab.report.outline import MARKER_PATHS, outline
 
 DIGITS = 4
-"""Significant digits of the largest value of a curve; more would only make the page heavy."""
-LINE_WIDTH, RANGE_OPACITY = 2, 0.2
+"""Significant digits of the largest value of a curve; more would only make the page larger."""
+LINE_WIDTH = 2
 SCRIPT = Path(__file__).parent / "templates" / "charts.js"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a legend: the label that it switches, and how its sample is drawn."""
+    """One entry of a legend: the label that it shows or hides, and how its sample is drawn."""
 
     label: str
     colour: str
@@ -37,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Chart:
-    """What a template needs of a plot; ``outlines`` are SVG elements, one for each pair of axes."""
+    """A plot for a template; ``outlines`` has a static ``<svg>`` element for each pair of axes."""
 
     plot: Drawing
     entries: Sequence[Entry]
@@ -45,12 +61,12 @@ class Chart:
 
 
 def chart(plot: Drawing) -> Chart:
-    """A plot for a template."""
+    """Prepares a plot for a template."""
     return Chart(plot, legend(plot), outline(plot))
 
 
 def legend(plot: Drawing) -> list[Entry]:
-    """Every label once: first flows or runs, then what is drawn in ink, such as a limit, then ranges."""
+    """Entries of the legend, each label once: coloured marks, then black ones (limits), then ranges."""
     marks = list(plot.marks)
     entries = [_entry(mark) for mark in marks if mark.look.colour != INK]
     entries += [_entry(mark) for mark in marks if mark.look.colour == INK]
@@ -74,9 +90,9 @@ def _entry(mark: Mark) -> Entry:
 
 
 def data(plots: Sequence[Drawing], *, tied: bool) -> str:
-    """The plots as JSON that can stand in a page: nothing in it ends a script.
+    """The plots as JSON, safe inside a ``<script>`` element.
 
-    Plots over time that are ``tied`` are zoomed together.
+    If ``tied``, plots over time share one zoom.
     """
     values = [_plot(plot) | {"tied": tied and plot.over_time} for plot in plots]
     text = json.dumps(values, separators=(",", ":"), ensure_ascii=False)
@@ -85,13 +101,13 @@ def data(plots: Sequence[Drawing], *, tied: bool) -> str:
 
 @cache
 def scripts() -> list[str]:
-    """BokehJS, as its Python package brings it, and the script that makes charts of the data.
+    """The JavaScript of a page: BokehJS from the Python package, and the script that draws the charts.
 
-    Bokeh itself is not imported, which would take longer than all the rest of a report.
+    Importing Bokeh itself would take longer than the rest of a report, so its files are only read.
     """
     found = find_spec("bokeh")
     if found is None or found.origin is None:
-        raise ModuleNotFoundError("bokeh, whose JavaScript draws the charts of pages, is not installed")
+        raise ModuleNotFoundError("bokeh is not installed; its JavaScript draws the charts of reports")
     library = Path(found.origin).parent / "server" / "static" / "js"
     files = [library / "bokeh.min.js", library / "bokeh-api.min.js", SCRIPT]
     return [file.read_text(encoding="utf-8") for file in files]
@@ -138,7 +154,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
 
 
 def _numbers(values: Array) -> list[float | None]:
-    """The values with the digits that a screen can show; None for NaN."""
+    """The values, rounded to the digits that a screen can show; None for NaN."""
     size = largest([np.abs(values)])
     decimals = max(DIGITS - 1 - floor(log10(size)), 0) if size else 0
     rounded = [round(value, decimals) for value in values.tolist()]

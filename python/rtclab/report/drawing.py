@@ -1,4 +1,4 @@
-"""A plot as data: axes, and the lines, dots and columns on them."""
+"""A plot as data: axes and the marks on them, such as lines and bars, independent of what draws them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import numpy as np
 
 from rtclab.metrics.series import Array
 
-# After Okabe and Ito 2008: told apart with every kind of colour vision; in grey by dashes and markers.
+# After Okabe and Ito 2008: distinguishable with any colour vision. In greyscale, dashes and markers differ.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#AA5A96", "#B8860B", "#3A9BDC")
 INK = "#222222"
 QUIET = "#6b6b6b"
+GRID = "#e3e3e3"
+LIGHTEST = np.array([240, 245, 250])
+"""Red, green and blue of the cell with the lowest value in a heat map."""
+RANGE_OPACITY = 0.2
 
 Dash = tuple[float, ...]
-"""Lengths of strokes and gaps in multiples of the line's width; empty for a solid line."""
+"""Lengths of dashes and gaps in multiples of the line width; empty for a solid line."""
 SOLID: Dash = ()
 DASHED: Dash = (5, 2)
 DOTTED: Dash = (1, 1.2)
@@ -28,7 +32,7 @@ ROOM_ABOVE = 1.05
 
 @dataclass(frozen=True)
 class Look:
-    """How one thing, such as a flow or a run, is drawn in every plot."""
+    """How a flow, a run or anything else with a label is drawn in every plot."""
 
     label: str
     colour: str
@@ -37,7 +41,7 @@ class Look:
 
     @classmethod
     def numbered(cls, index: int, label: str) -> Look:
-        """The ``index``-th look; colours, dashes and markers each start again at their end."""
+        """The look with this index; colours, dashes and markers repeat."""
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
         return cls(label, colour, DASHES[index % len(DASHES)], marker)
 
@@ -46,8 +50,8 @@ class Look:
 class Axis:
     """An axis from ``begin`` to ``end``. Its label ends with the unit in parentheses, if it has one.
 
-    ``names`` are those of the places 0, 1, 2 and so on, where the axis counts things, or of ``places``.
-    Only every ``every``-th of them is written at the axis.
+    On an axis of categories, ``names`` are the tick labels at the positions ``places``, by default 0, 1, 2
+    and so on. If ``every`` is n, only every n-th name is written.
     """
 
     label: str
@@ -59,13 +63,13 @@ class Axis:
 
     @property
     def named(self) -> list[tuple[float, str]]:
-        """The places that have a name, with their names."""
+        """Position and name of each category."""
         places = self.places if len(self.places) else range(len(self.names))
         return list(zip(places, self.names, strict=True))
 
     @property
     def unit(self) -> str:
-        """The unit in the label, empty if there is none."""
+        """The unit in the label; empty if there is none."""
         return self.label.rpartition("(")[2].removesuffix(")") if self.label.endswith(")") else ""
 
     @classmethod
@@ -76,7 +80,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Range:
-    """Lowest and highest values around a line, both of shape (points,). ``label`` says of what."""
+    """Lowest and highest values around a line, both of shape (points,).
+
+    ``label`` says what the range is over, for the legend.
+    """
 
     label: str
     low: Array
@@ -85,9 +92,9 @@ class Range:
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points, both arrays of shape (points,), or steps that hold from one point to the next.
+    """A line through points; ``x`` and ``y`` have shape (points,).
 
-    ``marked`` lines carry some of their look's markers.
+    With ``steps``, each value holds until the next point. With ``marked``, some points carry a marker.
     """
 
     look: Look
@@ -112,7 +119,7 @@ class Dots:
 
 @dataclass(frozen=True)
 class Columns:
-    """Bars from zero up with error bars from ``low`` to ``high``; all of shape (bars,), NaN for no bar."""
+    """Vertical bars from zero with error bars from ``low`` to ``high``; of shape (bars,), NaN for no bar."""
 
     look: Look
     x: Array
@@ -125,10 +132,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class Cells:
-    """A square of side 1 for each value, with its interval from ``low`` to ``high``; of shape (cells,).
+    """Squares of a heat map, one per value, each with an interval from ``low`` to ``high``.
 
-    Colours go from light for the first number of ``between`` to the look's for the second. ``unit`` is that
-    of the values, and ``texts`` are written into the squares.
+    All arrays have shape (cells,). ``between`` has the values of the lightest colour and of the look's
+    colour. ``unit`` is the unit of the values, and ``texts`` are written into the squares.
     """
 
     look: Look
@@ -150,23 +157,21 @@ class Cells:
 
     @property
     def inks(self) -> list[str]:
-        """A colour for the text in each cell that can be read there."""
+        """The colour of the text in each cell: white on dark cells."""
         return ["#ffffff" if height > 0.6 else INK for height in self._heights()]
 
     def _heights(self) -> Array:
-        """Where each value is between the smallest (0) and the largest (1)."""
+        """Each value relative to ``between``: 0 for the first number, 1 for the second."""
         lowest, highest = self.between
         return (self.values - lowest) / ((highest - lowest) or 1.0)
 
-
-LIGHTEST = np.array([240, 245, 250])
 
 Mark = Line | Dots | Columns | Cells
 
 
 @dataclass(frozen=True)
 class Axes:
-    """One pair of axes with a title, a note on what is not drawn, and the marks, the first at the back."""
+    """One pair of axes: a title, the marks from back to front, and a note on what is not drawn."""
 
     title: str
     marks: Sequence[Mark]
@@ -177,7 +182,7 @@ class Axes:
 class Drawing:
     """One or several pairs of axes side by side, which share their ranges and one legend.
 
-    ``over_time`` is whether the horizontal axis is that of time.
+    ``over_time`` says whether the horizontal axis is time.
     """
 
     name: str
@@ -195,6 +200,6 @@ class Drawing:
 
 
 def largest(values: Sequence[Array]) -> float:
-    """The largest of all numbers that are not NaN, 0 if there is none."""
+    """The largest number in the arrays, ignoring NaN; 0 if there is none."""
     known = [array[~np.isnan(array)] for array in values]
     return max((float(array.max()) for array in known if array.size), default=0.0)

@@ -1,4 +1,4 @@
-"""The forms that plots have: curves over time, distributions, one point per repeat, bars."""
+"""The kinds of plots: curves over time, distributions, one point per repeat, and bars."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from rtclab.report.drawing import (
 from rtclab.report.plot import Plot
 
 OFF_SCALE = 2.5
-"""A limit above this many times the largest value is written, not drawn: it would flatten the curves."""
+"""A limit above this many times the largest value is noted in text: drawn, it would flatten the curves."""
 GROUP_WIDTH = 0.76
-"""Share of the place of a group that its bars take."""
+"""Share of the space of a group that its bars take."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line over time and, when ``filled``, the range around it."""
+    """A line over time and, if ``filled``, the range around it."""
 
     look: Look
     band: Band
@@ -43,14 +43,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Steps:
-    """A value that holds from one change to the next; NaN where there is none. Both of shape (changes,)."""
+    """A value that holds from one change to the next, NaN for none; both arrays have shape (changes,)."""
 
     label: str
     at_s: Array
     values: Array
 
     def same_as(self, other: Steps) -> bool:
-        """Whether both hold the same values at the same times."""
+        """Whether both have the same values at the same times."""
         return np.array_equal(self.at_s, other.at_s) and np.array_equal(
             self.values, other.values, equal_nan=True
         )
@@ -58,7 +58,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes over time. ``limit`` is dashed, ``guides`` are dotted."""
+    """One pair of axes over time. The ``limit`` is drawn dashed, ``guides`` are drawn dotted."""
 
     title: str
     curves: Sequence[Curve]
@@ -69,9 +69,9 @@ class Panel:
 def over_time(
     name: str, title: str, caption: str, panels: Sequence[Panel], unit: str, range_label: str = ""
 ) -> Plot:
-    """Curves over time; the axis of time ends where the longest curve does.
+    """Curves over time. The time axis ends with the longest curve.
 
-    ``unit`` is the label of the vertical axis; ``range_label`` says what the range around a curve is.
+    ``unit`` is the label of the vertical axis, ``range_label`` the legend entry of the ranges around curves.
     """
     bands = [band for panel in panels for band in _bands(panel)]
     end_s = largest([band.at_s for band in bands]) + 0.5
@@ -106,7 +106,7 @@ def _line(curve: Curve, range_label: str) -> Line:
 
 
 def _off_scale(limit: Steps, curves: Sequence[Curve]) -> str:
-    """What is said of a limit that is too high to be drawn; nothing of one that is drawn."""
+    """The note for a limit that is too high to be drawn; empty if the limit is drawn."""
     known = limit.values[~np.isnan(limit.values)]
     highest = largest([curve.band.high for curve in curves])
     if not known.size or not highest or known.min() <= OFF_SCALE * highest:
@@ -123,7 +123,10 @@ def _limit(limit: Steps, end_s: float) -> Line:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Values in rising order and the share (0..1) that is at most as large, both of shape (points,)."""
+    """A cumulative distribution: sorted values, and the share (0..1) of values that are at most as large.
+
+    Both arrays have shape (points,).
+    """
 
     look: Look
     values: Array
@@ -133,7 +136,7 @@ class Distribution:
 def distributions(
     name: str, title: str, caption: str, panels: Sequence[tuple[str, Sequence[Distribution]]], unit: str
 ) -> Plot:
-    """Cumulative distributions, one panel per title; ``unit`` is the label of the horizontal axis."""
+    """Cumulative distributions in panels with titles; ``unit`` is the label of the horizontal axis."""
     values = [one.values for _, curves in panels for one in curves if one.values.size]
     begin = min((float(array.min()) for array in values), default=0.0)
     axes = [
@@ -146,7 +149,7 @@ def distributions(
 
 @dataclass(frozen=True)
 class Points:
-    """One value per repeat with its deviation, and what they come to: mean and interval."""
+    """One value per repeat with its standard deviation, and the summary over repeats."""
 
     look: Look
     values: Sequence[float]
@@ -157,7 +160,10 @@ class Points:
 def per_repeat(
     name: str, title: str, caption: str, series: Sequence[Points], numbers: Sequence[int], unit: str
 ) -> Plot:
-    """One point with error bar per repeat, and on the right the mean over repeats, hollow."""
+    """A point with an error bar for each repeat and, on the right, a hollow one for the mean over repeats.
+
+    ``numbers`` are the numbers of the repeats.
+    """
     apart = min(0.16, 0.6 / max(len(series), 1))
     marks = [
         mark
@@ -188,7 +194,7 @@ def _points(points: Points, shift: float, repeats: int) -> list[Dots]:
 
 @dataclass(frozen=True)
 class Bars:
-    """One value per group, NaN for none, and how far its error bar goes to each side; none if left out."""
+    """One value per group (NaN for none), and half the length of each error bar, if there are any."""
 
     look: Look
     values: Sequence[float]
@@ -198,8 +204,9 @@ class Bars:
 def bars(
     name: str, title: str, caption: str, series: Sequence[Bars], groups: Sequence[str], unit: str
 ) -> Plot:
-    """Bars side by side from zero up: a group per condition, one bar of each group per series."""
+    """Grouped bars: one group per name in ``groups``, with one bar per series."""
     width = GROUP_WIDTH / len(series)
+    # Every other series is paler, so that neighbours differ in greyscale too.
     marks = [
         _columns(one, (index - (len(series) - 1) / 2) * width, width, 1.0 if index % 2 == 0 else 0.65)
         for index, one in enumerate(series)
@@ -210,7 +217,7 @@ def bars(
 
 
 def _columns(one: Bars, shift: float, width: float, opacity: float) -> Columns:
-    """Bars of a series; every other series is paler, so that they can be told apart in grey."""
+    """The bars of a series, moved by ``shift`` from the centres of the groups."""
     values = np.array(one.values, float)
     errors = np.array(one.errors, float) if len(one.errors) else np.zeros(values.size)
     return Columns(

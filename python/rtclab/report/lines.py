@@ -1,4 +1,4 @@
-"""From the flows of runs to what is drawn of them."""
+"""Curves and distributions of the flows of runs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Series = Callable[[Trace, str], Samples]
 
 
 @dataclass(frozen=True)
-class Line:
-    """One flow of one run, how it is drawn, and how many points it may have."""
+class FlowLine:
+    """A flow of a run, how it is drawn, and the maximum number of its points."""
 
     run: Run
     flow: str
@@ -28,9 +28,9 @@ class Line:
 
 
 def main_flows(run: Run) -> list[str]:
-    """The flows from participant to participant, and TCP; all flows if there are none of these.
+    """The flows between participants and those of TCP; all flows if there are none of these.
 
-    The legs to and from a server say little beside the flows that cross them.
+    The legs to and from a server are left out, because they are parts of flows between participants.
     """
     flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
     people = {name for trace in run.traces for name in trace.manifest.participants}
@@ -42,24 +42,24 @@ def main_flows(run: Run) -> list[str]:
     return main or flows_of(run)
 
 
-def lines_of(pairs: Sequence[tuple[Run, str, Look]]) -> list[Line]:
-    """The lines of one plot, which share the points that a plot may have."""
-    points = points_per_line(len(pairs))
-    return [Line(run, flow, look, points) for run, flow, look in pairs]
+def lines_of(flows: Sequence[tuple[Run, str, Look]]) -> list[FlowLine]:
+    """The lines of one plot, which share its maximum number of points."""
+    points = points_per_line(len(flows))
+    return [FlowLine(run, flow, look, points) for run, flow, look in flows]
 
 
-def curve(line: Line, series: Series, *, filled: bool) -> Curve:
-    """A series over time, with its range over repeats if there is more than one."""
+def curve(line: FlowLine, series: Series, *, filled: bool) -> Curve:
+    """A series over time; if ``filled``, with its range over repeats if there are several."""
     return Curve(line.look, band_of(line, series), filled and len(line.run.traces) > 1)
 
 
-def band_of(line: Line, series: Series) -> Band:
-    """A series over all repeats."""
+def band_of(line: FlowLine, series: Series) -> Band:
+    """Mean, minimum and maximum of a series over all repeats."""
     return band([series(trace, line.flow) for trace in line.run.traces], line.points)
 
 
-def delay_curve(line: Line, *, filled: bool) -> Curve:
-    """One-way delay over time, with the range over packets."""
+def delay_curve(line: FlowLine, *, filled: bool) -> Curve:
+    """One-way delay over time; if ``filled``, with its range over packets."""
     mean, low, high = (
         [series(trace, line.flow) for trace in line.run.traces]
         for series in (delay.one_way_delay_ms, delay.smallest_delay_ms, delay.largest_delay_ms)
@@ -67,20 +67,20 @@ def delay_curve(line: Line, *, filled: bool) -> Curve:
     return Curve(line.look, band(mean, line.points, low, high), filled)
 
 
-def delay_distribution(line: Line) -> Distribution:
+def delay_distribution(line: FlowLine) -> Distribution:
     """Distribution of the one-way delay over the packets of all repeats."""
     delay_ms, share = delay.one_way_delay_cdf(line.run.traces, line.flow)
     return Distribution(line.look, thinned(delay_ms, line.points), thinned(share, line.points))
 
 
-def capacity(line: Line) -> Steps:
-    """Capacity of the flow's route, which is the same in every repeat."""
+def capacity(line: FlowLine) -> Steps:
+    """Capacity of the flow's route over time in kbit/s, which is the same in every repeat."""
     at_ns, capacity_bps = rate.route_capacity(line.run.traces[0], line.flow)
     return Steps("capacity", at_ns / NS_PER_S, capacity_bps / 1000)
 
 
-def rate_per_repeat(line: Line) -> Points:
-    """Receiving rate of each repeat with the deviation of its seconds."""
+def rate_per_repeat(line: FlowLine) -> Points:
+    """Receiving rate of each repeat with the standard deviation of its one-second samples."""
     samples = [rate.received_kbps(trace, line.flow) for trace in line.run.traces]
     means = [one.mean() for one in samples]
     deviations = [0.0 if isnan(deviation := one.deviation()) else deviation for one in samples]

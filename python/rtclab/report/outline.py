@@ -1,4 +1,4 @@
-"""A light SVG of a plot, made without a library: for print, and for who runs no scripts."""
+"""Small static SVGs of plots, for printing and for readers without JavaScript; made without a library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ import numpy as np
 
 from rtclab.metrics.series import Array
 from rtclab.report.bands import thinned
-from rtclab.report.drawing import QUIET, Axis, Cells, Columns, Dots, Drawing, Line, Mark
+from rtclab.report.drawing import (
+    GRID,
+    QUIET,
+    RANGE_OPACITY,
+    Axis,
+    Cells,
+    Columns,
+    Dots,
+    Drawing,
+    Line,
+    Mark,
+)
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 24, 42
@@ -25,11 +36,11 @@ MARKER_PATHS = {
     "inverted_triangle": "M0 4.5L4.5-3.5h-9z",
     "plus": "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
 }
-"""Outlines of markers around 0."""
+"""SVG paths of the markers, centred at 0."""
 
 
 def outline(plot: Drawing) -> list[str]:
-    """An ``<svg>`` element for each pair of axes of a plot, of few points and with text as text."""
+    """An ``<svg>`` element for each pair of axes of a plot. Lines are reduced to a few hundred points."""
     lines = sum(isinstance(mark, Line) for mark in plot.marks)
     points = int(np.clip(POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))
     frame = _frame(plot)
@@ -57,7 +68,7 @@ def _frame(plot: Drawing) -> str:
     ticks, names = _named(plot.y)
     heights = _y(plot.y, ticks)
     grid = "".join(f"M{LEFT} {at:.1f}H{WIDTH - RIGHT}" for at in heights)
-    parts = [f'<path d="{grid}" stroke="#e3e3e3"/>']
+    parts = [f'<path d="{grid}" stroke="{GRID}"/>']
     parts += [_text(LEFT - 6, at + 4, name, "end") for at, name in zip(heights, names, strict=True)]
     places, names = _named(plot.x)
     below = HEIGHT - BOTTOM + 16
@@ -70,7 +81,7 @@ def _frame(plot: Drawing) -> str:
 
 
 def _named(axis: Axis) -> tuple[Array, list[str]]:
-    """Places on an axis and what is written there."""
+    """Positions and texts of an axis's tick labels."""
     if axis.names:
         named = axis.named[:: axis.every]
         return np.array([place for place, _ in named], dtype=np.float64), [name for _, name in named]
@@ -79,7 +90,7 @@ def _named(axis: Axis) -> tuple[Array, list[str]]:
 
 
 def _ticks(axis: Axis) -> Array:
-    """Round numbers on an axis, about as many as ``TICKS``."""
+    """Round numbers within the range of an axis, about ``TICKS`` of them."""
     rough = (axis.end - axis.begin) / TICKS
     power = 10.0 ** floor(log10(rough))
     step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
@@ -87,10 +98,10 @@ def _ticks(axis: Axis) -> Array:
     return np.arange(first, np.floor(axis.end / step + 1e-9) + 1) * step
 
 
-def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
+def _text(x: float, y: float, text: str, anchor: str, attributes: str = "") -> str:
     if not text:
         return ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{attributes}>{escape(text)}</text>'
 
 
 def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
@@ -118,7 +129,7 @@ def _line(line: Line, plot: Drawing, points: int) -> str:
     if line.range is not None:
         low, high = (thinned(_y(plot.y, end), points) for end in (line.range.low, line.range.high))
         around = _points(np.append(x, x[::-1]), np.append(high, low[::-1]))
-        parts.append(f'<polygon points="{around}" fill="{colour}" opacity=".2"/>')
+        parts.append(f'<polygon points="{around}" fill="{colour}" opacity="{RANGE_OPACITY}"/>')
     if line.steps:
         x, y = np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
     dash = " ".join(f"{LINE_WIDTH * length:g}" for length in line.look.dash)
@@ -150,7 +161,7 @@ def _cells(mark: Cells, plot: Drawing) -> str:
 
 
 def _whiskers(mark: Dots | Columns, plot: Drawing) -> str:
-    """Error bars, where they have a length."""
+    """The error bars of a mark, except those of length 0."""
     x, low, high = _x(plot.x, mark.x), _y(plot.y, mark.low), _y(plot.y, mark.high)
     ends = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in _known(x, low, high) if b != c)
     return f'<path d="{ends}"/>' if ends else ""
@@ -161,7 +172,7 @@ def _points(x: Array, y: Array) -> str:
 
 
 def _known(*columns: Array) -> list[list[float]]:
-    """Rows of the columns that are numbers throughout."""
+    """Rows of the columns that contain no NaN."""
     rows = np.column_stack(columns)
     known: list[list[float]] = rows[~np.isnan(rows).any(axis=1)].tolist()
     return known

@@ -1,4 +1,4 @@
-"""How a page is made: one HTML file with everything in it, also the script that draws its charts."""
+"""Renders pages: self-contained HTML files, including the script that draws their charts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from rtclab.report import chart, words
 from rtclab.report.drawing import Drawing
@@ -16,27 +16,26 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write_plot_page(out: Path, title: str, plots: Sequence[Drawing]) -> None:
-    """Writes a page of nothing but charts."""
+    """Writes a page that contains only charts."""
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, render("plots.html", plots, title=title))
 
 
 def render(template: str, plots: Sequence[Drawing], *, tied: bool = False, **content: Any) -> str:
-    """A page with charts, which the template places as ``charts``; the script that draws them comes along.
+    """Renders an HTML page. The template gets the plots as ``charts``, and ``content`` by name.
 
-    The charts over time of a page are ``tied`` if all show the same time: they are zoomed together.
+    If ``tied``, charts over time share one zoom. Pass it if they all show the same time span.
     """
-    made = page_template(template)
+    page = load_template(template)
     charts = [chart.chart(plot) for plot in plots]
     scripts = chart.scripts() if plots else []
-    return str(made.render(charts=charts, data=chart.data(plots, tied=tied), scripts=scripts, **content))
+    return page.render(charts=charts, data=chart.data(plots, tied=tied), scripts=scripts, **content)
 
 
-def page_template(name: str) -> Any:
-    """One of the templates of pages, by its file name without `.j2`."""
-    loader = FileSystemLoader(TEMPLATES)
+def load_template(name: str) -> Template:
+    """Loads a page template by its file name without ``.j2``."""
     environment = Environment(
-        loader=loader,
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=name.endswith(".html"),
         undefined=StrictUndefined,
         trim_blocks=True,

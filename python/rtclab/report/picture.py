@@ -1,4 +1,4 @@
-"""A plot as a picture, drawn with matplotlib: an SVG whose text is text, or a PNG."""
+"""Draws plots with matplotlib: as SVG, whose text stays text, or as PNG."""
 
 from __future__ import annotations
 
@@ -14,13 +14,25 @@ from matplotlib import axes as matplotlib_axes
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from rtclab.report.drawing import INK, QUIET, Axes, Axis, Cells, Columns, Dash, Dots, Drawing, Line
+from rtclab.report.drawing import (
+    GRID,
+    INK,
+    QUIET,
+    RANGE_OPACITY,
+    Axes,
+    Axis,
+    Cells,
+    Columns,
+    Dash,
+    Dots,
+    Drawing,
+    Line,
+)
 from rtclab.trace import write_bytes, write_text
 
 WIDTH_IN, ROW_IN, COLUMNS = 9.0, 2.5, 2
 FONT_PT = 9.0
 PNG_DOTS_PER_INCH = 120
-RANGE_OPACITY = 0.2
 MARKS_OF_A_LINE = 8
 MARKERS = {
     "circle": "o",
@@ -31,13 +43,13 @@ MARKERS = {
     "plus": "P",
 }
 
-# Margins are fixed, so that the axes of all plots stand exactly above each other.
+# Margins are fixed, so that plots one below the other are aligned.
 LEFT_IN, RIGHT_IN, BOTTOM_IN, TOP_IN = 0.8, 0.15, 0.5, 0.08
 BETWEEN_COLUMNS_IN, BETWEEN_ROWS_IN = 0.2, 0.4
 TITLE_IN = 0.2
 LEGEND_ROW_IN = 0.21
 LEGEND_HANDLE_PT = 50  # line, gap to the text, gap to the next column
-CHARACTER_EM = 0.56  # mean width of a letter of DejaVu Sans
+CHARACTER_EM = 0.56  # mean width of a letter in DejaVu Sans
 POINTS_PER_INCH = 72
 
 STYLE: Any = {
@@ -55,7 +67,7 @@ STYLE: Any = {
     "axes.titlepad": 5.0,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#e3e3e3",
+    "grid.color": GRID,
     "grid.linewidth": 0.6,
     "xtick.color": QUIET,
     "ytick.color": QUIET,
@@ -69,7 +81,7 @@ STYLE: Any = {
 
 
 def write(path: Path, plot: Drawing) -> None:
-    """Writes an SVG or a PNG, by the suffix of ``path``."""
+    """Writes an SVG or a PNG, depending on the suffix of ``path``."""
     if path.suffix == ".svg":
         write_text(path, as_svg(plot))
     else:
@@ -77,7 +89,7 @@ def write(path: Path, plot: Drawing) -> None:
 
 
 def as_svg(plot: Drawing) -> str:
-    """The text of a stand-alone SVG file, without a date and with coordinates to 1/100 pt."""
+    """The content of an SVG file, without a date and with coordinates rounded to 1/100 pt."""
     text = StringIO()
     with matplotlib.rc_context(STYLE):
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -137,7 +149,7 @@ def _draw_axes(axis: matplotlib_axes.Axes, axes: Axes) -> None:
 
 
 def _draw_line(axis: matplotlib_axes.Axes, line: Line, phase: float) -> None:
-    """A line; ``phase`` (0..1) moves its markers, so that those of several lines stand apart."""
+    """Draws a line; ``phase`` (0..1) moves its markers, so that those of several lines do not overlap."""
     look = line.look
     if line.range is not None:
         ends: dict[str, Any] = {"color": look.colour, "alpha": RANGE_OPACITY, "linewidth": 0}
@@ -189,13 +201,13 @@ def _draw_cells(axis: matplotlib_axes.Axes, cells: Cells) -> None:
 
 
 def _error(mark: Dots | Columns) -> Any:
-    """Lengths of error bars downwards and upwards; None if all are 0."""
+    """Lengths of the error bars below and above; None if all are 0."""
     lengths = np.nan_to_num(np.array([mark.y - mark.low, mark.high - mark.y]))
     return lengths if lengths.any() else None
 
 
 def _label(axis: matplotlib_axes.Axes, plot: Drawing, *, left: bool, bottom: bool) -> None:
-    """Ranges, and labels only where no other axes come between them and the edge."""
+    """Sets the ranges, and labels the axes at the left and bottom edges of the figure."""
     axis.set_xlim(plot.x.begin, plot.x.end)
     axis.set_ylim(plot.y.begin, plot.y.end)
     _name_places(axis, plot.x, "x")
@@ -214,10 +226,10 @@ def _name_places(axis: matplotlib_axes.Axes, named: Axis, which: Literal["x", "y
 
 
 def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> float:
-    """Every label once, above the axes, where it cannot cover data; returns the height in inches."""
+    """Draws the legend above the axes, where it cannot cover data; returns its height in inches."""
     handles: dict[str, Artist] = {}
     of_axes = [zip(*axis.get_legend_handles_labels(), strict=True) for axis in drawn]
-    # First the first entry of every pair of axes, so that flows come before what their axes have in common.
+    # The first entry of each pair of axes comes first, so that flows precede what all axes share.
     for handle, label in filter(None, chain.from_iterable(zip_longest(*of_axes))):
         handles.setdefault(str(label), handle)
     columns = _legend_columns([len(label) for label in handles])
@@ -229,7 +241,7 @@ def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> float:
 
 
 def _legend_columns(lengths: list[int]) -> int:
-    """As many columns as fit, filled from top to bottom, one after the other."""
+    """The number of legend columns that fit. Columns are filled from top to bottom."""
     for columns in range(len(lengths), 1, -1):
         longest = [int(column.max()) for column in np.array_split(lengths, columns)]
         width_pt = columns * LEGEND_HANDLE_PT + sum(longest) * CHARACTER_EM * FONT_PT
@@ -239,7 +251,7 @@ def _legend_columns(lengths: list[int]) -> int:
 
 
 def _place(figure: Figure, rows: int, columns: int, above_in: float) -> None:
-    """Puts the axes where the margins leave room; the figure grows by what stands above them."""
+    """Places the axes within the margins; the figure grows by the height of what stands above them."""
     width_in, axes_in = figure.get_size_inches()
     height_in = axes_in + above_in + TOP_IN
     figure.set_size_inches(width_in, height_in)

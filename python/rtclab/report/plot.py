@@ -5,22 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from rtclab.errors import BadInput
-from rtclab.report.drawing import Drawing, Look
+from rtclab.report.drawing import Drawing
 from rtclab.report.page import write_plot_page
-
-__all__ = ["Look", "Plot"]
 
 SUFFIXES = (".svg", ".png", ".html")
 
 
 class Plot(Drawing):
-    """A drawing for users: it shows itself in a notebook, and is saved as a picture or a page."""
+    """A plot that shows itself in a notebook and can be saved as an image or an interactive page."""
+
+    def __repr__(self) -> str:
+        return f"Plot({self.name!r})"
 
     def save(self, path: str | Path) -> Path:
-        """Writes the plot as a picture (``.svg``, ``.png``) or as an interactive page (``.html``).
+        """Writes the plot as an image (``.svg``, ``.png``) or as an interactive page (``.html``).
 
         Raises:
-            BadInput: the name ends otherwise.
+            BadInput: the name has another suffix.
         """
         path = Path(path)
         if path.suffix not in SUFFIXES:

@@ -1,6 +1,6 @@
-"""Which plots a page has: rate, target, delay, its distribution, rate per repeat, frame rate.
+"""The plots of reports: rates, delays, frame rate, and the receiving rate of each repeat.
 
-The same for one run, with a colour per flow, and for two runs side by side, with a colour per run.
+Plots of one run have a colour per flow. Plots that compare two runs have a colour per run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rtclab.report import forms
 from rtclab.report.drawing import COLOURS, Look
 from rtclab.report.forms import Panel, Steps
 from rtclab.report.lines import (
-    Line,
+    FlowLine,
     Series,
     band_of,
     capacity,
@@ -33,12 +33,13 @@ from rtclab.trace import Run
 MOST_PANELS = 6
 """With more flows than this, all share one panel, without ranges."""
 MOST_CURVES = 20
-"""More cannot be told apart: of a run with more flows the plots show the first ones, its table all."""
+"""Maximum number of flows in a plot; more could not be distinguished."""
 COMPARISON_COLOURS = (2, 3)
-"""Not those of the first flows, so that a colour does not change its meaning between two pages."""
+"""Indices of the two runs' colours. The first two are those of flows in reports."""
 
-OVER_REPEATS = "smallest to largest repeat"
-Panels = list[list[Line]]
+OVER_REPEATS = "range over repeats"
+OVER_PACKETS = "range over packets"
+Panels = list[list[FlowLine]]
 
 
 def run_plots(run: Run) -> list[Plot]:
@@ -47,30 +48,30 @@ def run_plots(run: Run) -> list[Plot]:
 
 
 def run_plot(run: Run, name: str) -> Plot:
-    """One plot of a run, by its name in ``RUN_PLOTS``; no other is made.
+    """One plot of a run, by its name in ``RUN_PLOTS``.
 
     Raises:
-        BadInput: there is no plot of that name, or the run has nothing that it could show.
+        BadInput: there is no plot with that name, or the run has no data for it.
     """
     return _one(RUN_PLOTS, _panels(run), name, run.name)
 
 
 def comparison_plots(a: Run, b: Run) -> list[Plot]:
-    """The plots of two runs side by side, a panel for each of the first flows that both have."""
+    """The plots that compare two runs, with a panel for each flow that both have, up to ``MOST_PANELS``."""
     return _all(COMPARISON_PLOTS, _panels_of_both(a, b))
 
 
 def comparison_plot(a: Run, b: Run, name: str) -> Plot:
-    """One plot of two runs, by its name in ``COMPARISON_PLOTS``.
+    """One plot that compares two runs, by its name in ``COMPARISON_PLOTS``.
 
     Raises:
-        BadInput: there is no plot of that name, or the runs have nothing in common that it could show.
+        BadInput: there is no plot with that name, or the runs have no data for it in common.
     """
     return _one(COMPARISON_PLOTS, _panels_of_both(a, b), name, f"{a.name} and {b.name}")
 
 
 Maker = Callable[[Panels], Plot | None]
-"""Makes a plot of the lines of each panel, or nothing where nothing can be shown."""
+"""Makes a plot from the lines of each panel; None if there are no data for it."""
 
 
 def _all(makers: Mapping[str, Maker], panels: Panels) -> list[Plot]:
@@ -83,12 +84,12 @@ def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plo
         raise BadInput(f"no plot `{name}`; expected {', '.join(makers)}")
     plot = makers[name](panels) if panels else None
     if plot is None:
-        raise BadInput(f"{of} has nothing to show in the plot `{name}`")
+        raise BadInput(f"{of}: no data for the plot `{name}`")
     return plot
 
 
 def _panels(run: Run) -> Panels:
-    """A panel per flow, or one for all if there are many."""
+    """The lines of a run: a panel per flow, or one panel for all if there are many."""
     flows = main_flows(run)[:MOST_CURVES]
     lines = lines_of([(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(flows)])
     return [[line] for line in lines] if len(lines) <= MOST_PANELS else [lines]
@@ -104,8 +105,8 @@ def _panels_of_both(a: Run, b: Run) -> Panels:
     return [lines[index : index + 2] for index in range(0, len(lines), 2)]
 
 
-def _title(lines: list[Line]) -> str:
-    """The flow that a panel shows; nothing where it shows several."""
+def _title(lines: list[FlowLine]) -> str:
+    """The flow that a panel shows; empty if it shows several."""
     flows = {line.flow for line in lines}
     return flow_in_words(flows.pop()) if len(flows) == 1 else ""
 
@@ -117,13 +118,13 @@ def _over_time(panels: Panels, series: Series) -> list[Panel]:
     ]
 
 
-def _common_capacity(lines: list[Line]) -> Steps | None:
-    """The capacity that all lines of a panel share; nothing where two runs differ in it."""
+def _common_capacity(lines: list[FlowLine]) -> Steps | None:
+    """The capacity that all lines of a panel share; None if it differs between two runs."""
     first, *others = (capacity(line) for line in lines)
     return first if all(first.same_as(other) for other in others) else None
 
 
-def _rate(panels: Panels) -> Plot:
+def _rate(panels: Panels, condition: str = "") -> Plot:
     drawn = [
         replace(panel, limit=_common_capacity(lines) if panel.title else None)
         for panel, lines in zip(_over_time(panels, rate.received_kbps), panels, strict=True)
@@ -132,11 +133,15 @@ def _rate(panels: Panels) -> Plot:
         "rate",
         "Receiving rate against the capacity",
         "IP bytes delivered in each second, mean over repeats. "
-        "The capacity is that of the narrowest path of the route; two runs that differ in it show none.",
+        f"The capacity is that of the narrowest path of the route{condition}.",
         drawn,
         "Rate (kbit/s)",
         OVER_REPEATS,
     )
+
+
+def _rate_of_both(panels: Panels) -> Plot:
+    return _rate(panels, "; it is drawn only if both runs have the same")
 
 
 def _target(panels: Panels) -> Plot:
@@ -147,8 +152,8 @@ def _target(panels: Panels) -> Plot:
     return forms.over_time(
         "target",
         "Sending rate and target bitrate",
-        "What left the sender (IP bytes, with headers and retransmissions) and what the congestion control "
-        "told the encoder to produce; means over repeats.",
+        "IP bytes sent in each second, with headers and retransmissions, and the bitrate that congestion "
+        "control asked of the encoder; means over repeats.",
         drawn,
         "Rate (kbit/s)",
         OVER_REPEATS,
@@ -156,7 +161,7 @@ def _target(panels: Panels) -> Plot:
 
 
 def _wire_and_stats(panels: Panels) -> Plot | None:
-    """A panel per stream; no plot where packets were not recorded or there are too many streams to see."""
+    """A panel per stream; None if packets were not recorded or there are too many streams."""
     streams = [(line, kind) for line in _lines(panels) for kind in _kinds(line)]
     drawn = [_stream_panel(line, kind) for line, kind in streams] if len(streams) <= MOST_PANELS else []
     drawn = [panel for panel in drawn if panel.curves[0].band.at_s.size]
@@ -165,23 +170,23 @@ def _wire_and_stats(panels: Panels) -> Plot | None:
     return forms.over_time(
         "wire-and-stats",
         "Rate on the wire and in getStats",
-        "Full line: IP bytes of the RTP packets that reached the receiver in each second. Dotted: RTP "
-        "headers and payload that the receiver's getStats counted from one report to the next. The wire "
-        "is higher by IP, UDP and SRTP headers and by retransmissions and padding. Where the curves "
-        "cross, the seconds of the wire and the intervals between reports lie apart.",
+        "Solid: IP bytes of the RTP packets that reached the receiver in each second. Dotted: RTP headers "
+        "and payload that the receiver's getStats counted between two reports. The rate on the wire is "
+        "higher because it includes IP, UDP and SRTP overhead, retransmissions and padding. The curves can "
+        "cross, because the intervals between reports do not coincide with the seconds on the wire.",
         drawn,
         "Rate (kbit/s)",
         OVER_REPEATS,
     )
 
 
-def _kinds(line: Line) -> list[str]:
-    """The kinds of media that the flow's receiver reported on."""
+def _kinds(line: FlowLine) -> list[str]:
+    """The kinds of media in the reports of the flow's receiver."""
     found = {kind for trace in line.run.traces for flow, kind in wire.streams_of(trace) if flow == line.flow}
     return sorted(found)
 
 
-def _stream_panel(line: Line, kind: str) -> Panel:
+def _stream_panel(line: FlowLine, kind: str) -> Panel:
     on_wire = curve(line, partial(wire.wire_received_kbps, kind=kind), filled=True)
     counted = band_of(line, partial(wire.stats_received_kbps, kind=kind))
     return Panel(f"{flow_in_words(line.flow)}, {kind}", [on_wire], guides=[("getStats", counted)])
@@ -198,7 +203,7 @@ def _delay(panels: Panels) -> Plot:
         "Mean over the packets of each second, and over repeats.",
         drawn,
         "One-way delay (ms)",
-        "smallest to largest packet",
+        OVER_PACKETS,
     )
 
 
@@ -206,7 +211,7 @@ def _distribution(panels: Panels) -> Plot:
     return forms.distributions(
         "delay-distribution",
         "Distribution of the one-way delay",
-        "Share of the received packets, of all repeats together, that took at most so long.",
+        "Cumulative share of the packets received in all repeats.",
         [(_title(lines), [delay_distribution(line) for line in lines]) for lines in panels],
         "One-way delay (ms)",
     )
@@ -216,7 +221,7 @@ def _distribution_of_all(panels: Panels) -> Plot:
     return _distribution([_lines(panels)])
 
 
-def _lines(panels: Panels) -> list[Line]:
+def _lines(panels: Panels) -> list[FlowLine]:
     return [line for lines in panels for line in lines]
 
 
@@ -225,8 +230,8 @@ def _repeats(panels: Panels) -> Plot:
     return forms.per_repeat(
         "repeats",
         "Receiving rate of each repeat",
-        "Mean of each repeat with the standard deviation of its one-second samples; hollow, on the right, "
-        "the mean over repeats with its 95 % interval.",
+        "Mean of each repeat with the standard deviation of its one-second samples. The hollow markers on "
+        "the right are means over repeats with their 95 % confidence intervals.",
         [rate_per_repeat(line) for line in lines],
         [repeat.repeat for repeat in lines[0].run.repeats if repeat.status == "finished"],
         "Rate (kbit/s)",
@@ -234,7 +239,7 @@ def _repeats(panels: Panels) -> Plot:
 
 
 def _frame_rate(panels: Panels) -> Plot | None:
-    """Of the flows that have frames: TCP and the legs to and from a server have none."""
+    """Frame rate of the flows that carry video; None if there are none."""
     with_frames = [
         replace(panel, curves=curves)
         for panel in _over_time(panels, media.decoded_fps)
@@ -245,7 +250,7 @@ def _frame_rate(panels: Panels) -> Plot | None:
     return forms.over_time(
         "frame-rate",
         "Frame rate",
-        "Frames decoded at the receiver, mean over repeats.",
+        "Frames decoded by the receiver in each second, mean over repeats.",
         with_frames,
         "Frame rate (frame/s)",
         OVER_REPEATS,
@@ -264,9 +269,9 @@ RUN_PLOTS: dict[str, Maker] = {
 """The plots of a run by name, in the order of the page."""
 
 COMPARISON_PLOTS: dict[str, Maker] = {
-    "rate": _rate,
+    "rate": _rate_of_both,
     "delay": _delay,
     "delay-distribution": _distribution,
     "frame-rate": _frame_rate,
 }
-"""The plots of two runs by name, in the order of the page."""
+"""The plots that compare two runs by name, in the order of the page."""

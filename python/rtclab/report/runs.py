@@ -1,4 +1,4 @@
-"""The pages of runs: the report of one, and two side by side."""
+"""The report of a run, and the page that compares two runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics import METRICS, Metric, compare_runs, flows_of, measure_run
+from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.report import words
 from rtclab.report.lines import main_flows
@@ -22,14 +23,14 @@ from rtclab.trace import Run, write_text
 
 WHOLE_RUN = "whole run"
 FEW_FLOWS = 6
-"""With more flows than this, the table of metrics begins with what they have in common."""
+"""With more flows than this, the metrics begin with a table of means and extremes over flows."""
 MOST_FLOWS = 20
-"""Flows that a table has; more would make a page of megabytes."""
+"""Maximum number of flows in a table; more would make a page of megabytes."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One metric: its label and unit, and per column the row of the measured table, if it has one."""
+    """A metric, and for each column its row of the measured table, or None if it has none."""
 
     metric: Metric
     cells: Sequence[dict[str, Any] | None]
@@ -37,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Spread:
-    """One metric over many flows: the mean over them, and the flows with the smallest and largest value."""
+    """A metric over many flows: their mean, and the lowest and highest value, each with its flow."""
 
     metric: Metric
     mean: float
@@ -48,8 +49,8 @@ class Spread:
 def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
     """Writes ``report.html`` into the run's directory; returns the page's path.
 
-    ``measured`` is the result of ``measure_run``, for who has it already. A run without a finished repeat
-    has a page too, which says why.
+    ``measured`` is the result of ``measure_run``, if the caller already has it. If no repeat finished, the
+    page says why.
     """
     measured = measure_run(run) if measured is None else measured
     flows = _in_order(run)
@@ -79,9 +80,12 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
     return page
 
 
-def write_comparison(a: Run, b: Run, out: Path) -> Path:
-    """Writes the page ``out`` with two runs side by side; returns ``out``."""
-    compared = compare_runs(a, b)
+def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) -> Path:
+    """Writes the page ``out``, which compares two runs; returns ``out``.
+
+    Verdicts and metrics are those of the window; the charts show the whole runs.
+    """
+    compared = compare_runs(a, b, window)
     flows = list(dict.fromkeys([*_in_order(a), *_in_order(b)]))[:MOST_FLOWS]
     text = render(
         "comparison.html",
@@ -102,6 +106,7 @@ def write_comparison(a: Run, b: Run, out: Path) -> Path:
             for flow in [*flows, ""]
         ],
         metrics=METRICS.values(),
+        window=window,
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, text)
@@ -114,7 +119,7 @@ def write_plots(run: Run, directory: Path, suffix: str) -> list[Path]:
 
 
 def _rows(table: pl.DataFrame, flows: Sequence[str], *values: str) -> list[Row]:
-    """A row for each metric that any of the flows has a value of, in the order of the registry."""
+    """A row for each metric that has a value for any of the flows, in the order of the registry."""
     known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
     rows = []
     for metric in METRICS.values():
@@ -125,18 +130,18 @@ def _rows(table: pl.DataFrame, flows: Sequence[str], *values: str) -> list[Row]:
 
 
 def _in_order(run: Run) -> list[str]:
-    """All flows of a run, those that count first."""
+    """All flows of a run, beginning with the main flows."""
     return list(dict.fromkeys([*main_flows(run), *flows_of(run)]))
 
 
 def _means(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:
-    """What was measured, by metric and flow."""
+    """The values of a column of the measured table, by metric and flow."""
     known = table.drop_nulls(column).select("metric", "flow", column)
     return {(metric, flow): mean for metric, flow, mean in known.iter_rows()}
 
 
 def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
-    """A row for each metric that any of the flows has a value of."""
+    """A row for each metric that has a value for any of the flows."""
     values: dict[str, list[tuple[float, str]]] = {}
     for metric, flow, mean in measured.drop_nulls("mean").select("metric", "flow", "mean").iter_rows():
         if flow in flows:
@@ -148,7 +153,7 @@ def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
 
 
 def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
-    """Every stream of some flows with both its rates, means over the repeats that have it."""
+    """Name and rates of every stream of the flows; rates are means over the repeats that have the stream."""
     found: dict[tuple[str, str], list[StreamRates]] = {}
     for trace in run.traces:
         for rates in (one for one in stream_rates(trace) if one.flow in flows):
@@ -170,7 +175,7 @@ def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
-    """What a reader must know of a run before believing it, as pairs of word and value."""
+    """How the run was made, as pairs of name and value."""
     scenario, repeats = run.scenario, run.repeats
     finished = sum(repeat.status == "finished" for repeat in repeats)
     backends = {"sim": "simulated (virtual time)", "live": "live (real browsers, emulated network)"}

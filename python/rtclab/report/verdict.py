@@ -1,4 +1,4 @@
-"""What came out of a run, in one sentence made of its metrics."""
+"""The verdict: one sentence that sums up a run from its metrics."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from rtclab.trace import FlowInfo, Run
 
 SECONDS_PER_MINUTE = 60
 LEAST_LOSS_PERCENT = 0.05
-"""Less would be said as 0.0 %."""
+"""Lower losses are not mentioned; they would read 0.0 %."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What the sentence is made of.
+    """The facts that the verdict is made of.
 
-    ``means`` are those of the measured metrics by name and flow; the flow is "" for the whole run. ``media``
-    are flows of calls between participants, ``tcp`` those beside them. ``lengths_s`` is how long each flow
-    was there. ``capacity`` is that of the routes of all flows, if they share one that never changes.
-    ``reason`` is why the first of the failed repeats failed.
+    Attributes:
+        means: mean of each metric, by metric and flow; the flow is "" for the whole run.
+        media: flows of media from participant to participant.
+        tcp: flows of TCP cross traffic.
+        lengths_s: duration of each flow in seconds.
+        capacity: capacity of the routes, in words; empty unless all flows have the same constant capacity.
+        repeats: number of repeats, including failed ones.
+        failed: number of failed repeats.
+        reason: why the first failed repeat failed.
     """
 
     means: Mapping[tuple[str, str], float]
@@ -36,7 +41,7 @@ class Findings:
 
 
 def verdict(found: Findings) -> str:
-    """The sentence: failures first, then rates, delay, loss, freezes and set-up."""
+    """The verdict as a sentence: failures first, then rates, delay, loss, freezes and set-up time."""
     if found.failed == found.repeats:
         return _sentence([f"no repeat finished ({found.reason})" if found.reason else "no repeat finished"])
     parts = [
@@ -48,12 +53,11 @@ def verdict(found: Findings) -> str:
         _span("set-up took {}", _seconds, [value / 1000 for value in _values(found, "setup_time")]),
         _tcp(found),
     ]
-    told = [part for part in parts if part]
-    return _sentence(told or ["nothing was measured"])
+    return _sentence([part for part in parts if part] or ["nothing was measured"])
 
 
 def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
-    """What a run says, with the means of its metrics by name and flow."""
+    """The facts about a run; ``means`` has the mean of each metric, by metric and flow."""
     flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
     people = {name for trace in run.traces for name in trace.manifest.participants}
     failed = [repeat for repeat in run.repeats if repeat.status == "failed"]
@@ -72,13 +76,13 @@ def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
 
 
 def _is_media(name: str, flow: FlowInfo, people: set[str], means: Mapping[tuple[str, str], float]) -> bool:
-    """Whether a participant sends media to another: a leg to a server is part of such a flow."""
+    """Whether the flow carries media between participants; a leg to or from a server does not count."""
     sends = any((metric, name) in means for metric in ("goodput", "target_bitrate", "frame_rate"))
     return sends and {flow.sender, flow.receiver} <= people and flow.acknowledges is None
 
 
 def _common_capacity(run: Run, flows: Sequence[str]) -> str:
-    """The capacity that the routes of all flows have all the time, in words; empty if there is none."""
+    """The capacity of the routes, in words; empty unless all flows have the same constant capacity."""
     found: set[float] = set()
     for flow in flows:
         trace = next(trace for trace in run.traces if flow in trace.manifest.flows)
@@ -99,10 +103,10 @@ def _subject(flows: Sequence[str]) -> str:
 
 
 def _rates(found: Findings, flows: Sequence[str], subject: str) -> str:
-    """What share of the capacity was used, or how much arrived, and the delay."""
+    """The share of the capacity that was used, or else the receiving rate; then the delay."""
     used = _values(found, "utilisation", flows)
-    delay = _span(" at {} round trip", _ms, _values(found, "rtt", flows))
-    delay = delay or _span(" at {} one-way delay", _ms, _values(found, "one_way_delay", flows))
+    delay = _span(" with a round-trip time of {}", _ms, _values(found, "rtt", flows))
+    delay = delay or _span(" with a one-way delay of {}", _ms, _values(found, "one_way_delay", flows))
     if used and len(used) == len(flows):
         of = f" of {found.capacity}" if found.capacity else " of the capacity"
         return _span(f"{subject} used {{}}{of}{delay}", _percent, used)
@@ -111,7 +115,7 @@ def _rates(found: Findings, flows: Sequence[str], subject: str) -> str:
 
 def _connections(found: Findings) -> str:
     failed = found.means.get(("call_failures", ""), 0.0)
-    # A failed repeat counts as failed connections, and is told already.
+    # The metric also counts the calls of failed repeats, which the sentence has already mentioned.
     if failed <= 100 * found.failed / found.repeats + 0.01:
         return ""
     return f"{_percent(failed)} of calls failed"
@@ -125,15 +129,15 @@ def _loss(found: Findings) -> str:
 
 
 def _freezes(found: Findings) -> str:
-    """How long pictures stood still, per minute of a call."""
+    """Duration of video freezes per minute of a flow."""
     frozen = [
         SECONDS_PER_MINUTE * found.means["freeze_duration", flow] / found.lengths_s[flow]
         for flow in found.media
         if ("freeze_duration", flow) in found.means and found.lengths_s.get(flow)
     ]
     if frozen and max(frozen) < 0.05:
-        return "no picture froze"
-    return _span("pictures froze {} a minute", _seconds, frozen)
+        return "no video freezes"
+    return _span("video froze for {} per minute", _seconds, frozen)
 
 
 def _tcp(found: Findings) -> str:
@@ -143,7 +147,8 @@ def _tcp(found: Findings) -> str:
         one = len(found.tcp) == 1
         subject = f"the TCP flow {found.tcp[0]}" if one else f"each of the {len(found.tcp)} TCP flows"
         return _rates(found, found.tcp, subject)
-    return _span("TCP beside the call received {}", _rate, [sum(_values(found, "receiving_rate", found.tcp))])
+    total = sum(_values(found, "receiving_rate", found.tcp))
+    return f"TCP cross traffic received {_rate(total)}"
 
 
 def _values(found: Findings, metric: str, flows: Iterable[str] | None = None) -> list[float]:
@@ -152,7 +157,7 @@ def _values(found: Findings, metric: str, flows: Iterable[str] | None = None) ->
 
 
 def _span(text: str, in_words: Callable[[float], str], values: Sequence[float]) -> str:
-    """The text with the smallest and the largest value in its braces; nothing without values."""
+    """The text with the range of the values in place of ``{}``; empty without values."""
     if not values:
         return ""
     low, high = in_words(min(values)), in_words(max(values))

@@ -1,4 +1,4 @@
-"""Numbers, networks and machines in words."""
+"""Text for reports: numbers, calls, networks, versions and machines."""
 
 from __future__ import annotations
 
@@ -8,44 +8,42 @@ from math import isnan
 from typing import Any
 
 from rtclab.trace import Machine, Run, Trace
-from rtclab.words import path_in_words
+from rtclab.words import decimals, path_in_words
 
 MISSING = "–"
 NS_PER_MS = 1_000_000
 MOST_NAMES = 8
-"""Participants whose names a sentence lists."""
+"""Longer lists of names are abbreviated."""
 
 
 def number(value: float | None, like: float | None = None) -> str:
-    """Three or four digits, without exponent; with the decimals that ``like`` would have, if given.
+    """Formats a number with three or four digits and no exponent.
 
-    Whole numbers have none. A dash stands for what could not be measured.
+    Whole numbers have no decimals. If ``like`` is given, the number has as many decimals as ``like``. None
+    and NaN become a dash.
     """
     if value is None or isnan(value):
         return MISSING
-    size = abs(value if like is None else like)
-    decimals = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
-    if value == 0 or (like is None and value == int(value)):
-        decimals = 0
-    text = f"{value:.{decimals}f}"
+    is_whole = value == 0 or (like is None and value == int(value))
+    text = f"{value:.{0 if is_whole else decimals(value if like is None else like)}f}"
     return text.replace("-", "" if float(text) == 0 else "−")
 
 
 def flow_in_words(flow: str) -> str:
-    """The flow's name as it is read."""
+    """The flow's name for readers: ``alice → bob`` for ``alice->bob``."""
     return flow.replace("->", " → ")
 
 
 def calls(scenario: Mapping[str, Any]) -> str:
-    """Who calls whom over what, and which TCP there is beside it, of a scenario (JSON values)."""
+    """One sentence on the calls and the TCP flows of a scenario, which is given as JSON values."""
     everybody = list(scenario.get("participants", {}))
     if not everybody:
         return ""
     calls = scenario.get("calls") or [{"participants": everybody}]
     alike = Counter(f"{_call(call)} {_media(scenario, call['participants'])}" for call in calls)
-    told = [f"{call}, in {count} calls" if count > 1 else call for call, count in alike.items()]
-    told += [_traffic(name, traffic) for name, traffic in scenario.get("traffic", {}).items()]
-    return "; ".join(told)
+    parts = [f"{call}, in {count} calls" if count > 1 else call for call, count in alike.items()]
+    parts += [_traffic(name, traffic) for name, traffic in scenario.get("traffic", {}).items()]
+    return "; ".join(parts)
 
 
 def _call(call: Mapping[str, Any]) -> str:
@@ -54,19 +52,19 @@ def _call(call: Mapping[str, Any]) -> str:
     others = _names([name for name in names if name != root])
     match call.get("kind", "p2p"):
         case "sfu" | "mcu" as kind:
-            return f"{_names(names)} meet over the {kind.upper()} {call.get('server') or ''}".rstrip()
+            return f"{_names(names)} meet through the {kind.upper()} {call.get('server') or ''}".rstrip()
         case "star":
             return f"{root} sends to {others}"
         case "tree":
             return f"{root} sends to {others} over a tree"
         case "hub-and-spoke":
-            return f"{others} meet over {root}"
-    over = f" over the relay {call['relay']}" if call.get("relay") else ""
-    return f"{_names(names)} call each other{over}"
+            return f"{others} meet through {root}"
+    relay = f" through the relay {call['relay']}" if call.get("relay") else ""
+    return f"{_names(names)} call each other{relay}"
 
 
 def _media(scenario: Mapping[str, Any], names: Sequence[str]) -> str:
-    """What the participants of a call send."""
+    """The media that the participants of a call send."""
     sent = [
         kind
         for kind in ("video", "audio")
@@ -88,21 +86,24 @@ def _traffic(name: str, traffic: Mapping[str, Any]) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    """All names, or the number and the ends of a long list."""
+    """All names, or the length and both ends of a long list."""
     if len(names) > MOST_NAMES:
         return f"{len(names)} participants ({names[0]}, {names[1]} … {names[-1]})"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The paths of a scenario (JSON values) as pairs of names and words; equal paths share a line."""
+    """The paths of a scenario, which is given as JSON values: pairs of names and a description.
+
+    Paths with the same description share a pair.
+    """
     alike: dict[str, list[str]] = {}
     for name, path in _paths(scenario):
         alike.setdefault(path_in_words(path), []).append(name)
-    return [(_listed(names), words) for words, names in alike.items()]
+    return [(_path_names(names), description) for description, names in alike.items()]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _path_names(names: Sequence[str]) -> str:
     if len(names) <= MOST_NAMES:
         return ", ".join(names)
     return f"{names[0]}, {names[1]} … {names[-1]} ({len(names)} paths)"
@@ -118,7 +119,7 @@ def _paths(scenario: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def machine(known: Machine | None) -> str:
-    """Processor, cores, memory and system of the machine that made a run; empty if it is not known."""
+    """Processor, cores, memory and operating system of a machine; empty if the machine is unknown."""
     if known is None:
         return ""
     parts = [
@@ -131,7 +132,7 @@ def machine(known: Machine | None) -> str:
 
 
 def versions(run: Run) -> str:
-    """What made the run, with versions; the browser's too if there was one."""
+    """Versions of the software that made the run, including the browser of a live run."""
     browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
     return ", ".join(
         [*(f"{name} {version}" for name, version in run.manifest.versions.items()), *browsers[:1]]
@@ -139,7 +140,7 @@ def versions(run: Run) -> str:
 
 
 def lateness(traces: list[Trace]) -> str:
-    """How late the emulator was in the worst of the repeats; empty for a run in virtual time."""
+    """How late packets left the emulator in the worst repeat; empty for a simulated run."""
     known = [trace.manifest.lateness for trace in traces if trace.manifest.lateness]
     if not known:
         return ""

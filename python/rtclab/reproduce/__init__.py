@@ -1,7 +1,7 @@
-"""Published results and ours side by side: tables, trends, figures.
+"""Compares published results with ours: tables, trends and figures.
 
-A paper is two files of data in ``published/``, a CSV file of its numbers and a TOML file of its words, and
-the scenarios of its conditions in a folder of its name.
+A paper consists of two files in ``published/``, a CSV file with its numbers and a TOML file with everything
+else, and of a folder with a scenario for each condition.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ EVERY_PAPER = "all"
 
 @cache
 def paper(name: str) -> Paper:
-    """The paper of this name.
+    """The paper with this name.
 
     Raises:
-        BadInput: there is none.
+        BadInput: there is no such paper.
     """
     if name not in NAMES:
         expected = ", ".join(NAMES)
@@ -32,9 +32,9 @@ def paper(name: str) -> Paper:
 
 
 def plan_of(scenario: str, repeats: int, *, traced: int | None = None) -> Plan:
-    """What to run and measure of a scenario, for all papers together.
+    """The plan that runs a scenario and measures everything that any paper needs from it.
 
-    ``traced`` is of how many repeats the whole trace is kept; as many as figures need if None.
+    ``traced`` is the number of repeats whose full trace is kept; by default as many as the figures need.
     """
     measures = {name for one in map(paper, NAMES) for of, name in one.needs if of == scenario}
     if traced is None:

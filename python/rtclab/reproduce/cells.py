@@ -1,4 +1,4 @@
-"""Printed numbers, and the verdict on ours."""
+"""Cells of published tables, and the verdict on our numbers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rtclab.reproduce.measures import LOSS, MEASURES, OTHER
 from rtclab.scenario.table import Table, closest
 
 OVERALL = "overall"
-"""The machine of rows over all machines."""
+"""Name of the machine in rows over all machines."""
 UNUSABLE = "unusable"
 """Status of a cell that the paper itself contradicts, so that there is nothing to compare with."""
 RELATIVE = 0.20
-"""Tolerance of rates and delays, as a share of the printed number."""
+"""Tolerance of rates and delays, as a share of the published number."""
 RELATIVE_LOSS, LOSS_POINTS = 0.30, 1.0
-"""Tolerances of losses, as a share of the printed number and in percentage points."""
+"""Tolerances of losses, as a share of the published number and in percentage points."""
 
 
 def _empty_is(value: float | None) -> BeforeValidator:
-    """What a column of numbers stands for where nothing is written in it."""
+    """Replaces an empty field of a CSV file."""
     return BeforeValidator(lambda text: value if text == "" else text)
 
 
@@ -36,18 +36,26 @@ def _known(metric: str) -> str:
 
 
 Metric = Annotated[str, AfterValidator(_known)]
-"""The name of a measure, of one from some second on (``name@60``), or of an equation."""
+"""Name of a measure, of its value from a given second on (``name@60``), or of an equation."""
 
 
 class Cell(Table):
-    """One printed number and what it is: a line of ``published/<paper>.csv``.
+    """A published number and what it describes: a line of ``published/<paper>.csv``.
 
-    ``metric`` is the quantity it really is, ``column`` the heading it stands under; they differ where a paper
-    mislabels. ``mean`` (NaN: no number was published) and ``sd`` are what to compare with; ``printed`` is
-    what the paper has where that is something else, and ``note`` says why. ``status`` is empty, ``unusable``,
-    or the key of a reason why a model of network and congestion control cannot explain the number. ``within``
-    is how far ours may be from it, if the rule for its kind does not apply. Without ``scenario`` our number
-    follows from an equation.
+    Attributes:
+        table: number of the table.
+        row: heading of the row, which is the condition.
+        machine: machine that measured it, or ``overall``.
+        column: heading of the column.
+        scenario: scenario of the condition; if empty, our number follows from an equation.
+        metric: quantity that the number really is; it differs from ``column`` where a paper mislabels.
+        mean: number to compare with; NaN if none was published.
+        sd: published standard deviation.
+        printed: what the paper prints, if that differs from ``mean`` and ``sd``.
+        status: empty, ``unusable``, or the key of a reason why a model of network and congestion control
+            cannot explain the number.
+        note: why ``printed`` was corrected, or another remark.
+        within: tolerance, if the rule for the kind of number does not apply.
     """
 
     table: str
@@ -65,15 +73,15 @@ class Cell(Table):
 
     @property
     def kind(self) -> str:
-        """The kind that it is counted with: rate, delay, loss, or other (frame rate, width, set-up time)."""
+        """Kind of number, for counting: rate, delay, loss or other (such as frame rate or set-up time)."""
         return MEASURES[self.metric].kind if self.metric in MEASURES else OTHER
 
     @property
     def tolerance(self) -> float:
-        """How far our number may be from the printed one, in the unit of the cell.
+        """Largest allowed difference between our number and the published one, in the unit of the cell.
 
-        A cell may have a tolerance of its own. Losses have the larger of 1 percentage point and 30 %,
-        everything else has the larger of one published standard deviation and 20 %.
+        A cell may have a tolerance of its own. The tolerance of losses is 1 percentage point or 30 %, that of
+        everything else is one published standard deviation or 20 %, whichever is larger.
         """
         if self.within is not None:
             return self.within
@@ -83,7 +91,7 @@ class Cell(Table):
 
 
 class Verdict(StrEnum):
-    """The result of comparing a cell with our number.
+    """Result of comparing a cell with our number.
 
     ``MISSING`` means that we have no number, ``UNPUBLISHED`` that the paper has none.
     """
@@ -97,7 +105,7 @@ class Verdict(StrEnum):
 
 
 def verdict(cell: Cell, ours: float) -> Verdict:
-    """The verdict on our mean. A cell that cannot be compared is never within."""
+    """The verdict on our mean."""
     if isnan(cell.mean):
         return Verdict.UNPUBLISHED
     if cell.status == UNUSABLE:

@@ -1,4 +1,4 @@
-"""What a change of one setting does, and whether as few sessions as a paper ran could show it."""
+"""Effects of changing one setting, and whether the few sessions of a paper could show them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ NO_SESSION = "no session with over-use"
 
 
 class Pair(Table):
-    """A condition that a paper ran with two settings; ``sessions`` is how often with each."""
+    """A condition that a paper ran with two settings, each in this many ``sessions``.
+
+    ``before`` and ``after`` are the scenarios with the first and the second setting.
+    """
 
     label: str
     before: str
@@ -30,7 +33,7 @@ class Pair(Table):
 
 @dataclass(frozen=True)
 class Change:
-    """A metric in the sessions with over-use of a condition, with the first and with the second setting."""
+    """A metric of a condition with both settings, over the sessions with over-use."""
 
     pair: Pair
     before: Summary
@@ -38,13 +41,14 @@ class Change:
 
     @property
     def percent(self) -> float:
-        """The second mean minus the first, in per cent of the first; NaN if that is 0."""
+        """Change of the mean in per cent of the first mean; NaN if that is 0."""
         return 100 * (self.after.mean - self.before.mean) / (self.before.mean or nan)
 
     def ci95(self, sessions: int | None = None) -> float:
-        """Half the Welch interval of ``percent``, or that of so many sessions with the deviations of ours.
+        """Half the width of the 95 % confidence interval of ``percent`` (Welch's t).
 
-        It is 0 where neither side has any spread, and NaN without two sessions on each side.
+        With ``sessions`` it is the width for that many sessions with our standard deviations. It is 0 if
+        neither setting has any spread, and NaN if a setting has fewer than two sessions.
         """
         before, after = self.before, self.after
         if min(before.repeats, after.repeats) < 2:
@@ -56,7 +60,7 @@ class Change:
 
     @property
     def hidden(self) -> bool:
-        """Whether as many sessions as the paper ran could not tell it from no change."""
+        """Whether as few sessions as the paper ran could not distinguish this change from none."""
         return abs(self.percent) <= self.ci95(self.pair.sessions)
 
     def __str__(self) -> str:
@@ -70,7 +74,7 @@ class Change:
 
 
 def change(results: Results, pair: Pair, metric: str) -> Change:
-    """The change of a metric in one condition."""
+    """The change of a metric in a condition."""
     return Change(pair, *(_with_over_use(results, name, metric) for name in (pair.before, pair.after)))
 
 
@@ -80,10 +84,10 @@ def _with_over_use(results: Results, scenario: str, metric: str) -> Summary:
 
 
 class Changes(Check):
-    """The changes of a metric in some conditions meet bounds in per cent.
+    """Checks the changes of a metric in some conditions against bounds in per cent.
 
-    Each change must be significant, and its interval must overlap the bounds. With ``stays_within`` its
-    interval must lie within so many per cent of no change.
+    Each change must be significant, and its interval must overlap the bounds. With ``stays_within``, its
+    interval must instead be within this many per cent of no change.
     """
 
     one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "stays_within")
@@ -94,7 +98,7 @@ class Changes(Check):
 
     @property
     def needs(self) -> list[Need]:
-        """What must be measured with both settings of each condition."""
+        """What must be measured, with both settings of each condition."""
         return [
             (scenario, name)
             for pair in self.pairs
@@ -103,11 +107,11 @@ class Changes(Check):
         ]
 
     def check(self, results: Results) -> Finding:
-        """Whether all changes meet the condition, and what they are."""
+        """Whether all changes pass, and the changes as text."""
         found = [change(results, pair, self.metric) for pair in self.pairs]
-        return Finding(all(map(self._keeps, found)), _listed(found))
+        return Finding(all(map(self._holds, found)), _listed(found))
 
-    def _keeps(self, one: Change) -> bool:
+    def _holds(self, one: Change) -> bool:
         low, high = one.percent - one.ci95(), one.percent + one.ci95()
         if self.bounds is None:
             limit = self.stays_within or 0

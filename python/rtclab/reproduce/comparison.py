@@ -1,4 +1,4 @@
-"""A paper compared with our results: a verdict for every cell, a finding for every trend."""
+"""Compares a paper with our results: a verdict for every cell, a finding for every trend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rtclab.reproduce.trends import Finding, Trend
 
 @dataclass(frozen=True)
 class Compared:
-    """A printed number, ours, and the verdict."""
+    """A published number, ours, and the verdict."""
 
     cell: Cell
     ours: Measured
@@ -27,13 +27,13 @@ class Compared:
 
     @property
     def off_percent(self) -> float | None:
-        """Our mean minus the printed one, in per cent of the printed one; None if it cannot be computed."""
+        """Difference of our mean from the published one, in per cent of it; None if it cannot be computed."""
         if not self.cell.mean or isnan(self.ours.mean):
             return None
         return 100 * (self.ours.mean - self.cell.mean) / self.cell.mean
 
     def as_dict(self) -> dict[str, object]:
-        """The cell as JSON has it; NaN is None."""
+        """The comparison as JSON values; NaN becomes None."""
         cell, summary = self.cell, self.ours.summary
         return {
             **{key: value for key, value in vars(cell).items() if value not in ("", None)},
@@ -50,7 +50,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Count:
-    """How many cells of one kind are within, of those that can be compared."""
+    """Number of cells of a kind that are within tolerance, and of those that can be compared."""
 
     kind: str
     within: int
@@ -58,13 +58,13 @@ class Count:
 
     @property
     def percent(self) -> float:
-        """Share of cells that are within; NaN without cells."""
+        """Share of cells that are within tolerance; NaN if there are none."""
         return 100 * self.within / self.compared if self.compared else nan
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One paper and our results."""
+    """A paper and our results."""
 
     paper: Paper
     results: Results
@@ -83,22 +83,22 @@ class Comparison:
 
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:
-        """Every trend with its finding."""
+        """Every trend of the paper with its finding."""
         return [(trend, trend.check(self.results)) for trend in self.paper.trends]
 
     def of(self, table: str) -> list[Compared]:
-        """The comparisons of the cells of the table with this number."""
+        """The comparisons of the cells of a table."""
         return [one for one in self.cells if one.cell.table == table]
 
     def counts(self, *, overall: bool = False) -> list[Count]:
-        """How many cells are within, by kind; with ``overall`` only of rows over all machines."""
+        """The count of each kind of cell; with ``overall``, only in rows over all machines."""
         counted = [self._count([kind], overall=overall) for kind in KINDS]
         return [count for count in counted if count.compared]
 
     def rates_and_delays(self, *, unexplained: bool = False) -> Count:
-        """Rates and delays together. If the paper has rows over all machines, only these count.
+        """The count of rates and delays together, in rows over all machines if the paper has such rows.
 
-        With ``unexplained``, cells that are not explained count as not within.
+        With ``unexplained``, cells that are not explained count as outside.
         """
         overall = any(cell.machine == OVERALL for cell in self.paper.cells)
         return self._count([RATE, DELAY], overall=overall, unexplained=unexplained)
@@ -112,15 +112,15 @@ class Comparison:
         return Count(" and ".join(kinds), verdicts.count(Verdict.WITHIN), len(verdicts))
 
     def verdicts(self) -> Counter[Verdict]:
-        """How many cells have each verdict."""
+        """Number of cells with each verdict."""
         return Counter(one.verdict for one in self.cells)
 
     def listed(self, *verdicts: Verdict) -> Iterator[Compared]:
-        """Cells with one of these verdicts, in the order of the paper."""
+        """The cells with one of these verdicts, in the order of the paper."""
         return (one for one in self.cells if one.verdict in verdicts)
 
     def as_dict(self) -> dict[str, object]:
-        """The comparison as JSON has it: everything that the report says."""
+        """The comparison as JSON values: everything in the report."""
         return {
             "paper": self.paper.name,
             "rates_and_delays": vars(self.rates_and_delays()),

@@ -1,4 +1,4 @@
-"""Published figures: a row of data says what is drawn, and a few forms say how."""
+"""Published figures, drawn from our results: TOML says what to draw, and a few forms say how."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rtclab.metrics import delay
 from rtclab.metrics.statistics import summarise
 from rtclab.report import forms
 from rtclab.report.bands import MOST_POINTS, band, points_per_line, thinned
+from rtclab.report.drawing import Look
 from rtclab.report.forms import Bars, Curve, Distribution, Panel, Points
-from rtclab.report.plot import Look, Plot
+from rtclab.report.plot import Plot
 from rtclab.report.words import flow_in_words
 from rtclab.reproduce.cells import Metric
 from rtclab.reproduce.measures import MEASURES
@@ -22,16 +23,16 @@ from rtclab.reproduce.trends import Need
 from rtclab.scenario.table import Table
 
 POINTS = points_per_line(6)
-"""Points of a distribution."""
+"""Maximum number of points of a distribution."""
 
 Form = Literal["over time", "distribution", "per repeat", "bars", "means", "bars per repeat"]
 
 
 class Line(Table):
-    """What is drawn as one line or one bar: a metric of one flow of a scenario.
+    """A line or a bar of a figure: a metric of a flow.
 
-    The scenario's name is ``scenario`` and ``variant`` together. Lines with the same name have the same look.
-    ``group`` is the title of the axes, or the name of the group of bars, that the line belongs to.
+    The name of the scenario is ``scenario`` followed by ``variant``. Lines with the same name have the same
+    look. ``group`` is the title of the axes, or the name of the group of bars, that the line belongs to.
     """
 
     metric: Metric
@@ -43,20 +44,20 @@ class Line(Table):
 
     @property
     def name(self) -> str:
-        """The text of the legend."""
+        """The line's text in the legend."""
         return self.label or flow_in_words(self.flow)
 
     @property
     def condition(self) -> str:
-        """The name of its scenario."""
+        """The name of the line's scenario."""
         return self.scenario + self.variant
 
 
 class Figure(Table):
     """A published figure; :func:`figures_of` reads it.
 
-    ``axis`` is the label of the axis if it is not that of the metric. Figures over time and distributions
-    show the first ``repeats`` of each scenario.
+    ``axis`` is the label of the axis, by default that of the metric. Figures over time and distributions
+    show the first ``repeats`` repeats of each scenario.
     """
 
     number: str
@@ -69,7 +70,7 @@ class Figure(Table):
 
     @classmethod
     def key_names(cls) -> list[str]:
-        """The keys as written in TOML, with those that its lines take."""
+        """The keys as written in TOML, including those that are passed on to lines."""
         return [*super().key_names(), "groups", "parts", *Line.key_names()]
 
     @property
@@ -79,7 +80,7 @@ class Figure(Table):
 
     @property
     def groups(self) -> dict[str, list[Line]]:
-        """The lines of each group, by its name."""
+        """The lines by name of their group."""
         groups: dict[str, list[Line]] = {}
         for line in self.lines:
             groups.setdefault(line.group, []).append(line)
@@ -87,26 +88,26 @@ class Figure(Table):
 
     @property
     def scenarios(self) -> list[str]:
-        """The scenarios that it shows, each once."""
+        """The scenarios in the figure, each once."""
         return list(dict.fromkeys(line.condition for line in self.lines))
 
     @property
     def traced(self) -> int:
-        """How many whole traces of each scenario it needs."""
+        """Number of full traces that the figure needs of each scenario."""
         return self.repeats if self.form in ("over time", "distribution") else 0
 
     @property
     def needs(self) -> list[Need]:
-        """What must be measured."""
+        """What must be measured for the figure."""
         return [] if self.traced else [(line.condition, line.metric) for line in self.lines]
 
     def is_known(self, results: Results) -> bool:
-        """Whether all that it needs was measured."""
+        """Whether everything that the figure needs was measured."""
         known = results.traces if self.traced else results.repeats_of
         return all(known(name) for name in self.scenarios)
 
     def draw(self, results: Results) -> Plot:
-        """Our figure."""
+        """Draws the figure from our results."""
         looks = {name: Look.numbered(index, name) for index, name in enumerate(self.names)}
         name, title = f"figure-{self.number}".replace(" ", "-"), f"Figure {self.number}. {self.title}"
         axis = self.axis or MEASURES[self.lines[0].metric].label
@@ -116,10 +117,10 @@ class Figure(Table):
 def figures_of(row: dict[str, Any], origin: str) -> list[Figure]:
     """The figures of a row of ``[[figures]]``, one for each of its ``parts``.
 
-    Parts take from the row, groups from their figure and lines from their group what they leave out.
+    Parts inherit keys from the row, groups from their figure, and lines from their group.
 
     Raises:
-        BadInput: a key is missing or unknown; names the figure.
+        BadInput: a key is missing or unknown; the error names the figure.
     """
     return [_figure(row | part, origin) for part in row.pop("parts", [{}])]
 
@@ -140,7 +141,7 @@ Words = tuple[str, str, str]
 
 
 def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
-    """Curves over time, means over the first repeats of each scenario."""
+    """Curves over time, as means over the first repeats of each scenario."""
 
     def curve(line: Line) -> Curve:
         traces = results.traces(line.condition, figure.repeats)
@@ -152,7 +153,7 @@ def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axi
 
 
 def _distribution(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
-    """Cumulative distributions of the one-way delay over the packets of several repeats."""
+    """Cumulative distributions of the one-way delay, over the packets of the first repeats."""
 
     def distribution(line: Line) -> Distribution:
         delay_ms, share = delay.one_way_delay_cdf(results.traces(line.condition, figure.repeats), line.flow)
@@ -163,7 +164,7 @@ def _distribution(figure: Figure, looks: Looks, results: Results, words: Words, 
 
 
 def _per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
-    """Mean of each repeat with the deviation of its one-second samples, and the mean of all."""
+    """The mean of each repeat with the standard deviation of its samples, and the mean over repeats."""
     series = []
     for line in figure.lines:
         values = results.per_repeat(line.condition, line.metric, line.flow)
@@ -173,7 +174,7 @@ def _per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, ax
 
 
 def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
-    """Groups of bars: the mean of a metric, with its deviation within repeats or with its 95 % interval."""
+    """Groups of bars: means of a metric, with the standard deviation within repeats or the 95 % interval."""
 
     def height(line: Line) -> tuple[float, float]:
         ours = results.measured(line.condition, line.metric, line.flow)
@@ -191,7 +192,7 @@ def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: st
 
 
 def _bars_per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
-    """One bar for each repeat."""
+    """Groups of bars: a group for each repeat."""
     series = []
     for line in figure.lines:
         values = results.per_repeat(line.condition, line.metric, line.flow)

@@ -1,4 +1,4 @@
-"""A published table as rows and columns, with our number in every cell."""
+"""Arranges the cells of a published table in rows and columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rtclab.reproduce.comparison import Compared
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: its group if it has one, its heading, and a cell or None per column."""
+    """A row of a table: its group (empty for none), its heading, and a cell or None for each column."""
 
     group: str
     heading: str
@@ -25,17 +25,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: the headings of its columns, and its rows."""
+    """A table: its rows, and the headings of its columns."""
 
     columns: Sequence[str]
     rows: Sequence[Row]
 
 
 def grid(cells: Sequence[Compared], *, transposed: bool = False, overall_only: bool = False) -> Grid:
-    """A table in the form in which it was published.
+    """Arranges a table as it was published.
 
-    Conditions are rows and metrics columns; in a transposed table machines are columns and metrics rows. With
-    ``overall_only`` a table that has rows over all machines shows only these, and is not transposed.
+    Conditions are rows and metrics are columns. In a ``transposed`` table, metrics are rows and machines are
+    columns. With ``overall_only``, a table with rows over all machines has only those and is not transposed.
     """
     if overall_only and any(one.cell.machine == OVERALL for one in cells):
         cells = [one for one in cells if one.cell.machine == OVERALL]

@@ -1,7 +1,7 @@
-"""The quantities of papers by name, and how they are measured in a trace.
+"""The quantities that papers report, and how they are measured in a trace.
 
-Most papers measured at the receiver with a capture tool. Their rates are IP bytes in samples of one second,
-and their "±" is the standard deviation of such samples within a run.
+Most papers used a capture tool at the receiver. Their rates are IP bytes in samples of one second, and their
+"±" is the standard deviation of these samples within a run.
 """
 
 from __future__ import annotations
@@ -20,27 +20,30 @@ from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Trace
 
 Value = tuple[float | None, float | None]
-"""Mean over the repeat and standard deviation of its one-second samples; None if it was not measured."""
+"""Mean over a repeat and standard deviation of its one-second samples; None if not measured."""
 Values = dict[str, dict[str, Value]]
 """Values of one repeat by name and flow."""
 
 RATE, DELAY, LOSS, OTHER = KINDS = ("rate", "delay", "loss", "other")
-"""Kinds of quantities, which are counted apart."""
+"""Kinds of quantities, which are counted separately."""
 WINDOW_S = 10
-"""Length of the window of a value that is named ``name@begin``."""
+"""Length of the window of a value with the name ``name@begin``."""
 MEDIA = "media"
-"""Name of a value that every repeat has: 1 for every flow of media, nothing for other flows."""
+"""Name of a value that every repeat has: 1 for flows of media, None for other flows."""
 OVER_USE = "over_use_percent"
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How a quantity of a flow is measured; ``label`` names it at the axis of a figure.
+    """How a quantity of a flow is measured.
 
-    ``series`` is the quantity over time, and ``value`` its mean over a repeat, which has the deviation of the
-    series. Without ``value`` the mean of the series is taken and has no deviation. ``at`` is the value from
-    some second on; without ``at`` it is the mean of the series over the next ten seconds. With ``packets``
-    every packet must be recorded.
+    Attributes:
+        kind: kind of quantity, for counting.
+        label: label at the axis of a figure.
+        value: computes the value over a repeat; by default the mean of the series, without deviation.
+        series: computes the quantity over time.
+        at: computes the value from a given second on; by default the mean of the series over the next 10 s.
+        packets: whether every packet must be recorded.
     """
 
     kind: str = OTHER
@@ -51,14 +54,14 @@ class Measure:
     packets: bool = False
 
     def over_repeat(self, trace: Trace, flow: str) -> Value:
-        """The value over the repeat, and its deviation."""
+        """The value over the repeat, and the standard deviation of its one-second samples."""
         samples = self.series(trace, flow)
         if self.value is None:
             return none_if_nan(samples.mean()), None
         return none_if_nan(self.value(trace, flow)), none_if_nan(mean_within_sd([samples]))
 
     def from_second(self, trace: Trace, flow: str, begin_s: int) -> Value:
-        """The value from some second on."""
+        """The value from a given second on, without deviation."""
         if self.at is not None:
             return none_if_nan(self.at(trace, flow, begin_s)), None
         samples = trace.cached(_series, self, flow)
@@ -71,7 +74,7 @@ def _series(trace: Trace, measure: Measure, flow: str) -> Samples:
 
 
 def measure(trace: Trace, names: Iterable[str]) -> Values:
-    """Values of every flow by name. ``name@20`` is the value from 20 s on; see :class:`Measure`."""
+    """Measures values of every flow by name. ``name@20`` is the value from 20 s on; see :class:`Measure`."""
     return {name: {own_name(flow): _value(trace, flow, name) for flow in trace.flows} for name in names}
 
 
@@ -82,14 +85,14 @@ def _value(trace: Trace, flow: str, name: str) -> Value:
 
 
 def none_if_nan(value: float) -> float | None:
-    """The value; None where it is NaN, since JSON has no NaN."""
+    """The value, or None if it is NaN, because JSON has no NaN."""
     return None if isnan(value) else value
 
 
 def _is_media(trace: Trace, flow: str) -> float:
-    """1 if the flow is media from participant to participant, whether anything arrived or not.
+    """1 if the flow carries media between participants, even if nothing arrived; NaN otherwise.
 
-    The other flows are legs to and from a server, flows of feedback alone, and cross traffic.
+    Other flows are legs to and from a server, flows with only feedback, and cross traffic.
     """
     about, people = trace.manifest.flows[flow], trace.manifest.participants
     is_seen = flow in trace.cached(_flows_with_reports)
@@ -101,9 +104,9 @@ def _flows_with_reports(trace: Trace) -> set[str]:
 
 
 def _first_call_share(trace: Trace, flow: str) -> float:
-    """Receiving rate of the first of several calls from 30 to 90 s, in per cent of the mean of the others.
+    """Receiving rate of the first of several calls in per cent of the mean of the others, from 30 to 90 s.
 
-    The calls are those that have a flow from the flow's sender to its receiver.
+    The calls are those with a flow between the same sender and receiver.
     """
     ends = {name: (of.sender, of.receiver) for name, of in trace.manifest.flows.items()}
     calls = [name for name in trace.flows if ends[name] == ends[flow]]
@@ -112,10 +115,10 @@ def _first_call_share(trace: Trace, flow: str) -> float:
 
 
 def _over_use(trace: Trace, flow: str) -> float:
-    """100 if over-use ever reduced the rate of the flow, else 0, so that the mean over repeats is per cent.
+    """100 if over-use ever reduced the rate of the flow, else 0; the mean over repeats is in per cent.
 
-    The decrease factor is in the trace from the first decrease on, so a sample per second misses none but one
-    in the last second.
+    The trace has the decrease factor once a second, from the first decrease on. Only a first decrease in the
+    last second is missed.
     """
     return 100.0 if flow in trace.cached(_flows_with_over_use) else 0.0
 
@@ -125,7 +128,7 @@ def _flows_with_over_use(trace: Trace) -> set[str]:
 
 
 def _metric(kind: str, label: str, name: str) -> Measure:
-    """One of our metrics."""
+    """A measure that is one of rtclab's metrics."""
     metric = METRICS[name]
     return Measure(kind, label, metric.function, metric.samples or (lambda trace, flow: NO_SAMPLES))
 
@@ -142,13 +145,13 @@ MEASURES = {
     "owd_ms": _metric(DELAY, "One-way delay (ms)", "one_way_delay"),
     "packet_loss_pct": _metric(LOSS, _LOST, "packet_loss"),
     "residual_loss_pct": _metric(LOSS, "Residual loss (%)", "residual_loss"),
-    # What a capture at the receiver sees: sequence numbers, not what FEC recovered.
+    # A capture at the receiver shows sequence numbers, but not what FEC recovered.
     "unseen_loss_pct": _metric(LOSS, "Residual loss (%)", "unseen_loss"),
     "framerate_fps": _metric(OTHER, _FPS, "frame_rate"),
     "width_px": Measure(OTHER, "Width (pixel)", series=tools.frame_widths),
     "height_px": _metric(OTHER, "Height (pixel)", "frame_height"),
     "setup_ms": _metric(OTHER, "Set-up time (ms)", "setup_time"),
-    # What a page reads from getStats.
+    # Values that a page reads from getStats.
     "stats_rate_kbps": Measure(RATE, _KBPS, series=tools.stats_kbps),
     "stats_rtt_ms": Measure(DELAY, _RTT, series=delay.rtt_ms),
     "stats_loss_pct": Measure(LOSS, _LOST, series=tools.stats_loss),
@@ -156,7 +159,7 @@ MEASURES = {
     "rtt_sd_ms": Measure(value=tools.rtt_sd_ms),
     "rtt_spike": Measure(value=tools.rtt_spike),
     "rise_s": Measure(at=tools.rise_s),
-    # What a single paper is about.
+    # Quantities of a single paper.
     "fec_share": Measure(value=tools.fec_share, packets=True),
     "first_call_share": Measure(value=_first_call_share),
     OVER_USE: Measure(value=_over_use),

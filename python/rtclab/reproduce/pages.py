@@ -1,4 +1,4 @@
-"""Writes one HTML page per paper, and the page of the documentation."""
+"""Writes an HTML page for each paper, and the page for the documentation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rtclab.backend import machine, versions
-from rtclab.report.page import page_template, render
+from rtclab.report.page import load_template, render
 from rtclab.report.words import machine as machine_in_words
 from rtclab.report.words import number
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict
 from rtclab.reproduce.comparison import Compared, Comparison, Count
 from rtclab.reproduce.layout import grid
-from rtclab.trace.files import write_bytes, write_json
+from rtclab.trace import write_json, write_text
 
 MARKS = {
     Verdict.WITHIN: "✓",
@@ -30,23 +30,23 @@ def write_pages(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
     pages = []
     for one in comparisons:
         page = out / f"{one.paper.name}.html"
-        write_bytes(page, _html(one).encode())
+        write_text(page, _html(one))
         write_json(page.with_suffix(".json"), one.as_dict())
         pages.append(page)
     return pages
 
 
 def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
-    """Writes docs/reproduction.md, or another ``file``."""
+    """Writes the comparison of all papers as a Markdown page, which is docs/reproduction.md."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = page_template("reproduction.md").render(
+    text = load_template("reproduction.md").render(
         comparisons=comparisons, grid=grid, cell=_markdown_cell, Verdict=Verdict, explained=_once()
     )
-    write_bytes(file, text.encode())
+    write_text(file, text)
 
 
 def published(one: Compared) -> str:
-    """The published number in words, and the printed one where it differs."""
+    """The published number as text, and the printed one if it was corrected."""
     value = _with_sd(one.cell.mean, one.cell.sd)
     what = "one-way, " if one.cell.metric == "owd_ms" and "One-way" not in one.cell.column else ""
     if not one.cell.printed:
@@ -61,7 +61,7 @@ def _plain(cell: Cell) -> str:
 
 
 def ours(one: Compared) -> str:
-    """Our mean in words, with the deviation that the papers print."""
+    """Our mean as text, with the standard deviation within repeats, which the papers print."""
     return _with_sd(one.ours.mean, one.ours.within_sd)
 
 
@@ -70,7 +70,7 @@ def _with_sd(mean: float, sd: float | None) -> str:
 
 
 def _once() -> Callable[[str], str]:
-    """A function that gives a reason in full the first time and shortened after that."""
+    """A function that returns a reason in full the first time, and abbreviated after that."""
     given: set[str] = set()
 
     def explained(reason: str) -> str:
@@ -109,7 +109,7 @@ def _html(one: Comparison) -> str:
 
 
 def _headline(one: Comparison) -> dict[str, Count | None]:
-    """Counts of the rows over all machines, by kind; empty if a paper has no other rows."""
+    """Counts in rows over all machines, by kind; empty if the paper has no other rows."""
     if all(cell.machine == OVERALL for cell in one.paper.cells):
         return {}
     overall = {count.kind: count for count in one.counts(overall=True)}
@@ -117,7 +117,7 @@ def _headline(one: Comparison) -> dict[str, Count | None]:
 
 
 def _notes(comparison: Comparison, table: str) -> list[str]:
-    """The notes on a table's cells, each once, with the rows that it belongs to."""
+    """The notes on the cells of a table, each once, preceded by its rows."""
     rows: dict[str, list[str]] = {}
     for one in comparison.of(table):
         if one.cell.note:

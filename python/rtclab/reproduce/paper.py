@@ -1,4 +1,4 @@
-"""A publication: the numbers of its CSV file; the words, checks and figures of its TOML file."""
+"""Reads publications: numbers from a CSV file, and text, trends and figures from a TOML file."""
 
 from __future__ import annotations
 
@@ -20,17 +20,27 @@ from rtclab.scenario.table import Table, closest
 
 PUBLISHED = Path(__file__).parent / "published"
 TESTBED = ("varies", "machines")
-"""Keys that a paper takes from the one that it extends, unless it has its own; it has all its reasons."""
+"""Keys that a paper inherits from the paper it extends, unless it has its own. Reasons are merged."""
 
 
 class Paper(Table):
-    """One publication: the keys of its TOML file, and the ``cells`` of its CSV file.
+    """A publication: the keys of its TOML file, and the cells of its CSV file.
 
-    ``tables`` are titles by number, ``transposed`` the numbers of those that have machines in columns.
-    ``machines`` says which flows stand for a machine of the tables, or, as ``14/A``, for that of one table; a
-    machine that is not in it (``overall``) stands for all flows of media. ``varies`` are the fields (``*`` is
-    anything) in which its scenarios may differ from their testbed: what the paper varied, and nothing that
-    would tune a model. ``reasons`` explains the keys of ``Cell.status``.
+    Attributes:
+        title: title of the publication.
+        source: authors, place and year.
+        tables: titles of tables by number.
+        transposed: numbers of the tables that have machines in columns.
+        varies: fields in which the scenarios may differ from their testbed, with ``*`` as a wildcard. These
+            are what the paper varied; parameters of models are not among them.
+        machines: pattern of the flows of each machine in the tables; the key ``14/A`` is machine A of table
+            14 only. A machine without a pattern, such as ``overall``, stands for all flows of media.
+        reasons: why numbers cannot be explained, by the keys in ``Cell.status``.
+        remarks: remarks at the end of the report.
+        trends: statements of the paper, with checks.
+        figures: figures of the paper.
+        name: short name, which is that of the files.
+        cells: published numbers.
     """
 
     title: str
@@ -48,32 +58,32 @@ class Paper(Table):
 
     @property
     def needs(self) -> list[Need]:
-        """What must be measured: scenarios, each with the name of a measure."""
+        """What must be measured: pairs of a scenario and the name of a measure."""
         printed = [(cell.scenario, cell.metric) for cell in self.cells if cell.scenario]
         drawn = [need for figure in self.figures for need in figure.needs]
         return [*printed, *drawn, *(need for trend in self.trends for need in trend.needs)]
 
     @property
     def scenarios(self) -> list[str]:
-        """All scenarios that this paper needs, each once."""
+        """All scenarios of the paper, each once."""
         needed = [scenario for scenario, _ in self.needs]
         return list(dict.fromkeys([*needed, *(name for figure in self.figures for name in figure.scenarios)]))
 
     def traced(self, scenario: str) -> int:
-        """How many whole traces of a scenario the figures need."""
+        """Number of full traces that the figures need of a scenario."""
         return max((figure.traced for figure in self.figures if scenario in figure.scenarios), default=0)
 
     def flows(self, cell: Cell) -> str:
-        """The pattern of the flows that a cell's machine stands for."""
+        """The pattern of the flows of a cell's machine."""
         everywhere = self.machines.get(cell.machine, EVERY_FLOW)
         return self.machines.get(f"{cell.table}/{cell.machine}", everywhere)
 
 
 def read_paper(name: str, directory: Path = PUBLISHED) -> Paper:
-    """The paper of this name, whose CSV and TOML files are in ``directory``.
+    """Reads the paper with this name from its CSV and TOML files in ``directory``.
 
     Raises:
-        BadInput: one of them is not what it should be; names the file and the line or key.
+        BadInput: a file is invalid; the error names the file and the line or key.
     """
     file, numbers = directory / f"{name}.toml", directory / f"{name}.csv"
     data = _with_testbed(file)

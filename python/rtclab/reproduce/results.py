@@ -1,4 +1,4 @@
-"""What was measured in all repeats, for cells, trends and figures."""
+"""The values measured in all repeats, for cells, trends and figures."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rtclab.reproduce.store import Store
 from rtclab.trace import Trace
 
 EVERY_FLOW = "*->*"
-"""Pattern of all flows."""
+"""Pattern that matches all flows."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One metric of one scenario.
+    """A metric of a scenario.
 
-    ``summary`` describes the means of the repeats, so ``summary.sd`` is the deviation between repeats.
-    ``within_sd`` is the mean of the deviations within repeats, which the papers print behind a "±".
+    ``summary`` is over repeats, so ``summary.sd`` is the standard deviation between repeats. ``within_sd`` is
+    the mean of the standard deviations within repeats, which the papers print after "±".
     """
 
     summary: Summary
@@ -33,7 +33,7 @@ class Measured:
 
     @property
     def mean(self) -> float:
-        """Mean over the repeats; NaN without repeats."""
+        """Mean over the repeats; NaN if there are none."""
         return self.summary.mean
 
 
@@ -41,7 +41,7 @@ class Measured:
 class Results:
     """The finished repeats of every scenario.
 
-    ``repeats`` is how many of each scenario count. An earlier, longer run may have left more.
+    ``repeats`` is the number of repeats of each scenario to use. An earlier run may have left more.
     """
 
     stores: Mapping[str, Store]
@@ -55,11 +55,11 @@ class Results:
         }
 
     def repeats_of(self, scenario: str) -> int:
-        """How many repeats are finished."""
+        """Number of finished repeats of a scenario."""
         return len(self._values.get(scenario, []))
 
     def measured(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Measured:
-        """A metric over all repeats. Every flow that the pattern ``flows`` matches has the same weight."""
+        """A metric over all repeats; flows that match the pattern ``flows`` have equal weights."""
         per_repeat = self.per_repeat(scenario, metric, flows)
         means = [nan if value is None else value for value, _ in per_repeat]
         return Measured(summarise(means), mean_of_known(sd for _, sd in per_repeat))
@@ -69,7 +69,7 @@ class Results:
         return self.measured(scenario, metric, flows).mean
 
     def per_repeat(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> list[Value]:
-        """Mean value and mean deviation of the flows that the pattern matches, in each repeat."""
+        """Mean value and mean standard deviation of the flows that match the pattern, for each repeat."""
         return [_selected(values, metric, flows) for values in self._values.get(scenario, [])]
 
     def flows(self, scenario: str, patterns: Iterable[str]) -> list[str]:
@@ -79,13 +79,13 @@ class Results:
         return [flow for flow in flows if any(fnmatchcase(flow, pattern) for pattern in patterns)]
 
     def traces(self, scenario: str, repeats: int = 1) -> list[Trace]:
-        """Whole traces of the first repeats, for figures; fewer or none if repeats failed."""
+        """Full traces of the first repeats, for figures; fewer or none if repeats failed."""
         store = self.stores.get(scenario)
         return store.traces(min(repeats, self.repeats[scenario])) if store else []
 
 
 def _selected(values: Values, metric: str, flows: str) -> Value:
-    """The mean over the media flows that the pattern matches, or the value of the one flow that it names."""
+    """The value of the flow named ``flows``, or else the mean over the media flows that match it."""
     of_flows = values.get(metric, {})
     if flows in of_flows:
         return of_flows[flows]
@@ -96,11 +96,11 @@ def _selected(values: Values, metric: str, flows: str) -> Value:
 
 
 def mean_of_known(values: Iterable[float | None]) -> float:
-    """Mean of the values that are neither None nor NaN; NaN without any."""
+    """Mean of the values that are neither None nor NaN; NaN if there are none."""
     known = [value for value in values if value is not None and not isnan(value)]
     return float(np.mean(known)) if known else nan
 
 
 def results_path(out: Path) -> Path:
-    """Where finished repeats are kept below a directory of runs."""
+    """Directory of finished repeats below a directory of runs."""
     return out / "reproduce"

@@ -1,4 +1,4 @@
-"""Runs the repeats that are not finished, in batches, on all cores."""
+"""Runs unfinished repeats in batches on all cores."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
 BATCH_S = 1800
-"""Simulated time of a batch: repeats that are measured together cost less, but a batch is kept as a whole."""
+"""Simulated time of a batch. Large batches are faster, but an interruption loses unfinished batches."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run and measure of one scenario.
+    """What to run and measure of a scenario.
 
-    ``repeats`` is how often it runs, ``traced`` of how many repeats the whole trace is kept, ``measures`` the
-    names of what is measured. ``given`` is the scenario itself, if it is not one that comes with rtclab.
+    Attributes:
+        name: name of the scenario.
+        repeats: number of repeats.
+        traced: number of repeats, from the first on, whose full trace is kept.
+        measures: names of the values to measure.
+        given: the scenario, if it is not one that comes with rtclab.
     """
 
     name: str
@@ -37,18 +41,18 @@ class Plan:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario as it is run; every packet is recorded only if something to be measured needs it."""
+        """The scenario to run. It records every packet only if a measure needs that."""
         packets = any(MEASURES[name.partition("@")[0]].packets for name in self.measures)
         return self.given or Scenario.load(self.name, {"record": "packets" if packets else "seconds"})
 
     def store(self, out: Path) -> Store:
-        """Where its finished repeats are kept."""
+        """Where finished repeats of this plan are kept."""
         return Store(out, self.name, fingerprint(self.scenario, self.measures))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some repeats of a plan that are to be run, one after another."""
+    """Repeats of a plan to run in one process."""
 
     plan: Plan
     store: Store
@@ -65,7 +69,7 @@ class Failure:
 
 
 def unfinished(plan: Plan, out: Path) -> list[Batch]:
-    """The repeats that must still be run, in batches. ``out`` is the directory of finished repeats."""
+    """The repeats still to run, in batches. ``out`` is the directory of finished repeats."""
     store = plan.store(out)
     finished = store.read()
     todo = [
@@ -87,15 +91,15 @@ def run(
     """Runs batches and returns the failures. A batch is kept as soon as it is finished.
 
     Args:
-        jobs: number of processes; as many as cores if None. 0 runs everything in this process.
+        jobs: number of processes, by default one per core; 0 runs everything in this process.
         on_finished: called with the number of repeats after each batch.
-        on_interrupt: called at Ctrl-C, before the running batches are finished.
+        on_interrupt: called on Ctrl-C, before waiting for the running batches.
 
     Raises:
-        KeyboardInterrupt: after Ctrl-C, when the running batches are finished and kept.
+        KeyboardInterrupt: Ctrl-C was pressed; the running batches were finished and kept.
     """
     for store in {batch.store for batch in batches}:
-        store.forget_others()
+        store.delete_outdated()
     failures = []
     if jobs == 0:
         for batch in batches:
@@ -118,12 +122,12 @@ def _outcome(future: Future[list[Failure]], batch: Batch) -> list[Failure]:
     try:
         return future.result()
     except BrokenProcessPool:
-        reason = "the process died; it or one beside it was killed, or ran out of memory"
+        reason = "the process died; it or another process of the pool was killed or ran out of memory"
         return [Failure(batch.plan.name, batch.repeats, reason)]
 
 
 def _run_batch(batch: Batch) -> list[Failure]:
-    """Simulates, measures and keeps the repeats of a batch."""
+    """Simulates, measures and saves the repeats of a batch."""
     failures = []
     try:
         for repeat, trace in _traces(batch).items():
@@ -137,7 +141,7 @@ def _run_batch(batch: Batch) -> list[Failure]:
 
 
 def _traces(batch: Batch) -> dict[int, Trace]:
-    """The traces of the repeats. Those that are kept are simulated one by one, the others together."""
+    """Simulates the repeats of a batch: one by one if their full traces are kept, the others together."""
     from rtclab.backend.sim import SimBackend
     from rtclab.backend.together import simulate_together
 

@@ -1,8 +1,7 @@
-"""Finished repeats on disk: one JSON file per repeat, and whole traces where figures need them.
+"""Finished repeats on disk: a JSON file per repeat, and full traces where figures need them.
 
-A file is written when its repeat is finished and never changed, so whatever ends the program leaves all
-finished repeats. Those of another fingerprint (scenario, version, code or what is measured changed) are
-forgotten.
+A file is written when its repeat is finished and is never changed, so finished repeats survive any crash.
+When the scenario, the code or the measures change, so does the fingerprint, and old repeats are deleted.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from rtclab.trace.files import replace_file, write_bytes
 from rtclab.trace.trace import MANIFEST
 
 MEASURING = (PACKAGE / "reproduce" / "measures.py",)
-"""Code of this package that takes part in measuring a repeat."""
+"""Source files of this package that affect how a repeat is measured."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """What is known of one scenario below the directory ``out``."""
+    """The finished repeats of a scenario below the directory ``out``."""
 
     out: Path
     scenario: str
@@ -35,15 +34,15 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """The directory of the values of repeats."""
+        """Directory of the values of repeats."""
         return self.out / "repeats" / self.scenario / self.fingerprint
 
     def trace_path(self, repeat: int) -> Path:
-        """Where the whole trace of a repeat is, if it was kept."""
+        """Directory of the full trace of a repeat, which exists only if it was kept."""
         return self.out / "traces" / self.scenario / self.fingerprint / f"repeat-{repeat}"
 
     def read(self) -> dict[int, Values]:
-        """The finished repeats by number; a file that a crash of the system cut off does not count."""
+        """The values of finished repeats by number. Files truncated by a system crash are ignored."""
         finished = {}
         for file in self.path.glob("*.json"):
             try:
@@ -53,29 +52,29 @@ class Store:
         return dict(sorted(finished.items()))
 
     def add(self, repeat: int, values: Values) -> None:
-        """Keeps a finished repeat, whole or not at all."""
+        """Saves the values of a finished repeat atomically."""
         self.path.mkdir(parents=True, exist_ok=True)
         content = json.dumps(values, separators=(",", ":")).encode()
         replace_file(self.path / f"{repeat}.json", lambda file: write_bytes(file, content))
 
-    def forget_others(self) -> None:
-        """Removes what was kept under other fingerprints: values and whole traces."""
+    def delete_outdated(self) -> None:
+        """Deletes values and full traces with other fingerprints."""
         for kept in (self.path, self.trace_path(0).parent):
             for other in kept.parent.glob("*"):
                 if other != kept:
                     shutil.rmtree(other, ignore_errors=True)
 
     def traces(self, repeats: int) -> list[Trace]:
-        """The whole traces of the first repeats, as far as there are any."""
+        """The full traces of the first repeats, without those that were not kept."""
         return [Trace(self.trace_path(repeat)) for repeat in range(repeats) if self.has_trace(repeat)]
 
     def has_trace(self, repeat: int) -> bool:
-        """Whether the whole trace of a repeat was kept."""
+        """Whether the full trace of a repeat was kept."""
         return (self.trace_path(repeat) / MANIFEST).is_file()
 
 
 def fingerprint(scenario: Scenario, measures: Sequence[str]) -> str:
-    """Changes whenever a repeat of the scenario may come out differently, or is measured differently."""
+    """A hash that changes if repeats of the scenario could have other results or are measured differently."""
     digest = hashlib.sha256(code_digest(MEASURING).encode())
     digest.update(scenario.model_dump_json(exclude={"title", "source", "repeats"}).encode())
     digest.update(" ".join(measures).encode())

@@ -1,6 +1,6 @@
-"""Trends: statements of a paper, each with checks of our numbers that decide whether it keeps.
+"""Trends: statements of a paper, with checks that decide whether they hold in our results.
 
-They are written in ``published/<paper>.toml``; docs/add-a-paper.md shows how.
+Trends are written in ``published/<paper>.toml``; docs/add-a-paper.md shows how.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ RELATIONS: dict[str, Callable[[float, float], float]] = {
     "percent_below": lambda ours, other: 100 - 100 * ours / other,
     "ratio_to": lambda ours, other: ours / other,
 }
-"""How a quantity is related to another, by key in TOML."""
+"""Relations of a quantity to another one, by key in TOML."""
 SHARED = ("metric", "scenario", "flows", "window_s", "combine")
-"""Keys that a quantity inside another takes from it, unless it has its own."""
+"""Keys that a nested quantity inherits from the outer one, unless it has its own."""
 Need = tuple[str, str]
-"""A scenario, and the name of what must be measured in it."""
+"""A scenario, and the name of a value to measure in it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a trend keeps, and our numbers that say so."""
+    """Whether a trend holds, and the numbers that show it."""
 
-    keeps: bool
+    holds: bool
     figures: str
 
 
 class Quantity(Table):
-    """One number of ours, and its relation to another if it has one.
+    """A number from our results, optionally related to another one.
 
     It is a metric of a scenario, a constant (``value``), or the mean of other quantities (``mean_of``).
-    ``flows`` are patterns of the flows whose metric is taken, and ``combine`` makes one number of several:
-    their mean, their sum, or Jain's index. ``window_s`` takes the mean from begin to end.
+    ``flows`` are patterns of flows. ``combine`` says how the values of several flows become one: mean, sum,
+    or Jain's index. With ``window_s`` it is the mean from begin to end, in seconds.
     """
 
     metric: Metric | None = None
@@ -65,19 +65,19 @@ class Quantity(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _inner_take_what_they_leave_out(cls, data: Any) -> Any:
+    def _nested_quantities_inherit(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         shared = {key: data[key] for key in SHARED if key in data}
-        inner = {key: _over(shared, data[key]) for key in ("mean_of", *RELATIONS) if key in data}
+        inner = {key: _inherit(shared, data[key]) for key in ("mean_of", *RELATIONS) if key in data}
         if "each" in data:
-            inner["each"] = _over(
+            inner["each"] = _inherit(
                 {key: data[key] for key in Quantity.key_names() if key in data}, data["each"]
             )
         return data | inner
 
     @model_validator(mode="after")
-    def _says_what_it_is(self) -> Self:
+    def _has_a_source(self) -> Self:
         known = self.value is not None or self.mean_of or getattr(self, "each", None)
         for key in () if known else ("metric", "scenario"):
             if not getattr(self, key):
@@ -86,7 +86,7 @@ class Quantity(Table):
 
     @field_validator("window_s")
     @classmethod
-    def _is_measured(cls, window_s: tuple[int, int] | None) -> tuple[int, int] | None:
+    def _has_whole_windows(cls, window_s: tuple[int, int] | None) -> tuple[int, int] | None:
         begin_s, end_s = window_s or (0, WINDOW_S)
         if begin_s >= end_s or begin_s % WINDOW_S or end_s % WINDOW_S:
             raise FieldError(f"expected whole tens of seconds; got {begin_s} to {end_s}")
@@ -94,7 +94,7 @@ class Quantity(Table):
 
     @property
     def needs(self) -> list[Need]:
-        """What must be measured."""
+        """What must be measured for this quantity and those that it is related to."""
         others = [getattr(self, key) for key in RELATIONS]
         own = (
             [] if self.mean_of or self.value is not None else [(self.scenario, name) for name in self._names]
@@ -103,14 +103,15 @@ class Quantity(Table):
 
     def of(self, results: Results) -> float:
         """The number; NaN if nothing was measured."""
-        ours = self._of_itself(results)
+        ours = self._unrelated(results)
         for key, related in RELATIONS.items():
             other: Quantity | None = getattr(self, key)
             if other is not None:
                 ours = related(ours, other.of(results) or nan)
         return ours
 
-    def _of_itself(self, results: Results) -> float:
+    def _unrelated(self, results: Results) -> float:
+        """The number before it is related to another one."""
         if self.value is not None:
             return self.value
         if self.mean_of:
@@ -127,13 +128,13 @@ class Quantity(Table):
 
     @property
     def _names(self) -> list[str]:
-        """The names under which the metric is measured: one, or one for each part of the window."""
+        """The names of the measured values: the metric's own, or one for each ten seconds of the window."""
         if self.window_s is None:
             return [self.metric or ""]
         return [f"{self.metric}@{begin_s}" for begin_s in range(*self.window_s, WINDOW_S)]
 
     def _jain(self, results: Results) -> float:
-        """Mean over repeats of Jain's index of the flows that have values: (Σ x)² / (n Σ x²)."""
+        """Mean over repeats of Jain's index, (Σ x)² / (n Σ x²), of the flows that have values."""
         rates = []
         for flow in results.flows(self.scenario, self.flows):
             windows = [results.per_repeat(self.scenario, name, flow) for name in self._names]
@@ -143,14 +144,14 @@ class Quantity(Table):
 
 
 class Check(Table):
-    """A condition that our results must meet for a trend to keep.
+    """A condition that our results must meet for a trend to hold.
 
-    ``between`` are the smallest and the largest number that meet it. ``near`` is a published number, and the
-    bounds are 20 % around it, which is the tolerance of printed rates.
+    ``between`` has the lower and the upper bound. ``near`` is a published number; the bounds are 20 % below
+    and above it, which is the tolerance of published rates.
     """
 
     one_of: ClassVar[tuple[str, ...]] = ("between", "near")
-    """Keys of which a check must have exactly one."""
+    """A check must have exactly one of these keys."""
 
     between: tuple[float, float] | None = None
     near: float | None = None
@@ -167,7 +168,7 @@ class Check(Table):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The smallest and the largest number that meet it; None if it has no bounds."""
+        """The lower and the upper bound; None if the check has no bounds."""
         if self.near is None:
             return self.between
         low, high = sorted((self.near * (1 - RELATIVE), self.near * (1 + RELATIVE)))
@@ -176,17 +177,17 @@ class Check(Table):
     @property
     @abstractmethod
     def needs(self) -> list[Need]:
-        """What must be measured."""
+        """What must be measured for the check."""
 
     @abstractmethod
     def check(self, results: Results) -> Finding:
-        """Whether our results meet the condition."""
+        """Whether our results meet the condition, and the numbers that show it."""
 
 
 class Numbers(Quantity, Check):
-    """Every quantity lies within bounds, or is smaller than the one before (``falling``).
+    """Checks that every quantity is within bounds, or smaller than the previous one (``falling``).
 
-    Keys of a quantity that stand beside ``each`` belong to all of ``each``. Without ``each`` they are the one
+    ``each`` has the quantities; they inherit the other keys. Without ``each``, the other keys are the only
     quantity.
     """
 
@@ -202,7 +203,7 @@ class Numbers(Quantity, Check):
         return [need for one in self.each for need in one.needs] if self.each else super().needs
 
     def check(self, results: Results) -> Finding:
-        """Whether all quantities meet the condition, and their numbers."""
+        """Whether all quantities meet the condition, and their values."""
         values = [one.of(results) for one in self.each or [self]]
         figures = f"{', '.join(map(number, values))} {self.unit}".strip()
         if self.bounds is None:
@@ -212,9 +213,9 @@ class Numbers(Quantity, Check):
 
 
 class Trend(Table):
-    """A statement of a paper in our words. It keeps if our results meet all ``checks``, else it breaks.
+    """A statement of a paper in our words. It holds if our results meet all ``checks``.
 
-    ``how`` says in words what the checks are, ``reason`` why the trend breaks, if that is known.
+    ``how`` describes the checks in words. ``reason`` says why the trend does not hold, if that is known.
     """
 
     statement: str
@@ -225,19 +226,19 @@ class Trend(Table):
 
     @property
     def needs(self) -> list[Need]:
-        """What must be measured."""
+        """What must be measured for the trend."""
         return [need for one in self.checks for need in one.needs]
 
     def check(self, results: Results) -> Finding:
-        """Whether the trend keeps, and our numbers."""
+        """Whether the trend holds, and the numbers that show it."""
         if not all(results.repeats_of(scenario) for scenario, _ in self.needs):
             return Finding(False, "not measured")
         findings = [one.check(results) for one in self.checks]
-        return Finding(all(one.keeps for one in findings), "; ".join(one.figures for one in findings))
+        return Finding(all(one.holds for one in findings), "; ".join(one.figures for one in findings))
 
 
-def _over(shared: dict[str, Any], inner: Any) -> Any:
-    """Adds the keys of ``shared`` to a table, or to each of an array, unless it has them."""
+def _inherit(shared: dict[str, Any], inner: Any) -> Any:
+    """Adds the keys of ``shared`` to a table, or to each table of an array, unless it has them."""
     if isinstance(inner, dict):
         return shared | inner
-    return [_over(shared, one) for one in inner] if isinstance(inner, list) else inner
+    return [_inherit(shared, one) for one in inner] if isinstance(inner, list) else inner

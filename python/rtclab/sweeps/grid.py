@@ -52,7 +52,13 @@ class Grid:
         return [field.name for field in self._store.plan.fields]
 
     def progress(self) -> tuple[int, int]:
-        """How many repeats are finished, and how many there are."""
+        """The number of finished repeats, and of all.
+
+        Example:
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
+            >>> grid.progress()
+            (4, 4)
+        """
         return self._store.repeats_done(), self._store.plan.size
 
     def metrics(self) -> pl.DataFrame:
@@ -72,7 +78,13 @@ class Grid:
         return self._store.rows().collect()
 
     def failures(self) -> pl.DataFrame:
-        """The repeats that failed, and why: varied fields, ``repeat`` and ``failure``."""
+        """The repeats that failed: ``point``, the varied fields, ``repeat``, and the reason as ``failure``.
+
+        Example:
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
+            >>> grid.failures().height
+            0
+        """
         failed = self._store.rows().filter(pl.col("failure").is_not_null())
         return failed.select("point", *self.fields, "repeat", "failure").unique(maintain_order=True).collect()
 
@@ -82,6 +94,11 @@ class Grid:
         Columns: those of the varied fields as in :meth:`metrics`, ``metric``, ``unit``, ``better``, ``flow``,
         ``mean``, ``sd``, ``ci95_low``, ``ci95_high`` and ``repeats``, the number of repeats that could be
         measured. Intervals are those of :func:`rtclab.metrics.measure_run`.
+
+        Example:
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
+            >>> grid.summary().filter(metric="setup_time", flow="alice->bob")["repeats"].to_list()
+            [2, 2]
         """
         return summary_of(self._store.rows(), self._columns())
 
@@ -110,6 +127,11 @@ class Grid:
 
         Raises:
             DiskFull: the page could not be written.
+
+        Example:
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
+            >>> grid.report().name
+            'report.html'
         """
         from rtclab.sweeps.page import page_of
 

@@ -38,7 +38,6 @@ def run_live(store: Store, backend: Backend, on_done: Callable[[int], None]) -> 
 
 
 def _rows(point: int, run: Run) -> Iterator[Row]:
-    traces = iter(run.traces)
+    traces = {trace.manifest.repeat: trace for trace in run.traces}
     for outcome in run.repeats:
-        trace = next(traces) if outcome.status == "finished" else None
-        yield from rows_of(point, outcome, trace, METRICS.values())
+        yield from rows_of(point, outcome, traces.get(outcome.repeat), METRICS.values())

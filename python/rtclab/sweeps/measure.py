@@ -30,27 +30,25 @@ PART = pl.Schema(
 
 @dataclass(frozen=True)
 class Measurable:
-    """A repeat of a point, as those metrics read it that describe all repeats of a run.
-
-    ``traces`` is empty if the repeat failed.
-    """
+    """One repeat, as metrics read it that describe all repeats of a run; without a trace if it failed."""
 
     repeats: list[Repeat]
     traces: list[Trace]
 
 
 def rows_of(point: int, outcome: Repeat, trace: Trace | None, metrics: Iterable[Metric]) -> Iterator[Row]:
-    """The rows of one repeat, in the order of metrics and flows; what cannot be measured has none.
+    """The rows of one repeat, in the order of metrics and flows. What cannot be measured has none.
 
-    A repeat that failed has one row, which says why.
+    A repeat that failed has a single row, which says why. The trace may share its tables with others, since
+    the metrics that come with rtclab read only rows of their flow.
     """
-    failed = outcome.status == "failed"
-    one = Measurable([outcome], [] if failed or trace is None else [trace])
     for metric in metrics:
+        one = Measurable([outcome], [])
+        if outcome.status == "finished" and trace is not None:
+            one.traces.append(trace if metric.shipped else trace.alone())
         for flow, value in _values(metric, one):
             if not isnan(value):
-                reason = outcome.reason if failed else None
-                yield point, outcome.repeat, metric.name, own_name(flow), float(value), reason
+                yield point, outcome.repeat, metric.name, own_name(flow), float(value), outcome.reason or None
 
 
 def _values(metric: Metric, one: Measurable) -> Iterator[tuple[str, float]]:

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Hashable, Mapping
 from copy import copy
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, TypeVar
@@ -41,6 +41,8 @@ class Trace:
         self._read: dict[str, pl.DataFrame] = {}
         self._cached: dict[object, Any] = {}
         self._whole: Trace | None = None
+        self._alone: Trace | None = None
+        self._make_alone: Callable[[], Trace] | None = None
         # The temporary directory of the trace, if it is in one; deleted together with this object.
         self.temporary: TemporaryDirectory[str] | None = None
 
@@ -56,24 +58,34 @@ class Trace:
         made.manifest = manifest
         made._read = _complete(tables)
         made._cached = {}
-        made._whole = None
+        made._whole = made._alone = made._make_alone = None
         made.temporary = None
         return made
 
-    def restricted(self, manifest: TraceManifest) -> Trace:
+    def restricted(self, manifest: TraceManifest, alone: Callable[[], Trace] | None) -> Trace:
         """This trace as if it had only the flows of ``manifest``, which are some of its own.
 
-        The tables are those of all flows, and so is what :meth:`cached` makes.
+        The tables are those of all flows, and so is what :meth:`cached` makes. ``alone`` makes a trace
+        that has nothing of the others.
         """
         part = copy(self)
         part.manifest = manifest
-        part._whole = self._whole or self
+        part.__dict__.pop("flows", None)
+        part._whole, part._make_alone = self._whole or self, alone
         return part
+
+    def alone(self) -> Trace:
+        """This trace, or one of the same repeat if this one shares its tables with other repeats."""
+        if self._make_alone is None:
+            return self
+        if self._alone is None:
+            self._alone = self._make_alone()
+        return self._alone
 
     def __repr__(self) -> str:
         return f"Trace({str(self.path)!r})"
 
-    @property
+    @cached_property
     def flows(self) -> list[str]:
         """Names of all flows except those of acknowledgements, in the order of the manifest."""
         return [name for name, flow in self.manifest.flows.items() if flow.acknowledges is None]

@@ -1,4 +1,4 @@
-// Turns the plots in the page's JSON into charts, with BokehJS. Until then the page shows their outlines.
+// Draws the plots in the page's JSON as interactive charts, with BokehJS. Until then the page shows static SVGs.
 "use strict";
 (() => {
   const INK = "#222", QUIET = "#6b6b6b", LINE_WIDTH = 1.8, LETTER_PX = 8, DIGITS = 4;
@@ -8,7 +8,7 @@
   const targets = [];
   const shared = new Map();
 
-  // The horizontal range of a plot. Plots that are tied share it, and the line at the pointer.
+  // The horizontal range of a plot, and the vertical line at the pointer. Tied plots share both.
   function horizontal(plot) {
     const key = plot.tied ? "tied" : plot.name;
     if (!shared.has(key)) {
@@ -23,7 +23,7 @@
   }
 
   function toolsOf(plot) {
-    if (plot.x.names.length) return {}; // nothing to zoom into
+    if (plot.x.names.length) return {}; // categories are not zoomed
     return {
       zoom: new Bokeh.BoxZoomTool({ dimensions: "width" }),
       move: new Bokeh.PanTool({ dimensions: "width" }),
@@ -32,12 +32,12 @@
     };
   }
 
-  // The places of an axis whose names are written there, with these names.
+  // Positions and names of the tick labels of an axis of categories.
   function namesOf(axis) {
     return axis.places.map((place, index) => [place, axis.names[index]]).filter((_, index) => index % axis.every === 0);
   }
 
-  // A name, in two lines if it has too many letters to stand beside the next.
+  // Breaks a name into two lines if it has at least `most` letters.
   function inLines(name, most) {
     const words = name.split(" "), half = Math.ceil(words.length / 2);
     return name.length < most ? name : [words.slice(0, half).join(" "), words.slice(half).join(" ")].join("\n");
@@ -85,7 +85,7 @@
     ] };
   }
 
-  // Draws a mark; returns the renderers of the thing itself and of the range around it.
+  // Draws a mark; returns the renderers of the mark itself and of the range around it.
   function draw(figure, mark) {
     if (mark.kind === "cells") return drawCells(figure, mark);
     const source = new Bokeh.ColumnDataSource({ data: { x: mark.x, y: mark.y, low: mark.low ?? mark.y,
@@ -115,7 +115,7 @@
     return Number(value.toPrecision(DIGITS)).toString().replace("-", "−");
   }
 
-  // Index of the value that a mark has at x: the nearest, or where steps last changed; -1 if it has none.
+  // Index of a mark's value at x: the nearest point, or the last change of steps; -1 if there is no value.
   function indexAt(plot, mark, x) {
     let best = -1;
     mark.x.forEach((at, index) => {
@@ -127,13 +127,13 @@
     return best >= 0 && mark.y[best] !== null && (mark.steps || Math.abs(x - mark.x[best]) <= reach) ? best : -1;
   }
 
-  // The named place of an axis that is nearest to where the pointer is.
+  // The category of an axis that is nearest to the pointer.
   function nearest(axis, at) {
     return axis.places.reduce((best, place) => Math.abs(place - at) < Math.abs(best - at) ? place : best,
       axis.places[0]);
   }
 
-  // Where the pointer is on an axis, in words.
+  // Text for the pointer's position on an axis.
   function placeOn(axis, at) {
     const name = axis.names[axis.places.indexOf(nearest(axis, at))] ?? short(at);
     return `${axis.label.replace(/ \(.*/, "")} ${name} ${axis.unit}`.trimEnd();
@@ -145,7 +145,7 @@
     return [`${mark.label}: ${short(value)} ${unit}${ends}`, mark.colour];
   }
 
-  // What the box at the pointer says: where it is, and the value of every curve that is on.
+  // Lines of the box at the pointer: its position, and the value of every visible curve.
   function valuesAt(plot, axes, off, x, y) {
     const lines = [[placeOn(plot.x, x), INK]];
     for (const mark of axes.marks.filter((one) => !off.has(one.label))) {
@@ -161,7 +161,7 @@
     return lines;
   }
 
-  // How far right of its name a mark stands, where several stand side by side.
+  // Distance of a mark from the centre of its category, where several marks are side by side.
   function offset(plot, mark) {
     return mark.x.length ? mark.x[0] - nearest(plot.x, mark.x[0]) : 0;
   }
@@ -189,7 +189,7 @@
     figure.on_event("mouseleave", () => { box.hidden = true; });
   }
 
-  // A click on an entry of the legend switches its curves off or on, in all axes of the plot.
+  // A click on a legend entry hides or shows its curves, in all axes of the plot.
   function connectLegend(element, drawn, off) {
     for (const button of element.querySelectorAll(".legend button")) {
       button.addEventListener("click", () => {
@@ -216,13 +216,13 @@
       }
     }
     for (const button of drags) button.addEventListener("click", () => choose(button));
-    // A finger scrolls the page until it is asked to do something else.
+    // On a touch screen, dragging scrolls the page until the user chooses a tool.
     choose(touch ? null : drags[0]);
   }
 
   function drawPlot(element, plot) {
     const off = new Set(), drawn = [], tools = [];
-    element.classList.add("drawn"); // the style sheet hides the outlines
+    element.classList.add("drawn"); // the style sheet then hides the static SVGs
     for (const [index, axes] of plot.axes.entries()) {
       const target = element.querySelectorAll(".chart")[index];
       tools.push(toolsOf(plot));
@@ -236,8 +236,8 @@
     if (tools[0].zoom) connectTools(element, plot, tools);
   }
 
-  // A root is drawn when it is added, into the target of the same index. Plots are drawn when they come near
-  // the window, since dozens at once would keep a phone busy for seconds.
+  // Adding a root draws it into the target with the same index. Plots are drawn when they come near the
+  // window, because drawing dozens at once would keep a phone busy for seconds.
   Bokeh.embed.add_document_standalone(sheet, document.body, targets).then(() => {
     const near = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) {
