@@ -213,21 +213,21 @@ def sweep(
         list[str] | None,
         typer.Option(
             metavar="FIELD=VALUES",
-            help="A field and its values: a list 'A,B,C', or a range 'FROM..TO UNIT xN', logarithmic if "
-            "`log` follows. May be given several times; all combinations are run.",
+            help="A field and its values: a list 'A,B,C', or a range 'FROM..TO UNIT xN'; add 'log' for a "
+            "logarithmic range. May be given several times; all combinations are run.",
         ),
     ] = None,
     backend: Backend = None,
     changes: Set = None,
     duration: Duration = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats of each combination.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats per combination.")] = None,
     seed: Seed = None,
     jobs: Jobs = None,
     resume: Annotated[
         str | None,
         typer.Option(
             metavar="SWEEP",
-            help="Continue a sweep: run only the repeats that have not finished.",
+            help="Continue a sweep: run only its unfinished repeats.",
             autocompletion=complete_run,
         ),
     ] = None,
@@ -235,10 +235,10 @@ def sweep(
     no_report: NoReport = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario with every combination of the values of some fields; write one table and one report.
+    """Run a scenario with every combination of some values; write one table and one report.
 
-    Simulated repeats are measured in memory; live ones are kept as runs below the sweep. The exit status is 1
-    if a repeat failed; finished repeats are kept.
+    Simulated repeats are measured in memory and leave no traces. Live repeats are kept as runs in the
+    directory of the sweep. Finished repeats are always kept. The exit status is 1 if a repeat failed.
     """
     from rtclab.cli.sweeping import Output, sweep_and_report
 
