@@ -116,7 +116,7 @@ def with_hint(message: str, hint: str | None) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Why something failed, for the record: the message, after its type if it was not written for users."""
+    """The reason of a failure for a manifest: the message, with the type of an unexpected error before it."""
     return str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""Which code computes: a digest that changes whenever simulated results may."""
+"""A digest of the code, which changes whenever simulated results may change."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PACKAGE = Path(rtclab.__file__).parent
 
 @cache
 def code_digest(more: tuple[Path, ...] = ()) -> str:
-    """Digest of the version, the native module and all Python code that simulates and measures.
+    """SHA-256 of the version, the native module and all Python code that simulates and measures.
 
-    ``more`` are further files that take part.
+    ``more`` are further files to include.
     """
     native = Path(str(_native.__file__))
     parts = ("scenario", "trace", "metrics")

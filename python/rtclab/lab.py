@@ -208,7 +208,8 @@ class Comparison:
         """
         from rtclab.report import write_comparison
 
-        default = self.a.path.parent / f"{self.a.name}-and-{self.b.name}.html"
+        part = "" if self._window is None else "-from-{:g}s-to-{:g}s".format(*self._window)
+        default = self.a.path.parent / f"{self.a.name}-and-{self.b.name}{part}.html"
         return write_comparison(self.a, self.b, Path(path or default), self._window)
 
     def plot(self, name: str = "rate") -> Plot:
@@ -302,6 +303,11 @@ def run(
     return _run(loaded, made, jobs, Path(out), resumed, progress=progress)
 
 
+def is_sweep(name: str | Path, out: str | Path) -> bool:
+    """Whether there is a sweep of this path, or of this name below ``out``."""
+    return any((place / SWEEP_FILE).is_file() for place in (Path(name), Path(out) / name))
+
+
 def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
     """Opens a run by its path or by its name below ``out``; ``latest`` is the newest run.
 
@@ -313,6 +319,11 @@ def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
         >>> rtclab.lab.open_run("latest").name == made.name
         True
     """
+    if is_sweep(name, out):
+        raise BadInput(
+            f"{name} is a sweep, not a run",
+            hint=f"`rtclab report {name}` writes its page; `rtclab.open` in Python has its tables",
+        )
     return Run.open(name, out=Path(out))
 
 
@@ -327,9 +338,7 @@ def open_result(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run |
         >>> rtclab.open("latest").name == made.name
         True
     """
-    if any((place / SWEEP_FILE).is_file() for place in (Path(name), Path(out) / name)):
-        return open_sweep(name, out=out)
-    return open_run(name, out=out)
+    return open_sweep(name, out=out) if is_sweep(name, out) else open_run(name, out=out)
 
 
 def compare(
@@ -462,8 +471,10 @@ def window(begin: Moment | None, end: Moment | None, *, default_end_s: float) ->
         return None
     begin_s = 0.0 if begin is None else _seconds("begin", begin)
     end_s = default_end_s if end is None else _seconds("end", end)
+    if begin_s >= default_end_s:
+        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {default_end_s:g} s")
     if not 0 <= begin_s < end_s:
-        raise BadInput(f"begin is {begin_s:g} s and end is {end_s:g} s; expected 0 or more and a later end")
+        raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
     return begin_s, end_s
 
 

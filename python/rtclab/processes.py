@@ -1,4 +1,4 @@
-"""Processes that simulate: one per core, none of which outlives the one that asked."""
+"""Pools of worker processes that end with their parent, and the number of cores."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def process_pool(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
-    """A pool of so many processes, of one per core if None.
+def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of ``jobs`` processes. Polars uses one thread in each.
 
-    They are fresh, because a fork of a process with running threads may hang, and compute in one thread each.
+    The processes are spawned, because a fork of a process with running threads may hang.
     """
     before = os.environ.get("POLARS_MAX_THREADS")
     os.environ["POLARS_MAX_THREADS"] = "1"
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs or cores(), mp_context=context, initializer=_begin_process)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process)
     try:
         yield pool
     finally:
@@ -32,15 +32,15 @@ def process_pool(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def _begin_process() -> None:
     """Prepares a process of the pool.
 
-    Ctrl-C reaches all processes of a terminal, but only the parent decides what it means. When the parent is
-    killed, its processes end too; they would wait for work forever.
+    Ctrl-C in a terminal reaches all processes, but only the parent handles it. If the parent is killed, the
+    process ends too; otherwise it would wait for work forever.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -145,7 +145,7 @@ def test_backends_other_than_the_simulator_ignore_capture(rtclab: Rtclab, stub: 
         (["run", "first-call", "--resume", "x"], "resume: the scenario of a run cannot be changed"),
         (["run", "--resume", "x"], "no run `x`"),
         (["measure", "latest"], "no run `latest`"),
-        (["measure", "latest", "--metric", "rt"], "--metric: no metric `rt`\n  hint: did you mean `rtt`?"),
+        (["measure", "latest", "--metric", "rt"], "no metric `rt`\n  hint: did you mean `rtt`?"),
         (["measure", "latest", "--json", "--csv"], "--json and --csv: expected one of them\n"),
         (["link", "--up", "delay 3", "--", "true"], "up: delay: no unit in `3`"),
         (["run", "first-call", "--set", "foo=1"], "--set: foo: unknown key; expected name, title"),
@@ -411,6 +411,24 @@ def test_run_prints_one_row_for_each_of_12_flows_of_a_large_call(rtclab: Rtclab)
     assert "8 more flows" in result.out  # 5 * 4 flows
 
 
+def test_congestion_controls_are_listed(rtclab: Rtclab) -> None:
+    assert {"goog-cc", "gcc-2016", "rrtcc-2013"} <= set(rtclab("list", "--controls").out.split())
+
+
+def test_one_metric_can_be_looked_up(rtclab: Rtclab) -> None:
+    (row,) = json.loads(rtclab("metrics", "rtt", "--json").out)
+    assert row["metric"] == "rtt"
+    assert rtclab("metrics", "rt").err.startswith("no metric `rt`\n  hint: did you mean `rtt`?")
+
+
+def test_the_page_of_a_sweep_is_made_again_and_other_commands_say_what_it_is(rtclab: Rtclab) -> None:
+    sweep = ("sweep", "first-call", "--vary", "link.up.loss=0 %", "--duration", "2s", "--repeats", "1")
+    assert rtclab(*sweep, "--no-report").status == 0
+    assert rtclab("report", "first-call-sweep-1").out == "runs/first-call-sweep-1/report.html\n"
+    refused = rtclab("measure", "first-call-sweep-1")
+    assert refused.err.startswith("first-call-sweep-1 is a sweep, not a run\n  hint: ")
+
+
 def test_metrics_are_listed_with_unit_definition_and_source(rtclab: Rtclab) -> None:
     listed = {row["metric"]: row for row in json.loads(rtclab("metrics", "--json").out)}
     assert list(listed) == list(METRICS)
@@ -432,7 +450,7 @@ def test_measure_can_be_limited_to_a_time_and_a_metric_and_print_csv(
     refused = rtclab("measure", "latest", "--from", "2s", "--to", "1s")
     assert (refused.status, refused.err) == (
         2,
-        "begin is 2 s and end is 1 s; expected 0 or more and a later end\n",
+        "cannot measure from 2 s to 1 s; expected an end after the begin\n",
     )
 
 

@@ -1,4 +1,4 @@
-"""Sweeps: what they come to, and what is left when they are stopped, killed, or out of space."""
+"""Sweeps: their results, and what remains after Ctrl-C, a kill or a full disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rtclab.metrics.statistics import summarise
 from rtclab.scenario import Scenario
 from rtclab.sweeps import Grid, Interrupted, OtherVersion, SweepStopped, open_sweep, sweep
 from rtclab.sweeps.store import Store
-from rtclab.sweeps.worker import order_of, run_task
+from rtclab.sweeps.worker import payload_of, run_task
 from rtclab.trace import Trace
 
 VARY = {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x3"}
@@ -43,16 +43,16 @@ Task = Callable[[bytes, int], bytes]
 
 
 class Here(Executor):
-    """Runs every task when it is submitted, or all of them backwards when the last is."""
+    """Runs each task when it is submitted or, if ``backwards``, all in reverse once the last is submitted."""
 
     def __init__(self, *, backwards: bool = False, before: Callable[[int], None] = lambda task: None) -> None:
         self.backwards = backwards
         self.before = before
         self.submitted: list[tuple[Future[bytes], Task, bytes, int]] = []
 
-    def submit(self, run: Task, order: bytes, task: int) -> Future[bytes]:  # type: ignore[override]
+    def submit(self, run: Task, payload: bytes, task: int) -> Future[bytes]:  # type: ignore[override]
         future: Future[bytes] = Future()
-        self.submitted.append((future, run, order, task))
+        self.submitted.append((future, run, payload, task))
         if not self.backwards:
             self._run(*self.submitted[-1])
         elif len(self.submitted) == TASKS:
@@ -60,17 +60,17 @@ class Here(Executor):
                 self._run(*one)
         return future
 
-    def _run(self, future: Future[bytes], run: Task, order: bytes, task: int) -> None:
+    def _run(self, future: Future[bytes], run: Task, payload: bytes, task: int) -> None:
         self.before(task)
         try:
-            future.set_result(run(order, task))
+            future.set_result(run(payload, task))
         except Exception as error:
             future.set_exception(error)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Grid:
-    """The sweep that nothing disturbed."""
+    """A sweep that ran without interruption."""
     return sweep(**WHAT, jobs=1, out=tmp_path_factory.mktemp("whole"))
 
 
@@ -93,17 +93,17 @@ def test_the_table_has_a_row_for_every_repeat_metric_and_flow(whole: Grid) -> No
     assert rates.height == 2 * 3 * 6 * 2  # capacities, losses, repeats, flows
     assert rates["unit"].unique().to_list() == ["kbit/s"]
     assert table.filter(metric="fairness")["flow"].unique().to_list() == [""]
-    # Texts sort as they were given, not by the alphabet; numbers are in base units.
+    # Texts sort in the given order, not alphabetically; numbers are in base units.
     losses = table.select("link.up.loss", "link.up.loss_percent").unique().sort("link.up.loss")
     assert losses.rows() == [("0 %", 0.0), ("2.5 %", 2.5), ("5 %", 5.0)]
     assert table["link.up.capacity_bps"].unique().sort().to_list() == [5e5, 1e6]
 
 
-def test_a_point_comes_out_as_the_same_run_would(whole: Grid, tmp_path: Path) -> None:
+def test_a_point_has_the_same_values_as_the_same_run(whole: Grid, tmp_path: Path) -> None:
     changes = {"link.up.capacity": "1 Mbit/s", "link.up.loss": "2.5 %"}
     run = rtclab.run("first-call", duration="5 s", repeats=6, changes=changes, out=tmp_path, progress=False)
     columns = ["metric", "flow", "repeat", "value"]
-    # What describes all repeats together has no value for each of them.
+    # Metrics of all repeats together have no value per repeat.
     expected = run.metrics().select(columns).drop_nulls()
     point = whole.metrics().filter(
         pl.col("link.up.capacity") == "1 Mbit/s", pl.col("link.up.loss") == "2.5 %"
@@ -112,10 +112,10 @@ def test_a_point_comes_out_as_the_same_run_would(whole: Grid, tmp_path: Path) ->
     assert_frame_equal(found.sort(columns), expected.sort(columns), check_exact=True, check_dtypes=False)
 
 
-def test_a_metric_of_ones_own_reads_no_rows_of_other_repeats(tmp_path: Path) -> None:
+def test_a_custom_metric_reads_no_rows_of_other_repeats(tmp_path: Path) -> None:
     @metric(unit="packets", source="this test", scope="trace")
     def all_packets(trace: Trace, window: object) -> float:
-        """Packets that everybody sent."""
+        """Number of packets sent by all flows."""
         assert trace.flows == ["alice->bob", "bob->alice"]
         return float(trace.table("flow_seconds")["sent_packets"].sum())
 
@@ -133,7 +133,7 @@ def test_a_metric_of_ones_own_reads_no_rows_of_other_repeats(tmp_path: Path) -> 
 
 
 def test_all_points_have_the_same_seeds(tmp_path: Path) -> None:
-    # No queue is ever as long, so the two points differ in nothing that matters.
+    # The queue never gets that long, so the two points behave the same.
     vary = {"link.up.queue": ["10 s", "11 s"]}
     grid = sweep("first-call", vary, repeats=3, duration="3 s", jobs=1, out=tmp_path)
     sent = grid.metrics().filter(metric="sending_rate", flow="alice->bob")
@@ -142,7 +142,7 @@ def test_all_points_have_the_same_seeds(tmp_path: Path) -> None:
     assert len(set(first)) == 3
 
 
-def test_the_order_of_tasks_and_where_they_run_change_nothing(whole: Grid, tmp_path: Path) -> None:
+def test_the_table_does_not_depend_on_the_executor_or_the_order_of_tasks(whole: Grid, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
         for executor in (Here(), Here(backwards=True), threads):
             grid = sweep(**WHAT, executor=executor, out=tmp_path)
@@ -154,7 +154,7 @@ def _bytes(grid: Grid) -> bytes:
     return grid.path.joinpath("metrics.parquet").read_bytes()
 
 
-def test_the_summary_is_that_of_runs(whole: Grid) -> None:
+def test_the_summary_has_the_same_statistics_as_that_of_a_run(whole: Grid) -> None:
     table, summary = whole.metrics(), whole.summary()
     keys = ["point", "metric", "flow"]
     assert summary.select(keys).n_unique() == summary.height
@@ -167,7 +167,7 @@ def test_the_summary_is_that_of_runs(whole: Grid) -> None:
         assert found == pytest.approx([None if value != value else value for value in known], nan_ok=True)
 
 
-def test_a_sweep_leaves_its_plan_and_its_table_and_is_opened_by_name(whole: Grid) -> None:
+def test_a_sweep_leaves_two_files_and_can_be_opened_by_name(whole: Grid) -> None:
     assert sorted(file.name for file in whole.path.iterdir()) == ["metrics.parquet", "sweep.json"]
     opened = open_sweep(whole.name, out=whole.path.parent)
     assert opened.progress() == (36, 36)
@@ -175,7 +175,7 @@ def test_a_sweep_leaves_its_plan_and_its_table_and_is_opened_by_name(whole: Grid
     assert_frame_equal(opened.metrics(), whole.metrics())
 
 
-def test_sweeps_are_numbered_beside_runs(tmp_path: Path) -> None:
+def test_sweeps_are_numbered_from_1(tmp_path: Path) -> None:
     what = WHAT | {"vary": {"link.up.loss": ["1 %"]}, "repeats": 1}
     assert [sweep(**what, jobs=1, out=tmp_path).name for _ in range(2)] == [
         "first-call-sweep-1",
@@ -183,7 +183,7 @@ def test_sweeps_are_numbered_beside_runs(tmp_path: Path) -> None:
     ]
 
 
-def test_a_repeat_that_failed_is_a_row_with_its_reason(tmp_path: Path) -> None:
+def test_a_failed_repeat_has_one_row_with_its_reason(tmp_path: Path) -> None:
     vary = {"link.up.loss": ["0 %", "100 %"]}
     grid = sweep("first-call", vary, repeats=2, duration="5 s", jobs=1, out=tmp_path)
     assert grid.failures().rows() == [
@@ -199,7 +199,7 @@ def test_a_repeat_that_failed_is_a_row_with_its_reason(tmp_path: Path) -> None:
     assert rates == [("0 %", 0.0), ("100 %", 100.0)]
 
 
-def test_a_repeat_that_the_simulator_breaks_off_fails_alone(
+def test_an_error_in_the_simulator_fails_only_its_repeat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulate, configs = together._native.simulate, []
@@ -220,7 +220,7 @@ def test_a_repeat_that_the_simulator_breaks_off_fails_alone(
     assert_frame_equal(grid.metrics().filter(pl.col("repeat") != 1), expected.filter(pl.col("repeat") != 1))
 
 
-def test_ctrl_c_keeps_what_is_finished_and_resume_goes_on(whole: Grid, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_finished_tasks_and_resume_runs_the_others(whole: Grid, tmp_path: Path) -> None:
     def stop(task: int) -> None:
         if task == 5:
             raise KeyboardInterrupt
@@ -250,7 +250,7 @@ rtclab.sweeps.sweep("first-call", {vary!r}, repeats=60, duration="30 s", jobs=1,
 """
 
 
-def test_a_sweep_that_was_killed_is_finished_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_a_killed_sweep_has_the_same_table_after_resuming(tmp_path: Path) -> None:
     vary = {"link.up.loss": ["0 %", "2 %"]}
     process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(vary=vary), str(tmp_path / "killed")])
     while not len(list(tmp_path.glob("killed/*/parts/0*.parquet"))) > 1:
@@ -267,13 +267,13 @@ def test_a_sweep_that_was_killed_is_finished_as_if_nothing_had_happened(tmp_path
     assert sorted(file.name for file in resumed.path.glob("[!.]*")) == ["metrics.parquet", "sweep.json"]
 
 
-def test_a_full_disk_ends_a_sweep_which_keeps_what_is_finished(whole: Grid, tmp_path: Path) -> None:
+def test_a_full_disk_stops_a_sweep_and_finished_tasks_are_kept(whole: Grid, tmp_path: Path) -> None:
     parts = tmp_path / "first-call-sweep-1" / "parts"
 
     def fill(task: int) -> None:
         if task == 7:
             parts.mkdir()
-            # It refuses every byte.
+            # Every write to this file fails with ENOSPC.
             (parts / f".000007.parquet-{os.getpid()}").symlink_to("/dev/full")
 
     with pytest.raises(DiskFull, match=r"000007.*no space left on the disk"):
@@ -284,7 +284,7 @@ def test_a_full_disk_ends_a_sweep_which_keeps_what_is_finished(whole: Grid, tmp_
     assert _bytes(grid) == _bytes(whole)
 
 
-def test_a_disk_that_is_full_when_the_table_is_written_leaves_the_parts(whole: Grid, tmp_path: Path) -> None:
+def test_parts_are_kept_if_the_disk_is_full_when_the_table_is_written(whole: Grid, tmp_path: Path) -> None:
     def fill(task: int) -> None:
         if task == TASKS - 1:
             name = f".metrics.parquet-{os.getpid()}"
@@ -299,7 +299,7 @@ def test_a_disk_that_is_full_when_the_table_is_written_leaves_the_parts(whole: G
 
 
 class LosesAWorker(ProcessPoolExecutor):
-    """Kills one of its processes when the tenth task comes."""
+    """Kills one of its processes when the tenth task is submitted."""
 
     def submit(self, run: Any, /, *arguments: Any, **more: Any) -> Future[Any]:
         if arguments[1:] == (9,):
@@ -307,12 +307,12 @@ class LosesAWorker(ProcessPoolExecutor):
         return super().submit(run, *arguments, **more)
 
 
-def test_a_worker_that_dies_is_named_and_resume_goes_on(whole: Grid, tmp_path: Path) -> None:
+def test_a_dead_worker_stops_the_sweep_and_resume_runs_the_other_tasks(whole: Grid, tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with (
         LosesAWorker(1, mp_context=context) as pool,
         pytest.raises(
-            SweepStopped, match="a worker died: killed, or out of memory\n9 of 12 tasks"
+            SweepStopped, match="a worker died: it was killed or ran out of memory\n9 of 12 tasks"
         ) as stopped,
     ):
         sweep(**WHAT, executor=pool, out=tmp_path)
@@ -322,34 +322,34 @@ def test_a_worker_that_dies_is_named_and_resume_goes_on(whole: Grid, tmp_path: P
     assert _bytes(grid) == _bytes(whole)
 
 
-def test_a_worker_of_another_version_refuses_and_names_both(whole: Grid, tmp_path: Path) -> None:
-    order = json.loads(order_of(Store(whole.path).plan))
-    order["versions"] |= {"rtclab": "0.0.9", "code": "0123456789ab"}
+def test_a_worker_with_another_version_refuses_and_names_both_versions(whole: Grid, tmp_path: Path) -> None:
+    payload = json.loads(payload_of(Store(whole.path).plan))
+    payload["versions"] |= {"rtclab": "0.0.9", "code": "0123456789ab"}
     with pytest.raises(
         OtherVersion,
         match=rf"runs rtclab {re.escape(rtclab.__version__)} \(.*\); "
-        r"the caller rtclab 0\.0\.9 \(schema \d+, build 0123456789ab\)",
+        r"the caller runs rtclab 0\.0\.9 \(schema \d+, build 0123456789ab\)",
     ):
-        run_task(json.dumps(order).encode(), 0)
+        run_task(json.dumps(payload).encode(), 0)
 
 
 def test_a_worker_without_a_metric_of_the_caller_refuses(whole: Grid) -> None:
-    order = json.loads(order_of(Store(whole.path).plan))
-    order["metrics"].append("smiles")
-    with pytest.raises(OtherVersion, match="has no metric `smiles`, which the caller defines"):
-        run_task(json.dumps(order).encode(), 0)
+    payload = json.loads(payload_of(Store(whole.path).plan))
+    payload["metrics"].append("smiles")
+    with pytest.raises(OtherVersion, match="has no metric `smiles`, which the caller has"):
+        run_task(json.dumps(payload).encode(), 0)
 
 
-def test_a_sweep_of_another_version_is_not_gone_on_with(whole: Grid, tmp_path: Path) -> None:
+def test_a_sweep_of_another_build_cannot_be_resumed(whole: Grid, tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     about = json.loads((whole.path / "sweep.json").read_text())
     about["versions"]["code"] = "0123456789ab"
     (tmp_path / "old" / "sweep.json").write_text(json.dumps(about))
-    with pytest.raises(BadInput, match="build 0123456789ab; this is another build"):
+    with pytest.raises(BadInput, match=r"build 0123456789ab; this is build [0-9a-f]{12}"):
         sweep(resume=tmp_path / "old")
 
 
-def test_two_processes_do_not_write_the_same_sweep(whole: Grid) -> None:
+def test_a_second_process_cannot_write_to_the_same_sweep(whole: Grid) -> None:
     with (
         Store(whole.path).writing(),
         pytest.raises(BadInput, match=f"process {os.getpid()} on .* is writing"),
@@ -357,7 +357,7 @@ def test_two_processes_do_not_write_the_same_sweep(whole: Grid) -> None:
         sweep(resume=whole.path)
 
 
-def test_a_worker_needs_no_file_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_do_not_need_the_files_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trace = tmp_path / "mobile.mahimahi"
     trace.write_text("\n".join(str(12 * n) for n in range(1, 100)))  # 1500 bytes every 12 ms: 1 Mbit/s
@@ -374,8 +374,8 @@ def test_a_worker_needs_no_file_of_the_caller(tmp_path: Path, monkeypatch: pytes
     assert all(0 < percent <= 100 for percent in capacity)
 
 
-def test_going_on_takes_nothing_but_the_name(whole: Grid) -> None:
-    with pytest.raises(BadInput, match="resume: goes on with the sweep as it was"):
+def test_resuming_accepts_no_other_scenario(whole: Grid) -> None:
+    with pytest.raises(BadInput, match="resume: the scenario of a sweep cannot be changed"):
         sweep("first-call", VARY, resume=whole.path)
 
 
@@ -388,7 +388,7 @@ def test_an_unknown_sweep_is_refused_with_a_hint(whole: Grid) -> None:
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
-    """A backend by the name of ``stub``."""
+    """A backend named ``stub``."""
     made = StubBackend()
     monkeypatch.setattr(stub_backend, "TheStub", lambda: made, raising=False)
     monkeypatch.setitem(backends._HOME, "stub", ("stub_backend", "TheStub"))
@@ -404,7 +404,7 @@ LIVE: dict[str, Any] = {
 }
 
 
-def test_live_points_are_runs_below_the_sweep(tmp_path: Path, stub: StubBackend) -> None:
+def test_each_live_point_is_a_run_in_the_directory_of_the_sweep(tmp_path: Path, stub: StubBackend) -> None:
     grid = sweep(**LIVE, out=tmp_path)
     assert [repeat for repeat, _ in stub.ran] == [0, 1, 0, 1]
     runs = [rtclab.open(path) for path in sorted(grid.path.glob("points/*/*"))]
@@ -419,7 +419,7 @@ def test_live_points_are_runs_below_the_sweep(tmp_path: Path, stub: StubBackend)
     ]
 
 
-def test_a_live_repeat_that_failed_is_run_again_alone(tmp_path: Path, stub: StubBackend) -> None:
+def test_resuming_a_live_sweep_runs_only_failed_repeats_again(tmp_path: Path, stub: StubBackend) -> None:
     stub.failing = {1}
     grid = sweep(**LIVE, out=tmp_path)
     reason = "alice: the page reported `no camera`\n  hint: plug one in"
@@ -432,7 +432,7 @@ def test_a_live_repeat_that_failed_is_run_again_alone(tmp_path: Path, stub: Stub
     assert grid.metrics().filter(metric="sending_rate", flow="alice->bob").height == 4
 
 
-def test_ctrl_c_in_a_live_sweep_keeps_finished_points(tmp_path: Path, stub: StubBackend) -> None:
+def test_ctrl_c_in_a_live_sweep_keeps_finished_repeats(tmp_path: Path, stub: StubBackend) -> None:
     stub.interrupted_in = {1}
     with pytest.raises(Interrupted) as stopped:
         sweep(**LIVE, out=tmp_path)
@@ -442,7 +442,7 @@ def test_ctrl_c_in_a_live_sweep_keeps_finished_points(tmp_path: Path, stub: Stub
     assert [repeat for repeat, _ in stub.ran] == [1, 0, 1]
 
 
-def test_live_calls_run_one_at_a_time_in_this_process(tmp_path: Path, stub: StubBackend) -> None:
+def test_a_live_sweep_refuses_an_executor(tmp_path: Path, stub: StubBackend) -> None:
     with pytest.raises(BadInput, match="executor: the stub backend runs one call at a time"):
         sweep(**LIVE, executor=Here(), out=tmp_path)
     assert list(tmp_path.iterdir()) == []

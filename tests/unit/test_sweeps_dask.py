@@ -1,4 +1,4 @@
-"""A sweep on a cluster whose machines share nothing with the caller, and of which one dies."""
+"""A sweep on a Dask cluster whose workers share no files with the caller, and one of which dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TASKS = 16
 
 
 class Apart(distributed.WorkerPlugin):  # type: ignore[misc]
-    """Has a worker stand in a directory of its own and refuse whatever touches the caller's."""
+    """Moves a worker to its own directory and makes it refuse access to the caller's directory."""
 
     def __init__(self, elsewhere: Path, forbidden: Path) -> None:
         self.elsewhere, self.forbidden = str(elsewhere), str(forbidden)
@@ -63,24 +63,24 @@ def client(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator
 
 def test_workers_share_no_directory_with_the_caller(client: Any, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("")
-    (standing,) = set(client.run(os.getcwd).values())
-    assert not tmp_path.is_relative_to(standing)
+    (directory,) = set(client.run(os.getcwd).values())
+    assert not tmp_path.is_relative_to(directory)
     future = client.submit(Path.read_text, tmp_path / "secret")
     with pytest.raises(PermissionError, match="secret"):
         future.result()
 
 
-def test_nothing_is_lost_and_nothing_double_when_a_worker_dies(client: Any, tmp_path: Path) -> None:
+def test_every_repeat_is_there_exactly_once_after_a_worker_died(client: Any, tmp_path: Path) -> None:
     pids = list(client.run(os.getpid).values())
     seen: list[int] = []
 
-    def kill_one_in_the_middle() -> None:
+    def kill_a_worker() -> None:
         while not (parts := list(tmp_path.glob("*/parts/0*.parquet"))):
             time.sleep(0.005)
         seen.append(len(parts))
         os.kill(pids[0], signal.SIGKILL)
 
-    killer = threading.Thread(target=kill_one_in_the_middle)
+    killer = threading.Thread(target=kill_a_worker)
     killer.start()
     grid = sweep(**WHAT, executor=client.get_executor(), out=tmp_path)
     killer.join()
@@ -93,5 +93,5 @@ def test_nothing_is_lost_and_nothing_double_when_a_worker_dies(client: Any, tmp_
     alone = sweep(**WHAT, out=tmp_path)
     tables = [one.path.joinpath("metrics.parquet").read_bytes() for one in (grid, alone)]
     assert tables[0] == tables[1]
-    # The cluster has another worker in the place of the dead one.
+    # The cluster has replaced the dead worker.
     assert pids[0] not in client.run(os.getpid).values()

@@ -1,4 +1,4 @@
-"""What a sweep shows: plots, the page, and the command line."""
+"""Output of sweeps: plots, the report, and the command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Grid:
-    """Three fields of two values each, one of which is no number."""
+    """Three fields with two values each. The values of one field are not numbers."""
     vary = {
         "congestion_control.name": ["goog-cc", "gcc-2016"],
         "link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"],
@@ -41,12 +41,12 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Grid:
     return sweep("first-call", vary, repeats=2, duration="5 s", out=out)
 
 
-def test_a_plot_has_a_line_for_each_value_with_the_interval_around_it(grid: Grid) -> None:
+def test_a_plot_has_a_line_with_an_interval_for_each_value(grid: Grid) -> None:
     plot = grid.plot("receiving_rate", x="link.up.capacity", by="link.up.loss")
     assert [axes.title for axes in plot.axes] == ["alice → bob", "bob → alice"]
     lines = [mark for mark in plot.axes[0].marks if isinstance(mark, Line)]
     assert [line.look.label for line in lines] == ["link.up.loss = 0 %", "link.up.loss = 5 %"]
-    # Of a logarithmic range the axis is logarithmic: 0.2, 1 and 5 Mbit/s are equally far apart.
+    # The axis of a logarithmic range is logarithmic: 0.2, 1 and 5 Mbit/s are equally far apart.
     assert lines[0].x.tolist() == pytest.approx([-0.69897, 0.0, 0.69897], abs=1e-5)
     assert (plot.x.label, plot.x.names) == ("link.up.capacity (Mbit/s)", ["0.2", "1", "5"])
     summary = (
@@ -60,7 +60,7 @@ def test_a_plot_has_a_line_for_each_value_with_the_interval_around_it(grid: Grid
     assert lines[0].range.high.tolist() == pytest.approx(summary["ci95_high"].to_list())
 
 
-def test_two_fields_without_a_choice_are_a_heat_map(grid: Grid) -> None:
+def test_two_fields_make_a_heat_map_by_default(grid: Grid) -> None:
     plot = grid.plot("receiving_rate", flow="alice->bob")
     (cells,) = plot.axes[0].marks
     assert isinstance(cells, Cells)
@@ -74,7 +74,7 @@ def test_two_fields_without_a_choice_are_a_heat_map(grid: Grid) -> None:
     assert (cells.values <= cells.high).all()
 
 
-def test_values_are_averaged_over_other_fields_repeat_by_repeat(three: Grid) -> None:
+def test_each_repeat_is_averaged_over_the_other_fields(three: Grid) -> None:
     plot = three.plot("receiving_rate", x="link.up.loss", flow="alice->bob")
     (line,) = plot.axes[0].marks
     assert isinstance(line, Line)
@@ -82,7 +82,7 @@ def test_values_are_averaged_over_other_fields_repeat_by_repeat(three: Grid) -> 
     rows = three.metrics().filter(metric="receiving_rate", flow="alice->bob")
     for index, loss in enumerate(LOSSES):
         at_loss = rows.filter(pl.col("link.up.loss") == loss)
-        # Two controls by two capacities; the seeds of a repeat are the same at all of them.
+        # Four points: two controls by two capacities. A repeat has the same seed at all of them.
         means = [at_loss.filter(repeat=repeat)["value"].mean() for repeat in (0, 1)]
         expected = summarise([float(str(mean)) for mean in means], (0.0, float("inf")))
         assert line.y[index] == pytest.approx(expected.mean)
@@ -90,7 +90,7 @@ def test_values_are_averaged_over_other_fields_repeat_by_repeat(three: Grid) -> 
     assert "averaged over the values of congestion_control.name, link.up.capacity" in plot.caption
 
 
-def test_a_field_without_numbers_stands_side_by_side(three: Grid) -> None:
+def test_values_that_are_not_numbers_are_drawn_side_by_side(three: Grid) -> None:
     plot = three.plot("rtt", x="congestion_control.name", by="link.up.loss", flow="alice->bob")
     assert all(isinstance(mark, Dots) for mark in plot.axes[0].marks)
     assert plot.x.names == ["goog-cc", "gcc-2016"]
@@ -100,36 +100,38 @@ def test_a_field_without_numbers_stands_side_by_side(three: Grid) -> None:
     ("arguments", "message"),
     [
         ({"metric": "receving_rate"}, "no metric `receving_rate`\n  hint: did you mean `receiving_rate`?"),
-        ({"metric": "rtt"}, "x: which field? expected congestion_control.name or link.up.capacity or"),
+        ({"metric": "rtt"}, "x: no field given; expected congestion_control.name or link.up.capacity or"),
         ({"metric": "rtt", "x": "link.up.delay"}, "x: `link.up.delay` is not varied; expected"),
-        ({"metric": "rtt", "x": "link.up.loss", "by": "link.up.loss"}, "by: `link.up.loss` is x already"),
-        ({"metric": "rtt", "x": "link.up.loss", "flow": "a"}, "flow: no `a`; expected `alice->bob` or"),
-        ({"metric": "tcp_rtt", "x": "link.up.loss"}, "tcp_rtt: nobody could measure it in this sweep"),
+        ({"metric": "rtt", "x": "link.up.loss", "by": "link.up.loss"}, "by: `link.up.loss` is already x"),
+        ({"metric": "rtt", "x": "link.up.loss", "flow": "a"}, "flow: no flow `a`; expected `alice->bob` or"),
+        ({"metric": "tcp_rtt", "x": "link.up.loss"}, "tcp_rtt: no repeat of this sweep has a value"),
     ],
 )
-def test_a_plot_that_cannot_be_made_is_refused(three: Grid, arguments: dict[str, str], message: str) -> None:
+def test_a_plot_with_invalid_arguments_is_refused(
+    three: Grid, arguments: dict[str, str], message: str
+) -> None:
     with pytest.raises(BadInput, match=re.escape(message)):
         three.plot(**arguments)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
-def test_both_kinds_of_plots_are_saved(grid: Grid, tmp_path: Path, suffix: str) -> None:
+def test_lines_and_heat_maps_can_be_saved(grid: Grid, tmp_path: Path, suffix: str) -> None:
     for index, chosen in enumerate(({}, {"x": "link.up.capacity", "by": "link.up.loss"})):
         saved = grid.plot("receiving_rate", **chosen).save(tmp_path / f"{index}{suffix}")
         assert saved.stat().st_size > 1000
 
 
-def test_the_page_has_fields_plots_and_points_and_needs_nothing_else(grid: Grid) -> None:
+def test_the_report_shows_fields_plots_and_points_in_one_file(grid: Grid) -> None:
     text = grid.report().read_text()
     page = text[: text.index('<script type="application/json"')]
     assert "0.2 Mbit/s, 1 Mbit/s, 5 Mbit/s" in page
     assert "Receiving rate against link.up.capacity" in page
-    assert "6, each 3 times with the same seeds" in page
+    assert "6, each repeated 3 times with the same seeds" in page
     assert page.count("<tr>") == 1 + 6 * 2  # a heading, points by flows
     assert not re.search(r'(?:src|href)="(?!data:)', page)
 
 
-def test_the_page_names_repeats_that_failed(tmp_path: Path) -> None:
+def test_the_report_names_failed_repeats(tmp_path: Path) -> None:
     vary = {"link.up.loss": ["0 %", "100 %"]}
     made = sweep("first-call", vary, repeats=2, duration="5 s", out=tmp_path)
     page = made.report().read_text()
@@ -138,7 +140,7 @@ def test_the_page_names_repeats_that_failed(tmp_path: Path) -> None:
 
 
 class Result(NamedTuple):
-    """What a command left."""
+    """Exit status and output of a command."""
 
     status: object
     out: str
@@ -164,7 +166,7 @@ def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return run
 
 
-def test_the_command_prints_a_line_for_each_point_and_flow(rtclab: Rtclab) -> None:
+def test_the_command_prints_a_row_for_each_point_and_flow(rtclab: Rtclab) -> None:
     result = rtclab(*SWEEP, *VARY)
     assert (result.status, result.err) == (0, "")
     lines = [line.split() for line in result.out.splitlines() if "->" in line]
@@ -178,20 +180,20 @@ def test_the_command_prints_a_line_for_each_point_and_flow(rtclab: Rtclab) -> No
     assert Path("runs/first-call-sweep-1/report.html").is_file()
 
 
-def test_the_command_prints_json_for_scripts(rtclab: Rtclab) -> None:
+def test_the_command_prints_json(rtclab: Rtclab) -> None:
     answer: dict[str, Any] = json.loads(rtclab(*SWEEP, *VARY, "--json", "--no-report").out)
     assert (answer["sweep"], answer["finished"], answer["repeats"]) == ("runs/first-call-sweep-1", 8, 8)
     assert (answer["failures"], answer["report"]) == ([], None)
     assert answer["metrics"] == open_sweep("first-call-sweep-1").summary().to_dicts()
 
 
-def test_the_command_ends_with_1_if_a_repeat_failed(rtclab: Rtclab) -> None:
+def test_the_exit_status_is_1_if_a_repeat_failed(rtclab: Rtclab) -> None:
     result = rtclab(*SWEEP, "--vary", "link.up.loss=0 %,100 %", "--no-report")
     assert result.status == 1
     assert "link.up.loss = 100 %, repeat 0 failed: alice and bob did not connect" in result.err
 
 
-def test_the_command_goes_on_with_a_sweep(rtclab: Rtclab) -> None:
+def test_the_command_resumes_a_sweep(rtclab: Rtclab) -> None:
     assert rtclab(*SWEEP, *VARY, "--no-report").status == 0
     result = rtclab("sweep", "--resume", "first-call-sweep-1", "--no-report")
     assert (result.status, "8 of 8 repeats finished" in result.out) == (0, True)
@@ -206,16 +208,14 @@ def test_the_command_goes_on_with_a_sweep(rtclab: Rtclab) -> None:
         ((), "vary: no field; expected at least one"),
     ],
 )
-def test_the_command_ends_with_2_for_bad_input(
-    rtclab: Rtclab, arguments: tuple[str, ...], message: str
-) -> None:
+def test_the_exit_status_is_2_for_bad_input(rtclab: Rtclab, arguments: tuple[str, ...], message: str) -> None:
     result = rtclab(*SWEEP, *arguments)
     assert result.status == 2
     assert result.err.startswith(message)
     assert not Path("runs").exists()
 
 
-def test_the_command_explains_itself_with_an_example(rtclab: Rtclab) -> None:
+def test_the_help_has_an_example(rtclab: Rtclab) -> None:
     result = rtclab("sweep", "--help")
     assert result.status == 0
     assert "Example: rtclab sweep" in result.out

@@ -1,4 +1,4 @@
-"""How varied fields are written: lists, ranges, and what is refused before anything starts."""
+"""Varied fields: lists, ranges, and what is refused before anything starts."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ def plan(vary: dict[str, object], *, repeats: int | None = 2, **changes: object)
     [
         ("0.5 Mbit/s, 1 Mbit/s", ["0.5 Mbit/s", "1 Mbit/s"]),
         (["0.5 Mbit/s", "1 Mbit/s"], ["0.5 Mbit/s", "1 Mbit/s"]),
-        # Commas inside of tables, arrays and quotes separate nothing.
+        # Commas inside tables, arrays and quotes do not separate values.
         ("{p = 0.01, r = 0.3}, 2 %", ["{p = 0.01, r = 0.3}", "2 %"]),
         ("[1, 2], [3, 4]", ["[1, 2]", "[3, 4]"]),
         ("'a,b', c", ["'a,b'", "c"]),
-        # Evenly spaced, and with equal ratios: 1, 10, 100.
+        # Equal differences; with `log`, equal ratios: 1, 10, 100.
         ("0..5 % x6", ["0 %", "1 %", "2 %", "3 %", "4 %", "5 %"]),
         ("1..100 ms x3 log", ["1 ms", "10 ms", "100 ms"]),
         ("5..1 s x2", ["5 s", "1 s"]),
         ("10..30 x3", ["10", "20", "30"]),
-        # Four digits inside, the ends as they were written: 0.2 * 25^(1/3) = 0.58480.
+        # The ends as written, the others with four digits: 0.2 * 25^(1/3) = 0.58480.
         ("0.2..5 Mbit/s x4 log", ["0.2 Mbit/s", "0.5848 Mbit/s", "1.71 Mbit/s", "5 Mbit/s"]),
         ("0..1 x4", ["0", "0.3333", "0.6667", "1"]),
     ],
 )
-def test_a_list_or_a_range_has_these_values(given: object, texts: list[str]) -> None:
+def test_lists_and_ranges_are_expanded(given: object, texts: list[str]) -> None:
     assert list(read_field(FIELD, given).texts) == texts
 
 
-def test_values_are_read_as_toml_and_otherwise_as_text() -> None:
+def test_values_that_are_not_toml_are_text() -> None:
     read = read_field(FIELD, "10, 0.5, true, {p = 0.01, r = 0.3}, 2 Mbit/s")
     assert read.values == (10, 0.5, True, {"p": 0.01, "r": 0.3}, "2 Mbit/s")
     assert read_field(FIELD, "10..30 x3").values == (10, 20, 30)
 
 
-def test_a_field_stands_before_the_first_equals_sign() -> None:
+def test_the_field_is_the_text_before_the_first_equals_sign() -> None:
     assert parse_vary("link.up.loss={p = 0.01, r = 0.3}, 0 %") == ("link.up.loss", "{p = 0.01, r = 0.3}, 0 %")
 
 
 @pytest.mark.parametrize("text", ["link.up.loss", "=1 %", "link..loss=1 %", "link.up.loss="])
-def test_what_names_no_field_or_no_value_is_refused(text: str) -> None:
+def test_a_missing_field_or_value_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match=re.escape(f"--vary: cannot read `{text}`")):
         parse_vary(text)
 
@@ -65,17 +65,17 @@ def test_what_names_no_field_or_no_value_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("0.2..5 Mbit/s", "no number of values in `0.2..5 Mbit/s`; expected xN"),
+        ("0.2..5 Mbit/s", "number of values missing in `0.2..5 Mbit/s`; expected xN"),
         ("0.2..5 Mbit/s x1", "x1 in `0.2..5 Mbit/s x1`; expected x2 to x1000000"),
         ("0.2..5 Mbit/s x10000000", "expected x2 to x1000000"),
-        ("0..5 Mbit/s x3 log", "a logarithmic range has no 0"),
-        ("1..1 Mbit/s x3", "begins where it ends"),
-        ("1..1.0001 Mbit/s x9", "the 9 values of `1..1.0001 Mbit/s x9` are not 4 digits apart"),
+        ("0..5 Mbit/s x3 log", "both ends of a logarithmic range must be positive; got `0..5 Mbit/s x3 log`"),
+        ("1..1 Mbit/s x3", "both ends of `1..1 Mbit/s x3` are equal"),
+        ("1..1.0001 Mbit/s x9", "the 9 values of `1..1.0001 Mbit/s x9` are not all different at 4 digits"),
         ("0.2 Mbit/s..5 Mbit/s x3", "expected FROM..TO UNIT xN"),
         ("1..2 Mbit/s x3, 5 Mbit/s", "expected FROM..TO UNIT xN"),
-        ("1 Mbit/s,,2 Mbit/s", "a value is missing"),
+        ("1 Mbit/s,,2 Mbit/s", "empty value in `1 Mbit/s,,2 Mbit/s`"),
         ("1 Mbit/s, 1 Mbit/s", "`1 Mbit/s` is given twice"),
-        ([], "a value is missing"),
+        ([], "empty value in `[]`"),
         (5, "expected a list of values or a range; got `5`"),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_list_or_range_that_cannot_be_read_is_refused(given: object, message: 
         ({}, "vary: no field"),
     ],
 )
-def test_a_sweep_with_a_wrong_field_or_value_does_not_start(
+def test_a_sweep_with_an_invalid_field_or_value_does_not_start(
     tmp_path: Path, vary: dict[str, object], message: str
 ) -> None:
     with pytest.raises(BadInput, match=re.escape(message)):
@@ -104,16 +104,16 @@ def test_a_sweep_with_a_wrong_field_or_value_does_not_start(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_values_that_do_not_go_together_are_named_as_a_combination() -> None:
+def test_an_invalid_combination_of_valid_values_is_named() -> None:
     vary: dict[str, object] = {"duration": ["60 s", "20 s"], "participants.alice.join": ["0 s", "30 s"]}
-    # Each alone goes with the first of the other; who joins at 30 s misses a call of 20 s.
+    # Each value is valid with the first value of the other field, but nobody can join a 20 s call at 30 s.
     with pytest.raises(
         BadInput, match=r"^duration = 20 s, participants\.alice\.join = 30 s: .*only bob joins"
     ):
         plan(vary)
 
 
-def test_too_many_combinations_are_counted_not_made() -> None:
+def test_too_many_combinations_are_refused_before_they_are_made() -> None:
     ten = {f"link.up.{name}": f"1..10 {unit} x10" for name, unit in (("capacity", "Mbit/s"), ("delay", "ms"))}
     many = ten | {"link.down.capacity": "1..10 Mbit/s x10", "link.down.delay": "1..100 ms x1000"}
     with pytest.raises(BadInput, match=r"1000000 combinations x 10 repeats are 10000000; expected at most"):
@@ -133,21 +133,21 @@ def test_every_combination_is_a_point_and_the_last_field_changes_fastest() -> No
     assert made.label([1, 2]) == "link.up.capacity = 1 Mbit/s, link.up.loss = 2 %"
     scenario = made.scenario_at([1, 2])
     assert (str(scenario.link.up.capacity), str(scenario.link.up.loss)) == ("1 Mbit/s", "2 %")
-    # What is given for all participants reaches each of them, as with `--set`.
+    # A field of the scenario applies to every participant, as with `--set`.
     assert str(scenario.link_of("bob").up.capacity) == "1 Mbit/s"
 
 
 @pytest.mark.parametrize(("repeats", "count"), [(1, 7), (7, 3), (1000, 40), (50_000, 10)])
-def test_tasks_have_every_repeat_once(repeats: int, count: int) -> None:
+def test_every_repeat_is_in_exactly_one_task(repeats: int, count: int) -> None:
     made = plan({"link.up.delay": f"1..100 ms x{count}"}, repeats=repeats)
     numbers = [number for task in range(made.tasks) for number in made.numbers(task)]
     assert numbers == list(range(prod((repeats, count))))
     assert made.tasks <= 4000
 
 
-def test_a_task_has_its_repeats_point_by_point() -> None:
+def test_the_repeats_of_a_task_are_grouped_by_point() -> None:
     made = plan({"link.up.delay": ["1 ms", "2 ms", "3 ms"]}, repeats=4)
-    # 3 to 9: the last of the first point, all of the second, the first two of the third.
+    # Numbers 3 to 9: the last repeat of the first point, all of the second, the first two of the third.
     found = [
         (point, str(scenario.link.up.delay), list(repeats))
         for point, scenario, repeats in made.scenarios(range(3, 10))
@@ -155,7 +155,7 @@ def test_a_task_has_its_repeats_point_by_point() -> None:
     assert found == [(0, "1 ms", [3]), (1, "2 ms", [0, 1, 2, 3]), (2, "3 ms", [0, 1])]
 
 
-def test_a_plan_survives_json() -> None:
+def test_a_plan_is_the_same_after_a_round_trip_through_json() -> None:
     made = plan({FIELD: "0.2..5 Mbit/s x4 log", "link.up.loss": ["0 %", {"p": 0.01, "r": 0.3}]})
     assert Plan.from_json(made.as_json()) == made
 
@@ -175,7 +175,7 @@ def test_a_plan_survives_json() -> None:
         ("link.up.loss", {"p": 0.01, "r": 0.3}, None),
     ],
 )
-def test_a_value_is_a_number_in_a_base_unit_where_it_is_one(
+def test_values_with_units_become_numbers_in_base_units(
     field: str, value: object, number: tuple[float, str] | None
 ) -> None:
     assert number_of(Scenario.load("first-call", {field: value}), field) == number

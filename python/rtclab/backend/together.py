@@ -1,7 +1,7 @@
-"""Many simulated repeats in one trace, so that measuring them costs little more than measuring one.
+"""Simulates many repeats into one trace, so that measuring all of them costs little more than measuring one.
 
-Making columns of tables and asking them for a metric costs nearly the same for one flow and for a hundred. In
-a trace of many repeats each has flows of its own, so every metric of a flow is what it is in a trace of one.
+Most of the cost of a metric does not depend on the number of flows. In the common trace each repeat has flows
+of its own, so every metric of a flow has the same value as in a trace of one repeat.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, CallInfo, FlowInfo, Trace, TraceManifest
 
 Tables = dict[str, dict[str, Any]]
-"""What the native side leaves of one repeat: tables, columns, values."""
+"""The native simulator's result for one repeat: values by table and column."""
 
 NAMES = {"flow", "participant"}
-"""Columns whose texts are told apart by repeat."""
+"""Columns whose texts get the prefix of their repeat."""
 NULL = np.iinfo(np.uint32).max
-"""The code of a text that is not there."""
+"""The code of a missing text."""
 
 
 def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> list[Trace]:
     """Simulates each scenario with each of its seeds; returns a trace per repeat, in this order.
 
-    The traces share their tables, in which the flows and participants of the n-th repeat are called
-    ``n:alice->bob`` and ``n:alice``, as they are in its manifest; see :func:`own_name`. What cannot cope with
-    rows of other repeats finds none in ``trace.alone()``. A repeat that failed says why in its manifest. If
-    the simulator broke it off, it has no flows.
+    The traces share their tables. In tables and manifests, flows and participants of the n-th repeat are named
+    ``n:alice->bob`` and ``n:alice``; see :func:`own_name`. ``trace.alone()`` is a trace without the rows of
+    other repeats. The manifest of a failed repeat has the reason. If the simulator raised an error, the repeat
+    has no flows.
     """
     plans: list[_Plan] = []
     for number, (scenario, _) in enumerate(scenarios):
@@ -74,9 +74,10 @@ def own_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the repeats of one scenario share.
+    """What the repeats of one scenario have in common.
 
-    In the trace of many the names of its paths begin with ``prefix``, and its first call is ``first_call``.
+    In the common trace, names of its paths begin with ``prefix``, and its first call has the index
+    ``first_call``.
     """
 
     scenario: Scenario
@@ -101,7 +102,7 @@ class _Plan:
         ]
 
     def flows_of(self, repeat: str) -> dict[str, FlowInfo]:
-        """The planned flows of the repeat whose names begin with ``repeat``."""
+        """The planned flows of a repeat, with the prefix ``repeat`` before names."""
         return {repeat + name: self._renamed(flow, repeat) for name, flow in self.flows.items()}
 
     def _renamed(self, flow: FlowInfo, repeat: str) -> FlowInfo:
@@ -116,7 +117,7 @@ class _Plan:
 
 
 def _simulated(plan: _Plan, seed: int) -> Tables | str:
-    """The tables of one repeat, or why the simulator broke it off."""
+    """The tables of one repeat, or the reason if the simulator raised an error."""
     try:
         tables: Tables = _native.simulate(json.dumps(plan.native | {"seed": seed}))
     except Exception as error:
@@ -146,7 +147,7 @@ def _whole(plans: Sequence[_Plan], of_repeat: Sequence[_Plan], results: Sequence
 
 
 def _outcome(plan: _Plan, whole: Trace, repeat: str, connected: set[str]) -> dict[str, object]:
-    """What only the manifest of one repeat says."""
+    """The fields of the manifest that differ between repeats."""
     flows = whole.manifest.flows
     missing = missing_pairs(plan.pairs, {name for name in plan.flows if repeat + name in connected})
     return {
@@ -159,7 +160,7 @@ def _outcome(plan: _Plan, whole: Trace, repeat: str, connected: set[str]) -> dic
 
 
 def _merged(repeats: dict[str, Tables]) -> Tables:
-    """The tables of the repeats below each other; the keys are the prefixes of their names."""
+    """Concatenates the tables of all repeats. The keys are the prefixes of their names."""
     texts: list[str] = []
     names: list[str] = []
     first_texts: list[int] = []
@@ -184,7 +185,7 @@ def _merged(repeats: dict[str, Tables]) -> Tables:
 
 
 def _texts(tables: Tables) -> list[str]:
-    """The texts of a repeat, which are the same for all of its columns."""
+    """The texts of a repeat, which all its columns share."""
     return next(
         (
             list(values[1])
@@ -197,7 +198,10 @@ def _texts(tables: Tables) -> list[str]:
 
 
 def _shifted(codes: Sequence[NDArray[np.uint32]], first_texts: Sequence[int]) -> NDArray[np.uint32]:
-    """Codes of all repeats, which count the texts of all; the first text of each has the given number."""
+    """Concatenates the codes of all repeats, shifted so that they index the texts of all repeats.
+
+    ``first_texts`` has the index of each repeat's first text.
+    """
     joined = np.concatenate(codes)
     shift = np.repeat(np.array(first_texts, dtype=np.uint32), [len(part) for part in codes])
     return np.where(joined == NULL, NULL, joined + shift)

@@ -28,9 +28,22 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 
 def complete_run(incomplete: str) -> list[str]:
-    """Completes names of runs and sweeps in the default directory."""
-    names = [path.name for path in RUNS.iterdir()] if RUNS.is_dir() else []
+    """Completes names of runs in the default directory."""
+    names = [file.parent.name for file in RUNS.glob("*/run.json")]
     return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
+
+
+def complete_sweep(incomplete: str) -> list[str]:
+    """Completes names of sweeps in the default directory."""
+    names = [file.parent.name for file in RUNS.glob("*/sweep.json")]
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def complete_paper(incomplete: str) -> list[str]:
+    """Completes names of papers."""
+    from rtclab.reproduce import EVERY_PAPER, NAMES
+
+    return [name for name in (*NAMES, EVERY_PAPER) if name.startswith(incomplete)]
 
 
 def complete_metric(incomplete: str) -> list[str]:
@@ -106,11 +119,24 @@ def options(
 
 
 @app.command("list", epilog="Example: rtclab list --json")
-def list_scenarios(as_json: AsJson = False) -> None:
-    """List the scenarios that come with rtclab."""
+def list_scenarios(
+    controls: Annotated[
+        bool, typer.Option("--controls", help="List the congestion controls of the simulator instead.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the scenarios that come with rtclab, or the congestion controls."""
     from rtclab.cli import tables
     from rtclab.lab import list_scenarios
 
+    if controls:
+        from rtclab._native import CONGESTION_CONTROLS
+
+        if as_json:
+            tables.print_json(CONGESTION_CONTROLS)
+        else:
+            print("\n".join(CONGESTION_CONTROLS))
+        return
     scenarios = list_scenarios()
     if as_json:
         tables.print_json(scenarios.to_dicts())
@@ -118,13 +144,21 @@ def list_scenarios(as_json: AsJson = False) -> None:
         tables.show_scenarios(scenarios)
 
 
-@app.command("metrics", epilog="Example: rtclab metrics --json")
-def list_metrics(as_json: AsJson = False) -> None:
+@app.command("metrics", epilog="Example: rtclab metrics rtt")
+def list_metrics(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME …]", help="Only these metrics.", autocompletion=complete_metric),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """List the metrics with unit, definition and source."""
     from rtclab.cli import tables
+    from rtclab.cli.measuring import check_names, chosen
     from rtclab.lab import list_metrics
 
-    metrics = list_metrics()
+    check_names(names or [])
+    metrics = chosen(list_metrics(), names or [])
     if as_json:
         tables.print_json(metrics.to_dicts())
     else:
@@ -213,32 +247,32 @@ def sweep(
         list[str] | None,
         typer.Option(
             metavar="FIELD=VALUES",
-            help="A field and its values: a list 'A,B,C', or a range 'FROM..TO UNIT xN', logarithmic if "
-            "`log` follows. May be given several times; all combinations are run.",
+            help="A field and its values: a list 'A,B,C', or a range 'FROM..TO UNIT xN'; add 'log' for a "
+            "logarithmic range. May be given several times; all combinations are run.",
         ),
     ] = None,
     backend: Backend = None,
     changes: Set = None,
     duration: Duration = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats of each combination.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats per combination.")] = None,
     seed: Seed = None,
     jobs: Jobs = None,
     resume: Annotated[
         str | None,
         typer.Option(
             metavar="SWEEP",
-            help="Continue a sweep: run only the repeats that have not finished.",
-            autocompletion=complete_run,
+            help="Continue a sweep: run only its unfinished repeats.",
+            autocompletion=complete_sweep,
         ),
     ] = None,
     out: Out = RUNS,
     no_report: NoReport = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario with every combination of the values of some fields; write one table and one report.
+    """Run a scenario with every combination of some values; write one table and one report.
 
-    Simulated repeats are measured in memory; live ones are kept as runs below the sweep. The exit status is 1
-    if a repeat failed; finished repeats are kept.
+    Simulated repeats are measured in memory and leave no traces. Live repeats are kept as runs in the
+    directory of the sweep. Finished repeats are always kept. The exit status is 1 if a repeat failed.
     """
     from rtclab.cli.sweeping import Output, sweep_and_report
 
@@ -286,19 +320,27 @@ def report(
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a run, an HTML page; on request also its plots as images."""
-    from rtclab.cli import tables
-    from rtclab.lab import open_run
+    """Write the report of a run or a sweep, an HTML page; for a run on request also its plots as images."""
     from rtclab.progress import busy
-    from rtclab.report import write_plots
+    from rtclab.report import write_plots, write_report
+    from rtclab.trace import Run
 
-    run = open_run(name, out=out)
+    sweep = next((place for place in (Path(name), out / name) if (place / "sweep.json").is_file()), None)
+    if sweep is not None:
+        from rtclab.sweeps import Grid
+
+        with busy("drawing the report"):
+            print(Grid(sweep).report())
+        return
+    run = Run.open(name, out=out)  # of the trace: rtclab.lab would import backends and scenarios
     with busy("drawing the report"):
-        written = run.report()
+        written = write_report(run)
         for directory, suffix in ((svg, ".svg"), (png, ".png")):
             if directory is not None:
                 write_plots(run, directory, suffix)
     if as_json:
+        from rtclab.cli import tables
+
         tables.print_json({"report": str(written)})
     else:
         print(written)
@@ -413,7 +455,9 @@ def monitor(
 def reproduce(
     papers: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PAPER …", help="Names from --papers, or `all`."),
+        typer.Argument(
+            metavar="PAPER …", help="Names from --papers, or `all`.", autocompletion=complete_paper
+        ),
     ] = None,
     list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and exit.")] = False,
     repeats: Annotated[

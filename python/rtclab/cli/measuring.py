@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from rtclab.cli import tables
+from rtclab.cli.running import warn_of_lateness
 from rtclab.errors import BadInput
 from rtclab.lab import compare, essential, open_run
 from rtclab.metrics import METRICS
@@ -35,7 +36,7 @@ def measure_and_show(
     with busy("measuring"):
         whole = begin is None and end is None
         measured = run.write_metrics() if whole else run.summary(begin=begin, end=end)
-    rows = _chosen(measured, metrics)
+    rows = chosen(measured, metrics)
     if not _print_for_programs(rows.drop("values") if output.as_csv else rows, output):
         tables.show_measured(rows, run.name, all_metrics=output.all_metrics or bool(metrics))
 
@@ -53,12 +54,14 @@ def compare_and_show(
     _check(metrics, output)
     compared = compare(*names, begin=begin, end=end, out=out)
     with busy("comparing"):
-        rows = _chosen(compared.table(), metrics)
-        page = compared.report(html or out / f"{compared.a.name}-and-{compared.b.name}.html")
+        rows = chosen(compared.table(), metrics)
+        page = compared.report(html)
     if _print_for_programs(rows, output):
         return
     all_metrics = output.all_metrics or bool(metrics)
     tables.show_comparison(rows if all_metrics else essential(rows), compared.a.name, compared.b.name)
+    for one in (compared.a, compared.b):
+        warn_of_lateness(one)
     if not all_metrics:
         print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     print(f"page: {page}")
@@ -68,14 +71,19 @@ def _check(metrics: Sequence[str], output: Output) -> None:
     """Raises BadInput for a metric that does not exist, and for two formats at once."""
     if output.as_csv and output.as_json:
         raise BadInput("--json and --csv: expected one of them")
+    check_names(metrics)
+
+
+def check_names(metrics: Sequence[str]) -> None:
+    """Raises BadInput for a metric that does not exist."""
     for name in metrics:
         if name not in METRICS:
             raise BadInput(
-                f"--metric: no metric `{name}`", hint=closest(name, METRICS) or "`rtclab metrics` lists them"
+                f"no metric `{name}`", hint=closest(name, METRICS) or "`rtclab metrics` lists them"
             )
 
 
-def _chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
     """The rows of the given metrics, or all rows if none is given."""
     return rows.filter(pl.col("metric").is_in(list(metrics))) if metrics else rows
 

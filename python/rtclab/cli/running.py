@@ -53,6 +53,7 @@ def run_and_report(output: Output, **arguments: Any) -> int:
             raise
         interrupted = True
     finally:
+        warn_of_lateness(made)
         for entry in failed:
             print(f"repeat {entry.repeat} failed: {entry.reason}", file=sys.stderr)
         for entry in (entry for entry in made.repeats if entry.note):
@@ -80,3 +81,12 @@ def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | 
     print(f"run: {run.path} ({len(run.traces)} of {len(run.repeats)} repeats finished)")
     if page is not None:
         print(f"report: {page}")
+
+
+def warn_of_lateness(run: Run) -> None:
+    """Says on standard error if the emulator of a live run was late."""
+    if run.backend == "live":
+        from rtclab.report import words
+
+        if warning := words.late_warning(run.traces):
+            print(f"{run.name}: {warning}", file=sys.stderr)

@@ -19,10 +19,10 @@ from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.sweeps import SIM, Grid, Interrupted, parse_vary, sweep
 
-MOST_THREADS = 4
-"""Above this number of jobs, processes are used: more threads would wait for Python's GIL."""
-MOST_LINES = 60
-"""Maximum number of rows printed; more would scroll away."""
+MAX_THREADS = 4
+"""Maximum number of threads. More jobs run in processes, because threads would wait for Python's GIL."""
+MAX_ROWS = 60
+"""Maximum number of printed rows."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def sweep_and_report(
     """Runs a sweep with the arguments of :func:`rtclab.sweeps.sweep`; returns the exit status."""
     simulated, interrupted = backend in (None, SIM), False
     jobs = jobs or (cores() if simulated else 1)
-    workers = process_pool(jobs) if simulated and jobs > MOST_THREADS else nullcontext()
+    workers = process_pool(jobs) if simulated and jobs > MAX_THREADS else nullcontext()
     try:
         with workers as executor:
             grid = sweep(
@@ -57,7 +57,7 @@ def sweep_and_report(
             page = grid.report() if output.report and not interrupted else None
         _show(output, grid, failures, page)
     except (KeyboardInterrupt, DiskFull) as error:
-        print(f"all repeats are kept in {grid.path}", file=sys.stderr)
+        print(f"all finished repeats are kept in {grid.path}", file=sys.stderr)
         if isinstance(error, DiskFull):
             raise
         interrupted = True
@@ -70,7 +70,7 @@ def _fields(vary: Sequence[str]) -> dict[str, str]:
     for text in vary:
         name, values = parse_vary(text)
         if name in fields:
-            raise BadInput(f"--vary: {name} is given twice", hint="give all its values at once, as A,B,C")
+            raise BadInput(f"--vary: {name} is given twice", hint="give all values at once, as A,B,C")
         fields[name] = values
     return fields
 
@@ -89,7 +89,7 @@ def _show(output: Output, grid: Grid, failures: pl.DataFrame, page: Path | None)
         }
         tables.print_json(answer)
         return
-    tables.show_points(essential(summary), grid.fields, MOST_LINES)
+    tables.show_points(essential(summary), grid.fields, MAX_ROWS)
     print(f"sweep: {grid.path} ({done} of {size} repeats finished)")
     if page is not None:
         print(f"report: {page}")

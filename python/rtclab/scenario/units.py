@@ -131,6 +131,10 @@ class Bitrate(Quantity):
     def _of(cls, number: Decimal, unit: str) -> Self:
         return cls(_whole(number, unit, cls.units, "1 bit/s"))
 
+    @classmethod
+    def _guess(cls, number: str) -> str:
+        return f"{number} Mbit/s" if Decimal(number) < 50 else f"{number} kbit/s"
+
     def __str__(self) -> str:
         return _in_largest_unit(self.bps, self.units)
 

@@ -1,6 +1,6 @@
-"""Sweeps: one scenario with every combination of some values, each point repeated, in one table.
+"""Sweeps: run one scenario with every combination of some values and collect the results in one table.
 
-docs/sweeps.md says how fields, lists and ranges are written and how the same runs on many machines.
+docs/sweeps.md describes how to write fields and values, and how to run a sweep on many machines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SIM = "sim"
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a sweep; ``grid`` has what was finished until then."""
+    """Ctrl-C was pressed during a sweep; ``grid`` has the finished repeats."""
 
     def __init__(self, grid: Grid) -> None:
         super().__init__(f"interrupted; finished repeats are kept in {grid.path}")
@@ -63,31 +63,31 @@ def sweep(
 ) -> Grid:
     """Runs a scenario with every combination of values of some fields, each combination several times.
 
-    All points have the same seeds, so two points differ in the varied fields alone. Whatever ends a sweep,
-    finished repeats are kept; ``resume`` goes on.
+    All points use the same seeds, so two points differ only in the varied fields. Finished repeats are kept
+    however a sweep ends, and ``resume`` continues it.
 
     Args:
-        scenario: a name from ``rtclab list``, a TOML file, or a scenario that is loaded already.
-        vary: fields with lists of values, or with texts such as ``"0 %, 2 %"`` or ``"0.2..5 Mbit/s x8 log"``.
+        scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
+        vary: for each field, a list of values or a text such as ``"0 %, 2 %"`` or ``"0.2..5 Mbit/s x8 log"``.
         repeats: number of repeats of each combination, instead of the scenario's own.
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
-        seed: seed from which each repeat derives its own.
+        seed: seed from which the seed of each repeat is derived.
         duration: length of each run, such as ``"20 s"``.
-        changes: other fields to set, the same for all points.
-        executor: runs simulated repeats, wherever it likes; a ``concurrent.futures`` executor, or
-            ``Client.get_executor()`` of Dask. Without one they run in threads of this process.
-        jobs: number of these threads; by default one per core.
+        changes: other fields to set, at every point.
+        executor: runs the simulated repeats: any ``concurrent.futures`` executor, such as Dask's
+            ``Client.get_executor()``. By default they run in threads of this process.
+        jobs: number of threads, if no executor is given; by default one per core.
         out: directory of runs, in which a new directory is made.
-        resume: a sweep to go on with; what it runs stays as it was.
+        resume: a sweep to continue, with the same scenario, values and backend.
         progress: show a progress bar on a terminal or in a notebook.
 
     Raises:
-        BadInput: something that was asked for cannot be used; nothing was started.
+        BadInput: an argument is invalid; nothing was started.
         BackendUnavailable: live calls need something that this machine lacks.
-        OtherVersion: a worker runs another rtclab than this one.
-        SweepStopped: a worker died, or the executor failed otherwise.
-        DiskFull: a result could not be kept.
-        Interrupted: by Ctrl-C; ``grid`` of the error holds what was finished.
+        OtherVersion: a worker runs another build of rtclab.
+        SweepStopped: a worker died, or the executor failed.
+        DiskFull: no disk space is left for a result.
+        Interrupted: Ctrl-C was pressed; the error's attribute ``grid`` has the finished repeats.
 
     Example:
         >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
@@ -101,11 +101,14 @@ def sweep(
     ]
     if resume is not None:
         if scenario is not None or vary or wanted or repeats or backend:
-            raise BadInput("resume: goes on with the sweep as it was", hint="leave everything else out")
+            raise BadInput(
+                "resume: the scenario of a sweep cannot be changed",
+                hint="leave out the scenario, its changes, the varied fields, repeats and backend",
+            )
         store = Store.open(resume, Path(out))
         store.check_versions()
     elif scenario is None:
-        raise BadInput("which scenario?", hint="`rtclab list` shows them; for example first-call")
+        raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
     else:
         made = backend_of(backend or "sim")
         plan = make_plan(scenario, vary or {}, wanted, made, repeats)
@@ -115,10 +118,10 @@ def sweep(
 
 
 def open_sweep(name_or_path: str | Path, *, out: str | Path = "runs") -> Grid:
-    """Opens a sweep by its path or its name below ``out``.
+    """Opens a sweep by its path or by its name below ``out``.
 
     Raises:
-        TraceError: there is none.
+        TraceError: there is no such sweep.
     """
     return Grid(Store.open(name_or_path, Path(out)).path)
 
@@ -147,9 +150,9 @@ def _run(store: Store, executor: Executor | None, jobs: int | None, *, show: boo
 
 
 def _workers(executor: Executor | None, jobs: int | None) -> AbstractContextManager[Executor | None]:
-    """Who runs tasks: the given executor, threads, or for one job nobody but the caller."""
+    """The executor that runs the tasks: the given one, or a pool of threads. For one job there is none."""
     jobs = jobs or cores()
     if executor is not None or jobs == 1:
         return nullcontext(executor)
-    # Threads need no copy of a script that calls this, as processes do. The simulator lets others run.
+    # Processes would import the calling script again. The simulator releases the GIL, so threads suffice.
     return ThreadPoolExecutor(jobs)

@@ -1,4 +1,4 @@
-"""What a sweep came to: its table, summaries over repeats, plots and a page."""
+"""The results of a sweep: its table, summaries over repeats, plots and a report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Grid:
         """Opens a sweep.
 
         Raises:
-            TraceError: the directory holds none.
+            TraceError: the directory is not a sweep.
         """
         self._store = Store(Path(path))
 
@@ -52,7 +52,7 @@ class Grid:
         return [field.name for field in self._store.plan.fields]
 
     def progress(self) -> tuple[int, int]:
-        """The number of finished repeats, and of all.
+        """The number of finished repeats, and the number of all repeats.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
@@ -62,13 +62,13 @@ class Grid:
         return self._store.repeats_done(), self._store.plan.size
 
     def metrics(self) -> pl.DataFrame:
-        """Every metric of every flow in every repeat that is finished.
+        """Every metric of every flow in every finished repeat, one row each.
 
-        A row has the number of its ``point``; the value of each varied field as it was given, in a column
-        named as the field; the same as a number in a base unit, where it is one (``link.up.capacity_bps``);
-        ``repeat``, ``metric``, ``unit``, ``flow`` and ``value``. ``flow`` is empty for what describes a whole
-        repeat. What could not be measured has no row. A repeat that failed has only its ``call_failures``,
-        and ``failure`` says why.
+        Columns: ``point``, the number of the point; for each varied field, its value as given and, if all its
+        values are numbers, the value in a base unit (``link.up.capacity_bps``); ``repeat``, ``metric``,
+        ``unit``, ``flow``, ``value`` and ``failure``. ``flow`` is empty for metrics of a whole repeat. A metric
+        that could not be measured has no row. A failed repeat has one row, ``call_failures``, and its reason
+        in ``failure``.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
@@ -78,7 +78,7 @@ class Grid:
         return self._store.rows().collect()
 
     def failures(self) -> pl.DataFrame:
-        """The repeats that failed: ``point``, the varied fields, ``repeat``, and the reason as ``failure``.
+        """The repeats that failed: ``point``, the varied fields, ``repeat``, and the reason in ``failure``.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
@@ -89,11 +89,11 @@ class Grid:
         return failed.select("point", *self.fields, "repeat", "failure").unique(maintain_order=True).collect()
 
     def summary(self) -> pl.DataFrame:
-        """Mean, standard deviation and 95 % interval over repeats, of every point, metric and flow.
+        """Mean, standard deviation and 95 % confidence interval over repeats, per point, metric and flow.
 
-        Columns: those of the varied fields as in :meth:`metrics`, ``metric``, ``unit``, ``better``, ``flow``,
-        ``mean``, ``sd``, ``ci95_low``, ``ci95_high`` and ``repeats``, the number of repeats that could be
-        measured. Intervals are those of :func:`rtclab.metrics.measure_run`.
+        Columns: ``point``, the varied fields as in :meth:`metrics`, ``metric``, ``unit``, ``better``, ``flow``,
+        ``mean``, ``sd``, ``ci95_low``, ``ci95_high``, and ``repeats``, the number of repeats with a value.
+        Intervals are computed as in :func:`rtclab.metrics.measure_run`.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
@@ -107,11 +107,11 @@ class Grid:
     ) -> Plot:
         """A metric against the field ``x``, with 95 % intervals and a line for each value of ``by``.
 
-        Without ``x`` and ``by`` the plot of two fields is a heat map. Values are averaged over fields that
-        are neither. ``flow`` chooses one flow; else each of the first four has axes of its own.
+        A sweep of two fields is drawn as a heat map unless ``x`` or ``by`` is given. Values are averaged over
+        all other fields. ``flow`` selects one flow; by default the first four flows have axes of their own.
 
         Raises:
-            BadInput: there is no such metric, field or flow, or nobody could measure it.
+            BadInput: there is no such metric, field or flow, or no repeat has a value of the metric.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
@@ -123,10 +123,10 @@ class Grid:
         return make_plot(self._store.rows(), self._store.plan.fields, metric, x, by, flow)
 
     def report(self) -> Path:
-        """Writes the page ``report.html`` into the sweep's directory; returns its path.
+        """Writes ``report.html`` into the sweep's directory; returns its path.
 
         Raises:
-            DiskFull: the page could not be written.
+            DiskFull: no disk space is left.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
@@ -142,13 +142,13 @@ class Grid:
         return page
 
     def _facts(self) -> list[tuple[str, str]]:
-        """What a reader must know of a sweep before believing it, as pairs of word and value."""
+        """The facts at the top of the report, as pairs of label and value."""
         plan, versions = self._store.plan, self._store.versions
         done, size = self.progress()
         return [
             ("Scenario", plan.name),
             ("Backend", "simulated (virtual time)" if plan.backend == "sim" else plan.backend),
-            ("Points", f"{plan.points}, each {plan.repeats} times with the same seeds"),
+            ("Points", f"{plan.points}, each repeated {plan.repeats} times with the same seeds"),
             ("Repeats", f"{done} of {size} finished"),
             ("Versions", f"rtclab {versions['rtclab']}, build {versions['code']}"),
         ]
@@ -159,6 +159,6 @@ class Grid:
         return f"<p>{escape(f'{self.name}: {varied}; {done} of {size} repeats finished')}</p>"
 
     def _columns(self) -> list[str]:
-        """The columns of the varied fields."""
+        """The columns of the varied fields: first the values as given, then the numbers."""
         numbers = [field.number_column for field in self._store.plan.fields if field.numbers]
         return [*self.fields, *numbers]

@@ -1,4 +1,7 @@
-"""Live points run one after another in this process; each is a run below the sweep, with all its traces."""
+"""Runs the points of a live sweep one after another in this process.
+
+Each point is a run in the sweep's directory, with all its traces.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,24 @@ from rtclab.trace import RUN_FILE, Run, subdirectories
 
 
 def run_live(store: Store, backend: Backend, on_done: Callable[[int], None]) -> None:
-    """Runs every point that is not finished, and those in which a repeat failed once more.
+    """Runs the unfinished and failed repeats of every point.
 
-    ``on_done`` is called with the number of repeats of each point.
+    ``on_done`` is called after each point with its number of repeats.
 
     Raises:
-        KeyboardInterrupt: after Ctrl-C; finished repeats are kept.
-        DiskFull: a result could not be kept.
+        KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept.
+        DiskFull: no disk space is left for a result.
     """
     plan = store.plan
     for point in range(plan.points):
         directory = store.point_directory(point)
-        began = [Run(path) for path in subdirectories(directory) if (path / RUN_FILE).is_file()]
+        started = [Run(path) for path in subdirectories(directory) if (path / RUN_FILE).is_file()]
         run = run_scenario(
             plan.scenario_at(plan.indices(point)),
             backend,
             out=directory,
             repeats=plan.repeats,
-            resume=began[0] if began else None,
+            resume=started[0] if started else None,
         )
         store.add(point, as_part(_rows(point, run)))
         on_done(plan.repeats)

@@ -1,4 +1,4 @@
-"""The rows of a sweep: every metric of every flow of one repeat."""
+"""Measures a repeat of a sweep: one row per metric and flow."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ PART = pl.Schema(
         "failure": pl.String(),
     }
 )
-"""What a task leaves, sorted by point and repeat."""
+"""The columns of a part, the result of one task. Its rows are sorted by point and repeat."""
 
 
 @dataclass(frozen=True)
 class Measurable:
-    """One repeat, as metrics read it that describe all repeats of a run; without a trace if it failed."""
+    """One repeat in the form of a run, for metrics of a whole run. A failed repeat has no trace."""
 
     repeats: list[Repeat]
     traces: list[Trace]
 
 
 def rows_of(point: int, outcome: Repeat, trace: Trace | None, metrics: Iterable[Metric]) -> Iterator[Row]:
-    """The rows of one repeat, in the order of metrics and flows. What cannot be measured has none.
+    """The rows of one repeat, in the order of metrics and flows. Metrics without a value have no row.
 
-    A repeat that failed has a single row, which says why. The trace may share its tables with others, since
-    the metrics that come with rtclab read only rows of their flow.
+    A failed repeat has a single row with the reason. The trace may share its tables with other repeats,
+    because the metrics that come with rtclab read only the rows of their flow.
     """
     for metric in metrics:
         one = Measurable([outcome], [])
@@ -64,7 +64,7 @@ def _values(metric: Metric, one: Measurable) -> Iterator[tuple[str, float]]:
 
 
 def as_part(rows: Iterable[Row]) -> bytes:
-    """Rows as a Parquet file."""
+    """The rows as the content of a Parquet file."""
     buffer = io.BytesIO()
     pl.DataFrame(list(rows), schema=PART, orient="row").write_parquet(buffer)
     return buffer.getvalue()

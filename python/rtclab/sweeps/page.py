@@ -1,4 +1,4 @@
-"""The page of a sweep: what was varied, the plots to look at first, and a table of points."""
+"""The report of a sweep: the varied fields, plots of the essential metrics, and a table of points."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from rtclab.sweeps.plan import Plan
 from rtclab.sweeps.plots import make_plot
 from rtclab.sweeps.values import Field
 
-FEW_LINES = 6
-"""A second field with more values than this makes a heat map; its lines could not be told apart."""
-MOST_LINES = 200
-"""The most lines of the table, which is for a look; the Parquet file has them all."""
-MOST_FAILURES = 20
+MAX_LINES = 6
+"""Maximum number of lines in a plot. With more values of the second field, the plot is a heat map."""
+MAX_ROWS = 200
+"""Maximum number of rows in the table of points. The Parquet file has all rows."""
+MAX_FAILURES = 20
 
 
 @dataclass(frozen=True)
 class Line:
-    """One flow of one point: the values of its fields, and for each metric the row of the summary, if any."""
+    """A row of the table: one flow of one point.
+
+    ``values`` are those of the varied fields. ``cells`` has a row of the summary for each metric, or None.
+    """
 
     values: Sequence[str]
     flow: str
@@ -40,11 +43,11 @@ def page_of(
     summary: pl.DataFrame,
     failures: pl.DataFrame,
 ) -> str:
-    """The text of the page."""
+    """The HTML text of the report."""
     essential = summary.filter(pl.col("metric").is_in(ESSENTIAL) & (pl.col("flow") != ""))
     metrics = [METRICS[metric] for metric in ESSENTIAL if metric in essential["metric"]]
     lines = _lines(essential, plan.fields, metrics)
-    failed = failures.head(MOST_FAILURES).iter_rows(named=True)
+    failed = failures.head(MAX_FAILURES).iter_rows(named=True)
     return render(
         "sweep.html",
         [plot for metric in metrics for plot in _plots(rows, plan.fields, metric.name)],
@@ -54,21 +57,21 @@ def page_of(
         fields=[(field.name, ", ".join(field.texts)) for field in plan.fields],
         columns=[field.name for field in plan.fields],
         metrics=metrics,
-        lines=lines[:MOST_LINES],
-        left_out=max(len(lines) - MOST_LINES, 0),
+        lines=lines[:MAX_ROWS],
+        left_out=max(len(lines) - MAX_ROWS, 0),
         failures=[(_point(row, plan.fields), row["repeat"], row["failure"]) for row in failed],
-        more_failures=max(failures.height - MOST_FAILURES, 0),
+        more_failures=max(failures.height - MAX_FAILURES, 0),
     )
 
 
 def _plots(rows: pl.LazyFrame, fields: Sequence[Field], metric: str) -> list[Plot]:
-    """Of one field a line, of two lines or a map, of more a line over each."""
+    """One plot for up to two fields: lines, or a heat map. For more fields, one plot per field."""
     match [field.name for field in fields]:
         case [only]:
             return [make_plot(rows, fields, metric, only, None, None)]
         case [first, second]:
             across = sorted(fields, key=lambda field: (bool(field.numbers), field.count))[0]
-            if across.count > FEW_LINES:
+            if across.count > MAX_LINES:
                 return [make_plot(rows, fields, metric, None, None, None)]
             along = second if across.name == first else first
             return [make_plot(rows, fields, metric, along, across.name, None)]

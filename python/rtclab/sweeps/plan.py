@@ -1,4 +1,4 @@
-"""What a sweep runs: every combination of the values, each as often as it is repeated."""
+"""The plan of a sweep: its points, their repeats, and the tasks that run them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError,
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.load import changed, load
 from rtclab.scenario.path import located, self_contained
-from rtclab.sweeps.values import MOST_REPEATS, Field, number_of, read_field
+from rtclab.sweeps.values import MAX_REPEATS, Field, number_of, read_field
 
 VARY = "vary"
-"""What errors name for values of varied fields."""
+"""Origin, in errors, of the values of varied fields."""
 NOT_VARIED = {
-    "name": "the sweep's directory is called after it",
-    "repeats": "all points have the same number; set --repeats",
-    "record": "what is recorded changes no metric",
+    "name": "the sweep's directory is named after it",
+    "repeats": "all points have the same number of repeats; use --repeats",
+    "record": "it does not change any metric",
 }
 TOGETHER_S = 4000
-"""Simulated seconds of all flows that are measured together, and usually a task: half a second of work."""
-LEAST_TASKS, MOST_TASKS = 16, 4000
-"""Few tasks leave cores without work. Many cost a scheduler, which takes about a millisecond for each."""
+"""Simulated seconds, summed over flows, that are measured together: half a second of work, usually a task."""
+MIN_TASKS, MAX_TASKS = 16, 4000
+"""Limits of the number of tasks: too few leave cores idle, and a scheduler takes about 1 ms for each."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """All points of a sweep and their repeats.
 
-    A point is a combination of values, and the last field changes fastest. All repeats are numbered from 0 to
-    ``size`` - 1, point by point. ``scenario`` is what files and changes say, as JSON values, without the
-    varied fields; errors begin with its ``origin``. A task runs ``per_task`` repeats and measures
-    ``together`` of them at a time; a live one runs a point.
+    A point is a combination of values; the last field changes fastest. Repeats are numbered from 0 to
+    ``size`` - 1, point by point. ``scenario`` has the scenario's tables as JSON values, without the varied
+    fields. ``origin`` is its name in errors. A task runs ``per_task`` repeats and measures ``together`` of
+    them at a time. A live task runs one point.
     """
 
     name: str
@@ -51,25 +51,25 @@ class Plan:
 
     @property
     def points(self) -> int:
-        """How many combinations there are."""
+        """Number of points."""
         return prod(field.count for field in self.fields)
 
     @property
     def size(self) -> int:
-        """How many repeats all points have together."""
+        """Number of repeats of all points together."""
         return self.points * self.repeats
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are."""
+        """Number of tasks."""
         return ceil(self.size / self.per_task)
 
     def numbers(self, task: int) -> range:
-        """The numbers of the repeats that a task runs."""
+        """Numbers of the repeats that a task runs."""
         return range(task * self.per_task, min((task + 1) * self.per_task, self.size))
 
     def indices(self, point: int) -> list[int]:
-        """Which value of each field a point has."""
+        """For each field, the index of its value at a point."""
         found = []
         for field in reversed(self.fields):
             point, index = divmod(point, field.count)
@@ -77,7 +77,7 @@ class Plan:
         return found[::-1]
 
     def label(self, indices: Sequence[int]) -> str:
-        """A point in words: ``link.up.capacity = 1 Mbit/s, link.up.loss = 2 %``."""
+        """The values of a point as text: ``link.up.capacity = 1 Mbit/s, link.up.loss = 2 %``."""
         chosen = zip(self.fields, indices, strict=True)
         return ", ".join(f"{field.name} = {field.texts[index]}" for field, index in chosen)
 
@@ -85,7 +85,7 @@ class Plan:
         """The scenario of a point.
 
         Raises:
-            BadInput: its values make none.
+            BadInput: its values do not make a valid scenario.
         """
         chosen = zip(self.fields, indices, strict=True)
         values = [Change(field.name, field.values[index], VARY) for field, index in chosen]
@@ -96,7 +96,7 @@ class Plan:
             raise layered.attributed(error) from None
 
     def scenarios(self, numbers: range) -> Iterator[tuple[int, Scenario, range]]:
-        """The points to which these repeats belong: number, scenario and numbers of repeats of each."""
+        """The points to which the repeats ``numbers`` belong: number, scenario and repeats of each point."""
         for point in range(numbers.start // self.repeats, ceil(numbers.stop / self.repeats)):
             first = point * self.repeats
             repeats = range(max(numbers.start - first, 0), min(numbers.stop - first, self.repeats))
@@ -108,7 +108,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The plan that :meth:`as_json` gave."""
+        """Makes a plan from the result of :meth:`as_json`."""
         fields = tuple(Field.from_json(field) for field in values["fields"])
         return cls(**{**values, "fields": fields})
 
@@ -124,12 +124,11 @@ def make_plan(
     backend: Backend,
     repeats: int | None,
 ) -> Plan:
-    """What is asked for; every point is a scenario that the backend can run.
+    """Plans a sweep, and checks that the backend can run every point.
 
     Raises:
-        BadInput: naming the field, the value and what was expected, or the number of repeats if there are too
-            many.
-        BackendUnavailable: naming what this machine lacks.
+        BadInput: a field or value is invalid, or there are too many repeats.
+        BackendUnavailable: this machine lacks something that the backend needs.
     """
     fields = _fields(vary)
     points = prod(field.count for field in fields)
@@ -147,7 +146,7 @@ def make_plan(
     flow_s = first.duration.s * max(len(first.flows()), 1)
     together = max(1, int(TOGETHER_S / flow_s))
     size = points * repeats
-    per_task = max(1, min(together, ceil(size / LEAST_TASKS)), ceil(size / MOST_TASKS))
+    per_task = max(1, min(together, ceil(size / MIN_TASKS)), ceil(size / MAX_TASKS))
     if backend.name != "sim":
         per_task = repeats
     data = self_contained(layered.data)
@@ -168,7 +167,7 @@ def _first(scenario: str | Path | Scenario, changes: Sequence[Change], fields: S
         without = {problem.field for problem in error.problems if problem.message.startswith("no unit")}
         for name in without & ranges.keys():
             raise BadInput(
-                f"{VARY}: {name}: no unit in the range `{ranges[name]}`; expected one behind its end",
+                f"{VARY}: {name}: no unit in the range `{ranges[name]}`; expected one after its end",
                 hint="for example `0.2..5 Mbit/s x8`",
             ) from None
         raise
@@ -176,7 +175,9 @@ def _first(scenario: str | Path | Scenario, changes: Sequence[Change], fields: S
 
 def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:
     if not vary:
-        raise BadInput("vary: no field; expected at least one", hint="--vary 'link.up.loss=0 %,2 %,5 %'")
+        raise BadInput(
+            "vary: no field; expected at least one", hint="for example --vary 'link.up.loss=0 %,2 %,5 %'"
+        )
     for name in vary:
         if name in NOT_VARIED:
             raise BadInput(f"vary: {name}: cannot be varied: {NOT_VARIED[name]}")
@@ -184,7 +185,7 @@ def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:
 
 
 def _self_contained(field: Field) -> Field:
-    """The field with the content of the files that its values name, since workers may not have them."""
+    """The field with the content of all files that its values name, because workers may not have them."""
     try:
         values = tuple(self_contained(located({"value": value}, Path()))["value"] for value in field.values)
     except FieldError as error:
@@ -193,22 +194,22 @@ def _self_contained(field: Field) -> Field:
 
 
 def _check_size(points: int, repeats: int) -> None:
-    if points * repeats > MOST_REPEATS:
+    if points * repeats > MAX_REPEATS:
         raise BadInput(
             f"vary: {points} combinations x {repeats} repeats are {points * repeats}; "
-            f"expected at most {MOST_REPEATS} in one sweep",
-            hint="take fewer values of a field, or several sweeps",
+            f"expected at most {MAX_REPEATS} in one sweep",
+            hint="use fewer values, or split the sweep",
         )
 
 
 def _with_numbers(plan: Plan) -> Plan:
-    """The plan in whose fields the values are numbers, too; reads each value once."""
+    """The plan with ``numbers`` and ``unit`` of each field filled in."""
     fields = []
-    for place, field in enumerate(plan.fields):
+    for position, field in enumerate(plan.fields):
         numbers = []
         for index in range(field.count):
             indices = [0] * len(plan.fields)
-            indices[place] = index
+            indices[position] = index
             numbers.append(number_of(plan.scenario_at(indices), field.name))
         known = [number for number in numbers if number is not None]
         units = {unit for _, unit in known}
@@ -219,7 +220,7 @@ def _with_numbers(plan: Plan) -> Plan:
 
 
 def _check_points(plan: Plan, backend: Backend) -> None:
-    """Reads every scenario: values that are right alone may not go together."""
+    """Checks the scenario of every point, because valid values may conflict with each other."""
     for point in range(plan.points):
         indices = plan.indices(point)
         try:

@@ -1,4 +1,4 @@
-"""A metric against the varied fields: lines with intervals, or a heat map."""
+"""Plots of a metric against varied fields: lines with intervals, or a heat map."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from rtclab.sweeps.summary import marginal_of
 from rtclab.sweeps.values import Field
 
 INTERVAL = "95 % interval"
-MOST_FLOWS = 4
-"""Flows with axes of their own; of more, the first are shown."""
-MOST_NAMES = 10
-"""The most values of a field that are written at an axis."""
-MOST_TEXTS = 120
-"""The most cells of a heat map with their values written in them."""
+MAX_FLOWS = 4
+"""Maximum number of flows in a plot. Each has axes of its own; further flows are not drawn."""
+MAX_LABELS = 10
+"""Maximum number of tick labels on an axis."""
+MAX_PRINTED_CELLS = 120
+"""Maximum number of cells of a heat map in which values are printed."""
 GROUP_WIDTH = 0.6
-"""Share of the place of a value that the dots of all lines take."""
+"""Width of a group of dots, as a share of the distance between two ticks."""
 SCALES = {
     "bit/s": ((1e6, "Mbit/s"), (1e3, "kbit/s")),
     "s": ((1.0, "s"), (1e-3, "ms")),
     "B": ((1e6, "MB"), (1e3, "kB")),
     "pixel/s": ((1e6, "Mpixel/s"),),
 }
-"""The units that people use for a base unit, largest first."""
+"""Display units of each base unit, largest first, with their size."""
 
 
 def make_plot(
     rows: pl.LazyFrame, fields: Sequence[Field], metric: str, x: str | None, by: str | None, flow: str | None
 ) -> Plot:
-    """A metric against a field, with a line for each value of another; of two fields alone a heat map.
+    """Plots a metric; see :meth:`rtclab.sweeps.Grid.plot`.
 
     Raises:
-        BadInput: there is no such metric, field or flow, or nothing was measured.
+        BadInput: there is no such metric, field or flow, or no repeat has a value of the metric.
     """
     if metric not in METRICS:
         raise BadInput(
@@ -61,36 +61,36 @@ def make_plot(
 
 
 def _chosen(fields: Sequence[Field], x: str | None, by: str | None) -> tuple[Field, Field | None]:
-    """The fields of the two directions of a plot."""
+    """The field on the horizontal axis, and the field of the lines or of the vertical axis, if any."""
     named = {field.name: field for field in fields}
     for option, name in (("x", x), ("by", by)):
         if name is not None and name not in named:
             raise BadInput(f"{option}: `{name}` is not varied; expected {' or '.join(named)}")
     if x is not None:
         if x == by:
-            raise BadInput(f"by: `{by}` is x already; expected another field")
+            raise BadInput(f"by: `{by}` is already x; expected another field")
         return named[x], named[by] if by else None
     left = [field for field in fields if field.name != by]
     if len(left) == 1:
         return left[0], named[by] if by else None
     if len(fields) == 2:
         return fields[0], fields[1]
-    raise BadInput(f"x: which field? expected {' or '.join(field.name for field in left)}")
+    raise BadInput(f"x: no field given; expected {' or '.join(field.name for field in left)}")
 
 
 def _by_flow(measured: pl.DataFrame, metric: str, flow: str | None) -> dict[str, pl.DataFrame]:
     flows = measured["flow"].unique(maintain_order=True).to_list()
     if not flows:
-        raise BadInput(f"{metric}: nobody could measure it in this sweep")
+        raise BadInput(f"{metric}: no repeat of this sweep has a value")
     if flow is not None and flow not in flows:
-        raise BadInput(f"flow: no `{flow}`; expected {' or '.join(f'`{name}`' for name in flows)}")
-    shown = flows[:MOST_FLOWS] if flow is None else [flow]
+        raise BadInput(f"flow: no flow `{flow}`; expected {' or '.join(f'`{name}`' for name in flows)}")
+    shown = flows[:MAX_FLOWS] if flow is None else [flow]
     return {name: measured.filter(measured["flow"] == name) for name in shown}
 
 
 @dataclass(frozen=True)
-class _Places:
-    """Where the values of a field stand on an axis, and what is written there."""
+class _Ticks:
+    """The positions of a field's values on an axis, and their labels."""
 
     field: Field
     at: Array
@@ -98,8 +98,8 @@ class _Places:
     label: str
 
     @classmethod
-    def of(cls, field: Field, *, as_numbers: bool) -> _Places:
-        """Side by side, or as far apart as the numbers are."""
+    def of(cls, field: Field, *, as_numbers: bool) -> _Ticks:
+        """Places the ticks at equal distances or, with ``as_numbers``, at the field's numbers if it has any."""
         at = np.arange(field.count, dtype=np.float64)
         if not field.numbers:
             return cls(field, at, list(field.texts), field.name)
@@ -109,28 +109,28 @@ class _Places:
             at = np.log10(numbers) if field.log else numbers
         return cls(field, at, _short(numbers), f"{field.name} ({unit})" if unit else field.name)
 
-    def axis(self, room: float) -> Axis:
-        """The axis, with some room at both ends."""
+    def axis(self, margin: float) -> Axis:
+        """The axis, with a margin at both ends."""
         order = np.argsort(self.at)
         names = [self.names[index] for index in order]
-        every = ceil(len(names) / MOST_NAMES)
+        every = ceil(len(names) / MAX_LABELS)
         begin, end = float(self.at.min()), float(self.at.max())
-        return Axis(self.label, begin - room, end + room, names, self.at[order].tolist(), every)
+        return Axis(self.label, begin - margin, end + margin, names, self.at[order].tolist(), every)
 
-    def where(self, rows: pl.DataFrame) -> Array:
-        """The place of the value in each row."""
-        index: Array = self.at[rows[self.field.name].to_physical().to_numpy()]
-        return index
+    def of_rows(self, rows: pl.DataFrame) -> Array:
+        """The position of the field's value in each row."""
+        positions: Array = self.at[rows[self.field.name].to_physical().to_numpy()]
+        return positions
 
 
 def _short(numbers: Array) -> list[str]:
-    """Numbers with three digits, or more where that takes more to tell them apart."""
+    """Numbers with three significant digits, or with more if some would look the same."""
     rounded = ([f"{number:.{digits}g}" for number in numbers] for digits in (3, 4, 6))
     return next((names for names in rounded if len(set(names)) == len(names)), list(map(str, numbers)))
 
 
 def _scale(field: Field) -> tuple[float, str]:
-    """The unit that is shown for a field, and its size in base units."""
+    """The size of a field's display unit in base units, and its name."""
     scales = SCALES.get(field.unit, ())
     greatest = max(abs(value) for value in field.numbers)
     return next(((size, unit) for size, unit in scales if greatest >= size), (1.0, field.unit))
@@ -143,7 +143,7 @@ def _lines(
     parts: dict[str, pl.DataFrame],
     others: Sequence[str],
 ) -> Plot:
-    along = _Places.of(first, as_numbers=True)
+    along = _Ticks.of(first, as_numbers=True)
     texts = [None] if second is None else list(second.texts)
     axes = []
     for flow, rows in parts.items():
@@ -155,8 +155,8 @@ def _lines(
             marks.append(_line(look, along, line) if first.numbers else _dots(look, along, line, shift))
         axes.append(Axes(flow_in_words(flow), marks))
     ends = [rows["ci95_high"].fill_null(rows["mean"]).to_numpy() for rows in parts.values()]
-    room = 0.02 * float(np.ptp(along.at)) if first.numbers else 0.5
-    caption = "Mean over repeats with its 95 % interval (Student t)"
+    margin = 0.02 * float(np.ptp(along.at)) if first.numbers else 0.5
+    caption = "Mean over repeats with its 95 % confidence interval (Student's t)"
     caption += f", for each {second.name}" if second is not None else ""
     caption += f"; averaged over the values of {', '.join(others)}" if others else ""
     scale = " The horizontal axis is logarithmic." if first.log else ""
@@ -164,42 +164,42 @@ def _lines(
         f"{metric.name}-{first.name}" + (f"-{second.name}" if second else ""),
         f"{metric.label} against {first.name}",
         f"{caption}.{scale}",
-        along.axis(room),
+        along.axis(margin),
         Axis.from_zero(_label(metric), largest(ends)),
         axes,
     )
 
 
-def _line(look: Look, along: _Places, rows: pl.DataFrame) -> Line:
-    x, mean = along.where(rows), rows["mean"].to_numpy()
+def _line(look: Look, along: _Ticks, rows: pl.DataFrame) -> Line:
+    x, mean = along.of_rows(rows), rows["mean"].to_numpy()
     order = np.argsort(x)
     low, high = _interval(rows)
     around = Range(INTERVAL, low[order], high[order])
     return Line(look, x[order], mean[order], around, marked=True)
 
 
-def _dots(look: Look, along: _Places, rows: pl.DataFrame, shift: float) -> Dots:
-    return Dots(look, along.where(rows) + shift, rows["mean"].to_numpy(), *_interval(rows))
+def _dots(look: Look, along: _Ticks, rows: pl.DataFrame, shift: float) -> Dots:
+    return Dots(look, along.of_rows(rows) + shift, rows["mean"].to_numpy(), *_interval(rows))
 
 
 def _heat_map(metric: Metric, first: Field, second: Field, parts: dict[str, pl.DataFrame]) -> Plot:
-    along, up = _Places.of(first, as_numbers=False), _Places.of(second, as_numbers=False)
+    along, up = _Ticks.of(first, as_numbers=False), _Ticks.of(second, as_numbers=False)
     means = np.concatenate([rows["mean"].to_numpy() for rows in parts.values()])
     between = float(means.min()), float(means.max())
     scale = f"{number(between[0])} (light) to {number(between[1])} (dark) {metric.unit}".strip()
     look = Look.numbered(0, metric.label)
-    written = first.count * second.count <= MOST_TEXTS
+    written = first.count * second.count <= MAX_PRINTED_CELLS
     axes = []
     for flow, rows in parts.items():
         mean = rows["mean"].to_numpy()
         texts = [number(value) for value in mean] if written else []
-        places = along.where(rows), up.where(rows)
-        cells = Cells(look, *places, mean, *_interval(rows), between, metric.unit, texts)
+        positions = along.of_rows(rows), up.of_rows(rows)
+        cells = Cells(look, *positions, mean, *_interval(rows), between, metric.unit, texts)
         axes.append(Axes(flow_in_words(flow), [cells], scale))
     return Plot(
         f"{metric.name}-map",
         f"{metric.label} over {first.name} and {second.name}",
-        f"{_label(metric)}: mean over repeats. The pointer shows its 95 % interval (Student t).",
+        f"{_label(metric)}: mean over repeats. Point at a cell to see the 95 % confidence interval (Student's t).",
         along.axis(0.5),
         up.axis(0.5),
         axes,
@@ -207,7 +207,7 @@ def _heat_map(metric: Metric, first: Field, second: Field, parts: dict[str, pl.D
 
 
 def _interval(rows: pl.DataFrame) -> tuple[Array, Array]:
-    """The ends of the 95 % intervals; the mean where there is none."""
+    """Lower and upper ends of the 95 % intervals. Without an interval, both are the mean."""
     mean = rows["mean"]
     return rows["ci95_low"].fill_null(mean).to_numpy(), rows["ci95_high"].fill_null(mean).to_numpy()
 

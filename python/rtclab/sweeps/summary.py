@@ -1,4 +1,4 @@
-"""Statistics over the repeats of every point, made of columns: a sweep has many points."""
+"""Statistics over the repeats of every point, computed on whole columns because a sweep has many points."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rtclab.metrics.statistics import t_quantile
 
 
 def summary_of(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Mean, deviation and 95 % interval of every point, metric and flow; see ``metrics.statistics``.
+    """Mean, standard deviation and 95 % interval per point, metric and flow; see ``metrics.statistics``.
 
-    ``columns`` say which point a row belongs to.
+    ``columns`` are further columns that are the same in all rows of a point.
     """
     return _statistics(rows, ["point"], columns)
 
 
 def marginal_of(rows: pl.LazyFrame, fields: Sequence[str]) -> pl.DataFrame:
-    """As :func:`summary_of` for every combination of some fields, averaged over the others.
+    """As :func:`summary_of`, for every combination of some fields, averaged over the other fields.
 
-    Repeats have the same seeds at all points, so what is averaged first is each repeat over its points; the
-    interval is that of these averages.
+    A repeat has the same seed at all points, so the values of points are not independent. Each repeat is
+    first averaged over its points, and the interval is computed from these averages.
     """
     keys = [*fields, "repeat", "metric", "unit", "flow"]
     averages = rows.group_by(keys, maintain_order=True).agg(pl.col("value").mean())
@@ -43,7 +43,7 @@ def _statistics(rows: pl.LazyFrame, keys: Sequence[str], columns: Sequence[str])
         )
         .collect(engine="streaming")
     )
-    order = {name: place for place, name in enumerate(METRICS)}
+    order = {name: index for index, name in enumerate(METRICS)}
     better = {name: metric.better for name, metric in METRICS.items()}
     return (
         groups.sort(*keys, _of_metric(order, len(order)), maintain_order=True)
@@ -57,7 +57,7 @@ def _statistics(rows: pl.LazyFrame, keys: Sequence[str], columns: Sequence[str])
 
 
 def _interval(repeats: pl.Series) -> list[pl.Expr]:
-    """Student's 95 % interval within the bounds of the metric; null without spread."""
+    """Student's 95 % interval, limited to the metric's bounds; null if the values do not vary."""
     quantiles = {count: t_quantile(count - 1) for count in repeats.unique() if count > 1}
     mean, sd, count = pl.col("mean"), pl.col("sd"), pl.col("repeats")
     quantile = count.replace_strict(quantiles, default=None, return_dtype=pl.Float64)

@@ -16,8 +16,8 @@ from rtclab.errors import BadInput
 from rtclab.scenario import Bitrate, Duration, PixelRate, QueueLimit, Ratio, Scenario, Size
 from rtclab.scenario.toml_text import toml_text
 
-MOST_REPEATS = 1_000_000
-"""The most repeats of one sweep. At a minute each a core simulates so many in four hours."""
+MAX_REPEATS = 1_000_000
+"""Maximum number of repeats of a sweep. One core simulates so many minutes of a call in four hours."""
 DIGITS = 4
 """Significant digits of the values inside a range."""
 
@@ -30,7 +30,7 @@ SUFFIXES = {
     "packets": "packets",
     "pixel/s": "pixels_per_second",
 }
-"""How columns of numbers end, by unit."""
+"""Suffix of number columns, by unit."""
 
 _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 _RANGE = re.compile(
@@ -43,11 +43,11 @@ _OPENING, _CLOSING, _QUOTES = "{[", "}]", "\"'"
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the scenario and the values that it takes, in the order in which they were given.
+    """A varied field of the scenario, with its values in the given order.
 
-    ``texts`` are the values as they were written. ``range`` is the range that they came from, empty for a
-    list, and ``log`` says whether that is logarithmic.
-    ``numbers`` are the values in ``unit``, if all have one and the same; else there are none.
+    ``texts`` are the values as written. ``range`` is the text of the range, empty for a list, and ``log`` says
+    whether the range is logarithmic. ``numbers`` are the values in the base unit ``unit``, empty unless all
+    values are numbers with the same base unit.
     """
 
     name: str
@@ -60,26 +60,26 @@ class Field:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         return len(self.values)
 
     @property
     def number_column(self) -> str:
-        """Name of the column with the numbers in the table of results: ``link.up.capacity_bps``."""
+        """Name of the number column in the table of results, such as ``link.up.capacity_bps``."""
         return f"{self.name}_{SUFFIXES[self.unit]}"
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> Self:
-        """The field of which ``dataclasses.asdict`` made JSON values."""
+        """Makes a field from the result of ``dataclasses.asdict``, read back from JSON."""
         lists = {key: tuple(known[key]) for key in ("values", "texts", "numbers")}
         return cls(**{**known, **lists})
 
 
 def parse_vary(text: str) -> tuple[str, str]:
-    """Splits ``link.up.loss=0 %,2 %`` into the field and its values.
+    """Splits a value of ``--vary`` such as ``link.up.loss=0 %,2 %`` into the field and its values.
 
     Raises:
-        BadInput: there is no field or no value.
+        BadInput: the field or the values are missing.
     """
     name, equals, values = text.partition("=")
     if not (equals and values.strip() and all(key.strip() for key in name.split("."))):
@@ -88,10 +88,10 @@ def parse_vary(text: str) -> tuple[str, str]:
 
 
 def read_field(name: str, given: object) -> Field:
-    """The values of a field: a text such as ``A,B,C`` or ``0..5 % x6``, or a list of values.
+    """Reads the values of a field: a text such as ``A,B,C`` or ``0..5 % x6``, or a list of values.
 
     Raises:
-        BadInput: naming the field, the text, and what was expected.
+        BadInput: the values cannot be read, are missing, or are given twice.
     """
     if isinstance(given, str):
         parts = _split(given)
@@ -105,7 +105,7 @@ def read_field(name: str, given: object) -> Field:
             f"vary: {name}: expected a list of values or a range; got `{toml_text(given)}`", hint=_EXAMPLE
         )
     if not values or not all(text.strip() for text in texts):
-        raise BadInput(f"vary: {name}: a value is missing in `{toml_text(given)}`", hint=_EXAMPLE)
+        raise BadInput(f"vary: {name}: empty value in `{toml_text(given)}`", hint=_EXAMPLE)
     twice = next((text for index, text in enumerate(texts) if text in texts[:index]), None)
     if twice is not None:
         raise BadInput(f"vary: {name}: `{twice}` is given twice; expected each value once")
@@ -113,7 +113,7 @@ def read_field(name: str, given: object) -> Field:
 
 
 def number_of(scenario: Scenario, field: str) -> tuple[float, str] | None:
-    """The number and the base unit of a field of a scenario; None if it holds something else."""
+    """A field of a scenario as a number and its base unit; None if it is not a number."""
     value: object = scenario
     for key in field.split("."):
         match value:
@@ -155,35 +155,41 @@ def _range(name: str, text: str) -> Field:
     begin, end, unit = match["begin"], match["end"], match["unit"]
     if match["count"] is None:
         raise BadInput(
-            f"vary: {name}: no number of values in `{text}`; expected xN", hint=f"write `{text.strip()} x5`"
+            f"vary: {name}: number of values missing in `{text}`; expected xN",
+            hint=f"write `{text.strip()} x5`",
         )
     count, log = int(match["count"]), match["log"] is not None
-    if not 2 <= count <= MOST_REPEATS:
-        raise BadInput(f"vary: {name}: x{count} in `{text}`; expected x2 to x{MOST_REPEATS}")
+    if not 2 <= count <= MAX_REPEATS:
+        raise BadInput(f"vary: {name}: x{count} in `{text}`; expected x2 to x{MAX_REPEATS}")
     if float(begin) == float(end):
-        raise BadInput(f"vary: {name}: `{text}` begins where it ends; expected two numbers that differ")
+        raise BadInput(f"vary: {name}: both ends of `{text}` are equal; expected two different numbers")
     if log and min(float(begin), float(end)) <= 0:
-        raise BadInput(f"vary: {name}: a logarithmic range has no 0, got `{text}`", hint="leave `log` out")
+        raise BadInput(
+            f"vary: {name}: both ends of a logarithmic range must be positive; got `{text}`",
+            hint="leave out `log`",
+        )
     numbers = [begin, *_between(float(begin), float(end), count, log=log), end]
     texts = [f"{number} {unit}".strip() for number in numbers]
     if len(set(texts)) < count:
-        raise BadInput(f"vary: {name}: the {count} values of `{text}` are not {DIGITS} digits apart")
+        raise BadInput(
+            f"vary: {name}: the {count} values of `{text}` are not all different at {DIGITS} digits"
+        )
     return Field(name, tuple(texts if unit else map(_value, texts)), tuple(texts), text.strip(), log)
 
 
 def _between(begin: float, end: float, count: int, *, log: bool) -> list[str]:
-    """The values between both ends of a range, evenly spaced, on a logarithmic scale with ``log``."""
+    """The values between the ends of a range, evenly spaced; with ``log``, on a logarithmic scale."""
     shares = [index / (count - 1) for index in range(1, count - 1)]
     if log:
         inner = [begin * math.exp(share * math.log(end / begin)) for share in shares]
     else:
         inner = [begin + share * (end - begin) for share in shares]
-    # Rates and times are whole numbers of bit/s and ns, so more digits would be refused.
+    # Rates and times must be whole numbers of bit/s and ns; more digits might break this.
     return [f"{Decimal(f'{number:.{DIGITS}g}').normalize():f}" for number in inner]
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a text between commas that stand outside of braces, brackets and quotes."""
+    """Splits a text at the commas outside braces, brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for character in text:
         if quote:
@@ -200,12 +206,12 @@ def _split(text: str) -> list[str]:
 
 
 def _outside(part: str, wanted: str) -> bool:
-    """Whether a value that is neither table, array nor quoted has the text ``wanted`` in it."""
+    """Whether ``part`` contains ``wanted`` and is not a table, an array or a quoted string."""
     return part[:1] not in (*_OPENING, *_QUOTES) and wanted in part
 
 
 def _value(text: str) -> Any:
-    """A value as ``--set`` reads it: as TOML, or else the text itself."""
+    """Reads a value as ``--set`` does: as TOML or, if it is not TOML, as plain text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

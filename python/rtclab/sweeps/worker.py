@@ -1,4 +1,4 @@
-"""What a worker does: simulates and measures one task. It reads no file and leaves none."""
+"""Simulates and measures one task of a sweep. Workers neither read nor write files."""
 
 from __future__ import annotations
 
@@ -18,54 +18,49 @@ from rtclab.trace import SCHEMA, Repeat, TraceManifest
 
 
 class OtherVersion(RtclabError):
-    """A worker runs another rtclab than the caller, so that its results may differ."""
+    """A worker runs another build of rtclab than the caller, so its results may differ."""
 
 
 def versions() -> dict[str, object]:
-    """What must be the same at the caller and at every worker."""
+    """Versions that must be the same at the caller and at every worker."""
     return {"rtclab": rtclab.__version__, "schema": SCHEMA, "code": code_digest()[:12]}
 
 
-def order_of(plan: Plan) -> bytes:
-    """What is sent with every task, as JSON, so that any version can read it and refuse."""
+def payload_of(plan: Plan) -> bytes:
+    """The data sent with every task. It is JSON, so that any version of rtclab can read it and refuse."""
     return json.dumps({"versions": versions(), "metrics": list(METRICS), "plan": plan.as_json()}).encode()
 
 
-def run_task(order: bytes, task: int) -> bytes:
+def run_task(payload: bytes, task: int) -> bytes:
     """Simulates and measures the repeats of a task; returns their rows as a Parquet file.
 
-    The same order and task give the same bytes wherever they run.
+    The same payload and task give the same bytes on every machine.
 
     Raises:
-        OtherVersion: this worker runs another rtclab than the caller, or lacks a metric that the caller has.
+        OtherVersion: this worker runs another build of rtclab than the caller, or lacks one of its metrics.
     """
-    plan, metrics = _read(order)
+    plan, metrics = _read(payload)
     return as_part(_rows(plan, plan.numbers(task), metrics))
 
 
 @lru_cache(maxsize=1)
-def _read(order: bytes) -> tuple[Plan, list[Metric]]:
-    known = json.loads(order)
-    check_version(known["versions"])
+def _read(payload: bytes) -> tuple[Plan, list[Metric]]:
+    known = json.loads(payload)
+    _check_versions(known["versions"])
     for name in known["metrics"]:
         if name not in METRICS:
             raise OtherVersion(
-                f"the worker on {socket.gethostname()} has no metric `{name}`, which the caller defines",
+                f"the worker on {socket.gethostname()} has no metric `{name}`, which the caller has",
                 hint="have every worker import the module that defines it",
             )
     return Plan.from_json(known["plan"]), [METRICS[name] for name in known["metrics"]]
 
 
-def check_version(wanted: Mapping[str, object]) -> None:
-    """Refuses work for another rtclab than this one.
-
-    Raises:
-        OtherVersion: naming both.
-    """
+def _check_versions(wanted: Mapping[str, object]) -> None:
     own = versions()
     if own != wanted:
         raise OtherVersion(
-            f"the worker on {socket.gethostname()} runs {_in_words(own)}; the caller {_in_words(wanted)}",
+            f"the worker on {socket.gethostname()} runs {_in_words(own)}; the caller runs {_in_words(wanted)}",
             hint="install the same build of rtclab on all machines",
         )
 
