@@ -45,9 +45,9 @@ _OPENING, _CLOSING, _QUOTES = "{[", "}]", "\"'"
 class Field:
     """A varied field of the scenario, with its values in the given order.
 
-    ``texts`` are the values as written. ``range`` is the text of the range, empty for a list, and ``log`` says
-    whether the range is logarithmic. ``numbers`` are the values in the base unit ``unit``, empty unless all
-    values are numbers with the same base unit.
+    ``texts`` are the values as written. ``range`` is the text of the range, empty for a list, and ``log``
+    says whether the range is logarithmic. ``numbers`` are the values in the base unit ``unit``, empty
+    unless all values are numbers with the same base unit.
     """
 
     name: str
