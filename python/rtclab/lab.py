@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes
 from rtclab.scenario.units import Duration
 from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
-from rtclab.trace import Repeat, write_json
+from rtclab.trace import Repeat, Trace, write_json
 
 if TYPE_CHECKING:
     from rtclab.report import Plot
@@ -512,6 +512,11 @@ def _run(
         def on_progress(outcome: Repeat) -> None:
             advance(1)
 
+        def on_trace(finished: Trace) -> None:
+            # While other repeats are simulated. An error is raised again when the run is measured.
+            with suppress(Exception):
+                prepare(finished)
+
         made = run_scenario(
             scenario,
             backend,
@@ -520,7 +525,7 @@ def _run(
             resume=resumed,
             create=Run.create,
             on_progress=on_progress,
-            on_trace=prepare,  # while other repeats are simulated
+            on_trace=on_trace,
         )
     assert isinstance(made, Run)
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -175,3 +176,15 @@ def test_the_overview_has_only_essential_metrics_in_their_order(run: lab.Run) ->
     names = run.overview()["metric"].unique(maintain_order=True).to_list()
     assert names == [name for name in lab.ESSENTIAL if name in names]
     assert isinstance(run.overview(), pl.DataFrame)
+
+
+def test_a_metric_that_fails_costs_no_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(trace: rtclab.Trace, flow: str, window: object = None) -> float:
+        raise ZeroDivisionError
+
+    one = replace(lab.METRICS["rtt"], name="broken", function=broken, samples=None)
+    monkeypatch.setitem(lab.METRICS, "broken", one)
+    made = rtclab.run("first-call", duration="2 s", repeats=3, out=tmp_path)
+    assert [repeat.status for repeat in made.repeats] == ["finished"] * 3
+    with pytest.raises(ZeroDivisionError):
+        made.summary()
