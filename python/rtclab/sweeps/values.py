@@ -184,7 +184,7 @@ def _between(begin: float, end: float, count: int, *, log: bool) -> list[str]:
         inner = [begin * math.exp(share * math.log(end / begin)) for share in shares]
     else:
         inner = [begin + share * (end - begin) for share in shares]
-    # Rates and times must be whole numbers of bit/s and ns; more digits might break this.
+    # Rates and times must be whole numbers of bit/s and ns, so values with more digits might be invalid.
     return [f"{Decimal(f'{number:.{DIGITS}g}').normalize():f}" for number in inner]
 
 
