@@ -225,16 +225,16 @@ def _sweep_task() -> tuple[float, float, int]:
     from rtclab import _native
     from rtclab.backend import backend
     from rtclab.sweeps.plan import make_plan
-    from rtclab.sweeps.worker import order_of, run_task
+    from rtclab.sweeps.worker import payload_of, run_task
 
     plan = make_plan("first-call", _swept(), [], backend("sim"), 100)
-    order, task = order_of(plan), plan.tasks // 2
+    payload, task = payload_of(plan), plan.tasks // 2
     configs = [
         json.dumps(scenario.native(seed=scenario.seed_of(repeat)))
         for _, scenario, repeats in plan.scenarios(plan.numbers(task))
         for repeat in repeats
     ]
-    whole = min(_cpu_s(lambda: run_task(order, task)) for _ in range(3))
+    whole = min(_cpu_s(lambda: run_task(payload, task)) for _ in range(3))
     simulating = min(_cpu_s(lambda: [_native.simulate(config) for config in configs]) for _ in range(3))
     return whole, simulating, len(configs)
 

@@ -346,7 +346,7 @@ def test_default_bitrates_are_moved_within_those_given(
 def test_a_default_that_depends_on_a_wrong_bitrate_is_not_a_second_error(tmp_path: Path) -> None:
     assert error(tmp_path, "max_bitrate = '200'\nmin_bitrate = '3 bps'") == (
         "my.toml: video.max_bitrate: no unit in `200`; expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
-        "  hint: write `200 Mbit/s`\n"
+        "  hint: write `200 kbit/s`\n"
         "my.toml: video.min_bitrate: unknown rate unit in `3 bps`; expected bit/s, kbit/s, Mbit/s or Gbit/s\n"
         "  hint: write `3 bit/s`"
     )

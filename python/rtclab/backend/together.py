@@ -44,10 +44,10 @@ NULL = np.iinfo(np.uint32).max
 def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> list[Trace]:
     """Simulates each scenario with each of its seeds; returns a trace per repeat, in this order.
 
-    The traces share their tables. In tables and manifests, flows and participants of the n-th repeat are named
-    ``n:alice->bob`` and ``n:alice``; see :func:`own_name`. ``trace.alone()`` is a trace without the rows of
-    other repeats. The manifest of a failed repeat has the reason. If the simulator raised an error, the repeat
-    has no flows.
+    The traces share their tables. In tables and manifests, flows and participants of the n-th repeat are
+    named ``n:alice->bob`` and ``n:alice``; see :func:`own_name`. ``trace.alone()`` is a trace without the
+    rows of other repeats. The manifest of a failed repeat has the reason. If the simulator raised an error,
+    the repeat has no flows.
     """
     plans: list[_Plan] = []
     for number, (scenario, _) in enumerate(scenarios):

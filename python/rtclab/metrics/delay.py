@@ -85,7 +85,7 @@ def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
 
 @metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")
 def queuing_delay_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Median queuing delay (ms) of the received packets: one-way delay less the smallest one of the flow.
+    """Median queuing delay (ms) of the received packets: one-way delay minus the smallest one of the flow.
 
     The smallest delay stands for the propagation delay; if that falls during the run, the value is too high.
     """
@@ -96,7 +96,7 @@ def queuing_delay_p50(trace: Trace, flow: str, window: Window | None = None) -> 
 def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
     """95th percentile of the queuing delay (ms) of the received packets.
 
-    The queuing delay is the one-way delay less the smallest one of the flow.
+    The queuing delay is the one-way delay minus the smallest one of the flow.
     """
     return _queuing_delay(trace, flow, window, 95)
 

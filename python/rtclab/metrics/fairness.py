@@ -27,5 +27,5 @@ def fairness(trace: Trace, window: Window | None = None) -> float:
 
 
 def _carrying_media(trace: Trace) -> frozenset[str]:
-    """The flows of which a sender reported a stream."""
+    """The flows with at least one stream in the sender's reports."""
     return frozenset(trace.table("outbound_rtp")["flow"].unique())

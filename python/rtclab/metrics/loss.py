@@ -97,17 +97,17 @@ def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.Da
 
 
 def _with_unfinished(trace: Trace) -> pl.DataFrame:
-    """The seconds of all flows, with the packets sent in each that were silently lost before the flow ended.
+    """The seconds of all flows, with the number of packets sent in each that were lost without a drop.
 
     ``stuck`` packets neither arrived nor were dropped. Packets arrive in the order in which they were sent,
     so the last of those that were not dropped are stuck.
 
-    ``unheard_of`` are media packets sent after the last one that the receiver knows of. They are counted if
-    nothing arrived at the end, since the receiver's counters end with the last packet that arrived.
+    ``unheard_of`` are media packets sent after the last one that the receiver knows of. They are counted only
+    if nothing arrived at the end, because the receiver's counters stop at the last packet that arrived.
 
-    Packets that may have been in flight when the flow ended count as neither: those of the last second, or of
-    the time that the slowest packet took. In captures both are 0, because a packet that was not seen at the
-    other point may have passed while that capture was not running.
+    Packets that may still have been in flight when the flow ended count as neither. These are the packets of
+    the last second, or of the largest one-way delay if that is longer. In captures both columns are 0,
+    because a packet that was not seen at the other point may have passed while that capture was not running.
     """
     media, delivered = pl.col("media_sent_packets").fill_null(0), pl.col("delivered_packets")
     admitted = pl.col("sent_packets") - pl.col("dropped_packets")
@@ -141,7 +141,7 @@ def _known_to_receivers(trace: Trace) -> pl.DataFrame:
 
 
 def _stuck(rows: pl.DataFrame, sent: Sequence[str], dropped: Sequence[str]) -> float:
-    """How many of the packets in these columns are stuck: the same share as of all packets not dropped."""
+    """Number of stuck packets of the given kinds, assuming their share of all packets not dropped."""
     if not rows["stuck"].sum():
         return 0.0
     rows = rows.filter(pl.col("stuck") > 0)

@@ -72,8 +72,8 @@ def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:
 def measure_repeats(run: Run, window: Window | None = None) -> pl.DataFrame:
     """Every metric of every flow in every finished repeat, one row each, with the columns of ``PER_REPEAT``.
 
-    ``flow`` is empty for what describes a whole repeat. ``repeat`` is null for what describes all repeats
-    together, such as the share of failed calls. ``value`` is null where nothing could be measured.
+    ``flow`` is empty for metrics of a whole repeat. ``repeat`` is null for metrics of all repeats together,
+    such as the share of failed calls. ``value`` is null if it could not be measured.
     """
     rows = [
         (one.metric.name, one.metric.unit, one.metric.better, one.flow, repeat, _null(value))
@@ -109,7 +109,7 @@ def _measured(run: Run, window: Window | None) -> Iterator[_Measured]:
 
 
 def prepare(trace: Trace) -> None:
-    """Computes what metrics and pages need of a trace and caches it there, so that measuring costs little."""
+    """Computes and caches in the trace what metrics and reports need, so that measuring it later is fast."""
     for metric in METRICS.values():
         for flow in trace.flows if metric.scope == "flow" else ():
             metric.function(trace, flow, None)
@@ -192,5 +192,5 @@ def _compared(name: str, flow: str, a: Summary, b: Summary) -> dict[str, object]
 
 
 def _null(value: float | None) -> float | None:
-    """The value, with null in place of NaN: JSON has no NaN, and polars' aggregations skip null."""
+    """Replaces NaN by null: JSON has no NaN, and polars' aggregations skip null."""
     return None if value is None or isnan(value) else value

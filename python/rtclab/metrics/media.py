@@ -23,7 +23,7 @@ from rtclab.metrics.series import (
 from rtclab.trace import Trace
 
 FREEZE_WINDOW = 30
-"""An interval is compared with the mean of this many, of which it is the last (W3C, freezeCount)."""
+"""Number of intervals, the latest included, whose mean the latest is compared with (W3C, freezeCount)."""
 FREEZE_MIN_INTERVALS = 5
 """With fewer intervals there is no freeze (libwebrtc, video/video_quality_observer2.cc)."""
 FREEZE_MARGIN_S = 0.150
@@ -83,7 +83,7 @@ def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> fl
 def _plus(counted: float, still_open: float) -> float:
     """The counted freezes plus the open one, which receivers do not count before it ends.
 
-    NaN if nothing is known of either.
+    NaN if neither is known.
     """
     return still_open if isnan(counted) and still_open else counted + still_open
 
@@ -103,7 +103,7 @@ def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
 
 
 def _last_shown_ns(trace: Trace) -> dict[str, IntegerArray]:
-    """When the last frames of each flow were shown, those of the stream that showed the very last."""
+    """When the last frames of each flow were shown, in ns, in the stream that showed the latest frame."""
     shown = trace.table("frames").drop_nulls("rendered_ns").group_by("flow", "ssrc").agg("rendered_ns")
     last: dict[str, IntegerArray] = {}
     for flow, times in zip(shown["flow"], shown["rendered_ns"], strict=True):

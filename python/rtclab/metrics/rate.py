@@ -121,7 +121,8 @@ def _smallest_capacity(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArr
     known = trace.cached(_capacities)
     paths = [known[name] for name in route if name in known]
     moments = np.sort(np.concatenate([np.empty(0, np.int64), *(at_ns for at_ns, _ in paths)]))
-    # Each once. The first np.unique of a program imports numpy.ma, which takes longer than a report's plots.
+    # Removes duplicates. The first np.unique of a program imports numpy.ma, which takes longer than a
+    # report's plots.
     changes = moments[np.diff(moments, prepend=-1) > 0]
     smallest = np.full(changes.size, np.inf)
     for at_ns, capacity_bps in paths:

@@ -44,7 +44,7 @@ class Metric:
 
     @property
     def shipped(self) -> bool:
-        """Whether it comes with rtclab."""
+        """Whether the metric comes with rtclab."""
         return self.function.__module__.startswith(f"{__package__}.")
 
     @property

@@ -1,7 +1,7 @@
 """Series over time from the tables of a trace, for metrics and plots.
 
 A flow is measured while it is active, from its first packet to the end of its connection, as the manifest
-says. So neither the time before set-up nor the time after a participant has left counts as a rate of zero.
+says. Neither the time before set-up nor the time after a participant has left counts as a rate of zero.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def before_end(trace: Trace, moment: str) -> pl.Expr:
 
 
 def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
-    """For each time, how much of the second beginning then lies in the span, in ns."""
+    """For the second that begins at each time, its overlap with the span, in ns."""
     begin_ns, end_ns = span
     inside_ns: IntegerArray = np.minimum(at_ns + SECOND_NS, end_ns) - np.maximum(at_ns, begin_ns)
     return inside_ns.clip(min=0)
@@ -124,8 +124,8 @@ def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.Da
 def seconds_there(trace: Trace, window: Window | None = None) -> pl.DataFrame:
     """The rows of ``flow_seconds`` in which the flow was active, by flow and time.
 
-    The added column ``share`` is the share of the row's active time that lies in the window; counts are
-    assumed to be spread evenly over the active time. The added column ``end_ns`` is when the flow ended.
+    The added column ``share`` is the share of the row's active time that lies in the window. Counts are
+    assumed to be spread evenly over the active time. The added column ``end_ns`` is the end of the flow.
     """
     return trace.cached(_seconds_there, window)
 
@@ -174,8 +174,9 @@ def _seconds(trace: Trace) -> dict[object, pl.DataFrame]:
 def per_second(trace: Trace, flow: str, column: str, window: Window | None = None) -> Samples:
     """A column of ``flow_seconds`` as a rate, at the middle of every second in which the flow was active.
 
-    In the first and last second the flow may have been active for only a part, by which the amount is then
-    divided. ``lasts_s`` is the part that lies in the window. A second without a row has the rate 0.
+    Amounts are divided by the time in the second for which the flow was active, which may be less than 1 s in
+    the first and last second. ``lasts_s`` is the part of that time in the window. A second without a row has
+    the rate 0.
     """
     return trace.cached(_per_second, flow, column, window)
 
@@ -206,7 +207,7 @@ def rates_of(
 def gauge(
     trace: Trace, table: str, flow: str, column: str, window: Window | None = None, scale: float = 1.0
 ) -> Samples:
-    """All values, until the flow's end, of a column that is not a counter, times ``scale``.
+    """The values of a column that is not cumulative, until the flow's end, times ``scale``.
 
     Nulls are left out.
     """
@@ -254,7 +255,8 @@ def _counters(trace: Trace, table: str, *columns: str) -> dict[str, Samples]:
 class _Reports:
     """The rows of a table in order of flow and time, with the rows of each flow.
 
-    ``starts`` are the first rows of each flow and time: several streams report at the same time.
+    ``starts`` are the indices of the first row for each flow and time. Several streams of a flow report at
+    the same time.
     """
 
     rows: pl.DataFrame
@@ -281,7 +283,7 @@ def _reports(trace: Trace, table: str) -> _Reports:
 
 
 def _samples(at_s: Array, values: Array, of_flow: dict[str, slice]) -> dict[str, Samples]:
-    """The values of each flow that has any; NaN is left out."""
+    """The values of each flow without NaN. Flows without values are left out."""
     known = ~np.isnan(values)
     if known.all():
         return {flow: Samples(at_s[rows], values[rows]) for flow, rows in of_flow.items()}
@@ -347,7 +349,7 @@ def slopes(counted: Samples, window: Window | None = None) -> Samples:
 
 
 def mean_slope(counted: Samples, window: Window | None = None) -> float:
-    """Increase per second of a counter from its first to its last report, as far as they lie in the window.
+    """Increase per second of a counter in the part of the window between its first and last report.
 
     The counter is assumed to grow evenly between reports. NaN if there are fewer than two reports.
     """

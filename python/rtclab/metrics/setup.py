@@ -1,6 +1,6 @@
 """Set-up time of calls, the parts of it, and the share of connections that fail.
 
-The times come from the events of the receiver, for whom the call is up when the first frame is shown.
+The times come from the receiver's events. Set-up ends when the receiver shows the first frame.
 ``window`` is ignored, since a call is set up once.
 """
 

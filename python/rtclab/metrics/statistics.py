@@ -26,8 +26,8 @@ class Summary:
     """Number, mean, standard deviation and half 95 % interval of the repeats that could be measured.
 
     ``sd`` is NaN with fewer than two values, ``mean`` with none. ``ci95`` is half of Student's interval,
-    before it is cut. It is NaN with fewer than two values, and if all values are equal, because these do not
-    tell how far another value may be from them.
+    before it is cut. It is NaN with fewer than two values, and if all values are equal, because equal values
+    say nothing about the spread.
     """
 
     repeats: int
@@ -116,7 +116,7 @@ def mean_within_sd(samples_per_repeat: Sequence[Samples]) -> float:
 
 
 def _cut(end: float, mean: float, bounds: Bounds) -> float:
-    """An end of an interval, cut at the bounds, but never beyond the mean, which rounding may put outside."""
+    """An end of an interval, cut at the bounds but not beyond the mean, which rounding may move outside."""
     if isnan(end):
         return nan
     return min(max(end, min(bounds[0], mean)), max(bounds[1], mean))

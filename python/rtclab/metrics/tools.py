@@ -1,4 +1,4 @@
-"""Quantities as other tools measure them, for comparison with published numbers. Reports do not list them.
+"""Quantities as measured by other tools, for comparison with published numbers. Reports do not list them.
 
 Packet captures at the receiver count IP bytes. Pages in a browser read getStats once a second.
 """
@@ -146,7 +146,7 @@ def rtt_spike(trace: Trace, flow: str) -> float:
 
 
 def rise_s(trace: Trace, flow: str, begin_s: int) -> float:
-    """Time in s in which the rate rises to that of the second half of the minute from ``begin_s`` on.
+    """Time in s that the rate takes to reach its level in the second half of the minute from ``begin_s`` on.
 
     The rise starts with the minute, or with the media if these start later.
     """

@@ -65,7 +65,7 @@ def wire_received_kbps(
         return NO_SAMPLES
     at_ns = seconds["at_ns"].to_numpy()
     rates = rates_of(trace, flow, at_ns, seconds["bytes"].to_numpy(), window)
-    # Without the seconds of set-up, in which there are no media yet.
+    # The seconds of set-up are left out: there are no media yet.
     return rates.chosen(rates.at_s >= at_ns.min() // NS_PER_S).scaled(KBIT_PER_BYTE)
 
 
@@ -119,8 +119,8 @@ class StreamRates:
 
     The time is from the receiver's first report on these media to its last. ``wire`` counts IP bytes of RTP
     packets, and ``repair`` those of retransmissions, FEC and padding among them. ``stats`` is what getStats
-    counted. ``difference_bytes`` is the bytes per packet on the wire less those in getStats: the headers, if
-    both count the same packets.
+    counted. ``difference_bytes`` is the bytes per packet on the wire minus those in getStats, which are the
+    headers if both count the same packets.
     """
 
     flow: str
@@ -132,7 +132,7 @@ class StreamRates:
 
 
 def streams_of(trace: Trace) -> list[tuple[str, str]]:
-    """Flow and kind of all media that receivers reported on, in the order of the flows."""
+    """Flow and kind of all media in the receivers' reports, in the order of the flows."""
     known = trace.table("inbound_rtp").select("flow", "kind").unique().sort("kind").group_by("flow").all()
     kinds = dict(known.iter_rows())
     return [(flow, kind) for flow in trace.flows for kind in kinds.get(flow, [])]
@@ -145,14 +145,14 @@ def stream_rates(trace: Trace) -> list[StreamRates]:
 
 @dataclass(frozen=True)
 class _Wire:
-    """What the packets say: bytes of each flow per kind and second (``at_ns``), and the rates of streams."""
+    """Counts from the table of packets: bytes of each flow per kind and second, and rates of streams."""
 
     seconds: dict[object, pl.DataFrame]
     streams: list[StreamRates]
 
 
 def _wire(trace: Trace) -> _Wire:
-    """From the table of packets, which is large: it is read once, and what is kept of it is small."""
+    """Computes all rates at once, because the table of packets is large and is not kept in memory."""
     if "packets" not in trace.tables:
         return _Wire({}, [])
     rtp = (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()

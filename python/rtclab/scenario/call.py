@@ -27,21 +27,21 @@ class Call(Table):
     """
 
     kind: Literal["p2p", "sfu", "mcu", "star", "hub-and-spoke", "tree"] = "p2p"
-    """Who sends to whom, and through what."""
+    """Topology of the call."""
     participants: Annotated[list[str], Field(min_length=2)] = []
-    """Names of those who take part; left out, everybody."""
+    """Participants of the call; by default everybody."""
     start: Duration = Duration(0)
-    """When the call begins."""
+    """Start of the call."""
     end: Duration | None = None
-    """When the call ends; left out, at the end of the run."""
+    """End of the call; by default the end of the run."""
     relay: str | None = None
-    """TURN server that the media pass, ``core`` or a name from ``servers``; ``p2p`` only."""
+    """TURN server that relays the media: ``core`` or a name from ``servers``; ``p2p`` only."""
     server: str | None = None
-    """SFU or MCU: a name from ``servers``, or ``core``, which is the default; ``sfu`` and ``mcu`` only."""
+    """SFU or MCU: a name from ``servers`` or, by default, ``core``; ``sfu`` and ``mcu`` only."""
     root: str | None = None
-    """Participant in the middle, the first one if left out; ``star``, ``hub-and-spoke`` and ``tree`` only."""
+    """Root of the call, by default the first participant; ``star``, ``hub-and-spoke`` and ``tree`` only."""
     fan_out: Count | None = None
-    """Number of others to whom each sends, 2 if left out; ``tree`` only."""
+    """Maximum number of participants that each one sends to, by default 2; ``tree`` only."""
 
     @model_validator(mode="after")
     def _keys_of_its_kind(self) -> Self:

@@ -1,6 +1,6 @@
-"""What the fields of a model mean: the docstrings below them, read from the source only when asked for.
+"""Reads the docstrings of a model's fields from the source code.
 
-Pydantic can read them itself (``use_attribute_docstrings``), but does so whenever a model is imported.
+Pydantic can read them itself (``use_attribute_docstrings``), but it does so on every import.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from textwrap import dedent
 
 
 def descriptions(model: type) -> dict[str, str]:
-    """The docstring of each field of a class and of the classes it is based on, by the field's name."""
+    """The docstring of each field of a class, inherited ones included, by the field's name."""
     found: dict[str, str] = {}
     for one in reversed(model.__mro__):
         if one.__module__.startswith("rtclab."):

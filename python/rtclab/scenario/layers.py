@@ -1,4 +1,4 @@
-"""Merges profiles, a scenario file and changes into one scenario, and records where each value is from."""
+"""Merges profiles, a scenario file and changes into one scenario, and records the origin of each value."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Layered:
         """
         *parents, last = change.field.split(".")
         if parents[:1] == ["calls"]:
-            # By default there is one call of everybody, which can be changed too.
+            # Without calls there is one call of everybody. It can be changed too.
             self.data.setdefault("calls", [{}])
         place: Any = self.data
         owners = self.owners

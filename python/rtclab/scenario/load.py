@@ -47,10 +47,10 @@ def load(name_or_path: str | Path, overrides: Sequence[str | Change] | Mapping[s
 def changed(
     data: dict[str, Any], origin: str, overrides: Sequence[str | Change] | Mapping[str, object]
 ) -> Layered:
-    """A scenario's tables with ``overrides`` applied, not validated yet; ``origin`` begins errors.
+    """Applies ``overrides`` to a scenario's tables, without validation. Errors begin with ``origin``.
 
     Raises:
-        BadInput: a change leads nowhere.
+        BadInput: a change names something that does not exist.
     """
     return _apply(Layered(data, dict.fromkeys(data, origin), origin), overrides)
 
@@ -62,7 +62,7 @@ def _apply(layered: Layered, overrides: Sequence[str | Change] | Mapping[str, ob
 
 
 def as_changes(overrides: Sequence[str | Change] | Mapping[str, object]) -> list[Change]:
-    """Changes in every form in which they are given: a dict, or texts as ``--set`` takes them."""
+    """The changes as a list. They may be given as a dict, as texts of ``--set``, or as :class:`Change`."""
     if isinstance(overrides, Mapping):
         return [Change(field, value, IN_PYTHON) for field, value in overrides.items()]
     return [change if isinstance(change, Change) else Change.parse(change) for change in overrides]

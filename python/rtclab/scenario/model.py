@@ -32,7 +32,7 @@ from rtclab.scenario.units import Duration
 _NAME = r"[a-z0-9][a-z0-9_-]*"
 _SCENARIO_NAME = r"[a-z0-9][a-z0-9._-]*"
 MAX_NODES = 4096
-"""The routes between this many nodes take 7 GB as JSON values, 0.45 kB each."""
+"""Maximum number of nodes. The routes between them take 7 GB as JSON values, 0.45 kB each."""
 _NAMES: dict[str, Any] = {"propertyNames": {"pattern": f"^{_NAME}$", "not": {"const": CORE}}}
 
 
@@ -40,8 +40,8 @@ class Bottleneck(PathSpec):
     """A path that several routes share, between the sender's uplink and the receiver's downlink."""
 
     routes: Annotated[list[str], Field(min_length=1)]
-    """Routes that cross the path, such as ``alice->bob``, ``*->bob`` or ``*->*``; ``*`` is any node, ``core``
-    too."""
+    """Routes that cross the path, such as ``alice->bob``, ``*->bob`` or ``*->*``; ``*`` is any node,
+    including ``core``."""
 
 
 class ScenarioTables(Table):
@@ -52,40 +52,40 @@ class ScenarioTables(Table):
     """
 
     name: Annotated[str, Field(json_schema_extra={"pattern": f"^{_SCENARIO_NAME}$"})]
-    """Name of the scenario and beginning of the names of its runs; lower-case letters, digits, ``.``, ``-``
+    """Name of the scenario, with which the names of its runs begin; lower-case letters, digits, ``.``, ``-``
     and ``_``."""
     title: str = ""
-    """What the scenario is, on one line."""
+    """Description of the scenario on one line."""
     source: str = ""
-    """Where the condition is from: a paper's table, an RFC's section."""
+    """Source of the scenario, such as a table of a paper or a section of an RFC."""
     duration: Duration
     """Length of the run."""
     repeats: Count = 1
-    """How often it is run, each time with another seed."""
+    """Number of repeats, each with a different seed."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
-    """Number from which each repeat derives its seed; the same seed gives the same simulated run."""
+    """Seed from which the seed of each repeat is derived; the same seed gives the same simulated run."""
     record: Literal["packets", "seconds"] = "packets"
-    """Keep every packet, or only sums per second, for long runs with many flows."""
+    """Whether to record every packet, or only sums per second, for long runs with many flows."""
     participants: Annotated[dict[str, Participant], Field(min_length=2, json_schema_extra=_NAMES)]
-    """Those who call each other, by name; an empty table takes everything from the scenario."""
+    """Participants by name; an empty table inherits everything from the scenario."""
     calls: Annotated[list[Call], Field(min_length=1, validate_default=False)] = []
-    """Who talks with whom; left out, one call of everybody."""
+    """Calls between participants; by default one call of everybody."""
     video: Video | None = None
-    """What every camera sends; left out, nobody sends video."""
+    """Video that every participant sends; if left out, nobody sends video."""
     audio: Audio | None = None
-    """What every microphone sends; left out, nobody sends audio."""
+    """Audio that every participant sends; if left out, nobody sends audio."""
     congestion_control: CongestionControl = CongestionControl()
-    """What sets the sending rate of everybody."""
+    """Congestion control of every participant."""
     link: Link = Link()
     """Access link of every participant."""
     host: Host | None = None
-    """Machine of every participant; left out, encoding takes no time."""
+    """Machine of every participant; if left out, encoding takes no time."""
     bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
     """Paths that several routes share, by name."""
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
-    """TURN relays, SFUs and MCUs with links of their own, by name."""
+    """TURN relays, SFUs and MCUs with access links of their own, by name."""
     traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
-    """TCP beside the calls, by name."""
+    """TCP cross traffic, by name."""
 
     @model_validator(mode="before")
     @classmethod

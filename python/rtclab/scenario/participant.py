@@ -40,24 +40,25 @@ class Video(Table):
     height: Pixels = 480
     """Height of the camera's picture, in pixels."""
     frame_rate: Annotated[float, Field(strict=True, ge=0.1, le=240)] = 30
-    """Pictures per second."""
+    """Frame rate of the camera, in frames per second."""
     camera: Literal["rfc8593", "steady"] = "rfc8593"
-    """When pictures are taken: with ``rfc8593`` at intervals that vary as in RFC 8593, with ``steady`` at
-    equal ones, as when a browser plays a file."""
+    """Intervals between pictures: ``rfc8593`` varies them as in RFC 8593; with ``steady`` they are equal, as
+    when a browser plays a file."""
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
-    ``vp9-2016`` does so at lower rates and does not return to the full size; ``h264-2016`` keeps the size
-    and lowers the frame rate (Jansen et al. 2017, section 5.1)."""
+    ``vp9-2016`` does so at lower rates and does not return to full resolution; ``h264-2016`` keeps the
+    resolution and lowers the frame rate (Jansen et al. 2017, section 5.1)."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
-    """Device with the camera; those of 2016 deliver at most 640x480 at 30 frames per second."""
+    """Device of the sender; the cameras of 2016 deliver at most 640x480 at 30 frames per second."""
     repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
-    """How lost packets are repaired; ``auto`` is the repair of the stack profile."""
+    """Repair of lost packets; ``auto`` uses the repair of the stack profile."""
     max_bitrate: Bitrate = Bitrate(1_700_000)
     """Highest rate of the encoder."""
     min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
-    """Lowest rate of the encoder. The default is lowered to ``max_bitrate`` if that is less."""
+    """Lowest rate of the encoder. The default is lowered to ``max_bitrate`` if that is smaller."""
     start_bitrate: Annotated[Bitrate, _default_bitrate("300 kbit/s")]
-    """Rate at the start of the call. The default is moved between ``min_bitrate`` and ``max_bitrate``."""
+    """Rate at the start of the call. The default is adjusted to lie between ``min_bitrate`` and
+    ``max_bitrate``."""
 
     @model_validator(mode="after")
     def _bitrates_in_order(self) -> Self:
@@ -78,9 +79,9 @@ class Audio(Table):
     """One audio stream of constant bitrate with one packet per frame, like Opus without DTX."""
 
     bitrate: Bitrate = Bitrate(32_000)
-    """Rate of the encoder, which is constant."""
+    """Constant rate of the encoder."""
     frame: Duration = Duration(20_000_000)
-    """Length of a frame, one packet each: 2.5 to 120 ms."""
+    """Length of a frame, 2.5 to 120 ms; each frame is one packet."""
 
     @model_validator(mode="after")
     def _as_long_as_frames_are(self) -> Self:
@@ -106,12 +107,12 @@ class CongestionControl(Table):
     """The algorithm that sets the sending rate."""
 
     name: str = "goog-cc"
-    """Algorithm of the simulator; live calls use the browser's own."""
+    """Algorithm, in simulated calls; live calls use the browser's own."""
     stack: str | None = None
-    """Profile of a browser's other behaviour: feedback, RTCP schedule, pacing, repair. Left out, it is the
-    one of the algorithm's own time."""
+    """Stack profile, which sets a browser's feedback, RTCP schedule, pacing and repair. By default it is the
+    profile from the time of the algorithm."""
     options: dict[str, Option] = {}
-    """Options of the algorithm: numbers, or true and false."""
+    """Options of the algorithm, each a number, true or false."""
 
 
 class Host(Table):
@@ -122,7 +123,7 @@ class Host(Table):
     """
 
     encoder_capacity: PixelRate
-    """Pixels that the machine encodes per second."""
+    """Number of pixels that the machine can encode per second."""
 
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
@@ -158,13 +159,13 @@ class Participant(Table):
     """A participant. Tables and fields that are left out are inherited from those of the scenario."""
 
     join: Duration = Duration(0)
-    """When the participant comes."""
+    """When the participant joins."""
     leave: Duration | None = None
-    """When the participant goes; left out, at the end."""
+    """When the participant leaves; by default at the end of the run."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
-    """Changes to ``[video]`` for this participant, or ``false``: sends none."""
+    """Changes to ``[video]`` for this participant, or ``false`` to send no video."""
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
-    """Changes to ``[audio]`` for this participant, or ``false``: sends none."""
+    """Changes to ``[audio]`` for this participant, or ``false`` to send no audio."""
     congestion_control: CongestionControl | None = None
     """Congestion control of what this participant sends, instead of the scenario's."""
     link: Link | None = None

@@ -30,7 +30,7 @@ class CapacitySteps(Table):
     """Capacity that changes at given times. The first rate also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Bitrate]], Field(min_length=1)]
-    """Pairs of a moment and the capacity from then on, in rising order."""
+    """Pairs of a time and the capacity from then on, in ascending order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -62,10 +62,10 @@ def located(data: Any, directory: Path) -> Any:
 
 
 def self_contained(data: Any) -> Any:
-    """A copy of :func:`located` data that needs no file: recorded capacities hold what their files say.
+    """A copy of :func:`located` data with the content of the recorded capacities' files, so it needs no file.
 
     Raises:
-        FieldError: such a file cannot be read.
+        FieldError: a file cannot be read.
     """
     if isinstance(data, list):
         return [self_contained(value) for value in data]
@@ -77,7 +77,7 @@ def self_contained(data: Any) -> Any:
 
 
 def _with_file_read(data: dict[str, Any]) -> dict[str, Any]:
-    """A table of a recorded capacity, with what its file says if that is not there."""
+    """A table of a recorded capacity, with ``opportunities_ms`` read from its file if they are missing."""
     name = data.get("trace")
     if not isinstance(name, str) or "opportunities_ms" in data:
         return data
@@ -93,9 +93,9 @@ class CapacityTrace(Table):
     """
 
     trace: str
-    """File in Mahimahi's format, beside the TOML file that names it."""
+    """File in Mahimahi's format; its path is relative to the TOML file that names it."""
     opportunities_ms: list[Annotated[int, Field(strict=True, ge=0, le=LATEST_OPPORTUNITY_MS)]] = []
-    """Moments at which 1500 bytes may leave, in ms; filled from the file."""
+    """Times in ms at which 1500 bytes may be sent; read from the file."""
 
     @model_validator(mode="before")
     @classmethod
@@ -121,7 +121,7 @@ class DelaySteps(Table):
     """One-way delay that changes at given times. The first delay also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Duration]], Field(min_length=1)]
-    """Pairs of a moment and the one-way delay from then on, in rising order."""
+    """Pairs of a time and the one-way delay from then on, in ascending order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -171,7 +171,8 @@ class DelayCourse(Table):
     """
 
     points: Annotated[list[DelayPoint], Field(min_length=2)]
-    """A moment, the delay at that moment and, if not linear, how it goes on from there."""
+    """Points, each a time, the delay at that time and, optionally, the shape of the change that follows:
+    ``linear`` (the default) or ``exponential``."""
     every: Duration = Duration(500_000_000)
     """Length of a step, 1 ms or longer."""
 
@@ -211,7 +212,7 @@ class Jitter(Table):
     sd: Duration
     """Standard deviation of the normal distribution."""
     reorder: Annotated[bool, Field(strict=True)] = False
-    """Whether packets may overtake each other; otherwise a late packet holds up those behind it."""
+    """Whether packets may overtake each other. If not, a late packet delays those behind it."""
 
 
 class GilbertElliott(Table):
@@ -234,7 +235,7 @@ class LossSteps(Table):
     """Independent loss that changes at given times. The first ratio also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Ratio]], Field(min_length=1)]
-    """Pairs of a moment and the loss ratio from then on, in rising order."""
+    """Pairs of a time and the loss ratio from then on, in ascending order."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -273,30 +274,30 @@ class Clock(Table):
     wander: Ratio
     """Standard deviation of the clock's rate."""
     correlation: Duration
-    """Time in which a deviation of the rate decays."""
+    """Time constant with which a deviation of the rate decays."""
 
 
 class PathSpec(Table):
     """One direction of a link. Without ``capacity`` the rate is unlimited; without ``queue`` the queue is."""
 
     capacity: Capacity | None = None
-    """Rate at which packets are serialised; left out, it is unlimited."""
+    """Rate at which packets are serialised; by default unlimited."""
     queue: QueueLimit | None = None
-    """How much may wait for the capacity, as time, bytes or packets; left out, the queue has no limit."""
+    """Limit of the queue, as time, bytes or packets; by default unlimited."""
     delay: Delay = Duration(0)
     """One-way propagation delay."""
     jitter: JitterField | None = None
     """Random extra delay of each packet."""
     loss: Loss | None = None
-    """Random loss: independent, in bursts (Gilbert-Elliott), or changing in time."""
+    """Random loss: independent, in bursts (Gilbert-Elliott), or changing over time."""
     loss_position: Literal["wire", "queue"] = "wire"
-    """Where random loss strikes: on the ``wire``, after the capacity was used, or before the ``queue``, as in
+    """Where packets are lost at random: on the ``wire``, after using capacity, or before the ``queue``, as in
     dummynet and netem."""
     tick: Duration | None = None
-    """Timer resolution of an emulator (dummynet at 1000 Hz: ``1 ms``): packets leave at multiples of it. Left
-    out, times are exact."""
+    """Timer resolution of an emulator, such as ``1 ms`` for dummynet at 1000 Hz. Packets leave at multiples
+    of it; by default times are exact."""
     clock: Clock | None = None
-    """Clock of an emulator, whose wandering makes the delay vary slowly."""
+    """Clock of an emulator; its drift makes the delay vary slowly."""
     wifi: Wifi | None = None
     """A Wi-Fi hop in place of the capacity."""
 
@@ -477,5 +478,5 @@ def _native_loss_steps(loss: object) -> list[object]:
 
 
 def _independent(ratio: float) -> dict[str, float]:
-    # A Gilbert-Elliott chain whose two states lose alike.
+    # A Gilbert-Elliott chain with the same loss in both states.
     return {"p": 0.0, "r": 1.0, "h": 1.0 - ratio, "k": 1.0 - ratio}

@@ -25,7 +25,7 @@ class Objects(Table):
     mean_idle: Duration = Duration(10_000_000_000)
     """Mean pause between two objects."""
     begin: Literal["object", "idle"] = "object"
-    """Whether a source starts with an object or with a pause."""
+    """Whether each connection starts with an object or with a pause."""
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
@@ -56,13 +56,13 @@ class Traffic(Table):
     congestion_control: Literal["newreno", "cubic", "bbr"] = "cubic"
     """TCP's congestion control."""
     flows: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
-    """Number of connections at the same time."""
+    """Number of parallel connections."""
     start: Duration = Duration(0)
     """When the transfer begins."""
     stop: Duration | None = None
-    """When the transfer ends; left out, at the end."""
+    """When the transfer ends; by default at the end of the run."""
     objects: Objects | None = None
-    """Short transfers with pauses between them; left out, each connection sends without end."""
+    """Short transfers with pauses between them; by default each connection sends without end."""
 
     def problems(self, nodes: Sequence[str], duration: Duration) -> list[FieldError]:
         """Conflicts with the rest of the scenario. The keys of the errors are relative to this table."""
@@ -81,7 +81,7 @@ class Traffic(Table):
         return errors
 
     def flow_names(self, name: str) -> list[str]:
-        """One name, or one for each of several endless transfers: ``download.1``, ``download.2`` …"""
+        """The names of the flows: one, or one per endless transfer: ``download.1``, ``download.2`` …"""
         if self.flows == 1 or self.objects:
             return [name]
         return [f"{name}.{number}" for number in range(1, self.flows + 1)]

@@ -18,9 +18,9 @@ class Radio(Table):
     """One state of the channel: the sender's PHY rate, and the probability that an attempt fails."""
 
     rate: Bitrate
-    """PHY rate."""
+    """PHY rate of the sender."""
     error: Probability
-    """Probability that an attempt to send fails."""
+    """Probability that a transmission attempt fails."""
 
     @model_validator(mode="after")
     def _sends(self) -> Self:
@@ -42,9 +42,9 @@ class Fading(Table):
     good: Radio
     """The channel while it is good."""
     fade: Radio | None = None
-    """The channel in a fade; left out, there are none."""
+    """The channel during a fade; by default there are no fades."""
     mean_good: Duration = Duration(10**9)
-    """Mean time between two fades."""
+    """Mean time between fades."""
     mean_fade: Duration = Duration(10**8)
     """Mean length of a fade."""
 
@@ -84,22 +84,22 @@ FADINGS = {
 class Wifi(Table):
     """A Wi-Fi hop, which replaces a capacity: 802.11 OFDM at 5 GHz, one station, no aggregation.
 
-    A packet is sent up to ``retry_limit`` times, the first attempt included, and is then lost. The packets
-    behind it wait meanwhile.
+    A packet is sent up to ``retry_limit`` times, the first attempt included, and is then lost. Meanwhile the
+    packets behind it wait.
     """
 
     fading: Annotated[
         Annotated[Literal["near", "far"], Tag(CONSTANT)] | Annotated[Fading, Tag("<good>")],
         Discriminator(tag_of({"good": Fading})),
     ] = "near"
-    """How the channel fades: ``near`` and ``far`` are a tablet in the same room and behind a wall, or a
+    """Fading of the channel: ``near`` (a tablet in the same room), ``far`` (a tablet behind a wall), or a
     table."""
     retry_limit: Annotated[
         Annotated[Literal["auto"], Tag("<auto>")]
         | Annotated[int, Tag("<count>"), Field(strict=True, ge=1, le=255)],
         Discriminator(lambda value: "<auto>" if isinstance(value, str) else "<count>"),
     ] = "auto"
-    """Attempts to send a packet, the first included; ``auto`` is 7."""
+    """Maximum number of attempts to send a packet, the first included; ``auto`` is 7."""
 
     def native(self) -> dict[str, object]:
         """The serde form of ``Wifi``."""

@@ -66,9 +66,9 @@ class Grid:
 
         Columns: ``point``, the number of the point; for each varied field, its value as given and, if all its
         values are numbers, the value in a base unit (``link.up.capacity_bps``); ``repeat``, ``metric``,
-        ``unit``, ``flow``, ``value`` and ``failure``. ``flow`` is empty for metrics of a whole repeat. A metric
-        that could not be measured has no row. A failed repeat has one row, ``call_failures``, and its reason
-        in ``failure``.
+        ``unit``, ``flow``, ``value`` and ``failure``. ``flow`` is empty for metrics of a whole repeat. A
+        metric that could not be measured has no row. A failed repeat has one row, ``call_failures``, and its
+        reason in ``failure``.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
@@ -91,9 +91,9 @@ class Grid:
     def summary(self) -> pl.DataFrame:
         """Mean, standard deviation and 95 % confidence interval over repeats, per point, metric and flow.
 
-        Columns: ``point``, the varied fields as in :meth:`metrics`, ``metric``, ``unit``, ``better``, ``flow``,
-        ``mean``, ``sd``, ``ci95_low``, ``ci95_high``, and ``repeats``, the number of repeats with a value.
-        Intervals are computed as in :func:`rtclab.metrics.measure_run`.
+        Columns: ``point``, the varied fields as in :meth:`metrics`, ``metric``, ``unit``, ``better``,
+        ``flow``, ``mean``, ``sd``, ``ci95_low``, ``ci95_high``, and ``repeats``, the number of repeats with a
+        value. Intervals are computed as in :func:`rtclab.metrics.measure_run`.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)

@@ -99,7 +99,7 @@ class _Ticks:
 
     @classmethod
     def of(cls, field: Field, *, as_numbers: bool) -> _Ticks:
-        """Places the ticks at equal distances or, with ``as_numbers``, at the field's numbers if it has any."""
+        """Places the ticks at equal distances or, if ``as_numbers``, at the field's numbers if any."""
         at = np.arange(field.count, dtype=np.float64)
         if not field.numbers:
             return cls(field, at, list(field.texts), field.name)
@@ -199,7 +199,7 @@ def _heat_map(metric: Metric, first: Field, second: Field, parts: dict[str, pl.D
     return Plot(
         f"{metric.name}-map",
         f"{metric.label} over {first.name} and {second.name}",
-        f"{_label(metric)}: mean over repeats. Point at a cell to see the 95 % confidence interval (Student's t).",
+        f"{_label(metric)}: mean over repeats. Point at a cell to see its 95 % interval (Student's t).",
         along.axis(0.5),
         up.axis(0.5),
         axes,

@@ -59,7 +59,7 @@ def run_tasks(store: Store, executor: Executor | None, on_done: OnDone) -> None:
             else f"{type(error).__name__}: {error}"
         )
         raise SweepStopped(
-            f"{what}\n{len(store.done())} of {store.plan.tasks} tasks have finished and are kept in {store.path}",
+            f"{what}\n{len(store.done())} of {store.plan.tasks} tasks are finished and kept in {store.path}",
             hint=f"continue with `rtclab sweep --resume {store.path}`",
         ) from error
 

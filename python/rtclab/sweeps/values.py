@@ -45,9 +45,9 @@ _OPENING, _CLOSING, _QUOTES = "{[", "}]", "\"'"
 class Field:
     """A varied field of the scenario, with its values in the given order.
 
-    ``texts`` are the values as written. ``range`` is the text of the range, empty for a list, and ``log`` says
-    whether the range is logarithmic. ``numbers`` are the values in the base unit ``unit``, empty unless all
-    values are numbers with the same base unit.
+    ``texts`` are the values as written. ``range`` is the text of the range, empty for a list, and ``log``
+    says whether the range is logarithmic. ``numbers`` are the values in the base unit ``unit``, empty
+    unless all values are numbers with the same base unit.
     """
 
     name: str
@@ -184,7 +184,7 @@ def _between(begin: float, end: float, count: int, *, log: bool) -> list[str]:
         inner = [begin * math.exp(share * math.log(end / begin)) for share in shares]
     else:
         inner = [begin + share * (end - begin) for share in shares]
-    # Rates and times must be whole numbers of bit/s and ns; more digits might break this.
+    # Rates and times must be whole numbers of bit/s and ns, so values with more digits might be invalid.
     return [f"{Decimal(f'{number:.{DIGITS}g}').normalize():f}" for number in inner]
 
 

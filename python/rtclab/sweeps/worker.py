@@ -60,7 +60,8 @@ def _check_versions(wanted: Mapping[str, object]) -> None:
     own = versions()
     if own != wanted:
         raise OtherVersion(
-            f"the worker on {socket.gethostname()} runs {_in_words(own)}; the caller runs {_in_words(wanted)}",
+            f"the worker on {socket.gethostname()} runs {_in_words(own)}; "
+            f"the caller runs {_in_words(wanted)}",
             hint="install the same build of rtclab on all machines",
         )
 

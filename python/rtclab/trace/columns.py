@@ -1,4 +1,4 @@
-"""The tables of a trace: what a row is, and what every column holds. The page on traces is made of this."""
+"""The tables of a trace: what a row is and what each column holds, also for the generated documentation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 
 class Column(NamedTuple):
-    """A column: its type, what it holds, and whether it may be null."""
+    """A column: its type, its meaning, and whether it may be null."""
 
     dtype: pl.DataType
     meaning: str
@@ -16,7 +16,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table: what one row is, and the columns in their order."""
+    """A table: what one row is, and the columns in order."""
 
     row: str
     columns: dict[str, Column]
@@ -38,7 +38,6 @@ def _maybe(column: Column) -> Column:
     return column._replace(nullable=True)
 
 
-_AT = _integer("When")
 _OF_STREAM = {
     "at_ns": _integer("When the report was made"),
     "participant": _text("Who reports"),
@@ -58,7 +57,7 @@ TABLES: dict[str, Table] = {
         {
             "sent_ns": _integer("When the sender sent it"),
             "delivered_ns": _maybe(_integer("When the model delivered it")),
-            "written_ns": _maybe(_integer("Live: when its frame was really written")),
+            "written_ns": _maybe(_integer("Live: when its frame was actually written")),
             "dropped_ns": _maybe(_integer("When it was dropped")),
             "drop_cause": _maybe(_text("`queue` or `loss`")),
             "drop_path": _maybe(_text("Path that dropped it")),
@@ -74,9 +73,9 @@ TABLES: dict[str, Table] = {
         },
     ),
     "flow_seconds": Table(
-        "one second of a flow, of what was sent before its end",
+        "one second of a flow; packets sent after the flow's end do not count",
         {
-            "at_ns": _integer("Begin of the second"),
+            "at_ns": _integer("Start of the second"),
             "flow": _text("The flow"),
             "sent_packets": _integer("Packets sent"),
             "sent_bytes": _integer("Bytes sent, IP total length"),
@@ -109,7 +108,7 @@ TABLES: dict[str, Table] = {
             "headerBytesSent": _integer("Bytes of RTP headers and padding sent"),
             "retransmittedPacketsSent": _integer("Packets sent again"),
             "retransmittedBytesSent": _integer("Payload bytes sent again"),
-            "targetBitrate": _maybe(_number("Rate that the encoder is asked for, in bit/s")),
+            "targetBitrate": _maybe(_number("Target rate of the encoder, in bit/s")),
             "framesEncoded": _maybe(_integer("Frames encoded")),
             "keyFramesEncoded": _maybe(_integer("Key frames encoded")),
             "framesSent": _maybe(_integer("Frames sent")),
@@ -125,7 +124,7 @@ TABLES: dict[str, Table] = {
         _OF_STREAM
         | {
             "packetsReceived": _integer("RTP packets received"),
-            "packetsLost": _integer("Packets expected less packets received; RFC 3550"),
+            "packetsLost": _integer("Packets expected minus packets received; RFC 3550"),
             "bytesReceived": _integer("Payload bytes received"),
             "headerBytesReceived": _integer("Bytes of RTP headers and padding received"),
             "jitter": _number("Interarrival jitter in seconds; RFC 3550"),
@@ -135,18 +134,18 @@ TABLES: dict[str, Table] = {
         }
         | _PICTURE
         | {
-            "freezeCount": _maybe(_integer("Freezes that have ended")),
+            "freezeCount": _maybe(_integer("Number of freezes that have ended")),
             "totalFreezesDuration": _maybe(_number("Length of all freezes that have ended, in seconds")),
             "nackCount": _maybe(_integer("NACKs sent")),
             "pliCount": _maybe(_integer("Requests for a key frame (PLI) sent")),
             "jitterBufferDelay": _maybe(
-                _number("Time that frames or samples waited for playout, summed up, in seconds")
+                _number("Sum of the times that frames or samples waited for playout, in seconds")
             ),
             "jitterBufferEmittedCount": _maybe(_integer("Frames or samples that left the jitter buffer")),
             "retransmittedPacketsReceived": _maybe(_integer("Retransmissions received; known with RTX")),
             "packetsRepaired": _maybe(
                 _integer(
-                    "Packets made good in time by retransmission or FEC (provisional in W3C); null with RTX"
+                    "Packets repaired in time by retransmission or FEC (provisional in W3C); null with RTX"
                 )
             ),
             "fecPacketsReceived": _maybe(_integer("FEC packets received")),
@@ -154,12 +153,12 @@ TABLES: dict[str, Table] = {
         },
     ),
     "remote_inbound_rtp": Table(
-        "what the sender of a stream knows of its receiver from RTCP",
+        "a report of a sender on what RTCP said about one of its streams",
         _OF_STREAM
         | {
             "roundTripTime": _maybe(_number("Round-trip time in seconds; RFC 3550")),
-            "fractionLost": _maybe(_number("Part of the packets lost since the last report, 0 to 1")),
-            "packetsLost": _integer("Packets lost until now, as reported"),
+            "fractionLost": _maybe(_number("Share of packets lost since the last report, 0 to 1")),
+            "packetsLost": _integer("Packets lost so far, as reported"),
             "jitter": _number("Interarrival jitter in seconds, as reported"),
         },
     ),
@@ -171,8 +170,8 @@ TABLES: dict[str, Table] = {
             "flow": _text("Flow that the participant sends over the connection"),
             "currentRoundTripTime": _maybe(_number("Last round-trip time of STUN, in seconds")),
             "availableOutgoingBitrate": _maybe(_number("Estimate of the congestion control, in bit/s")),
-            "bytesSent": _integer("Bytes sent, without headers of IP and UDP"),
-            "bytesReceived": _integer("Bytes received, without headers of IP and UDP"),
+            "bytesSent": _integer("Bytes sent, without IP and UDP headers"),
+            "bytesReceived": _integer("Bytes received, without IP and UDP headers"),
             "packetsSent": _integer("Packets sent"),
             "packetsReceived": _integer("Packets received"),
         },
@@ -195,9 +194,11 @@ TABLES: dict[str, Table] = {
         "one internal value of a congestion control",
         {
             "at_ns": _integer("When"),
-            "participant": _text("Where: the sender of the flow, or its receiver for a receive-side half"),
+            "participant": _text(
+                "Participant that computes it: the flow's sender, or its receiver for the receive side"
+            ),
             "flow": _text("Flow that is controlled"),
-            "name": _text("Which value; its suffix is its unit"),
+            "name": _text("Name of the value; its suffix is its unit"),
             "value": _number("The value"),
         },
     ),
@@ -208,19 +209,19 @@ TABLES: dict[str, Table] = {
             "flow": _text("The flow"),
             "connections": _integer("Open connections"),
             "cwnd_segments": _maybe(_integer("Congestion window, summed over the connections")),
-            "srtt_ms": _maybe(_number("Smoothed round-trip time, mean of the connections")),
-            "delivered_bytes": _integer("Bytes delivered in order to the application until now"),
-            "retransmitted_segments": _integer("Segments sent again until now"),
-            "timeouts": _integer("Retransmission timeouts until now"),
-            "objects": _integer("Objects finished until now"),
+            "srtt_ms": _maybe(_number("Smoothed round-trip time, mean over the connections")),
+            "delivered_bytes": _integer("Bytes delivered in order to the application so far"),
+            "retransmitted_segments": _integer("Segments sent again so far"),
+            "timeouts": _integer("Retransmission timeouts so far"),
+            "objects": _integer("Objects finished so far"),
         },
     ),
     "host": Table(
         "the load of a participant's processes",
         {
             "at_ns": _integer("When"),
-            "participant": _text("Whose processes"),
-            "cpu_percent": _number("CPU time per time; 100 is one core"),
+            "participant": _text("Participant that the processes belong to"),
+            "cpu_percent": _number("CPU use in per cent; 100 is one core"),
             "memory_bytes": _integer("Memory in use"),
         },
     ),
@@ -228,7 +229,7 @@ TABLES: dict[str, Table] = {
         "something that happened once",
         {
             "at_ns": _integer("When"),
-            "participant": _text("To whom"),
+            "participant": _text("Participant that it happened to"),
             "flow": _maybe(
                 _text("Flow that the participant receives over the connection in question, if any")
             ),
@@ -236,13 +237,13 @@ TABLES: dict[str, Table] = {
                 "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, "
                 "`page_error`, `failed` or `left`"
             ),
-            "detail": _text("More about it, or nothing"),
+            "detail": _text("Details, or empty"),
         },
     ),
     "paths": Table(
-        "a path from one moment on: at each change, and at each second of a ramp or a trace",
+        "the state of a path at each change, and at each second of a ramp or a recorded capacity",
         {
-            "at_ns": _integer("From when"),
+            "at_ns": _integer("Time of the change"),
             "path": _text("Name of the path"),
             "capacity_bps": _maybe(_integer("Capacity; null is unlimited")),
             "one_way_delay_ms": _number("Propagation delay"),

@@ -1,4 +1,4 @@
-"""Reading and writing of files in traces and runs."""
+"""Reads and writes the files of traces and runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Has a file written under another name, which then takes the place of ``path``."""
+    """Replaces a file atomically. ``write`` gets the path of a temporary file to write."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         write(temporary)
@@ -31,21 +31,21 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def new_directory(out: Path, stem: str) -> Path:
-    """Makes ``<out>/<stem><n>`` with the first n from 1 above all that are there."""
+    """Creates ``<out>/<stem><n>``, where n is one above the largest existing number, or 1."""
     number = 1 + max((_number(path.name, stem) for path in subdirectories(out)), default=0)
     while True:
         path = out / f"{stem}{number}"
         try:
             path.mkdir(parents=True)
         except FileExistsError:
-            # Somebody else took this number in the meantime.
+            # Another process has taken this number meanwhile.
             number += 1
         else:
             return path
 
 
 def subdirectories(path: Path) -> list[Path]:
-    """The directories in a directory, which may be missing."""
+    """The directories in a directory; none if it does not exist."""
     return [entry for entry in path.iterdir() if entry.is_dir()] if path.is_dir() else []
 
 
@@ -78,7 +78,8 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     """Reads a JSON object.
 
     Raises:
-        TraceError: the file cannot be read or, if it is missing, its directory is not a ``what``.
+        TraceError: the file cannot be read or is missing. A missing file means that its directory is not a
+            ``what``.
     """
     try:
         value = json.loads(path.read_text())

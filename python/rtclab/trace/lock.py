@@ -1,4 +1,4 @@
-"""Locks for one writer at a time. The kernel releases them when their process ends, even if it is killed."""
+"""Locks for one writer at a time. The kernel releases a lock when its process ends, even if killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def only_writer(directory: Path) -> Iterator[None]:
     """Locks a directory for writing.
 
     Raises:
-        BadInput: another process is writing there. The message names the process and its machine.
+        BadInput: another process holds the lock. The message names the process and its machine.
     """
     with _locked(directory / LOCK_FILE, wait=False):
         yield

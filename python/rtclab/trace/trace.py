@@ -1,4 +1,4 @@
-"""One repeat on disk."""
+"""The trace of one repeat, on disk or in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 
 
 class Trace:
-    """One repeat: a directory with ``manifest.json`` and one Parquet file per table."""
+    """The trace of one repeat: a directory with ``manifest.json`` and one Parquet file per table."""
 
     from_pcap: ClassVar[Callable[..., Trace]]
     """See :func:`rtclab.capture.from_pcap`; the module ``capture`` sets this attribute."""
@@ -43,7 +43,7 @@ class Trace:
         self._whole: Trace | None = None
         self._alone: Trace | None = None
         self._make_alone: Callable[[], Trace] | None = None
-        # The temporary directory of the trace, if it is in one; deleted together with this object.
+        # The temporary directory that holds the trace, if any; deleted together with this object.
         self.temporary: TemporaryDirectory[str] | None = None
 
     @classmethod
@@ -63,10 +63,10 @@ class Trace:
         return made
 
     def restricted(self, manifest: TraceManifest, alone: Callable[[], Trace] | None) -> Trace:
-        """This trace as if it had only the flows of ``manifest``, which are some of its own.
+        """This trace restricted to the flows of ``manifest``.
 
-        The tables are those of all flows, and so is what :meth:`cached` makes. ``alone`` makes a trace
-        that has nothing of the others.
+        Tables and cached values still cover all flows. ``alone`` makes a trace of these flows only, for
+        :meth:`alone`.
         """
         part = copy(self)
         part.manifest = manifest
@@ -75,7 +75,7 @@ class Trace:
         return part
 
     def alone(self) -> Trace:
-        """This trace, or one of the same repeat if this one shares its tables with other repeats."""
+        """A trace whose tables have no rows of other repeats: this one, unless it shares its tables."""
         if self._make_alone is None:
             return self
         if self._alone is None:
@@ -102,7 +102,7 @@ class Trace:
     def table(self, name: str) -> pl.DataFrame:
         """A table, with the columns and types of ``SCHEMAS[name]``.
 
-        A table stays in memory once it is read, because every metric asks again. ``packets`` does not,
+        Tables stay in memory once they are read, because every metric uses them; ``packets`` does not,
         because it is large.
 
         Raises:
@@ -126,9 +126,9 @@ class Trace:
         return frame
 
     def rows_of_flow(self, name: str, flow: str) -> pl.DataFrame:
-        """The rows of one flow, in order, of a table that has the column ``flow``.
+        """The rows of one flow, in order, in a table that has the column ``flow``.
 
-        The table is split only once, because every metric asks for every flow: a mesh of 50 has 2450 flows.
+        The table is split only once, because every metric uses every flow, and a mesh of 50 has 2450 flows.
 
         Raises:
             TraceError: the table is unavailable or invalid, as in :meth:`table`.
@@ -204,7 +204,7 @@ def _empty(name: str) -> bytes:
 
 
 def rows_by(rows: pl.DataFrame, key: str, *more: str) -> dict[Any, pl.DataFrame]:
-    """Rows apart by the value of ``key``, or the values of several keys, each in their order."""
+    """Splits rows by the value of ``key``, or by the values of several keys. The order is kept."""
     parts = rows.partition_by(key, *more)
     # Polars would run a query for the key of each part.
     if not more:
