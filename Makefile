@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release
+# Pip would print a line for every package of an extra that is not wanted.
+MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 LIVE_PACKAGES := chromium chromium-driver iperf3 tshark iputils-ping iproute2 util-linux
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
