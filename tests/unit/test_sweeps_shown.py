@@ -219,3 +219,11 @@ def test_the_help_has_an_example(rtclab: Rtclab) -> None:
     result = rtclab("sweep", "--help")
     assert result.status == 0
     assert "Example: rtclab sweep" in result.out
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_single_value_is_in_the_middle_of_the_axis(tmp_path: Path) -> None:
+    grid = sweep("first-call", {"link.up.loss": ["2 %"]}, duration="2 s", repeats=1, out=tmp_path)
+    plot = grid.plot("receiving_rate")
+    assert plot.x.begin < plot.x.places[0] < plot.x.end
+    assert grid.report().is_file()

@@ -115,6 +115,8 @@ class _Ticks:
         names = [self.names[index] for index in order]
         every = ceil(len(names) / MAX_LABELS)
         begin, end = float(self.at.min()), float(self.at.max())
+        if begin == end:
+            margin = 1.0  # a single value is drawn in the middle
         return Axis(self.label, begin - margin, end + margin, names, self.at[order].tolist(), every)
 
     def of_rows(self, rows: pl.DataFrame) -> Array:
