@@ -57,8 +57,15 @@ def test_the_verdict_on_a_call_has_utilisation_delay_freezes_and_set_up_time() -
     )
 
 
-def test_a_capacity_that_changes_or_differs_between_flows_is_not_given_as_a_number() -> None:
+def test_a_capacity_that_changes_is_not_given_as_a_number() -> None:
     assert "used 82 to 85 % of the capacity with" in verdict(replace(CALL, capacity=""))
+
+
+def test_if_capacities_differ_between_flows_the_verdict_has_the_receiving_rates() -> None:
+    assert verdict(replace(CALL, capacity="", capacities_differ=True)).startswith(
+        "Both directions received 820 to 851 kbit/s (82 to 85 % of the route's capacity) "
+        "with a round-trip time of 128 ms;"
+    )
 
 
 def test_on_an_unlimited_network_the_verdict_has_the_receiving_rate() -> None:
@@ -129,4 +136,5 @@ def test_findings_have_the_media_flows_and_the_failures_of_a_run(tmp_path: Path)
     assert (found.media, found.tcp) == ([THERE, BACK], [])
     assert (found.repeats, found.failed, found.reason) == (2, 1, "died")
     assert found.capacity == ""  # it falls to 900 kbit/s halfway
+    assert not found.capacities_differ
     assert found.lengths_s[THERE] == 60
