@@ -208,6 +208,8 @@ def _draw_columns(axis: matplotlib_axes.Axes, columns: Columns) -> None:
 
 def _draw_cells(axis: matplotlib_axes.Axes, cells: Cells) -> None:
     axis.bar(cells.x, np.ones(cells.x.size), 1.0, cells.y - 0.5, color=cells.colours, edgecolor="white")
+    # A picture has no title, so its legend names what the cells show. The note above explains the colours.
+    axis.plot([], [], linestyle="none", label=cells.look.label)
     for x, y, text, ink in zip(cells.x, cells.y, cells.texts, cells.inks, strict=False):
         axis.text(x, y, text, color=ink, ha="center", va="center")
 
