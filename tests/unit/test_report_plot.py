@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from synthetic_run import call_tables, frame, second, write_run
 
+import rtclab
 from rtclab.errors import BadInput
 from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, run_plot, write_plots
 from rtclab.report.drawing import Axes, Axis, Line, Look
@@ -73,6 +74,13 @@ def test_one_flow_can_be_drawn_alone(run: Run) -> None:
     assert [axes.title for axes in run_plot(run, "rate").axes] == ["alice → bob", "bob → alice"]
     assert [axes.title for axes in run_plot(run, "rate", "bob->alice").axes] == ["bob → alice"]
     assert [axes.title for axes in comparison_plot(run, run, "rate", "bob->alice").axes] == ["bob → alice"]
+
+
+def test_run_and_comparison_of_the_python_interface_draw_the_chosen_flow(run: Run) -> None:
+    opened = rtclab.open(run.path)
+    assert isinstance(opened, rtclab.Run)
+    for plotted in (opened, rtclab.compare(opened, opened)):
+        assert [axes.title for axes in plotted.plot("rate", flow="bob->alice").axes] == ["bob → alice"]
 
 
 def test_the_error_for_an_unknown_flow_lists_all_flows(run: Run) -> None:
