@@ -149,11 +149,15 @@ class Run(trace.Run):
         write_json(self.path / METRICS_FILE, measured.to_dicts())
         return measured
 
-    def plot(self, name: str = "rate") -> Plot:
-        """A plot of the report. It shows itself in a notebook; ``save`` writes it as SVG, PNG or HTML.
+    def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
+        """A plot of the report. It shows itself in a notebook; ``save`` writes it as SVG, PNG, PDF or HTML.
+
+        Args:
+            name: the plot's name, such as "rate" or "delay".
+            flow: the only flow to draw, such as "alice->bob"; by default all flows of the report.
 
         Raises:
-            BadInput: there is no such plot, or this run has no data for it.
+            BadInput: there is no such plot or flow, or this run has no data for it.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -162,7 +166,7 @@ class Run(trace.Run):
         """
         from rtclab.report import run_plot
 
-        return run_plot(self, name)
+        return run_plot(self, name, flow)
 
     def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
         return window(begin, end, default_end_s=Duration.parse(self.scenario["duration"]).s)
@@ -212,11 +216,15 @@ class Comparison:
         default = self.a.path.parent / f"{self.a.name}-and-{self.b.name}{part}.html"
         return write_comparison(self.a, self.b, Path(path or default), self._window)
 
-    def plot(self, name: str = "rate") -> Plot:
+    def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
         """A plot that shows both runs.
 
+        Args:
+            name: the plot's name, such as "rate" or "delay".
+            flow: the only flow to draw, such as "alice->bob"; by default all flows that both runs have.
+
         Raises:
-            BadInput: there is no such plot, or the runs have no data for it in common.
+            BadInput: there is no such plot or flow, or the runs have no data for it in common.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -225,7 +233,7 @@ class Comparison:
         """
         from rtclab.report import comparison_plot
 
-        return comparison_plot(self.a, self.b, name)
+        return comparison_plot(self.a, self.b, name, flow)
 
     def _repr_html_(self) -> str:
         columns = ("metric", "flow", "mean_a", "mean_b", "difference", "difference_percent", "significant")

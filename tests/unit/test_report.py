@@ -165,6 +165,17 @@ def test_every_curve_of_a_plot_has_an_entry_in_its_legend(page: Path) -> None:
         assert len(entries) == len(set(entries))
 
 
+def test_report_and_comparison_warn_of_a_late_emulator(tmp_path: Path, run: Run, page: Path) -> None:
+    lateness = Lateness(
+        p50_ns=0, p99_ns=8_100_000, max_ns=9_000_000, bound_ns=5_000_000, over_bound_ratio=0.02
+    )
+    late = write_run(tmp_path, [call_tables(1)], lateness=lateness)
+    pages = write_report(late), write_comparison(late, run, tmp_path / "page.html")
+    warnings = [parsed(one).text.count("The emulator was late in 1 of 1 repeats") for one in pages]
+    assert warnings == [1, 1]
+    assert "The emulator was late" not in parsed(page).text
+
+
 def test_html_in_names_is_escaped(tmp_path: Path) -> None:
     flow = "</script><b>->bob"
     rows = frame("flow_seconds", [second(at, 100, flow=flow) for at in range(5)])

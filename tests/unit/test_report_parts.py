@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from synthetic_run import about
 
 from rtclab.metrics.series import Array, Samples
 from rtclab.report import words
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Axes, Line, Look
 from rtclab.report.forms import Curve, Panel, Steps, over_time
+from rtclab.report.plots import MOST_CURVES
 from rtclab.scenario import Scenario
+from rtclab.trace import Lateness, Trace
 
 
 def seconds(count: int) -> Array:
@@ -105,6 +108,36 @@ def test_looks_differ_in_colour_dashes_and_marker() -> None:
     looks = [Look.numbered(index, "") for index in range(4)]
     assert len({look.colour for look in looks}) == len({look.dash for look in looks}) == 4
     assert len({look.marker for look in looks}) == 4
+
+
+def test_seven_looks_differ_in_colour_and_twenty_in_colour_or_dashes() -> None:
+    looks = [Look.numbered(index, "") for index in range(MOST_CURVES)]
+    assert len({look.colour for look in looks[:7]}) == 7
+    assert len({(look.colour, look.dash) for look in looks}) == MOST_CURVES == 20
+
+
+def late_warning(*p99_ms: float) -> str:
+    """The warning for a live run with a repeat for each 99th percentile; 5 ms are tolerated."""
+    traces = []
+    for one_ms in p99_ms:
+        late = Lateness(
+            p50_ns=0, p99_ns=round(one_ms * 1e6), max_ns=20_000_000, bound_ns=5_000_000, over_bound_ratio=0.02
+        )
+        traces.append(Trace.in_memory({}, about({}, {}, lateness=late)))
+    return words.late_warning(traces)
+
+
+def test_the_warning_of_a_late_emulator_has_the_worst_repeat_and_the_bound() -> None:
+    assert late_warning(0.4, 8.1, 5.0) == (
+        "The emulator was late in 1 of 3 repeats: 99th percentile 8.10 ms, bound 5 ms. "
+        "The browsers saw another network than the scenario's."
+    )
+    assert "late in 2 of 3 repeats: 99th percentile up to 8.10 ms," in late_warning(6.0, 8.1, 0.4)
+
+
+def test_an_emulator_in_time_and_a_simulation_cause_no_warning() -> None:
+    assert late_warning(0.4, 5.0) == ""
+    assert words.late_warning([Trace.in_memory({}, about({}, {}))]) == ""
 
 
 @pytest.mark.parametrize(

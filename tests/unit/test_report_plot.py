@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import permutations
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from synthetic_run import call_tables, frame, second, write_run
 
+import rtclab
 from rtclab.errors import BadInput
 from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, run_plot, write_plots
 from rtclab.report.drawing import Axes, Axis, Line, Look
@@ -36,15 +38,17 @@ def texts(svg: str) -> set[str | None]:
 
 
 def test_the_suffix_decides_the_format_of_a_saved_plot(rate: Plot, tmp_path: Path) -> None:
-    begins = {"svg": b"<?xml", "png": b"\x89PNG", "html": b"<!DOCTYPE html>"}
+    begins = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<!DOCTYPE html>"}
     for suffix, begin in begins.items():
         file = rate.save(tmp_path / "new" / f"rate.{suffix}")
         assert file.read_bytes().startswith(begin)
 
 
 def test_the_error_for_another_suffix_lists_the_possible_ones(rate: Plot, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"rate\.pdf`: expected a name that ends in \.svg, \.png, \.html"):
-        rate.save(tmp_path / "rate.pdf")
+    with pytest.raises(
+        BadInput, match=r"rate\.eps`: expected a name that ends in \.svg, \.png, \.pdf, \.html"
+    ):
+        rate.save(tmp_path / "rate.eps")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -55,9 +59,42 @@ def test_text_in_an_svg_stays_text(rate: Plot) -> None:
 
 
 def test_the_same_plot_gives_the_same_bytes(rate: Plot, tmp_path: Path) -> None:
-    for suffix in ("svg", "png"):
+    for suffix in ("svg", "png", "pdf"):
         first, second = (rate.save(tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab")
         assert first == second
+
+
+def test_a_pdf_has_no_date_and_embeds_its_letters_as_truetype(rate: Plot, tmp_path: Path) -> None:
+    pdf = rate.save(tmp_path / "rate.pdf").read_bytes()
+    assert b"CreationDate" not in pdf
+    assert b"/FontFile2" in pdf  # the entry of a TrueType font, PDF 32000-1, table 122
+
+
+def test_one_flow_can_be_drawn_alone(run: Run) -> None:
+    assert [axes.title for axes in run_plot(run, "rate").axes] == ["alice → bob", "bob → alice"]
+    assert [axes.title for axes in run_plot(run, "rate", "bob->alice").axes] == ["bob → alice"]
+    assert [axes.title for axes in comparison_plot(run, run, "rate", "bob->alice").axes] == ["bob → alice"]
+
+
+def test_run_and_comparison_of_the_python_interface_draw_the_chosen_flow(run: Run) -> None:
+    opened = rtclab.open(run.path)
+    assert isinstance(opened, rtclab.Run)
+    for plotted in (opened, rtclab.compare(opened, opened)):
+        assert [axes.title for axes in plotted.plot("rate", flow="bob->alice").axes] == ["bob → alice"]
+
+
+def test_the_error_for_an_unknown_flow_lists_all_flows(run: Run) -> None:
+    message = "flow: no `bob`; expected `alice->bob` or `bob->alice`"
+    with pytest.raises(BadInput, match=message):
+        run_plot(run, "rate", "bob")
+    with pytest.raises(BadInput, match=message):
+        comparison_plot(run, run, "rate", "bob")
+
+
+def test_a_flow_of_a_run_without_finished_repeats_cannot_be_drawn(tmp_path: Path) -> None:
+    failed = write_run(tmp_path, [{}], failed={0: "died"})
+    with pytest.raises(BadInput, match="no data for the plot `rate`"):
+        run_plot(failed, "rate", "alice->bob")
 
 
 def test_the_error_for_an_unknown_plot_lists_all_plots(run: Run) -> None:
@@ -91,6 +128,16 @@ def test_flows_through_a_server_are_drawn_from_end_to_end(tmp_path: Path) -> Non
     calls = {name: flow.model_copy(update={"call": 0}) for name, flow in manifest.flows.items()}
     run.traces[0].manifest = manifest.model_copy(update={"flows": calls, "participants": ("alice", "bob")})
     assert [axes.title for axes in run_plot(run, "rate").axes] == ["alice → bob"]
+    assert [axes.title for axes in run_plot(run, "rate", "sfu->bob").axes] == ["sfu → bob"]
+
+
+def test_tcp_beside_a_call_of_three_over_a_server_has_a_colour_of_its_own(tmp_path: Path) -> None:
+    flows: dict[str, list[str]] = {f"{a}->{b}": [] for a, b in permutations(("alice", "bob", "carol"), 2)}
+    flows["tcp"] = []
+    rows = [second(at, 100, flow=flow) for flow in flows for at in range(5)]
+    run = write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows)
+    colours = {mark.look.label: mark.look.colour for mark in run_plot(run, "rate").marks}
+    assert len(colours) == len(set(colours.values())) == 7
 
 
 def test_the_data_of_a_chart_are_rounded_and_nan_is_null() -> None:

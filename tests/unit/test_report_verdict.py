@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from synthetic_run import call_tables, write_run
+import pytest
+from synthetic_run import call_tables, frame, write_run
 
 from rtclab.metrics import measure_run
 from rtclab.report.verdict import Findings, findings, verdict
@@ -57,8 +58,15 @@ def test_the_verdict_on_a_call_has_utilisation_delay_freezes_and_set_up_time() -
     )
 
 
-def test_a_capacity_that_changes_or_differs_between_flows_is_not_given_as_a_number() -> None:
+def test_a_capacity_that_changes_is_not_given_as_a_number() -> None:
     assert "used 82 to 85 % of the capacity with" in verdict(replace(CALL, capacity=""))
+
+
+def test_if_capacities_differ_between_flows_the_verdict_has_the_receiving_rates() -> None:
+    assert verdict(replace(CALL, capacity="", capacities_differ=True)).startswith(
+        "Both directions received 820 to 851 kbit/s (82 to 85 % of the route's capacity) "
+        "with a round-trip time of 128 ms;"
+    )
 
 
 def test_on_an_unlimited_network_the_verdict_has_the_receiving_rate() -> None:
@@ -129,4 +137,18 @@ def test_findings_have_the_media_flows_and_the_failures_of_a_run(tmp_path: Path)
     assert (found.media, found.tcp) == ([THERE, BACK], [])
     assert (found.repeats, found.failed, found.reason) == (2, 1, "died")
     assert found.capacity == ""  # it falls to 900 kbit/s halfway
+    assert not found.capacities_differ
     assert found.lengths_s[THERE] == 60
+
+
+@pytest.mark.parametrize(("bob_up_kbps", "differ"), [(500, True), (1000, False)])
+def test_the_narrowest_paths_of_the_routes_decide_whether_capacities_differ(
+    tmp_path: Path, bob_up_kbps: int, differ: bool
+) -> None:
+    tables = call_tables(1)
+    kbps = {"alice.up": 1000, "bob.down": 2000, "bob.up": bob_up_kbps, "alice.down": 2000}
+    rows = [{"path": path, "capacity_bps": 1000.0 * rate} for path, rate in kbps.items()]
+    run = write_run(tmp_path, [tables | {"paths": frame("paths", rows)}])
+    measured = measure_run(run).drop_nulls("mean").select("metric", "flow", "mean")
+    found = findings(run, {(metric, flow): mean for metric, flow, mean in measured.iter_rows()})
+    assert (found.capacities_differ, found.capacity) == (differ, "" if differ else "1 Mbit/s")

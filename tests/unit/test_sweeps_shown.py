@@ -14,7 +14,9 @@ import pytest
 from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.metrics.statistics import summarise
+from rtclab.report.chart import legend
 from rtclab.report.drawing import Cells, Dots, Line
+from rtclab.report.words import number
 from rtclab.sweeps import Grid, open_sweep, sweep
 
 RANGE = "0.2..5 Mbit/s x3 log"
@@ -70,6 +72,9 @@ def test_two_fields_make_a_heat_map_by_default(grid: Grid) -> None:
     dark = cells.colours[cells.values.argmax()]
     light = cells.colours[cells.values.argmin()]
     assert (dark, light) == (cells.look.colour.lower(), "#f0f5fa")
+    assert legend(plot) == []
+    lowest, highest = number(cells.values.min()), number(cells.values.max())
+    assert plot.axes[0].note == f"{lowest} (light) to {highest} (dark) kbit/s"
     assert (cells.low <= cells.values).all()
     assert (cells.values <= cells.high).all()
 

@@ -66,8 +66,11 @@ def chart(plot: Drawing) -> Chart:
 
 
 def legend(plot: Drawing) -> list[Entry]:
-    """Entries of the legend, each label once: coloured marks, then black ones (limits), then ranges."""
-    marks = list(plot.marks)
+    """Entries of the legend, each label once: coloured marks, then black ones (limits), then ranges.
+
+    Cells have none: the note above a heat map explains their colours.
+    """
+    marks = [mark for mark in plot.marks if not isinstance(mark, Cells)]
     entries = [_entry(mark) for mark in marks if mark.look.colour != INK]
     entries += [_entry(mark) for mark in marks if mark.look.colour == INK]
     ranges = [mark.range.label for mark in marks if isinstance(mark, Line) and mark.range]
@@ -75,7 +78,7 @@ def legend(plot: Drawing) -> list[Entry]:
     return list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
 
 
-def _entry(mark: Mark) -> Entry:
+def _entry(mark: Line | Dots | Columns) -> Entry:
     look = mark.look
     match mark:
         case Line():
@@ -85,8 +88,6 @@ def _entry(mark: Mark) -> Entry:
             return Entry(look.label, look.colour, "dots", marker=MARKER_PATHS[look.marker])
         case Columns():
             return Entry(look.label, look.colour, "columns", opacity=mark.opacity)
-        case Cells():
-            return Entry(look.label, look.colour, "columns")
 
 
 def data(plots: Sequence[Drawing], *, tied: bool) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 from rtclab.metrics.series import Array
 
 # After Okabe and Ito 2008: distinguishable with any colour vision. In greyscale, dashes and markers differ.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#AA5A96", "#B8860B", "#3A9BDC")
+# No divisor is common to the numbers of colours and dashes, so that 28 lines differ.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#AA5A96", "#B8860B", "#3A9BDC", "#332288")
 INK = "#222222"
 QUIET = "#6b6b6b"
 GRID = "#e3e3e3"

@@ -1,4 +1,4 @@
-"""Draws plots with matplotlib: as SVG, whose text stays text, or as PNG."""
+"""Draws plots with matplotlib: as SVG or PDF, whose text stays text, or as PNG."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ POINTS_PER_INCH = 72
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "rtclab",
+    "pdf.fonttype": 42,  # TrueType; many publishers refuse the default, Type 3
     "font.size": FONT_PT,
     "font.family": ["sans-serif"],
     "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
@@ -81,11 +82,14 @@ STYLE: Any = {
 
 
 def write(path: Path, plot: Drawing) -> None:
-    """Writes an SVG or a PNG, depending on the suffix of ``path``."""
-    if path.suffix == ".svg":
-        write_text(path, as_svg(plot))
-    else:
-        write_bytes(path, as_png(plot))
+    """Writes an SVG, a PDF or a PNG, depending on the suffix of ``path``."""
+    match path.suffix:
+        case ".svg":
+            write_text(path, as_svg(plot))
+        case ".pdf":
+            write_bytes(path, as_pdf(plot))
+        case _:
+            write_bytes(path, as_png(plot))
 
 
 def as_svg(plot: Drawing) -> str:
@@ -96,6 +100,15 @@ def as_svg(plot: Drawing) -> str:
         _draw(plot).savefig(text, format="svg", metadata=nothing)
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", text.getvalue(), flags=re.DOTALL)
     return re.sub(r' d="[^"]*"', lambda path: _rounded(path.group()), svg)
+
+
+def as_pdf(plot: Drawing) -> bytes:
+    """The content of a PDF file, without a date."""
+    file = BytesIO()
+    with matplotlib.rc_context(STYLE):
+        nothing = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+        _draw(plot).savefig(file, format="pdf", metadata=nothing)
+    return file.getvalue()
 
 
 def as_png(plot: Drawing) -> bytes:
@@ -195,7 +208,8 @@ def _draw_columns(axis: matplotlib_axes.Axes, columns: Columns) -> None:
 
 def _draw_cells(axis: matplotlib_axes.Axes, cells: Cells) -> None:
     axis.bar(cells.x, np.ones(cells.x.size), 1.0, cells.y - 0.5, color=cells.colours, edgecolor="white")
-    axis.fill_between([], [], color=cells.look.colour, linewidth=0, label=cells.look.label)
+    # A picture has no title, so its legend names what the cells show. The note above explains the colours.
+    axis.plot([], [], linestyle="none", label=cells.look.label)
     for x, y, text, ink in zip(cells.x, cells.y, cells.texts, cells.inks, strict=False):
         axis.text(x, y, text, color=ink, ha="center", va="center")
 

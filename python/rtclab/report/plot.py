@@ -8,7 +8,7 @@ from rtclab.errors import BadInput
 from rtclab.report.drawing import Drawing
 from rtclab.report.page import write_plot_page
 
-SUFFIXES = (".svg", ".png", ".html")
+SUFFIXES = (".svg", ".png", ".pdf", ".html")
 
 
 class Plot(Drawing):
@@ -18,7 +18,7 @@ class Plot(Drawing):
         return f"Plot({self.name!r})"
 
     def save(self, path: str | Path) -> Path:
-        """Writes the plot as an image (``.svg``, ``.png``) or as an interactive page (``.html``).
+        """Writes the plot as an image (``.svg``, ``.png``, ``.pdf``) or as an interactive page (``.html``).
 
         Raises:
             BadInput: the name has another suffix.

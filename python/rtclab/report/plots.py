@@ -5,12 +5,12 @@ Plots of one run have a colour per flow. Plots that compare two runs have a colo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from rtclab.errors import BadInput
-from rtclab.metrics import media, rate, wire
+from rtclab.metrics import flows_of, media, rate, wire
 from rtclab.report import forms
 from rtclab.report.drawing import COLOURS, Look
 from rtclab.report.forms import Panel, Steps
@@ -44,30 +44,45 @@ Panels = list[list[FlowLine]]
 
 def run_plots(run: Run) -> list[Plot]:
     """The plots of one run, in the order of the page; none if no repeat finished."""
-    return _all(RUN_PLOTS, _panels(run))
+    return _all(RUN_PLOTS, _panels(run, main_flows(run)))
 
 
-def run_plot(run: Run, name: str) -> Plot:
-    """One plot of a run, by its name in ``RUN_PLOTS``.
+def run_plot(run: Run, name: str, flow: str | None = None) -> Plot:
+    """One plot of a run, by its name in ``RUN_PLOTS``, of one flow or of all main flows.
 
     Raises:
-        BadInput: there is no plot with that name, or the run has no data for it.
+        BadInput: there is no plot or no flow with that name, or the run has no data for it.
     """
-    return _one(RUN_PLOTS, _panels(run), name, run.name)
+    flows = main_flows(run) if flow is None else _chosen(flow, flows_of(run))
+    return _one(RUN_PLOTS, _panels(run, flows), name, run.name)
 
 
 def comparison_plots(a: Run, b: Run) -> list[Plot]:
     """The plots that compare two runs, with a panel for each flow that both have, up to ``MOST_PANELS``."""
-    return _all(COMPARISON_PLOTS, _panels_of_both(a, b))
+    return _all(COMPARISON_PLOTS, _panels_of_both(a, b, _common(main_flows(a), main_flows(b))))
 
 
-def comparison_plot(a: Run, b: Run, name: str) -> Plot:
-    """One plot that compares two runs, by its name in ``COMPARISON_PLOTS``.
+def comparison_plot(a: Run, b: Run, name: str, flow: str | None = None) -> Plot:
+    """One plot that compares two runs, by its name in ``COMPARISON_PLOTS``, of one flow or of all main flows.
 
     Raises:
-        BadInput: there is no plot with that name, or the runs have no data for it in common.
+        BadInput: there is no plot or no flow with that name, or the runs have no data for it in common.
     """
-    return _one(COMPARISON_PLOTS, _panels_of_both(a, b), name, f"{a.name} and {b.name}")
+    flows = _common(main_flows(a), main_flows(b))
+    if flow is not None:
+        flows = _chosen(flow, _common(flows_of(a), flows_of(b)))
+    return _one(COMPARISON_PLOTS, _panels_of_both(a, b, flows), name, f"{a.name} and {b.name}")
+
+
+def _common(flows: Sequence[str], others: Sequence[str]) -> list[str]:
+    return [flow for flow in flows if flow in others]
+
+
+def _chosen(flow: str, flows: Sequence[str]) -> list[str]:
+    """The flow alone; none if nothing was recorded."""
+    if flows and flow not in flows:
+        raise BadInput(f"flow: no `{flow}`; expected {' or '.join(f'`{name}`' for name in flows)}")
+    return [flow] if flows else []
 
 
 Maker = Callable[[Panels], Plot | None]
@@ -88,20 +103,21 @@ def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plo
     return plot
 
 
-def _panels(run: Run) -> Panels:
+def _panels(run: Run, flows: Sequence[str]) -> Panels:
     """The lines of a run: a panel per flow, or one panel for all if there are many."""
-    flows = main_flows(run)[:MOST_CURVES]
-    lines = lines_of([(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(flows)])
+    shown = flows[:MOST_CURVES]
+    lines = lines_of([(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(shown)])
     return [[line] for line in lines] if len(lines) <= MOST_PANELS else [lines]
 
 
-def _panels_of_both(a: Run, b: Run) -> Panels:
-    flows = [flow for flow in main_flows(a) if flow in main_flows(b)][:MOST_PANELS]
+def _panels_of_both(a: Run, b: Run, flows: Sequence[str]) -> Panels:
     look_a, look_b = (
         replace(Look.numbered(index, run.name), colour=COLOURS[colour])
         for index, (run, colour) in enumerate(zip((a, b), COMPARISON_COLOURS, strict=True))
     )
-    lines = lines_of([pair for flow in flows for pair in ((a, flow, look_a), (b, flow, look_b))])
+    lines = lines_of(
+        [pair for flow in flows[:MOST_PANELS] for pair in ((a, flow, look_a), (b, flow, look_b))]
+    )
     return [lines[index : index + 2] for index in range(0, len(lines), 2)]
 
 

@@ -63,6 +63,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
         calls=words.calls(run.scenario),
         verdict=verdict(findings(run, _means(measured, "mean"))),
+        late=words.late_warning(run.traces),
         facts=_facts(run),
         network=words.network(run.scenario),
         failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
@@ -97,6 +98,7 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
                 "calls": words.calls(run.scenario),
                 "network": words.network(run.scenario),
                 "verdict": verdict(findings(run, _means(compared, mean))),
+                "late": words.late_warning(run.traces),
                 "facts": _facts(run),
             }
             for run, mean in ((a, "mean_a"), (b, "mean_b"))
@@ -114,7 +116,10 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
 
 
 def write_plots(run: Run, directory: Path, suffix: str) -> list[Path]:
-    """Writes every plot of a run into ``directory``; ``suffix`` is .svg, .png or .html. Returns the files."""
+    """Writes every plot of a run into ``directory``; ``suffix`` is .svg, .png, .pdf or .html.
+
+    Returns the files.
+    """
     return [plot.save(directory / f"{plot.name}{suffix}") for plot in run_plots(run)]
 
 

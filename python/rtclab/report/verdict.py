@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from rtclab.metrics import rate
 from rtclab.metrics.series import NS_PER_S
 from rtclab.report.words import flow_in_words
@@ -25,6 +27,7 @@ class Findings:
         tcp: flows of TCP cross traffic.
         lengths_s: duration of each flow in seconds.
         capacity: capacity of the routes, in words; empty unless all flows have the same constant capacity.
+        capacities_differ: whether the routes of the flows have different capacities.
         repeats: number of repeats, including failed ones.
         failed: number of failed repeats.
         reason: why the first failed repeat failed.
@@ -35,6 +38,7 @@ class Findings:
     tcp: Sequence[str] = ()
     lengths_s: Mapping[str, float] = field(default_factory=dict)
     capacity: str = ""
+    capacities_differ: bool = False
     repeats: int = 1
     failed: int = 0
     reason: str = ""
@@ -63,12 +67,14 @@ def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
     failed = [repeat for repeat in run.repeats if repeat.status == "failed"]
     media = [name for name, flow in flows.items() if _is_media(name, flow, people, means)]
     tcp = [name for name in flows if ("tcp_throughput", name) in means]
+    capacities = _capacities(run, media or tcp)
     return Findings(
         means,
         media,
         tcp,
         {name: (flow.end_ns - flow.begin_ns) / NS_PER_S for name, flow in flows.items()},
-        _common_capacity(run, media or tcp),
+        _common_capacity(capacities),
+        len(capacities) > 1,
         len(run.repeats),
         len(failed),
         failed[0].reason.partition("\n")[0] if failed else "",
@@ -81,14 +87,23 @@ def _is_media(name: str, flow: FlowInfo, people: set[str], means: Mapping[tuple[
     return sends and {flow.sender, flow.receiver} <= people and flow.acknowledges is None
 
 
-def _common_capacity(run: Run, flows: Sequence[str]) -> str:
-    """The capacity of the routes, in words; empty unless all flows have the same constant capacity."""
-    found: set[float] = set()
+def _capacities(run: Run, flows: Sequence[str]) -> set[tuple[float, ...]]:
+    """The values in bit/s that the capacity of each flow's route takes; equal routes count once."""
+    found = set()
     for flow in flows:
         trace = next(trace for trace in run.traces if flow in trace.manifest.flows)
         _, capacity_bps = rate.route_capacity(trace, flow)
-        found.update(capacity_bps.tolist() or [float("nan")])
-    return _rate(found.pop() / 1000) if len(found) == 1 else ""
+        known = capacity_bps[~np.isnan(capacity_bps)]
+        found.add(tuple(dict.fromkeys(known.tolist())))
+    return found
+
+
+def _common_capacity(capacities: set[tuple[float, ...]]) -> str:
+    """The capacity in words; empty unless all flows have the same constant capacity."""
+    match list(capacities):
+        case [(capacity_bps,)]:
+            return _rate(capacity_bps / 1000)
+    return ""
 
 
 def _subject(flows: Sequence[str]) -> str:
@@ -103,14 +118,18 @@ def _subject(flows: Sequence[str]) -> str:
 
 
 def _rates(found: Findings, flows: Sequence[str], subject: str) -> str:
-    """The share of the capacity that was used, or else the receiving rate; then the delay."""
+    """The share of the capacity that was used or, if capacities differ, the rate received; then the delay."""
+    received = _values(found, "receiving_rate", flows)
     used = _values(found, "utilisation", flows)
     delay = _span(" with a round-trip time of {}", _ms, _values(found, "rtt", flows))
     delay = delay or _span(" with a one-way delay of {}", _ms, _values(found, "one_way_delay", flows))
     if used and len(used) == len(flows):
+        if found.capacities_differ:
+            share = _span(" ({} of the route's capacity)", _percent, used)
+            return _span(f"{subject} received {{}}{share}{delay}", _rate, received)
         of = f" of {found.capacity}" if found.capacity else " of the capacity"
         return _span(f"{subject} used {{}}{of}{delay}", _percent, used)
-    return _span(f"{subject} received {{}}{delay}", _rate, _values(found, "receiving_rate", flows))
+    return _span(f"{subject} received {{}}{delay}", _rate, received)
 
 
 def _connections(found: Findings) -> str:

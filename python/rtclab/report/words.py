@@ -151,3 +151,18 @@ def lateness(traces: list[Trace]) -> str:
         number(ns / NS_PER_MS) for ns in (worst.p99_ns, max(entry.max_ns for entry in known), worst.bound_ns)
     )
     return f"99th percentile {p99_ms} ms, largest {largest_ms} ms (bound {bound_ms} ms); {verdict}"
+
+
+def late_warning(traces: Sequence[Trace]) -> str:
+    """Two sentences that warn of the repeats in which the emulator was late; empty if it never was."""
+    late = [entry for trace in traces if (entry := trace.manifest.lateness) and entry.late]
+    if not late:
+        return ""
+    worst = max(late, key=lambda entry: entry.p99_ns)
+    p99_ms, bound_ms = (number(ns / NS_PER_MS) for ns in (worst.p99_ns, worst.bound_ns))
+    up_to = "up to " if len(late) > 1 else ""
+    return (
+        f"The emulator was late in {len(late)} of {len(traces)} repeats: "
+        f"99th percentile {up_to}{p99_ms} ms, bound {bound_ms} ms. "
+        "The browsers saw another network than the scenario's."
+    )
