@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from rtclab.cli.tables import (
+    Heading,
     columns_that_fit,
     count,
     fits,
@@ -76,11 +77,12 @@ def in_parts(table: Table) -> list[Table]:
     """
     if fits(table):
         return [table]
-    numbered = new_table(*right("#"))
-    numbered.padding = table.padding
-    for number_of_row in range(1, table.row_count + 1):
-        numbered.add_row(str(number_of_row))
-    numbered.columns += [*table.columns]
+    headings: list[Heading] = [
+        (str(column.header), "right" if column.justify == "right" else "left") for column in table.columns
+    ]
+    numbered = new_table(*right("#"), *headings, tight=True)
+    for place, cells in enumerate(zip(*(column.cells for column in table.columns), strict=True), 1):
+        numbered.add_row(str(place), *map(str, cells))
     parts, rest = [part(numbered, [0, 1])], list(range(2, len(numbered.columns)))
     while rest:
         shown = columns_that_fit(part(numbered, [0, *rest]), 1) - 1
@@ -261,10 +263,8 @@ def show_notes(seen: Tables) -> None:
     if (seen["streams"]["kind_origin"] == "inferred").any():
         print(f"kind{INFERRED}: inferred from the RTP clock and timestamps; --sdp gives the actual kind")
     encrypted = int(seen["rtcp"]["encrypted"].sum()) if "rtcp" in seen else 0
-    print(
-        "only RTP headers are read"
-        + (f"; {count(encrypted, 'SRTCP packet')} only counted" if encrypted else "")
-    )
+    counted = f"; {count(encrypted, 'SRTCP packet')} counted only" if encrypted else ""
+    print(f"only RTP headers are read{counted}")
 
 
 def kind(row: dict[str, Any]) -> str:

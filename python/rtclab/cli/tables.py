@@ -422,10 +422,8 @@ def _needed_width(table: Table) -> int:
     """The smallest width at which no word, and nothing in a column that is kept whole, is broken."""
     for column in table.columns:
         texts = [str(cell) for cell in (column.header, *column.cells)]
-        pieces = [
-            piece for text in texts for piece in (text.splitlines() if column.no_wrap else text.split())
-        ]
-        column.min_width = max(map(cell_len, pieces), default=0)
+        split = str.splitlines if column.no_wrap else str.split
+        column.min_width = max((cell_len(piece) for text in texts for piece in split(text)), default=0)
     console = Console(width=_WIDTH_WITHOUT_TERMINAL)
     return console.measure(table).minimum
 
