@@ -19,7 +19,7 @@ from rtclab.scenario.load import SHIPPED
 
 FENCE = re.compile(r"^```([^\s`]+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"[-+]?\d[\d.,]*")
-INTERVAL = re.compile(r"# \[# #\]|no spread|# … #")
+INTERVAL = re.compile(r"# \[# #\]|all equal|# … #")
 RULES = re.compile(r"[─━-]{2,}")
 LIVE = re.compile(r"--backend live|-live-|rtclab (link|doctor)|backend=\"live\"")
 SHELL = re.compile(r"[|><&;*$]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from rtclab import backend as backends
 from rtclab import lab
 from rtclab.backend.live import link
 from rtclab.cli import main
-from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
+from rtclab.cli.tables import MOST_FLOWS, number, show_definitions, show_metrics
+from rtclab.errors import BadInput
 from rtclab.metrics import METRICS
 from rtclab.metrics.measure import MEASURED
 from rtclab.scenario import shipped
@@ -315,6 +317,110 @@ def test_names_of_scenarios_are_never_truncated(rtclab: Rtclab, monkeypatch: pyt
         assert ("Iqbal" in listed) == (columns == 200)  # a source: where there is room
 
 
+CONFERENCE = """
+name = "conference"
+duration = "2 s"
+repeats = 1
+[participants]
+alice = {}
+bob = {}
+carol = {}
+[[calls]]
+kind = "sfu"
+server = "sfu"
+[servers.sfu]
+[video]
+[link]
+up.capacity = "2 Mbit/s"
+down.capacity = "2 Mbit/s"
+[traffic.upload]
+sender = "alice"
+receiver = "bob"
+"""
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(Console, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+def plain(text: str) -> list[list[str]]:
+    """The words of each line, without terminal colours."""
+    return [re.sub(r"\x1b\[[\d;]*m", "", line).split() for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100])
+def test_a_narrow_terminal_shows_the_numbers_that_a_wide_one_shows(
+    rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    rtclab(*STUB_RUN)
+    stub.packets_per_second = 150
+    rtclab(*STUB_RUN)
+    terminal(monkeypatch, columns)
+    assert ["sending_rate", "alice->bob", "800.0"] in [
+        line[:3] for line in plain(rtclab("measure", "first-call-stub-1", "--all").out)
+    ]
+    (row,) = (
+        line
+        for line in plain(rtclab("compare", "first-call-stub-1", "first-call-stub-2").out)
+        if line[:2] == ["receiving_rate", "alice->bob"]
+    )
+    assert row[2:] == ["800.0", "1200", "400.0", "+50.0", "kbit/s"]
+    overview = plain(rtclab("measure", "first-call-stub-1").out)
+    receiving = [line for line in overview if line[:1] == ["receiving_rate"]]
+    assert sum(line.count("800.0") for line in receiving) == 2
+    assert all(line[-1] == "kbit/s" for line in receiving)
+
+
+def test_a_narrow_terminal_shows_fewer_metrics_of_a_sweep_and_says_which_are_missing(
+    rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal(monkeypatch, 80)
+    sweep = ("sweep", "first-call", "--vary", "link.up.capacity=1Mbit/s,2Mbit/s", "--repeats", "1")
+    out = rtclab(*sweep, "--duration", "2s", "--no-report").out
+    assert ["1Mbit/s", "alice->bob"] in [line[:2] for line in plain(out)]
+    assert "…" not in out
+    assert max(map(len, re.sub(r"\x1b\[[\d;]*m", "", out).splitlines()[:8])) <= 80
+    assert "the terminal is too narrow for queuing_delay_p95, packet_loss, frame_rate; --json has all" in out
+
+
+def test_the_line_above_a_table_says_what_was_measured(rtclab: Rtclab, stub: StubBackend) -> None:
+    assert rtclab(*STUB_RUN).out.startswith("first-call, stub, 3 s: mean of 2 repeats\n")
+    limited = rtclab("measure", "latest", "--from", "1s").out
+    assert limited.startswith("first-call, stub, 1 s to 3 s of 3 s: mean of 2 repeats\n")
+    single = rtclab("run", "first-call", "--duration", "1s", "--repeats", "1", "--no-report").out
+    assert single.startswith("first-call, stub, 1 s, 1 repeat\n")
+
+
+def test_media_between_participants_comes_before_the_server_and_tcp_has_its_own_table(rtclab: Rtclab) -> None:
+    Path("conference.toml").write_text(CONFERENCE)
+    result = rtclab("run", "conference.toml", "--no-report")
+    assert result.status == 0, result.err
+    media, _, tcp = result.out.partition("TCP flow")
+    flows = [line.split()[0] for line in media.splitlines() if "->" in line]
+    # Three participants: 3 * 2 directions, and a leg to and from the server for each.
+    assert len(flows) == 12
+    assert not any("sfu" in flow for flow in flows[:6])
+    assert all("sfu" in flow for flow in flows[6:])
+    assert "upload" not in media
+    heading, _, row = tcp.splitlines()[:3]
+    assert heading.split()[::2] == ["tcp_throughput", "tcp_rtt", "tcp_retransmissions"]
+    assert row.split()[0] == "upload"
+
+
+def test_metrics_are_printed_in_lines_that_can_be_read(rtclab: Rtclab) -> None:
+    assert max(map(len, rtclab("metrics").out.splitlines())) <= 100
+
+
+def test_a_selection_of_metrics_is_defined_and_an_unknown_one_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_definitions(lab.list_metrics(), ["rtt"])
+    assert capsys.readouterr().out.startswith("rtt (ms)\n")
+    with pytest.raises(BadInput, match="no metric `rt`"):
+        show_definitions(lab.list_metrics(), ["rt"])
+
+
 def test_a_scenario_that_the_backend_cannot_run_exits_with_2(rtclab: Rtclab, stub: StubBackend) -> None:
     result = rtclab(*STUB_RUN, "--set", "audio={}")
     assert (result.status, result.err) == (2, "audio: the stub has no microphone\n")
@@ -370,9 +476,10 @@ def test_with_very_many_flows_only_the_first_are_printed_and_the_others_counted(
     rows.append({"metric": "fairness", "flow": "", "mean": 1.0})
     show_metrics(pl.DataFrame(rows, schema=MEASURED))
     out = capsys.readouterr().out
-    assert out.count("flow-") == MOST_FLOWS
-    assert "fairness" in out
-    assert "3 more flows are not shown" in out
+    table, _, told = out.partition("not shown: ")
+    assert table.count("flow-") == MOST_FLOWS
+    assert "fairness" in table
+    assert told == "3 more flows: flow-100, flow-101, flow-102; --json prints all\n"
 
 
 def test_the_simulator_gives_the_same_metrics_for_the_same_seed(rtclab: Rtclab) -> None:

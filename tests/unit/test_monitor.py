@@ -28,6 +28,7 @@ from captures import (
     udp,
     write_pcap,
 )
+from rich.console import Console
 
 from rtclab import Trace, monitor
 from rtclab.cli import main
@@ -164,6 +165,23 @@ def test_the_command_prints_a_row_per_stream_and_flow(call: Path, capsys: pytest
     assert re.search(r"10\.0\.0\.1:5004 → 10\.0\.0\.2:6006 +0x00001234 +0 +audio\S* +200 +40000 ", row)
     assert row.split()[-2:] == ["0.000", "3.980"]
     assert "only RTP headers are read" in out
+
+
+def test_a_narrow_terminal_shows_whole_addresses_and_all_columns(
+    call: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command(call) == 0
+    wide = capsys.readouterr().out
+    monkeypatch.setattr(Console, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert command(call) == 0
+    narrow = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert "10.0.0.1:5004 → 10.0.0.2:6006" in narrow
+    streams = next(line for line in wide.splitlines() if "SSRC" in line)
+    assert set(streams.split()) <= set(narrow.split())
+    assert set(wide.splitlines()[2].split()) <= set(narrow.split())
+    tables = narrow.partition("only RTP")[0].splitlines()
+    assert max(map(len, tables)) <= 60
 
 
 def test_json_has_the_tables(call: Path, capsys: pytest.CaptureFixture[str]) -> None:

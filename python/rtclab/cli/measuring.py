@@ -38,7 +38,7 @@ def measure_and_show(
         measured = run.write_metrics() if whole else run.summary(begin=begin, end=end)
     rows = chosen(measured, metrics)
     if not _print_for_programs(rows.drop("values") if output.as_csv else rows, output):
-        tables.show_measured(rows, run.name, all_metrics=output.all_metrics or bool(metrics))
+        tables.show_measured(rows, run, begin, end, all_metrics=output.all_metrics or bool(metrics))
 
 
 def compare_and_show(
@@ -59,7 +59,8 @@ def compare_and_show(
     if _print_for_programs(rows, output):
         return
     all_metrics = output.all_metrics or bool(metrics)
-    tables.show_comparison(rows if all_metrics else essential(rows), compared.a.name, compared.b.name)
+    shown = rows if all_metrics else essential(rows)
+    tables.show_comparison(shown, compared.a, compared.b, begin, end)
     for one in (compared.a, compared.b):
         warn_of_lateness(one)
     if not all_metrics:

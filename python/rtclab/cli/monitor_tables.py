@@ -7,11 +7,22 @@ from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from rtclab.cli.tables import new_table, number, print_table, right, whole
+from rtclab.cli.tables import (
+    Heading,
+    columns_that_fit,
+    count,
+    fits,
+    new_table,
+    number,
+    part,
+    print_table,
+    right,
+    whole,
+)
 from rtclab.monitor import Tables
 
 NS_PER_S = 1e9
@@ -28,11 +39,11 @@ def show_capture(seen: Tables) -> None:
     if seen["streams"].is_empty():
         print("no RTP stream\n")
     else:
-        print_table(streams_table(seen["streams"], begin_ns))
+        _print(streams_table(seen["streams"], begin_ns))
     if not seen["flows"].is_empty():
-        print_table(flows_table(seen["flows"]))
+        _print(flows_table(seen["flows"]))
     if not seen["rtcp"].is_empty():
-        print_table(rtcp_table(seen))
+        _print(rtcp_table(seen))
     if not seen["reports"].is_empty():
         print_table(reports_table(seen["reports"]))
     show_notes(seen)
@@ -48,17 +59,43 @@ def refreshing() -> Iterator[Callable[[Tables], None]]:
     with Live(console=console, transient=True, auto_refresh=False) as display:
 
         def refresh(seen: Tables) -> None:
-            display.update(streams_table(seen["streams"], _begin_ns(seen)), refresh=True)
+            parts = in_parts(streams_table(seen["streams"], _begin_ns(seen)))
+            display.update(Group(*parts), refresh=True)
 
         yield refresh
+
+
+def _print(table: Table) -> None:
+    for one in in_parts(table):
+        print_table(one)
+
+
+def in_parts(table: Table) -> list[Table]:
+    """The table if it fits into the terminal, else several that do, with numbered rows.
+
+    The first of several has the first column, which holds addresses; the others have the other columns.
+    """
+    if fits(table):
+        return [table]
+    headings: list[Heading] = [
+        (str(column.header), "right" if column.justify == "right" else "left") for column in table.columns
+    ]
+    numbered = new_table(*right("#"), *headings, tight=True)
+    for place, cells in enumerate(zip(*(column.cells for column in table.columns), strict=True), 1):
+        numbered.add_row(str(place), *map(str, cells))
+    parts, rest = [part(numbered, [0, 1])], list(range(2, len(numbered.columns)))
+    while rest:
+        shown = columns_that_fit(part(numbered, [0, *rest]), 1) - 1
+        parts.append(part(numbered, [0, *rest[:shown]]))
+        rest = rest[shown:]
+    return parts
 
 
 def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
     """The streams in the order of their first packets; times are in seconds since ``begin_ns``."""
     counts = ("packets", "bytes", "kbit/s", "sd", "lost", "%", "dup", "reord")
     table = new_table(
-        "stream",
-        *whole("SSRC", "PT", "kind"),
+        *whole("stream", "SSRC", "PT", "kind"),
         *right(*counts, "jitter ms", "from s", "to s"),
         tight=True,
     )
@@ -87,7 +124,7 @@ def flows_table(flows: pl.DataFrame) -> Table:
     """The number of packets of every flow, by protocol."""
     names = ("stun", "dtls", "rtp", "rtcp", "other")
     headings = ("packets", "bytes", "STUN", "DTLS", "RTP", "RTCP", "other", "in TURN", "STUN RTT ms")
-    table = new_table("flow", "", *right(*headings))
+    table = new_table(*whole("flow", ""), *right(*headings))
     # Flows of calls have priority, because a capture may contain many other flows.
     of_calls = pl.sum_horizontal("rtp", "rtcp", "stun", "dtls") > 0
     for row in _largest(flows, of_calls).sort("flow").iter_rows(named=True):
@@ -100,7 +137,7 @@ def rtcp_table(seen: Tables) -> Table:
     """The RTCP packets of every flow, by type."""
     ways = {row["flow"]: _way(row) for row in seen["flows"].iter_rows(named=True)}
     headings = right("packets", "encrypted", "bytes", "lost", "REMB kbit/s")
-    table = new_table("RTCP in flow", *whole("sender", "type"), *headings)
+    table = new_table(*whole("RTCP in flow", "sender", "type"), *headings)
     for row in _largest(seen["rtcp"]).iter_rows(named=True):
         counts = (str(row[name]) for name in ("packets", "encrypted", "bytes"))
         lost = str(row["lost"]) if row["items"] and row["type"] in COUNTS_LOSSES else ""
@@ -112,7 +149,7 @@ def rtcp_table(seen: Tables) -> Table:
 def reports_table(reports: pl.DataFrame) -> Table:
     """The receiver reports about streams, if RTCP is not encrypted."""
     headings = ("reports", "lost", "loss %", "jitter ms", "RTT ms")
-    table = new_table("reported stream", "by", *right(*headings))
+    table = new_table(*whole("reported stream", "by"), *right(*headings))
     for row in _largest(reports.with_columns(packets="reports")).iter_rows(named=True):
         table.add_row(
             f"{row['ssrc']:#010x}",
@@ -131,7 +168,7 @@ def show_comparison(compared: Tables) -> None:
     if compared["streams"].is_empty():
         print("no RTP stream was seen at both points\n")
     else:
-        print_table(compared_table(compared["streams"]))
+        _print(compared_table(compared["streams"]))
         print_table(delays_table(compared["streams"]))
     for row in compared["clock"].iter_rows(named=True):
         print(clock_in_words(row))
@@ -153,8 +190,7 @@ def compared_table(streams: pl.DataFrame) -> Table:
         "outside",
     )
     table = new_table(
-        "stream",
-        *whole("", "SSRC", "PT", "kind"),
+        *whole("stream", "", "SSRC", "PT", "kind"),
         *right(*headings, "jitter A ms", "jitter B ms"),
         tight=True,
     )
@@ -178,7 +214,7 @@ def compared_table(streams: pl.DataFrame) -> Table:
 def delays_table(streams: pl.DataFrame) -> Table:
     """One-way delays as captured, and corrected for the estimated clock offset."""
     names = ("mean", "sd", "min", "p50", "p95", "p99", "max")
-    table = new_table(*whole("SSRC", ""), "one-way delay, ms", *right(*names))
+    table = new_table(*whole("SSRC", "", "one-way delay, ms"), *right(*names))
     views = {"as captured": "one_way_delay", "clocks corrected": "corrected_one_way_delay"}
     for row in _largest(streams.with_columns(packets="matched")).iter_rows(named=True):
         for view, prefix in views.items():
@@ -227,9 +263,8 @@ def show_notes(seen: Tables) -> None:
     if (seen["streams"]["kind_origin"] == "inferred").any():
         print(f"kind{INFERRED}: inferred from the RTP clock and timestamps; --sdp gives the actual kind")
     encrypted = int(seen["rtcp"]["encrypted"].sum()) if "rtcp" in seen else 0
-    print(
-        "only RTP headers are read" + (f"; {encrypted} SRTCP packets are counted only" if encrypted else "")
-    )
+    counted = f"; {count(encrypted, 'SRTCP packet')} counted only" if encrypted else ""
+    print(f"only RTP headers are read{counted}")
 
 
 def kind(row: dict[str, Any]) -> str:

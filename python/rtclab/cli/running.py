@@ -77,7 +77,7 @@ def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | 
         tables.print_json(answer)
         return
     if measured is not None:
-        tables.show_measured(measured, run.name, all_metrics=output.all_metrics)
+        tables.show_measured(measured, run, all_metrics=output.all_metrics)
     print(f"run: {run.path} ({len(run.traces)} of {len(run.repeats)} repeats finished)")
     if page is not None:
         print(f"report: {page}")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from rtclab.errors import BadInput
 from rtclab.words import decimals, path_in_words
 
 if TYPE_CHECKING:
     import polars as pl
 
     from rtclab.backend.live.doctor import Check
+    from rtclab.lab import Run
     from rtclab.scenario import Scenario
 
 Heading = tuple[str, Literal["left", "right"]]
@@ -25,13 +29,20 @@ _WIDTH_FOR_SOURCES = 140
 _WIDTH_WITHOUT_TERMINAL = 10_000
 """Wide enough for each row to be one line in a file or pipe."""
 
-NO_SPREAD = "no spread"
+ALL_EQUAL = "all equal"
 """Shown instead of an interval if all repeats gave the same value."""
 
 MOST_ROWS = 12
 """Maximum number of rows printed without `--all`."""
 FLOWS_SIDE_BY_SIDE = 3
 METRICS_SIDE_BY_SIDE = 6
+MOST_NAMES = 5
+"""Flows that a table leaves out are named if they are at most this many."""
+TCP_METRICS = ("tcp_throughput", "tcp_rtt", "tcp_retransmissions")
+BACKENDS = {"sim": "simulated"}
+"""How a backend is called in the line above a table, if not by its name."""
+WIDTH_OF_TEXT = 100
+"""Maximum width of running text."""
 
 MOST_FLOWS = 100
 """Maximum number of flows in a table. Nobody reads more, and printing them would take longer than the run."""
@@ -61,8 +72,9 @@ def show_scenario(scenario: Scenario) -> None:
     print(f"{scenario.name}: {scenario.title}")
     if scenario.source:
         print(f"source: {scenario.source}")
-    print(f"{scenario.duration}, {scenario.repeats} repeats, seed {scenario.seed}, records {scenario.record}")
-    participants = new_table("participant", "there", "video", "audio", "congestion control")
+    repeats = count(scenario.repeats, "repeat")
+    print(f"{scenario.duration}, {repeats}, seed {scenario.seed}, records {scenario.record}")
+    participants = new_table(*whole("participant"), "there", "video", "audio", "congestion control")
     for name in scenario.participants:
         join_ns, leave_ns = scenario.presence_ns(name)
         video, audio = scenario.video_of(name), scenario.audio_of(name)
@@ -76,42 +88,87 @@ def show_scenario(scenario: Scenario) -> None:
             scenario.congestion_control_of(name).name,
         )
     print_table(participants)
-    network = new_table("path", "what it does")
+    network = new_table(*whole("path"), "what it does")
     for name, spec in paths(scenario).items():
         network.add_row(name, path_in_words(spec.model_dump(mode="json")))
     print_table(network)
-    flows = new_table("flow", "crosses")
+    flows = new_table(*whole("flow"), "crosses")
     for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
 
 
-def show_measured(measured: pl.DataFrame, run: str, *, all_metrics: bool) -> None:
-    """Prints all metrics, or the essential ones and how to see the others."""
+def show_measured(
+    measured: pl.DataFrame, run: Run, begin: str | None = None, end: str | None = None, *, all_metrics: bool
+) -> None:
+    """Prints all metrics, or the essential ones and how to see the others.
+
+    ``begin`` and ``end`` limit the time over which was measured.
+    """
     if all_metrics:
+        print(subject(run, begin, end))
         show_metrics(measured)
         return
     from rtclab.lab import essential
 
-    cells = {(row["metric"], row["flow"]): row for row in essential(measured).iter_rows(named=True)}
-    flows = list(dict.fromkeys(flow for _, flow in cells if flow))
-    print("mean over repeats [95 % interval]" if len(flows) <= FLOWS_SIDE_BY_SIDE else "mean over repeats")
-    if len(flows) <= FLOWS_SIDE_BY_SIDE:
+    of_tcp = measured.filter(measured["metric"] == "tcp_throughput", measured["mean"].is_not_null())
+    with_tcp = of_tcp["flow"].to_list()
+    rows = essential(measured)
+    cells = {
+        (row["metric"], row["flow"]): row for row in rows.iter_rows(named=True) if row["flow"] not in with_tcp
+    }
+    flows = _participants_first(run, list(dict.fromkeys(flow for _, flow in cells if flow)))
+    side_by_side = len(flows) <= FLOWS_SIDE_BY_SIDE
+    intervals = side_by_side and any(cell["ci95_low"] is not None for cell in cells.values())
+    print(subject(run, begin, end) + (" [95 % confidence interval]" if intervals else ""))
+    if side_by_side:
         _show_flows_side_by_side(cells, flows)
     else:
         _show_flow_by_flow(cells, flows)
-    for metric, flow in cells:
-        if not flow and cells[metric, flow]["mean"]:
-            print(f"{metric}: {number(cells[metric, flow]['mean'])} {cells[metric, flow]['unit']}")
+    if with_tcp:
+        known = {(row["metric"], row["flow"]): row for row in measured.iter_rows(named=True)}
+        tcp = {(metric, flow): known[metric, flow] for metric in TCP_METRICS for flow in with_tcp}
+        _show_flow_by_flow(tcp, with_tcp, "TCP flow")
+    for (metric, flow), cell in cells.items():
+        if not flow and cell["mean"]:
+            print(f"{metric}: {number(cell['mean'])} {cell['unit']}")
     print(
-        f"all {measured['metric'].n_unique()} metrics: `rtclab measure {run} --all`; "
+        f"all {measured['metric'].n_unique()} metrics: `rtclab measure {run.name} --all`; "
         "what they mean: `rtclab metrics`"
     )
 
 
+def subject(run: Run, begin: str | None = None, end: str | None = None) -> str:
+    """What a table is about: ``first-call, simulated, 60 s: mean of 5 repeats``."""
+    from rtclab.lab import window
+    from rtclab.scenario.units import Duration
+
+    over = str(run.scenario["duration"])
+    limits = window(begin, end, default_end_s=Duration.parse(over).s)
+    if limits is not None:
+        over = f"{limits[0]:g} s to {limits[1]:g} s of {over}"
+    finished = sum(entry.status == "finished" for entry in run.repeats)
+    what = f"{run.scenario['name']}, {BACKENDS.get(run.backend, run.backend)}, {over}"
+    return f"{what}: mean of {finished} repeats" if finished > 1 else f"{what}, {count(finished, 'repeat')}"
+
+
+def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:
+    """The flows with those between participants before those to and from servers."""
+    between = {
+        name
+        for trace in run.traces
+        for name, flow in trace.manifest.flows.items()
+        if {flow.sender, flow.receiver} <= run.scenario["participants"].keys()
+    }
+    return sorted(flows, key=lambda flow: flow not in between)
+
+
 def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str]) -> None:
-    """Prints a row per metric, with mean and 95 % confidence interval of every flow."""
-    table = new_table("metric", *right(*flows), "unit")
+    """Prints a row per metric, with mean and 95 % confidence interval of every flow.
+
+    If the terminal is too narrow, each flow has a table of its own.
+    """
+    table = new_table(*whole("metric"), *right(*flows), *whole("unit"))
     for metric, unit in {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}.items():
         known = [cells.get((metric, flow)) for flow in flows]
         figures = [
@@ -119,37 +176,43 @@ def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], fl
             for cell in known
         ]
         table.add_row(metric, *figures, unit)
-    print_table(table)
+    if fits(table):
+        print_table(table)
+        return
+    for column in range(1, len(flows) + 1):
+        print_table(part(table, [0, column, len(flows) + 1]))
 
 
-def _show_flow_by_flow(cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str]) -> None:
+def _show_flow_by_flow(
+    cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str], heading: str = "flow"
+) -> None:
     """Prints a row for each of the first flows, with the means of the first metrics."""
     units = {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}
     metrics = list(units)[:METRICS_SIDE_BY_SIDE]
-    table = new_table("flow", *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
+    table = new_table(*whole(heading), *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
     for flow in flows[:MOST_ROWS]:
         means = [cells[metric, flow]["mean"] if (metric, flow) in cells else None for metric in metrics]
         table.add_row(flow, *map(number, means))
-    print_table(table)
-    if len(flows) > MOST_ROWS:
-        print(f"{len(flows) - MOST_ROWS} more flows")
+    _print_first_columns(table, 1)
+    if flows[MOST_ROWS:]:
+        print(f"and {_more(flows[MOST_ROWS:])}")
 
 
 def show_metrics(measured: pl.DataFrame) -> None:
     """Prints a row per metric and flow that has a value, for the first ``MOST_FLOWS`` flows."""
     measured, left_out = _first_flows(measured)
-    table = new_table("metric", "flow", *right("mean", "sd", "95 % interval"), "unit")
+    table = new_table(*whole("metric", "flow"), *right("mean", "sd", "95 % interval"), *whole("unit"))
     previous = ""
     for row in measured.iter_rows(named=True):
         if row["mean"] is None:
             continue
-        interval = NO_SPREAD if row["sd"] == 0 else ""
+        interval = ALL_EQUAL if row["sd"] == 0 else ""
         if row["ci95_low"] is not None:
             interval = f"{number(row['ci95_low'])} … {number(row['ci95_high'])}"
         name = "" if row["metric"] == previous else row["metric"]
         previous = row["metric"]
         table.add_row(name, row["flow"], number(row["mean"]), number(row["sd"]), interval, row["unit"])
-    print_table(table)
+    print_table(table if fits(table) else part(table, [0, 1, 2, 4, 5]))
     _tell_left_out(left_out)
 
 
@@ -165,58 +228,103 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None
     for row in of_flows.iter_rows(named=True):
         line = lines.setdefault((*(row[field] for field in fields), row["flow"]), {})
         line[row["metric"]] = row["mean"]
-    print("means over repeats")
-    table = new_table(*right(*fields), "flow", *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
+    repeats = summary["repeats"].max()
+    print(f"mean of {repeats} repeats" if isinstance(repeats, int) and repeats > 1 else "1 repeat")
+    headings = right(*(f"{metric} ({units[metric]})" for metric in metrics))
+    table = new_table(*right(*fields), *whole("flow"), *headings)
     for key, means in list(lines.items())[:most]:
         table.add_row(*key, *(number(means.get(metric)) for metric in metrics))
-    print_table(table)
+    _print_first_columns(table, len(fields) + 1)
     if len(lines) > most:
-        print(f"{len(lines) - most} more rows are not shown; --json prints all")
+        print(f"{count(len(lines) - most, 'more row')} not shown; --json prints all")
 
 
-def show_comparison(compared: pl.DataFrame, a: str, b: str) -> None:
-    """Prints two runs side by side, with a star where the 95 % interval of the difference excludes zero."""
+def show_comparison(
+    compared: pl.DataFrame, a: Run, b: Run, begin: str | None = None, end: str | None = None
+) -> None:
+    """Prints two runs side by side, with a star where the 95 % interval of the difference excludes zero.
+
+    The other intervals are left out if the terminal is too narrow for them.
+    """
     compared, left_out = _first_flows(compared)
-    print(f"[95 % interval]; the difference is {b} minus {a}, * where its interval excludes 0")
-    table = new_table("metric", "flow", *right(a, b, "difference", "%"), "", "unit")
+    for run in (a, b):
+        print(f"{run.name}: {subject(run, begin, end)}")
+    names, told = (a.name, b.name), "[95 % confidence interval]"
+    table = _comparison(compared, *names, intervals=True)
+    if not fits(table):
+        names, told = ("A", "B"), f"A is {a.name}, B is {b.name}"
+        table = _comparison(compared, *names, intervals=False)
+    print(f"{told}; the difference is {names[1]} minus {names[0]}, * where its 95 % interval excludes 0")
+    print_table(table)
+    _tell_left_out(left_out)
+
+
+def _comparison(compared: pl.DataFrame, a: str, b: str, *, intervals: bool) -> Table:
+    """A row for each metric and flow with a value in either run."""
+    figures = right(a, b, "difference", "%")
+    table = new_table(*whole("metric", "flow"), *figures, *whole("", "unit"), tight=not intervals)
     previous = ""
     for row in compared.iter_rows(named=True):
         if row["mean_a"] is None and row["mean_b"] is None:
             continue
         name = "" if row["metric"] == previous else row["metric"]
         previous = row["metric"]
+        ends = (
+            ("mean_a", "ci95_low_a", "ci95_high_a"),
+            ("mean_b", "ci95_low_b", "ci95_high_b"),
+            ("difference", "difference_ci95_low", "difference_ci95_high"),
+        )
         table.add_row(
             name,
             row["flow"],
-            _with_interval(row["mean_a"], row["ci95_low_a"], row["ci95_high_a"]),
-            _with_interval(row["mean_b"], row["ci95_low_b"], row["ci95_high_b"]),
-            _with_interval(row["difference"], row["difference_ci95_low"], row["difference_ci95_high"]),
+            *(
+                _with_interval(row[mean], row[low], row[high]) if intervals else number(row[mean])
+                for mean, low, high in ends
+            ),
             "" if row["difference_percent"] is None else f"{row['difference_percent']:+.1f}",
             "*" if row["significant"] else "",
             row["unit"],
         )
-    print_table(table)
-    _tell_left_out(left_out)
+    return table
 
 
-def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """The rows of the whole run and of the first flows, and the number of flows left out."""
-    flows = rows["flow"].unique(maintain_order=True).to_list()
-    shown = [flow for flow in flows if flow][:MOST_FLOWS]
-    return rows.filter(rows["flow"].is_in(["", *shown])), sum(map(bool, flows)) - len(shown)
+def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The rows of the whole run and of the first flows, and the flows left out."""
+    flows = [flow for flow in rows["flow"].unique(maintain_order=True) if flow]
+    return rows.filter(rows["flow"].is_in(["", *flows[:MOST_FLOWS]])), flows[MOST_FLOWS:]
 
 
-def _tell_left_out(flows: int) -> None:
+def _tell_left_out(flows: Sequence[str]) -> None:
     if flows:
-        print(f"{flows} more flows are not shown; --json prints all")
+        print(f"not shown: {_more(flows)}; --json prints all")
 
 
-def show_definitions(metrics: pl.DataFrame) -> None:
-    """Prints name, unit, definition and source of every metric."""
-    table = new_table(*whole("metric", "unit"), "definition", "source")
+def _more(flows: Sequence[str]) -> str:
+    """The number of flows, and their names if they are few: ``1 more flow: sfu->alice``."""
+    names = f": {', '.join(flows)}" if len(flows) <= MOST_NAMES else ""
+    return count(len(flows), "more flow") + names
+
+
+def show_definitions(metrics: pl.DataFrame, names: Sequence[str] = ()) -> None:
+    """Prints name, unit, definition and source of the metrics with these names, by default of all.
+
+    Raises:
+        BadInput: there is no metric with one of these names.
+    """
+    from rtclab.scenario.table import closest
+
+    known = metrics["metric"].to_list()
+    for name in names:
+        if name not in known:
+            raise BadInput(f"no metric `{name}`", hint=closest(name, known) or "`rtclab metrics` lists them")
+    width = min(_console().width, WIDTH_OF_TEXT)
     for row in metrics.iter_rows(named=True):
-        table.add_row(row["metric"], row["unit"], row["definition"], row["source"])
-    print_table(table)
+        if names and row["metric"] not in names:
+            continue
+        print(f"{row['metric']} ({row['unit']})" if row["unit"] else row["metric"])
+        for text in (row["definition"], f"source: {row['source']}"):
+            print(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  "))
+        print()
 
 
 def show_checks(checks: Sequence[Check]) -> None:
@@ -265,11 +373,64 @@ def new_table(*columns: str | Heading, tight: bool = False) -> Table:
     return table
 
 
+def part(table: Table, columns: Sequence[int]) -> Table:
+    """A table of some columns of another."""
+    chosen = Table(box=table.box, pad_edge=False, show_edge=False, padding=table.padding)
+    for column in (table.columns[index] for index in columns):
+        chosen.add_column(column.header, justify=column.justify, no_wrap=column.no_wrap)
+    for cells in zip(*(table.columns[index].cells for index in columns), strict=True):
+        chosen.add_row(*cells)
+    return chosen
+
+
+def fits(table: Table) -> bool:
+    """Whether the terminal is wide enough for a table; files and pipes always are."""
+    return _needed_width(table) <= _console().width
+
+
+def columns_that_fit(table: Table, keys: int) -> int:
+    """The number of columns from the left that fit: at least the first ``keys`` and one more."""
+    for shown in range(len(table.columns), keys + 1, -1):
+        if fits(part(table, range(shown))):
+            return shown
+    return min(keys + 1, len(table.columns))
+
+
+def _print_first_columns(table: Table, keys: int) -> None:
+    """Prints as many columns as fit, and the headings of the others."""
+    if not fits(table):
+        for column in table.columns:
+            column.header = str(column.header).replace(" (", "\n(")
+    shown = columns_that_fit(table, keys)
+    print_table(part(table, range(shown)))
+    left_out = [str(column.header).partition("\n")[0] for column in table.columns[shown:]]
+    if left_out:
+        print(f"the terminal is too narrow for {', '.join(left_out)}; --json has all\n")
+
+
 def print_table(table: Table) -> None:
-    """Prints a table and an empty line. Without a terminal, each row is one line."""
+    """Prints a table and an empty line. Without a terminal, each row is one line.
+
+    Lines become longer than the terminal if names and values would be cut otherwise.
+    """
     console = _console()
-    console.print(table)
+    console.print(table, width=max(console.width, _needed_width(table)), crop=False)
     console.print()
+
+
+def _needed_width(table: Table) -> int:
+    """The smallest width at which no word, and nothing in a column that is kept whole, is broken."""
+    for column in table.columns:
+        texts = [str(cell) for cell in (column.header, *column.cells)]
+        split = str.splitlines if column.no_wrap else str.split
+        column.min_width = max((cell_len(piece) for text in texts for piece in split(text)), default=0)
+    console = Console(width=_WIDTH_WITHOUT_TERMINAL)
+    return console.measure(table).minimum
+
+
+def count(number_of: int, what: str) -> str:
+    """A number and what is counted, in the plural unless it is one: ``1 repeat``, ``2 repeats``."""
+    return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"
 
 
 def _console() -> Console:
