@@ -13,13 +13,13 @@ from rtclab.scenario.units import Duration
 
 
 class Call(Table):
-    """A call. By default ``participants`` is everybody, and the call lasts the whole run.
+    """A call. By default all participants take part, and the call lasts the whole run.
 
     - ``p2p``: each pair is connected directly, or through a TURN ``relay``; media flow in both directions.
-    - ``sfu``: everybody sends to ``server``, which forwards to all others and makes its own feedback.
+    - ``sfu``: each participant sends to ``server``, which forwards to all others and makes its own feedback.
     - ``mcu``: ``server`` forwards media to all others, and their feedback, unchanged, to the sender.
     - ``star``: ``root`` sends to each of the others, who send no media.
-    - ``hub-and-spoke``: everybody is connected with ``root``, which also forwards to the others.
+    - ``hub-and-spoke``: each participant is connected with ``root``, which also forwards to the others.
     - ``tree``: ``root`` sends to the first ``fan_out`` (by default two) of the others, these send to the
       next ones, and so on. Each forwards what it receives.
 
@@ -29,19 +29,19 @@ class Call(Table):
     kind: Literal["p2p", "sfu", "mcu", "star", "hub-and-spoke", "tree"] = "p2p"
     """Who sends to whom, and through what."""
     participants: Annotated[list[str], Field(min_length=2)] = []
-    """Names of those who take part; left out, everybody."""
+    """Names of those who take part; by default all participants."""
     start: Duration = Duration(0)
     """When the call begins."""
     end: Duration | None = None
-    """When the call ends; left out, at the end of the run."""
+    """When the call ends; by default at the end of the run."""
     relay: str | None = None
     """TURN server that the media pass, ``core`` or a name from ``servers``; ``p2p`` only."""
     server: str | None = None
     """SFU or MCU: a name from ``servers``, or ``core``, which is the default; ``sfu`` and ``mcu`` only."""
     root: str | None = None
-    """Participant in the middle, the first one if left out; ``star``, ``hub-and-spoke`` and ``tree`` only."""
+    """Participant in the middle, by default the first one; ``star``, ``hub-and-spoke`` and ``tree`` only."""
     fan_out: Count | None = None
-    """Number of others to whom each sends, 2 if left out; ``tree`` only."""
+    """Number of others to whom each sends, by default 2; ``tree`` only."""
 
     @model_validator(mode="after")
     def _keys_of_its_kind(self) -> Self:

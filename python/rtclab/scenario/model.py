@@ -61,15 +61,15 @@ class ScenarioTables(Table):
     duration: Duration
     """Length of the run."""
     repeats: Count = 1
-    """How often it is run, each time with another seed."""
+    """Number of times it is run, with a different seed each time."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     """Number from which each repeat derives its seed; the same seed gives the same simulated run."""
     record: Literal["packets", "seconds"] = "packets"
     """Keep every packet, or only sums per second, for long runs with many flows."""
     participants: Annotated[dict[str, Participant], Field(min_length=2, json_schema_extra=_NAMES)]
-    """Those who call each other, by name; an empty table takes everything from the scenario."""
+    """The participants, by name; an empty table takes everything from the scenario."""
     calls: Annotated[list[Call], Field(min_length=1, validate_default=False)] = []
-    """Who talks with whom; left out, one call of everybody."""
+    """Who talks with whom; by default one call of all participants."""
     video: Video | None = None
     """What every camera sends; left out, nobody sends video."""
     audio: Audio | None = None

@@ -40,9 +40,9 @@ class Video(Table):
     height: Pixels = 480
     """Height of the camera's picture, in pixels."""
     frame_rate: Annotated[float, Field(strict=True, ge=0.1, le=240)] = 30
-    """Pictures per second."""
+    """Frames per second."""
     camera: Literal["rfc8593", "steady"] = "rfc8593"
-    """When pictures are taken: with ``rfc8593`` at intervals that vary as in RFC 8593, with ``steady`` at
+    """When frames are captured: with ``rfc8593`` at intervals that vary as in RFC 8593, with ``steady`` at
     equal ones, as when a browser plays a file."""
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
@@ -108,16 +108,16 @@ class CongestionControl(Table):
     name: str = "goog-cc"
     """Algorithm of the simulator; live calls use the browser's own."""
     stack: str | None = None
-    """Profile of a browser's other behaviour: feedback, RTCP schedule, pacing, repair. Left out, it is the
-    one of the algorithm's own time."""
+    """Profile of a browser's other behaviour: feedback, RTCP schedule, pacing, repair. By default it is
+    that of the algorithm's own time."""
     options: dict[str, Option] = {}
     """Options of the algorithm: numbers, or true and false."""
 
 
 class Host(Table):
-    """The machine of a participant, which encodes one picture at a time.
+    """The machine of a participant, which encodes one frame at a time.
 
-    All cameras of the participant share it. A picture is skipped if the previous one of the same camera is
+    All cameras of the participant share it. A frame is skipped if the previous one of the same camera is
     still being encoded.
     """
 
@@ -158,9 +158,9 @@ class Participant(Table):
     """A participant. Tables and fields that are left out are inherited from those of the scenario."""
 
     join: Duration = Duration(0)
-    """When the participant comes."""
+    """When the participant joins."""
     leave: Duration | None = None
-    """When the participant goes; left out, at the end."""
+    """When the participant leaves; by default at the end of the run."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
     """Changes to ``[video]`` for this participant, or ``false``: sends none."""
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
