@@ -11,7 +11,7 @@ from markdown import one_line, paragraphs
 from rtclab.metrics import METRICS
 from rtclab.metrics.registry import Bounds, Metric
 
-BETTER = {"lower": "lower is better", "higher": "higher is better", "": "neither way is better"}
+BETTER = {"lower": "lower is better", "higher": "higher is better", "": "no preferred direction"}
 SCOPE = {
     "flow": "one value per flow and repeat",
     "trace": "one value per repeat",

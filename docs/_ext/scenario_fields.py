@@ -163,7 +163,7 @@ def _values(annotation: Any, metadata: list[Any]) -> str:
         return "probability"
     if issubclass(annotation, Quantity):
         return annotation.noun
-    words = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text"}[annotation]
+    words = {bool: "`true` or `false`", int: "whole number", float: "number", str: "string"}[annotation]
     return words + _bounds(metadata)
 
 

@@ -65,7 +65,7 @@ def _type(annotation: Any, entries: dict[str, Any]) -> str:
             entries[annotation.__name__] = annotation
             return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
         case None:
-            return {"str": "text", "int": "integer", "float": "number", "bool": "true or false"}[
+            return {"str": "string", "int": "integer", "float": "number", "bool": "true or false"}[
                 annotation.__name__
             ]
         case origin if origin in (Union, UnionType):

@@ -13,13 +13,13 @@ from rtclab.scenario.units import Duration
 
 
 class Call(Table):
-    """A call. By default ``participants`` is everybody, and the call lasts the whole run.
+    """A call. By default all participants take part, and the call lasts the whole run.
 
     - ``p2p``: each pair is connected directly, or through a TURN ``relay``; media flow in both directions.
-    - ``sfu``: everybody sends to ``server``, which forwards to all others and makes its own feedback.
+    - ``sfu``: each participant sends to ``server``, which forwards to all others and makes its own feedback.
     - ``mcu``: ``server`` forwards media to all others, and their feedback, unchanged, to the sender.
     - ``star``: ``root`` sends to each of the others, who send no media.
-    - ``hub-and-spoke``: everybody is connected with ``root``, which also forwards to the others.
+    - ``hub-and-spoke``: each participant is connected with ``root``, which also forwards to the others.
     - ``tree``: ``root`` sends to the first ``fan_out`` (by default two) of the others, these send to the
       next ones, and so on. Each forwards what it receives.
 

@@ -42,7 +42,7 @@ class Video(Table):
     frame_rate: Annotated[float, Field(strict=True, ge=0.1, le=240)] = 30
     """Frame rate of the camera, in frames per second."""
     camera: Literal["rfc8593", "steady"] = "rfc8593"
-    """Intervals between pictures: ``rfc8593`` varies them as in RFC 8593; with ``steady`` they are equal, as
+    """Intervals between captured frames: ``rfc8593`` varies them as in RFC 8593; with ``steady`` they are equal, as
     when a browser plays a file."""
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
@@ -116,9 +116,9 @@ class CongestionControl(Table):
 
 
 class Host(Table):
-    """The machine of a participant, which encodes one picture at a time.
+    """The machine of a participant, which encodes one frame at a time.
 
-    All cameras of the participant share it. A picture is skipped if the previous one of the same camera is
+    All cameras of the participant share it. A frame is skipped if the previous one of the same camera is
     still being encoded.
     """
 
