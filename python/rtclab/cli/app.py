@@ -238,7 +238,7 @@ def run(
 
 
 @app.command(
-    epilog="Example: rtclab sweep first-call --vary 'link.up.capacity=0.2..5 Mbit/s x8 log' "
+    epilog="Example: rtclab sweep first-call --vary 'link.up.capacity=0.2..1 Mbit/s x8 log' "
     "--vary 'link.up.loss=0 %,2 %' --repeats 10"
 )
 def sweep(

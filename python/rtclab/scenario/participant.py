@@ -42,8 +42,8 @@ class Video(Table):
     frame_rate: Annotated[float, Field(strict=True, ge=0.1, le=240)] = 30
     """Frame rate of the camera, in frames per second."""
     camera: Literal["rfc8593", "steady"] = "rfc8593"
-    """Intervals between captured frames: ``rfc8593`` varies them as in RFC 8593; with ``steady`` they are equal, as
-    when a browser plays a file."""
+    """Intervals between captured frames: ``rfc8593`` varies them as in RFC 8593; with ``steady`` they are
+    equal, as when a browser plays a file."""
     codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
     ``vp9-2016`` does so at lower rates and does not return to full resolution; ``h264-2016`` keeps the
