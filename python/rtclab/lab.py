@@ -169,7 +169,7 @@ class Run(trace.Run):
         return run_plot(self, name, flow)
 
     def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
-        return window(begin, end, default_end_s=Duration.parse(self.scenario["duration"]).s)
+        return window(begin, end, run_end_s=Duration.parse(self.scenario["duration"]).s)
 
     def _repr_html_(self) -> str:
         finished = sum(entry.status == "finished" for entry in self.repeats)
@@ -183,7 +183,7 @@ class Comparison:
 
     def __init__(self, a: Run, b: Run, window: Window | None = None) -> None:
         self.a, self.b = a, b
-        self._window = window
+        self.window = window
 
     def table(self) -> pl.DataFrame:
         """Means and differences with 95 % confidence intervals; see :func:`rtclab.metrics.compare_runs`.
@@ -197,7 +197,7 @@ class Comparison:
             >>> compared.filter(metric="receiving_rate")["difference"].min() > 0
             True
         """
-        return compare_runs(self.a, self.b, self._window)
+        return compare_runs(self.a, self.b, self.window)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Writes a page that compares the runs, by default next to the first run; returns its path.
@@ -212,9 +212,9 @@ class Comparison:
         """
         from rtclab.report import write_comparison
 
-        part = "" if self._window is None else "-from-{:g}s-to-{:g}s".format(*self._window)
+        part = "" if self.window is None else "-from-{:g}s-to-{:g}s".format(*self.window)
         default = self.a.path.parent / f"{self.a.name}-and-{self.b.name}{part}.html"
-        return write_comparison(self.a, self.b, Path(path or default), self._window)
+        return write_comparison(self.a, self.b, Path(path or default), self.window)
 
     def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
         """A plot that shows both runs.
@@ -363,7 +363,7 @@ def compare(
         a: a run, its path, its name below ``out``, or ``latest``.
         b: the other run.
         begin: compare from this time on, such as ``"10 s"``; by default from the beginning.
-        end: compare up to this time; by default to the end.
+        end: compare up to this time; by default, if ``begin`` is given, to the end of the shorter run.
         out: directory in which to look for runs by name.
 
     Raises:
@@ -376,8 +376,8 @@ def compare(
         0.0
     """
     first, second = (one if isinstance(one, Run) else open_run(one, out=out) for one in (a, b))
-    longest_s = max(Duration.parse(one.scenario["duration"]).s for one in (first, second))
-    return Comparison(first, second, window(begin, end, default_end_s=longest_s))
+    shorter_s = min(Duration.parse(one.scenario["duration"]).s for one in (first, second))
+    return Comparison(first, second, window(begin, end, run_end_s=shorter_s))
 
 
 def link(
@@ -469,7 +469,7 @@ def essential(rows: pl.DataFrame) -> pl.DataFrame:
     return chosen.sort(place, maintain_order=True)
 
 
-def window(begin: Moment | None, end: Moment | None, *, default_end_s: float) -> Window | None:
+def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Window | None:
     """Begin and end in seconds; None if neither is given.
 
     Raises:
@@ -478,9 +478,9 @@ def window(begin: Moment | None, end: Moment | None, *, default_end_s: float) ->
     if begin is None and end is None:
         return None
     begin_s = 0.0 if begin is None else _seconds("begin", begin)
-    end_s = default_end_s if end is None else _seconds("end", end)
-    if begin_s >= default_end_s:
-        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {default_end_s:g} s")
+    end_s = run_end_s if end is None else min(_seconds("end", end), run_end_s)
+    if begin_s >= run_end_s:
+        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s")
     if not 0 <= begin_s < end_s:
         raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
     return begin_s, end_s

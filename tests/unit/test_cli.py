@@ -22,8 +22,7 @@ from rtclab import backend as backends
 from rtclab import lab
 from rtclab.backend.live import link
 from rtclab.cli import main
-from rtclab.cli.tables import MOST_FLOWS, number, show_definitions, show_metrics
-from rtclab.errors import BadInput
+from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
 from rtclab.metrics import METRICS
 from rtclab.metrics.measure import MEASURED
 from rtclab.scenario import shipped
@@ -412,13 +411,11 @@ def test_metrics_are_printed_in_lines_that_can_be_read(rtclab: Rtclab) -> None:
     assert max(map(len, rtclab("metrics").out.splitlines())) <= 100
 
 
-def test_a_selection_of_metrics_is_defined_and_an_unknown_one_refused(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    show_definitions(lab.list_metrics(), ["rtt"])
-    assert capsys.readouterr().out.startswith("rtt (ms)\n")
-    with pytest.raises(BadInput, match="no metric `rt`"):
-        show_definitions(lab.list_metrics(), ["rt"])
+def test_a_selection_of_metrics_is_defined_and_an_unknown_one_refused(rtclab: Rtclab) -> None:
+    shown = rtclab("metrics", "rtt").out
+    assert shown.startswith("rtt (ms)\n")
+    assert "goodput" not in shown
+    assert rtclab("metrics", "rtt", "rt").err.startswith("no metric `rt`")
 
 
 def test_a_scenario_that_the_backend_cannot_run_exits_with_2(rtclab: Rtclab, stub: StubBackend) -> None:
@@ -532,8 +529,24 @@ def test_the_page_of_a_sweep_is_made_again_and_other_commands_say_what_it_is(rtc
     sweep = ("sweep", "first-call", "--vary", "link.up.loss=0 %", "--duration", "2s", "--repeats", "1")
     assert rtclab(*sweep, "--no-report").status == 0
     assert rtclab("report", "first-call-sweep-1").out == "runs/first-call-sweep-1/report.html\n"
+    answer = json.loads(rtclab("report", "first-call-sweep-1", "--json").out)
+    assert answer == {"report": "runs/first-call-sweep-1/report.html"}
+    assert rtclab("report", "first-call-sweep-1", "--svg", "plots").status == 2
     refused = rtclab("measure", "first-call-sweep-1")
     assert refused.err.startswith("first-call-sweep-1 is a sweep, not a run\n  hint: ")
+
+
+def test_runs_of_different_lengths_are_compared_over_the_time_that_both_have(
+    rtclab: Rtclab, stub: StubBackend
+) -> None:
+    rtclab(*STUB_RUN)
+    rtclab("run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report")
+    runs = ("first-call-stub-1", "first-call-stub-2")
+    compared = rtclab("compare", *runs, "--from", "1s")
+    assert compared.out.count(", 1 s to 3 s of ") == 2
+    assert rtclab("compare", *runs, "--from", "4s").err == (
+        "nothing to measure from 4 s on: the run ends at 3 s\n"
+    )
 
 
 def test_metrics_are_listed_with_unit_definition_and_source(rtclab: Rtclab) -> None:

@@ -329,15 +329,22 @@ def report(
     if sweep is not None:
         from rtclab.sweeps import Grid
 
+        if svg or png:
+            raise BadInput(
+                f"--svg and --png: {name} is a sweep",
+                hint="in Python, `rtclab.open(…).plot(…)` saves its plots",
+            )
         with busy("drawing the report"):
-            print(Grid(sweep).report())
-        return
-    run = Run.open(name, out=out)  # of the trace: rtclab.lab would import backends and scenarios
-    with busy("drawing the report"):
-        written = write_report(run)
-        for directory, suffix in ((svg, ".svg"), (png, ".png")):
-            if directory is not None:
-                write_plots(run, directory, suffix)
+            written = Grid(sweep).report()
+    else:
+        run = Run.open(
+            name, out=out
+        )  # the trace's own, because rtclab.lab would import backends and scenarios
+        with busy("drawing the report"):
+            written = write_report(run)
+            for directory, suffix in ((svg, ".svg"), (png, ".png")):
+                if directory is not None:
+                    write_plots(run, directory, suffix)
     if as_json:
         from rtclab.cli import tables
 

@@ -56,13 +56,13 @@ def compare_and_show(
     with busy("comparing"):
         rows = chosen(compared.table(), metrics)
         page = compared.report(html)
+    for one in (compared.a, compared.b):
+        warn_of_lateness(one)
     if _print_for_programs(rows, output):
         return
     all_metrics = output.all_metrics or bool(metrics)
     shown = rows if all_metrics else essential(rows)
-    tables.show_comparison(shown, compared.a, compared.b, begin, end)
-    for one in (compared.a, compared.b):
-        warn_of_lateness(one)
+    tables.show_comparison(shown, compared.a, compared.b, *(compared.window or ()))
     if not all_metrics:
         print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     print(f"page: {page}")

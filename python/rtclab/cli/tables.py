@@ -12,14 +12,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from rtclab.errors import BadInput
 from rtclab.words import decimals, path_in_words
 
 if TYPE_CHECKING:
     import polars as pl
 
     from rtclab.backend.live.doctor import Check
-    from rtclab.lab import Run
+    from rtclab.lab import Moment, Run
     from rtclab.scenario import Scenario
 
 Heading = tuple[str, Literal["left", "right"]]
@@ -103,7 +102,7 @@ def show_measured(
 ) -> None:
     """Prints all metrics, or the essential ones and how to see the others.
 
-    ``begin`` and ``end`` limit the time over which was measured.
+    ``begin`` and ``end`` are those of the measured time.
     """
     if all_metrics:
         print(subject(run, begin, end))
@@ -138,13 +137,13 @@ def show_measured(
     )
 
 
-def subject(run: Run, begin: str | None = None, end: str | None = None) -> str:
+def subject(run: Run, begin: Moment | None = None, end: Moment | None = None) -> str:
     """What a table is about: ``first-call, simulated, 60 s: mean of 5 repeats``."""
     from rtclab.lab import window
     from rtclab.scenario.units import Duration
 
     over = str(run.scenario["duration"])
-    limits = window(begin, end, default_end_s=Duration.parse(over).s)
+    limits = window(begin, end, run_end_s=Duration.parse(over).s)
     if limits is not None:
         over = f"{limits[0]:g} s to {limits[1]:g} s of {over}"
     finished = sum(entry.status == "finished" for entry in run.repeats)
@@ -240,7 +239,7 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None
 
 
 def show_comparison(
-    compared: pl.DataFrame, a: Run, b: Run, begin: str | None = None, end: str | None = None
+    compared: pl.DataFrame, a: Run, b: Run, begin: Moment | None = None, end: Moment | None = None
 ) -> None:
     """Prints two runs side by side, with a star where the 95 % interval of the difference excludes zero.
 
@@ -305,22 +304,10 @@ def _more(flows: Sequence[str]) -> str:
     return count(len(flows), "more flow") + names
 
 
-def show_definitions(metrics: pl.DataFrame, names: Sequence[str] = ()) -> None:
-    """Prints name, unit, definition and source of the metrics with these names, by default of all.
-
-    Raises:
-        BadInput: there is no metric with one of these names.
-    """
-    from rtclab.scenario.table import closest
-
-    known = metrics["metric"].to_list()
-    for name in names:
-        if name not in known:
-            raise BadInput(f"no metric `{name}`", hint=closest(name, known) or "`rtclab metrics` lists them")
+def show_definitions(metrics: pl.DataFrame) -> None:
+    """Prints name, unit, definition and source of metrics."""
     width = min(_console().width, WIDTH_OF_TEXT)
     for row in metrics.iter_rows(named=True):
-        if names and row["metric"] not in names:
-            continue
         print(f"{row['metric']} ({row['unit']})" if row["unit"] else row["metric"])
         for text in (row["definition"], f"source: {row['source']}"):
             print(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  "))

@@ -107,6 +107,7 @@ def sweep(
             )
         store = Store.open(resume, Path(out))
         store.check_versions()
+        _check_workers(store.plan, executor, jobs)
     elif scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
     else:
