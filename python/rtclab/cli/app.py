@@ -337,9 +337,8 @@ def report(
         with busy("drawing the report"):
             written = Grid(sweep).report()
     else:
-        run = Run.open(
-            name, out=out
-        )  # the trace's own, because rtclab.lab would import backends and scenarios
+        # Not rtclab.lab's Run, because rtclab.lab would import backends and scenarios.
+        run = Run.open(name, out=out)
         with busy("drawing the report"):
             written = write_report(run)
             for directory, suffix in ((svg, ".svg"), (png, ".png")):
