@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "monitor": {"errors", "_native"},
     "trace": {"errors"},
     "capture": {"errors", "monitor", "trace"},
+    "logs": {"errors", "trace"},
     "backend": {"errors", "scenario", "monitor", "trace", "_native"},
     "machine": {"backend", "_native"},
     "campaign": {"errors", "scenario", "trace", "backend"},
