@@ -191,6 +191,7 @@ TABLES: dict[str, Table] = {
                 )
             ),
             "fecPacketsReceived": _maybe(_integer("FEC packets received")),
+            "fecBytesReceived": _maybe(_integer("Payload bytes of FEC packets received")),
             "fecPacketsDiscarded": _maybe(_integer("FEC packets that were not needed")),
         },
     ),
