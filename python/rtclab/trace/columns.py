@@ -112,6 +112,19 @@ TABLES: dict[str, Table] = {
             "framesEncoded": _maybe(_integer("Frames encoded")),
             "keyFramesEncoded": _maybe(_integer("Key frames encoded")),
             "framesSent": _maybe(_integer("Frames sent")),
+            "hugeFramesSent": _maybe(_integer("Frames sent that were larger than 2.5 times the mean")),
+            "qpSum": _maybe(_integer("Sum of the quantiser indices of the encoded frames")),
+            "totalEncodeTime": _maybe(_number("Time spent on encoding, in seconds")),
+            "totalPacketSendDelay": _maybe(
+                _number("Sum of the times that packets waited in the pacer, in seconds")
+            ),
+            "qualityLimitationReason": _maybe(
+                _text("Why size or frame rate is reduced: `none`, `bandwidth`, `cpu` or `other`")
+            ),
+            "qualityLimitationResolutionChanges": _maybe(
+                _integer("Changes of the resolution because of a limitation")
+            ),
+            "encoderImplementation": _maybe(_text("Encoder, as the browser names it")),
         }
         | _PICTURE
         | {
@@ -131,17 +144,46 @@ TABLES: dict[str, Table] = {
             "framesReceived": _maybe(_integer("Complete frames received")),
             "framesDecoded": _maybe(_integer("Frames decoded")),
             "framesDropped": _maybe(_integer("Frames dropped before or after decoding")),
+            "keyFramesDecoded": _maybe(_integer("Key frames decoded")),
+            "framesAssembledFromMultiplePackets": _maybe(_integer("Frames of more than one packet")),
+            "totalAssemblyTime": _maybe(
+                _number("Sum of the times from the first to the last packet of those frames, in seconds")
+            ),
+            "totalDecodeTime": _maybe(_number("Time spent on decoding, in seconds")),
+            "totalProcessingDelay": _maybe(
+                _number("Sum of the times from first packet to end of decoding, in seconds")
+            ),
+            "totalInterFrameDelay": _maybe(
+                _number("Sum of the intervals between decoded frames, in seconds")
+            ),
+            "totalSquaredInterFrameDelay": _maybe(
+                _number("Sum of the squares of those intervals, in square seconds")
+            ),
         }
         | _PICTURE
         | {
             "freezeCount": _maybe(_integer("Number of freezes that have ended")),
             "totalFreezesDuration": _maybe(_number("Length of all freezes that have ended, in seconds")),
+            "pauseCount": _maybe(_integer("Pauses of more than 5 s that have ended")),
+            "totalPausesDuration": _maybe(_number("Length of all pauses that have ended, in seconds")),
             "nackCount": _maybe(_integer("NACKs sent")),
             "pliCount": _maybe(_integer("Requests for a key frame (PLI) sent")),
             "jitterBufferDelay": _maybe(
                 _number("Sum of the times that frames or samples waited for playout, in seconds")
             ),
             "jitterBufferEmittedCount": _maybe(_integer("Frames or samples that left the jitter buffer")),
+            "jitterBufferTargetDelay": _maybe(
+                _number("Sum of the delays that the jitter buffer aimed at, in seconds")
+            ),
+            "jitterBufferMinimumDelay": _maybe(
+                _number("Sum of the delays that network conditions alone asked for, in seconds")
+            ),
+            "totalSamplesReceived": _maybe(_integer("Audio samples played, concealed ones included")),
+            "concealedSamples": _maybe(_integer("Audio samples made up because of missing packets")),
+            "silentConcealedSamples": _maybe(_integer("Concealed samples that were silence or noise")),
+            "concealmentEvents": _maybe(_integer("Beginnings of concealment")),
+            "insertedSamplesForDeceleration": _maybe(_integer("Samples inserted to slow audio down")),
+            "removedSamplesForAcceleration": _maybe(_integer("Samples removed to speed audio up")),
             "retransmittedPacketsReceived": _maybe(_integer("Retransmissions received; known with RTX")),
             "packetsRepaired": _maybe(
                 _integer(
@@ -149,6 +191,7 @@ TABLES: dict[str, Table] = {
                 )
             ),
             "fecPacketsReceived": _maybe(_integer("FEC packets received")),
+            "fecBytesReceived": _maybe(_integer("Payload bytes of FEC packets received")),
             "fecPacketsDiscarded": _maybe(_integer("FEC packets that were not needed")),
         },
     ),
