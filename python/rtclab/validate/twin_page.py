@@ -61,8 +61,8 @@ def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[int, str]) -> It
     yield "Made by `rtclab validate --random`. Each condition is a call of two people that was drawn from the"
     yield f"distribution below, run once with two real Chromiums for {DURATION_S} s and simulated"
     yield f"{SIMULATED_REPEATS} times. Values are over the whole call, per direction. The seeds were fixed"
-    yield "before the models were changed. Conditions with odd seeds were used to improve the models, those with"
-    yield "even seeds were not looked at until the end."
+    yield "before the models were changed. Conditions with odd seeds were used to improve the models; those"
+    yield "with even seeds were not looked at until the end."
     yield ""
     yield from _figures(outcomes)
     yield from _coverage(outcomes)
@@ -90,8 +90,8 @@ def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[int, str]) -> It
 def _figures(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield "## Errors"
     yield ""
-    yield "Errors are simulated minus live, in per cent of live, without sign. Freezes are compared where live"
-    yield "had any."
+    yield "Errors are simulated minus live, in per cent of live, without sign. Freezes are compared where"
+    yield "live had any."
     yield ""
     halves = [[one for one in outcomes if one.condition.half == half] for half in HALVES]
     yield "| figure | " + " | ".join(f"{words}" for words in HALVES.values()) + " |"
