@@ -372,6 +372,33 @@ def compare(
 
 
 @app.command(
+    "import", epilog="Example: rtclab import runs/first-call-live-1/repeat-0/event-log-alice-bob.log"
+)
+def import_logs(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(metavar="LOG [LOG]", help="A log, or the event logs of both ends; also with gzip."),
+    ],
+    names: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME", help="Who wrote the first event log, and the other end: alice,bob."
+        ),
+    ] = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Make a run of an RTC event log of Chromium, with one trace, to measure and to report.
+
+    `chromium --webrtc-event-logging=DIR` writes a log for each connection; live calls keep theirs beside
+    their traces.
+    """
+    from rtclab.cli.importing import ImportRequest, import_and_show
+
+    import_and_show(ImportRequest(logs, names, out, as_json))
+
+
+@app.command(
     "link",
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
     "--server 'iperf3 -s' -- sh -c 'iperf3 -c $RTCLAB_SERVER'",
