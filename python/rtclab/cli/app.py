@@ -545,11 +545,13 @@ def schema() -> None:
     tables.print_json(Scenario.json_schema())
 
 
-@app.command(epilog="Example: rtclab validate --out docs/sim-vs-live.md")
+@app.command(epilog="Example: rtclab validate --random 100 --seed 1")
 def validate(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="By default docs/sim-vs-live.md or docs/tcp-vs-kernel.md."),
+        typer.Option(
+            metavar="FILE", help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md or docs/twin.md."
+        ),
     ] = None,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
     repeats: Annotated[
@@ -561,11 +563,30 @@ def validate(
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
     ] = False,
+    random: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Compare N random conditions of two people instead."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="With --random: the seed of the first condition; the others follow.")
+    ] = 1,
+    half: Annotated[
+        Literal["odd", "even", "both"],
+        typer.Option(help="With --random: only conditions with odd seeds, or only those with even seeds."),
+    ] = "both",
     as_json: AsJson = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
     if tcp and (repeats is not None or keep_live):
         raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
+    if random is not None:
+        if tcp or repeats is not None:
+            raise BadInput("--random takes neither --tcp nor --repeats")
+        from rtclab.cli.validating import validate_random_and_show
+
+        seeds = [one for one in range(seed, seed + random) if half in ("both", "odd" if one % 2 else "even")]
+        validate_random_and_show(out, runs, seeds, keep_live=keep_live, as_json=as_json)
+        return
     from rtclab.cli.validating import validate_and_show
 
     validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
