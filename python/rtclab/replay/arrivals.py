@@ -63,7 +63,15 @@ class ArrivalReplay:
             axes.append(Axes(str(flow), list(lines)))
         x = Axis("Time (s)", 0.0, self.end_s)
         y = Axis.from_zero("Rate (kbit/s)", largest([mark.y for one in axes for mark in one.marks]))
-        return Plot("replay", f"REMB of {self.choice}", "Rates that the estimator would report.", x, y, axes, over_time=True)
+        return Plot(
+            "replay",
+            f"REMB of {self.choice}",
+            "Rates that the estimator would report.",
+            x,
+            y,
+            axes,
+            over_time=True,
+        )
 
 
 def replay_capture(path: Path, choice: Choice, bounds: Bounds) -> ArrivalReplay:
@@ -80,12 +88,13 @@ def replay_capture(path: Path, choice: Choice, bounds: Bounds) -> ArrivalReplay:
     if rtp.is_empty():
         raise BadInput(f"{path}: no RTP in the capture")
     begin_ns = int(str(rtp["at_ns"].min()))
+    native = bounds.native(audio=bool((rtp["kind"] == "audio").any()))
     rembs, values = [], []
     for (source, destination), packets in rtp.group_by("source", "destination", maintain_order=True):
         flow = f"{source}->{destination}"
         try:
             tables = _native.replay_arrivals(
-                _columns(_arrivals(packets), begin_ns), None, choice.name, dict(choice.options), bounds.native
+                _columns(_arrivals(packets), begin_ns), None, choice.name, dict(choice.options), native
             )
         except ValueError as error:
             raise BadInput(f"{path}: {error}") from None

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROLS
 from rtclab.errors import BadInput
 
-AUDIO_BPS = 48_000
-"""Rate of Opus at 32 kbit/s with its headers: 50 packets of 40 bytes of headers per second."""
+VIDEO_BPS = 1_700_000
+"""The most that Chromium gives a video of 640x480."""
+AUDIO_BPS = 49_600
+"""What Chromium 156 adds for a call's audio: its largest probes are twice the sum of both."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds on the rate, in bit/s, for which Chromium's defaults for one 640x480 stream are assumed.
+    """Bounds on the rate of all media together, in bit/s, by default Chromium's for one video of 640x480.
 
-    A log does not tell them. libwebrtc's own replay starts at 300 kbit/s too.
+    A log does not tell them. The browser's first target is ``start``, with or without audio.
     """
 
     start: int = 300_000
     """Rate before any feedback."""
     least: int = 30_000
     """Lower bound."""
-    most: int = 1_700_000
-    """What the encoders can use; probes go up to twice that."""
-    audio: int = AUDIO_BPS
-    """Rate of audio sent beside video, which the bounds of video do not include."""
+    most: int | None = None
+    """What the encoders can use; probes go up to twice that. By default ``VIDEO_BPS``, and ``AUDIO_BPS`` if
+    the recording has audio."""
 
-    @property
-    def native(self) -> tuple[int, int, int, int]:
-        """Start, least, most and audio, as the native side takes them."""
-        return self.start, self.least, self.most, self.audio
+    def native(self, *, audio: bool) -> tuple[int, int, int]:
+        """Start, least and most, as the native side takes them, for a recording with or without audio."""
+        most = VIDEO_BPS + (AUDIO_BPS if audio else 0) if self.most is None else self.most
+        return self.start, self.least, most
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Choice:
     options: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str, more: Mapping[str, float] | Sequence[str] = ()) -> Choice:
-        """The control in ``NAME`` or ``NAME,OPTION=VALUE,…``, with further options.
+    def parse(cls, text: str) -> Choice:
+        """The control in ``NAME`` or ``NAME,OPTION=VALUE,…``.
 
         Raises:
             BadInput: there is no such control, or a value is not a number.
@@ -54,8 +55,7 @@ class Choice:
                 f"no congestion control `{name}`; expected {', '.join(CONGESTION_CONTROLS)}",
                 hint="`rtclab list --controls` lists them",
             )
-        options = dict(more) if isinstance(more, Mapping) else {}
-        parts += [] if isinstance(more, Mapping) else list(more)
+        options: dict[str, float] = {}
         for part in parts:
             option, _, value = part.partition("=")
             known = [known for control, known, *_ in CONGESTION_CONTROL_OPTIONS if control == name]
@@ -63,7 +63,8 @@ class Choice:
                 options[option] = float(value)
             except ValueError:
                 raise BadInput(
-                    f"{name},{part}: expected OPTION=NUMBER", hint=f"options of {name}: {', '.join(known) or 'none'}"
+                    f"{name},{part}: expected OPTION=NUMBER",
+                    hint=f"options of {name}: {', '.join(known) or 'none'}",
                 ) from None
         return cls(name, options)
 

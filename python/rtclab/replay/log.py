@@ -13,19 +13,16 @@ from rtclab import _native
 from rtclab.errors import BadInput
 from rtclab.logs.control import control_values
 from rtclab.logs.event_log import EventLog, event_log
-from rtclab.logs.text import LogBytes
+from rtclab.logs.text import read_log
 from rtclab.replay.choice import Bounds, Choice
 from rtclab.replay.steps import AGREE, Agreement, Steps, agreement, first_divergence
 from rtclab.replay.tables import frame
-from rtclab.report import forms
-from rtclab.report.bands import Band
-from rtclab.report.drawing import DASHED, DOTTED, Axes, Axis, Line, Look, largest
+from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
 
 SETTLED_S = 5.0
 """Figures count from this time after the transport became writable."""
 MS_PER_S = 1000
-_REASONS_S = 1.0
 _PLOTTED = 2000
 
 
@@ -33,10 +30,10 @@ _PLOTTED = 2000
 class LogReplay:
     """What a congestion control made of a log, beside what the browser did.
 
-    Times (``at_s``) are seconds since the browser's transport became writable. ``target`` is the control's target
-    and ``values`` are its internal values at every feedback; ``probes`` are those that it wanted, and the
-    ``cluster`` is the browser's probe that stood for one. ``browser`` has the browser's own values by name, as
-    in the table ``controller`` of a trace.
+    Times (``at_s``) are seconds since the browser's transport became writable. ``target`` is the control's
+    target and ``values`` are its internal values at every feedback; ``probes`` are those that it wanted, and
+    ``cluster`` is the browser's probe that stood for one. ``browser`` has the browser's own values by name,
+    as in the table ``controller`` of a trace.
     """
 
     log: Path
@@ -67,7 +64,9 @@ class LogReplay:
             "log": str(self.log),
             "controller": str(self.choice),
             "seconds": self.end_s,
-            **{f"within_{100 * bound:.0f}_percent": share for bound, share in zip(AGREE, within, strict=True)},
+            **{
+                f"within_{100 * bound:.0f}_percent": share for bound, share in zip(AGREE, within, strict=True)
+            },
             "median_error_percent": measured.median_error if measured else None,
             "bias_percent": measured.bias if measured else None,
             "first_divergence_s": diverged_s,
@@ -80,7 +79,9 @@ class LogReplay:
         """The last known values of both sides at a time: of the ``browser`` and of the ``replay``."""
         own = pl.concat(
             [
-                self.target.select("at_s", name=pl.lit("target_bps"), value=pl.col("target_bps").cast(pl.Float64)),
+                self.target.select(
+                    "at_s", name=pl.lit("target_bps"), value=pl.col("target_bps").cast(pl.Float64)
+                ),
                 self.values,
             ],
             how="diagonal_relaxed",
@@ -123,18 +124,22 @@ class LogReplay:
         return Steps(rows["at_s"].to_numpy(), rows["value"].to_numpy())
 
 
-def replay_log(path: Path, log: LogBytes, choice: Choice, bounds: Bounds) -> LogReplay:
+def replay_event_log(path: Path, choice: Choice, bounds: Bounds) -> LogReplay:
     """Feeds the packets and feedback of an event log to a sender-side control.
 
     Raises:
         BadInput: the file is not an event log that can be read or replayed, or an option is invalid.
     """
+    log = read_log(path)
     read = event_log(path, log)
+    native = bounds.native(audio=not read.tables["audio_send_config"].is_empty())
     try:
-        tables, begin_ms = _native.replay_log(log.content, choice.name, dict(choice.options), bounds.native)
+        tables, begin_ms = _native.replay_log(log.content, choice.name, dict(choice.options), native)
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
-    browser = control_values(read).select((pl.col("at_ms") - begin_ms).truediv(MS_PER_S).alias("at_s"), "name", "value")
+    browser = control_values(read).select(
+        (pl.col("at_ms") - begin_ms).truediv(MS_PER_S).alias("at_s"), "name", "value"
+    )
     if browser.filter(pl.col("name") == "target_bps").is_empty():
         raise BadInput(f"{path}: the log has no target of the browser", hint="the call was too short")
     own = {name: frame(columns) for name, columns in tables.items()}
@@ -160,7 +165,7 @@ def _last_ms(log: EventLog) -> int:
 def _last(rows: pl.DataFrame, at_s: float) -> dict[str, float]:
     """The last value of each name up to a little after a time, since effects are logged before causes."""
     known = rows.filter(pl.col("at_s") <= at_s + 0.002).group_by("name", maintain_order=True).last()
-    return {name: value for name, value in known.select("name", "value").iter_rows()}
+    return dict(known.select("name", "value").iter_rows())
 
 
 def _line(look: Look, steps: Steps, end_s: float) -> Line:

@@ -32,8 +32,8 @@ class Steps:
 class Agreement:
     """How well one rate follows another between two times.
 
-    ``within`` has the share of time in per cent for each bound of ``AGREE``. ``median_error`` and ``bias`` are
-    the median of the absolute and of the signed relative difference over time, in per cent.
+    ``within`` has the share of time in per cent for each bound of ``AGREE``. ``median_error`` and ``bias``
+    are the median of the absolute and of the signed relative difference over time, in per cent.
     """
 
     within: tuple[float, ...]

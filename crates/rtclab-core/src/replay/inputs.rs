@@ -26,6 +26,8 @@ const TO_SOCKET_MS: f64 = 0.2;
 const PLAUSIBLE_MS: f64 = 1_000.0;
 /// Lengths of a tick of transport-wide feedback: four make a millisecond.
 const TICKS_PER_MS: i64 = 4;
+/// The most that an IP packet can have.
+const MOST_BYTES: i64 = 65_535;
 /// Largest number of RTP packets that the fraction lost and the highest sequence number can describe.
 const SEQ_BITS: u32 = 32;
 
@@ -209,7 +211,8 @@ impl<'a> Source<'a> {
                 let overhead = overheads.iter().take_while(|(since, _)| *since <= at[row]).last();
                 let overhead =
                     overhead.map_or(IPV4_BYTES + UDP_AND_SRTP_BYTES, |(_, bytes)| *bytes);
-                let size = payload[row] + ints("header_bytes")[row] + padding[row] + overhead;
+                let parts = [payload[row], ints("header_bytes")[row], padding[row], overhead];
+                let size: i64 = parts.iter().map(|bytes| (*bytes).clamp(0, MOST_BYTES)).sum();
                 let ssrc = ints("ssrc")[row];
                 let kind = match () {
                     () if audio.contains(&ssrc) => Kind::Audio,
@@ -219,7 +222,7 @@ impl<'a> Source<'a> {
                 };
                 let send_ms = clock.send_ms(at[row], ints("abs_send_time")[row]);
                 let seq = unwrapper.unwrap(ints("transport_seq")[row] as u16);
-                let size = Bytes(size.clamp(0, i64::from(u16::MAX)) as u64);
+                let size = Bytes(size.min(MOST_BYTES) as u64);
                 let packet = Packet { seq, size, kind, cluster: None };
                 LoggedPacket { send_ms, at_ms: at[row], packet }
             })
@@ -317,7 +320,7 @@ impl<'a> Source<'a> {
             together.fraction = together.fraction.max(ints("fraction_lost")[row] as u8);
             let answered = sender_reports.get(&(ints("last_sender_report")[row] as u32));
             let held_ms = ints("delay_since_last_sender_report")[row] as f64 / 65.536;
-            let rtt_ms = answered.map(|sent| (at - sent) as f64 - held_ms);
+            let rtt_ms = answered.map(|sent| at.saturating_sub(*sent) as f64 - held_ms);
             together.rtt = rtt_ms.map(|ms| Time::from_secs_f64(ms.max(1.0) / 1e3)).or(together.rtt);
         }
         all.iter_mut()
