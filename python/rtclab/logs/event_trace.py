@@ -252,7 +252,6 @@ def _events(end: _End) -> pl.DataFrame:
         "{} {} to {} {}", "local_candidate", "local_family", "remote_candidate", "remote_family"
     )
     rows = [
-        tables["begin"].head(1).select("at_ms", event=pl.lit("joined"), detail=pl.lit("")),
         selected.head(1).select("at_ms", event=pl.lit("ice_connected"), detail=addresses),
         selected.slice(1).select("at_ms", event=pl.lit("route_changed"), detail=addresses),
         tables["route_change"].select(
