@@ -27,7 +27,7 @@ from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
 from rtclab.trace import Repeat, Trace, write_json
 
 if TYPE_CHECKING:
-    from rtclab.replay import ArrivalReplay, LogReplay
+    from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
 
 Moment = str | float
@@ -466,7 +466,7 @@ def replay(
         >>> replayed.rembs["rate_bps"].min() > 0
         True
     """
-    from rtclab.replay import Bounds, Choice, replay_capture, replay_event_log
+    from rtclab.replays import Bounds, Choice, replay_capture, replay_event_log
 
     rates = {"start": start, "least": least, "most": most}
     given = {name: _rate(name, value) for name, value in rates.items() if value is not None}

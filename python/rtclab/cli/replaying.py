@@ -11,8 +11,8 @@ from rtclab.cli import tables
 from rtclab.errors import BadInput
 from rtclab.lab import replay
 from rtclab.progress import busy
-from rtclab.replay import ArrivalReplay, LogReplay
-from rtclab.replay.log import SETTLED_S
+from rtclab.replays import ArrivalReplay, LogReplay
+from rtclab.replays.log import SETTLED_S
 from rtclab.report.page import write_plot_page
 
 _SHARES = ("within_5_percent", "within_10_percent")
@@ -89,7 +89,7 @@ def _show_logs(replays: Sequence[LogReplay]) -> None:
                 print(f"  {side}: {', '.join(f'{name} {value:.6g}' for name, value in values.items())}")
         for note in one.notes:
             print(f"{one.log.name}: {note}", file=sys.stderr)
-    print(f"shares of the time from {SETTLED_S:g} s after the transport became writable")
+    print(f"shares of the time from {SETTLED_S:g} s after the browser's control began")
 
 
 def _show_captures(replays: Sequence[ArrivalReplay]) -> None:

@@ -189,6 +189,21 @@ def _with_arrivals(packets: pl.DataFrame, feedback: pl.DataFrame, *, own_clock: 
     ).drop("arrival_ns")
 
 
+def with_unreported(packets: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Packets that the browser sent, those included whose feedback was lost, and the number of these.
+
+    Nobody at this end knows whether they arrived. Most of them did, and they would be missing from the rate.
+    """
+    delay_ns = pl.col("delivered_ns") - pl.col("sent_ns")
+    last_ns = pl.col("sent_ns").filter(pl.col("reported_ns").is_not_null()).max()
+    unknown = pl.col("reported_ns").is_null() & (pl.col("sent_ns") < last_ns)
+    likely_ns = pl.col("sent_ns") + delay_ns.interpolate().forward_fill().backward_fill().cast(pl.Int64)
+    filled = packets.with_columns(
+        delivered_ns=pl.when(unknown).then(likely_ns).otherwise("delivered_ns"), unknown=unknown
+    )
+    return filled.drop("unknown"), int(filled["unknown"].sum())
+
+
 def on_senders_clock(packets: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
     """Packets that the browser sent, with their arrivals on its own clock, and whether the clocks were one.
 

@@ -80,10 +80,8 @@ pub(super) struct Reports {
 
 /// Everything that a control is told, in order of time.
 pub(super) struct Inputs {
-    /// Time of the log at which the inputs have time zero.
+    /// Time of the log at which the inputs have time zero: when the browser's own control began.
     pub(super) begin_ms: i64,
-    /// When the transport became writable.
-    pub(super) start: Time,
     pub(super) events: Vec<Event>,
 }
 
@@ -118,13 +116,13 @@ impl Inputs {
         all.sort_by_key(|(at, rank, _)| (*at, *rank));
         let first_ms = all.first().map_or(0, |(at, _, _)| *at);
         let last_ms = all.last().map_or(0, |(at, _, _)| *at);
-        let writable_ms = source.writable_ms().unwrap_or(first_ms).min(first_ms);
-        let after = |at: i64| Time::from_millis(at.saturating_sub(writable_ms).max(0) as u64);
+        let begin_ms = source.control_began_ms().unwrap_or(first_ms).min(first_ms);
+        let after = |at: i64| Time::from_millis(at.saturating_sub(begin_ms).max(0) as u64);
         if after(last_ms) > LONGEST {
             return Err(ReplayError::Log("the log spans more than a day"));
         }
         let events = all.into_iter().map(|(at, _, what)| Event { at: after(at), what }).collect();
-        Ok(Inputs { begin_ms: writable_ms, start: Time::ZERO, events })
+        Ok(Inputs { begin_ms, events })
     }
 }
 
@@ -163,7 +161,11 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn writable_ms(&self) -> Option<i64> {
+    /// When the browser's control began: its first target, or else when DTLS became writable.
+    fn control_began_ms(&self) -> Option<i64> {
+        if let Some(first) = self.ints("target", "at_ms").first() {
+            return Some(*first);
+        }
         let at = self.ints("dtls_writable", "at_ms").iter();
         let mut known = at.zip(self.ints("dtls_writable", "writable"));
         known.find(|(_, writable)| **writable == 1).map(|(at, _)| *at)

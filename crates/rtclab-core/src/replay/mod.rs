@@ -106,7 +106,7 @@ pub struct Replayed {
 
 /// Feeds the packets and the feedback of a log to a congestion control.
 ///
-/// The control starts when the transport becomes writable, and again at each change of route in the log. It
+/// The control starts with that of the browser, and again at each change of route in the log. It
 /// sees whole milliseconds, as libwebrtc's does. Packets belong to the probes that the browser made; the
 /// control knows such a probe as its own if it wanted one like it at that time.
 ///
@@ -118,7 +118,7 @@ pub fn replay_log(
     bounds: RateBounds,
 ) -> Result<Replayed, ReplayError> {
     let inputs = Inputs::read(log)?;
-    let mut replay = Replay::new(config, bounds, inputs.start)?;
+    let mut replay = Replay::new(config, bounds)?;
     for event in &inputs.events {
         replay.advance(event.at)?;
         replay.handle(event.at, &event.what)?;
@@ -150,8 +150,6 @@ struct Replay<'a> {
     config: &'a CongestionControlConfig,
     bounds: RateBounds,
     controller: Box<dyn Controller>,
-    /// Nothing happens before this.
-    start: Time,
     clock: Time,
     history: History,
     wanted: Vec<Wanted>,
@@ -164,18 +162,13 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(
-        config: &'a CongestionControlConfig,
-        bounds: RateBounds,
-        start: Time,
-    ) -> Result<Self, ReplayError> {
+    fn new(config: &'a CongestionControlConfig, bounds: RateBounds) -> Result<Self, ReplayError> {
         let (controller, _) = cc::create(config, bounds).map_err(ReplayError::Config)?;
         Ok(Replay {
             config,
             bounds,
             controller,
-            start,
-            clock: start,
+            clock: Time::ZERO,
             history: History::default(),
             wanted: Vec::new(),
             wanted_since: 0,
@@ -190,7 +183,7 @@ impl<'a> Replay<'a> {
     fn advance(&mut self, now: Time) -> Result<(), ReplayError> {
         while let Some(due) = self.controller.poll_timeout() {
             let at = due.max(self.clock);
-            if now < self.start || at > now {
+            if at > now {
                 break;
             }
             self.clock = at;
@@ -274,7 +267,7 @@ impl<'a> Replay<'a> {
             self.wanted.push(Wanted { at, probe, cluster: None });
         }
         let target = self.controller.decision().target.0;
-        if at >= self.start && self.targets.last().is_none_or(|last| last.target != target) {
+        if self.targets.last().is_none_or(|last| last.target != target) {
             self.targets.push(TargetRow { at, target });
         }
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rtclab.replay.arrivals import ArrivalReplay, replay_capture
-from rtclab.replay.choice import Bounds, Choice
-from rtclab.replay.log import LogReplay, replay_event_log
+from rtclab.replays.arrivals import ArrivalReplay, replay_capture
+from rtclab.replays.choice import Bounds, Choice
+from rtclab.replays.log import LogReplay, replay_event_log
 
 __all__ = ["ArrivalReplay", "Bounds", "Choice", "LogReplay", "replay_capture", "replay_event_log"]

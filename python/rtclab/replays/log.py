@@ -14,14 +14,14 @@ from rtclab.errors import BadInput
 from rtclab.logs.control import control_values
 from rtclab.logs.event_log import EventLog, event_log
 from rtclab.logs.text import read_log
-from rtclab.replay.choice import Bounds, Choice
-from rtclab.replay.steps import AGREE, Agreement, Steps, agreement, first_divergence
-from rtclab.replay.tables import frame
+from rtclab.replays.choice import Bounds, Choice
+from rtclab.replays.steps import AGREE, Agreement, Steps, agreement, first_divergence
+from rtclab.replays.tables import frame
 from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
 
 SETTLED_S = 5.0
-"""Figures count from this time after the transport became writable."""
+"""Figures count from this time after the control began."""
 MS_PER_S = 1000
 _PLOTTED = 2000
 
@@ -30,7 +30,7 @@ _PLOTTED = 2000
 class LogReplay:
     """What a congestion control made of a log, beside what the browser did.
 
-    Times (``at_s``) are seconds since the browser's transport became writable. ``target`` is the control's
+    Times (``at_s``) are seconds since the browser's own control began. ``target`` is the control's
     target and ``values`` are its internal values at every feedback; ``probes`` are those that it wanted, and
     ``cluster`` is the browser's probe that stood for one. ``browser`` has the browser's own values by name,
     as in the table ``controller`` of a trace.

@@ -11,8 +11,8 @@ import polars as pl
 
 from rtclab import _native, monitor
 from rtclab.errors import BadInput
-from rtclab.replay.choice import Bounds, Choice
-from rtclab.replay.tables import frame
+from rtclab.replays.choice import Bounds, Choice
+from rtclab.replays.tables import frame
 from rtclab.report.drawing import Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
 

@@ -47,7 +47,7 @@ def agreement(own: Steps, other: Steps, begin_s: float, end_s: float) -> Agreeme
     if not moments.size:
         return None
     size = np.abs(difference)
-    within = tuple(float(100 * lasts[size <= bound].sum() / lasts.sum()) for bound in AGREE)
+    within = tuple(min(100.0, float(100 * lasts[size <= bound].sum() / lasts.sum())) for bound in AGREE)
     return Agreement(within, 100 * _median(size, lasts), 100 * _median(difference, lasts))
 
 
