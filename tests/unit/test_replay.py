@@ -77,7 +77,7 @@ def test_a_fixed_rate_is_off_at_once_and_says_what_both_had_in_mind() -> None:
     assert isinstance(replayed, LogReplay)
     figures = replayed.figures()
     assert figures["within_10_percent"] == 0
-    assert figures["first_divergence_s"] == pytest.approx(0.0, abs=0.01)
+    assert figures["first_divergence_s"] == pytest.approx(0.0, abs=0.002)
     assert figures["reasons"]["replay"]["target_bps"] == 9_000_000
     assert figures["reasons"]["browser"]["target_bps"] == 300_000
 
