@@ -86,8 +86,10 @@ def test_every_packet_sent_is_in_the_capture_with_its_size(
     assert both["size_bytes_on_wire"].null_count() == 0
     assert (both["size_bytes"] == both["size_bytes_on_wire"]).all()
     # Nothing is missing until the log's last write.
-    until_ns = int(sent["logged_ns"].max()) + log.utc_offset_ms * NS_PER_MS - 10 * NS_PER_MS  # type: ignore[arg-type]
-    own = captured.filter(pl.col("ssrc").is_in(sent["ssrc"].unique().to_list()), pl.col("entered_ns") < until_ns)
+    until_ns = int(sent["logged_ns"].max()) + log.utc_offset_ms * NS_PER_MS - 10 * NS_PER_MS
+    own = captured.filter(
+        pl.col("ssrc").is_in(sent["ssrc"].unique().to_list()), pl.col("entered_ns") < until_ns
+    )
     assert own.join(sent, on=PACKET, how="anti").is_empty()
 
 
@@ -99,9 +101,9 @@ def test_packets_are_sent_and_arrive_when_the_capture_says(
     both = sent_packets(log).join(captured, on=PACKET, maintain_order="left")
     # A packet is stamped 0.1 to 0.6 ms before it enters the emulator.
     early = difference_ms(both, on_the_wall_clock(log, "sent_ns"), "entered_ns")
-    assert -0.6 - CLOCKS_MS < early.median() < CLOCKS_MS  # type: ignore[operator]
+    assert -0.6 - CLOCKS_MS < early.median() < CLOCKS_MS
     late = difference_ms(both, on_the_wall_clock(log, "delivered_ns"), "left_ns")
-    assert -CLOCKS_MS < late.median() < 0.6 + CLOCKS_MS  # type: ignore[operator]
+    assert -CLOCKS_MS < late.median() < 0.6 + CLOCKS_MS
     lost = both.filter(pl.col("dropped_ns").is_not_null())
     assert lost["left_ns"].null_count() == lost.height
 
@@ -116,7 +118,7 @@ def test_every_packet_received_left_the_emulator(
     assert received.height >= FEWEST
     assert both["left_ns"].null_count() == 0
     late = difference_ms(both, on_the_wall_clock(log, "delivered_ns"), "left_ns")
-    assert -CLOCKS_MS < late.median() < 0.6 + CLOCKS_MS  # type: ignore[operator]
+    assert -CLOCKS_MS < late.median() < 0.6 + CLOCKS_MS
 
 
 def test_the_logs_of_both_ends_lose_what_the_emulator_dropped(call: Trace) -> None:
@@ -142,6 +144,6 @@ def test_the_trace_has_the_target_that_getstats_reports(call: Trace) -> None:
         if logged.is_empty():
             pytest.skip("a trace of before logs were in its table `controller`")
         both = told.join_asof(logged, on="at_ns").drop_nulls()
-        # getStats tells the estimate before it is shared out, at any time between two reports.
-        near = (both["available_outgoing_bitrate_bps"] / both["target_bps"] - 1).abs() < 0.1
-        assert near.mean() > 0.8  # type: ignore[operator]
+        # Both tell the same number; between the two times it may have changed.
+        same = (both["available_outgoing_bitrate_bps"] / both["target_bps"] - 1).abs() < 0.001
+        assert same.mean() > 0.9
