@@ -398,6 +398,59 @@ def import_logs(
     import_and_show(ImportRequest(logs, names, out, as_json))
 
 
+@app.command(epilog="Example: rtclab replay event-log-alice-bob.log --controller goog-cc --plot replay.html")
+def replay(
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(metavar="LOG …", help="RTC event logs of Chromium; with --estimator, captures."),
+    ],
+    controllers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--controller",
+            metavar="NAME[,OPTION=VALUE…]",
+            help="Sender-side control, from `rtclab list --controls`; may be given several times.",
+        ),
+    ] = None,
+    estimators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--estimator",
+            metavar="NAME[,OPTION=VALUE…]",
+            help="Receive-side control, such as gcc-2016; may be given several times.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Rate at the start; by default 300 kbit/s.")
+    ] = None,
+    least: Annotated[
+        str | None, typer.Option("--min", metavar="RATE", help="Lower bound; by default 30 kbit/s.")
+    ] = None,
+    most: Annotated[
+        str | None,
+        typer.Option(
+            "--max",
+            metavar="RATE",
+            help="What the encoders can use; by default 1.7 Mbit/s, and 49.6 kbit/s more with audio.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot the rates; the name ends in .html, .svg, .png or .pdf."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Feed recorded packets to congestion controls, and compare their targets with those of the browser.
+
+    A log's packets and feedback go to a control at the sender, at the times of the log. A capture's
+    packets go to an estimator at the receiver.
+    """
+    from rtclab.cli.replaying import ReplayRequest, replay_and_show
+
+    rates = (start, least, most)
+    replay_and_show(ReplayRequest(recordings, controllers or [], estimators or [], rates, plot, as_json))
+
+
 @app.command(
     "link",
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "
@@ -545,11 +598,13 @@ def schema() -> None:
     tables.print_json(Scenario.json_schema())
 
 
-@app.command(epilog="Example: rtclab validate --out docs/sim-vs-live.md")
+@app.command(epilog="Example: rtclab validate --random 100 --seed 1")
 def validate(
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="By default docs/sim-vs-live.md or docs/tcp-vs-kernel.md."),
+        typer.Option(
+            metavar="FILE", help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md or docs/twin.md."
+        ),
     ] = None,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
     repeats: Annotated[
@@ -561,11 +616,30 @@ def validate(
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
     ] = False,
+    random: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Compare N random conditions of two people instead."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="With --random: the seed of the first condition; the others follow.")
+    ] = 1,
+    half: Annotated[
+        Literal["odd", "even", "both"],
+        typer.Option(help="With --random: only conditions with odd seeds, or only those with even seeds."),
+    ] = "both",
     as_json: AsJson = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
     if tcp and (repeats is not None or keep_live):
         raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
+    if random is not None:
+        if tcp or repeats is not None:
+            raise BadInput("--random takes neither --tcp nor --repeats")
+        from rtclab.cli.validating import validate_random_and_show
+
+        seeds = [one for one in range(seed, seed + random) if half in ("both", "odd" if one % 2 else "even")]
+        validate_random_and_show(out, runs, seeds, keep_live=keep_live, as_json=as_json)
+        return
     from rtclab.cli.validating import validate_and_show
 
     validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
