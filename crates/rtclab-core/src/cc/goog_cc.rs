@@ -1,6 +1,11 @@
 //! Today's libwebrtc: the send-side algorithm as published in the crate `goog_cc`, a port of
 //! libwebrtc revision da2a3d6c4d (December 2024), wrapped as a [`Controller`].
 
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod arithmetic;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod packet;
+
 use super::control::{
     ControlError, Controller, Decision, Feedback, Observation, PacketReport, Probe, RateBounds,
     SenderState, SentPacket,
