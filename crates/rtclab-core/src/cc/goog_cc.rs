@@ -2,9 +2,27 @@
 //! libwebrtc revision da2a3d6c4d (December 2024), wrapped as a [`Controller`].
 
 #[allow(dead_code, reason = "the parts that use it follow")]
+mod alr;
+#[allow(dead_code, reason = "the parts that use it follow")]
 mod arithmetic;
 #[allow(dead_code, reason = "the parts that use it follow")]
+mod delay_based;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod inter_arrival;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod link_capacity;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod pacing;
+#[allow(dead_code, reason = "the parts that use it follow")]
 mod packet;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod probe_estimator;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod rate_control;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod throughput;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod trendline;
 
 use super::control::{
     ControlError, Controller, Decision, Feedback, Observation, PacketReport, Probe, RateBounds,
