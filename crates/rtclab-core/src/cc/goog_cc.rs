@@ -12,13 +12,21 @@ mod inter_arrival;
 #[allow(dead_code, reason = "the parts that use it follow")]
 mod link_capacity;
 #[allow(dead_code, reason = "the parts that use it follow")]
+mod loss_based;
+#[allow(dead_code, reason = "the parts that use it follow")]
 mod pacing;
 #[allow(dead_code, reason = "the parts that use it follow")]
 mod packet;
 #[allow(dead_code, reason = "the parts that use it follow")]
+mod probe_controller;
+#[allow(dead_code, reason = "the parts that use it follow")]
 mod probe_estimator;
 #[allow(dead_code, reason = "the parts that use it follow")]
+mod pushback;
+#[allow(dead_code, reason = "the parts that use it follow")]
 mod rate_control;
+#[allow(dead_code, reason = "the parts that use it follow")]
+mod send_side;
 #[allow(dead_code, reason = "the parts that use it follow")]
 mod throughput;
 #[allow(dead_code, reason = "the parts that use it follow")]
