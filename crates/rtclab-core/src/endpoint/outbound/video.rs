@@ -4,6 +4,7 @@ use super::store::PacketStore;
 use crate::media::encoder::{Encoder, EncoderControl, Frame, VideoConfig};
 use crate::media::fec::FecGenerator;
 use crate::media::protection::{Conditions, LossFilter, Protection};
+use crate::media::repair::Retransmission;
 use crate::packet::FecBlock;
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -39,13 +40,14 @@ impl VideoStream {
     pub(super) fn new(
         config: VideoConfig,
         control: EncoderControl,
+        retransmission: Retransmission,
         start: Time,
         seed: u64,
     ) -> Self {
         VideoStream {
             encoder: Encoder::new(config, control, start, seed),
             encoding: None,
-            store: PacketStore::default(),
+            store: PacketStore::new(retransmission),
             fec: Fec::default(),
             next_picture: 0,
             frames: 0,
