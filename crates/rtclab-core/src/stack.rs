@@ -3,7 +3,7 @@
 //! A congestion control turns feedback into a decision. Everything else that changed from release to release
 //! is in a [`StackProfile`], named after the browser that had it.
 
-use crate::media::encoder::EncoderControl;
+use crate::media::encoder::{EncoderControl, EncoderModel};
 use crate::media::pacer::Pacing;
 use crate::media::playout::PlayoutRule;
 use crate::media::repair::{Repair, Retransmission};
@@ -30,6 +30,8 @@ pub struct StackProfile {
     pub playout: PlayoutRule,
     /// Which rate is requested from the encoder.
     pub encoder_control: EncoderControl,
+    /// How the encoder is modelled.
+    pub encoder_model: EncoderModel,
 }
 
 /// What a receiver tells a sender about arrivals, apart from receiver reports.
@@ -82,6 +84,7 @@ const CHROME_27: StackProfile = StackProfile {
     retransmission: Retransmission::Until2024,
     playout: PlayoutRule::Peak,
     encoder_control: EncoderControl::AsksForAll,
+    encoder_model: EncoderModel::Rfc8593,
 };
 
 const CHROME_52: StackProfile = StackProfile {
@@ -109,6 +112,7 @@ pub const PROFILES: [StackProfile; 4] = [
         retransmission: Retransmission::Today,
         playout: PlayoutRule::JitterEstimate,
         encoder_control: EncoderControl::LeavesRoom,
+        encoder_model: EncoderModel::Libvpx,
     },
 ];
 

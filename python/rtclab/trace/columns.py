@@ -105,9 +105,9 @@ TABLES: dict[str, Table] = {
         | {
             "packetsSent": _integer("RTP packets sent, retransmissions included"),
             "bytesSent": _integer("Payload bytes sent, retransmissions included"),
-            "headerBytesSent": _integer("Bytes of RTP headers and padding sent"),
-            "retransmittedPacketsSent": _integer("Packets sent again"),
-            "retransmittedBytesSent": _integer("Payload bytes sent again"),
+            "headerBytesSent": _maybe(_integer("Bytes of RTP headers and padding sent")),
+            "retransmittedPacketsSent": _maybe(_integer("Packets sent again")),
+            "retransmittedBytesSent": _maybe(_integer("Payload bytes sent again")),
             "targetBitrate": _maybe(_number("Target rate of the encoder, in bit/s")),
             "framesEncoded": _maybe(_integer("Frames encoded")),
             "keyFramesEncoded": _maybe(_integer("Key frames encoded")),
@@ -137,10 +137,10 @@ TABLES: dict[str, Table] = {
         _OF_STREAM
         | {
             "packetsReceived": _integer("RTP packets received"),
-            "packetsLost": _integer("Packets expected minus packets received; RFC 3550"),
+            "packetsLost": _maybe(_integer("Packets expected minus packets received; RFC 3550")),
             "bytesReceived": _integer("Payload bytes received"),
-            "headerBytesReceived": _integer("Bytes of RTP headers and padding received"),
-            "jitter": _number("Interarrival jitter in seconds; RFC 3550"),
+            "headerBytesReceived": _maybe(_integer("Bytes of RTP headers and padding received")),
+            "jitter": _maybe(_number("Interarrival jitter in seconds; RFC 3550")),
             "framesReceived": _maybe(_integer("Complete frames received")),
             "framesDecoded": _maybe(_integer("Frames decoded")),
             "framesDropped": _maybe(_integer("Frames dropped before or after decoding")),
@@ -201,8 +201,8 @@ TABLES: dict[str, Table] = {
         | {
             "roundTripTime": _maybe(_number("Round-trip time in seconds; RFC 3550")),
             "fractionLost": _maybe(_number("Share of packets lost since the last report, 0 to 1")),
-            "packetsLost": _integer("Packets lost so far, as reported"),
-            "jitter": _number("Interarrival jitter in seconds, as reported"),
+            "packetsLost": _maybe(_integer("Packets lost so far, as reported")),
+            "jitter": _maybe(_number("Interarrival jitter in seconds, as reported")),
         },
     ),
     "candidate_pair": Table(
@@ -213,10 +213,10 @@ TABLES: dict[str, Table] = {
             "flow": _text("Flow that the participant sends over the connection"),
             "currentRoundTripTime": _maybe(_number("Last round-trip time of STUN, in seconds")),
             "availableOutgoingBitrate": _maybe(_number("Estimate of the congestion control, in bit/s")),
-            "bytesSent": _integer("Bytes sent, without IP and UDP headers"),
-            "bytesReceived": _integer("Bytes received, without IP and UDP headers"),
-            "packetsSent": _integer("Packets sent"),
-            "packetsReceived": _integer("Packets received"),
+            "bytesSent": _maybe(_integer("Bytes sent, without IP and UDP headers")),
+            "bytesReceived": _maybe(_integer("Bytes received, without IP and UDP headers")),
+            "packetsSent": _maybe(_integer("Packets sent")),
+            "packetsReceived": _maybe(_integer("Packets received")),
         },
     ),
     "frames": Table(

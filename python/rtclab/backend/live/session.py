@@ -24,6 +24,7 @@ from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, liste
 from rtclab.backend.live.signalling import Message, PageServer, SignallingServer, serve
 from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, write_trace
 from rtclab.errors import CallFailed
+from rtclab.logs.live import log_name
 from rtclab.trace import NotConnected
 
 CORE = "core"
@@ -204,6 +205,7 @@ class Session:
         emulator.start()
         self._emulator = emulator
         self.recorder.run_began_ms = time.time() * 1e3 - emulator.now_ns() / 1e6
+        self.recorder.run_began_monotonic_ns = time.monotonic_ns() - emulator.now_ns()
 
     def _now_ns(self) -> int:
         return self._emulator.now_ns() if self._emulator is not None else 0
@@ -294,11 +296,6 @@ class Session:
             self.fail(f"the page of {name} reported an error: {detail}")
 
 
-def event_log_name(participant: str, peer: str) -> str:
-    """Name of the file, in the directory of a trace, with Chromium's event log of a connection."""
-    return f"event-log-{participant}-{peer}.log"
-
-
 def keep_event_logs(folder: Path, participant: str, peers: list[str], out: Path) -> None:
     """Copies a browser's event logs to the directory of the trace.
 
@@ -306,4 +303,4 @@ def keep_event_logs(folder: Path, participant: str, peers: list[str], out: Path)
     """
     logs = sorted(folder.glob("event_log_*.log"), key=lambda log: int(log.stem.rpartition("_")[2]))
     for peer, log in zip(peers, logs, strict=False):
-        shutil.copyfile(log, out / event_log_name(participant, peer))
+        shutil.copyfile(log, out / log_name(participant, peer))
