@@ -5,7 +5,8 @@
 
 use crate::media::encoder::{EncoderControl, EncoderModel};
 use crate::media::pacer::Pacing;
-use crate::media::repair::Repair;
+use crate::media::playout::PlayoutRule;
+use crate::media::repair::{Repair, Retransmission};
 use crate::units::Time;
 
 /// Everything that depends on the era rather than on the congestion control.
@@ -23,6 +24,10 @@ pub struct StackProfile {
     pub rate_accounting: RateAccounting,
     /// How lost video is repaired, if the scenario does not say.
     pub repair: Repair,
+    /// When packets are requested again, and what a sender keeps.
+    pub retransmission: Retransmission,
+    /// How long a receiver holds pictures back.
+    pub playout: PlayoutRule,
     /// Which rate is requested from the encoder.
     pub encoder_control: EncoderControl,
     /// How the encoder is modelled.
@@ -76,6 +81,8 @@ const CHROME_27: StackProfile = StackProfile {
     pacing: Pacing::None,
     rate_accounting: RateAccounting::Payloads,
     repair: Repair::Hybrid2013,
+    retransmission: Retransmission::Until2024,
+    playout: PlayoutRule::Peak,
     encoder_control: EncoderControl::AsksForAll,
     encoder_model: EncoderModel::Rfc8593,
 };
@@ -102,6 +109,8 @@ pub const PROFILES: [StackProfile; 4] = [
         pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
         rate_accounting: RateAccounting::Packets,
         repair: Repair::Rtx,
+        retransmission: Retransmission::Today,
+        playout: PlayoutRule::JitterEstimate,
         encoder_control: EncoderControl::LeavesRoom,
         encoder_model: EncoderModel::Libvpx,
     },
