@@ -15,6 +15,7 @@ pub mod path;
 pub mod pcapng;
 pub mod record;
 pub mod rtp;
+pub mod signalling;
 pub mod sim;
 pub mod stack;
 pub mod table;
