@@ -6,6 +6,7 @@
 pub mod capture;
 pub mod cc;
 pub mod endpoint;
+pub mod event_log;
 pub mod ipv4;
 pub mod media;
 pub mod monitor;

@@ -3,7 +3,7 @@
 //! A congestion control turns feedback into a decision. Everything else that changed from release to release
 //! is in a [`StackProfile`], named after the browser that had it.
 
-use crate::media::encoder::EncoderControl;
+use crate::media::encoder::{EncoderControl, EncoderModel};
 use crate::media::pacer::Pacing;
 use crate::media::repair::Repair;
 use crate::units::Time;
@@ -25,6 +25,8 @@ pub struct StackProfile {
     pub repair: Repair,
     /// Which rate is requested from the encoder.
     pub encoder_control: EncoderControl,
+    /// How the encoder is modelled.
+    pub encoder_model: EncoderModel,
     /// How calls are set up.
     pub setup: SetupProfile,
 }
@@ -88,6 +90,7 @@ const CHROME_27: StackProfile = StackProfile {
     rate_accounting: RateAccounting::Payloads,
     repair: Repair::Hybrid2013,
     encoder_control: EncoderControl::AsksForAll,
+    encoder_model: EncoderModel::Rfc8593,
     setup: SetupProfile::Bursts,
 };
 
@@ -114,6 +117,7 @@ pub const PROFILES: [StackProfile; 4] = [
         rate_accounting: RateAccounting::Packets,
         repair: Repair::Rtx,
         encoder_control: EncoderControl::LeavesRoom,
+        encoder_model: EncoderModel::Libvpx,
         setup: SetupProfile::Page,
     },
 ];

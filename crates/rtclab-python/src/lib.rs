@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use rtclab_core::cc::{ALGORITHMS, OptionSpec};
 
 mod emulator;
+mod event_log;
 mod monitor;
 mod sim;
 mod statistics;
@@ -15,6 +16,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate_captured, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
+    m.add_function(wrap_pyfunction!(event_log::event_log, m)?)?;
     m.add_function(wrap_pyfunction!(statistics::student_t_quantile, m)?)?;
     m.add_class::<emulator::Emulator>()?;
     m.add_class::<monitor::LiveMonitor>()?;

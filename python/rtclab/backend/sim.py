@@ -118,7 +118,38 @@ def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[s
 FLOWS = pl.Schema({"flow": pl.String(), "begin_ns": pl.Int64(), "end_ns": pl.Int64()})
 """The columns of the native table of flows, which becomes part of the manifest."""
 
-NOT_SIMULATED = {"packets": {"written_ns"}}
+NOT_SIMULATED = {
+    "packets": {"written_ns"},
+    "outbound_rtp": {
+        "hugeFramesSent",
+        "qpSum",
+        "totalEncodeTime",
+        "totalPacketSendDelay",
+        "qualityLimitationReason",
+        "qualityLimitationResolutionChanges",
+        "encoderImplementation",
+    },
+    "inbound_rtp": {
+        "keyFramesDecoded",
+        "framesAssembledFromMultiplePackets",
+        "totalAssemblyTime",
+        "totalDecodeTime",
+        "totalProcessingDelay",
+        "totalInterFrameDelay",
+        "totalSquaredInterFrameDelay",
+        "pauseCount",
+        "totalPausesDuration",
+        "jitterBufferTargetDelay",
+        "jitterBufferMinimumDelay",
+        "totalSamplesReceived",
+        "concealedSamples",
+        "silentConcealedSamples",
+        "concealmentEvents",
+        "insertedSamplesForDeceleration",
+        "removedSamplesForAcceleration",
+        "fecBytesReceived",
+    },
+}
 """Columns that only live calls have."""
 
 

@@ -32,5 +32,27 @@ def validate_and_show(
         print(page)
 
 
+def validate_random_and_show(
+    out: Path | None, runs: Path, seeds: list[int], *, keep_live: bool, as_json: bool
+) -> None:
+    """Compares random conditions, writes their rows and page, and prints the page's path or all as JSON.
+
+    With ``keep_live`` conditions without a live run are left out instead of run.
+    """
+    from rtclab.validate.twin import outcomes
+    from rtclab.validate.twin_page import figures, write_twin
+
+    page = out or Path("docs/twin.md")
+    data = page.parent / "data"
+    folder = runs / "twin"
+    found = outcomes(seeds, data / f"{page.stem}.csv", folder, run_missing=not keep_live, say=_say)
+    write_twin(page, found, data / f"{page.stem}-reasons.csv")
+    if as_json:
+        pairs = [asdict(pair) for one in found for pair in one.pairs]
+        tables.print_json({"page": str(page), "figures": dict(figures(found)), "compared": pairs})
+    else:
+        print(page)
+
+
 def _say(text: str) -> None:
     typer.echo(text, err=True)

@@ -8,6 +8,7 @@ import polars as pl
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import (
     BITS_PER_BYTE,
+    NO_SAMPLES,
     NS_PER_S,
     Array,
     IntegerArray,
@@ -20,6 +21,7 @@ from rtclab.metrics.series import (
     increase,
     mean_slope,
     per_second,
+    samples_in_window,
     span_ns,
     total,
 )
@@ -41,6 +43,31 @@ def received_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samp
 def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """The encoders' target bitrate at every report, summed over the flow's streams, in kbit/s."""
     return gauge_of_streams(trace, "outbound_rtp", flow, "targetBitrate", window).scaled(1e-3)
+
+
+def controller_target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """The target of the sender's congestion control in kbit/s: its mean over each second of the flow.
+
+    A target holds until the next one. There are none before the first, and none if the trace has no targets.
+    """
+    rows = trace.cached(_targets).get(flow)
+    if rows is None:
+        return NO_SAMPLES
+    at_s, target_kbps = rows["at_ns"].to_numpy() / NS_PER_S, rows["value"].to_numpy() / 1000
+    end_s = span_ns(trace, flow)[1] / NS_PER_S
+    edges = np.append(np.arange(np.ceil(at_s[0]), end_s), end_s)
+    if at_s[0] >= end_s or edges.size < 2:
+        return NO_SAMPLES
+    area = np.concatenate([[0.0], np.cumsum(np.diff(at_s) * target_kbps[:-1])])
+    last = np.searchsorted(at_s, edges, side="right") - 1
+    until = area[last] + (edges - at_s[last]) * target_kbps[last]
+    lasts_s = np.diff(edges)
+    return samples_in_window(Samples(edges[:-1], np.diff(until) / lasts_s, lasts_s), window)
+
+
+def _targets(trace: Trace) -> dict[str, pl.DataFrame]:
+    rows = trace.table("controller").filter(pl.col("name") == "target_bps").sort("at_ns", maintain_order=True)
+    return rows_by(rows, "flow")
 
 
 @metric(unit="kbit/s", source="RFC 8868, section 3", samples=sent_kbps)

@@ -12,6 +12,7 @@ from functools import partial
 from rtclab.errors import BadInput
 from rtclab.metrics import flows_of, media, rate, wire
 from rtclab.report import forms
+from rtclab.report.bands import Band
 from rtclab.report.drawing import COLOURS, Look
 from rtclab.report.forms import Panel, Steps
 from rtclab.report.lines import (
@@ -142,18 +143,31 @@ def _common_capacity(lines: list[FlowLine]) -> Steps | None:
 
 def _rate(panels: Panels, condition: str = "") -> Plot:
     drawn = [
-        replace(panel, limit=_common_capacity(lines) if panel.title else None)
+        replace(
+            panel,
+            limit=_common_capacity(lines) if panel.title else None,
+            guides=_control_targets(lines) if panel.title else (),
+        )
         for panel, lines in zip(_over_time(panels, rate.received_kbps), panels, strict=True)
     ]
     return forms.over_time(
         "rate",
         "Receiving rate against the capacity",
         "IP bytes delivered in each second, mean over repeats. "
-        f"The capacity is that of the narrowest path of the route{condition}.",
+        f"The capacity is that of the narrowest path of the route{condition}. Dotted: the target of the "
+        "sender's congestion control, if it was recorded; in a live call that of the browser itself.",
         drawn,
         "Rate (kbit/s)",
         OVER_REPEATS,
     )
+
+
+def _control_targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
+    """The targets of congestion control; of one run only, because guides have no colours."""
+    if len(lines) != 1:
+        return []
+    targets = band_of(lines[0], rate.controller_target_kbps)
+    return [("target of congestion control", targets)] if targets.at_s.size else []
 
 
 def _rate_of_both(panels: Panels) -> Plot:

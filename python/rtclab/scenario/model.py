@@ -15,6 +15,7 @@ from rtclab.scenario.participant import (
     CORE,
     SENT,
     Audio,
+    Browser,
     CongestionControl,
     Count,
     Host,
@@ -80,6 +81,8 @@ class ScenarioTables(Table):
     """Access link of every participant."""
     host: Host | None = None
     """Machine of every participant; if left out, encoding takes no time."""
+    browser: Browser = Browser()
+    """Browser of every participant in live calls."""
     bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
     """Paths that several routes share, by name."""
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
@@ -253,6 +256,10 @@ class ScenarioTables(Table):
     def host_of(self, participant: str) -> Host | None:
         """The participant's machine, ``None`` if encoding takes no time."""
         return self.participants[participant].host or self.host
+
+    def browser_of(self, participant: str) -> Browser:
+        """How the participant's browser is started in live calls."""
+        return self.participants[participant].browser or self.browser
 
     def link_of(self, node: str) -> Link:
         """The access link of a participant or server."""

@@ -51,7 +51,8 @@ class Video(Table):
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     """Device of the sender; the cameras of 2016 deliver at most 640x480 at 30 frames per second."""
     repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
-    """Repair of lost packets; ``auto`` uses the repair of the stack profile."""
+    """Repair of lost packets; ``auto`` uses the repair of the stack profile, in live calls that of a plain
+    page. ``rtx`` leaves out forward error correction on both backends."""
     max_bitrate: Bitrate = Bitrate(1_700_000)
     """Highest rate of the encoder."""
     min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
@@ -132,6 +133,24 @@ class Host(Table):
         return self
 
 
+class Browser(Table):
+    """How the browser of a live call is started. Simulated calls ignore it."""
+
+    field_trials: str = ""
+    """Field trials of WebRTC that the browser is forced to use, such as
+    ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default those of its build."""
+    args: list[str] = []
+    """Further arguments of the browser's command line."""
+
+    @model_validator(mode="after")
+    def _trials_in_pairs(self) -> Self:
+        if self.field_trials and (self.field_trials.count("/") % 2 or not self.field_trials.endswith("/")):
+            raise FieldError(
+                f"cannot read `{self.field_trials}`; expected `NAME/GROUP/`, repeated", key="field_trials"
+            )
+        return self
+
+
 class Link(Table):
     """An access link: one path up and one down, or one path (``both``) that both directions share."""
 
@@ -172,6 +191,8 @@ class Participant(Table):
     """Changes to ``[link]`` for this participant."""
     host: Host | None = None
     """Machine of this participant, instead of the scenario's."""
+    browser: Browser | None = None
+    """Browser of this participant in live calls, instead of the scenario's."""
 
 
 class Server(Table):

@@ -105,13 +105,26 @@ TABLES: dict[str, Table] = {
         | {
             "packetsSent": _integer("RTP packets sent, retransmissions included"),
             "bytesSent": _integer("Payload bytes sent, retransmissions included"),
-            "headerBytesSent": _integer("Bytes of RTP headers and padding sent"),
-            "retransmittedPacketsSent": _integer("Packets sent again"),
-            "retransmittedBytesSent": _integer("Payload bytes sent again"),
+            "headerBytesSent": _maybe(_integer("Bytes of RTP headers and padding sent")),
+            "retransmittedPacketsSent": _maybe(_integer("Packets sent again")),
+            "retransmittedBytesSent": _maybe(_integer("Payload bytes sent again")),
             "targetBitrate": _maybe(_number("Target rate of the encoder, in bit/s")),
             "framesEncoded": _maybe(_integer("Frames encoded")),
             "keyFramesEncoded": _maybe(_integer("Key frames encoded")),
             "framesSent": _maybe(_integer("Frames sent")),
+            "hugeFramesSent": _maybe(_integer("Frames sent that were larger than 2.5 times the mean")),
+            "qpSum": _maybe(_integer("Sum of the quantiser indices of the encoded frames")),
+            "totalEncodeTime": _maybe(_number("Time spent on encoding, in seconds")),
+            "totalPacketSendDelay": _maybe(
+                _number("Sum of the times that packets waited in the pacer, in seconds")
+            ),
+            "qualityLimitationReason": _maybe(
+                _text("Why size or frame rate is reduced: `none`, `bandwidth`, `cpu` or `other`")
+            ),
+            "qualityLimitationResolutionChanges": _maybe(
+                _integer("Changes of the resolution because of a limitation")
+            ),
+            "encoderImplementation": _maybe(_text("Encoder, as the browser names it")),
         }
         | _PICTURE
         | {
@@ -124,24 +137,53 @@ TABLES: dict[str, Table] = {
         _OF_STREAM
         | {
             "packetsReceived": _integer("RTP packets received"),
-            "packetsLost": _integer("Packets expected minus packets received; RFC 3550"),
+            "packetsLost": _maybe(_integer("Packets expected minus packets received; RFC 3550")),
             "bytesReceived": _integer("Payload bytes received"),
-            "headerBytesReceived": _integer("Bytes of RTP headers and padding received"),
-            "jitter": _number("Interarrival jitter in seconds; RFC 3550"),
+            "headerBytesReceived": _maybe(_integer("Bytes of RTP headers and padding received")),
+            "jitter": _maybe(_number("Interarrival jitter in seconds; RFC 3550")),
             "framesReceived": _maybe(_integer("Complete frames received")),
             "framesDecoded": _maybe(_integer("Frames decoded")),
             "framesDropped": _maybe(_integer("Frames dropped before or after decoding")),
+            "keyFramesDecoded": _maybe(_integer("Key frames decoded")),
+            "framesAssembledFromMultiplePackets": _maybe(_integer("Frames of more than one packet")),
+            "totalAssemblyTime": _maybe(
+                _number("Sum of the times from the first to the last packet of those frames, in seconds")
+            ),
+            "totalDecodeTime": _maybe(_number("Time spent on decoding, in seconds")),
+            "totalProcessingDelay": _maybe(
+                _number("Sum of the times from first packet to end of decoding, in seconds")
+            ),
+            "totalInterFrameDelay": _maybe(
+                _number("Sum of the intervals between decoded frames, in seconds")
+            ),
+            "totalSquaredInterFrameDelay": _maybe(
+                _number("Sum of the squares of those intervals, in square seconds")
+            ),
         }
         | _PICTURE
         | {
             "freezeCount": _maybe(_integer("Number of freezes that have ended")),
             "totalFreezesDuration": _maybe(_number("Length of all freezes that have ended, in seconds")),
+            "pauseCount": _maybe(_integer("Pauses of more than 5 s that have ended")),
+            "totalPausesDuration": _maybe(_number("Length of all pauses that have ended, in seconds")),
             "nackCount": _maybe(_integer("NACKs sent")),
             "pliCount": _maybe(_integer("Requests for a key frame (PLI) sent")),
             "jitterBufferDelay": _maybe(
                 _number("Sum of the times that frames or samples waited for playout, in seconds")
             ),
             "jitterBufferEmittedCount": _maybe(_integer("Frames or samples that left the jitter buffer")),
+            "jitterBufferTargetDelay": _maybe(
+                _number("Sum of the delays that the jitter buffer aimed at, in seconds")
+            ),
+            "jitterBufferMinimumDelay": _maybe(
+                _number("Sum of the delays that network conditions alone asked for, in seconds")
+            ),
+            "totalSamplesReceived": _maybe(_integer("Audio samples played, concealed ones included")),
+            "concealedSamples": _maybe(_integer("Audio samples made up because of missing packets")),
+            "silentConcealedSamples": _maybe(_integer("Concealed samples that were silence or noise")),
+            "concealmentEvents": _maybe(_integer("Beginnings of concealment")),
+            "insertedSamplesForDeceleration": _maybe(_integer("Samples inserted to slow audio down")),
+            "removedSamplesForAcceleration": _maybe(_integer("Samples removed to speed audio up")),
             "retransmittedPacketsReceived": _maybe(_integer("Retransmissions received; known with RTX")),
             "packetsRepaired": _maybe(
                 _integer(
@@ -149,6 +191,7 @@ TABLES: dict[str, Table] = {
                 )
             ),
             "fecPacketsReceived": _maybe(_integer("FEC packets received")),
+            "fecBytesReceived": _maybe(_integer("Payload bytes of FEC packets received")),
             "fecPacketsDiscarded": _maybe(_integer("FEC packets that were not needed")),
         },
     ),
@@ -158,8 +201,8 @@ TABLES: dict[str, Table] = {
         | {
             "roundTripTime": _maybe(_number("Round-trip time in seconds; RFC 3550")),
             "fractionLost": _maybe(_number("Share of packets lost since the last report, 0 to 1")),
-            "packetsLost": _integer("Packets lost so far, as reported"),
-            "jitter": _number("Interarrival jitter in seconds, as reported"),
+            "packetsLost": _maybe(_integer("Packets lost so far, as reported")),
+            "jitter": _maybe(_number("Interarrival jitter in seconds, as reported")),
         },
     ),
     "candidate_pair": Table(
@@ -170,10 +213,10 @@ TABLES: dict[str, Table] = {
             "flow": _text("Flow that the participant sends over the connection"),
             "currentRoundTripTime": _maybe(_number("Last round-trip time of STUN, in seconds")),
             "availableOutgoingBitrate": _maybe(_number("Estimate of the congestion control, in bit/s")),
-            "bytesSent": _integer("Bytes sent, without IP and UDP headers"),
-            "bytesReceived": _integer("Bytes received, without IP and UDP headers"),
-            "packetsSent": _integer("Packets sent"),
-            "packetsReceived": _integer("Packets received"),
+            "bytesSent": _maybe(_integer("Bytes sent, without IP and UDP headers")),
+            "bytesReceived": _maybe(_integer("Bytes received, without IP and UDP headers")),
+            "packetsSent": _maybe(_integer("Packets sent")),
+            "packetsReceived": _maybe(_integer("Packets received")),
         },
     ),
     "frames": Table(

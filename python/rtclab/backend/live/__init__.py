@@ -70,6 +70,9 @@ class LiveBackend:
             "pages": pages(scenario),
             "executable": executable,
             "clips": clips,
+            "browsers": {
+                name: scenario.browser_of(name).model_dump(mode="json") for name in scenario.participants
+            },
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": manifest(

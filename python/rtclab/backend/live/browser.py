@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypedDict
 
 import psutil
 
@@ -48,6 +49,13 @@ Spawn = Callable[..., subprocess.Popen[bytes]]
 """Starts a command in a participant's namespace, with the arguments of ``subprocess.Popen``."""
 
 
+class BrowserOptions(TypedDict):
+    """What a scenario says in ``[browser]``."""
+
+    field_trials: str
+    args: list[str]
+
+
 class Browser:
     """One Chromium.
 
@@ -67,10 +75,14 @@ class Browser:
         self._exit_descriptor = -1
         self._stopping = False
 
-    def start(self, executable: str, url: str, clip: str | None) -> None:
+    def start(self, executable: str, url: str, clip: str | None, options: BrowserOptions) -> None:
         """Starts the browser with a page, and a clip for its camera if given. The page reports when ready."""
-        self._home.mkdir(parents=True)
+        self.event_logs.mkdir(parents=True)
         command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self._home / 'profile'}"]
+        command.append(f"--webrtc-event-logging={self.event_logs}")
+        if options["field_trials"]:
+            command.append(f"--force-fieldtrials={options['field_trials']}")
+        command += options["args"]
         if clip is not None:
             command.append(f"--use-file-for-fake-video-capture={clip}")
         if shutil.disk_usage("/dev/shm").total < MIN_SHARED_MEMORY_BYTES:
@@ -94,6 +106,11 @@ class Browser:
             )
         self._exit_descriptor = os.pidfd_open(self._process.pid)
         asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
+
+    @property
+    def event_logs(self) -> Path:
+        """Directory in which the browser keeps one RTC event log per connection."""
+        return self._home / "event-logs"
 
     async def stop(self) -> None:
         """Asks the browser to exit, and kills it after ``STOP_GRACE_S``."""

@@ -33,6 +33,7 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
     return {
         "participant": participant,
         "codec": video.codec if video is not None else "vp8",
+        "fec": video is None or video.repair == "auto",
         "video": None
         if video is None
         else {

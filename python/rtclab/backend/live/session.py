@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +24,7 @@ from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, liste
 from rtclab.backend.live.signalling import Message, PageServer, SignallingServer, serve
 from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, write_trace
 from rtclab.errors import CallFailed
+from rtclab.logs.live import log_name
 from rtclab.trace import NotConnected
 
 CORE = "core"
@@ -37,6 +39,10 @@ BROWSER_NICENESS = 10
 READY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 5.0
+HOLD_S = 6.0
+"""How long calls go on after the end of the run. Chromium writes its event log every 5 s, and the rest of it
+is lost when the browser ends."""
+
 CLOSED_GRACE_S = 0.5
 """How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
 
@@ -93,6 +99,8 @@ class Seat:
     leave_ns: int
     server: PageServer
     browser: Browser
+    peers: list[str] = field(default_factory=list)
+    """The other ends of its connections, in the order in which the page made them."""
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -137,6 +145,8 @@ class Session:
         self.ended_ns = self._now_ns()
         summary = self._emulator.stop() if self._emulator is not None else None
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
+        for seat in self._seats.values():
+            keep_event_logs(seat.browser.event_logs, seat.name, seat.peers, Path(self._argument["out"]))
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
 
@@ -145,6 +155,7 @@ class Session:
         self._begin()
         await asyncio.gather(*(self._attend(seat) for seat in self._seats.values()), self._watch())
         self._check_connections(at_end=True)
+        await self._sleep_until(self._call["duration_ns"] + round(HOLD_S * NS_PER_S))
         if self._failure.done():
             await self._failure
 
@@ -169,7 +180,8 @@ class Session:
         listening = listen_in_node(name, LOOPBACK)
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        browser.start(self._argument["executable"], url, self._argument["clips"].get(name))
+        clip, options = self._argument["clips"].get(name), self._argument["browsers"][name]
+        browser.start(self._argument["executable"], url, clip, options)
 
     async def _wait_until_ready(self, seat: Seat) -> None:
         try:
@@ -193,6 +205,7 @@ class Session:
         emulator.start()
         self._emulator = emulator
         self.recorder.run_began_ms = time.time() * 1e3 - emulator.now_ns() / 1e6
+        self.recorder.run_began_monotonic_ns = time.monotonic_ns() - emulator.now_ns()
 
     def _now_ns(self) -> int:
         return self._emulator.now_ns() if self._emulator is not None else 0
@@ -204,7 +217,8 @@ class Session:
         await self._sleep_until(seat.join_ns)
         await seat.server.send("join")
         await self._sleep_until(seat.leave_ns)
-        await seat.server.send("leave")
+        to_the_end = seat.leave_ns >= self._call["duration_ns"]
+        await seat.server.send("finish" if to_the_end else "leave")
         try:
             await asyncio.wait_for(seat.left.wait(), LEAVE_TIMEOUT_S)
         except TimeoutError:
@@ -261,6 +275,8 @@ class Session:
         match message["type"]:
             case "ready":
                 self._seats[name].ready.set()
+            case "connection":
+                self._seats[name].peers.append(message["peer"])
             case "event":
                 self._receive_event(name, message)
             case "stats":
@@ -278,3 +294,13 @@ class Session:
             self._connected.add(frozenset((name, str(peer))))
         if event == "page_error":
             self.fail(f"the page of {name} reported an error: {detail}")
+
+
+def keep_event_logs(folder: Path, participant: str, peers: list[str], out: Path) -> None:
+    """Copies a browser's event logs to the directory of the trace.
+
+    Chromium ends their names with the number of the connection. It logs the first five only.
+    """
+    logs = sorted(folder.glob("event_log_*.log"), key=lambda log: int(log.stem.rpartition("_")[2]))
+    for peer, log in zip(peers, logs, strict=False):
+        shutil.copyfile(log, out / log_name(participant, peer))

@@ -88,7 +88,7 @@ class PageServer:
         return application
 
     async def send(self, kind: str) -> None:
-        """Sends a command (``join`` or ``leave``) to the page, if it is still connected."""
+        """Sends a command (``join``, ``finish`` or ``leave``) to the page, if it is still connected."""
         if self._connection is not None:
             with suppress(ConnectionError):
                 await self._connection.send_json({"type": kind})

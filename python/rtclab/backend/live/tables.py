@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from rtclab.backend.live.wire import described, entered
+from rtclab.logs.live import controller_rows
 from rtclab.trace import (
     NULLABLE,
     SCHEMAS,
@@ -38,9 +39,11 @@ class Recorder:
 
     Args:
         run_began_ms: wall-clock time at which the run began, in milliseconds since 1970.
+        run_began_monotonic_ns: the same on the machine's monotonic clock, which event logs have.
     """
 
     run_began_ms: float
+    run_began_monotonic_ns: int = 0
     rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
     payload_kinds: dict[tuple[str, int], str] = field(default_factory=dict)
     """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
@@ -178,6 +181,8 @@ def write_trace(
     packets = packets_table(log, planned.flows, recorder.payload_kinds, planned.duration_ns)
     flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)
     tables = {name: recorder.table(name) for name in recorder.rows}
+    logged = controller_rows(out, flows, recorder.run_began_monotonic_ns, planned.duration_ns)
+    tables["controller"] = pl.concat([tables["controller"], logged]).sort("at_ns", maintain_order=True)
     tables["flow_seconds"] = flow_seconds_table(packets, flows, planned.duration_ns)
     tables["delay_histogram"] = delay_histogram_table(packets, flows)
     tables["paths"] = pl.DataFrame(argument["paths"], schema=SCHEMAS["paths"])

@@ -65,8 +65,7 @@ impl OutboundStream {
             pli_count: 0,
             source: match config.media {
                 Media::Video(video) => {
-                    let control = stack.encoder_control;
-                    Source::Video(Box::new(VideoStream::new(video, control, start, seed)))
+                    Source::Video(Box::new(VideoStream::new(video, stack, start, seed)))
                 }
                 Media::Audio(config) => Source::Audio { config, next: start },
             },
@@ -397,6 +396,10 @@ impl Sender {
                 let pixels = u32::from(width) * u32::from(height);
                 video.encode(frame);
                 events.push_back(Event::EncodeRequested { stream: index, pixels });
+            } else if frame.encode_time > Time::ZERO {
+                let ready = frame.captured + frame.encode_time;
+                video.encode(frame);
+                video.encoded_at(ready);
             } else {
                 self.packetise(now, index, &frame);
             }

@@ -1,10 +1,11 @@
 //! One outbound video stream: encoder, packets kept for retransmission, and FEC.
 
 use super::store::PacketStore;
-use crate::media::encoder::{Encoder, EncoderControl, Frame, VideoConfig};
+use crate::media::encoder::{Encoder, Frame, VideoConfig};
 use crate::media::fec::FecGenerator;
 use crate::media::protection::{Conditions, LossFilter, Protection};
 use crate::packet::FecBlock;
+use crate::stack::StackProfile;
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -38,12 +39,18 @@ pub(in crate::endpoint) struct VideoStream {
 impl VideoStream {
     pub(super) fn new(
         config: VideoConfig,
-        control: EncoderControl,
+        stack: &StackProfile,
         start: Time,
         seed: u64,
     ) -> Self {
         VideoStream {
-            encoder: Encoder::new(config, control, start, seed),
+            encoder: Encoder::new(
+                stack.encoder_model,
+                config,
+                stack.encoder_control,
+                start,
+                seed,
+            ),
             encoding: None,
             store: PacketStore::default(),
             fec: Fec::default(),

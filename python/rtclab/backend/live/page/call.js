@@ -69,16 +69,21 @@ async function reportStats() {
   await Promise.all([...connections.values()].map((connection) => connection.reportStats()));
 }
 
-async function leave() {
+// Makes the last report. Media continue until the page is closed or told to leave.
+async function finish() {
   clearInterval(statsTimer);
   await reportStats();
   report("event", { event: "left" });
+  report("bye", {});
+}
+
+async function leave() {
+  await finish();
   for (const connection of connections.values()) connection.close();
   camera.getTracks().forEach((track) => track.stop());
   signalling?.close();
-  report("bye", {});
   show("left");
 }
 
 reportErrors();
-openReportSocket({ configure: prepare, join, leave });
+openReportSocket({ configure: prepare, join, finish, leave });

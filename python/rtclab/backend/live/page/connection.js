@@ -17,6 +17,7 @@ export class Connection {
     this.pc.onconnectionstatechange = () => this.pc.connectionState === "connected" && this.once("dtls_connected");
     this.pc.ontrack = ({ track, streams }) => track.kind === "video" && this.play(track, streams[0]);
     this.camera = camera;
+    report("connection", { peer });
   }
 
   once(event, detail = "") {
@@ -66,8 +67,9 @@ export class Connection {
     for (const track of this.camera.getTracks()) this.pc.addTrack(track, this.camera);
   }
 
-  // Without red and ulpfec: a scenario has no forward error correction.
+  // A plain page states no preference, so the browser offers all its codecs, RED and ULPFEC included.
   preferCodec() {
+    if (this.config.fec) return;
     const wanted = [`video/${this.config.codec}`, "video/rtx"];
     const codecs = RTCRtpReceiver.getCapabilities("video").codecs.filter((codec) =>
       wanted.includes(codec.mimeType.toLowerCase()),

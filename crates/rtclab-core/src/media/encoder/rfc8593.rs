@@ -1,15 +1,14 @@
 //! Synthetic video source, based on RFC 8593, section 5 (statistical model). It follows a target rate and
 //! adapts resolution and frame rate as libwebrtc does for a camera.
 
-use super::codec::{Codec, EncoderProfile};
-use super::overshoot::OvershootDetector;
+use super::camera::laplace;
+use super::{EncoderControl, Frame, VideoConfig};
+use crate::media::codec::EncoderProfile;
+use crate::media::overshoot::OvershootDetector;
 use crate::units::{Bitrate, Bytes, Time};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
-/// RFC 8593, table 1: scale of the Laplace distribution of frame sizes and of frame intervals.
-const LAPLACE_SCALE: f64 = 0.15;
 /// RFC 8593, table 1: frames in a transient, including the first.
 const TRANSIENT_FRAMES: u32 = 8;
 /// RFC 8593, table 1: bytes of the first frame of a transient at 1280x720; scaled here by pixel count.
@@ -21,60 +20,8 @@ const ADAPT_INTERVAL: Time = Time::from_secs(2);
 /// Minimum frame size in bytes: codec headers.
 const MIN_FRAME: f64 = 50.0;
 
-/// A camera and the bounds of its encoder.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VideoConfig {
-    /// Full width in pixels.
-    pub width: u16,
-    /// Full height in pixels.
-    pub height: u16,
-    /// Frames per second.
-    pub frame_rate: f64,
-    /// Which encoder.
-    #[serde(default)]
-    pub codec: Codec,
-    /// Minimum average rate of the encoder.
-    pub min_bps: Bitrate,
-    /// Maximum average rate of the encoder.
-    pub max_bps: Bitrate,
-    /// Start rate of the congestion control.
-    pub start_bps: Bitrate,
-    /// Whether pictures come at regular intervals, as from a file, not at the random ones of RFC 8593.
-    #[serde(default)]
-    pub steady: bool,
-}
-
-/// One encoded picture.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Frame {
-    /// Capture time.
-    pub captured: Time,
-    /// Encoded size.
-    pub size: Bytes,
-    /// Whether it is a key frame.
-    pub key: bool,
-    /// Width and height.
-    pub resolution: (u16, u16),
-}
-
-/// Which rate is requested from an encoder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EncoderControl {
-    /// All that may be sent (libwebrtc until 2019).
-    AsksForAll,
-    /// What may be sent, reduced to allow for varying frame sizes (libwebrtc since 2019).
-    LeavesRoom,
-}
-
-impl EncoderControl {
-    fn overshoot(self) -> Option<OvershootDetector> {
-        (self == EncoderControl::LeavesRoom).then(OvershootDetector::default)
-    }
-}
-
 /// The video source.
-pub struct Encoder {
+pub(super) struct SyntheticEncoder {
     config: VideoConfig,
     profile: EncoderProfile,
     rng: Pcg64Mcg,
@@ -97,10 +44,10 @@ pub struct Encoder {
     skipped: u32,
 }
 
-impl Encoder {
+impl SyntheticEncoder {
     /// Creates a source that captures its first picture at `start`.
-    pub fn new(config: VideoConfig, control: EncoderControl, start: Time, seed: u64) -> Self {
-        Encoder {
+    pub(super) fn new(config: VideoConfig, control: EncoderControl, start: Time, seed: u64) -> Self {
+        SyntheticEncoder {
             rng: Pcg64Mcg::seed_from_u64(seed),
             available: config.start_bps,
             target: config.start_bps,
@@ -121,44 +68,44 @@ impl Encoder {
     }
 
     /// Sets the rate of encoded media that may be sent, without headers, from the next frame on.
-    pub fn set_target(&mut self, available: Bitrate) {
+    pub(super) fn set_target(&mut self, available: Bitrate) {
         self.available = available;
     }
 
     /// Sets the fraction of pictures to drop before encoding (congestion window push-back).
-    pub fn set_drop_ratio(&mut self, ratio: f64) {
+    pub(super) fn set_drop_ratio(&mut self, ratio: f64) {
         self.drop_ratio = ratio;
     }
 
     /// Makes the next frame a key frame.
-    pub fn request_key_frame(&mut self) {
+    pub(super) fn request_key_frame(&mut self) {
         self.key_wanted = true;
     }
 
     /// Rate requested from the encoder.
-    pub fn target(&self) -> Bitrate {
+    pub(super) fn target(&self) -> Bitrate {
         self.target
     }
 
     /// Current width and height.
-    pub fn resolution(&self) -> (u16, u16) {
+    pub(super) fn resolution(&self) -> (u16, u16) {
         let eighths = u32::from(self.profile.scales[self.scale]);
         let scaled = |full: u16| (u32::from(full) * eighths / 8) as u16;
         (scaled(self.config.width), scaled(self.config.height))
     }
 
     /// Current frames per second.
-    pub fn frame_rate(&self) -> f64 {
+    pub(super) fn frame_rate(&self) -> f64 {
         self.frame_rate
     }
 
     /// When the next picture is captured.
-    pub fn poll_timeout(&self) -> Option<Time> {
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
         Some(self.next_frame)
     }
 
     /// The next picture captured by `now` that is not dropped.
-    pub fn poll(&mut self, now: Time) -> Option<Frame> {
+    pub(super) fn poll(&mut self, now: Time) -> Option<Frame> {
         while self.next_frame <= now {
             let captured = self.capture_picture();
             self.drop_credit += self.drop_ratio;
@@ -172,13 +119,13 @@ impl Encoder {
             if let Some(overshoot) = &mut self.overshoot {
                 overshoot.on_frame(captured, size);
             }
-            return Some(Frame { captured, size, key, resolution: self.resolution() });
+            return Some(Frame { captured, size, key, resolution: self.resolution(), encode_time: Time::ZERO });
         }
         None
     }
 
     /// Skips the pictures captured by `now`, because the encoder is still busy with an earlier one.
-    pub fn skip(&mut self, now: Time) {
+    pub(super) fn skip(&mut self, now: Time) {
         while self.next_frame <= now {
             self.capture_picture();
             self.skipped += 1;
@@ -187,7 +134,7 @@ impl Encoder {
 
     fn capture_picture(&mut self) -> Time {
         let captured = self.next_frame;
-        let deviation = if self.config.steady { 0.0 } else { self.laplace() };
+        let deviation = if self.config.steady { 0.0 } else { laplace(&mut self.rng) };
         let interval = 1.0 / self.frame_rate * (1.0 + deviation).max(0.1);
         self.next_frame = captured + Time::from_secs_f64(interval);
         if captured >= self.next_adaptation {
@@ -223,7 +170,7 @@ impl Encoder {
             self.transient_left -= 1;
             return self.transient_size;
         }
-        mean * (1.0 + self.laplace())
+        mean * (1.0 + laplace(&mut self.rng))
     }
 
     fn adapt(&mut self) {
@@ -259,17 +206,12 @@ impl Encoder {
     fn bits_per_pixel(&self, scale: usize) -> f64 {
         self.target.0 as f64 / (f64::from(self.pixels(scale)) * self.config.frame_rate)
     }
-
-    /// A zero-mean Laplace variable, by inversion.
-    fn laplace(&mut self) -> f64 {
-        let u: f64 = self.rng.random::<f64>() - 0.5;
-        -LAPLACE_SCALE * u.signum() * (1.0 - 2.0 * u.abs()).max(f64::MIN_POSITIVE).ln()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::media::codec::Codec;
 
     fn vga() -> VideoConfig {
         VideoConfig {
@@ -284,13 +226,13 @@ mod tests {
         }
     }
 
-    fn frames(encoder: &mut Encoder, until: Time) -> Vec<Frame> {
+    fn frames(encoder: &mut SyntheticEncoder, until: Time) -> Vec<Frame> {
         std::iter::from_fn(|| encoder.poll(until)).collect()
     }
 
     #[test]
     fn the_mean_rate_is_within_2_percent_of_the_target_and_5_to_15_below_the_available_rate() {
-        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
+        let mut encoder = SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let (mut bits, mut asked, mut frames) = (0, 0, 0);
         while let Some(frame) = encoder.poll(Time::from_secs(60)) {
@@ -307,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_frame_rate_is_thirty_a_second_within_2_percent() {
-        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
+        let mut encoder = SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let count = frames(&mut encoder, Time::from_secs(60)).len();
         assert!((1764..=1836).contains(&count), "{count}");
@@ -315,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_steady_camera_captures_a_picture_every_thirtieth_of_a_second() {
-        let mut encoder = Encoder::new(
+        let mut encoder = SyntheticEncoder::new(
             VideoConfig { steady: true, ..vga() },
             EncoderControl::LeavesRoom,
             Time::ZERO,
@@ -331,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_rate_far_above_the_maximum_gives_the_maximum() {
-        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
+        let mut encoder = SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_mbps(50));
         frames(&mut encoder, Time::from_secs(10));
         let kbps = encoder.target().0 / 1000;
@@ -342,7 +284,7 @@ mod tests {
     fn a_key_frame_and_its_transient_keep_the_mean() {
         // A new encoder is asked for 1000 / 1.2 kbit/s: 8 frames at 30/s are 27.8 kB, the first of
         // them 4.5 kB for 640x480.
-        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
+        let mut encoder = SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let first: Vec<_> = frames(&mut encoder, Time::from_secs(1)).into_iter().take(8).collect();
         assert!(first[0].key && !first[1].key);
@@ -353,7 +295,7 @@ mod tests {
 
     #[test]
     fn below_276_kbps_the_resolution_shrinks_and_it_returns_with_a_key_frame() {
-        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
+        let mut encoder = SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(200));
         frames(&mut encoder, Time::from_secs(5));
         assert_eq!(encoder.resolution(), (480, 360));
@@ -364,7 +306,7 @@ mod tests {
 
     #[test]
     fn at_the_smallest_resolution_the_frame_rate_falls_but_not_below_five() {
-        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
+        let mut encoder = SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(30));
         frames(&mut encoder, Time::from_secs(10));
         let count = frames(&mut encoder, Time::from_secs(20)).len();
@@ -375,10 +317,10 @@ mod tests {
 
     #[test]
     fn a_drop_ratio_of_one_quarter_drops_every_fourth_picture() {
-        let mut encoder = Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
+        let mut encoder = SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let all = frames(
-            &mut Encoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1),
+            &mut SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1),
             Time::from_secs(20),
         )
         .len();
@@ -387,10 +329,10 @@ mod tests {
         assert!((kept as f64 / all as f64 - 0.75).abs() < 0.02, "{kept} of {all}");
     }
 
-    fn hd(codec: Codec) -> Encoder {
+    fn hd(codec: Codec) -> SyntheticEncoder {
         let (width, height, max_bps) = (1280, 720, Bitrate::from_kbps(2500));
         let config = VideoConfig { width, height, frame_rate: 50.0, codec, max_bps, ..vga() };
-        Encoder::new(config, EncoderControl::AsksForAll, Time::ZERO, 1)
+        SyntheticEncoder::new(config, EncoderControl::AsksForAll, Time::ZERO, 1)
     }
 
     /// Picture height, and pictures per second from 10 to 20 s, at a rate.
@@ -446,7 +388,7 @@ mod tests {
         for codec in [Codec::Vp8, Codec::Vp9In2016, Codec::H264In2016] {
             let mut config = hd(codec).config;
             config.min_bps = Bitrate::ZERO;
-            let mut encoder = Encoder::new(config, EncoderControl::LeavesRoom, Time::ZERO, 1);
+            let mut encoder = SyntheticEncoder::new(config, EncoderControl::LeavesRoom, Time::ZERO, 1);
             encoder.set_target(Bitrate::ZERO);
             let count = frames(&mut encoder, Time::from_secs(100)).len();
             // Two seconds at 50/s until it adapts, then its minimum frame rate.

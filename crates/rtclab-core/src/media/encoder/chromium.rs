@@ -1,0 +1,247 @@
+//! The camera's encoder in today's Chromium: libvpx's VP8 under libwebrtc's adaptation.
+//!
+//! A camera has no degradation preference: the resolution adapts, the frame rate does not. Source: libwebrtc
+//! f3ae3eb62e, `video/video_stream_encoder.cc`.
+
+use super::camera::Camera;
+use super::ladder::Ladder;
+use super::picture::Content;
+use super::quality_scaler::{Advice, QualityScaler};
+use super::rate_control::RateControl;
+use super::statistics::EncoderStatistics;
+use super::{EncoderControl, Frame, VideoConfig};
+use crate::media::overshoot::OvershootDetector;
+use crate::units::{Bitrate, Time};
+use std::collections::VecDeque;
+
+/// From capture to the encoded frame, measured on live calls at 640x480.
+const ENCODE_TIME: Time = Time::from_millis(10);
+/// Without output for this long, the next picture is encoded whatever the rate control says
+/// (`libvpx_vp8_encoder.cc`).
+const LONGEST_GAP: Time = Time::from_secs(2);
+/// First pictures that may be dropped because they are too large for the start rate, each for a smaller one.
+const INITIAL_DROPS: u32 = 4;
+/// Start rate below which more than so many pixels are too large (`DropDueToSize`).
+const INITIAL_LIMITS: [(Bitrate, u32); 2] =
+    [(Bitrate::from_kbps(300), 320 * 240), (Bitrate::from_kbps(500), 640 * 480)];
+/// Share of pictures to drop that is ignored.
+const DEAD_BAND: f64 = 0.01;
+/// The frame rate is measured over this time.
+const RATE_WINDOW: Time = Time::from_secs(3);
+
+/// The encoder of one camera.
+pub(super) struct ChromiumEncoder {
+    config: VideoConfig,
+    camera: Camera,
+    content: Content,
+    ladder: Ladder,
+    scaler: QualityScaler,
+    /// Of the current encoder instance, once it has encoded a picture.
+    rate_control: Option<RateControl>,
+    control: EncoderControl,
+    overshoot: Option<OvershootDetector>,
+    available: Bitrate,
+    target: Bitrate,
+    key_wanted: bool,
+    initial_drops: u32,
+    /// Share of pictures that the congestion window asks to drop, and pictures since that began.
+    drop_ratio: f64,
+    since_push_back: u64,
+    /// Capture times of the last pictures that reached the encoder.
+    captured: VecDeque<Time>,
+    last_output: Time,
+    statistics: EncoderStatistics,
+}
+
+impl ChromiumEncoder {
+    pub(super) fn new(
+        config: VideoConfig,
+        control: EncoderControl,
+        start: Time,
+        seed: u64,
+    ) -> Self {
+        let ladder = Ladder::new(config.width, config.height);
+        ChromiumEncoder {
+            camera: Camera::new(&config, start, seed),
+            content: Content::new(ladder.resolution(), config.frame_rate, seed ^ 1),
+            ladder,
+            scaler: QualityScaler::new(start),
+            rate_control: None,
+            control,
+            overshoot: control.overshoot(),
+            available: config.start_bps,
+            target: config.start_bps,
+            key_wanted: false,
+            initial_drops: INITIAL_DROPS,
+            drop_ratio: 0.0,
+            since_push_back: 0,
+            captured: VecDeque::new(),
+            last_output: start,
+            statistics: EncoderStatistics::new(start),
+            config,
+        }
+    }
+
+    pub(super) fn set_target(&mut self, available: Bitrate) {
+        self.available = available;
+    }
+
+    pub(super) fn set_drop_ratio(&mut self, ratio: f64) {
+        self.drop_ratio = ratio;
+    }
+
+    pub(super) fn request_key_frame(&mut self) {
+        self.key_wanted = true;
+    }
+
+    pub(super) fn target(&self) -> Bitrate {
+        self.target
+    }
+
+    pub(super) fn resolution(&self) -> (u16, u16) {
+        self.ladder.resolution()
+    }
+
+    /// Pictures per second that reach the encoder, as a whole number.
+    pub(super) fn frame_rate(&self) -> f64 {
+        let span = match (self.captured.front(), self.captured.back()) {
+            (Some(&first), Some(&last)) if first < last => (last - first).as_secs_f64(),
+            _ => return self.config.frame_rate,
+        };
+        ((self.captured.len() - 1) as f64 / span).round().max(1.0)
+    }
+
+    pub(super) fn statistics(&self, now: Time) -> EncoderStatistics {
+        self.statistics.at(now)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        Some(self.camera.next())
+    }
+
+    pub(super) fn poll(&mut self, now: Time) -> Option<Frame> {
+        while self.camera.next() <= now {
+            let captured = self.capture();
+            let interval = self.push_back_interval();
+            if self.is_too_large_to_start() || self.is_pushed_back(interval) {
+                continue;
+            }
+            self.count(captured);
+            self.adapt(captured);
+            self.adjust(captured, interval);
+            if let Some(frame) = self.encode(captured) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    pub(super) fn skip(&mut self, now: Time) {
+        while self.camera.next() <= now {
+            self.capture();
+        }
+    }
+
+    fn capture(&mut self) -> Time {
+        self.content.advance();
+        self.camera.capture()
+    }
+
+    /// Whether a first picture is dropped, and the next one smaller, because the start rate is low.
+    fn is_too_large_to_start(&mut self) -> bool {
+        let pixels = self.ladder.pixels();
+        let exceeds = |&(rate, limit): &(Bitrate, u32)| self.config.start_bps < rate && pixels > limit;
+        if self.initial_drops == 0 || !INITIAL_LIMITS.iter().any(exceeds) {
+            return false;
+        }
+        self.initial_drops -= 1;
+        if self.ladder.shrink() {
+            self.change_resolution(self.camera.next());
+        }
+        true
+    }
+
+    /// One of so many pictures is dropped while the congestion window is full.
+    fn push_back_interval(&self) -> Option<u64> {
+        let (rate, min) = (self.available.0, self.config.min_bps.0);
+        if self.drop_ratio <= DEAD_BAND || rate <= min {
+            return None;
+        }
+        let less = ((rate as f64 * self.drop_ratio) as u64).min(rate - min);
+        (less > 0).then(|| (rate / less).max(2))
+    }
+
+    fn is_pushed_back(&mut self, interval: Option<u64>) -> bool {
+        let Some(interval) = interval else { return false };
+        self.since_push_back += 1;
+        (self.since_push_back - 1).is_multiple_of(interval)
+    }
+
+    fn count(&mut self, captured: Time) {
+        self.captured.push_back(captured);
+        while self.captured.front().is_some_and(|&first| first + RATE_WINDOW < captured) {
+            self.captured.pop_front();
+        }
+    }
+
+    fn adapt(&mut self, now: Time) {
+        let changed = match self.scaler.check(now) {
+            Some(Advice::Shrink) => self.ladder.shrink(),
+            Some(Advice::Grow) => self.ladder.grow(),
+            None => false,
+        };
+        if changed {
+            self.change_resolution(now);
+        }
+    }
+
+    /// A new resolution needs a new encoder instance, whose overshoot is not known yet.
+    fn change_resolution(&mut self, now: Time) {
+        self.content.set_resolution(self.ladder.resolution());
+        self.rate_control = None;
+        self.overshoot = self.control.overshoot();
+        self.statistics.on_resolution(now, self.ladder.is_reduced());
+    }
+
+    fn adjust(&mut self, now: Time, push_back: Option<u64>) {
+        let VideoConfig { min_bps, max_bps, .. } = self.config;
+        // The dropped pictures leave their bits unused.
+        let kept = push_back.map_or(self.available, |n| Bitrate(self.available.0 / n * (n - 1)));
+        let wanted = kept.clamp(min_bps, max_bps);
+        let frame_rate = self.frame_rate();
+        self.target = wanted;
+        if let Some(overshoot) = &mut self.overshoot {
+            self.target = overshoot.adjust(self.available, wanted, min_bps);
+            overshoot.set_rate(now, self.target, frame_rate);
+        }
+    }
+
+    fn encode(&mut self, captured: Time) -> Option<Frame> {
+        let (width, height) = self.ladder.resolution();
+        let (target, frame_rate) = (self.target, self.frame_rate());
+        let rate_control = self
+            .rate_control
+            .get_or_insert_with(|| RateControl::new(width, height, target, frame_rate));
+        rate_control.set_rate(target, frame_rate);
+        let overdue = captured.saturating_sub(self.last_output) >= LONGEST_GAP;
+        let Some(plan) = rate_control.plan(self.key_wanted, overdue) else {
+            self.scaler.on_drop();
+            return None;
+        };
+        let (size, growth) = self.content.encode(plan.qindex, plan.key);
+        if !rate_control.accept(&plan, size, growth) {
+            self.scaler.on_drop();
+            return None;
+        }
+        self.initial_drops = 0;
+        self.key_wanted = false;
+        self.last_output = captured;
+        self.scaler.on_frame(captured, plan.qindex);
+        self.statistics.on_frame(plan.qindex, plan.key, size, self.target.0 as f64 / frame_rate, ENCODE_TIME);
+        if let Some(overshoot) = &mut self.overshoot {
+            overshoot.on_frame(captured, size);
+        }
+        let (key, resolution) = (plan.key, (width, height));
+        Some(Frame { captured, size, key, resolution, encode_time: ENCODE_TIME })
+    }
+}

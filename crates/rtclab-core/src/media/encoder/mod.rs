@@ -1,0 +1,173 @@
+//! Camera and encoder: which pictures are captured, and how large they are when encoded.
+
+mod camera;
+mod chromium;
+mod clip;
+mod ladder;
+mod picture;
+mod quality_scaler;
+mod rate_control;
+mod rfc8593;
+mod statistics;
+
+pub use statistics::{EncoderStatistics, Limitation};
+
+use super::codec::Codec;
+use super::overshoot::OvershootDetector;
+use crate::units::{Bitrate, Bytes, Time};
+use chromium::ChromiumEncoder;
+use rfc8593::SyntheticEncoder;
+use serde::{Deserialize, Serialize};
+
+/// A camera and the bounds of its encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VideoConfig {
+    /// Full width in pixels.
+    pub width: u16,
+    /// Full height in pixels.
+    pub height: u16,
+    /// Frames per second.
+    pub frame_rate: f64,
+    /// Which encoder.
+    #[serde(default)]
+    pub codec: Codec,
+    /// Minimum average rate of the encoder.
+    pub min_bps: Bitrate,
+    /// Maximum average rate of the encoder.
+    pub max_bps: Bitrate,
+    /// Start rate of the congestion control.
+    pub start_bps: Bitrate,
+    /// Whether pictures come at regular intervals, as from a file, not at the random ones of RFC 8593.
+    #[serde(default)]
+    pub steady: bool,
+}
+
+/// One encoded picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frame {
+    /// Capture time.
+    pub captured: Time,
+    /// Encoded size.
+    pub size: Bytes,
+    /// Whether it is a key frame.
+    pub key: bool,
+    /// Width and height.
+    pub resolution: (u16, u16),
+    /// From capture to the encoded frame, apart from waiting for a slow machine.
+    pub encode_time: Time,
+}
+
+/// Which rate is requested from an encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncoderControl {
+    /// All that may be sent (libwebrtc until 2019).
+    AsksForAll,
+    /// What may be sent, reduced to allow for varying frame sizes (libwebrtc since 2019).
+    LeavesRoom,
+}
+
+impl EncoderControl {
+    fn overshoot(self) -> Option<OvershootDetector> {
+        (self == EncoderControl::LeavesRoom).then(OvershootDetector::default)
+    }
+}
+
+/// How the encoder of a browser is modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncoderModel {
+    /// Frame sizes of RFC 8593; the resolution follows from the bits per pixel.
+    Rfc8593,
+    /// VP8 as libvpx and libwebrtc run it: buffer, quantiser, dropped frames and quality scaler. Other codecs
+    /// as in [`EncoderModel::Rfc8593`].
+    Libvpx,
+}
+
+enum Inner {
+    Synthetic(SyntheticEncoder),
+    Chromium(ChromiumEncoder),
+}
+
+/// A camera and its encoder.
+pub struct Encoder(Inner);
+
+/// Calls a method of whichever encoder it is.
+macro_rules! each {
+    ($encoder:expr, $inner:ident => $call:expr) => {
+        match $encoder {
+            Inner::Synthetic($inner) => $call,
+            Inner::Chromium($inner) => $call,
+        }
+    };
+}
+
+impl Encoder {
+    /// Creates a camera that starts at `start`.
+    pub fn new(
+        model: EncoderModel,
+        config: VideoConfig,
+        control: EncoderControl,
+        start: Time,
+        seed: u64,
+    ) -> Self {
+        Encoder(match (model, config.codec) {
+            (EncoderModel::Libvpx, Codec::Vp8) => {
+                Inner::Chromium(ChromiumEncoder::new(config, control, start, seed))
+            }
+            _ => Inner::Synthetic(SyntheticEncoder::new(config, control, start, seed)),
+        })
+    }
+
+    /// Sets the rate of encoded media that may be sent, without headers, from the next frame on.
+    pub fn set_target(&mut self, available: Bitrate) {
+        each!(&mut self.0, inner => inner.set_target(available));
+    }
+
+    /// Sets the fraction of pictures to drop before encoding (congestion window push-back).
+    pub fn set_drop_ratio(&mut self, ratio: f64) {
+        each!(&mut self.0, inner => inner.set_drop_ratio(ratio));
+    }
+
+    /// Makes the next frame a key frame.
+    pub fn request_key_frame(&mut self) {
+        each!(&mut self.0, inner => inner.request_key_frame());
+    }
+
+    /// Rate requested from the encoder.
+    pub fn target(&self) -> Bitrate {
+        each!(&self.0, inner => inner.target())
+    }
+
+    /// Current width and height.
+    pub fn resolution(&self) -> (u16, u16) {
+        each!(&self.0, inner => inner.resolution())
+    }
+
+    /// Current frames per second.
+    pub fn frame_rate(&self) -> f64 {
+        each!(&self.0, inner => inner.frame_rate())
+    }
+
+    /// Totals until `now`; `None` if the model has no quantiser.
+    pub fn statistics(&self, now: Time) -> Option<EncoderStatistics> {
+        match &self.0 {
+            Inner::Synthetic(_) => None,
+            Inner::Chromium(encoder) => Some(encoder.statistics(now)),
+        }
+    }
+
+    /// When the next picture is captured.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        each!(&self.0, inner => inner.poll_timeout())
+    }
+
+    /// The next picture captured by `now` that is not dropped.
+    pub fn poll(&mut self, now: Time) -> Option<Frame> {
+        each!(&mut self.0, inner => inner.poll(now))
+    }
+
+    /// Skips the pictures captured by `now`, because the encoder is still busy with an earlier one.
+    pub fn skip(&mut self, now: Time) {
+        each!(&mut self.0, inner => inner.skip(now));
+    }
+}

@@ -1,0 +1,160 @@
+//! What a picture costs: bytes by content, quantiser and resolution, as measured on the clip of live calls.
+//!
+//! A live call's camera plays a clip in a loop, and so does the simulated one. `clip.rs` has the clip's mean
+//! cost at each quantiser, and how far each of its pictures is from it. Two encodings of the same picture at
+//! the same quantiser still differ, because the reference differs.
+
+use super::clip::{ANCHORS, QINDEX, SIZES};
+use super::rate_control::ac_step;
+use crate::units::Bytes;
+use rand::{RngExt, SeedableRng};
+use rand_distr::StandardNormal;
+use rand_pcg::Pcg64Mcg;
+use std::sync::LazyLock;
+
+/// Cost of the clip in one resolution.
+pub(super) struct ClipSize {
+    pub(super) width: u16,
+    pub(super) height: u16,
+    /// Mean bytes of a key frame, and of another frame (geometric mean), at each of [`QINDEX`].
+    pub(super) key: [u32; QINDEX.len()],
+    pub(super) inter: [u32; QINDEX.len()],
+    /// Each picture's deviation from the mean at each of [`ANCHORS`], in hundredths of its logarithm.
+    pub(super) frames: &'static [[i16; ANCHORS.len()]],
+}
+
+/// Frames per second of the clip's source: faster cameras play it faster, slower ones leave pictures out.
+const SOURCE_RATE: f64 = 25.0;
+/// A finer quantiser than the reference's also codes what the reference lacks: exponent of the ratio of
+/// steps. This and the next three were measured on encodings of the clip at constant bitrates.
+const REFINEMENT: f64 = 1.2;
+/// Standard deviation of the logarithm of the size around the measured one, and its correlation from frame
+/// to frame.
+const SPREAD: f64 = 0.16;
+const CORRELATION: f64 = 0.45;
+/// A frame that follows n - 1 dropped ones costs n to this power times their mean.
+const GAP_EXPONENT: f64 = 1.0 / 3.0;
+/// More dropped pictures than this no longer make the next frame larger.
+const MAX_GAP: u32 = 60;
+/// Bytes grow with pixels to this power, between the sizes measured.
+const PIXEL_EXPONENT: f64 = 0.75;
+/// Codec headers.
+const MIN_BYTES: f64 = 30.0;
+
+static LN_STEPS: LazyLock<[f64; 128]> =
+    LazyLock::new(|| std::array::from_fn(|qindex| ac_step(qindex as u8).ln()));
+
+/// The pictures of the camera, as far as their cost goes.
+pub(super) struct Content {
+    rng: Pcg64Mcg,
+    clip: &'static ClipSize,
+    /// Factor for a resolution that was not measured.
+    scale: f64,
+    /// Pictures of the clip per picture of the camera.
+    step: u32,
+    position: u32,
+    /// Pictures of the camera since the last encoded one.
+    gap: u32,
+    /// Quantiser index of the last encoded picture, and by how much its size deviated.
+    reference: u8,
+    deviation: f64,
+    /// Bytes at the reference's quantiser, for [`Content::growth`].
+    complexity: f64,
+}
+
+impl Content {
+    /// Starts anywhere in the clip: browsers open their cameras at different moments.
+    pub(super) fn new(resolution: (u16, u16), frame_rate: f64, seed: u64) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let (clip, scale) = closest(resolution);
+        let position = rng.random_range(0..clip.frames.len() as u32);
+        let step = (SOURCE_RATE / frame_rate).round().max(1.0) as u32;
+        let (gap, reference, deviation, complexity) = (0, 0, 0.0, 0.0);
+        Content { rng, clip, scale, step, position, gap, reference, deviation, complexity }
+    }
+
+    /// Encodes in this resolution from now on.
+    pub(super) fn set_resolution(&mut self, resolution: (u16, u16)) {
+        (self.clip, self.scale) = closest(resolution);
+    }
+
+    /// The camera takes a picture.
+    pub(super) fn advance(&mut self) {
+        self.position = (self.position + self.step) % self.clip.frames.len() as u32;
+        self.gap += 1;
+    }
+
+    /// Encodes the picture; returns its size and how many times as complex it is as the one before.
+    pub(super) fn encode(&mut self, qindex: u8, key: bool) -> (Bytes, f64) {
+        let at = LN_STEPS[usize::from(qindex.min(127))];
+        let innovation: f64 = self.rng.sample(StandardNormal);
+        let share = (1.0 - CORRELATION * CORRELATION).sqrt();
+        self.deviation = CORRELATION * self.deviation + SPREAD * share * innovation;
+        let complexity = self.inter(at);
+        let growth = if self.complexity > 0.0 { complexity / self.complexity } else { 1.0 };
+        let bytes = if key {
+            ln_mean(&self.clip.key, at).exp()
+        } else {
+            let refined = REFINEMENT * (LN_STEPS[usize::from(self.reference.min(127))] - at);
+            complexity * (refined + self.deviation).exp()
+        };
+        self.complexity = complexity;
+        self.reference = qindex;
+        self.gap = 0;
+        (Bytes((bytes * self.scale).max(MIN_BYTES) as u64), growth)
+    }
+
+    /// Bytes of a frame whose reference has the same quantiser.
+    fn inter(&self, ln_step: f64) -> f64 {
+        let gap = (self.gap.max(1) * self.step).min(MAX_GAP);
+        let frames = self.clip.frames;
+        let skipped = |back: u32| {
+            let position = self.position + frames.len() as u32 - back % frames.len() as u32;
+            deviation(&frames[position as usize % frames.len()], ln_step).exp()
+        };
+        let mean = (0..gap).map(skipped).sum::<f64>() / f64::from(gap);
+        ln_mean(&self.clip.inter, ln_step).exp() * mean * f64::from(gap).powf(GAP_EXPONENT)
+    }
+}
+
+/// The measured size closest in pixels, preferring the same shape, and the factor from its bytes.
+fn closest(resolution: (u16, u16)) -> (&'static ClipSize, f64) {
+    let pixels = |width: u16, height: u16| f64::from(width) * f64::from(height);
+    let wanted = pixels(resolution.0, resolution.1);
+    let shape = |width: u16, height: u16| f64::from(width) / f64::from(height);
+    let distance = |size: &ClipSize| {
+        let apart = (pixels(size.width, size.height) / wanted).ln().abs();
+        apart + (shape(size.width, size.height) / shape(resolution.0, resolution.1)).ln().abs()
+    };
+    let best = SIZES.iter().reduce(|a, b| if distance(b) < distance(a) { b } else { a });
+    let clip = best.unwrap_or(&SIZES[0]);
+    (clip, (wanted / pixels(clip.width, clip.height)).powf(PIXEL_EXPONENT))
+}
+
+/// Logarithm of the bytes at a logarithm of the step.
+fn ln_mean(bytes: &[u32; QINDEX.len()], ln_step: f64) -> f64 {
+    let column = |i: usize| (LN_STEPS[usize::from(QINDEX[i])], f64::from(bytes[i]).ln());
+    interpolate(QINDEX.len(), column, ln_step)
+}
+
+fn deviation(frame: &[i16; ANCHORS.len()], ln_step: f64) -> f64 {
+    let column =
+        |i: usize| (LN_STEPS[usize::from(QINDEX[ANCHORS[i]])], f64::from(frame[i]) / 100.0);
+    interpolate(ANCHORS.len(), column, ln_step)
+}
+
+/// Linear between columns with rising x; constant outside.
+fn interpolate(count: usize, column: impl Fn(usize) -> (f64, f64), x: f64) -> f64 {
+    let (mut left, first) = column(0);
+    let mut value = first;
+    for (right, next) in (1..count).map(column) {
+        if x <= left {
+            return value;
+        }
+        if x < right {
+            return value + (next - value) * (x - left) / (right - left);
+        }
+        (left, value) = (right, next);
+    }
+    value
+}

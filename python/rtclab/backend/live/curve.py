@@ -1,0 +1,128 @@
+"""Measures what the clip of live calls costs as VP8: bytes per frame by size, quantiser and position.
+
+The simulated camera shows the same clip. ``python -m rtclab.backend.live.curve >
+crates/rtclab-core/src/media/encoder/clip.rs`` measures it again (about five minutes).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from rtclab.backend.live.clip import scaled_frames, source_path, there_and_back
+from rtclab.backend.live.libvpx import Encoded, Vp8Encoder
+
+SIZES = {
+    (640, 480): ((640, 480), (480, 360), (320, 240)),
+    (1280, 720): ((1280, 720), (960, 540), (640, 360), (480, 270), (320, 180)),
+}
+"""Sizes of the camera, and those that libwebrtc's adaptation makes of them."""
+QUANTIZERS = (2, 6, 12, 20, 28, 36, 44, 50, 56)
+"""On libvpx's scale of 0 to 63; libwebrtc allows 2 to 56."""
+ANCHORS = (1, 4, 6, 7, 8)
+"""Indices of the quantisers at which every frame's deviation from the mean is kept."""
+KEY_EVERY = 20
+_UNLIMITED_KBPS = 100_000
+_HEADER = """\
+//! What the clip of live calls costs as VP8.
+//!
+//! Made by `python -m rtclab.backend.live.curve`; do not edit.
+
+use super::picture::ClipSize;
+
+/// Quantiser indices of the columns of [`ClipSize::key`] and [`ClipSize::inter`].
+pub(super) const QINDEX: [u8; {columns}] = {qindex};
+/// Columns of `QINDEX` that [`ClipSize::frames`] has.
+pub(super) const ANCHORS: [usize; {anchors_count}] = {anchors};
+
+/// All sizes that were measured.
+#[rustfmt::skip]
+pub(super) static SIZES: [ClipSize; {sizes}] = [
+"""
+
+
+def resized(frames: list[bytes], source: tuple[int, int], size: tuple[int, int]) -> list[bytes]:
+    """I420 frames averaged down to a smaller size, as libwebrtc does before it encodes."""
+    import av
+
+    if source == size:
+        return frames
+    (width, height), (to_width, to_height) = source, size
+    graph = av.filter.Graph()
+    nodes = [
+        graph.add_buffer(width=width, height=height, format="yuv420p", time_base=Fraction(1, 30)),
+        graph.add("scale", f"{to_width}:{to_height}:flags=area"),
+        graph.add("buffersink"),
+    ]
+    graph.link_nodes(*nodes).configure()
+    small = []
+    for frame in frames:
+        planes = np.frombuffer(frame, np.uint8).reshape(height * 3 // 2, width)
+        graph.push(av.VideoFrame.from_ndarray(planes, format="yuv420p"))
+        small.append(graph.pull().to_ndarray().tobytes())
+    return small
+
+
+def at_quantizer(frames: list[bytes], size: tuple[int, int], quantizer: int) -> Iterator[Encoded]:
+    """The clip's second round at a fixed quantiser: the first round starts with a key frame."""
+    with Vp8Encoder(*size, _UNLIMITED_KBPS, (quantizer, quantizer), drops=False) as encoder:
+        for position, frame in enumerate(frames + frames):
+            encoded = encoder.encode(frame)
+            if position >= len(frames) and encoded is not None:
+                yield encoded
+
+
+def key_frames(frames: list[bytes], size: tuple[int, int], quantizer: int) -> Iterator[Encoded]:
+    """Frames of the clip as key frames."""
+    for frame in frames[::KEY_EVERY]:
+        with Vp8Encoder(*size, _UNLIMITED_KBPS, (quantizer, quantizer), drops=False) as encoder:
+            encoded = encoder.encode(frame)
+            if encoded is not None:
+                yield encoded
+
+
+def measured(frames: list[bytes], size: tuple[int, int]) -> tuple[list[int], list[int], list[int], npt.NDArray]:
+    """Quantiser indices, mean key and inter frames in bytes, and the deviations of each frame."""
+    qindex, keys, inter, logs = [], [], [], []
+    for quantizer in QUANTIZERS:
+        encoded = list(at_quantizer(frames, size, quantizer))
+        log_sizes = np.log([frame.size for frame in encoded])
+        qindex.append(encoded[0].qindex)
+        inter.append(round(float(np.exp(log_sizes.mean()))))
+        keys.append(round(float(np.mean([frame.size for frame in key_frames(frames, size, quantizer)]))))
+        logs.append(log_sizes - log_sizes.mean())
+    return qindex, keys, inter, np.rint(100 * np.array([logs[anchor] for anchor in ANCHORS]).T).astype(int)
+
+
+def main() -> None:
+    """Prints the Rust module."""
+    rows = []
+    for source, sizes in SIZES.items():
+        frames = there_and_back(list(scaled_frames(source_path(), *source, 30)))
+        for size in sizes:
+            print(f"{size[0]}x{size[1]}", file=sys.stderr)
+            qindex, keys, inter, deviations = measured(resized(frames, source, size), size)
+            lines = [f"    ClipSize {{ width: {size[0]}, height: {size[1]},"]
+            lines += [f"        key: {keys}, inter: {inter}, frames: &["]
+            cells = [str(list(map(int, row))).replace(" ", "") for row in deviations]
+            lines += ["        " + ",".join(cells[at : at + 4]) + "," for at in range(0, len(cells), 4)]
+            rows += [*lines, "    ] },"]
+    print(
+        _HEADER.format(
+            columns=len(QUANTIZERS),
+            qindex=qindex,
+            anchors=list(ANCHORS),
+            anchors_count=len(ANCHORS),
+            sizes=sum(map(len, SIZES.values())),
+        )
+        + "\n".join(rows)
+        + "\n];"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""What the congestion control of a browser decided, as its event log tells."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from rtclab.logs.event_log import EventLog
+
+DETECTOR_STATES = {"normal": 0, "overuse": 1, "underuse": 2}
+"""Numbers of the detector's states, as the simulator's controls record them."""
+
+PROBE_FAILURES = {"invalid_send_receive_interval": 1, "invalid_send_receive_ratio": 2, "timeout": 3}
+
+_VALUES: dict[str, dict[str, pl.Expr]] = {
+    "target": {"target_bps": pl.col("target_bps"), "loss_ratio": pl.col("fraction_lost") / 256},
+    "delay_based": {
+        "delay_based_rate_bps": pl.col("rate_bps"),
+        "detector_state": pl.col("detector_state").replace_strict(DETECTOR_STATES, default=None),
+    },
+    "probe_created": {"probe_rate_bps": pl.col("rate_bps")},
+    "probe_success": {"probe_result_bps": pl.col("rate_bps")},
+    "probe_failure": {"probe_failure": pl.col("reason").replace_strict(PROBE_FAILURES, default=None)},
+    "alr": {"in_alr": pl.col("in_alr")},
+    "remote_estimate": {
+        "remote_estimate_lower_bps": pl.col("lower_kbps") * 1000,
+        "remote_estimate_upper_bps": pl.col("upper_kbps") * 1000,
+    },
+    "scream": {
+        "target_bps": pl.col("target_kbps") * 1000,
+        "ref_window_bytes": pl.col("ref_window_bytes"),
+        "rtt_ms": pl.col("smoothed_rtt_ms"),
+        "queue_delay_ms": pl.col("queue_delay_ms"),
+        "l4s_marked_ratio": pl.col("l4s_marked_permille") / 1000,
+        "in_flight_bytes": pl.col("in_flight_bytes"),
+    },
+}
+"""By table of the log, the values in the table ``controller``, named as the simulator names them."""
+
+
+def control_values(log: EventLog) -> pl.DataFrame:
+    """Columns ``at_ms``, ``name`` and ``value``, in order of time.
+
+    A probe's result is written again for each further packet of it, so the last one counts.
+    """
+    frames = [
+        log.tables[table].select("at_ms", pl.lit(name).alias("name"), value.cast(pl.Float64).alias("value"))
+        for table, values in _VALUES.items()
+        for name, value in values.items()
+    ]
+    return pl.concat(frames).drop_nulls().sort("at_ms", maintain_order=True)

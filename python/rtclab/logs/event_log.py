@@ -1,0 +1,82 @@
+"""Reads RTC event logs of Chromium into tables, whose columns are listed at ``_native.event_log``.
+
+Times (``at_ms``) are those of the machine's monotonic clock, rounded down to milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rtclab import _native
+from rtclab.errors import BadInput
+from rtclab.logs.text import LogBytes, read_log
+
+NO_VALUE = -(2**63)
+"""The value that stands for null in integer columns of a log."""
+
+FIRST_BYTES = (b"\x82\x01", b"\x0a", b"\x80\xd6\x80\x25", b"\x81\xd6\x80\x25")
+"""How event logs begin: the format that is read, the legacy one, and version 3."""
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """The content of a log: its tables, and what could not be read."""
+
+    path: Path
+    tables: dict[str, pl.DataFrame]
+    notes: tuple[str, ...]
+
+    @property
+    def utc_offset_ms(self) -> int:
+        """What to add to a time of the log for ms since 1970, by the beginning of the log; exact to 1 ms."""
+        begin = self.tables["begin"].row(0, named=True)
+        return int(begin["utc_ms"]) - int(begin["at_ms"])
+
+
+def read_event_log(path: Path) -> EventLog:
+    """Reads a log; it may be compressed with gzip.
+
+    A log that was cut off has what it holds. What is missing or not understood is told in ``notes``.
+
+    Raises:
+        BadInput: the file cannot be read, or is not an event log of the format that Chromium writes.
+    """
+    return event_log(path, read_log(path))
+
+
+def event_log(path: Path, log: LogBytes) -> EventLog:
+    """The event log with this content.
+
+    Raises:
+        BadInput: as for :func:`read_event_log`.
+    """
+    try:
+        native, faults = _native.event_log(log.content)
+    except ValueError as error:
+        raise BadInput(
+            f"{path}: {error}", hint="`chromium --webrtc-event-logging=DIR` writes logs that can be read"
+        ) from None
+    notes = [f"{count} {name}" for name, count in faults.items() if count]
+    if log.cut_off:
+        notes.append("the compressed file was cut off")
+    tables = {name: pl.DataFrame([_series(*column) for column in of.items()]) for name, of in native.items()}
+    if tables["begin"].is_empty() or tables["begin"].row(0)[2] is None:
+        raise BadInput(f"{path}: an event log whose beginning cannot be read")
+    if tables["begin"].height > 1:
+        notes.append(f"{tables['begin'].height} logs in one file; the clock is that of the first")
+    return EventLog(path, tables, tuple(notes))
+
+
+def _series(name: str, values: Any) -> pl.Series:
+    if isinstance(values, tuple):
+        codes, texts = values
+        known = pl.Series(codes).cast(pl.Int64)
+        index = known.set(known >= len(texts), None)
+        return pl.Series(name, texts, dtype=pl.String).gather(index).alias(name)
+    series = pl.Series(name, values)
+    absent = values == NO_VALUE
+    return series.set(pl.Series(absent), None) if absent.any() else series

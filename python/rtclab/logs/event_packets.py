@@ -1,0 +1,231 @@
+"""The RTP packets of an event log, with the times at which they were sent and arrived.
+
+All times are ns on the monotonic clock of the machine that made the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import polars as pl
+
+from rtclab.logs.event_log import EventLog
+
+NS_PER_MS = 1_000_000
+NS_PER_TICK = 250_000
+"""Unit of arrivals in transport-wide feedback."""
+NS_PER_HALF_MS = NS_PER_MS // 2
+"""What the log's times lack on average, because they are rounded down."""
+
+UNITS_PER_SECOND = 1 << 18
+"""Unit of the send time in RTP headers, which has 24 bits (abs-send-time)."""
+SEND_TIME_WRAP = 64 * UNITS_PER_SECOND
+ARRIVAL_WRAP_TICKS = (1 << 24) * 256
+NTP_SECONDS = 2_208_988_800
+"""Seconds from 1900, where NTP begins, to 1970."""
+
+HEADERS = {"ipv4": 20, "ipv6": 40}
+UDP_BYTES = 8
+SRTP_BYTES = 10
+"""Tag of AES128_CM_HMAC_SHA1_80, which Chromium negotiates."""
+
+LATEST_NS = 60_000_000_000
+"""A packet whose feedback comes later than this was forgotten by the sender."""
+EARLY_NS = 3_000_000
+"""How much earlier than it was sent a packet may seem to have arrived if both ends share a clock."""
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Bytes of each packet beside RTP: IP, UDP and SRTP."""
+
+    log: EventLog
+
+    def bytes(self, at_ms: pl.Expr) -> pl.Expr:
+        """The overhead at a time, by the last route or selected candidate pair until then."""
+        known = self._known()
+        value: pl.Expr = pl.lit(known[0][1] if known else HEADERS["ipv4"] + UDP_BYTES + SRTP_BYTES)
+        for since_ms, overhead in known:
+            value = pl.when(at_ms >= since_ms).then(pl.lit(overhead)).otherwise(value)
+        return value.cast(pl.Int64)
+
+    def _known(self) -> list[tuple[int, int]]:
+        tables = self.log.tables
+        pairs = tables["candidate_pair_config"].filter(pl.col("change") == "selected")
+        selected = [
+            (at_ms, HEADERS.get(family or "", HEADERS["ipv4"]) + UDP_BYTES + SRTP_BYTES)
+            for at_ms, family in pairs.select("at_ms", "remote_family").iter_rows()
+        ]
+        routes = tables["route_change"].filter(pl.col("overhead_bytes") > 0)
+        changed = routes.select("at_ms", "overhead_bytes").rows()
+        return sorted([*selected, *changed])
+
+
+def sent_packets(log: EventLog) -> pl.DataFrame:
+    """The packets that the browser sent, with the arrival that transport-wide feedback reported.
+
+    A packet is lost if feedback covers it and never reports it received.
+    """
+    packets = _described(log, log.tables["outgoing_rtp"], _outgoing_kinds(log))
+    feedback = log.tables["transport_feedback"].filter(pl.col("sent") == 0)
+    return _with_arrivals(packets, feedback, own_clock=False)
+
+
+def received_packets(log: EventLog) -> pl.DataFrame:
+    """The packets that the browser received, with their arrival as its own feedback reported it.
+
+    The times at which they were sent are on the sender's clock.
+    """
+    packets = _described(log, log.tables["incoming_rtp"], _incoming_kinds(log))
+    feedback = log.tables["transport_feedback"].filter(pl.col("sent") == 1)
+    arrived = _with_arrivals(packets, feedback, own_clock=True)
+    return arrived.with_columns(
+        delivered_ns=pl.col("delivered_ns").fill_null(pl.col("logged_ns")), dropped_ns=pl.lit(None, pl.Int64)
+    )
+
+
+def send_time_offset(log: EventLog) -> int:
+    """Send times in RTP headers less the monotonic clock, in their own units.
+
+    A browser fixes the difference when a renderer starts. It logs a packet just after it has stamped it, so
+    the difference follows from the packets to a tenth of a millisecond; the beginning of the log tells it
+    only to a millisecond.
+    """
+    begin = round((log.utc_offset_ms / 1000 + NTP_SECONDS) * UNITS_PER_SECOND) % SEND_TIME_WRAP
+    stamped = log.tables["outgoing_rtp"].drop_nulls("abs_send_time")
+    if stamped.is_empty():
+        return begin
+    logged = (pl.col("at_ms") * 2 + 1) * UNITS_PER_SECOND // 2000
+    error = stamped.select(_nearest(pl.col("abs_send_time") - logged - begin, SEND_TIME_WRAP)).to_series()
+    return (begin + round(cast(float, error.median()))) % SEND_TIME_WRAP
+
+
+def _nearest(difference: pl.Expr, wrap: int) -> pl.Expr:
+    """A difference modulo ``wrap``, between minus and plus half of it."""
+    half = wrap // 2
+    return (difference + half) % wrap - half
+
+
+def _described(log: EventLog, rtp: pl.DataFrame, kinds: pl.DataFrame) -> pl.DataFrame:
+    """Packets with size, kind and the time at which they were sent."""
+    logged = (pl.col("at_ms") * 2 + 1) * UNITS_PER_SECOND // 2000
+    early = _nearest(pl.col("abs_send_time") - logged - send_time_offset(log), SEND_TIME_WRAP)
+    logged_ns = pl.col("at_ms") * NS_PER_MS + NS_PER_HALF_MS
+    sent_ns = logged_ns + early * 1_000_000_000 // UNITS_PER_SECOND
+    media = pl.col("payload_bytes") > 0
+    return (
+        rtp.join(kinds, on="ssrc", how="left", maintain_order="left")
+        .with_columns(
+            logged_ns=logged_ns,
+            sent_ns=sent_ns.fill_null(logged_ns),
+            size_bytes=pl.sum_horizontal("payload_bytes", "header_bytes", "padding_bytes")
+            + Overhead(log).bytes(pl.col("at_ms")),
+            kind=pl.when(media).then(pl.col("kind").fill_null("video")).otherwise(pl.lit("padding")),
+            marker=pl.col("marker").cast(pl.Boolean),
+        )
+        .sort("sent_ns", maintain_order=True)
+        .with_row_index("packet")
+    )
+
+
+def _outgoing_kinds(log: EventLog) -> pl.DataFrame:
+    """Kind by SSRC, of audio and retransmissions; today's logs do not tell the SSRCs of video."""
+    return _kinds(
+        [(log, "audio_send_config", "ssrc", "audio"), (log, "video_send_config", "rtx_ssrc", "rtx")]
+    )
+
+
+def _incoming_kinds(log: EventLog) -> pl.DataFrame:
+    return _kinds(
+        [
+            (log, "audio_receive_config", "remote_ssrc", "audio"),
+            (log, "video_receive_config", "rtx_ssrc", "rtx"),
+        ]
+    )
+
+
+def _kinds(known: list[tuple[EventLog, str, str, str]]) -> pl.DataFrame:
+    frames = [
+        log.tables[table].select(pl.col(column).alias("ssrc"), pl.lit(kind).alias("kind"))
+        for log, table, column, kind in known
+    ]
+    return pl.concat(frames).drop_nulls().unique("ssrc", keep="first", maintain_order=True)
+
+
+def _with_arrivals(packets: pl.DataFrame, feedback: pl.DataFrame, *, own_clock: bool) -> pl.DataFrame:
+    """Adds ``delivered_ns``, ``dropped_ns`` and ``reported_ns`` from transport-wide feedback.
+
+    A report belongs to the last packet with its number that was logged before it. (For feedback that the
+    browser sent itself, this is the packet that arrived.)
+    """
+    ticks = pl.col("arrival_ticks")
+    reported = (
+        feedback.select(
+            *("at_ms", "transport_seq"),
+            arrival_ns=(pl.col("at_ms") * 4 + _nearest(ticks - pl.col("at_ms") * 4, ARRIVAL_WRAP_TICKS))
+            * NS_PER_TICK,
+            reported_ns=(pl.col("at_ms") + 1) * NS_PER_MS,
+        )
+        .sort("reported_ns", maintain_order=True)
+        .join_asof(
+            packets.select("packet", "transport_seq", "logged_ns").drop_nulls().sort("logged_ns"),
+            left_on="reported_ns",
+            right_on="logged_ns",
+            by="transport_seq",
+            strategy="backward",
+            tolerance=LATEST_NS,
+            check_sortedness=False,
+        )
+        .drop_nulls("packet")
+        .group_by("packet")
+        .agg(pl.col("arrival_ns").drop_nulls().first(), pl.col("reported_ns").max())
+    )
+    known = packets.join(reported, on="packet", how="left", maintain_order="left")
+    lost = pl.col("reported_ns").is_not_null() & pl.col("arrival_ns").is_null()
+    return known.with_columns(
+        delivered_ns=pl.col("arrival_ns"),
+        dropped_ns=pl.when(lost & (not own_clock)).then("sent_ns"),
+    ).drop("arrival_ns")
+
+
+def on_senders_clock(packets: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+    """Packets that the browser sent, with their arrivals on its own clock, and whether the clocks were one.
+
+    If the two clocks differ, the smallest delay is taken as half of the smallest time from sending to
+    feedback.
+    """
+    return _aligned(packets, "delivered_ns")
+
+
+def on_receivers_clock(packets: pl.DataFrame, smallest_ns: int | None) -> tuple[pl.DataFrame, bool]:
+    """Packets that the browser received, with the times of sending on its own clock.
+
+    Args:
+        packets: the packets.
+        smallest_ns: the smallest delay, for clocks that differ; None if it is not known.
+
+    Returns also whether the clocks were one.
+    """
+    return _aligned(packets, "sent_ns", smallest_ns)
+
+
+def smallest_delay_ns(packets: pl.DataFrame) -> int | None:
+    """Half of the smallest time from sending to feedback; None without feedback."""
+    smallest = (
+        (packets["reported_ns"] - packets["sent_ns"]).filter(packets["delivered_ns"].is_not_null()).min()
+    )
+    return None if smallest is None else cast(int, smallest) // 2
+
+
+def _aligned(packets: pl.DataFrame, moment: str, smallest_ns: int | None = None) -> tuple[pl.DataFrame, bool]:
+    delays = (packets["delivered_ns"] - packets["sent_ns"]).drop_nulls()
+    if delays.is_empty():
+        return packets, True
+    least, most = cast(int, delays.min()), cast(int, delays.quantile(0.99))
+    if least >= -EARLY_NS and most <= LATEST_NS // 2:
+        return packets, True
+    half_ns = smallest_ns if smallest_ns is not None else smallest_delay_ns(packets) or 0
+    error_ns = least - half_ns
+    shift_ns = -error_ns if moment == "delivered_ns" else error_ns
+    return packets.with_columns(pl.col(moment) + shift_ns), False

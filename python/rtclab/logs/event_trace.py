@@ -1,0 +1,276 @@
+"""Makes traces of RTC event logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import polars as pl
+
+from rtclab.errors import BadInput
+from rtclab.logs import event_packets
+from rtclab.logs.control import control_values
+from rtclab.logs.event_log import EventLog
+from rtclab.logs.event_packets import NS_PER_MS
+from rtclab.logs.getstats_rows import Imported
+from rtclab.trace import (
+    SCHEMAS,
+    CallInfo,
+    CaptureInfo,
+    FlowInfo,
+    TraceManifest,
+    delay_histogram_table,
+    flow_seconds_table,
+)
+
+NS_PER_S = 1_000_000_000
+MOST_SECONDS = 7 * 24 * 3600
+"""A longer log can only mean that one of its times is wrong."""
+
+PAGE, REMOTE = "page", "remote"
+"""The two ends of a connection, if nobody names them: the browser that wrote the log, and the other one."""
+
+_OUR_NAME = re.compile(r"event-log-(?P<own>[^-]+)-(?P<peer>[^-]+)\.log(\.gz)?$")
+
+Names = tuple[str, str]
+_KEY = ["ssrc", "seq", "rtp_timestamp"]
+
+
+@dataclass(frozen=True)
+class _End:
+    """A log, the participant that wrote it, and the other one."""
+
+    log: EventLog
+    own: str
+    peer: str
+
+    @property
+    def outgoing(self) -> str:
+        return f"{self.own}->{self.peer}"
+
+    @property
+    def incoming(self) -> str:
+        return f"{self.peer}->{self.own}"
+
+
+def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
+    """The trace of a connection from the log of one end, or the logs of both.
+
+    With one log, what it received has gaps in sequence numbers instead of lost packets. With two, both
+    directions are known from the sender's log, and both browsers must have run on one machine. Packets other
+    than RTP are left out. A flow ends with its last packet that is known to have arrived, because a browser
+    loses the end of its log.
+
+    Args:
+        logs: the log of one end, or of both.
+        names: who wrote the first log, and the other end.
+
+    Raises:
+        BadInput: the logs have no packet, are not of one connection, or their times are far apart.
+    """
+    own, peer = names or _names_of(logs[0])
+    ends = [_End(logs[0], own, peer), *(_End(log, peer, own) for log in logs[1:])]
+    notes = [f"{end.log.path.name}: {note}" for end in ends for note in end.log.notes]
+    packets = _two_ways(ends, notes) if len(ends) > 1 else _one_way(ends[0], notes)
+    first = [
+        cast(int, at) for at in (packets["sent_ns"].min(), packets["delivered_ns"].min()) if at is not None
+    ]
+    if not first:
+        raise BadInput(
+            f"{logs[0].path}: no RTP packet in the log",
+            hint="Chromium writes its log every 5 s, so a shorter call leaves none",
+        )
+    begin_ns = min([*first, *(cast(int, end.log.tables["begin"]["at_ms"][0]) * NS_PER_MS for end in ends)])
+    events = pl.concat([_events(end) for end in ends])
+    begin_ns = min([begin_ns, *events["at_ns"].to_list()])
+    moments = ["sent_ns", "delivered_ns", "dropped_ns"]
+    packets = packets.with_columns(pl.col(moments) - begin_ns).sort("sent_ns", maintain_order=True)
+    flows = _flows(packets)
+    duration_ns = max(flow.end_ns for flow in flows.values())
+    if duration_ns > MOST_SECONDS * NS_PER_S:
+        raise BadInput(
+            f"{logs[0].path}: its first and last time are {duration_ns / NS_PER_S:.0f} s apart; "
+            f"expected at most {MOST_SECONDS} s"
+        )
+    seconds = flow_seconds_table(packets, flows, duration_ns)
+    tables = {
+        "packets": packets.select(name for name in SCHEMAS["packets"] if name in packets.columns),
+        "flow_seconds": seconds if len(ends) > 1 else _with_gaps(seconds, packets, ends[0].incoming),
+        "delay_histogram": delay_histogram_table(packets, flows),
+        "controller": _controller(ends, begin_ns),
+        "events": events.with_columns(pl.col("at_ns") - begin_ns).sort("at_ns", maintain_order=True),
+    }
+    wall_ns = begin_ns + ends[0].log.utc_offset_ms * NS_PER_MS
+    files = tuple(str(end.log.path) for end in ends)
+    about = CaptureInfo(files=files, begin_ns=wall_ns, notes=tuple({"note": note} for note in notes))
+    manifest = TraceManifest(
+        backend="log",
+        duration_ns=max(duration_ns, 1),
+        participants=(own, peer),
+        calls=(CallInfo(kind="p2p", participants=(own, peer), start_ns=0, end_ns=duration_ns),),
+        flows=flows,
+        connections=1,
+        capture=about,
+    )
+    return Imported(tables, manifest, tuple(notes))
+
+
+def _names_of(log: EventLog) -> Names:
+    """The names in the name of a log that a live call left, or those for logs of other calls."""
+    found = _OUR_NAME.search(log.path.name)
+    return (found["own"], found["peer"]) if found else (PAGE, REMOTE)
+
+
+def _one_way(end: _End, notes: list[str]) -> pl.DataFrame:
+    """Packets of both directions from the log of one end."""
+    sent, same = event_packets.on_senders_clock(event_packets.sent_packets(end.log))
+    received = event_packets.received_packets(end.log)
+    smallest_ns = event_packets.smallest_delay_ns(sent)
+    received, _ = event_packets.on_receivers_clock(received, smallest_ns)
+    if not same:
+        notes.append(
+            f"{end.log.path.name}: the clocks of the two ends differ; the smallest one-way delay was taken "
+            "as half of the smallest round trip"
+        )
+    flows = ((sent, end.outgoing), (received, end.incoming))
+    return pl.concat([_of_flow(packets, flow) for packets, flow in flows])
+
+
+def _two_ways(ends: list[_End], notes: list[str]) -> pl.DataFrame:
+    """Packets of both directions, each from the log of its sender, and where they arrived.
+
+    A packet that the receiver's log has arrived, even if no feedback that reported it is in the log. A packet
+    in neither is lost if the receiver's log has later ones.
+    """
+    made = []
+    for end, other in ((ends[0], ends[1]), (ends[1], ends[0])):
+        sent = event_packets.sent_packets(end.log)
+        received = event_packets.received_packets(other.log).unique(_KEY, keep="first", maintain_order=True)
+        there = received.select(*_KEY, received_ns="delivered_ns")
+        joined = sent.join(there, on=_KEY, how="left", maintain_order="left")
+        if sent.height and received.height and joined["received_ns"].is_null().all():
+            raise BadInput(
+                f"{end.log.path} and {other.log.path}: not the two ends of one connection, because nothing "
+                "that one sent arrived at the other"
+            )
+        delivered_ns = pl.coalesce("received_ns", "delivered_ns")
+        logged_until_ns = received["delivered_ns"].max() or 0
+        gone = delivered_ns.is_null() & (pl.col("dropped_ns").is_not_null() | pl.lit(False))
+        covered = delivered_ns.is_null() & (pl.col("sent_ns") < logged_until_ns) & pl.lit(received.height > 0)
+        packets = joined.with_columns(
+            delivered_ns=delivered_ns, dropped_ns=pl.when(gone | covered).then("sent_ns")
+        )
+        packets, same = event_packets.on_senders_clock(packets)
+        if not same:
+            notes.append(
+                f"{end.outgoing}: the clocks of the two ends differ; the smallest one-way delay was taken as "
+                "half of the smallest round trip"
+            )
+        made.append(_of_flow(packets, end.outgoing))
+    return pl.concat(made)
+
+
+def _of_flow(packets: pl.DataFrame, flow: str) -> pl.DataFrame:
+    return packets.select(
+        *("sent_ns", "delivered_ns", "dropped_ns"),
+        pl.lit(flow).alias("flow"),
+        "size_bytes",
+        pl.lit("rtp").alias("protocol"),
+        *("kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker"),
+    )
+
+
+def _flows(packets: pl.DataFrame) -> dict[str, FlowInfo]:
+    """The flows, each from its first packet to the last one that is known to have arrived."""
+    spans = packets.group_by("flow", maintain_order=True).agg(
+        pl.col("sent_ns").min().alias("begin_ns"),
+        pl.col("sent_ns").max().alias("sent_ns"),
+        pl.col("delivered_ns").max(),
+    )
+    flows = {}
+    for flow, begin_ns, sent_ns, delivered_ns in spans.iter_rows():
+        sender, _, receiver = flow.partition("->")
+        end_ns = max(begin_ns, sent_ns if delivered_ns is None else delivered_ns) + 1
+        flows[flow] = FlowInfo(sender=sender, receiver=receiver, call=0, begin_ns=begin_ns, end_ns=end_ns)
+    return flows
+
+
+def _with_gaps(seconds: pl.DataFrame, packets: pl.DataFrame, flow: str) -> pl.DataFrame:
+    """Counts gaps in the sequence numbers of a received flow as packets sent and dropped.
+
+    A gap counts in the second in which it was noticed, and the other way round when the packet comes late.
+    """
+    step = (pl.col("seq").diff().over("ssrc") + (1 << 15)) % (1 << 16) - (1 << 15)
+    number = step.fill_null(0).cum_sum().over("ssrc")
+    lost = pl.col("number").cum_max().over("ssrc") + 1 - pl.int_range(1, pl.len() + 1).over("ssrc")
+    missing = (
+        packets.filter(pl.col("flow") == flow)
+        .sort("delivered_ns", maintain_order=True)
+        .with_columns(number=number)
+        .with_columns(lost=lost)
+        .with_columns(missing=pl.col("lost").diff().over("ssrc").fill_null(pl.col("lost")))
+        .group_by(pl.col("delivered_ns") // NS_PER_S * NS_PER_S, "flow")
+        .agg(pl.col("missing").sum().cast(pl.Int64))
+        .rename({"delivered_ns": "at_ns"})
+    )
+    return (
+        seconds.join(missing, on=["at_ns", "flow"], how="left", maintain_order="left")
+        .with_columns(pl.col("missing").fill_null(0))
+        .with_columns(
+            pl.col("sent_packets") + pl.col("missing"), pl.col("dropped_packets") + pl.col("missing")
+        )
+        .drop("missing")
+    )
+
+
+def _controller(ends: Sequence[_End], begin_ns: int) -> pl.DataFrame:
+    frames = [
+        control_values(end.log).select(
+            (pl.col("at_ms") * NS_PER_MS - begin_ns).alias("at_ns"),
+            pl.lit(end.own).alias("participant"),
+            pl.lit(end.outgoing).alias("flow"),
+            *("name", "value"),
+        )
+        for end in ends
+    ]
+    return pl.concat(frames).filter(pl.col("at_ns") >= 0).sort("at_ns", maintain_order=True)
+
+
+def _events(end: _End) -> pl.DataFrame:
+    """The events of the connection at one end. Times are on the monotonic clock."""
+    tables = end.log.tables
+    pairs, dtls = tables["candidate_pair_config"], tables["dtls_state"]
+    selected = pairs.filter(pl.col("change") == "selected").sort("at_ms", maintain_order=True)
+    addresses = pl.format(
+        "{} {} to {} {}", "local_candidate", "local_family", "remote_candidate", "remote_family"
+    )
+    rows = [
+        tables["begin"].head(1).select("at_ms", event=pl.lit("joined"), detail=pl.lit("")),
+        selected.head(1).select("at_ms", event=pl.lit("ice_connected"), detail=addresses),
+        selected.slice(1).select("at_ms", event=pl.lit("route_changed"), detail=addresses),
+        tables["route_change"].select(
+            "at_ms",
+            event=pl.lit("route_changed"),
+            detail=pl.format("{} B of overhead", "overhead_bytes"),
+        ),
+        dtls.filter(pl.col("state") == "connected")
+        .head(1)
+        .select("at_ms", event=pl.lit("dtls_connected"), detail=pl.lit("")),
+        dtls.filter(pl.col("state") == "failed").select(
+            "at_ms", event=pl.lit("failed"), detail=pl.lit("DTLS")
+        ),
+        tables["probe_created"].select(
+            "at_ms",
+            event=pl.lit("probe"),
+            detail=pl.format("cluster {} at {} bit/s, {} B", "probe", "rate_bps", "min_bytes"),
+        ),
+    ]
+    return pl.concat(rows).select(
+        (pl.col("at_ms") * NS_PER_MS).alias("at_ns"),
+        pl.lit(end.own).alias("participant"),
+        pl.lit(end.incoming).alias("flow"),
+        "event",
+        pl.col("detail").fill_null(""),
+    )

@@ -1,0 +1,333 @@
+"""Makes tables of a trace from the getStats reports of a log, as the live backend does from those of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rtclab.errors import BadInput
+from rtclab.trace import NULLABLE, SCHEMAS, CallInfo, CaptureInfo, FlowInfo, TraceManifest
+
+PAGE, REMOTE = "page", "remote"
+"""The two parties of a connection: the page that made the log, and the other end."""
+
+MOST_REPORTS = 2_000_000
+"""A log with more reports of streams is refused, so that time and memory stay bounded."""
+MOST_SECONDS = 7 * 24 * 3600
+"""A longer log can only mean that one of its times is wrong."""
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+_LATEST_MS = 4e12
+_EXACT = 2**53
+_MOST_DIGITS = 15
+
+OUT, IN, PAIR = "outbound_rtp", "inbound_rtp", "candidate_pair"
+_TABLES = {"outbound-rtp": OUT, "inbound-rtp": IN, "remote-inbound-rtp": "remote_inbound_rtp"}
+_COUNTS = {OUT: "packetsSent", IN: "packetsReceived"}
+_SAME = ("participant", "flow")
+_GAUGES = dict.fromkeys(("frameWidth", "frameHeight", "framesPerSecond", "targetBitrate", "jitter"))
+"""Columns that say nothing about a stream that is gone; its counters keep their last values."""
+
+Report = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The tables and the manifest of a trace made from a log, and what a user should know about the log."""
+
+    tables: dict[str, pl.DataFrame]
+    manifest: TraceManifest
+    notes: tuple[str, ...] = ()
+
+
+class _Table:
+    """Rows of a table without ``participant`` and ``flow``, of which only the newest are Python objects."""
+
+    CHUNK = 8192
+
+    def __init__(self, name: str) -> None:
+        self.schema = {column: dtype for column, dtype in SCHEMAS[name].items() if column not in _SAME}
+        self._rows: list[Row] = []
+        self._frames: list[pl.DataFrame] = []
+
+    def add(self, row: Row) -> None:
+        self._rows.append(row)
+        if len(self._rows) == self.CHUNK:
+            self._pack()
+
+    def frame(self) -> pl.DataFrame:
+        self._pack()
+        return pl.concat(self._frames)
+
+    def _pack(self) -> None:
+        self._frames.append(pl.DataFrame(self._rows, schema=self.schema, strict=False))
+        self._rows = []
+
+
+class Connection:
+    """What a log says about one connection, with times in ns since 1970.
+
+    Args:
+        key: its name in the log.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.incomplete = 0
+        """Reports of streams that lack a column which is always needed, such as ``ssrc``."""
+        self.span_ns: tuple[int, int] | None = None
+        """First and last time; None if nothing is known about the connection."""
+        self.media_ns: dict[str, int] = {}
+        """By table, the time of the first report of a packet; -1 if there are reports but no packet."""
+        self.tables: dict[str, _Table] = {}
+        self.events: list[tuple[int, str, str]] = []
+        """Time, name and detail, as in the table ``events``."""
+        self._streams: dict[tuple[str, str], Row] = {}
+        self._last_ns: int | None = None
+
+    def add_event(self, at_ms: object, event: str, detail: str = "") -> None:
+        """Adds an event, unless its time is not one. Only the first of a kind counts."""
+        at_ns = time_ns(at_ms)
+        if at_ns is not None and all(event != known for _, known, _ in self.events):
+            self.events.append((at_ns, event, detail))
+            self._extend(at_ns)
+
+    def add_reports(self, at_ms: object, reports: Iterable[tuple[str, Report]]) -> int:
+        """Adds what one call of getStats returned, as pairs of id and report; returns their number.
+
+        The same reports again, within 1 ms, are left out. A stream that is gone keeps its counters until the
+        end of the connection, so that sums over streams do not fall.
+        """
+        at_ns = time_ns(at_ms)
+        if at_ns is None or (self._last_ns is not None and abs(at_ns - self._last_ns) < NS_PER_MS):
+            return 0
+        self._last_ns = at_ns
+        self._extend(at_ns)
+        gone = dict(self._streams)
+        pairs: dict[str, Report] = {}
+        selected, visited = None, 0
+        for key, report in reports:
+            kind, visited = type_of(report), visited + 1
+            if kind == "candidate-pair":
+                pairs[key] = report
+            elif kind == "transport":
+                selected = report.get("selectedCandidatePairId", selected)
+            elif kind in _TABLES:
+                gone.pop((_TABLES[kind], key), None)
+                self._add_stream(at_ns, _TABLES[kind], key, report)
+        pair = _chosen(pairs, selected)
+        if pair is not None:
+            self._add(PAIR, _row(PAIR, pair) | {"at_ns": at_ns})
+        for (table, _), row in gone.items():
+            if table in _COUNTS:
+                self._add(table, row | dict.fromkeys(_GAUGES.keys() & row.keys()) | {"at_ns": at_ns})
+        return visited + len(gone)
+
+    def _add_stream(self, at_ns: int, table: str, key: str, report: Report) -> None:
+        row = _row(table, {"kind": report.get("mediaType"), **report}) | {"at_ns": at_ns}
+        if any(row[column] is None for column in row.keys() - NULLABLE[table]):
+            self.incomplete += 1
+            return
+        self._streams[table, key] = row
+        self._add(table, row)
+        if table in _COUNTS:
+            before = self.media_ns.get(table, -1)
+            self.media_ns[table] = at_ns if before < 0 and row[_COUNTS[table]] > 0 else before
+
+    def _add(self, table: str, row: Row) -> None:
+        self.tables.setdefault(table, _Table(table)).add(row)
+
+    def _extend(self, at_ns: int) -> None:
+        first_ns, last_ns = self.span_ns or (at_ns, at_ns)
+        self.span_ns = min(first_ns, at_ns), max(last_ns, at_ns)
+
+
+def time_ns(at_ms: object) -> int | None:
+    """A time in ms since 1970, in ns; None if it is not one."""
+    if isinstance(at_ms, bool) or not isinstance(at_ms, (int, float)) or not 0 < at_ms < _LATEST_MS:
+        return None
+    return round(at_ms * NS_PER_MS)
+
+
+def check_size(path: Path, reports: int) -> None:
+    """Raises BadInput if a log has more than ``MOST_REPORTS``."""
+    if reports > MOST_REPORTS:
+        raise BadInput(f"{path}: more than {MOST_REPORTS} reports of streams", hint="cut the log in parts")
+
+
+def imported(
+    path: Path,
+    connections: Iterable[Connection],
+    notes: Iterable[str] = (),
+    browser: str | None = None,
+) -> Imported:
+    """The trace of a log: each connection is a call between the page and a remote end.
+
+    The far ends are ``remote``, ``remote-2`` and so on, in the order of the log. Time zero is the first event
+    or report.
+
+    Raises:
+        BadInput: the log has no connection, or spans more than ``MOST_SECONDS``.
+    """
+    known = [(one, one.span_ns) for one in connections if one.span_ns is not None]
+    if not known:
+        raise BadInput(
+            f"{path}: no connection in the log",
+            hint="a browser records connections only from when its page of logs was opened until they close",
+        )
+    begin_ns, end_ns = min(span[0] for _, span in known), max(span[1] for _, span in known)
+    if end_ns - begin_ns > MOST_SECONDS * NS_PER_S:
+        raise BadInput(
+            f"{path}: its first and last time are {(end_ns - begin_ns) / NS_PER_S:.0f} s apart; "
+            f"expected at most {MOST_SECONDS} s"
+        )
+    all_notes, calls = list(notes), []
+    flows: dict[str, FlowInfo] = {}
+    parts: dict[str, list[pl.DataFrame]] = {}
+    for index, (one, (first_ns, last_ns)) in enumerate(known):
+        remote = REMOTE if index == 0 else f"{REMOTE}-{index + 1}"
+        span_ns = first_ns - begin_ns, last_ns - begin_ns
+        calls.append(
+            CallInfo(kind="p2p", participants=(PAGE, remote), start_ns=span_ns[0], end_ns=span_ns[1])
+        )
+        flows |= _flows(one, remote, index, begin_ns, span_ns)
+        for name, frame in _frames(one, remote, begin_ns, flows).items():
+            parts.setdefault(name, []).append(frame)
+        all_notes.append(f"{remote} is connection {one.key} of the log")
+        if one.incomplete:
+            all_notes.append(f"{remote}: left out {one.incomplete} reports without ssrc, kind or counts")
+    manifest = TraceManifest(
+        backend="log",
+        duration_ns=max(end_ns - begin_ns, 1),
+        participants=(PAGE, *(call.participants[1] for call in calls)),
+        calls=tuple(calls),
+        flows=flows,
+        connections=len(calls),
+        browser=browser,
+        capture=CaptureInfo(
+            files=(str(path),), begin_ns=begin_ns, notes=tuple({"note": note} for note in all_notes)
+        ),
+    )
+    tables = {name: pl.concat(frames).sort("at_ns", maintain_order=True) for name, frames in parts.items()}
+    return Imported(tables, manifest, tuple(all_notes))
+
+
+def _flows(
+    one: Connection, remote: str, call: int, begin_ns: int, span_ns: tuple[int, int]
+) -> dict[str, FlowInfo]:
+    """The directions in which media passed; both if there were none.
+
+    A flow begins with the first report that counts a packet of it, and ends with its connection.
+    """
+    flows = {}
+    for sender, receiver, table in ((PAGE, remote, OUT), (remote, PAGE, IN)):
+        if one.media_ns and table not in one.media_ns:
+            continue
+        first_ns = one.media_ns.get(table, -1)
+        flows[f"{sender}->{receiver}"] = FlowInfo(
+            sender=sender,
+            receiver=receiver,
+            call=call,
+            begin_ns=span_ns[0] if first_ns < 0 else first_ns - begin_ns,
+            end_ns=span_ns[1],
+        )
+    return flows
+
+
+def _frames(
+    one: Connection, remote: str, begin_ns: int, flows: Mapping[str, FlowInfo]
+) -> dict[str, pl.DataFrame]:
+    """The tables of one connection, on the clock of the trace, without rows of directions without media."""
+    outgoing, incoming = f"{PAGE}->{remote}", f"{remote}->{PAGE}"
+    frames = {}
+    for name, table in one.tables.items():
+        flow = incoming if name == IN else outgoing
+        if flow in flows:
+            frames[name] = (
+                table.frame()
+                .with_columns(pl.col("at_ns") - begin_ns, participant=pl.lit(PAGE), flow=pl.lit(flow))
+                .select(SCHEMAS[name].names())
+            )
+    if PAIR in frames:
+        estimate = pl.col("availableOutgoingBitrate")
+        frames["controller"] = (
+            frames[PAIR]
+            .drop_nulls("availableOutgoingBitrate")
+            .select(
+                *("at_ns", "participant", "flow"),
+                pl.lit("available_outgoing_bitrate_bps").alias("name"),
+                estimate.alias("value"),
+            )
+        )
+    rows = [
+        (at_ns - begin_ns, PAGE, incoming if incoming in flows else None, event, detail)
+        for at_ns, event, detail in one.events
+    ]
+    frames["events"] = pl.DataFrame(rows, schema=SCHEMAS["events"], orient="row")
+    return frames
+
+
+def type_of(report: Report) -> str:
+    """The type of a report. Old browsers marked what the far end had reported with ``isRemote``."""
+    kind = report.get("type")
+    if not isinstance(kind, str):
+        return ""
+    return f"remote-{kind}" if report.get("isRemote") is True and kind.endswith("bound-rtp") else kind
+
+
+def _chosen(pairs: Mapping[str, Report], selected: object) -> Report | None:
+    """The candidate pair in use: the one that the transport names, or else the nominated one in use."""
+    if isinstance(selected, str) and selected in pairs:
+        return pairs[selected]
+    ready = [
+        pair
+        for pair in pairs.values()
+        if pair.get("selected") is True or (pair.get("nominated") is True and pair.get("state") != "failed")
+    ]
+    return max(ready, key=_bytes_of, default=None)
+
+
+def _bytes_of(pair: Report) -> int:
+    return sum(_integer(pair.get(name)) or 0 for name in ("bytesSent", "bytesReceived"))
+
+
+def _row(table: str, report: Report) -> Row:
+    """The columns of a table; null for what the report lacks and for values of another type."""
+    return {
+        column: _VALUES[dtype](report.get(column))
+        for column, dtype in SCHEMAS[table].items()
+        if column not in _SAME
+    }
+
+
+def _integer(value: object) -> int | None:
+    """A whole number that JavaScript can hold exactly. Chromium of 2020 wrote SSRCs as text."""
+    if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if -_EXACT < value < _EXACT else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, int):
+        return float(value) if -_EXACT < value < _EXACT else None
+    return value if isfinite(value) else None
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+_VALUES = {pl.Int64(): _integer, pl.Float64(): _number, pl.String(): _string}

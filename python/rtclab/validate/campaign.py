@@ -1,0 +1,94 @@
+"""Runs random conditions live, one after another. A campaign can be interrupted and continued."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rtclab.backend import backend
+from rtclab.campaign import run_scenario
+from rtclab.trace import Run, Trace
+from rtclab.validate.conditions import Condition
+
+MAX_TRIES = 3
+"""A condition that the machine disturbed this often is reported as disturbed."""
+
+SLOWEST_ENCODER_MS = 25.0
+"""A call is disturbed if encoding took longer in the mean; at 30 frames/s there are 33 ms for a frame."""
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """The live run of a condition."""
+
+    run: Run
+    tries: int
+    disturbed: str
+    """How the machine disturbed it; empty if it did not."""
+
+
+def live_run(
+    condition: Condition, folder: Path, *, run_missing: bool, say: Callable[[str], None]
+) -> LiveRun | None:
+    """The live run of a condition, from ``folder`` if it is there.
+
+    A run that the machine disturbed is repeated, at most ``MAX_TRIES`` times in all; the last one is kept.
+    A call that does not connect, or fails, is a result.
+
+    Args:
+        condition: the condition.
+        folder: directory of the live runs.
+        run_missing: run the condition if there is no run yet; otherwise the result is None.
+        say: called with a line on what happens.
+    """
+    for attempt in range(1, MAX_TRIES + 1):
+        place = folder / f"{condition.scenario.name}-live-{attempt}"
+        run = _finished(place)
+        if run is None:
+            if not run_missing:
+                return None
+            say(f"{condition.scenario.name}: {condition.words}")
+            shutil.rmtree(place, ignore_errors=True)
+            made = run_scenario(condition.scenario, backend("live"), out=folder, repeats=1)
+            if made.path != place:
+                made.path.rename(place)
+            run = Run.open(place)
+        disturbed = disturbance(run)
+        if not disturbed or attempt == MAX_TRIES:
+            return LiveRun(run, attempt, disturbed)
+        say(f"{condition.scenario.name}: disturbed ({disturbed})")
+    return None
+
+
+def _finished(place: Path) -> Run | None:
+    """The run in a directory if its only repeat has ended, otherwise None."""
+    if not (place / "run.json").is_file():
+        return None
+    run = Run.open(place)
+    ended = [repeat for repeat in run.repeats if not repeat.interrupted]
+    return run if ended else None
+
+
+def disturbance(run: Run) -> str:
+    """How the machine, rather than the network, disturbed a live run; empty if it did not."""
+    return "; ".join(reason for trace in run.traces for reason in _disturbances(trace))
+
+
+def _disturbances(trace: Trace) -> list[str]:
+    reasons = []
+    lateness = trace.manifest.lateness
+    if lateness is not None and lateness.late:
+        reasons.append(f"emulator {lateness.p99_ns / 1e6:.1f} ms late (p99)")
+    video = trace.table("outbound_rtp").filter(pl.col("kind") == "video")
+    limited = video.filter(pl.col("qualityLimitationReason") == "cpu")["participant"].unique().sort()
+    reasons += [f"the processor limited the video of {name}" for name in limited]
+    last = video.group_by("participant", maintain_order=True).last()
+    for name, seconds, frames in last.select("participant", "totalEncodeTime", "framesEncoded").iter_rows():
+        mean_ms = 1e3 * (seconds or 0.0) / max(frames or 0, 1)
+        if mean_ms > SLOWEST_ENCODER_MS:
+            reasons.append(f"{name} took {mean_ms:.0f} ms to encode a frame")
+    return reasons
