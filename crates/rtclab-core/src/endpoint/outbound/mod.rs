@@ -183,14 +183,16 @@ impl Sender {
         }
     }
 
-    /// Starts media when the connection is established.
-    pub(super) fn start(&mut self, now: Time) -> Result<(), ControlError> {
+    /// Starts media when the connection is established; the first picture is taken at `first_picture`.
+    pub(super) fn start(&mut self, now: Time, first_picture: Time) -> Result<(), ControlError> {
         self.started = true;
         self.repair.since = now;
         let streams = self.direction.streams.iter().enumerate();
         let seed = |index: usize| self.seed.wrapping_add((index as u64) << 32);
         self.streams = streams
-            .map(|(index, config)| OutboundStream::new(config, self.stack, now, seed(index)))
+            .map(|(index, config)| {
+                OutboundStream::new(config, self.stack, first_picture, seed(index))
+            })
             .collect();
         self.controller.on_timeout(now, &SenderState::default())?;
         self.apply_decision(now);
