@@ -19,7 +19,7 @@ from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.logs import open_log, open_logs
 from rtclab.logs.event_log import EventLog, read_event_log
-from rtclab.logs.event_packets import NS_PER_MS, sent_packets
+from rtclab.logs.event_packets import NS_PER_MS, send_time_offset, sent_packets
 from rtclab.logs.event_trace import trace_of
 from rtclab.logs.live import controller_rows, rows_of
 from rtclab.metrics import rate
@@ -182,6 +182,32 @@ def test_clocks_that_differ_are_aligned_by_the_smallest_round_trip(alice: EventL
     assert "clocks of the two ends differ" in imported.notes[0]
     # Each way takes at least 27.57 ms in the emulator; feedback waits up to 100 ms for its report.
     assert 27.5 < delays_ms(imported.tables["packets"], OUT).min() < 80
+
+
+def test_feedback_of_rfc_8888_gives_the_same_arrivals(alice: EventLog) -> None:
+    outgoing, transport = alice.tables["outgoing_rtp"], alice.tables["transport_feedback"]
+    packet = outgoing.select("transport_seq", "ssrc", "seq")
+    reports = transport.filter(pl.col("sent") == 0).join(packet, on="transport_seq", suffix="_of_media")
+    # A report 50 ms after each arrival, on an NTP clock that is that of the abs-send-time.
+    arrival_ms = pl.col("arrival_ticks") // 4
+    ntp = (arrival_ms + 50) * 65_536 // 1000 + send_time_offset(alice) // 4
+    congestion = reports.select(
+        *("at_ms", "sent", "ssrc", "seq"),
+        report_timestamp=ntp % (1 << 32),
+        media_ssrc="ssrc_of_media",
+        arrival_offset_ns=pl.lit(50 * NS_PER_MS),
+        ecn=pl.lit(0),
+    )
+    rfc8888 = with_tables(
+        alice,
+        outgoing_rtp=outgoing.with_columns(transport_seq=pl.lit(None, pl.Int64)),
+        transport_feedback=transport.filter(pl.col("sent") == 1),
+        congestion_feedback=congestion,
+    )
+    before, after = (sent_packets(log)["delivered_ns"] for log in (alice, rfc8888))
+    assert before.null_count() == after.null_count() == 13
+    # Ticks were cut to whole milliseconds above.
+    assert ((before - after) / NS_PER_MS).is_between(-0.1, 1.1).all()
 
 
 def test_gaps_of_a_received_stream_count_as_dropped(alice: EventLog) -> None:

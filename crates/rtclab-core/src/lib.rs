@@ -17,6 +17,7 @@ pub mod pcapng;
 pub mod record;
 pub mod replay;
 pub mod rtp;
+pub mod signalling;
 pub mod sim;
 pub mod stack;
 pub mod table;

@@ -77,6 +77,20 @@ row! {
         frames_decoded: Option<u64> = "framesDecoded",
         /// Frames dropped.
         frames_dropped: Option<u64> = "framesDropped",
+        /// Key frames decoded.
+        key_frames_decoded: Option<u64> = "keyFramesDecoded",
+        /// Decoded frames whose packets did not all arrive at the same time.
+        frames_assembled_from_multiple_packets: Option<u64> = "framesAssembledFromMultiplePackets",
+        /// Seconds from the first to the last packet, summed over these frames.
+        total_assembly_time: Option<f64> = "totalAssemblyTime",
+        /// Seconds spent decoding.
+        total_decode_time: Option<f64> = "totalDecodeTime",
+        /// Seconds from the first packet to the end of decoding, summed over frames.
+        total_processing_delay: Option<f64> = "totalProcessingDelay",
+        /// Seconds from the first frame to the last.
+        total_inter_frame_delay: Option<f64> = "totalInterFrameDelay",
+        /// Sum of the squares of the intervals between frames, in s².
+        total_squared_inter_frame_delay: Option<f64> = "totalSquaredInterFrameDelay",
         /// Width of the last frame shown.
         frame_width: Option<u64> = "frameWidth",
         /// Height of the last frame shown.
@@ -87,6 +101,10 @@ row! {
         freeze_count: Option<u64> = "freezeCount",
         /// Seconds spent in freezes that have ended.
         total_freezes_duration: Option<f64> = "totalFreezesDuration",
+        /// Pauses that have ended: intervals in which nothing arrived for 5 s.
+        pause_count: Option<u64> = "pauseCount",
+        /// Seconds spent in pauses that have ended.
+        total_pauses_duration: Option<f64> = "totalPausesDuration",
         /// Requests for retransmission sent.
         nack_count: Option<u64> = "nackCount",
         /// Requests for a key frame sent.
@@ -95,6 +113,10 @@ row! {
         jitter_buffer_delay: Option<f64> = "jitterBufferDelay",
         /// Frames that have left the jitter buffer.
         jitter_buffer_emitted_count: Option<u64> = "jitterBufferEmittedCount",
+        /// Delay that the jitter buffer aims at in seconds, summed over frames.
+        jitter_buffer_target_delay: Option<f64> = "jitterBufferTargetDelay",
+        /// Delay that the network alone would demand in seconds, summed over frames.
+        jitter_buffer_minimum_delay: Option<f64> = "jitterBufferMinimumDelay",
         /// Retransmissions received.
         retransmitted_packets_received: Option<u64> = "retransmittedPacketsReceived",
         /// Packets repaired in time; `None` with RTX.

@@ -5,6 +5,7 @@ use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
 use super::inbound::{InboundAudio, InboundVideo, Reception, Retransmitted};
 use super::outbound::OutboundStream;
 use super::statistics::{CandidatePair, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics};
+use crate::media::playout::PlayoutDetails;
 use crate::packet::Kind;
 use crate::rtp::rtcp::ReportBlock;
 use crate::units::{Bytes, Time};
@@ -208,15 +209,26 @@ fn inbound(
         frames_received: None,
         frames_decoded: None,
         frames_dropped: None,
+        key_frames_decoded: None,
+        frames_assembled_from_multiple_packets: None,
+        total_assembly_time: None,
+        total_decode_time: None,
+        total_processing_delay: None,
+        total_inter_frame_delay: None,
+        total_squared_inter_frame_delay: None,
         frame_width: None,
         frame_height: None,
         frames_per_second: None,
         freeze_count: None,
         total_freezes_duration: None,
+        pause_count: None,
+        total_pauses_duration: None,
         nack_count: None,
         pli_count: None,
         jitter_buffer_delay: None,
         jitter_buffer_emitted_count: None,
+        jitter_buffer_target_delay: None,
+        jitter_buffer_minimum_delay: None,
         retransmitted_packets_received: None,
         packets_repaired: None,
         fec_packets_received: None,
@@ -250,6 +262,7 @@ fn inbound_video(
     }
     let playout = video.playout.stats();
     let (width, height) = video.playout.resolution();
+    let row = with_details(row, playout.details.as_ref());
     InboundRtp {
         frames_received: Some(playout.frames_received),
         frames_decoded: Some(playout.frames_decoded),
@@ -260,7 +273,28 @@ fn inbound_video(
         freeze_count: Some(playout.freeze_count),
         total_freezes_duration: Some(playout.total_freezes_duration),
         jitter_buffer_delay: Some(playout.jitter_buffer_delay),
-        jitter_buffer_emitted_count: Some(playout.frames_decoded),
+        jitter_buffer_emitted_count: Some(playout.jitter_buffer_emitted_count),
+        ..row
+    }
+}
+
+/// Adds the totals that only today's browsers report.
+fn with_details(row: InboundRtp, details: Option<&PlayoutDetails>) -> InboundRtp {
+    let Some(details) = details else { return row };
+    InboundRtp {
+        key_frames_decoded: Some(details.key_frames_decoded),
+        frames_assembled_from_multiple_packets: Some(
+            details.frames_assembled_from_multiple_packets,
+        ),
+        total_assembly_time: Some(details.total_assembly_time),
+        total_decode_time: Some(details.total_decode_time),
+        total_processing_delay: Some(details.total_processing_delay),
+        total_inter_frame_delay: Some(details.total_inter_frame_delay),
+        total_squared_inter_frame_delay: Some(details.total_squared_inter_frame_delay),
+        pause_count: Some(details.pause_count),
+        total_pauses_duration: Some(details.total_pauses_duration),
+        jitter_buffer_target_delay: Some(details.jitter_buffer_target_delay),
+        jitter_buffer_minimum_delay: Some(details.jitter_buffer_minimum_delay),
         ..row
     }
 }

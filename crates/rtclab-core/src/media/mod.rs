@@ -3,6 +3,7 @@
 pub mod codec;
 pub mod encoder;
 pub mod fec;
+pub mod grid;
 pub mod host;
 pub mod nack;
 mod overshoot;

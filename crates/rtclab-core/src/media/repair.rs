@@ -4,6 +4,20 @@ use super::nack::NackRules;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
+/// What changed about retransmission from release to release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retransmission {
+    /// As modelled for browsers before 2024: a request is repeated ten times, a sender keeps 600 packets.
+    Until2024,
+    /// Requests on the browser's timer grid by the longest recent round trip, up to 100 times. A sender keeps
+    /// packets by their age and until they are acknowledged, resends the last packets of a report that are
+    /// lost, and makes at most one key frame per 300 ms.
+    ///
+    /// Source: libwebrtc, `nack_requester.cc`, `rtp_packet_history.cc`, `rtp_video_sender.cc`,
+    /// `encoder_rtcp_feedback.cc`.
+    Today,
+}
+
 /// A loss repair scheme, as scenarios name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -40,11 +54,12 @@ impl Repair {
     }
 
     /// When a receiver requests packets.
-    pub fn nack_rules(self) -> NackRules {
-        match self {
-            Repair::Auto | Repair::Rtx => NackRules::TODAY,
-            Repair::Nack2013 | Repair::Hybrid2013 => NackRules::OF_2013,
-            Repair::None => NackRules::NEVER,
+    pub fn nack_rules(self, retransmission: Retransmission) -> NackRules {
+        match (self, retransmission) {
+            (Repair::Auto | Repair::Rtx, Retransmission::Today) => NackRules::TODAY,
+            (Repair::Auto | Repair::Rtx, Retransmission::Until2024) => NackRules::UNTIL_2024,
+            (Repair::Nack2013 | Repair::Hybrid2013, _) => NackRules::OF_2013,
+            (Repair::None, _) => NackRules::NEVER,
         }
     }
 

@@ -52,7 +52,7 @@ impl VideoStream {
                 seed,
             ),
             encoding: None,
-            store: PacketStore::default(),
+            store: PacketStore::new(stack.retransmission),
             fec: Fec::default(),
             next_picture: 0,
             frames: 0,
