@@ -30,6 +30,8 @@ const TICKS_PER_MS: i64 = 4;
 const BURST_MS: i64 = 2;
 /// Packets further apart belong to different bursts.
 const BURST_GAP_MS: i64 = 1;
+/// A probe ends early when a burst is later than this (max_probe_delay).
+const PROBE_DELAY_MS: i64 = 10;
 /// A probe that could not begin is given up (kProbeClusterTimeout).
 const PROBE_TIMEOUT_MS: i64 = 5_000;
 /// The most that an IP packet can have.
@@ -157,14 +159,20 @@ struct OpenProbe {
     bytes_left: i64,
     /// Size at which a burst ends.
     burst_bytes: i64,
+    began_ms: i64,
+    bytes_sent: i64,
     /// When the current burst began, and its bytes; `None` before the first packet.
     burst: Option<(i64, i64)>,
 }
 
 impl OpenProbe {
-    /// Whether the pacer has given it up before it began.
-    fn is_late(&self, now_ms: i64) -> bool {
-        self.burst.is_none() && now_ms.saturating_sub(self.created_ms) > PROBE_TIMEOUT_MS
+    /// Whether the pacer has given it up: it could not begin, or a burst came too late for its rate.
+    fn is_late(&self, at_ms: i64, send_ms: i64) -> bool {
+        if self.burst.is_none() {
+            return at_ms.saturating_sub(self.created_ms) > PROBE_TIMEOUT_MS;
+        }
+        let taken_ms = 8 * 1_000 * self.bytes_sent / (self.cluster.rate.0 as i64).max(1);
+        send_ms.saturating_sub(self.began_ms) > taken_ms + PROBE_DELAY_MS
     }
 
     /// Adds a packet; returns whether it is the last one.
@@ -177,6 +185,10 @@ impl OpenProbe {
             }
             _ => Some((at_ms, bytes)),
         };
+        if self.bytes_sent == 0 {
+            self.began_ms = at_ms;
+        }
+        self.bytes_sent += bytes;
         self.bytes_left -= bytes;
         let is_full = self.burst.is_some_and(|(_, so_far)| so_far >= self.burst_bytes);
         self.bursts_left -= i64::from(is_full);
@@ -302,6 +314,8 @@ impl<'a> Source<'a> {
                     bursts_left: ints("min_packets")[row],
                     bytes_left: ints("min_bytes")[row],
                     burst_bytes: rate / 8 * BURST_MS / 1_000,
+                    began_ms: 0,
+                    bytes_sent: 0,
                     burst: None,
                 }
             })
@@ -309,7 +323,7 @@ impl<'a> Source<'a> {
         let pads = packets.iter().any(|sent| sent.packet.kind == Kind::Padding);
         let first_kind = if pads { Kind::Padding } else { Kind::Video };
         for sent in packets.iter_mut() {
-            while waiting.front().is_some_and(|probe| probe.is_late(sent.at_ms)) {
+            while waiting.front().is_some_and(|probe| probe.is_late(sent.at_ms, sent.send_ms)) {
                 waiting.pop_front();
             }
             let Some(probe) = waiting.front_mut() else { return };
