@@ -127,7 +127,9 @@ impl Inputs {
         all.sort_by_key(|(at, rank, _)| (*at, *rank));
         let first_ms = all.first().map_or(0, |(at, _, _)| *at);
         let last_ms = all.last().map_or(0, |(at, _, _)| *at);
-        let begin_ms = source.control_began_ms().unwrap_or(first_ms).min(first_ms);
+        // What was sent before the control began, such as the first audio, is unknown to it.
+        let begin_ms = source.control_began_ms().unwrap_or(first_ms);
+        all.retain(|(at, _, _)| *at >= begin_ms);
         let after = |at: i64| Time::from_millis(at.saturating_sub(begin_ms).max(0) as u64);
         if after(last_ms) > LONGEST {
             return Err(ReplayError::Log("the log spans more than a day"));
@@ -167,12 +169,12 @@ struct OpenProbe {
 
 impl OpenProbe {
     /// Whether the pacer has given it up: it could not begin, or a burst came too late for its rate.
-    fn is_late(&self, at_ms: i64, send_ms: i64) -> bool {
+    fn is_late(&self, at_ms: i64) -> bool {
         if self.burst.is_none() {
             return at_ms.saturating_sub(self.created_ms) > PROBE_TIMEOUT_MS;
         }
         let taken_ms = 8 * 1_000 * self.bytes_sent / (self.cluster.rate.0 as i64).max(1);
-        send_ms.saturating_sub(self.began_ms) > taken_ms + PROBE_DELAY_MS
+        at_ms.saturating_sub(self.began_ms) > taken_ms + PROBE_DELAY_MS
     }
 
     /// Adds a packet; returns whether it is the last one.
@@ -323,7 +325,7 @@ impl<'a> Source<'a> {
         let pads = packets.iter().any(|sent| sent.packet.kind == Kind::Padding);
         let first_kind = if pads { Kind::Padding } else { Kind::Video };
         for sent in packets.iter_mut() {
-            while waiting.front().is_some_and(|probe| probe.is_late(sent.at_ms, sent.send_ms)) {
+            while waiting.front().is_some_and(|probe| probe.is_late(sent.at_ms)) {
                 waiting.pop_front();
             }
             let Some(probe) = waiting.front_mut() else { return };
@@ -332,7 +334,7 @@ impl<'a> Source<'a> {
                 continue;
             }
             sent.packet.cluster = Some(probe.cluster);
-            if probe.takes_last(sent.send_ms, sent.packet.size.0 as i64) {
+            if probe.takes_last(sent.at_ms, sent.packet.size.0 as i64) {
                 waiting.pop_front();
             }
         }
