@@ -27,6 +27,8 @@ pub struct StackProfile {
     pub encoder_control: EncoderControl,
     /// How the encoder is modelled.
     pub encoder_model: EncoderModel,
+    /// Whether the receiver of its audio has a jitter buffer, of which statistics exist.
+    pub plays_audio: bool,
 }
 
 /// What a receiver tells a sender about arrivals, apart from receiver reports.
@@ -78,6 +80,7 @@ const CHROME_27: StackProfile = StackProfile {
     repair: Repair::Hybrid2013,
     encoder_control: EncoderControl::AsksForAll,
     encoder_model: EncoderModel::Rfc8593,
+    plays_audio: false,
 };
 
 const CHROME_52: StackProfile = StackProfile {
@@ -101,9 +104,10 @@ pub const PROFILES: [StackProfile; 4] = [
         rtcp: RtcpSchedule::Joint,
         pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
         rate_accounting: RateAccounting::Packets,
-        repair: Repair::Rtx,
+        repair: Repair::RtxAndUlpfec,
         encoder_control: EncoderControl::LeavesRoom,
         encoder_model: EncoderModel::Libvpx,
+        plays_audio: true,
     },
 ];
 

@@ -6,7 +6,7 @@ use super::event::Event;
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{
-    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Transmit, VideoPart, payload_type,
+    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Transmit, VideoPart,
 };
 use crate::rtp::rtcp::{NtpTime, SenderReport};
 use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
@@ -301,7 +301,7 @@ impl Forwarded {
             return None;
         }
         let header = RtpHeader {
-            payload_type: payload_type::VIDEO,
+            payload_type: self.config.repair.video_payload_type(),
             ssrc: self.config.ssrc,
             seq: original_seq,
             ..packet.header
@@ -324,7 +324,7 @@ impl Forwarded {
         }
         // RFC 4588: on a separate stream, with its own sequence number.
         let header = RtpHeader {
-            payload_type: payload_type::RTX,
+            payload_type: repair.rtx_payload_type(),
             ssrc: self.config.repair_ssrc,
             seq: self.next_repair_seq,
             ..header

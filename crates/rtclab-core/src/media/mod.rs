@@ -5,6 +5,7 @@ pub mod encoder;
 pub mod fec;
 pub mod host;
 pub mod nack;
+pub mod neteq;
 mod overshoot;
 pub mod pacer;
 pub mod playout;

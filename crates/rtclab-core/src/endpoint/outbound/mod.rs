@@ -65,7 +65,8 @@ impl OutboundStream {
             pli_count: 0,
             source: match config.media {
                 Media::Video(video) => {
-                    Source::Video(Box::new(VideoStream::new(video, stack, start, seed)))
+                    let repair = config.repair;
+                    Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
                 }
                 Media::Audio(config) => Source::Audio { config, next: start },
             },
@@ -370,6 +371,7 @@ impl Sender {
                 RateAccounting::Packets => packets::without_headers(Bitrate(share), repair),
                 RateAccounting::Payloads => Bitrate(share),
             };
+            video.fec.rate = media;
             let media = media.scaled(for_media);
             self.media_rate = Bitrate(self.media_rate.0 + media.0);
             video.encoder.set_target(media);
