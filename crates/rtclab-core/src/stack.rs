@@ -34,6 +34,8 @@ pub struct StackProfile {
     pub encoder_model: EncoderModel,
     /// How calls are set up.
     pub setup: SetupProfile,
+    /// Whether the receiver of its audio has a jitter buffer, of which statistics exist.
+    pub plays_audio: bool,
 }
 
 /// How calls are set up. A call is set up as the oldest of the stacks in it does it.
@@ -99,6 +101,7 @@ const CHROME_27: StackProfile = StackProfile {
     encoder_control: EncoderControl::AsksForAll,
     encoder_model: EncoderModel::Rfc8593,
     setup: SetupProfile::Bursts,
+    plays_audio: false,
 };
 
 const CHROME_52: StackProfile = StackProfile {
@@ -122,12 +125,13 @@ pub const PROFILES: [StackProfile; 4] = [
         rtcp: RtcpSchedule::Joint,
         pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
         rate_accounting: RateAccounting::Packets,
-        repair: Repair::Rtx,
+        repair: Repair::RtxAndUlpfec,
         retransmission: Retransmission::Today,
         playout: PlayoutRule::JitterEstimate,
         encoder_control: EncoderControl::LeavesRoom,
         encoder_model: EncoderModel::Libvpx,
         setup: SetupProfile::Page,
+        plays_audio: true,
     },
 ];
 

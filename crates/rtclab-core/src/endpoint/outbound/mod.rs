@@ -72,7 +72,8 @@ impl OutboundStream {
             key_requested: None,
             source: match config.media {
                 Media::Video(video) => {
-                    Source::Video(Box::new(VideoStream::new(video, stack, start, seed)))
+                    let repair = config.repair;
+                    Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
                 }
                 Media::Audio(config) => Source::Audio { config, next: start },
             },
@@ -387,6 +388,7 @@ impl Sender {
                 RateAccounting::Packets => packets::without_headers(Bitrate(share), repair),
                 RateAccounting::Payloads => Bitrate(share),
             };
+            video.fec.rate = media;
             let media = media.scaled(for_media);
             self.media_rate = Bitrate(self.media_rate.0 + media.0);
             video.encoder.set_target(media);
@@ -456,8 +458,8 @@ impl Sender {
         let ecn = self.decision.ecn;
         self.count(&rtp, &packet);
         // Today padding that repeats a packet is not a retransmission of it.
-        let is_padding = release == Release::Repeat
-            && self.stack.retransmission == Retransmission::Today;
+        let is_padding =
+            release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
         let rtt = self.rtt.unwrap_or(Time::ZERO);
         let size = outbox.send_rtp(now, ecn, rtp);
         let index = usize::from(packet.stream);
