@@ -12,6 +12,7 @@ const BOUNDS: RateBounds = RateBounds {
     min: Bitrate::from_kbps(30),
     max: Bitrate::from_kbps(1_700),
     audio: Bitrate::ZERO,
+    has_video: true,
 };
 /// The log's clock when the transport became writable.
 const WRITABLE_MS: i64 = 5_000;
