@@ -32,6 +32,21 @@ pub struct StackProfile {
     pub encoder_control: EncoderControl,
     /// How the encoder is modelled.
     pub encoder_model: EncoderModel,
+    /// How calls are set up.
+    pub setup: SetupProfile,
+    /// Whether the receiver of its audio has a jitter buffer, of which statistics exist.
+    pub plays_audio: bool,
+}
+
+/// How calls are set up. A call is set up as the oldest of the stacks in it does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SetupProfile {
+    /// Descriptions in bursts through the signalling server, which take no work, checks every 50 ms and
+    /// DTLS 1.2. The published measurements are reproduced with this.
+    Bursts,
+    /// As a plain page does it: a WebSocket to the signalling server, and candidates that follow their
+    /// description. The work of page and browser takes time, and the handshake is DTLS 1.3.
+    Page,
 }
 
 /// What a receiver tells a sender about arrivals, apart from receiver reports.
@@ -85,6 +100,8 @@ const CHROME_27: StackProfile = StackProfile {
     playout: PlayoutRule::Peak,
     encoder_control: EncoderControl::AsksForAll,
     encoder_model: EncoderModel::Rfc8593,
+    setup: SetupProfile::Bursts,
+    plays_audio: false,
 };
 
 const CHROME_52: StackProfile = StackProfile {
@@ -108,11 +125,13 @@ pub const PROFILES: [StackProfile; 4] = [
         rtcp: RtcpSchedule::Joint,
         pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
         rate_accounting: RateAccounting::Packets,
-        repair: Repair::Rtx,
+        repair: Repair::RtxAndUlpfec,
         retransmission: Retransmission::Today,
         playout: PlayoutRule::JitterEstimate,
         encoder_control: EncoderControl::LeavesRoom,
         encoder_model: EncoderModel::Libvpx,
+        setup: SetupProfile::Page,
+        plays_audio: true,
     },
 ];
 

@@ -113,10 +113,6 @@ row! {
         jitter_buffer_delay: Option<f64> = "jitterBufferDelay",
         /// Frames that have left the jitter buffer.
         jitter_buffer_emitted_count: Option<u64> = "jitterBufferEmittedCount",
-        /// Delay that the jitter buffer aims at in seconds, summed over frames.
-        jitter_buffer_target_delay: Option<f64> = "jitterBufferTargetDelay",
-        /// Delay that the network alone would demand in seconds, summed over frames.
-        jitter_buffer_minimum_delay: Option<f64> = "jitterBufferMinimumDelay",
         /// Retransmissions received.
         retransmitted_packets_received: Option<u64> = "retransmittedPacketsReceived",
         /// Packets repaired in time; `None` with RTX.
@@ -125,6 +121,22 @@ row! {
         fec_packets_received: Option<u64> = "fecPacketsReceived",
         /// FEC packets that repaired nothing.
         fec_packets_discarded: Option<u64> = "fecPacketsDiscarded",
+        /// Target delay of the jitter buffer in seconds, summed over frames or samples.
+        jitter_buffer_target_delay: Option<f64> = "jitterBufferTargetDelay",
+        /// Delay in seconds that the network alone asks for, summed over frames or samples.
+        jitter_buffer_minimum_delay: Option<f64> = "jitterBufferMinimumDelay",
+        /// Samples played, concealed ones included.
+        total_samples_received: Option<u64> = "totalSamplesReceived",
+        /// Samples made up because packets were missing.
+        concealed_samples: Option<u64> = "concealedSamples",
+        /// Concealed samples that were silence.
+        silent_concealed_samples: Option<u64> = "silentConcealedSamples",
+        /// Beginnings of concealment.
+        concealment_events: Option<u64> = "concealmentEvents",
+        /// Samples inserted to slow playout down.
+        inserted_samples_for_deceleration: Option<u64> = "insertedSamplesForDeceleration",
+        /// Samples removed to speed playout up.
+        removed_samples_for_acceleration: Option<u64> = "removedSamplesForAcceleration",
     }
 }
 

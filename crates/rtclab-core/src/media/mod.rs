@@ -6,6 +6,7 @@ pub mod fec;
 pub mod grid;
 pub mod host;
 pub mod nack;
+pub mod neteq;
 mod overshoot;
 pub mod pacer;
 pub mod playout;

@@ -1,12 +1,12 @@
 //! Receiving half of a peer: statistics, loss repair, playout, and feedback to the far end.
 
 mod arrivals;
+mod audio;
 mod reception;
 mod video;
 
 use super::config::{Direction, StreamConfig};
 use super::event::Event;
-use super::format::AUDIO_CLOCK;
 use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{ControlError, Estimator, ReceivedPacket};
@@ -23,6 +23,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
+pub(super) use audio::InboundAudio;
 pub(super) use reception::Reception;
 pub(super) use video::{InboundVideo, Retransmitted};
 
@@ -31,12 +32,6 @@ const DEFAULT_RTT: Time = Time::from_millis(100);
 
 /// Interval of the timers whose phases are drawn.
 const SECOND: Time = Time::from_secs(1);
-
-/// An inbound audio stream.
-pub(super) struct InboundAudio {
-    pub(super) config: StreamConfig,
-    pub(super) reception: Reception,
-}
 
 pub(super) struct Receiver {
     local_ssrc: u32,
@@ -69,7 +64,8 @@ impl Receiver {
         let today = direction.stack.retransmission == Retransmission::Today;
         let (videos, audios): (Vec<StreamConfig>, Vec<StreamConfig>) =
             direction.streams.iter().partition(|stream| stream.is_video());
-        let audio = |config| InboundAudio { config, reception: Reception::default() };
+        let plays_audio = plays && direction.stack.plays_audio;
+        let audio = |config| InboundAudio::new(config, plays_audio);
         Receiver {
             local_ssrc,
             feedback: direction.stack.feedback,
@@ -112,9 +108,7 @@ impl Receiver {
             self.arrivals.note(now, seq);
         }
         if let Some(audio) = audio {
-            let audio = &mut self.audios[audio];
-            let (seq, _) = audio.reception.identify(now, &packet.header, AUDIO_CLOCK);
-            audio.reception.count(now, packet, seq, AUDIO_CLOCK);
+            self.audios[audio].on_packet(now, packet);
         } else {
             self.on_video(now, packet)?;
         }

@@ -181,9 +181,11 @@ impl InboundVideo {
     /// The next frame to show.
     pub(super) fn poll_frame(&mut self, now: Time) -> Option<Rendered> {
         let frame = self.playout.poll(now)?;
-        let last = self.playout.settled_seq().filter(|_| self.config.repair.on_original_ssrc());
-        if let Some(last) = last {
-            // The jitter buffer of 2013 requested nothing before the last decoded frame.
+        let repair = self.config.repair;
+        let forgets = repair.on_original_ssrc() || repair.uses_red();
+        if let Some(last) = self.playout.settled_seq().filter(|_| forgets) {
+            // Nothing is requested before the last decoded frame, least of all FEC, which is never sent again:
+            // the jitter buffer of 2013; today `rtp_video_stream_receiver2.cc`.
             self.nack.forget_before(last);
         }
         Some(frame)

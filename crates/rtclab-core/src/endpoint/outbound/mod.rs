@@ -72,7 +72,8 @@ impl OutboundStream {
             key_requested: None,
             source: match config.media {
                 Media::Video(video) => {
-                    Source::Video(Box::new(VideoStream::new(video, stack, start, seed)))
+                    let repair = config.repair;
+                    Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
                 }
                 Media::Audio(config) => Source::Audio { config, next: start },
             },
@@ -183,14 +184,16 @@ impl Sender {
         }
     }
 
-    /// Starts media when the connection is established.
-    pub(super) fn start(&mut self, now: Time) -> Result<(), ControlError> {
+    /// Starts media when the connection is established; the first picture is taken at `first_picture`.
+    pub(super) fn start(&mut self, now: Time, first_picture: Time) -> Result<(), ControlError> {
         self.started = true;
         self.repair.since = now;
         let streams = self.direction.streams.iter().enumerate();
         let seed = |index: usize| self.seed.wrapping_add((index as u64) << 32);
         self.streams = streams
-            .map(|(index, config)| OutboundStream::new(config, self.stack, now, seed(index)))
+            .map(|(index, config)| {
+                OutboundStream::new(config, self.stack, first_picture, seed(index))
+            })
             .collect();
         self.controller.on_timeout(now, &SenderState::default())?;
         self.apply_decision(now);
@@ -385,6 +388,7 @@ impl Sender {
                 RateAccounting::Packets => packets::without_headers(Bitrate(share), repair),
                 RateAccounting::Payloads => Bitrate(share),
             };
+            video.fec.rate = media;
             let media = media.scaled(for_media);
             self.media_rate = Bitrate(self.media_rate.0 + media.0);
             video.encoder.set_target(media);
@@ -454,8 +458,8 @@ impl Sender {
         let ecn = self.decision.ecn;
         self.count(&rtp, &packet);
         // Today padding that repeats a packet is not a retransmission of it.
-        let is_padding = release == Release::Repeat
-            && self.stack.retransmission == Retransmission::Today;
+        let is_padding =
+            release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
         let rtt = self.rtt.unwrap_or(Time::ZERO);
         let size = outbox.send_rtp(now, ecn, rtp);
         let index = usize::from(packet.stream);
