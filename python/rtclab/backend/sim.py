@@ -130,12 +130,6 @@ NOT_SIMULATED = {
         "encoderImplementation",
     },
     "inbound_rtp": {
-        "totalSamplesReceived",
-        "concealedSamples",
-        "silentConcealedSamples",
-        "concealmentEvents",
-        "insertedSamplesForDeceleration",
-        "removedSamplesForAcceleration",
         "fecBytesReceived",
     },
 }
