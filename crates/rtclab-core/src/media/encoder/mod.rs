@@ -86,7 +86,7 @@ pub enum EncoderModel {
 }
 
 enum Inner {
-    Synthetic(SyntheticEncoder),
+    Synthetic(Box<SyntheticEncoder>),
     Chromium(Box<ChromiumEncoder>),
 }
 
@@ -116,7 +116,7 @@ impl Encoder {
             (EncoderModel::Libvpx, Codec::Vp8) => {
                 Inner::Chromium(Box::new(ChromiumEncoder::new(config, control, start, seed)))
             }
-            _ => Inner::Synthetic(SyntheticEncoder::new(config, control, start, seed)),
+            _ => Inner::Synthetic(Box::new(SyntheticEncoder::new(config, control, start, seed))),
         })
     }
 
