@@ -287,7 +287,7 @@ def test_a_log_that_was_cut_off_gives_what_it_holds_and_says_so(
     ("content", "message"),
     [
         (b"hello", "not a log that rtclab knows"),
-        (b"\x82\x01", "not a log"),
+        (b"\x82\x01", "an event log whose beginning cannot be read"),
         (b"\x1f\x8b\x07\x00garbage", "not a valid gzip file"),
         (b"{}", "no object `PeerConnections`"),
         (b'{"PeerConnections": 3}', "no object `PeerConnections`"),

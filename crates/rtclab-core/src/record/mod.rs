@@ -261,7 +261,10 @@ impl Recorder {
             Event::FrameRendered { ssrc, frame } => self.frame(source, ssrc, &frame),
             Event::Statistics(statistics) => self.statistics(at, source, *statistics),
             Event::Observed { sender, values } => self.observed(at, source, sender, values),
-            Event::EncodeRequested { .. } | Event::KeyFrameRequested | Event::Failed(_) => {}
+            Event::EncodeRequested { .. }
+            | Event::KeyFrameRequested
+            | Event::Signal(_)
+            | Event::Failed(_) => {}
         }
     }
 
