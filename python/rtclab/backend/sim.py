@@ -120,15 +120,7 @@ FLOWS = pl.Schema({"flow": pl.String(), "begin_ns": pl.Int64(), "end_ns": pl.Int
 
 NOT_SIMULATED = {
     "packets": {"written_ns"},
-    "outbound_rtp": {
-        "hugeFramesSent",
-        "qpSum",
-        "totalEncodeTime",
-        "totalPacketSendDelay",
-        "qualityLimitationReason",
-        "qualityLimitationResolutionChanges",
-        "encoderImplementation",
-    },
+    "outbound_rtp": {"totalPacketSendDelay", "encoderImplementation"},
     "inbound_rtp": {
         "fecBytesReceived",
     },
