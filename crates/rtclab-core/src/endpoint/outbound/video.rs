@@ -37,20 +37,9 @@ pub(in crate::endpoint) struct VideoStream {
 }
 
 impl VideoStream {
-    pub(super) fn new(
-        config: VideoConfig,
-        stack: &StackProfile,
-        start: Time,
-        seed: u64,
-    ) -> Self {
+    pub(super) fn new(config: VideoConfig, stack: &StackProfile, start: Time, seed: u64) -> Self {
         VideoStream {
-            encoder: Encoder::new(
-                stack.encoder_model,
-                config,
-                stack.encoder_control,
-                start,
-                seed,
-            ),
+            encoder: Encoder::new(stack.encoder_model, config, stack.encoder_control, start, seed),
             encoding: None,
             store: PacketStore::default(),
             fec: Fec::default(),

@@ -150,7 +150,8 @@ impl ChromiumEncoder {
     /// Whether a first picture is dropped, and the next one smaller, because the start rate is low.
     fn is_too_large_to_start(&mut self) -> bool {
         let pixels = self.ladder.pixels();
-        let exceeds = |&(rate, limit): &(Bitrate, u32)| self.config.start_bps < rate && pixels > limit;
+        let exceeds =
+            |&(rate, limit): &(Bitrate, u32)| self.config.start_bps < rate && pixels > limit;
         if self.initial_drops == 0 || !INITIAL_LIMITS.iter().any(exceeds) {
             return false;
         }
@@ -237,7 +238,13 @@ impl ChromiumEncoder {
         self.key_wanted = false;
         self.last_output = captured;
         self.scaler.on_frame(captured, plan.qindex);
-        self.statistics.on_frame(plan.qindex, plan.key, size, self.target.0 as f64 / frame_rate, ENCODE_TIME);
+        self.statistics.on_frame(
+            plan.qindex,
+            plan.key,
+            size,
+            self.target.0 as f64 / frame_rate,
+            ENCODE_TIME,
+        );
         if let Some(overshoot) = &mut self.overshoot {
             overshoot.on_frame(captured, size);
         }

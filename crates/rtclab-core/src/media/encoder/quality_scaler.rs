@@ -148,7 +148,10 @@ mod tests {
         let (advice, at) = first_advice(&mut scaler, Time::ZERO, |_| Some(96)).unwrap();
         assert_eq!(advice, Advice::Shrink);
         assert!((2.0..2.1).contains(&at), "{at}");
-        assert_eq!(first_advice(&mut QualityScaler::new(Time::ZERO), Time::ZERO, |_| Some(95)), None);
+        assert_eq!(
+            first_advice(&mut QualityScaler::new(Time::ZERO), Time::ZERO, |_| Some(95)),
+            None
+        );
     }
 
     #[test]
