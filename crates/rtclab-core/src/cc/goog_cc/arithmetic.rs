@@ -67,14 +67,6 @@ pub(super) const fn rate_of(bytes: i64, us: i64) -> i64 {
     }
 }
 
-/// Time that these bytes take at a rate, truncated; infinite at a rate of zero.
-pub(super) const fn time_for(bytes: i64, bps: i64) -> i64 {
-    match bps {
-        0 => INFINITE,
-        _ => BITS_IN_MICROS * bytes / bps,
-    }
-}
-
 /// Value divided by 1000 (bit/s to kbit/s, microseconds to milliseconds), rounded to nearest.
 pub(super) const fn thousands(value: i64) -> i64 {
     let half = if value < 0 { -500 } else { 500 };
@@ -104,8 +96,7 @@ mod tests {
         assert_eq!(bytes_in(1, 3_999_999), 0);
         assert_eq!(bytes_in(INFINITE, 2), 2_305_843_009_214);
         assert_eq!(rate_of(1_000, 9_999), 800_080);
-        assert_eq!(time_for(1_000, 300_000), 26_666);
-        assert_eq!((rate_of(1, 0), time_for(1, 0)), (INFINITE, INFINITE));
+        assert_eq!(rate_of(1, 0), INFINITE);
     }
 
     #[test]

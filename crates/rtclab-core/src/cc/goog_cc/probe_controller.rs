@@ -162,14 +162,6 @@ impl ProbeController {
         self.probe_start(now, out);
     }
 
-    /// The network is gone: results are no longer waited for.
-    pub(super) fn on_network_lost(&mut self) {
-        self.network_available = false;
-        if let State::Waiting(_) = self.state {
-            self.state = State::Complete;
-        }
-    }
-
     /// Sets the start rate, if one is given, and the maximum, which may be infinite.
     pub(super) fn set_bitrates(
         &mut self,
@@ -291,20 +283,6 @@ impl ProbeController {
         }
     }
 
-    /// Starts anew after a change of route. The next rates set are those that probes start from.
-    pub(super) fn reset(&mut self, now: i64) {
-        *self = ProbeController {
-            network_available: self.network_available,
-            max_total: self.max_total,
-            alr_probing: self.alr_probing,
-            alr_start: self.alr_start,
-            has_feedback: self.has_feedback,
-            last_drop_probe: Some(now),
-            next_id: self.next_id,
-            ..ProbeController::new(self.config)
-        };
-    }
-
     fn probe_start(&mut self, now: i64, out: &mut VecDeque<Probe>) {
         if !self.network_available || self.state != State::Init || self.start == 0 {
             return;
@@ -424,11 +402,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_network_there_is_no_probe_and_no_waiting() {
-        let (mut controller, mut out) = started(300, 10_000);
-        out.clear();
-        controller.on_network_lost();
-        assert_eq!(controller.state, State::Complete);
+    fn without_a_network_there_is_no_probe() {
+        let mut out = VecDeque::new();
         let mut controller = ProbeController::new(ProbeConfig::default());
         controller.set_bitrates(0, Some(300), 100, 10_000, &mut out);
         assert!(out.is_empty());
@@ -535,16 +510,6 @@ mod tests {
         assert_eq!(controller.state, State::Complete);
         controller.set_bitrates(2 * SECOND, None, 100, 1_500, &mut out);
         assert!(out.is_empty());
-    }
-
-    #[test]
-    fn a_change_of_route_probes_from_the_start_again() {
-        let mut out = VecDeque::new();
-        let mut controller = complete(300, 10_000);
-        controller.reset(3 * SECOND);
-        controller.set_bitrates(3 * SECOND, Some(400), 100, 10_000, &mut out);
-        assert_eq!(out.iter().map(|probe| probe.id).collect::<Vec<_>>(), [3, 4]);
-        assert_eq!(rates(&mut out), [1_200, 2_400]);
     }
 
     #[test]

@@ -39,11 +39,6 @@ pub(super) struct ProbeEstimator {
 }
 
 impl ProbeEstimator {
-    /// Forgets all probes.
-    pub(super) fn reset(&mut self) {
-        self.clusters.clear();
-    }
-
     /// Adds a packet of a probe that arrived. Returns what the probe measures by now, in bit/s.
     pub(super) fn add(
         &mut self,

@@ -236,11 +236,6 @@ impl SendSide {
         self.min.max(self.current.min(self.receiver_limit))
     }
 
-    /// Lower bound of the target in bit/s.
-    pub(super) fn min(&self) -> i64 {
-        self.min
-    }
-
     /// What the loss-based estimator is doing.
     pub(super) fn loss_state(&self) -> LossState {
         self.loss_state

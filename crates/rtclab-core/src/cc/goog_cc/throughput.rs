@@ -47,20 +47,14 @@ impl Throughput {
         }
     }
 
-    /// Forgets all packets.
-    pub(super) fn reset(&mut self) {
-        self.window.clear();
-        self.size = 0;
-        self.newest_left = i64::MIN;
-    }
-
     /// Adds the packets that arrived. Those of one report are sorted by arrival.
     pub(super) fn add(&mut self, packets: &[PacketResult]) {
         for packet in packets {
             let Some(received) = packet.received else { continue };
             self.insert(Arrival { sent: packet.sent, received, size: packet.size });
             if self.window.back().is_some_and(|last| last.received - received > MAX_REORDERING) {
-                self.reset();
+                (self.size, self.newest_left) = (0, i64::MIN);
+                self.window.clear();
             }
         }
         while self.is_too_long() {
