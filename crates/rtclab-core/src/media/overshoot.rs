@@ -163,8 +163,9 @@ mod tests {
             }
             detector.adjust(TARGET, TARGET, Bitrate::ZERO).0
         };
-        // 29 empty frames after one of ideal size, and after one of five times that: 1 and (5 + 29) / 30.
-        assert_eq!((rate(4_000), rate(20_000)), (800_000, 705_882));
+        // Of five times the ideal size, four are left when the next frame comes, and three overshoot: factors of 5,
+        // 4 and then 1.
+        assert_eq!((rate(4_000), rate(20_000)), (800_000, 648_648)); // 800 x 30 / 37
     }
 
     #[test]

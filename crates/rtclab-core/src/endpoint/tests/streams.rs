@@ -117,8 +117,9 @@ fn a_server_gives_feedback_and_shows_nothing() {
         pair.sent_by(BOB).filter(|sent| sent.rtcp().iter().any(is)).count()
     };
     assert_eq!(sent(|packet| matches!(packet, RtcpPacket::PictureLossIndication(_))), 0);
-    // 100 ms after the first packet at 140 ms, and every 50 ms from then on.
-    assert_eq!(sent(|packet| matches!(packet, RtcpPacket::TransportFeedback(_))), 96);
+    // 100 ms after the first packet at 140 ms, and every 50 ms from then on if a packet has arrived.
+    let reports = sent(|packet| matches!(packet, RtcpPacket::TransportFeedback(_)));
+    assert!((90..=96).contains(&reports), "{reports}");
 }
 
 #[test]

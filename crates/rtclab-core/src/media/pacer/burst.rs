@@ -204,7 +204,8 @@ impl BurstPacer {
         self.prober.on_packet(payload);
         if self.queue.is_empty() {
             // An empty queue saves no credit.
-            self.drain_until(now.min(self.next_send(now)));
+            let planned = if self.started { self.next_send(now) } else { now };
+            self.drain_until(now.min(planned));
         }
         self.queue.push(now, release, size);
         self.started = true;
@@ -226,7 +227,6 @@ impl BurstPacer {
     fn begin(&mut self, now: Time) -> bool {
         let due = self.next_send(now);
         if now + self.early() < due {
-            self.drain_until(now);
             return false;
         }
         self.drain_until(due);
