@@ -65,7 +65,13 @@ pub(crate) fn replay_arrivals<'py>(
 }
 
 fn rate_bounds((start, min, max): Bounds) -> RateBounds {
-    RateBounds { start: Bitrate(start), min: Bitrate(min), max: Bitrate(max), audio: Bitrate::ZERO }
+    RateBounds {
+        start: Bitrate(start),
+        min: Bitrate(min),
+        max: Bitrate(max),
+        audio: Bitrate::ZERO,
+        has_video: true,
+    }
 }
 
 fn received(columns: &Bound<'_, PyDict>) -> PyResult<Vec<ReceivedPacket>> {
