@@ -83,9 +83,8 @@ def test_a_fixed_rate_is_off_at_once_and_says_what_both_had_in_mind() -> None:
 
 
 def test_bounds_have_room_for_audio_only_if_there_is_some() -> None:
-    assert Bounds().native(audio=False) == (300_000, 30_000, 1_700_000)
-    assert Bounds().native(audio=True) == (300_000, 30_000, 1_749_600)
-    assert Bounds(most=800_000).native(audio=True) == (300_000, 30_000, 800_000)
+    assert Bounds().native(audio=False) == (300_000, 30_000, 1_700_000, 0)
+    assert Bounds().native(audio=True) == (300_000, 30_000, 1_700_000, 49_600)
 
 
 def test_a_control_is_a_name_with_options() -> None:
