@@ -13,7 +13,7 @@ pub use sdp::Description;
 
 use crate::ipv4::{Ends, Payload, write_tcp, write_udp};
 use crate::network::NodeId;
-use crate::packet::{Address, Content, Datagram, Ecn, Transmit, Via};
+use crate::packet::{Address, Content, Datagram, Ecn, Transmit, Via, WebSocketSegment};
 use crate::pcapng::{self, Direction, Interface, Packet, link_type};
 use crate::units::{Bytes, Time};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -158,6 +158,10 @@ impl Capture {
             Content::Tcp(segment) => {
                 let client = tcp::client(segment, passing.from, passing.to);
                 self.connections.write(&mut self.packet, ends, client, segment)
+            }
+            Content::WebSocket(WebSocketSegment { segment, .. }) => {
+                let ports = [passing.from.port, passing.to.port];
+                self.connections.write_stream(&mut self.packet, ends, ports, segment)
             }
             Content::Signalling(segment) => {
                 let fields = tcp::of_signalling(at, *segment);

@@ -5,7 +5,8 @@
 
 use crate::media::encoder::{EncoderControl, EncoderModel};
 use crate::media::pacer::Pacing;
-use crate::media::repair::Repair;
+use crate::media::playout::PlayoutRule;
+use crate::media::repair::{Repair, Retransmission};
 use crate::units::Time;
 
 /// Everything that depends on the era rather than on the congestion control.
@@ -23,10 +24,29 @@ pub struct StackProfile {
     pub rate_accounting: RateAccounting,
     /// How lost video is repaired, if the scenario does not say.
     pub repair: Repair,
+    /// When packets are requested again, and what a sender keeps.
+    pub retransmission: Retransmission,
+    /// How long a receiver holds pictures back.
+    pub playout: PlayoutRule,
     /// Which rate is requested from the encoder.
     pub encoder_control: EncoderControl,
     /// How the encoder is modelled.
     pub encoder_model: EncoderModel,
+    /// How calls are set up.
+    pub setup: SetupProfile,
+    /// Whether the receiver of its audio has a jitter buffer, of which statistics exist.
+    pub plays_audio: bool,
+}
+
+/// How calls are set up. A call is set up as the oldest of the stacks in it does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SetupProfile {
+    /// Descriptions in bursts through the signalling server, which take no work, checks every 50 ms and
+    /// DTLS 1.2. The published measurements are reproduced with this.
+    Bursts,
+    /// As a plain page does it: a WebSocket to the signalling server, and candidates that follow their
+    /// description. The work of page and browser takes time, and the handshake is DTLS 1.3.
+    Page,
 }
 
 /// What a receiver tells a sender about arrivals, apart from receiver reports.
@@ -65,9 +85,11 @@ pub enum RateAccounting {
     Payloads,
 }
 
-/// libwebrtc: packets leave at this multiple of the target (`goog_cc_network_control.cc`,
-/// kDefaultPaceMultiplier; `paced_sender.h` in 2016).
-const PACING_FACTOR: f64 = 2.5;
+/// libwebrtc in 2016: packets leave at this multiple of the target (`paced_sender.h`).
+const PACING_FACTOR_2016: f64 = 2.5;
+/// The same today for a camera, unless the congestion control sets a pacing rate (`video_send_stream_impl.cc`,
+/// kDefaultPacingFactor).
+const PACING_FACTOR: f64 = 1.1;
 
 const CHROME_27: StackProfile = StackProfile {
     name: "chrome-27",
@@ -76,15 +98,19 @@ const CHROME_27: StackProfile = StackProfile {
     pacing: Pacing::None,
     rate_accounting: RateAccounting::Payloads,
     repair: Repair::Hybrid2013,
+    retransmission: Retransmission::Until2024,
+    playout: PlayoutRule::Peak,
     encoder_control: EncoderControl::AsksForAll,
     encoder_model: EncoderModel::Rfc8593,
+    setup: SetupProfile::Bursts,
+    plays_audio: false,
 };
 
 const CHROME_52: StackProfile = StackProfile {
     name: "chrome-52",
     feedback: FeedbackKind::Remb { at_once: true, with_recovered: false },
     rtcp: RtcpSchedule::PerStream,
-    pacing: Pacing::Ticks { factor: PACING_FACTOR, tick: Time::from_millis(5) },
+    pacing: Pacing::Ticks { factor: PACING_FACTOR_2016, tick: Time::from_millis(5) },
     repair: Repair::Rtx,
     ..CHROME_27
 };
@@ -101,9 +127,13 @@ pub const PROFILES: [StackProfile; 4] = [
         rtcp: RtcpSchedule::Joint,
         pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
         rate_accounting: RateAccounting::Packets,
-        repair: Repair::Rtx,
+        repair: Repair::RtxAndUlpfec,
+        retransmission: Retransmission::Today,
+        playout: PlayoutRule::JitterEstimate,
         encoder_control: EncoderControl::LeavesRoom,
         encoder_model: EncoderModel::Libvpx,
+        setup: SetupProfile::Page,
+        plays_audio: true,
     },
 ];
 

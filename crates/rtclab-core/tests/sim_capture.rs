@@ -222,16 +222,45 @@ fn media_checks_and_handshakes_read_back_as_what_was_sent() {
             }
             Content::Rtcp(_) => counts[1] += 1,
             Content::Stun(_) => counts[2] += 1,
-            Content::Dtls(_) => counts[3] += 1,
+            Content::Dtls13(_) => counts[3] += 1,
             other => panic!("{other:?}"),
         }
     }
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 
+/// A page opens a connection to the core and asks for a WebSocket: SYN, acknowledgement, and a request of 514 B.
+/// The core accepts, acknowledges, and answers with 248 B and with a list.
 #[test]
-fn signalling_is_tcp_via_the_core() {
-    let seen = captured(&call(&lossy(), 10, 1));
+fn the_signalling_of_a_page_is_tcp_with_the_core() {
+    let seen = captured(&call(LINK, 10, 1));
+    let sizes = |node, direction| -> Vec<i64> {
+        times(&seen, node, direction, TCP).into_iter().map(|(_, size)| size).collect()
+    };
+    assert_eq!(sizes("alice", Direction::Inbound)[..3], [60, 52, 566]);
+    assert_eq!(sizes("alice", Direction::Outbound)[..3], [60, 52, 300]);
+    // Every byte of the data has its own sequence number, and all are acknowledged.
+    let of_alice = |direction| {
+        let from = if direction == Direction::Inbound { 12 } else { 16 };
+        let core: Vec<&Seen> =
+            seen.iter().filter(|seen| seen.is("alice", direction, TCP)).collect();
+        assert!(core.iter().all(|seen| seen.bytes[from..from + 4] == [10, 0, 0, 1]));
+        core.into_iter().map(segment).collect::<Vec<_>>()
+    };
+    let (sent, heard) = (of_alice(Direction::Inbound), of_alice(Direction::Outbound));
+    let last = |of: &[(u16, u32, u32)]| of.iter().map(|(_, end, _)| *end).max();
+    let acknowledged = |by: &[(u16, u32, u32)]| by.iter().map(|(.., ack)| *ack).max();
+    assert_eq!(last(&sent), acknowledged(&heard));
+    assert_eq!(last(&heard), acknowledged(&sent));
+}
+
+#[test]
+fn signalling_of_old_browsers_is_tcp_via_the_core() {
+    let mut config = call(&lossy(), 10, 1);
+    for participant in &mut config.participants {
+        participant.stack = Some("chrome-27".to_string());
+    }
+    let seen = captured(&config);
     // A description of 4000 B in three segments of at most 1400 B, and 52 B of headers each.
     let sizes = |node, direction| -> Vec<i64> {
         times(&seen, node, direction, TCP).into_iter().map(|(_, size)| size).collect()

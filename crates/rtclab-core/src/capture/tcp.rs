@@ -38,6 +38,9 @@ pub(super) struct Connections {
     /// Last segment of each client's connection if it is not full: connection, segment number and payload
     /// bytes, by the client's port.
     short: HashMap<u32, (u32, u32, u16)>,
+    /// TCP sequence numbers of the segments of streams of messages, and of the end of the last one, by the
+    /// ports of sender and receiver.
+    streams: HashMap<[u32; 2], Vec<u32>>,
 }
 
 impl Connections {
@@ -84,6 +87,49 @@ impl Connections {
             syn: matches!(kind, SegmentKind::Syn | SegmentKind::SynAck),
             window: WINDOW,
             options,
+            ..TcpFields::default()
+        };
+        write_tcp(out, ends, &fields, Payload { bytes: &[], zeros: payload.into() })
+    }
+
+    /// Appends a segment of a connection that carries messages both ways; returns its length on the wire.
+    pub(super) fn write_stream(
+        &mut self,
+        out: &mut Vec<u8>,
+        ends: Ends,
+        [from, to]: [u32; 2],
+        segment: &Segment,
+    ) -> u32 {
+        let Segment { kind, seq, ack, payload, .. } = *segment;
+        let own = self.streams.entry([from, to]).or_insert_with(|| vec![1]);
+        if kind == SegmentKind::Data && seq as usize + 1 == own.len() {
+            own.push(own[seq as usize].wrapping_add(payload.into()));
+        }
+        let next = own.get(seq as usize).copied().unwrap_or(1);
+        let sent = own.last().copied().unwrap_or(1);
+        let far = self.streams.get(&[to, from]);
+        let position =
+            |number: u32| far.and_then(|far| far.get(number as usize)).copied().unwrap_or(1);
+        let opens = matches!(kind, SegmentKind::Syn | SegmentKind::SynAck);
+        let sack: Vec<(u32, u32)> =
+            segment.sacked().iter().map(|(from, to)| (position(*from), position(*to))).collect();
+        let fields = TcpFields {
+            seq: match kind {
+                SegmentKind::Syn | SegmentKind::SynAck => 0,
+                SegmentKind::Data => next,
+                SegmentKind::Ack => sent,
+            },
+            ack: (kind != SegmentKind::Syn).then(|| position(ack)),
+            syn: opens,
+            psh: kind == SegmentKind::Data,
+            window: WINDOW,
+            options: TcpOptions {
+                timestamps: Some((milliseconds(segment.sent), milliseconds(segment.echo))),
+                max_segment_bytes: opens.then_some(MAX_SEGMENT_OPTION),
+                sack_permitted: opens,
+                window_scale: opens.then_some(WINDOW_SCALE),
+                sack: &sack,
+            },
             ..TcpFields::default()
         };
         write_tcp(out, ends, &fields, Payload { bytes: &[], zeros: payload.into() })

@@ -5,7 +5,7 @@ use crate::cc::RateBounds;
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
-use crate::packet::{Address, Kind};
+use crate::packet::{Address, Described, Kind};
 use crate::stack::StackProfile;
 use crate::units::{Bitrate, Bytes, Time};
 use serde::{Deserialize, Serialize};
@@ -115,11 +115,30 @@ pub struct Addresses {
     pub core: NodeId,
 }
 
-/// When a connection exists, and who initiates it.
+/// How an end negotiates a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Negotiation {
+    /// Descriptions in bursts through the signalling server, and DTLS 1.2.
+    Bursts,
+    /// As a page in today's Chromium: messages over the page's WebSocket, and DTLS 1.3. The side that comes
+    /// to the signalling server later calls.
+    Page {
+        /// Seed of the times that page and browser work.
+        seed: u64,
+        /// Whether there is a page in a browser; the work of a server takes no time.
+        browser: bool,
+        /// The media in descriptions.
+        described: Described,
+    },
+}
+
+/// When a connection exists, and how it is negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Whether this side sends the offer.
+    /// Whether this side sends the offer, in a [`Negotiation::Bursts`].
     pub offerer: bool,
+    /// How the connection is negotiated.
+    pub negotiation: Negotiation,
     /// When the connection starts.
     pub start: Time,
     /// When it ends.

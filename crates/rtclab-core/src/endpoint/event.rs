@@ -3,6 +3,7 @@
 use super::statistics::Statistics;
 use crate::cc::{ControlError, Observation};
 use crate::media::playout::Rendered;
+use crate::packet::Signal;
 
 /// Something that happened at an endpoint at the time of the last `handle_…` call.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,8 @@ pub enum Event {
         /// Number of pixels in the picture.
         pixels: u32,
     },
+    /// Something to tell the other end over signalling; see [`Peer::handle_signal`](super::Peer::handle_signal).
+    Signal(Signal),
     /// A forwarder needs a key frame from the source of its media.
     KeyFrameRequested,
     /// The congestion control cannot continue.

@@ -6,7 +6,7 @@ use super::event::Event;
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{
-    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Transmit, VideoPart, payload_type,
+    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Signal, Transmit, VideoPart,
 };
 use crate::rtp::rtcp::{NtpTime, SenderReport};
 use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
@@ -157,13 +157,14 @@ impl Forwarder {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.events.pop_front().or_else(|| self.outbox.poll_signal().map(Event::Signal))
     }
 
     /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.begun = true;
         self.setup.handle_timeout(now, &mut self.outbox);
+        self.after_setup(now);
         if self.next_report.is_some_and(|at| at <= now) {
             self.send_reports(now);
         }
@@ -179,9 +180,12 @@ impl Forwarder {
             Content::Rtcp(rtcp) if self.config.forwarding == Forwarding::Terminating => {
                 return self.on_rtcp(now, rtcp);
             }
-            Content::Rtp(_) | Content::Rtcp(_) | Content::Tcp(_) => return,
+            Content::Rtp(_) | Content::Rtcp(_) | Content::Tcp(_) | Content::WebSocket(_) => return,
             Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
             Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
+            Content::Dtls13(datagram) => {
+                self.setup.on_dtls13(now, *datagram, &mut self.outbox);
+            }
             Content::Signalling(segment) => {
                 self.setup.on_signalling(now, *segment, &mut self.outbox);
             }
@@ -189,6 +193,22 @@ impl Forwarder {
                 self.setup.on_allocation(now, *answer, &mut self.outbox);
             }
         }
+        self.after_setup(now);
+    }
+
+    /// Learns that the far end was at the signalling server before this one, which therefore calls.
+    pub fn handle_present(&mut self, now: Time) {
+        self.setup.on_present(now);
+    }
+
+    /// Handles what the far end says over signalling.
+    pub fn handle_signal(&mut self, now: Time, signal: Signal) {
+        if now < self.config.session.end {
+            self.setup.on_signal(now, signal, &mut self.outbox);
+        }
+    }
+
+    fn after_setup(&mut self, now: Time) {
         let terminating = self.config.forwarding == Forwarding::Terminating;
         if terminating && self.is_connected() && self.next_report.is_none() {
             self.next_report = Some(now + REPORT_INTERVAL);
@@ -301,7 +321,7 @@ impl Forwarded {
             return None;
         }
         let header = RtpHeader {
-            payload_type: payload_type::VIDEO,
+            payload_type: self.config.repair.video_payload_type(),
             ssrc: self.config.ssrc,
             seq: original_seq,
             ..packet.header
@@ -324,7 +344,7 @@ impl Forwarded {
         }
         // RFC 4588: on a separate stream, with its own sequence number.
         let header = RtpHeader {
-            payload_type: payload_type::RTX,
+            payload_type: repair.rtx_payload_type(),
             ssrc: self.config.repair_ssrc,
             seq: self.next_repair_seq,
             ..header

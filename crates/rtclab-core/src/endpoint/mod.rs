@@ -13,13 +13,13 @@ mod inbound;
 mod outbound;
 mod outbox;
 mod rtcp;
-mod setup;
+pub(crate) mod setup;
 mod statistics;
 mod stats;
 mod turn;
 
 use crate::cc::{ControlError, Halves};
-use crate::packet::{Address, Content, Datagram, Transmit};
+use crate::packet::{Address, Content, Datagram, Signal, Transmit};
 use crate::units::Time;
 use inbound::Receiver;
 use outbound::Sender;
@@ -29,7 +29,7 @@ use rand_pcg::Pcg64Mcg;
 use setup::{Setup, Step};
 use std::collections::VecDeque;
 
-pub use config::{Addresses, AudioConfig, Direction, Media, Session, StreamConfig};
+pub use config::{Addresses, AudioConfig, Direction, Media, Negotiation, Session, StreamConfig};
 pub use event::Event;
 pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
 pub use statistics::{
@@ -122,7 +122,7 @@ impl Peer {
             left: false,
             has_shown: false,
             sender: Sender::new(&config, controller),
-            receiver: Receiver::new(&config.receives, ssrc, plays, estimator),
+            receiver: Receiver::new(&config.receives, ssrc, plays, estimator, config.seed),
             timers: Timers {
                 setup: session.start,
                 sender: Time::MAX,
@@ -156,7 +156,7 @@ impl Peer {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.events.pop_front().or_else(|| self.outbox.poll_signal().map(Event::Signal))
     }
 
     /// Handles everything that is due.
@@ -181,6 +181,22 @@ impl Peer {
     pub fn handle_encoded(&mut self, stream: usize, ready: Time) {
         self.sender.handle_encoded(stream, ready);
         self.timers.sender = self.sender.poll_timeout();
+    }
+
+    /// Learns that the far end was at the signalling server before this one, which therefore calls.
+    pub fn handle_present(&mut self, now: Time) {
+        self.setup.on_present(now);
+        self.timers.setup = self.timers.setup.min(or_never(self.setup.poll_timeout()));
+    }
+
+    /// Handles what the far end says over signalling.
+    pub fn handle_signal(&mut self, now: Time, signal: Signal) {
+        if self.left || now >= self.config.session.end {
+            return;
+        }
+        self.setup.on_signal(now, signal, &mut self.outbox);
+        let result = self.after_setup(now);
+        self.end_on_error(result);
     }
 
     /// Requests key frames from the far end on behalf of someone its media is forwarded to.
@@ -248,13 +264,16 @@ impl Peer {
             Content::Rtcp(rtcp) => self.on_rtcp(now, rtcp)?,
             Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
             Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
+            Content::Dtls13(datagram) => {
+                self.setup.on_dtls13(now, *datagram, &mut self.outbox);
+            }
             Content::Signalling(segment) => {
                 self.setup.on_signalling(now, *segment, &mut self.outbox);
             }
             Content::Allocation(answer) => {
                 self.setup.on_allocation(now, *answer, &mut self.outbox);
             }
-            Content::Tcp(_) => {}
+            Content::Tcp(_) | Content::WebSocket(_) => {}
         }
         self.after_setup(now)?;
         self.timers.sender = self.sender.poll_timeout();
@@ -269,7 +288,7 @@ impl Peer {
             self.events.push_back(event);
             if step == Step::DtlsConnected {
                 self.counters.begin(now);
-                self.sender.start(now)?;
+                self.sender.start(now, now + self.first_picture())?;
                 self.timers.sender = self.sender.poll_timeout();
                 self.schedule_report(now);
                 if self.reports_separately() {
@@ -279,6 +298,15 @@ impl Peer {
             }
         }
         Ok(())
+    }
+
+    /// How long after the handshake the encoder gets its first picture.
+    fn first_picture(&self) -> Time {
+        let rate = self.config.sends.streams.iter().find_map(|stream| match stream.media {
+            Media::Video(video) => Some(video.frame_rate),
+            Media::Audio(_) => None,
+        });
+        rate.map_or(Time::ZERO, |rate| self.setup.first_picture(Time::from_secs_f64(1.0 / rate)))
     }
 
     fn show_frames(&mut self, now: Time) {

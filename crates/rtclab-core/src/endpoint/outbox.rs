@@ -2,7 +2,8 @@
 
 use super::config::Addresses;
 use crate::packet::{
-    Allocation, Content, Datagram, DtlsFlight, Ecn, Rtcp, Rtp, Signalling, Stun, Transmit, Via,
+    Allocation, Content, Datagram, Dtls13, DtlsFlight, Ecn, Rtcp, Rtp, Signal, SignalKind,
+    Signalling, Stun, Transmit, Via,
 };
 use crate::rtp::RtcpPacket;
 use crate::units::{Bytes, Time};
@@ -12,15 +13,21 @@ use std::collections::VecDeque;
 pub(super) struct Outbox {
     pub(super) addresses: Addresses,
     queue: VecDeque<Transmit>,
+    signals: VecDeque<Signal>,
 }
 
 impl Outbox {
     pub(super) fn new(addresses: Addresses) -> Self {
-        Outbox { addresses, queue: VecDeque::new() }
+        Outbox { addresses, queue: VecDeque::new(), signals: VecDeque::new() }
     }
 
     pub(super) fn poll(&mut self) -> Option<Transmit> {
         self.queue.pop_front()
+    }
+
+    /// The next thing to tell the other end over signalling.
+    pub(super) fn poll_signal(&mut self) -> Option<Signal> {
+        self.signals.pop_front()
     }
 
     /// Sends RTP; returns its IP total length.
@@ -48,6 +55,15 @@ impl Outbox {
 
     pub(super) fn send_dtls(&mut self, now: Time, flight: DtlsFlight) {
         self.forward(now, Datagram::new(Ecn::NotCapable, Content::Dtls(flight)));
+    }
+
+    pub(super) fn send_dtls13(&mut self, now: Time, datagram: Dtls13) {
+        self.forward(now, Datagram::new(Ecn::NotCapable, Content::Dtls13(datagram)));
+    }
+
+    pub(super) fn send_signal(&mut self, kind: SignalKind) {
+        let Addresses { local, remote, .. } = self.addresses;
+        self.signals.push_back(Signal { from: local.port, to: remote.port, kind });
     }
 
     /// Sends a datagram whose content was first sent at `first_sent`, possibly by another node.

@@ -13,7 +13,7 @@ use crate::media::codec::Codec;
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
-use crate::packet::{Kind, Rtp};
+use crate::packet::{Described, Kind, Rtp};
 use crate::rtp::RtcpPacket;
 use crate::stack::StackProfile;
 use crate::units::Bitrate;
@@ -67,6 +67,7 @@ trait End {
     fn handle_datagram(&mut self, now: Time, datagram: &Datagram);
     fn handle_timeout(&mut self, now: Time);
     fn handle_encoded(&mut self, _stream: usize, _ready: Time) {}
+    fn handle_signal(&mut self, now: Time, signal: Signal);
     fn poll_transmit(&mut self, now: Time) -> Option<Transmit>;
     fn poll_event(&mut self) -> Option<Event>;
     fn poll_timeout(&self) -> Option<Time>;
@@ -84,6 +85,9 @@ impl End for Peer {
     fn handle_encoded(&mut self, stream: usize, ready: Time) {
         self.handle_encoded(stream, ready);
     }
+    fn handle_signal(&mut self, now: Time, signal: Signal) {
+        self.handle_signal(now, signal);
+    }
     fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         self.poll_transmit(now)
     }
@@ -96,6 +100,9 @@ impl End for Peer {
 }
 
 impl End for Forwarder {
+    fn handle_signal(&mut self, now: Time, signal: Signal) {
+        self.handle_signal(now, signal);
+    }
     fn handle_datagram(&mut self, now: Time, datagram: &Datagram) {
         self.handle_datagram(now, ANYWHERE, datagram);
     }
@@ -122,6 +129,8 @@ struct Pair<A = Peer, B = Peer> {
     encoding: Time,
     now: Time,
     in_transit: Vec<(Time, usize, Datagram)>,
+    /// Signals on their way, each of which takes [`DELAY`] and is never lost.
+    signals: VecDeque<(Time, usize, Signal)>,
     sent: Vec<Sent>,
     events: Vec<(Time, usize, Event)>,
 }
@@ -135,6 +144,7 @@ impl<A: End, B: End> Pair<A, B> {
             encoding: Time::ZERO,
             now: Time::ZERO,
             in_transit: Vec::new(),
+            signals: VecDeque::new(),
             sent: Vec::new(),
             events: Vec::new(),
         }
@@ -149,7 +159,8 @@ impl<A: End, B: End> Pair<A, B> {
         loop {
             let arrival = self.in_transit.first().map_or(Time::MAX, |first| first.0);
             let timeouts = [self.alice.poll_timeout(), self.bob.poll_timeout()].map(or_never);
-            let due = arrival.min(timeouts[ALICE]).min(timeouts[BOB]);
+            let signal = self.signals.front().map_or(Time::MAX, |first| first.0);
+            let due = arrival.min(signal).min(timeouts[ALICE]).min(timeouts[BOB]);
             // An end may report a timeout that has already passed.
             let now = due.max(self.now);
             if now > until {
@@ -159,6 +170,10 @@ impl<A: End, B: End> Pair<A, B> {
             let index = if arrival == due {
                 let (_, to, datagram) = self.in_transit.remove(0);
                 self.end(to).handle_datagram(now, &datagram);
+                to
+            } else if signal == due {
+                let (_, to, signal) = self.signals.pop_front().expect("a signal");
+                self.end(to).handle_signal(now, signal);
                 to
             } else {
                 let index = if timeouts[ALICE] == due { ALICE } else { BOB };
@@ -175,6 +190,9 @@ impl<A: End, B: End> Pair<A, B> {
             if let Event::EncodeRequested { stream, .. } = event {
                 let ready = now + self.encoding;
                 self.end(index).handle_encoded(stream, ready);
+            }
+            if let Event::Signal(signal) = event {
+                self.signals.push_back((now + DELAY, 1 - index, signal));
             }
             self.events.push((now, index, event));
         }
@@ -292,7 +310,8 @@ fn addresses(index: usize) -> Addresses {
 }
 
 fn session(index: usize) -> Session {
-    Session { offerer: index == ALICE, start: Time::ZERO, end: Time::from_secs(3_600) }
+    let negotiation = Negotiation::Bursts;
+    Session { offerer: index == ALICE, negotiation, start: Time::ZERO, end: Time::from_secs(3_600) }
 }
 
 fn fixed(kbps: u64) -> Halves {

@@ -5,9 +5,13 @@
 //! Encoded media have no bytes either.
 
 use super::{
-    Content, DtlsFlight, Kind, Rtcp, Rtp, RtpPayload, SRTP_BYTES, Stun, VideoPart, payload_type,
+    Content, Dtls13, DtlsFlight, Kind, Rtcp, Rtp, RtpPayload, SRTP_BYTES, Stun, StunForm,
+    VideoPart, payload_type,
 };
-use crate::rtp::stun::{Class, Message, write_binding_request, write_binding_success};
+use crate::rtp::stun::{
+    Class, Message, attribute, method, write_binding_request, write_binding_success, write_padded,
+    xor_address,
+};
 use crate::rtp::ulpfec::{FecPacket, Media};
 use crate::rtp::vp8::{Descriptor, FrameHeader};
 use crate::rtp::{ExtensionIds, Protocol, RtcpPacket, RtpHeader, classify, red, rtcp, rtx};
@@ -47,7 +51,11 @@ impl Content {
                 let [.., high, low] = (rest - DTLS_MESSAGE_HEADER_BYTES).to_be_bytes();
                 out.extend_from_slice(&[message, 0, high, low, 0, *flight, 0, 0, 0, 0, high, low]);
             }
-            Content::Signalling(_) | Content::Allocation(_) | Content::Tcp(_) => {}
+            Content::Dtls13(datagram) => datagram.write(out),
+            Content::Signalling(_)
+            | Content::WebSocket(_)
+            | Content::Allocation(_)
+            | Content::Tcp(_) => {}
         }
     }
 
@@ -64,7 +72,10 @@ impl Content {
                 Rtcp::new(packets).map(Content::Rtcp)
             }
             Protocol::Stun => Stun::read(bytes).map(Content::Stun),
-            Protocol::Dtls => Some(Content::Dtls(DtlsFlight(*bytes.get(10)?))),
+            Protocol::Dtls => match Dtls13::read(bytes) {
+                Some(datagram) => Some(Content::Dtls13(datagram)),
+                None => Some(Content::Dtls(DtlsFlight(*bytes.get(10)?))),
+            },
             Protocol::TurnChannel | Protocol::Other => None,
         }
     }
@@ -74,7 +85,7 @@ impl Rtp {
     /// Appends the packet, as far as it has content.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.header.write(&ExtensionIds::CHROMIUM, out);
-        let wrapped = self.header.payload_type == payload_type::RED;
+        let wrapped = self.is_in_red();
         match &self.payload {
             RtpPayload::Video(part) => {
                 if wrapped {
@@ -84,6 +95,9 @@ impl Rtp {
             }
             RtpPayload::Rtx { original_seq, part } => {
                 rtx::write(*original_seq, out);
+                if wrapped {
+                    red::write(payload_type::VIDEO, out);
+                }
                 part.write(out);
             }
             RtpPayload::Fec(block) => {
@@ -131,6 +145,15 @@ impl Rtp {
                 let part = VideoPart::read(part, bytes)?;
                 (Kind::Rtx, RtpPayload::Rtx { original_seq, part })
             }
+            payload_type::RED_RTX => {
+                let (original_seq, wrapped) = rtx::parse(rest).ok()?;
+                let (block, part) = red::parse(wrapped).ok()?;
+                let bytes =
+                    payload_bytes.checked_sub((rtx::OSN_BYTES + red::HEADER_BYTES) as u64)?;
+                let part =
+                    (block == payload_type::VIDEO).then(|| VideoPart::read(part, bytes))??;
+                (Kind::Rtx, RtpPayload::Rtx { original_seq, part })
+            }
             _ => return None,
         };
         Some(Rtp { header, payload, kind })
@@ -174,12 +197,31 @@ impl Stun {
         let mut id = [0; 12];
         id[..8].copy_from_slice(&requester);
         id[8..].copy_from_slice(&self.check.to_be_bytes());
-        if self.success {
+        if self.form != StunForm::Bare {
+            self.write_full(&id, mapped, out);
+        } else if self.success {
             write_binding_success(&id, mapped, out);
         } else {
             // Cannot fail: the user name is shorter than the limit.
             let _ = write_binding_request(&id, Self::USERNAME, Some(1), out);
         }
+    }
+
+    /// Appends the message with the attributes that tell it from others, padded to its size.
+    fn write_full(self, id: &[u8; 12], mapped: SocketAddrV4, out: &mut Vec<u8>) {
+        let (class, mapped) = match self.success {
+            true => (Class::Success, xor_address(mapped)),
+            false => (Class::Request, [0; 8]),
+        };
+        let mut attributes: Vec<(u16, &[u8])> = match self.success {
+            true => vec![(attribute::XOR_MAPPED_ADDRESS, &mapped)],
+            false => vec![(attribute::USERNAME, Self::USERNAME.as_bytes())],
+        };
+        if self.form == StunForm::Nominating && !self.success {
+            attributes.push((attribute::USE_CANDIDATE, &[]));
+        }
+        let bytes = self.udp_bytes() as usize;
+        write_padded((class, method::BINDING), id, &attributes, bytes, out);
     }
 
     fn read(bytes: &[u8]) -> Option<Stun> {
@@ -190,7 +232,14 @@ impl Stun {
             Class::Indication | Class::Error => return None,
         };
         let check = u32::from_be_bytes(*message.transaction_id.last_chunk()?);
-        Some(Stun { success, check })
+        // The bare forms are shorter than all others of the same class.
+        let body = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);
+        let form = match (success, body) {
+            (_, ..=35) => StunForm::Bare,
+            (false, 80..) => StunForm::Nominating,
+            _ => StunForm::Full,
+        };
+        Some(Stun { success, check, form })
     }
 }
 

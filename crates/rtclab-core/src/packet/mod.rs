@@ -3,11 +3,15 @@
 //! Media have a length but no content. [`bytes`] writes the same packets as bytes on the wire.
 
 pub mod bytes;
+mod dtls;
 mod rtp;
 mod segment;
+mod signalling;
 
+pub use dtls::Dtls13;
 pub use rtp::{FecBlock, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, VideoPart, payload_type};
 pub use segment::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind};
+pub use signalling::{Described, Message, Signal, SignalKind, WebSocketSegment};
 
 use crate::network::NodeId;
 use crate::rtp::{Protocol, RtcpPacket};
@@ -114,13 +118,17 @@ pub enum Content {
     Rtcp(Rtcp),
     /// A connectivity check or its answer.
     Stun(Stun),
-    /// A flight of a DTLS handshake.
+    /// A flight of a DTLS 1.2 handshake.
     Dtls(DtlsFlight),
+    /// A datagram of a DTLS 1.3 handshake.
+    Dtls13(Dtls13),
     /// A segment of signalling between participants.
     Signalling(Signalling),
+    /// A segment of signalling between a page and the signalling server.
+    WebSocket(WebSocketSegment),
     /// A request to a TURN relay, or its answer of the same size.
     Allocation(Allocation),
-    /// A segment of TCP.
+    /// A segment of cross traffic over TCP.
     Tcp(Segment),
 }
 
@@ -131,8 +139,11 @@ impl Content {
             Content::Rtp(_) => Some(Protocol::Rtp),
             Content::Rtcp(_) => Some(Protocol::Rtcp),
             Content::Stun(_) => Some(Protocol::Stun),
-            Content::Dtls(_) => Some(Protocol::Dtls),
-            Content::Signalling(_) | Content::Allocation(_) | Content::Tcp(_) => None,
+            Content::Dtls(_) | Content::Dtls13(_) => Some(Protocol::Dtls),
+            Content::Signalling(_)
+            | Content::WebSocket(_)
+            | Content::Allocation(_)
+            | Content::Tcp(_) => None,
         }
     }
 
@@ -142,6 +153,8 @@ impl Content {
             Content::Rtcp(rtcp) => Bytes(IP_UDP_BYTES + rtcp.udp_bytes + SRTCP_BYTES),
             Content::Stun(stun) => Bytes(IP_UDP_BYTES + stun.udp_bytes()),
             Content::Dtls(flight) => Bytes(IP_UDP_BYTES + flight.udp_bytes()),
+            Content::Dtls13(datagram) => Bytes(IP_UDP_BYTES + datagram.udp_bytes()),
+            Content::WebSocket(frame) => frame.segment.size(),
             Content::Signalling(segment) => Bytes(TCP_IP_BYTES + u64::from(segment.bytes)),
             Content::Allocation(_) => Bytes(IP_UDP_BYTES + Allocation::UDP_BYTES),
             Content::Tcp(segment) => segment.size(),
@@ -174,6 +187,20 @@ pub struct Stun {
     pub success: bool,
     /// Number of the check, used as its transaction id.
     pub check: u32,
+    /// Which attributes it has.
+    pub form: StunForm,
+}
+
+/// Which attributes a connectivity check has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StunForm {
+    /// User name and priority.
+    #[default]
+    Bare,
+    /// Those of Chromium 156 as well: MESSAGE-INTEGRITY, role, network.
+    Full,
+    /// In addition USE-CANDIDATE: the controlling side nominates the pair.
+    Nominating,
 }
 
 impl Stun {
@@ -181,6 +208,14 @@ impl Stun {
     pub(crate) const USERNAME: &'static str = "abcd:efgh";
 
     fn udp_bytes(self) -> u64 {
+        if self.form != StunForm::Bare {
+            // Measured on calls of Chromium 156.
+            return match (self.success, self.form) {
+                (true, _) => 64,
+                (false, StunForm::Nominating) => 100,
+                (false, _) => 96,
+            };
+        }
         // Header 20; XOR-MAPPED-ADDRESS 12; USERNAME 4 + 12, PRIORITY 8; FINGERPRINT 8.
         if self.success { 20 + 12 + 8 } else { 20 + 16 + 8 + 8 }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::network::NodeId;
-use crate::packet::{Address, Datagram, Ecn, Rtp, RtpPayload, Stun, Via};
+use crate::packet::{Address, Datagram, Ecn, Rtp, RtpPayload, Stun, StunForm, Via};
 use crate::rtp::RtpHeader;
 
 /// The only flow.
@@ -97,6 +97,11 @@ fn tables_have_the_columns_of_the_contract() {
                 "framesEncoded",
                 "keyFramesEncoded",
                 "framesSent",
+                "hugeFramesSent",
+                "qpSum",
+                "totalEncodeTime",
+                "qualityLimitationReason",
+                "qualityLimitationResolutionChanges",
                 "frameWidth",
                 "frameHeight",
                 "framesPerSecond",
@@ -131,6 +136,14 @@ fn tables_have_the_columns_of_the_contract() {
                 "packetsRepaired",
                 "fecPacketsReceived",
                 "fecPacketsDiscarded",
+                "jitterBufferTargetDelay",
+                "jitterBufferMinimumDelay",
+                "totalSamplesReceived",
+                "concealedSamples",
+                "silentConcealedSamples",
+                "concealmentEvents",
+                "insertedSamplesForDeceleration",
+                "removedSamplesForAcceleration",
             ],
         ),
         (
@@ -298,7 +311,7 @@ fn packets_of_no_flow_have_no_row() {
     for content in [Content::Signalling(segment), Content::Allocation(request)] {
         assert!(recorder.sent(FLOW, &transmit(ms(1), content)).is_none());
     }
-    let stun = Content::Stun(Stun { success: false, check: 1 });
+    let stun = Content::Stun(Stun { success: false, check: 1, form: StunForm::Bare });
     assert!(recorder.sent(FLOW, &transmit(ms(2), stun)).is_some());
     let (_, tables) = recorder.finish(Time::from_secs(1));
     assert_eq!(ints(&tables, "packets", "sent_ns"), [2_000_000]);

@@ -7,14 +7,15 @@ use super::{CreateControl, Place, Simulation};
 use crate::capture::Description;
 use crate::cc::{self, CongestionControlConfig};
 use crate::endpoint::{
-    Addresses, Direction, Forwarder, ForwarderConfig, Forwarding, Media, Observe, Peer, PeerConfig,
-    Session, StreamConfig,
+    Addresses, Direction, Forwarder, ForwarderConfig, Forwarding, Media, Negotiation, Observe,
+    Peer, PeerConfig, Session, StreamConfig,
 };
 use crate::media::host::Host;
 use crate::network::{Network, NodeId, derive_seed};
-use crate::packet::Address;
+use crate::packet::{Address, Described};
 use crate::record::{Detail, FlowConfig, FlowId, Recorder, Source};
-use crate::stack::{PROFILES, StackProfile};
+use crate::signalling;
+use crate::stack::{PROFILES, SetupProfile, StackProfile};
 use crate::tcp::{Client, ClientConfig, Server};
 use crate::timeouts::Timeouts;
 use crate::units::Time;
@@ -22,6 +23,10 @@ use std::collections::HashMap;
 
 /// Index of the random stream of cross traffic, far from those of the connections.
 const TRAFFIC_STREAM: u64 = 1 << 32;
+/// Index of the random stream of the work during set-up.
+const SETUP_STREAM: u64 = 1 << 33;
+/// Index of the random stream of the work of pages at the signalling server.
+const PAGE_STREAM: u64 = 1 << 34;
 /// Name of the node where servers are.
 const CORE: &str = "core";
 
@@ -94,12 +99,14 @@ pub(super) fn simulation(
         ends: Vec::new(),
         places: Vec::new(),
         descriptions: Vec::new(),
+        meets: Vec::new(),
     };
     for index in 0..builder.end_configs.len() {
         builder.add_end(index, &mut recorder)?;
     }
-    let Builder { mut ends, mut places, descriptions, .. } = builder;
+    let Builder { mut ends, mut places, descriptions, meets, core, .. } = builder;
     traffic.add_ends(&mut ends, &mut places);
+    let signalling = add_signalling(config, core, &meets, &mut ends, &mut places);
     for index in 0..places.len() {
         if let Some(from) = places[index].media_from {
             places[from].media_to.push(index);
@@ -113,8 +120,17 @@ pub(super) fn simulation(
     }
     let timeouts = Timeouts::new(ends.iter().map(End::poll_timeout));
     let links = Links::new(network);
-    let simulation =
-        Simulation { links, ends, places, timeouts, hosts, recorder, capture: None, failure: None };
+    let simulation = Simulation {
+        links,
+        ends,
+        places,
+        timeouts,
+        hosts,
+        signalling,
+        recorder,
+        capture: None,
+        failure: None,
+    };
     Ok((simulation, descriptions))
 }
 
@@ -153,6 +169,8 @@ struct Builder<'a> {
     ends: Vec<End>,
     places: Vec<Place>,
     descriptions: Vec<Description>,
+    /// Ends of calls that meet over signalling.
+    meets: Vec<(usize, Session)>,
 }
 
 impl<'a> Builder<'a> {
@@ -168,9 +186,12 @@ impl<'a> Builder<'a> {
         let other = other.copied();
         let EndConfig { local, remote, relay, flow } = self.end_configs[index];
         let addresses = Addresses { local, remote, relay, core: self.core };
-        let session = session(connection, offerer, [own, other]);
         let origin = self.origin(index / 2)?;
         let sender = self.participant(&self.config.connections[origin].a)?;
+        let session = Session {
+            negotiation: self.negotiation(index, [own, other, Some(sender)])?,
+            ..session(connection, offerer, [own, other])
+        };
         let passes_on = match offerer {
             true => connection.forwards.is_some(),
             false => connection.switching && own.is_none(),
@@ -222,6 +243,9 @@ impl<'a> Builder<'a> {
             let (_, estimator) = create(&from.congestion_control, &config.receives)?;
             (End::Peer(Box::new(Peer::new(config, (controller, estimator)))), Some(source))
         };
+        if session.negotiation != Negotiation::Bursts {
+            self.meets.push((index, session));
+        }
         let media_from = connection.forwards.filter(|_| offerer).map(|source| 2 * source + 1);
         self.ends.push(end);
         self.places.push(Place {
@@ -235,6 +259,7 @@ impl<'a> Builder<'a> {
             ),
             media_from,
             media_to: Vec::new(),
+            page: None,
         });
         Ok(())
     }
@@ -246,6 +271,26 @@ impl<'a> Builder<'a> {
             streams: sends.streams.clone(),
             feedback: sends.stack.feedback,
         });
+    }
+
+    /// How the oldest stack in a connection negotiates.
+    fn negotiation(
+        &self,
+        index: usize,
+        participants: [Option<&ParticipantConfig>; 3],
+    ) -> Result<Negotiation, SimError> {
+        let mut oldest = SetupProfile::Page;
+        for participant in participants.into_iter().flatten() {
+            oldest = oldest.min(stack_of(participant)?.setup);
+        }
+        Ok(match oldest {
+            SetupProfile::Bursts => Negotiation::Bursts,
+            SetupProfile::Page => Negotiation::Page {
+                seed: derive_seed(self.config.seed, SETUP_STREAM + index as u64),
+                browser: participants[0].is_some(),
+                described: described(participants),
+            },
+        })
     }
 
     fn seed(&self, index: usize) -> u64 {
@@ -273,6 +318,18 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// The media in the descriptions of a connection between these participants.
+fn described(participants: [Option<&ParticipantConfig>; 3]) -> Described {
+    let mut all = participants.into_iter().flatten();
+    let audio = all.clone().any(|participant| participant.audio.is_some());
+    let video = all.any(|participant| participant.video.is_some());
+    match (audio, video) {
+        (true, true) => Described::Both,
+        (true, false) => Described::Audio,
+        (false, _) => Described::Video,
+    }
+}
+
 /// The time when both participants are present.
 fn session(
     connection: &ConnectionConfig,
@@ -282,6 +339,7 @@ fn session(
     let present = || participants.into_iter().flatten();
     Session {
         offerer,
+        negotiation: Negotiation::Bursts,
         start: present().fold(connection.start_ns, |start, p| start.max(p.join_ns)),
         end: present().fold(connection.end_ns, |end, p| end.min(p.leave_ns)),
     }
@@ -386,10 +444,80 @@ impl Traffic {
                     control: String::new(),
                     media_from: None,
                     media_to: Vec::new(),
+                    page: None,
                 });
             }
         }
     }
+}
+
+/// Adds a page for each node whose ends of calls meet over signalling, and the server. Returns the index of the
+/// server.
+fn add_signalling(
+    config: &SimConfig,
+    core: NodeId,
+    meets: &[(usize, Session)],
+    ends: &mut Vec<End>,
+    places: &mut Vec<Place>,
+) -> Option<usize> {
+    if meets.is_empty() {
+        return None;
+    }
+    let place = |node| Place {
+        node,
+        // Signalling belongs to no flow.
+        flow: FlowId(0),
+        data_flow: FlowId(0),
+        source: None,
+        control: String::new(),
+        media_from: None,
+        media_to: Vec::new(),
+        page: None,
+    };
+    let address = |index: usize, node| Address { node, port: index as u32 };
+    let mut nodes: Vec<NodeId> = Vec::new();
+    for &(index, _) in meets {
+        let node = places[index].node;
+        if node != core && !nodes.contains(&node) {
+            nodes.push(node);
+        }
+    }
+    let first = ends.len();
+    let server = first + nodes.len();
+    let mut pages = Vec::new();
+    for (number, &node) in nodes.iter().enumerate() {
+        let own = || meets.iter().filter(|(index, _)| places[*index].node == node);
+        let open = own().map(|(_, session)| session.start).min();
+        let close = own().map(|(_, session)| session.end).max();
+        // A participant comes to the server when it joins, a server when its first call begins.
+        let name = &config.network.nodes[node.0 as usize];
+        let participant = config.participants.iter().find(|participant| participant.name == *name);
+        let client = signalling::ClientConfig {
+            server: address(server, core),
+            open: participant.map(|own| own.join_ns).or(open).unwrap_or(Time::ZERO),
+            close: close.unwrap_or(Time::ZERO),
+            browser: participant.is_some(),
+            seed: derive_seed(config.seed, PAGE_STREAM + u64::from(node.0)),
+        };
+        ends.push(End::Page(Box::new(signalling::Client::new(client))));
+        pages.push(address(first + number, node));
+    }
+    for &(index, _) in meets {
+        let number = nodes.iter().position(|node| *node == places[index].node);
+        places[index].page = number.map(|number| first + number);
+    }
+    let page_of = places[..first].iter().map(|place| Some(place.page? - first)).collect();
+    places.extend(nodes.into_iter().map(place));
+    let config = signalling::ServerConfig { pages, page_of };
+    ends.push(End::Signalling(Box::new(signalling::Server::new(config))));
+    places.push(place(core));
+    for &(index, session) in meets {
+        let both_local = places[index].page.is_none() && places[index ^ 1].page.is_none();
+        if session.offerer && both_local {
+            ends[index].handle_present(Time::ZERO);
+        }
+    }
+    Some(server)
 }
 
 /// Sending and acknowledging must take time, or virtual time would stand still.

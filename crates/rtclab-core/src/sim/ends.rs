@@ -1,7 +1,8 @@
 //! One type for all kinds of ends of connections.
 
 use crate::endpoint::{self, Forwarder, Peer};
-use crate::packet::{Address, Datagram, Transmit};
+use crate::packet::{Address, Datagram, Signal, Transmit};
+use crate::signalling;
 use crate::tcp::{self, Client, Server};
 use crate::units::Time;
 
@@ -15,6 +16,10 @@ pub(super) enum End {
     Client(Box<Client>),
     /// Receives data over TCP.
     Server(Box<Server>),
+    /// The WebSocket of a page.
+    Page(Box<signalling::Client>),
+    /// The signalling server.
+    Signalling(Box<signalling::Server>),
 }
 
 /// An event of an end.
@@ -23,6 +28,8 @@ pub(super) enum Event {
     Endpoint(endpoint::Event),
     /// From a TCP end.
     Tcp(tcp::Event),
+    /// From a page or the signalling server.
+    Signalling(signalling::Event),
 }
 
 /// Evaluates an expression on an end, whatever its kind.
@@ -33,6 +40,8 @@ macro_rules! each {
             End::Forwarder($inner) => $call,
             End::Client($inner) => $call,
             End::Server($inner) => $call,
+            End::Page($inner) => $call,
+            End::Signalling($inner) => $call,
         }
     };
 }
@@ -40,6 +49,24 @@ macro_rules! each {
 impl End {
     pub(super) fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
         each!(self, end => end.handle_datagram(now, from, datagram));
+    }
+
+    /// Tells an end of a call that the far end was at the signalling server before it.
+    pub(super) fn handle_present(&mut self, now: Time) {
+        match self {
+            End::Peer(peer) => peer.handle_present(now),
+            End::Forwarder(forwarder) => forwarder.handle_present(now),
+            _ => {}
+        }
+    }
+
+    /// Tells an end of a call what the far end says over signalling.
+    pub(super) fn handle_signal(&mut self, now: Time, signal: Signal) {
+        match self {
+            End::Peer(peer) => peer.handle_signal(now, signal),
+            End::Forwarder(forwarder) => forwarder.handle_signal(now, signal),
+            _ => {}
+        }
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
@@ -60,6 +87,8 @@ impl End {
             End::Forwarder(forwarder) => forwarder.poll_event().map(Event::Endpoint),
             End::Client(client) => client.poll_event().map(Event::Tcp),
             End::Server(server) => server.poll_event().map(Event::Tcp),
+            End::Page(page) => page.poll_event().map(Event::Signalling),
+            End::Signalling(server) => server.poll_event().map(Event::Signalling),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::media::host::Host;
 use crate::network::NodeId;
 use crate::packet::{Content, Datagram};
 use crate::record::{FlowId, Recorder, Source, Table};
+use crate::signalling;
 use crate::tcp;
 use crate::timeouts::Timeouts;
 use crate::units::Time;
@@ -83,6 +84,8 @@ struct Place {
     media_from: Option<usize>,
     /// Indices of the ends that forward what this one receives.
     media_to: Vec<usize>,
+    /// Index of the page that this end of a call belongs to; `None` for an end at the signalling server.
+    page: Option<usize>,
 }
 
 struct Simulation<'a> {
@@ -93,6 +96,8 @@ struct Simulation<'a> {
     timeouts: Timeouts,
     /// Machines of participants whose encoding takes time, by node.
     hosts: Vec<(NodeId, Host)>,
+    /// Index of the signalling server, if calls have pages.
+    signalling: Option<usize>,
     recorder: Recorder,
     capture: Option<&'a mut Capture>,
     failure: Option<SimError>,
@@ -193,6 +198,7 @@ impl Simulation<'_> {
         while let Some(event) = self.ends[index].poll_event() {
             match event {
                 Event::Endpoint(event) => self.handle_event(now, index, event),
+                Event::Signalling(event) => self.handle_signalling(now, index, event),
                 Event::Tcp(tcp::Event::Statistics(figures)) => {
                     self.recorder.tcp(now, self.places[index].data_flow, figures);
                 }
@@ -208,6 +214,30 @@ impl Simulation<'_> {
             self.links.launch(now, from, transmit, record);
         }
         self.timeouts.set(index, self.ends[index].poll_timeout());
+    }
+
+    /// Handles an event of a page or the signalling server.
+    fn handle_signalling(&mut self, now: Time, index: usize, event: signalling::Event) {
+        match event {
+            signalling::Event::Present(pages) => {
+                for end in 0..self.places.len() {
+                    // The two ends of a connection have adjacent numbers.
+                    let far = self.places.get(end ^ 1).and_then(|place| place.page);
+                    let is_present = far.is_none_or(|page| pages.contains(&(page as u32)));
+                    if self.places[end].page == Some(index) && is_present {
+                        self.ends[end].handle_present(now);
+                        self.drain(now, end);
+                    }
+                }
+            }
+            signalling::Event::Signal(signal) => {
+                let end = signal.to as usize;
+                if let Some(of) = self.ends.get_mut(end) {
+                    of.handle_signal(now, signal);
+                    self.drain(now, end);
+                }
+            }
+        }
     }
 
     fn handle_event(&mut self, now: Time, index: usize, event: endpoint::Event) {
@@ -226,6 +256,15 @@ impl Simulation<'_> {
                     peer.request_key_frame(now);
                     self.drain(now, source);
                 }
+            }
+            endpoint::Event::Signal(signal) => {
+                let Some(to) = self.places[index].page.or(self.signalling) else { return };
+                match &mut self.ends[to] {
+                    End::Page(page) => page.send(signal),
+                    End::Signalling(server) => server.send(now, signal),
+                    _ => {}
+                }
+                self.drain(now, to);
             }
             endpoint::Event::Failed(error) => {
                 let what = self.places[index].control.clone();

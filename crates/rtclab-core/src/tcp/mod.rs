@@ -1,7 +1,7 @@
-//! TCP cross traffic: sender, receiver, congestion controls, and the ends that use them.
+//! TCP: sender, receiver, congestion controls, the ends of cross traffic, and a stream of messages.
 //!
-//! Sequence numbers count segments, not bytes. All segments are full except the last of an object. Sizes on
-//! the wire are those of real segments with timestamps and SACK. The sender behaves like Linux: SACK
+//! Sequence numbers count segments, not bytes. All segments are full except the last of an object or message.
+//! Sizes on the wire are those of real segments with timestamps and SACK. The sender behaves like Linux: SACK
 //! scoreboard, RACK-TLP (RFC 8985), proportional rate reduction (RFC 6937), a retransmission timeout of at
 //! least 200 ms, and undo of spurious retransmissions by timestamps.
 
@@ -19,6 +19,7 @@ mod receiver;
 mod rtt;
 mod scoreboard;
 mod sender;
+mod stream;
 mod traffic;
 
 pub use crate::packet::{MAX_SEGMENT_BYTES, Segment, SegmentKind};
@@ -27,6 +28,7 @@ pub use congestion_control::Phase;
 pub use delivery_rate::RateSample;
 pub use receiver::Receiver;
 pub use sender::{Sender, SenderConfig};
+pub use stream::Stream;
 pub use traffic::{Client, ClientConfig, Event, ObjectsConfig, Server, Statistics};
 
 /// Initial congestion window in segments (RFC 6928).

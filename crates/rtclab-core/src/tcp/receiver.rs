@@ -62,6 +62,18 @@ impl Receiver {
         self.next
     }
 
+    /// Begins to receive on a connection that this end has opened, and acknowledges its acceptance.
+    pub(super) fn synchronise(&mut self, segment: &Segment) {
+        self.echo = segment.sent;
+        self.ready |= !self.synchronised || segment.kind == SegmentKind::SynAck;
+        self.synchronised = true;
+    }
+
+    /// Number of the segment expected next, and the timestamp to echo.
+    pub(super) fn acknowledged(&self) -> (u32, Time) {
+        (self.next, self.echo)
+    }
+
     /// Handles a segment that arrived.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
         if segment.kind == SegmentKind::Syn {

@@ -16,6 +16,9 @@ const PROBE_SLACK: Time = Time::from_millis(2);
 /// Linux, `tcp_rmem[2]`: maximum receive window, 6 MiB. It ends slow start where nothing is lost.
 const RECEIVE_WINDOW_SEGMENTS: u32 = (6 << 20) / MAX_SEGMENT_BYTES as u32;
 
+/// Linux, `tcp_syn_linear_timeouts` (since 6.5): so many timeouts of an opening do not double the next one.
+const LINEAR_OPENINGS: u32 = 4;
+
 /// Configuration of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
@@ -78,6 +81,10 @@ pub struct Sender {
     window_limited: bool,
     /// Number of the segment after the last one to send.
     end: u32,
+    /// Payloads of the segments of written messages, by number. Empty if the data have one size.
+    written: Vec<u16>,
+    /// Number of timeouts of the opening that do not double the next one.
+    linear_openings: u32,
     retransmissions: u64,
     timeouts: u64,
 }
@@ -106,9 +113,45 @@ impl Sender {
             held: false,
             window_limited: false,
             end: config.size.map_or(u32::MAX, segments),
+            written: Vec::new(),
+            linear_openings: 0,
             retransmissions: 0,
             timeouts: 0,
             config,
+        }
+    }
+
+    /// Creates a sender of messages, which are written one by one.
+    pub(super) fn of_messages(connection: u32) -> Self {
+        let congestion_control = Algorithm::Cubic;
+        let size = Some(Bytes(0));
+        let config = SenderConfig { connection, congestion_control, size, seed: 0 };
+        Sender { linear_openings: LINEAR_OPENINGS, ..Sender::new(config) }
+    }
+
+    /// Appends a message; returns the number of its last segment. A message begins a new segment, as
+    /// with the option TCP_NODELAY.
+    pub(super) fn write(&mut self, message: Bytes) -> u32 {
+        let full = u64::from(MAX_SEGMENT_BYTES);
+        let mut left = message.0.max(1);
+        while left > 0 {
+            let payload = left.min(full);
+            self.written.push(payload as u16);
+            left -= payload;
+        }
+        self.end = self.written.len() as u32;
+        self.end - 1
+    }
+
+    /// Whether the connection is open.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    /// Begins to send on a connection that the far end has opened; `rtt` is the round trip of its opening.
+    pub(super) fn accept(&mut self, rtt: Time) {
+        if !self.connected {
+            self.on_connected(rtt);
         }
     }
 
@@ -152,15 +195,7 @@ impl Sender {
     pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
         match segment.kind {
             SegmentKind::SynAck if !self.connected => {
-                self.connected = true;
-                self.opening = false;
-                self.timer = None;
-                self.on_rtt(now.saturating_sub(segment.echo));
-                // RFC 6928, 3: the window begins at one segment if the SYN was lost (in Linux, more than
-                // once).
-                self.window = Window::new(if self.openings > 2 { 1 } else { INITIAL_WINDOW });
-                let rtt = self.rtt.smoothed().unwrap_or(Time::ZERO);
-                self.congestion_control.on_connected(rtt, &self.window);
+                self.on_connected(now.saturating_sub(segment.echo));
             }
             SegmentKind::Ack if self.connected => self.on_ack(now, segment),
             _ => {}
@@ -173,7 +208,9 @@ impl Sender {
         self.timer = None;
         if !self.connected {
             self.opening = true;
-            self.rtt.back_off();
+            if self.openings > self.linear_openings {
+                self.rtt.back_off();
+            }
             return;
         }
         match timer {
@@ -241,6 +278,17 @@ impl Sender {
         })
     }
 
+    fn on_connected(&mut self, rtt: Time) {
+        self.connected = true;
+        self.opening = false;
+        self.timer = None;
+        self.on_rtt(rtt);
+        // RFC 6928, 3: the window begins at one segment if the SYN was lost (in Linux, more than once).
+        self.window = Window::new(if self.openings > 2 { 1 } else { INITIAL_WINDOW });
+        let rtt = self.rtt.smoothed().unwrap_or(Time::ZERO);
+        self.congestion_control.on_connected(rtt, &self.window);
+    }
+
     fn open(&mut self, now: Time) -> Option<Segment> {
         if !std::mem::take(&mut self.opening) {
             return None;
@@ -295,9 +343,10 @@ impl Sender {
     fn data(&self, now: Time, seq: u32) -> Segment {
         let mut segment = Segment::new(self.config.connection, SegmentKind::Data, now);
         let full = u64::from(MAX_SEGMENT_BYTES);
-        let left = self.config.size.map_or(full, |size| size.0 - u64::from(seq) * full);
+        let left =
+            self.config.size.map_or(full, |size| size.0.saturating_sub(u64::from(seq) * full));
         segment.seq = seq;
-        segment.payload = left.min(full) as u16;
+        segment.payload = self.written.get(seq as usize).copied().unwrap_or(left.min(full) as u16);
         segment
     }
 

@@ -2,6 +2,7 @@
 
 mod history;
 mod packets;
+mod reports;
 mod store;
 mod video;
 
@@ -13,12 +14,12 @@ use super::{PeerConfig, or_never};
 use crate::cc::{ControlError, Controller, Decision, Feedback, PacketReport, SenderState};
 use crate::media::pacer::{MediaPacket, PADDING_PAYLOAD, Pacer, Release};
 use crate::media::protection::Conditions;
-use crate::media::repair::Repair;
+use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, Rtp, VideoPart};
 use crate::rtp::rtcp::TransportFeedback;
-use crate::stack::{RateAccounting, StackProfile};
-use crate::units::{Bitrate, Bytes, Time};
-use history::{Departure, TransportHistory};
+use crate::stack::{FeedbackKind, RateAccounting, StackProfile};
+use crate::units::{Bitrate, Bytes, RemoteTime, Time};
+use history::{Departure, TransportHistory, VideoPacket};
 use std::collections::VecDeque;
 use video::VideoStream;
 
@@ -26,6 +27,13 @@ use video::VideoStream;
 const REPAIR_WINDOW: Time = Time::from_secs(1);
 /// Largest share that repair takes from the encoder (libwebrtc, `fec_controller_default.cc`).
 const MAX_REPAIR_SHARE: f64 = 0.5;
+
+/// Today requests for key frames are followed at most this often (libwebrtc, `encoder_rtcp_feedback.cc`).
+const KEY_REQUEST_INTERVAL: Time = Time::from_millis(300);
+/// Times of departure and arrival are known in these units (libwebrtc, `transport_feedback_adapter.cc`).
+const RESOLUTION: Time = Time::from_millis(1);
+/// Encoders stop while the pacer's queue is expected to last longer (libwebrtc, `control_handler.cc`).
+const MAX_EXPECTED_QUEUE: Time = Time::from_secs(2);
 
 /// Totals of one kind of packet sent on one stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,6 +53,8 @@ pub(super) struct OutboundStream {
     pub(super) totals: [Totals; Kind::ALL.len()],
     pub(super) nack_count: u64,
     pub(super) pli_count: u64,
+    /// When a request for a key frame was last followed.
+    key_requested: Option<Time>,
     pub(super) source: Source,
 }
 
@@ -63,9 +73,11 @@ impl OutboundStream {
             totals: Default::default(),
             nack_count: 0,
             pli_count: 0,
+            key_requested: None,
             source: match config.media {
                 Media::Video(video) => {
-                    Source::Video(Box::new(VideoStream::new(video, stack, start, seed)))
+                    let repair = config.repair;
+                    Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
                 }
                 Media::Audio(config) => Source::Audio { config, next: start },
             },
@@ -176,14 +188,16 @@ impl Sender {
         }
     }
 
-    /// Starts media when the connection is established.
-    pub(super) fn start(&mut self, now: Time) -> Result<(), ControlError> {
+    /// Starts media when the connection is established; the first picture is taken at `first_picture`.
+    pub(super) fn start(&mut self, now: Time, first_picture: Time) -> Result<(), ControlError> {
         self.started = true;
         self.repair.since = now;
         let streams = self.direction.streams.iter().enumerate();
         let seed = |index: usize| self.seed.wrapping_add((index as u64) << 32);
         self.streams = streams
-            .map(|(index, config)| OutboundStream::new(config, self.stack, now, seed(index)))
+            .map(|(index, config)| {
+                OutboundStream::new(config, self.stack, first_picture, seed(index))
+            })
             .collect();
         self.controller.on_timeout(now, &SenderState::default())?;
         self.apply_decision(now);
@@ -291,10 +305,16 @@ impl Sender {
         let mut reports = std::mem::take(&mut self.reports);
         reports.clear();
         self.history.acknowledge(feedback, &mut reports);
+        if self.stack.retransmission == Retransmission::Today {
+            self.on_outcomes(now);
+        }
         if !reports.is_empty() {
             let in_flight = self.history.in_flight();
-            let resolution = TransportFeedback::TICK;
-            let feedback = Feedback::Packets { reports: &reports, in_flight, resolution };
+            for report in &mut reports {
+                report.received = report.received.map(|at| RemoteTime(at.0.floor_to(RESOLUTION)));
+            }
+            let feedback =
+                Feedback::Packets { reports: &reports, in_flight, resolution: RESOLUTION };
             self.on_feedback(now, feedback)?;
         }
         self.reports = reports;
@@ -318,9 +338,14 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_key_request(&mut self, ssrc: u32) {
+    pub(super) fn on_key_request(&mut self, now: Time, ssrc: u32) {
+        let today = self.stack.retransmission == Retransmission::Today;
         if let Some(stream) = self.stream(ssrc) {
             stream.pli_count += 1;
+            if today && stream.key_requested.is_some_and(|at| now < at + KEY_REQUEST_INTERVAL) {
+                return;
+            }
+            stream.key_requested = Some(now);
             if let Some(video) = stream.video_mut() {
                 video.encoder.request_key_frame();
             }
@@ -338,7 +363,8 @@ impl Sender {
         }
         let decision = self.controller.decision();
         self.decision = decision;
-        self.pacer.set_congested(decision.window.is_some_and(|w| self.history.in_flight() >= w));
+        let full = decision.window.is_some_and(|window| self.history.in_flight() >= window);
+        self.pacer.set_congested(now, full);
         let applied = Some((decision, self.repair.share));
         if self.applied == applied {
             return;
@@ -370,6 +396,7 @@ impl Sender {
                 RateAccounting::Packets => packets::without_headers(Bitrate(share), repair),
                 RateAccounting::Payloads => Bitrate(share),
             };
+            video.fec.rate = media;
             let media = media.scaled(for_media);
             self.media_rate = Bitrate(self.media_rate.0 + media.0);
             video.encoder.set_target(media);
@@ -385,7 +412,7 @@ impl Sender {
         }
         loop {
             let Some(video) = self.streams[index].video_mut() else { return };
-            if video.is_encoding() {
+            if video.is_encoding() || self.pacer.expected_queue() > MAX_EXPECTED_QUEUE {
                 return video.encoder.skip(now);
             }
             let Some(frame) = video.encoder.poll(now) else { return };
@@ -438,24 +465,41 @@ impl Sender {
         let Some(rtp) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
         let ecn = self.decision.ecn;
         self.count(&rtp, &packet);
+        // Today padding that repeats a packet is not a retransmission of it.
+        let is_padding =
+            release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
+        let rtt = self.rtt.unwrap_or(Time::ZERO);
         let size = outbox.send_rtp(now, ecn, rtp);
         let index = usize::from(packet.stream);
         if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {
             self.padding_stream = index;
             // Media is retransmitted, FEC is not.
             if packet.kind != Kind::Fec
+                && !is_padding
                 && let Some(video) = self.streams[index].video_mut()
             {
-                video.store.on_sent(now, packet.seq);
+                video.store.on_sent(now, packet.seq, rtt);
             }
         }
-        let departure = Departure { at: now, size, kind: packet.kind, probe, ecn };
+        let is_stored = matches!(packet.kind, Kind::Video | Kind::Rtx) && !is_padding;
+        let video = is_stored.then_some(VideoPacket {
+            stream: packet.stream,
+            seq: packet.seq,
+            retransmission: packet.kind == Kind::Rtx,
+        });
+        let at = match self.stack.feedback {
+            FeedbackKind::TransportWide => now.floor_to(RESOLUTION),
+            FeedbackKind::Remb { .. } => now,
+        };
+        let departure = Departure { at, size, kind: packet.kind, probe, ecn, video };
         let sent = self.history.sent(&departure);
         self.controller.on_sent(&sent)?;
         self.decision = self.controller.decision();
         let window = self.decision.window;
-        self.pacer.set_congested(window.is_some_and(|window| sent.in_flight >= window));
-        self.update_repair_share(now, packet.kind, size);
+        self.pacer.set_congested(now, window.is_some_and(|window| sent.in_flight >= window));
+        if self.counts_for_repair(&release, packet.kind) {
+            self.update_repair_share(now, packet.kind, size);
+        }
         Ok(())
     }
 
@@ -465,7 +509,7 @@ impl Sender {
             Release::Media(packet) => Some(packet),
             Release::Repeat => {
                 let video = self.streams.get(self.padding_stream)?.video()?;
-                video.store.last_sent().map(|packet| MediaPacket { kind: Kind::Rtx, ..packet })
+                video.store.for_padding().map(|packet| MediaPacket { kind: Kind::Rtx, ..packet })
             }
             Release::Padding => Some(MediaPacket {
                 stream: self.padding_stream as u8,
@@ -485,6 +529,13 @@ impl Sender {
         if packet.kind != Kind::Padding {
             totals.payload_bytes += rtp.payload_bytes();
         }
+    }
+
+    /// Whether a packet counts in the share of repair. Today padding that repeats a packet is no repair, and
+    /// audio does not count (libwebrtc, `fec_controller_default.cc`).
+    fn counts_for_repair(&self, release: &Release, kind: Kind) -> bool {
+        self.stack.rate_accounting == RateAccounting::Payloads
+            || matches!(release, Release::Media(_)) && kind != Kind::Audio
     }
 
     fn update_repair_share(&mut self, now: Time, kind: Kind, size: Bytes) {

@@ -1,7 +1,10 @@
 //! Call set-up: who reaches which step when, and what a lost message costs.
+//!
+//! The first half is about set-up as in the published measurements, the second one about that of a page.
 
 use super::*;
-use crate::packet::{DtlsFlight, Stun};
+use crate::packet::{Dtls13, DtlsFlight, SignalKind, Stun, StunForm};
+use proptest::prelude::*;
 
 /// When alice and bob reach a step.
 fn steps(pair: &Pair, event: &Event) -> [Option<Time>; 2] {
@@ -105,7 +108,9 @@ fn a_lost_answer_costs_a_second() {
 /// round trip of the second one.
 #[test]
 fn a_lost_check_costs_fifty_milliseconds_and_does_not_lengthen_the_measured_round_trip() {
-    let is_check = |content: &Content| *content == Content::Stun(Stun { success: false, check: 1 });
+    let is_check = |content: &Content| {
+        *content == Content::Stun(Stun { success: false, check: 1, form: StunForm::Bare })
+    };
     let mut pair = call();
     pair.lose(BOB, move |sent| is_check(&sent.datagram.content));
     pair.run(Time::from_secs(1));
@@ -192,5 +197,181 @@ fn with_a_relay_checks_start_after_three_exchanges_with_it() {
         }
     };
     assert_eq!(requests, 3);
-    assert_eq!(first.content, Content::Stun(Stun { success: false, check: 1 }));
+    assert_eq!(
+        first.content,
+        Content::Stun(Stun { success: false, check: 1, form: StunForm::Bare })
+    );
+}
+
+/// A call of two pages, or of two servers, whose work takes no time. Alice calls.
+fn page_call(browser: bool, seed: u64) -> Pair {
+    let streams = [ALICE_VIDEO, BOB_VIDEO].map(|ssrc| vec![video(ssrc, Repair::Rtx)]);
+    let mut ends = configs("chrome-156", streams);
+    for (end, seed) in ends.iter_mut().zip([seed, seed + 1]) {
+        let described = Described::Video;
+        end.session.negotiation = Negotiation::Page { seed, browser, described };
+    }
+    let [a, b] = ends;
+    let mut pair = Pair::of(Peer::new(a, fixed(500)), Peer::new(b, fixed(500)));
+    pair.alice.handle_present(Time::ZERO);
+    pair
+}
+
+fn dtls(pair: &Pair, by: usize) -> Vec<(u64, Dtls13)> {
+    let sent = pair.sent_by(by).filter_map(|sent| match sent.datagram.content {
+        Content::Dtls13(datagram) => Some((sent.at.as_millis(), datagram)),
+        _ => None,
+    });
+    sent.collect()
+}
+
+/// In delays: offer 0 to 1, answer and candidates 1 to 2. Alice's candidate is at bob's after 1, so he checks
+/// at 1, and is answered at 3; alice checks at 2 and is answered at 4. Bob's ClientHello arrives at 4, alice's
+/// flight at 5, his Finished at 6.
+#[test]
+fn a_page_is_connected_two_round_trips_after_it_has_answered() {
+    let mut pair = page_call(false, 1);
+    pair.run(DELAY * 8);
+    let at = |a: u64, b: u64| [Some(DELAY * a), Some(DELAY * b)];
+    assert_eq!(steps(&pair, &Event::Signalled), at(2, 1));
+    assert_eq!(steps(&pair, &Event::IceConnected), at(4, 3));
+    assert_eq!(steps(&pair, &Event::DtlsConnected), at(6, 5));
+    assert_eq!([&pair.alice, &pair.bob].map(|peer| peer.setup.check_rtt), [Some(DELAY * 2); 2]);
+    use Dtls13::{
+        Acknowledgement, ClientFinished, ClientHello, ClientHelloEnd, ServerFinished, ServerHello,
+    };
+    let bobs = [(60, ClientHello), (60, ClientHelloEnd), (100, ClientFinished)];
+    assert_eq!(dtls(&pair, BOB), bobs);
+    let alices = [(80, ServerHello), (80, ServerFinished), (120, Acknowledgement { records: 1 })];
+    assert_eq!(dtls(&pair, ALICE), alices);
+}
+
+#[test]
+fn the_side_that_calls_nominates_and_the_other_does_not() {
+    let mut pair = page_call(false, 1);
+    pair.run(Time::from_secs(1));
+    for (by, form) in [(ALICE, StunForm::Nominating), (BOB, StunForm::Full)] {
+        let checks = pair.sent_by(by).filter_map(|sent| match sent.datagram.content {
+            Content::Stun(stun) if !stun.success => Some(stun.form),
+            _ => None,
+        });
+        let forms: Vec<StunForm> = checks.collect();
+        assert!(forms.len() >= 3 && forms.iter().all(|of| *of == form), "{by}: {forms:?}");
+    }
+}
+
+/// The TCP candidate follows 105 to 150 ms after a description, unless checks have succeeded before. Bob needs
+/// at most 30 ms until he checks after his answer, and a round trip.
+#[test]
+fn the_tcp_candidate_is_left_out_if_the_checks_are_faster() {
+    for (delay, count) in [(20, 0), (200, 1)] {
+        let mut pair = page_call(true, 1);
+        pair.fate = Box::new(move |_| vec![Time::from_millis(delay)]);
+        pair.run(Time::from_secs(3));
+        let is_tcp = |(_, by, event): &&(Time, usize, Event)| {
+            let kind = SignalKind::TcpCandidate;
+            *by == BOB && matches!(event, Event::Signal(signal) if signal.kind == kind)
+        };
+        assert_eq!(pair.events.iter().filter(is_tcp).count(), count, "{delay} ms");
+    }
+}
+
+/// The work on the way to bob's connection: offer 14 to 120 ms, answer 25 to 85, first check 4 to 25,
+/// ClientHello 0.6 to 5, server's flight 0.8 to 3, Finished 0.4 to 5. Both of the first checks may also wait for
+/// a candidate.
+#[test]
+fn the_work_of_a_page_takes_fifty_to_two_hundred_milliseconds() {
+    let mut took: Vec<u64> = Vec::new();
+    for seed in 0..50 {
+        let mut pair = page_call(true, 10 * seed);
+        pair.run(Time::from_secs(2));
+        let at = pair.first(BOB, &Event::DtlsConnected).expect("a connection");
+        took.push((at - DELAY * 5).as_millis());
+    }
+    took.sort_unstable();
+    assert!(took[0] >= 45 && took[49] <= 260, "{took:?}");
+    assert!((90..150).contains(&took[25]), "{took:?}");
+}
+
+/// Bob's first check is lost; alice's own, at 2 delays, is answered at 4. His next one leaves on his grid.
+#[test]
+fn a_lost_check_of_a_page_costs_at_most_four_points_of_the_grid() {
+    let is_check =
+        |content: &Content| matches!(content, Content::Stun(Stun { success: false, check: 1, .. }));
+    let mut pair = page_call(false, 1);
+    pair.lose(BOB, move |sent| is_check(&sent.datagram.content));
+    pair.run(Time::from_secs(1));
+    let [alice, bob] = steps(&pair, &Event::IceConnected).map(Option::unwrap_or_default);
+    assert_eq!(alice, DELAY * 4);
+    let late = (bob - DELAY * 3).as_millis();
+    assert!((48..64).contains(&late), "{late}");
+    assert_eq!(pair.bob.setup.check_rtt, Some(DELAY * 2));
+}
+
+/// At a round trip of 40 ms, a flight is repeated after 80 ms. Each datagram is lost once. The last one only
+/// ends the repetition of the one before.
+#[test]
+fn each_datagram_of_dtls_1_3_that_is_lost_once_costs_two_round_trips() {
+    for datagram in Dtls13::ALL {
+        let mut pair = page_call(false, 1);
+        let mut lost = false;
+        pair.fate = Box::new(move |sent| {
+            let lose = !lost && sent.datagram.content == Content::Dtls13(datagram);
+            lost |= lose;
+            if lose { vec![] } else { vec![DELAY] }
+        });
+        pair.run(Time::from_secs(1));
+        let connected = pair.first(ALICE, &Event::DtlsConnected).expect("a connection");
+        let late = (connected - DELAY * 6).as_millis();
+        let is_last = matches!(datagram, Dtls13::Acknowledgement { .. });
+        assert_eq!(late, if is_last { 0 } else { 80 }, "{datagram:?}");
+    }
+}
+
+/// A queue that never has room for the second datagram of the server's flight, which leaves at 80 ms and again
+/// at 160. Bob's timeout is 160 ms from 140 on, so he acknowledges the copy of the first datagram 40 ms after it
+/// came at 180. At 320 alice sends the second one alone, and bob's last flight arrives at 360.
+#[test]
+fn only_what_is_missing_of_a_flight_is_repeated_in_the_end() {
+    let mut pair = page_call(false, 1);
+    let mut last = Time::MAX;
+    pair.lose(ALICE, move |sent| match sent.datagram.content {
+        Content::Dtls13(Dtls13::ServerHello) => {
+            last = sent.at;
+            false
+        }
+        Content::Dtls13(Dtls13::ServerFinished) => sent.at == last,
+        _ => false,
+    });
+    pair.run(Time::from_secs(1));
+    assert_eq!(pair.first(ALICE, &Event::DtlsConnected), Some(Time::from_millis(360)));
+    let acknowledgement = Dtls13::Acknowledgement { records: 2 };
+    assert!(dtls(&pair, BOB).contains(&(220, acknowledgement)));
+}
+
+#[test]
+fn a_repeated_message_changes_nothing_for_a_page() {
+    let mut pair = page_call(false, 1);
+    pair.fate = Box::new(|_| vec![DELAY, DELAY + Time::from_millis(3)]);
+    pair.run(Time::from_secs(1));
+    assert_eq!(steps(&pair, &Event::DtlsConnected), [6, 5].map(|n| Some(DELAY * n)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// With less than half of all datagrams lost in either direction, and signalling that arrives, both sides
+    /// are connected after a minute.
+    #[test]
+    fn a_page_is_connected_whatever_is_lost(seed in 0u64..1 << 40, loss in 0.0f64..0.4) {
+        use rand::RngExt;
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mut pair = page_call(true, seed);
+        pair.fate = Box::new(move |_| match rng.random::<f64>() < loss {
+            true => vec![],
+            false => vec![DELAY],
+        });
+        pair.run(Time::from_secs(60));
+        prop_assert!(steps(&pair, &Event::DtlsConnected).iter().all(Option::is_some));
+    }
 }

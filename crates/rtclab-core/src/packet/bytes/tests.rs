@@ -139,8 +139,11 @@ proptest! {
     #[test]
     fn stun_is_read_as_it_was_written_and_has_the_size_of_its_bytes(
         (success, check) in any::<(bool, u32)>(),
+        form in prop::sample::select(vec![StunForm::Bare, StunForm::Full, StunForm::Nominating]),
     ) {
-        let content = Content::Stun(Stun { success, check });
+        // An answer nominates nothing.
+        prop_assume!(!success || form != StunForm::Nominating);
+        let content = Content::Stun(Stun { success, check, form });
         prop_assert_eq!(read_back(&content), Some(content.clone()));
         let bytes = written(&content).len() as u64;
         prop_assert_eq!(size(content), 28 + bytes);
@@ -210,6 +213,27 @@ fn each_dtls_flight_is_read_as_it_was_written() {
         assert_eq!(u16::from_be_bytes([bytes[11], bytes[12]]), udp_bytes - 13);
         assert_eq!(size(content.clone()), 28 + u64::from(udp_bytes));
         assert_eq!(read_back(&content), Some(content));
+    }
+}
+
+/// IP total lengths measured on calls of Chromium 156.
+#[test]
+fn each_datagram_of_dtls_1_3_is_read_as_it_was_written() {
+    for (datagram, bytes) in Dtls13::ALL.into_iter().zip([1_228, 291, 1_227, 546, 483, 68]) {
+        let content = Content::Dtls13(datagram);
+        assert_eq!(size(content.clone()), bytes);
+        assert_eq!(read_back(&content), Some(content));
+    }
+}
+
+#[test]
+fn checks_of_chromium_have_its_sizes() {
+    for (success, form, bytes) in [
+        (false, StunForm::Full, 124),
+        (false, StunForm::Nominating, 128),
+        (true, StunForm::Full, 92),
+    ] {
+        assert_eq!(size(Content::Stun(Stun { success, check: 1, form })), bytes);
     }
 }
 

@@ -53,6 +53,8 @@ pub mod attribute {
     pub const XOR_MAPPED_ADDRESS: u16 = 0x0020;
     /// Priority of the candidate, 32 bits.
     pub const PRIORITY: u16 = 0x0024;
+    /// USE-CANDIDATE (RFC 8445, section 16.1).
+    pub const USE_CANDIDATE: u16 = 0x0025;
     /// Description of the sender's software.
     pub const SOFTWARE: u16 = 0x8022;
     /// CRC-32 of the message before it. Always the last attribute.

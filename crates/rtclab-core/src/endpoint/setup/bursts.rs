@@ -1,13 +1,13 @@
-//! Call set-up until media may flow: signalling, connectivity checks and DTLS; consent checks afterwards.
+//! Set-up as the calls of the published measurements are simulated: descriptions in bursts through the
+//! signalling server, checks every 50 ms, DTLS 1.2.
 //!
-//! Messages have the sizes and the order of a call between two Chromium browsers with trickled host
-//! candidates. STUN is real; descriptions and DTLS records are opaque bytes of the right length.
+//! STUN is real; descriptions and DTLS records are opaque bytes of the right length.
 
-use super::config::Session;
-use super::event::Event;
-use super::outbox::Outbox;
-use super::turn::Allocating;
-use crate::packet::{Allocation, DtlsFlight, Signalling, Stun};
+use super::Step;
+use crate::endpoint::config::Session;
+use crate::endpoint::outbox::Outbox;
+use crate::endpoint::turn::{ALLOCATION_STEPS, Allocating};
+use crate::packet::{Allocation, DtlsFlight, Signalling, Stun, StunForm};
 use crate::units::Time;
 
 /// Size of a session description with candidates, in one WebSocket message over TCP.
@@ -21,31 +21,7 @@ const CONSENT_INTERVAL: Time = Time::from_millis(2_500);
 /// Initial DTLS timeout in libwebrtc, doubled each time.
 const DTLS_TIMEOUT: Time = Time::from_millis(50);
 
-/// Steps of the set-up of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
-    /// Nothing has happened yet.
-    New,
-    /// The descriptions have been exchanged.
-    Signalled,
-    /// A check was answered.
-    IceConnected,
-    /// Both sides have finished the handshake, as far as this side knows.
-    DtlsConnected,
-}
-
-impl Step {
-    /// The next step, and the event that reports it.
-    pub(super) const fn next(self) -> (Step, Event) {
-        match self {
-            Step::New => (Step::Signalled, Event::Signalled),
-            Step::Signalled => (Step::IceConnected, Event::IceConnected),
-            Step::IceConnected | Step::DtlsConnected => (Step::DtlsConnected, Event::DtlsConnected),
-        }
-    }
-}
-
-pub(super) struct Setup {
+pub(super) struct Bursts {
     /// What remains to be set up with a relay.
     allocating: Option<Allocating>,
     /// Whether this side sends the offer. If so, it is the DTLS server (RFC 8842: the answerer chooses to be
@@ -64,10 +40,10 @@ pub(super) struct Setup {
     pub(super) check_rtt: Option<Time>,
 }
 
-impl Setup {
+impl Bursts {
     pub(super) fn new(session: &Session, relayed: bool) -> Self {
-        Setup {
-            allocating: relayed.then(Allocating::default),
+        Bursts {
+            allocating: relayed.then(|| Allocating::new(ALLOCATION_STEPS)),
             offerer: session.offerer,
             step: Step::New,
             segments: 0,
@@ -199,7 +175,7 @@ impl Setup {
     fn send_check(&mut self, now: Time, outbox: &mut Outbox) {
         self.checks += 1;
         self.pending_checks.push((self.checks, now));
-        outbox.send_stun(now, Stun { success: false, check: self.checks });
+        outbox.send_stun(now, Stun { success: false, check: self.checks, form: StunForm::Bare });
         let connecting = self.step < Step::IceConnected;
         self.next_check = Some(now + if connecting { CHECK_INTERVAL } else { CONSENT_INTERVAL });
     }

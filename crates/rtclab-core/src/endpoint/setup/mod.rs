@@ -1,0 +1,150 @@
+//! Call set-up until media may flow: signalling, connectivity checks and DTLS; consent checks afterwards.
+
+mod bursts;
+mod checks;
+mod handshake;
+mod page;
+pub(crate) mod work;
+
+use super::config::{Negotiation, Session};
+use super::event::Event;
+use super::outbox::Outbox;
+use crate::packet::{Allocation, Dtls13, DtlsFlight, Signal, Signalling, Stun};
+use crate::units::Time;
+use bursts::Bursts;
+use page::Page;
+
+/// Steps of the set-up of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    /// Nothing has happened yet.
+    New,
+    /// The descriptions have been exchanged.
+    Signalled,
+    /// A check was answered.
+    IceConnected,
+    /// Both sides have finished the handshake, as far as this side knows.
+    DtlsConnected,
+}
+
+impl Step {
+    /// The next step, and the event that reports it.
+    pub(super) const fn next(self) -> (Step, Event) {
+        match self {
+            Step::New => (Step::Signalled, Event::Signalled),
+            Step::Signalled => (Step::IceConnected, Event::IceConnected),
+            Step::IceConnected | Step::DtlsConnected => (Step::DtlsConnected, Event::DtlsConnected),
+        }
+    }
+}
+
+/// Set-up of one end of a connection.
+pub(super) struct Setup {
+    pub(super) step: Step,
+    /// Round-trip time of the last answered check.
+    pub(super) check_rtt: Option<Time>,
+    kind: Kind,
+}
+
+enum Kind {
+    Bursts(Bursts),
+    Page(Box<Page>),
+}
+
+impl Setup {
+    pub(super) fn new(session: &Session, relayed: bool) -> Self {
+        let kind = match session.negotiation {
+            Negotiation::Bursts => Kind::Bursts(Bursts::new(session, relayed)),
+            Negotiation::Page { seed, browser, described } => {
+                Kind::Page(Box::new(Page::new(seed, browser, described, relayed)))
+            }
+        };
+        Setup { step: Step::New, check_rtt: None, kind }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        match &self.kind {
+            Kind::Bursts(bursts) => bursts.poll_timeout(),
+            Kind::Page(page) => page.poll_timeout(),
+        }
+    }
+
+    /// How long after the handshake the encoder gets its first picture, if the camera has one every
+    /// `interval`.
+    pub(super) fn first_picture(&self, interval: Time) -> Time {
+        match &self.kind {
+            Kind::Bursts(_) => Time::ZERO,
+            Kind::Page(page) => page.first_picture(interval),
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time, outbox: &mut Outbox) {
+        match &mut self.kind {
+            Kind::Bursts(bursts) => bursts.handle_timeout(now, outbox),
+            Kind::Page(page) => page.handle_timeout(now, outbox),
+        }
+        self.update();
+    }
+
+    /// Handles a segment of the far end's description.
+    pub(super) fn on_signalling(&mut self, now: Time, segment: Signalling, outbox: &mut Outbox) {
+        if let Kind::Bursts(bursts) = &mut self.kind {
+            bursts.on_signalling(now, segment, outbox);
+        }
+        self.update();
+    }
+
+    /// Handles the news that the far end was at the signalling server before this one, which therefore calls.
+    pub(super) fn on_present(&mut self, now: Time) {
+        if let Kind::Page(page) = &mut self.kind {
+            page.on_present(now);
+        }
+    }
+
+    /// Handles what the far end says over the signalling server.
+    pub(super) fn on_signal(&mut self, now: Time, signal: Signal, outbox: &mut Outbox) {
+        if let Kind::Page(page) = &mut self.kind {
+            page.on_signal(now, signal.kind, outbox);
+        }
+        self.update();
+    }
+
+    pub(super) fn on_stun(&mut self, now: Time, stun: Stun, outbox: &mut Outbox) {
+        match &mut self.kind {
+            Kind::Bursts(bursts) => bursts.on_stun(now, stun, outbox),
+            Kind::Page(page) => page.on_stun(now, stun, outbox),
+        }
+        self.update();
+    }
+
+    /// Handles a flight of DTLS 1.2.
+    pub(super) fn on_dtls(&mut self, now: Time, flight: DtlsFlight, outbox: &mut Outbox) {
+        if let Kind::Bursts(bursts) = &mut self.kind {
+            bursts.on_dtls(now, flight, outbox);
+        }
+        self.update();
+    }
+
+    /// Handles a datagram of DTLS 1.3.
+    pub(super) fn on_dtls13(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
+        if let Kind::Page(page) = &mut self.kind {
+            page.on_dtls(now, datagram, outbox);
+        }
+        self.update();
+    }
+
+    pub(super) fn on_allocation(&mut self, now: Time, answer: Allocation, outbox: &mut Outbox) {
+        match &mut self.kind {
+            Kind::Bursts(bursts) => bursts.on_allocation(now, answer, outbox),
+            Kind::Page(page) => page.on_allocation(now, answer, outbox),
+        }
+        self.update();
+    }
+
+    fn update(&mut self) {
+        (self.step, self.check_rtt) = match &self.kind {
+            Kind::Bursts(bursts) => (bursts.step, bursts.check_rtt),
+            Kind::Page(page) => (page.step(), page.check_rtt()),
+        };
+    }
+}

@@ -1,0 +1,276 @@
+//! Set-up as a plain page and today's Chromium do it: offer, answer and candidates through a signalling
+//! server, connectivity checks as soon as a candidate is known, and DTLS 1.3.
+//!
+//! The side that comes to the signalling server later calls. The other one answers, and is the DTLS client
+//! (RFC 8842, section 5.2).
+
+use super::Step;
+use super::checks::Checks;
+use super::handshake::Handshake;
+use super::work::Work;
+use crate::endpoint::outbox::Outbox;
+use crate::endpoint::turn::{ADDRESS_STEPS, ALLOCATION_STEPS, Allocating};
+use crate::packet::{Allocation, Described, Dtls13, SignalKind, Stun, StunForm};
+use crate::units::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// What is to be done when its work is finished.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Task {
+    /// Send the offer.
+    Offer,
+    /// Send the answer.
+    Answer,
+    /// Send a candidate.
+    Candidate,
+    /// Send the candidate that is gathered last.
+    TcpCandidate,
+    /// Both descriptions are in effect.
+    Apply,
+    /// Answer a check that arrived during other work.
+    Reply(Stun),
+}
+
+pub(super) struct Page {
+    work: Work,
+    /// Which part of a picture interval passes until the camera's next picture, 0 to 1.
+    camera_phase: f64,
+    described: Described,
+    /// Whether the connection has started.
+    begun: bool,
+    /// Whether the far end waits for a call.
+    present: bool,
+    /// Whether this side calls, once that is known.
+    calls: Option<bool>,
+    /// Whether the own description is in effect, so that the far end's checks can be understood.
+    listens: bool,
+    signalled: bool,
+    /// Whether both descriptions are in effect.
+    applied: bool,
+    /// Whether a candidate of the far end is known.
+    located: bool,
+    /// The network thread works until then.
+    busy: Time,
+    allocating: Option<Allocating>,
+    checks: Checks,
+    handshake: Option<Handshake>,
+    tasks: Vec<(Time, Task)>,
+}
+
+impl Page {
+    pub(super) fn new(seed: u64, browser: bool, described: Described, relayed: bool) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7365_7475);
+        let (grid, camera_phase) = (rng.random(), rng.random());
+        Page {
+            work: if browser { Work::of_browser(&mut rng) } else { Work::default() },
+            camera_phase,
+            described,
+            begun: false,
+            present: false,
+            calls: None,
+            listens: false,
+            signalled: false,
+            applied: false,
+            located: false,
+            busy: Time::ZERO,
+            allocating: relayed.then(|| Allocating::new(ADDRESS_STEPS)),
+            checks: Checks::new(grid),
+            handshake: None,
+            tasks: Vec::new(),
+        }
+    }
+
+    pub(super) fn step(&self) -> Step {
+        let connected = self.handshake.as_ref().is_some_and(|handshake| handshake.is_connected);
+        match (self.signalled, self.checks.is_answered(), connected) {
+            (true, true, true) => Step::DtlsConnected,
+            (true, true, false) => Step::IceConnected,
+            (true, false, _) => Step::Signalled,
+            (false, ..) => Step::New,
+        }
+    }
+
+    pub(super) fn check_rtt(&self) -> Option<Time> {
+        self.checks.rtt
+    }
+
+    /// A camera that was opened before the call has its pictures at its own times.
+    pub(super) fn first_picture(&self, interval: Time) -> Time {
+        self.work.start + Time::from_secs_f64(interval.as_secs_f64() * self.camera_phase)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        let task = self.tasks.iter().map(|(at, _)| *at).min();
+        let allocating = self.allocating.as_ref().and_then(Allocating::poll_timeout);
+        let handshake = self.handshake.as_ref().and_then(Handshake::poll_timeout);
+        [task, allocating, handshake, self.checks.poll_timeout()].into_iter().flatten().min()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time, outbox: &mut Outbox) {
+        self.begun = true;
+        self.call(now);
+        while let Some(task) = self.take_task(now) {
+            self.finish(now, task, outbox);
+        }
+        if let Some(allocating) = &mut self.allocating {
+            allocating.handle_timeout(now, outbox);
+        }
+        if let Some(check) = self.checks.poll(now) {
+            let nominates = self.calls == Some(true);
+            let form = if nominates { StunForm::Nominating } else { StunForm::Full };
+            outbox.send_stun(now, Stun { success: false, check, form });
+        }
+        if let Some(handshake) = &mut self.handshake {
+            for datagram in handshake.poll(now) {
+                outbox.send_dtls13(now, datagram);
+            }
+        }
+    }
+
+    pub(super) fn on_present(&mut self, now: Time) {
+        self.present = true;
+        self.call(now);
+    }
+
+    pub(super) fn on_signal(&mut self, now: Time, kind: SignalKind, outbox: &mut Outbox) {
+        match kind {
+            SignalKind::Offer(_) if self.calls.is_none() => {
+                self.calls = Some(false);
+                self.handshake = Some(Handshake::new(true));
+                self.tasks.push((now + self.work.answer, Task::Answer));
+            }
+            SignalKind::Answer(_) if self.calls == Some(true) && !self.signalled => {
+                self.signalled = true;
+                self.work_until(now + self.work.apply_answer);
+            }
+            SignalKind::Candidate => {
+                self.located = true;
+                self.check(now, outbox);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_stun(&mut self, now: Time, stun: Stun, outbox: &mut Outbox) {
+        if stun.success {
+            if self.checks.on_answer(now, stun.check) {
+                self.secure(now);
+            }
+            return;
+        }
+        // RFC 8656, section 9: a relay drops packets from peers without a permission.
+        let permitted = self.allocating.as_ref().is_none_or(|with| with.has(ALLOCATION_STEPS));
+        if !self.listens || !permitted {
+            return;
+        }
+        let answer = Stun { success: true, form: StunForm::Full, ..stun };
+        match now < self.busy {
+            true => self.tasks.push((self.busy, Task::Reply(answer))),
+            false => outbox.send_stun(now, answer),
+        }
+        // RFC 8445, 7.3.1.3: the check tells where the far end is.
+        self.located = true;
+        self.check(now, outbox);
+    }
+
+    pub(super) fn on_dtls(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
+        let Some(handshake) = &mut self.handshake else { return };
+        if let Some(answer) = handshake.on_datagram(now, datagram, &self.work) {
+            outbox.send_dtls13(now, answer);
+        }
+    }
+
+    pub(super) fn on_allocation(&mut self, now: Time, answer: Allocation, outbox: &mut Outbox) {
+        let Some(allocating) = &mut self.allocating else { return };
+        if !allocating.on_answer(now, answer, outbox) {
+            return;
+        }
+        if allocating.has(ALLOCATION_STEPS) {
+            self.checks.begin(now);
+        } else {
+            self.tasks.push((now, Task::Candidate));
+            self.check(now, outbox);
+        }
+    }
+
+    /// Calls the far end if it waits for that.
+    fn call(&mut self, now: Time) {
+        if self.begun && self.present && self.calls.is_none() {
+            self.calls = Some(true);
+            self.handshake = Some(Handshake::new(false));
+            self.tasks.push((now + self.work.offer, Task::Offer));
+        }
+    }
+
+    fn take_task(&mut self, now: Time) -> Option<Task> {
+        let due = self.tasks.iter().enumerate().filter(|(_, (at, _))| *at <= now);
+        let (first, _) = due.min_by_key(|(_, (at, _))| *at)?;
+        Some(self.tasks.remove(first).1)
+    }
+
+    fn finish(&mut self, now: Time, task: Task, outbox: &mut Outbox) {
+        match task {
+            Task::Offer => {
+                outbox.send_signal(SignalKind::Offer(self.described));
+                self.gather(now, self.work.candidate, outbox);
+            }
+            Task::Answer => {
+                outbox.send_signal(SignalKind::Answer(self.described));
+                self.signalled = true;
+                self.gather(now, self.work.own_candidate, outbox);
+                self.work_until(now + self.work.apply_own);
+            }
+            Task::Candidate => outbox.send_signal(SignalKind::Candidate),
+            // Gathering ends when the checks have succeeded.
+            Task::TcpCandidate if !self.checks.is_answered() => {
+                outbox.send_signal(SignalKind::TcpCandidate);
+            }
+            Task::TcpCandidate => {}
+            Task::Apply => {
+                self.applied = true;
+                self.check(now, outbox);
+                self.secure(now);
+            }
+            Task::Reply(answer) => outbox.send_stun(now, answer),
+        }
+    }
+
+    /// The own description is in effect: candidates are gathered.
+    fn gather(&mut self, now: Time, work: Time, outbox: &mut Outbox) {
+        self.listens = true;
+        match &mut self.allocating {
+            Some(allocating) => allocating.begin(now, outbox),
+            None => {
+                self.tasks.push((now + work, Task::Candidate));
+                self.tasks.push((now + self.work.tcp_candidate, Task::TcpCandidate));
+            }
+        }
+    }
+
+    fn work_until(&mut self, done: Time) {
+        self.busy = done;
+        self.tasks.push((done, Task::Apply));
+    }
+
+    /// Begins to check when both descriptions and a candidate of the far end are known.
+    fn check(&mut self, now: Time, outbox: &mut Outbox) {
+        if !(self.applied && self.located) {
+            return;
+        }
+        match &mut self.allocating {
+            Some(allocating) => allocating.extend(now, ALLOCATION_STEPS, outbox),
+            None => self.checks.begin(now),
+        }
+    }
+
+    /// Begins the handshake when a check was answered and the far end's fingerprint is known.
+    fn secure(&mut self, now: Time) {
+        if let Some(handshake) = &mut self.handshake
+            && self.applied
+            && self.checks.is_answered()
+        {
+            handshake.begin(now, self.checks.rtt, &self.work);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A connection that carries messages both ways.
+
+use super::receiver::Receiver;
+use super::sender::Sender;
+use crate::packet::{Segment, SegmentKind};
+use crate::units::{Bytes, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// One end of a connection that carries messages of type `M` both ways, in order.
+///
+/// A message travels with its last segment, and is read when that segment and all before it have arrived.
+pub struct Stream<M> {
+    sender: Sender,
+    receiver: Receiver,
+    /// Messages written, by the number of their last segment.
+    written: BTreeMap<u32, M>,
+    /// Messages that have arrived but wait for an earlier segment.
+    waiting: BTreeMap<u32, M>,
+    readable: VecDeque<M>,
+    /// Whether this end opens the connection.
+    opens: bool,
+}
+
+impl<M: Clone> Stream<M> {
+    /// Creates an end that opens the connection as soon as it is polled.
+    pub fn connect(connection: u32) -> Self {
+        Self::new(connection, true)
+    }
+
+    /// Creates an end that waits for the other to open the connection.
+    pub fn listen(connection: u32) -> Self {
+        Self::new(connection, false)
+    }
+
+    fn new(connection: u32, opens: bool) -> Self {
+        Stream {
+            sender: Sender::of_messages(connection),
+            receiver: Receiver::new(connection),
+            written: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            readable: VecDeque::new(),
+            opens,
+        }
+    }
+
+    /// Whether the connection is open for messages of this end.
+    pub fn is_connected(&self) -> bool {
+        self.sender.is_connected()
+    }
+
+    /// Appends a message of this length.
+    pub fn write(&mut self, bytes: Bytes, message: M) {
+        let last = self.sender.write(bytes);
+        self.written.insert(last, message);
+    }
+
+    /// The next message from the far end.
+    pub fn read(&mut self) -> Option<M> {
+        self.readable.pop_front()
+    }
+
+    /// Handles a segment from the far end, and the message that it ends.
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment, message: Option<&M>) {
+        match segment.kind {
+            SegmentKind::Syn => self.receiver.handle_segment(now, segment),
+            SegmentKind::SynAck => {
+                self.sender.handle_segment(now, segment);
+                self.receiver.synchronise(segment);
+            }
+            SegmentKind::Ack => {
+                self.begin(now, segment);
+                self.sender.handle_segment(now, segment);
+            }
+            SegmentKind::Data => {
+                self.begin(now, segment);
+                self.receive(now, segment, message);
+            }
+        }
+    }
+
+    /// When to call [`Stream::handle_timeout`] and [`Stream::poll`].
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let sender = self.sender.poll_timeout();
+        sender.into_iter().chain(self.receiver.poll_timeout()).min()
+    }
+
+    /// Acts on expired timers.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.sender.handle_timeout(now);
+    }
+
+    /// The next segment that may leave by `now`, and the message that it ends.
+    pub fn poll(&mut self, now: Time) -> Option<(Segment, Option<M>)> {
+        if let Some(segment) = self.receiver.poll(now) {
+            return Some((segment, None));
+        }
+        let mut segment = match self.opens || self.sender.is_connected() {
+            true => self.sender.poll(now)?,
+            false => return None,
+        };
+        if segment.kind == SegmentKind::Data {
+            (segment.ack, segment.echo) = self.receiver.acknowledged();
+        }
+        let message = self.written.get(&segment.seq).cloned();
+        Some((segment, message.filter(|_| segment.kind == SegmentKind::Data)))
+    }
+
+    /// The end that waits learns the round trip from the first segment after its acceptance.
+    fn begin(&mut self, now: Time, segment: &Segment) {
+        if !self.opens {
+            self.sender.accept(now.saturating_sub(segment.echo));
+        }
+    }
+
+    fn receive(&mut self, now: Time, segment: &Segment, message: Option<&M>) {
+        if let Some(message) = message
+            && segment.seq >= self.receiver.next()
+        {
+            self.waiting.insert(segment.seq, message.clone());
+        }
+        self.receiver.handle_segment(now, segment);
+        while let Some(first) = self.waiting.first_entry() {
+            if *first.key() >= self.receiver.next() {
+                break;
+            }
+            self.readable.push_back(first.remove());
+        }
+    }
+}
