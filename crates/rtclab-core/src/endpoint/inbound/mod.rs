@@ -264,7 +264,8 @@ impl Receiver {
             let video = &mut self.videos[index];
             let lost = video.poll_missing(now, rtt);
             // Today a request for a key frame replaces one for packets.
-            if !lost.is_empty() && !(today && needs_key) {
+            let replaced = today && needs_key;
+            if !(lost.is_empty() || replaced) {
                 let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
                 outbox.send_rtcp(now, [RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost })]);
             }
