@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rtclab.capture import Trace
-    from rtclab.lab import Comparison, Run, compare, link, list_metrics, list_scenarios, run
+    from rtclab.lab import Comparison, Run, compare, link, list_metrics, list_scenarios, replay, run
     from rtclab.lab import open_result as open
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
@@ -36,6 +36,7 @@ __all__ = [
     "list_metrics",
     "list_scenarios",
     "open",
+    "replay",
     "run",
     "sweep",
 ]
@@ -52,6 +53,7 @@ _HOME = {
     "list_metrics": ("rtclab.lab", "list_metrics"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
     "open": ("rtclab.lab", "open_result"),
+    "replay": ("rtclab.lab", "replay"),
     "run": ("rtclab.lab", "run"),
     "sweep": ("rtclab.sweeps", "sweep"),
 }

@@ -203,6 +203,36 @@ def event_log(content: bytes) -> tuple[dict[str, dict[str, Any]], dict[str, int]
         ValueError: the bytes are not such a log; the message names other versions.
     """
 
+def replay_log(
+    content: bytes, name: str, options: dict[str, float], bounds: tuple[int, int, int, int]
+) -> tuple[dict[str, dict[str, Any]], int]:
+    """Feeds the packets and feedback of an RTC event log to a congestion control, without the GIL.
+
+    ``bounds`` are start, smallest and largest rate of video, and the rate of audio, in bit/s. Returns tables
+    like ``simulate``, and the time of the log in ms at which their ``at_ns`` is 0: ``target`` (at_ns,
+    target_bps), ``values`` (at_ns, name, value), ``probes`` (at_ns, rate_bps, and the browser's ``cluster`` that stood for it).
+
+    Raises:
+        ValueError: the log or the congestion control is invalid.
+    """
+
+def replay_arrivals(
+    packets: dict[str, Any],
+    rtt_ns: int | None,
+    name: str,
+    options: dict[str, float],
+    bounds: tuple[int, int, int, int],
+) -> dict[str, dict[str, Any]]:
+    """Feeds packets, in order of arrival, to the receiver half of a congestion control.
+
+    ``packets`` are arrays of int64 with the columns ``at_ns``, ``ssrc``, ``seq``, ``audio``, ``size_bytes``,
+    ``payload_bytes``, ``rtp_timestamp``, ``abs_send_time`` and ``transport_seq``; -1 stands for none. Returns
+    the tables ``remb`` (at_ns, rate_bps) and ``values``.
+
+    Raises:
+        ValueError: a column is missing, or the congestion control is invalid or has no such half.
+    """
+
 class LiveMonitor:
     """Monitors an interface of the calling thread's network namespace. It needs to open packet sockets.
 

@@ -22,11 +22,12 @@ from rtclab.processes import cores
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes
-from rtclab.scenario.units import Duration
+from rtclab.scenario.units import Bitrate, Duration
 from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
 from rtclab.trace import Repeat, Trace, write_json
 
 if TYPE_CHECKING:
+    from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
 
 Moment = str | float
@@ -434,6 +435,49 @@ def link(
     )
 
 
+def replay(
+    recording: str | Path,
+    *,
+    controller: str | None = None,
+    estimator: str | None = None,
+    start: str | None = None,
+    least: str | None = None,
+    most: str | None = None,
+) -> LogReplay | ArrivalReplay:
+    """Feeds recorded packets to a congestion control, to compare what it decides with what the browser did.
+
+    Args:
+        recording: an RTC event log of Chromium for ``controller``, or a capture for ``estimator``.
+        controller: a sender-side control, such as ``"goog-cc"`` or ``"rrtcc-2013,decrease=0.9"``.
+        estimator: a receive-side control, such as ``"gcc-2016"``.
+        start: rate before any feedback, by default ``"300 kbit/s"``.
+        least: lower bound, by default ``"30 kbit/s"``.
+        most: what the encoder of the video can use, by default ``"1.7 Mbit/s"``.
+
+    Returns the targets, the internal values and the agreement with the browser; with ``estimator`` the
+    REMBs of every flow. ``plot()`` draws them.
+
+    Raises:
+        BadInput: the recording cannot be read or replayed, or an argument is invalid.
+
+    Example:
+        >>> run = rtclab.run("first-call", duration="10 s", repeats=1, capture=True)
+        >>> replayed = rtclab.replay(run.path / "repeat-0/capture.pcapng", estimator="gcc-2016")
+        >>> replayed.rembs["rate_bps"].min() > 0
+        True
+    """
+    from rtclab.replays import Bounds, Choice, replay_capture, replay_event_log
+
+    rates = {"start": start, "least": least, "most": most}
+    given = {name: _rate(name, value) for name, value in rates.items() if value is not None}
+    bounds = Bounds(**given)
+    if controller is not None and estimator is None:
+        return replay_event_log(Path(recording), Choice.parse(controller), bounds)
+    if estimator is not None and controller is None:
+        return replay_capture(Path(recording), Choice.parse(estimator), bounds)
+    raise BadInput("replay: expected either a controller or an estimator")
+
+
 def list_scenarios() -> pl.DataFrame:
     """The scenarios that come with rtclab: ``name``, ``title`` and ``source``.
 
@@ -497,6 +541,13 @@ def _seconds(name: str, moment: Moment) -> float:
         return float(moment)
     try:
         return Duration.parse(moment).s
+    except FieldError as error:
+        raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
+
+
+def _rate(name: str, text: str) -> int:
+    try:
+        return Bitrate.parse(text).bps
     except FieldError as error:
         raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
 

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "campaign": {"errors", "scenario", "trace", "backend"},
     "metrics": {"errors", "trace", "_native"},
     "report": {"errors", "words", "monitor", "trace", "metrics"},
+    "replays": {"errors", "logs", "monitor", "metrics", "report", "_native"},
     "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics"},
     "reproduce": {
         "errors",
@@ -61,6 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend",
         "campaign",
         "metrics",
+        "replays",
         "report",
         "sweeps",
     },
@@ -79,6 +81,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend",
         "campaign",
         "metrics",
+        "replays",
         "report",
         "validate",
         "reproduce",

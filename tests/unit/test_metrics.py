@@ -189,6 +189,19 @@ def test_freezes_are_counted_from_the_begin_of_the_stream() -> None:
     assert media.freeze_count(frozen, FLOW, (30, 60)) == 2
 
 
+def test_the_delay_of_the_jitter_buffer_is_a_mean_over_video_frames() -> None:
+    counts = [(1, 30, 1.2), (2, 30, 1.2), (3, 60, 4.2)]
+    rows = [
+        report(at, jitterBufferDelay=waited_s, jitterBufferEmittedCount=frames)
+        for at, frames, waited_s in counts
+    ]
+    audio = report(3, 2, "audio", jitterBufferDelay=9e6, jitterBufferEmittedCount=48_000)
+    waited = trace(inbound_rtp=[*rows, audio])
+    assert media.jitter_buffer_delay(waited, FLOW) == pytest.approx(70)
+    assert media.jitter_buffer_delay(waited, FLOW, (0, 2)) == pytest.approx(40)
+    assert isnan(media.jitter_buffer_delay(waited, FLOW, (1.5, 2.5)))
+
+
 def test_the_parts_of_the_set_up_time_add_up_to_it() -> None:
     names = ["joined", "signalling_done", "ice_connected", "dtls_connected", "first_frame"]
     receiver = [event(at, "bob", name) for at, name in zip((100, 300, 350, 400, 550), names, strict=True)]

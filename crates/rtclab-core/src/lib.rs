@@ -15,6 +15,7 @@ pub mod packet;
 pub mod path;
 pub mod pcapng;
 pub mod record;
+pub mod replay;
 pub mod rtp;
 pub mod signalling;
 pub mod sim;

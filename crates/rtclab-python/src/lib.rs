@@ -6,6 +6,7 @@ use rtclab_core::cc::{ALGORITHMS, OptionSpec};
 mod emulator;
 mod event_log;
 mod monitor;
+mod replay;
 mod sim;
 mod statistics;
 
@@ -17,6 +18,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
     m.add_function(wrap_pyfunction!(event_log::event_log, m)?)?;
+    m.add_function(wrap_pyfunction!(replay::replay_log, m)?)?;
+    m.add_function(wrap_pyfunction!(replay::replay_arrivals, m)?)?;
     m.add_function(wrap_pyfunction!(statistics::student_t_quantile, m)?)?;
     m.add_class::<emulator::Emulator>()?;
     m.add_class::<monitor::LiveMonitor>()?;

@@ -398,6 +398,59 @@ def import_logs(
     import_and_show(ImportRequest(logs, names, out, as_json))
 
 
+@app.command(epilog="Example: rtclab replay event-log-alice-bob.log --controller goog-cc --plot replay.html")
+def replay(
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(metavar="LOG …", help="RTC event logs of Chromium; with --estimator, captures."),
+    ],
+    controllers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--controller",
+            metavar="NAME[,OPTION=VALUE…]",
+            help="Sender-side control, from `rtclab list --controls`; may be given several times.",
+        ),
+    ] = None,
+    estimators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--estimator",
+            metavar="NAME[,OPTION=VALUE…]",
+            help="Receive-side control, such as gcc-2016; may be given several times.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Rate at the start; by default 300 kbit/s.")
+    ] = None,
+    least: Annotated[
+        str | None, typer.Option("--min", metavar="RATE", help="Lower bound; by default 30 kbit/s.")
+    ] = None,
+    most: Annotated[
+        str | None,
+        typer.Option(
+            "--max",
+            metavar="RATE",
+            help="What the video encoder can use; by default 1.7 Mbit/s.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot the rates; the name ends in .html, .svg, .png or .pdf."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Feed recorded packets to congestion controls, and compare their targets with those of the browser.
+
+    A log's packets and feedback go to a control at the sender, at the times of the log. A capture's
+    packets go to an estimator at the receiver.
+    """
+    from rtclab.cli.replaying import ReplayRequest, replay_and_show
+
+    rates = (start, least, most)
+    replay_and_show(ReplayRequest(recordings, controllers or [], estimators or [], rates, plot, as_json))
+
+
 @app.command(
     "link",
     epilog="Example: rtclab link --up 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms' "

@@ -65,7 +65,10 @@ def event_log(path: Path, log: LogBytes) -> EventLog:
         notes.append("the compressed file was cut off")
     tables = {name: pl.DataFrame([_series(*column) for column in of.items()]) for name, of in native.items()}
     if tables["begin"].is_empty() or tables["begin"].row(0)[2] is None:
-        raise BadInput(f"{path}: an event log whose beginning cannot be read")
+        raise BadInput(
+            f"{path}: an event log whose beginning cannot be read",
+            hint="the first event says what the clock of the log is",
+        )
     if tables["begin"].height > 1:
         notes.append(f"{tables['begin'].height} logs in one file; the clock is that of the first")
     return EventLog(path, tables, tuple(notes))

@@ -63,13 +63,12 @@ class Overhead:
 
 
 def sent_packets(log: EventLog) -> pl.DataFrame:
-    """The packets that the browser sent, with the arrival that transport-wide feedback reported.
+    """The packets that the browser sent, with the arrival that feedback reported.
 
     A packet is lost if feedback covers it and never reports it received.
     """
     packets = _described(log, log.tables["outgoing_rtp"], _outgoing_kinds(log))
-    feedback = log.tables["transport_feedback"].filter(pl.col("sent") == 0)
-    return _with_arrivals(packets, feedback, own_clock=False)
+    return _with_arrivals(log, packets, sent=True)
 
 
 def received_packets(log: EventLog) -> pl.DataFrame:
@@ -78,11 +77,8 @@ def received_packets(log: EventLog) -> pl.DataFrame:
     The times at which they were sent are on the sender's clock.
     """
     packets = _described(log, log.tables["incoming_rtp"], _incoming_kinds(log))
-    feedback = log.tables["transport_feedback"].filter(pl.col("sent") == 1)
-    arrived = _with_arrivals(packets, feedback, own_clock=True)
-    return arrived.with_columns(
-        delivered_ns=pl.col("delivered_ns").fill_null(pl.col("logged_ns")), dropped_ns=pl.lit(None, pl.Int64)
-    )
+    arrived = _with_arrivals(log, packets, sent=False)
+    return arrived.with_columns(delivered_ns=pl.col("delivered_ns").fill_null(pl.col("logged_ns")))
 
 
 def send_time_offset(log: EventLog) -> int:
@@ -153,40 +149,85 @@ def _kinds(known: list[tuple[EventLog, str, str, str]]) -> pl.DataFrame:
     return pl.concat(frames).drop_nulls().unique("ssrc", keep="first", maintain_order=True)
 
 
-def _with_arrivals(packets: pl.DataFrame, feedback: pl.DataFrame, *, own_clock: bool) -> pl.DataFrame:
-    """Adds ``delivered_ns``, ``dropped_ns`` and ``reported_ns`` from transport-wide feedback.
+def _with_arrivals(log: EventLog, packets: pl.DataFrame, *, sent: bool) -> pl.DataFrame:
+    """Adds ``delivered_ns``, ``dropped_ns`` and ``reported_ns`` from feedback, transport-wide or of RFC 8888.
 
     A report belongs to the last packet with its number that was logged before it. (For feedback that the
     browser sent itself, this is the packet that arrived.)
+
+    Args:
+        log: the log.
+        packets: packets that this end sent, or received.
+        sent: whether this end sent the packets, and so received the feedback.
     """
-    ticks = pl.col("arrival_ticks")
+    of_end = pl.col("sent") == int(not sent)
+    ticks = pl.col("at_ms") * 4
+    arrival_ticks = ticks + _nearest(pl.col("arrival_ticks") - ticks, ARRIVAL_WRAP_TICKS)
+    transport = log.tables["transport_feedback"].filter(of_end)
+    reports = [
+        _matched(transport, packets, arrival_ticks * NS_PER_TICK, {"transport_seq": "transport_seq"}),
+    ]
+    congestion = log.tables["congestion_feedback"].filter(of_end)
+    if congestion.height:
+        logged = pl.col("at_ms") * UNITS_PER_SECOND // 1000 + send_time_offset(log)
+        after = _nearest(pl.col("report_timestamp") * 4 - logged, SEND_TIME_WRAP)
+        reported_ns = pl.col("at_ms") * NS_PER_MS + after * 1_000_000_000 // UNITS_PER_SECOND
+        arrival_ns = reported_ns - pl.col("arrival_offset_ns")
+        reports.append(_matched(congestion, packets, arrival_ns, {"media_ssrc": "ssrc", "seq": "seq"}))
     reported = (
-        feedback.select(
-            *("at_ms", "transport_seq"),
-            arrival_ns=(pl.col("at_ms") * 4 + _nearest(ticks - pl.col("at_ms") * 4, ARRIVAL_WRAP_TICKS))
-            * NS_PER_TICK,
-            reported_ns=(pl.col("at_ms") + 1) * NS_PER_MS,
-        )
-        .sort("reported_ns", maintain_order=True)
-        .join_asof(
-            packets.select("packet", "transport_seq", "logged_ns").drop_nulls().sort("logged_ns"),
-            left_on="reported_ns",
-            right_on="logged_ns",
-            by="transport_seq",
-            strategy="backward",
-            tolerance=LATEST_NS,
-            check_sortedness=False,
-        )
-        .drop_nulls("packet")
+        pl.concat(reports)
         .group_by("packet")
         .agg(pl.col("arrival_ns").drop_nulls().first(), pl.col("reported_ns").max())
     )
     known = packets.join(reported, on="packet", how="left", maintain_order="left")
     lost = pl.col("reported_ns").is_not_null() & pl.col("arrival_ns").is_null()
     return known.with_columns(
-        delivered_ns=pl.col("arrival_ns"),
-        dropped_ns=pl.when(lost & (not own_clock)).then("sent_ns"),
+        delivered_ns=pl.col("arrival_ns"), dropped_ns=pl.when(lost & sent).then("sent_ns")
     ).drop("arrival_ns")
+
+
+def _matched(
+    feedback: pl.DataFrame, packets: pl.DataFrame, arrival_ns: pl.Expr, keys: dict[str, str]
+) -> pl.DataFrame:
+    """The number of the packet that each report is about, when it arrived, and when that was reported.
+
+    ``keys`` are the columns of packets that identify one, by the column of the feedback.
+    """
+    numbers = list(keys.values())
+    return (
+        feedback.select(
+            *(pl.col(given).alias(number) for given, number in keys.items()),
+            arrival_ns=arrival_ns,
+            reported_ns=(pl.col("at_ms") + 1) * NS_PER_MS,
+        )
+        .sort("reported_ns", maintain_order=True)
+        .join_asof(
+            packets.select("packet", *numbers, "logged_ns").drop_nulls().sort("logged_ns"),
+            left_on="reported_ns",
+            right_on="logged_ns",
+            by=numbers,
+            strategy="backward",
+            tolerance=LATEST_NS,
+            check_sortedness=False,
+        )
+        .drop_nulls("packet")
+        .select("packet", "arrival_ns", "reported_ns")
+    )
+
+
+def with_unreported(packets: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Packets that the browser sent, those included whose feedback was lost, and the number of these.
+
+    Nobody at this end knows whether they arrived. Most of them did, and they would be missing from the rate.
+    """
+    delay_ns = pl.col("delivered_ns") - pl.col("sent_ns")
+    last_ns = pl.col("sent_ns").filter(pl.col("reported_ns").is_not_null()).max()
+    unknown = pl.col("reported_ns").is_null() & (pl.col("sent_ns") < last_ns)
+    likely_ns = pl.col("sent_ns") + delay_ns.interpolate().forward_fill().backward_fill().cast(pl.Int64)
+    filled = packets.with_columns(
+        delivered_ns=pl.when(unknown).then(likely_ns).otherwise("delivered_ns"), unknown=unknown
+    )
+    return filled.drop("unknown"), int(filled["unknown"].sum())
 
 
 def on_senders_clock(packets: pl.DataFrame) -> tuple[pl.DataFrame, bool]:

@@ -126,6 +126,12 @@ def _names_of(log: EventLog) -> Names:
 def _one_way(end: _End, notes: list[str]) -> pl.DataFrame:
     """Packets of both directions from the log of one end."""
     sent, same = event_packets.on_senders_clock(event_packets.sent_packets(end.log))
+    sent, unreported = event_packets.with_unreported(sent)
+    if unreported:
+        notes.append(
+            f"{end.outgoing}: the feedback on {unreported} packets was lost; they count as arrived, with the "
+            "delay of the packets before and after them"
+        )
     received = event_packets.received_packets(end.log)
     smallest_ns = event_packets.smallest_delay_ns(sent)
     received, _ = event_packets.on_receivers_clock(received, smallest_ns)
@@ -156,11 +162,10 @@ def _two_ways(ends: list[_End], notes: list[str]) -> pl.DataFrame:
                 "that one sent arrived at the other"
             )
         delivered_ns = pl.coalesce("received_ns", "delivered_ns")
-        logged_until_ns = received["delivered_ns"].max() or 0
-        gone = delivered_ns.is_null() & (pl.col("dropped_ns").is_not_null() | pl.lit(False))
-        covered = delivered_ns.is_null() & (pl.col("sent_ns") < logged_until_ns) & pl.lit(received.height > 0)
+        last_ns = pl.col("sent_ns").filter(pl.col("received_ns").is_not_null()).max()
+        gone = pl.col("dropped_ns").is_not_null() | (pl.col("sent_ns") < last_ns)
         packets = joined.with_columns(
-            delivered_ns=delivered_ns, dropped_ns=pl.when(gone | covered).then("sent_ns")
+            delivered_ns=delivered_ns, dropped_ns=pl.when(delivered_ns.is_null() & gone).then("sent_ns")
         )
         packets, same = event_packets.on_senders_clock(packets)
         if not same:
@@ -247,7 +252,6 @@ def _events(end: _End) -> pl.DataFrame:
         "{} {} to {} {}", "local_candidate", "local_family", "remote_candidate", "remote_family"
     )
     rows = [
-        tables["begin"].head(1).select("at_ms", event=pl.lit("joined"), detail=pl.lit("")),
         selected.head(1).select("at_ms", event=pl.lit("ice_connected"), detail=addresses),
         selected.slice(1).select("at_ms", event=pl.lit("route_changed"), detail=addresses),
         tables["route_change"].select(

@@ -1,4 +1,4 @@
-"""Makes tables of a trace from the getStats reports of a log, as the live backend does from those of pages."""
+"""Makes tables of a trace from the getStats reports of a log, as the live backend does with its pages'."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class _Reader:
                 one.reports.pop(key, None)
                 one.used.pop(key, None)
             elif isinstance(change, dict):
-                named = {PROPERTIES.get(name, name): value for name, value in change.items()}
+                named = {PROPERTIES.get(code) or code: value for code, value in change.items()}
                 self._merge(number, one, key, named)
         return newest
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from math import isnan
 
 import numpy as np
+import polars as pl
 
 from rtclab.metrics.registry import metric
 from rtclab.metrics.series import (
+    NO_SAMPLES,
     NS_PER_S,
     IntegerArray,
     Samples,
@@ -16,6 +18,7 @@ from rtclab.metrics.series import (
     gauge,
     increase,
     mean_slope,
+    samples_by,
     slopes,
     span_ns,
     until_end,
@@ -78,6 +81,36 @@ def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> fl
     """
     counted = increase(counter(trace, "inbound_rtp", flow, "totalFreezesDuration"), window)
     return _plus(counted, _open_freeze_s(trace, flow, window))
+
+
+def jitter_buffer_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Mean time in ms for which the frames between two reports waited; their number is the weight."""
+    samples = trace.cached(_jitter_buffer_ms).get(flow, NO_SAMPLES)
+    if window is None:
+        return samples
+    from_s, to_s = window
+    return samples.chosen((samples.at_s >= from_s) & (samples.at_s < to_s))
+
+
+@metric(unit="ms", better="lower", source="W3C webrtc-stats, jitterBufferDelay", samples=jitter_buffer_ms)
+def jitter_buffer_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Mean time (ms) from the first packet of a video frame to the decoder."""
+    return jitter_buffer_ms(trace, flow, window).mean()
+
+
+def _jitter_buffer_ms(trace: Trace) -> dict[str, Samples]:
+    columns = ["jitterBufferDelay", "jitterBufferEmittedCount"]
+    rows = trace.table("inbound_rtp").filter(pl.col("kind") == "video").drop_nulls(columns)
+    sums = rows.group_by("flow", "at_ns").agg(pl.col(columns).sum())
+    waited, frames = (samples_by(sums, "flow", column) for column in columns)
+    samples: dict[str, Samples] = {}
+    for flow, counted in frames.items():
+        count = np.diff(counted.values, prepend=0.0)
+        waited_ms = np.diff(waited[flow].values, prepend=0.0) * 1e3
+        emitted = count > 0
+        mean_ms = waited_ms[emitted] / count[emitted]
+        samples[flow] = Samples(counted.at_s[emitted], mean_ms, count[emitted])
+    return samples
 
 
 def _plus(counted: float, still_open: float) -> float:

@@ -241,7 +241,9 @@ TABLES: dict[str, Table] = {
                 "Participant that computes it: the flow's sender, or its receiver for the receive side"
             ),
             "flow": _text("Flow that is controlled"),
-            "name": _text("Name of the value; its suffix is its unit"),
+            "name": _text(
+                "Name of the value; its suffix is its unit. Values of a browser have the simulator's names"
+            ),
             "value": _number("The value"),
         },
     ),
@@ -278,7 +280,7 @@ TABLES: dict[str, Table] = {
             ),
             "event": _text(
                 "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, "
-                "`page_error`, `failed` or `left`"
+                "`page_error`, `failed` or `left`; of event logs also `route_changed` and `probe`"
             ),
             "detail": _text("Details, or empty"),
         },

@@ -158,7 +158,7 @@ class _Manifest(_Entry):
     schema_number: Literal[3] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
-    """`sim`, `live` or `capture`."""
+    """`sim`, `live`, `capture` or `log`."""
     scenario: dict[str, Any] = {}
     """The scenario as it ran, for people and for running it again; figures do not read it."""
     versions: dict[str, str] = {}

@@ -254,6 +254,8 @@ pub struct RateBounds {
     pub max: Bitrate,
     /// Rate on the wire of audio sent beside video.
     pub audio: Bitrate,
+    /// Whether a camera's video is sent.
+    pub has_video: bool,
 }
 
 impl RateBounds {
@@ -266,6 +268,7 @@ impl RateBounds {
             min: and_audio(self.min),
             max: and_audio(self.max),
             audio: Bitrate::ZERO,
+            has_video: self.has_video,
         }
     }
 }

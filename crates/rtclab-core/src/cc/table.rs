@@ -2,7 +2,7 @@
 
 use super::control::{Halves, RateBounds};
 use super::options::{OptionSpec, Options};
-use super::{Fixed, GoogCc, dynamic_alpha, gcc_2016, rrtcc_2013};
+use super::{Fixed, dynamic_alpha, gcc_2016, goog_cc, rrtcc_2013};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,9 +33,9 @@ pub struct Algorithm {
 pub const ALGORITHMS: [Algorithm; 6] = [
     Algorithm {
         name: "goog-cc",
-        options: &[],
+        options: goog_cc::OPTIONS,
         stack: "chrome-156",
-        create: |bounds, _| (Box::new(GoogCc::new(bounds.with_audio())), None),
+        create: goog_cc::create,
     },
     Algorithm {
         name: "fixed",

@@ -94,8 +94,10 @@ impl Direction {
         }
         let audio = Bitrate(audio);
         match (has_video, video.map(Bitrate)) {
-            (true, [start, min, max]) => RateBounds { start, min, max, audio },
-            (false, _) => RateBounds { start: audio, min: audio, max: audio, audio: Bitrate::ZERO },
+            (true, [start, min, max]) => RateBounds { start, min, max, audio, has_video },
+            (false, _) => {
+                RateBounds { start: audio, min: audio, max: audio, audio: Bitrate::ZERO, has_video }
+            }
         }
     }
 }

@@ -122,7 +122,7 @@ impl Peer {
             left: false,
             has_shown: false,
             sender: Sender::new(&config, controller),
-            receiver: Receiver::new(&config.receives, ssrc, plays, estimator),
+            receiver: Receiver::new(&config.receives, ssrc, plays, estimator, config.seed),
             timers: Timers {
                 setup: session.start,
                 sender: Time::MAX,

@@ -34,11 +34,11 @@ impl Peer {
                 }
                 RtcpPacket::Nack(nack) => self.sender.on_nack(now, nack.media_ssrc, &nack.lost),
                 RtcpPacket::PictureLossIndication(pli) => {
-                    self.sender.on_key_request(pli.media_ssrc)
+                    self.sender.on_key_request(now, pli.media_ssrc)
                 }
                 RtcpPacket::FullIntraRequest(request) => {
                     for (ssrc, _) in &request.commands {
-                        self.sender.on_key_request(*ssrc);
+                        self.sender.on_key_request(now, *ssrc);
                     }
                 }
                 RtcpPacket::Remb(remb) => {
@@ -63,6 +63,9 @@ impl Peer {
         for block in blocks {
             let rtt = block.round_trip(NtpTime::from_time(now));
             self.sender.rtt = rtt.or(self.sender.rtt);
+            if let Some(rtt) = rtt {
+                self.receiver.on_report_block(now, rtt);
+            }
             // A switching forwarder also passes on reports about other senders.
             let Some(stream) = self.sender.stream(block.ssrc) else { continue };
             let video = stream.config.is_video();

@@ -1,5 +1,6 @@
 //! What getStats would report, under the names of W3C webrtc-stats.
 
+use crate::media::encoder::Limitation;
 use crate::packet::Kind;
 use crate::table::row;
 
@@ -41,6 +42,16 @@ row! {
         key_frames_encoded: Option<u64> = "keyFramesEncoded",
         /// Frames handed to the pacer.
         frames_sent: Option<u64> = "framesSent",
+        /// Frames much larger than their share of the rate.
+        huge_frames_sent: Option<u64> = "hugeFramesSent",
+        /// Sum of the quantiser indices of the encoded frames.
+        qp_sum: Option<u64> = "qpSum",
+        /// Seconds spent encoding.
+        total_encode_time: Option<f64> = "totalEncodeTime",
+        /// Why frames are smaller than the camera's pictures.
+        quality_limitation_reason: Option<Limitation> = "qualityLimitationReason",
+        /// Changes of the resolution because of that: Chromium 156 counts none, whatever happens.
+        quality_limitation_resolution_changes: Option<u64> = "qualityLimitationResolutionChanges",
         /// Width of the last frame.
         frame_width: Option<u64> = "frameWidth",
         /// Height of the last frame.
@@ -77,6 +88,20 @@ row! {
         frames_decoded: Option<u64> = "framesDecoded",
         /// Frames dropped.
         frames_dropped: Option<u64> = "framesDropped",
+        /// Key frames decoded.
+        key_frames_decoded: Option<u64> = "keyFramesDecoded",
+        /// Decoded frames whose packets did not all arrive at the same time.
+        frames_assembled_from_multiple_packets: Option<u64> = "framesAssembledFromMultiplePackets",
+        /// Seconds from the first to the last packet, summed over these frames.
+        total_assembly_time: Option<f64> = "totalAssemblyTime",
+        /// Seconds spent decoding.
+        total_decode_time: Option<f64> = "totalDecodeTime",
+        /// Seconds from the first packet to the end of decoding, summed over frames.
+        total_processing_delay: Option<f64> = "totalProcessingDelay",
+        /// Seconds from the first frame to the last.
+        total_inter_frame_delay: Option<f64> = "totalInterFrameDelay",
+        /// Sum of the squares of the intervals between frames, in s².
+        total_squared_inter_frame_delay: Option<f64> = "totalSquaredInterFrameDelay",
         /// Width of the last frame shown.
         frame_width: Option<u64> = "frameWidth",
         /// Height of the last frame shown.
@@ -87,6 +112,10 @@ row! {
         freeze_count: Option<u64> = "freezeCount",
         /// Seconds spent in freezes that have ended.
         total_freezes_duration: Option<f64> = "totalFreezesDuration",
+        /// Pauses that have ended: intervals in which nothing arrived for 5 s.
+        pause_count: Option<u64> = "pauseCount",
+        /// Seconds spent in pauses that have ended.
+        total_pauses_duration: Option<f64> = "totalPausesDuration",
         /// Requests for retransmission sent.
         nack_count: Option<u64> = "nackCount",
         /// Requests for a key frame sent.
@@ -103,6 +132,22 @@ row! {
         fec_packets_received: Option<u64> = "fecPacketsReceived",
         /// FEC packets that repaired nothing.
         fec_packets_discarded: Option<u64> = "fecPacketsDiscarded",
+        /// Target delay of the jitter buffer in seconds, summed over frames or samples.
+        jitter_buffer_target_delay: Option<f64> = "jitterBufferTargetDelay",
+        /// Delay in seconds that the network alone asks for, summed over frames or samples.
+        jitter_buffer_minimum_delay: Option<f64> = "jitterBufferMinimumDelay",
+        /// Samples played, concealed ones included.
+        total_samples_received: Option<u64> = "totalSamplesReceived",
+        /// Samples made up because packets were missing.
+        concealed_samples: Option<u64> = "concealedSamples",
+        /// Concealed samples that were silence.
+        silent_concealed_samples: Option<u64> = "silentConcealedSamples",
+        /// Beginnings of concealment.
+        concealment_events: Option<u64> = "concealmentEvents",
+        /// Samples inserted to slow playout down.
+        inserted_samples_for_deceleration: Option<u64> = "insertedSamplesForDeceleration",
+        /// Samples removed to speed playout up.
+        removed_samples_for_acceleration: Option<u64> = "removedSamplesForAcceleration",
     }
 }
 

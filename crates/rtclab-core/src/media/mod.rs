@@ -3,8 +3,10 @@
 pub mod codec;
 pub mod encoder;
 pub mod fec;
+pub mod grid;
 pub mod host;
 pub mod nack;
+pub mod neteq;
 mod overshoot;
 pub mod pacer;
 pub mod playout;

@@ -2,6 +2,7 @@
 //!
 //! Based on libwebrtc, `modules/video_coding/nack_requester.cc`.
 
+use super::grid::{RepeatingTask, Timers};
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,16 +19,31 @@ pub struct NackRules {
     pub max_missing: usize,
     /// Packets further than this behind the newest are given up.
     pub max_age: i64,
+    /// When the list is checked for packets to request again.
+    pub checks: Checks,
+}
+
+/// When a receiver checks its list of missing packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    /// At each new gap, and every 20 ms from then on.
+    FromGap,
+    /// By a task of 20 ms on the browser's timer grid. A new gap only causes requests for its own packets.
+    OnGrid,
 }
 
 impl NackRules {
-    /// libwebrtc today, `modules/video_coding/nack_requester.cc`.
-    pub const TODAY: NackRules = NackRules {
+    /// libwebrtc today, `modules/video_coding/nack_requester.cc`; 100 requests since July 2024.
+    pub const TODAY: NackRules =
+        NackRules { max_requests: 100, checks: Checks::OnGrid, ..NackRules::UNTIL_2024 };
+    /// libwebrtc until 2024, as far as it is modelled for earlier browsers.
+    pub const UNTIL_2024: NackRules = NackRules {
         repeat_round_trips: 1.0,
         repeat_extra: Time::ZERO,
         max_requests: 10,
         max_missing: 1_000,
         max_age: 10_000,
+        checks: Checks::FromGap,
     };
     /// libwebrtc 4d06db557a (2013), `rtp_rtcp_impl.cc` and `jitter_buffer.cc`: only age and number bound it.
     pub const OF_2013: NackRules = NackRules {
@@ -36,9 +52,10 @@ impl NackRules {
         max_requests: u32::MAX,
         max_missing: 250,
         max_age: 450,
+        checks: Checks::FromGap,
     };
     /// Requests nothing, but still tells late packets from duplicates.
-    pub const NEVER: NackRules = NackRules { max_requests: 0, ..NackRules::TODAY };
+    pub const NEVER: NackRules = NackRules { max_requests: 0, ..NackRules::UNTIL_2024 };
 }
 
 /// Maximum number of abandoned packets that are remembered.
@@ -59,7 +76,10 @@ pub enum Arrival {
     /// Newer than all others, in order or after a gap.
     New,
     /// A packet that was missing.
-    Filled,
+    Filled {
+        /// Whether it had been requested.
+        requested: bool,
+    },
     /// A packet that had been received before.
     Duplicate,
 }
@@ -68,22 +88,32 @@ pub enum Arrival {
 pub struct Nack {
     rules: NackRules,
     highest: Option<i64>,
+    first: i64,
+    /// Packets from before the first that arrived.
+    early: Vec<i64>,
     missing: BTreeMap<i64, Missing>,
     /// Packets given up, but still of use if they arrive.
     abandoned: VecDeque<i64>,
+    task: RepeatingTask,
     next_check: Option<Time>,
+    /// When a gap was noticed whose packets have not been requested.
+    new_gap: Option<Time>,
     overflow: bool,
 }
 
 impl Nack {
-    /// Starts with nothing missing.
-    pub fn new(rules: NackRules) -> Self {
+    /// Starts with nothing missing. The timers are those of the receiving browser.
+    pub fn new(rules: NackRules, timers: Timers) -> Self {
         Nack {
             rules,
             highest: None,
+            first: 0,
+            early: Vec::new(),
             missing: BTreeMap::new(),
             abandoned: VecDeque::new(),
+            task: timers.task(INTERVAL),
             next_check: None,
+            new_gap: None,
             overflow: false,
         }
     }
@@ -92,6 +122,7 @@ impl Nack {
     pub fn on_packet(&mut self, now: Time, seq: i64) -> Arrival {
         let Some(highest) = self.highest else {
             self.highest = Some(seq);
+            self.first = seq;
             return Arrival::New;
         };
         if seq <= highest {
@@ -107,7 +138,7 @@ impl Nack {
             self.missing.insert(lost, Missing { requests: 0, asked: Time::ZERO });
         }
         if seq > highest + 1 {
-            self.next_check = Some(now);
+            self.on_gap(now);
         }
         if self.missing.first_key_value().is_some_and(|(&old, _)| old < seq - self.rules.max_age) {
             self.forget_before(seq - self.rules.max_age);
@@ -129,9 +160,24 @@ impl Nack {
         self.missing = self.missing.split_off(&seq);
     }
 
+    fn on_gap(&mut self, now: Time) {
+        match self.rules.checks {
+            Checks::FromGap => self.next_check = Some(now),
+            Checks::OnGrid => {
+                self.new_gap = Some(now);
+                if self.next_check.is_none_or(|at| at <= now) {
+                    self.next_check = Some(self.task.after(now));
+                }
+            }
+        }
+    }
+
     /// When to call [`Nack::poll`] again.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.next_check.filter(|_| !self.missing.is_empty())
+        if self.missing.is_empty() {
+            return None;
+        }
+        [self.next_check, self.new_gap].into_iter().flatten().min()
     }
 
     /// Adds the sequence numbers to request now to `out`.
@@ -139,12 +185,19 @@ impl Nack {
         if self.poll_timeout().is_none_or(|at| at > now) {
             return;
         }
-        self.next_check = Some(now + INTERVAL);
+        let checks_all = self.next_check.is_some_and(|at| at <= now);
+        if checks_all {
+            self.next_check = Some(match self.rules.checks {
+                Checks::FromGap => now + INTERVAL,
+                Checks::OnGrid => self.task.after(now),
+            });
+        }
+        self.new_gap = None;
         let NackRules { repeat_round_trips, repeat_extra, max_requests, .. } = self.rules;
         let pause = Time((rtt.0 as f64 * repeat_round_trips) as u64) + repeat_extra;
         let abandoned = &mut self.abandoned;
         self.missing.retain(|seq, missing| {
-            if missing.requests > 0 && now < missing.asked + pause {
+            if missing.requests > 0 && (!checks_all || now < missing.asked + pause) {
                 return true;
             }
             if missing.requests >= max_requests {
@@ -162,12 +215,20 @@ impl Nack {
     }
 
     fn fill(&mut self, seq: i64, highest: i64) -> Arrival {
-        if self.missing.remove(&seq).is_some() {
-            return Arrival::Filled;
+        if let Some(missing) = self.missing.remove(&seq) {
+            return Arrival::Filled { requested: missing.requests > 0 };
+        }
+        let is_early = self.rules.checks == Checks::OnGrid && seq < self.first;
+        if is_early && highest - seq < HISTORY && !self.early.contains(&seq) {
+            self.early.push(seq);
+            return Arrival::Filled { requested: false };
         }
         if let Some(index) = self.abandoned.iter().position(|a| *a == seq) {
             self.abandoned.remove(index);
-            return if highest - seq < HISTORY { Arrival::Filled } else { Arrival::Duplicate };
+            return match highest - seq < HISTORY {
+                true => Arrival::Filled { requested: self.rules.max_requests > 0 },
+                false => Arrival::Duplicate,
+            };
         }
         Arrival::Duplicate
     }
@@ -185,19 +246,19 @@ mod tests {
 
     #[test]
     fn a_gap_is_requested_at_once_and_again_after_a_round_trip() {
-        let mut nack = Nack::new(NackRules::TODAY);
+        let mut nack = Nack::new(NackRules::UNTIL_2024, Timers::default());
         for seq in [1, 2, 5] {
             nack.on_packet(Time::ZERO, seq);
         }
         assert_eq!(ask(&mut nack, Time::ZERO), [3, 4]);
-        assert_eq!(nack.on_packet(Time::from_millis(50), 4), Arrival::Filled);
+        assert_eq!(nack.on_packet(Time::from_millis(50), 4), Arrival::Filled { requested: true });
         assert_eq!(ask(&mut nack, Time::from_millis(60)), [0; 0]);
         assert_eq!(ask(&mut nack, Time::from_millis(100)), [3]);
     }
 
     #[test]
     fn a_packet_is_requested_ten_times_and_then_never_again() {
-        let mut nack = Nack::new(NackRules::TODAY);
+        let mut nack = Nack::new(NackRules::UNTIL_2024, Timers::default());
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 3);
         let asked: usize = (0..100).map(|i| ask(&mut nack, Time::from_millis(100 * i)).len()).sum();
@@ -207,23 +268,69 @@ mod tests {
 
     #[test]
     fn the_same_packet_twice_is_a_duplicate() {
-        let mut nack = Nack::new(NackRules::TODAY);
+        let mut nack = Nack::new(NackRules::UNTIL_2024, Timers::default());
         assert_eq!(nack.on_packet(Time::ZERO, 7), Arrival::New);
         assert_eq!(nack.on_packet(Time::ZERO, 7), Arrival::Duplicate);
     }
 
     #[test]
     fn a_jump_of_more_than_a_thousand_requests_nothing_but_a_key_frame() {
-        let mut nack = Nack::new(NackRules::TODAY);
+        let mut nack = Nack::new(NackRules::UNTIL_2024, Timers::default());
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 2_000);
         assert!(ask(&mut nack, Time::ZERO).is_empty());
         assert!(nack.take_overflow() && !nack.take_overflow());
     }
 
+    /// The list of 20 ms is checked at 31.25, 46.875 and 62.5 ms (for 20, 40 and 60 ms), and so on: at the
+    /// points of the grid at or after multiples of 20 ms.
+    #[test]
+    fn today_packets_are_requested_again_on_the_grid_and_a_new_gap_does_not_hurry_old_ones() {
+        let mut nack = Nack::new(NackRules::TODAY, Timers::default());
+        nack.on_packet(Time::ZERO, 1);
+        let ms = Time::from_millis;
+        nack.on_packet(ms(1), 3);
+        assert_eq!(ask(&mut nack, ms(1)), [2]);
+        // A round trip of 100 ms has passed at 101 ms, but the next check is at 109.375 ms.
+        nack.on_packet(ms(105), 5);
+        assert_eq!(ask(&mut nack, ms(105)), [4]);
+        let check = Time::from_micros(109_375);
+        assert_eq!(nack.poll_timeout().map(|at| at <= check), Some(true));
+        let mut asked = Vec::new();
+        while let Some(at) = nack.poll_timeout().filter(|at| *at < ms(400)) {
+            asked.extend(ask(&mut nack, at).into_iter().map(|seq| (seq, at.as_micros())));
+        }
+        assert_eq!(asked[0], (2, 109_375));
+        for pair in asked.iter().filter(|(seq, _)| *seq == 2).collect::<Vec<_>>().windows(2) {
+            assert!((100_000..=131_250).contains(&(pair[1].1 - pair[0].1)), "{pair:?}");
+        }
+    }
+
+    /// The first packets overtook others, which are not requested, but of use.
+    #[test]
+    fn today_packets_from_before_the_first_are_taken_once() {
+        let mut nack = Nack::new(NackRules::TODAY, Timers::default());
+        let arrivals = [5, 3, 3].map(|seq| nack.on_packet(Time::ZERO, seq));
+        let filled = Arrival::Filled { requested: false };
+        assert_eq!(arrivals, [Arrival::New, filled, Arrival::Duplicate]);
+        assert_eq!(nack.poll_timeout(), None);
+    }
+
+    #[test]
+    fn today_a_packet_is_requested_a_hundred_times() {
+        let mut nack = Nack::new(NackRules::TODAY, Timers::default());
+        nack.on_packet(Time::ZERO, 1);
+        nack.on_packet(Time::ZERO, 3);
+        let mut asked = 0;
+        while let Some(at) = nack.poll_timeout() {
+            asked += ask(&mut nack, at).len();
+        }
+        assert_eq!(asked, 100);
+    }
+
     #[test]
     fn in_2013_a_packet_is_requested_again_after_one_and_a_half_round_trips_and_5_ms() {
-        let mut nack = Nack::new(NackRules::OF_2013);
+        let mut nack = Nack::new(NackRules::OF_2013, Timers::default());
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 3);
         // A round trip of 100 ms: due after 155 ms, requested at the next check of 20 ms
@@ -236,7 +343,7 @@ mod tests {
 
     #[test]
     fn in_2013_a_packet_more_than_450_behind_the_newest_is_given_up() {
-        let mut nack = Nack::new(NackRules::OF_2013);
+        let mut nack = Nack::new(NackRules::OF_2013, Timers::default());
         nack.on_packet(Time::ZERO, 0);
         for seq in 2..=451 {
             nack.on_packet(Time::ZERO, seq);

@@ -4,8 +4,13 @@ use crate::cc::rrtcc_2013::SENDER_2013;
 
 fn sender(config: LossBasedConfig) -> LossBased {
     let kbps = Bitrate::from_kbps;
-    let bounds =
-        RateBounds { start: kbps(300), min: kbps(50), max: kbps(2_000), audio: Bitrate::ZERO };
+    let bounds = RateBounds {
+        start: kbps(300),
+        min: kbps(50),
+        max: kbps(2_000),
+        audio: Bitrate::ZERO,
+        has_video: true,
+    };
     LossBased::new(bounds, config)
 }
 

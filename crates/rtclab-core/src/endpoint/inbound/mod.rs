@@ -1,34 +1,37 @@
 //! Receiving half of a peer: statistics, loss repair, playout, and feedback to the far end.
 
 mod arrivals;
+mod audio;
 mod reception;
 mod video;
 
 use super::config::{Direction, StreamConfig};
 use super::event::Event;
-use super::format::AUDIO_CLOCK;
 use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{ControlError, Estimator, ReceivedPacket};
+use crate::media::grid::{Grid, PERIOD, Timers};
+use crate::media::playout::RecentRtt;
+use crate::media::repair::Retransmission;
 use crate::packet::{Datagram, Ecn, Rtp};
 use crate::rtp::RtcpPacket;
 use crate::rtp::rtcp::{Nack, PictureLossIndication, Remb, ReportBlock};
 use crate::stack::FeedbackKind;
 use crate::units::{Bitrate, Bytes, Time};
 use arrivals::Arrivals;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
+pub(super) use audio::InboundAudio;
 pub(super) use reception::Reception;
 pub(super) use video::{InboundVideo, Retransmitted};
 
 /// Round-trip time that libwebrtc assumes until one is known.
 const DEFAULT_RTT: Time = Time::from_millis(100);
 
-/// An inbound audio stream.
-pub(super) struct InboundAudio {
-    pub(super) config: StreamConfig,
-    pub(super) reception: Reception,
-}
+/// Interval of the timers whose phases are drawn.
+const SECOND: Time = Time::from_secs(1);
 
 pub(super) struct Receiver {
     local_ssrc: u32,
@@ -40,6 +43,8 @@ pub(super) struct Receiver {
     remb: Option<Bitrate>,
     pub(super) videos: Vec<InboundVideo>,
     pub(super) audios: Vec<InboundAudio>,
+    /// The longest recent round trip, which today's browsers use in place of the last one.
+    recent_rtt: Option<RecentRtt>,
     /// Middle bits of the NTP time of the last sender report, and when it arrived.
     last_sender_report: Option<(u32, Time)>,
 }
@@ -50,18 +55,29 @@ impl Receiver {
         local_ssrc: u32,
         plays: bool,
         estimator: Option<Box<dyn Estimator>>,
+        seed: u64,
     ) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6772_6964);
+        let mut within = |period: Time| Time(rng.random_range(0..period.0));
+        let timers = Timers { grid: Grid::through(within(PERIOD)), start: within(SECOND) };
+        let phases = [within(SECOND), within(SECOND)];
+        let today = direction.stack.retransmission == Retransmission::Today;
         let (videos, audios): (Vec<StreamConfig>, Vec<StreamConfig>) =
             direction.streams.iter().partition(|stream| stream.is_video());
-        let audio = |config| InboundAudio { config, reception: Reception::default() };
+        let plays_audio = plays && direction.stack.plays_audio;
+        let audio = |config| InboundAudio::new(config, plays_audio);
         Receiver {
             local_ssrc,
             feedback: direction.stack.feedback,
             arrivals: Arrivals::default(),
             estimator,
             remb: None,
-            videos: videos.into_iter().map(|config| InboundVideo::new(config, plays)).collect(),
+            videos: videos
+                .into_iter()
+                .map(|config| InboundVideo::new(config, direction.stack, plays, timers))
+                .collect(),
             audios: audios.into_iter().map(audio).collect(),
+            recent_rtt: today.then(|| RecentRtt::new(phases)),
             last_sender_report: None,
         }
     }
@@ -92,9 +108,7 @@ impl Receiver {
             self.arrivals.note(now, seq);
         }
         if let Some(audio) = audio {
-            let audio = &mut self.audios[audio];
-            let (seq, _) = audio.reception.identify(now, &packet.header, AUDIO_CLOCK);
-            audio.reception.count(now, packet, seq, AUDIO_CLOCK);
+            self.audios[audio].on_packet(now, packet);
         } else {
             self.on_video(now, packet)?;
         }
@@ -176,6 +190,25 @@ impl Receiver {
         }
     }
 
+    /// Takes the round trip of a report block on what this side sends.
+    pub(super) fn on_report_block(&mut self, now: Time, rtt: Time) {
+        let videos = &mut self.videos;
+        let report = &mut |rtt| videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
+        if let Some(recent) = &mut self.recent_rtt {
+            recent.on_report_block(now, rtt, report);
+        }
+    }
+
+    /// The round trip by which requests are repeated; `last` is that of the last report block.
+    fn repeat_rtt(&mut self, now: Time, last: Option<Time>) -> Time {
+        let videos = &mut self.videos;
+        let Some(recent) = &mut self.recent_rtt else { return last.unwrap_or(DEFAULT_RTT) };
+        recent.advance(now, &mut |rtt| {
+            videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
+        });
+        recent.max().unwrap_or(DEFAULT_RTT)
+    }
+
     /// Whether there is a REMB to send without waiting for the next report.
     pub(super) fn has_urgent_remb(&mut self) -> bool {
         let Some(estimator) = &mut self.estimator else { return false };
@@ -220,13 +253,18 @@ impl Receiver {
     }
 
     fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
+        let rtt = self.repeat_rtt(now, rtt);
+        let today = self.recent_rtt.is_some();
         for index in 0..self.videos.len() {
-            if self.videos[index].take_overflow() {
+            let needs_key = self.videos[index].take_overflow()
+                || (today && self.videos[index].poll_key_request(now));
+            if needs_key {
                 self.send_key_request(now, index, outbox);
             }
             let video = &mut self.videos[index];
-            let lost = video.poll_missing(now, rtt.unwrap_or(DEFAULT_RTT));
-            if !lost.is_empty() {
+            let lost = video.poll_missing(now, rtt);
+            // Today a request for a key frame replaces one for packets.
+            if !lost.is_empty() && !(today && needs_key) {
                 let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
                 outbox.send_rtcp(now, [RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost })]);
             }

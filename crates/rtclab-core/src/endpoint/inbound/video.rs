@@ -5,11 +5,13 @@ use crate::endpoint::config::StreamConfig;
 use crate::endpoint::format::VIDEO_CLOCK;
 use crate::endpoint::or_never;
 use crate::media::fec::FecDecoder;
+use crate::media::grid::Timers;
 use crate::media::nack::{Arrival, Nack};
 use crate::media::playout::{Playout, Rendered};
-use crate::media::repair::Repair;
+use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{FecBlock, Rtp, RtpPayload, VideoPart};
 use crate::rtp::{RtpHeader, TimestampUnwrapper, Unwrapper};
+use crate::stack::StackProfile;
 use crate::units::Time;
 use std::sync::Arc;
 
@@ -38,7 +40,9 @@ pub(in crate::endpoint) struct InboundVideo {
     pictures: Unwrapper<15>,
     nack: Nack,
     fec: Option<FecDecoder>,
-    pub(in crate::endpoint) playout: Playout,
+    /// Whether packets before the newest continuous frame are forgotten.
+    forgets: bool,
+    pub(in crate::endpoint) playout: Box<dyn Playout>,
     pub(in crate::endpoint) retransmitted: Retransmitted,
     /// Packets that were missing and then repaired in time.
     repaired: u64,
@@ -47,7 +51,12 @@ pub(in crate::endpoint) struct InboundVideo {
 }
 
 impl InboundVideo {
-    pub(super) fn new(config: StreamConfig, plays: bool) -> Self {
+    pub(super) fn new(
+        config: StreamConfig,
+        stack: &StackProfile,
+        plays: bool,
+        timers: Timers,
+    ) -> Self {
         InboundVideo {
             config,
             plays,
@@ -57,9 +66,10 @@ impl InboundVideo {
             },
             timestamps: TimestampUnwrapper::default(),
             pictures: Unwrapper::default(),
-            nack: Nack::new(config.repair.nack_rules()),
+            nack: Nack::new(config.repair.nack_rules(stack.retransmission), timers),
             fec: config.repair.uses_red().then(FecDecoder::default),
-            playout: Playout::new(VIDEO_CLOCK as f64),
+            forgets: stack.retransmission == Retransmission::Today,
+            playout: stack.playout.start(VIDEO_CLOCK as f64, timers),
             retransmitted: Retransmitted::default(),
             repaired: 0,
             nack_count: 0,
@@ -132,8 +142,15 @@ impl InboundVideo {
         let frame = self.pictures.unwrap(part.picture_id);
         let timestamp = self.timestamps.unwrap(header.timestamp);
         let ids = (seq, frame, timestamp);
-        let in_time = self.playout.on_packet(now, part, header.marker, ids);
-        self.repaired += u64::from(in_time && repaired && arrival == Arrival::Filled);
+        let requested = arrival == (Arrival::Filled { requested: true });
+        let in_time = self.playout.on_packet(now, part, header.marker, ids, requested);
+        let filled = matches!(arrival, Arrival::Filled { .. });
+        self.repaired += u64::from(in_time && repaired && filled);
+        if self.forgets
+            && let Some(settled) = self.playout.settled_seq()
+        {
+            self.nack.forget_before(settled);
+        }
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
@@ -164,9 +181,11 @@ impl InboundVideo {
     /// The next frame to show.
     pub(super) fn poll_frame(&mut self, now: Time) -> Option<Rendered> {
         let frame = self.playout.poll(now)?;
-        let last = self.playout.last_seq().filter(|_| self.config.repair.on_original_ssrc());
-        if let Some(last) = last {
-            // The jitter buffer of 2013 requested nothing before the last decoded frame.
+        let repair = self.config.repair;
+        let forgets = repair.on_original_ssrc() || repair.uses_red();
+        if let Some(last) = self.playout.settled_seq().filter(|_| forgets) {
+            // Nothing is requested before the last decoded frame, least of all FEC, which is never sent again:
+            // the jitter buffer of 2013; today `rtp_video_stream_receiver2.cc`.
             self.nack.forget_before(last);
         }
         Some(frame)

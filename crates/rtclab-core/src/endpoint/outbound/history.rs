@@ -10,9 +10,25 @@ use std::collections::VecDeque;
 /// Packets are dropped after this (libwebrtc, `transport_feedback_adapter.cc`, kSendTimeHistoryWindow).
 const WINDOW: Time = Time::from_secs(60);
 
+/// Where a packet of video is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VideoPacket {
+    pub(super) stream: u8,
+    /// Sequence number on the stream, of the original if it is a retransmission.
+    pub(super) seq: u16,
+    pub(super) retransmission: bool,
+}
+
+/// A packet that was sent.
+#[derive(Clone, Copy)]
+struct Flying {
+    sent: SentPacket,
+    video: Option<VideoPacket>,
+}
+
 /// A packet that is no longer in flight, and whose arrival has not been reported.
 struct Missing {
-    sent: SentPacket,
+    packet: Flying,
     /// Whether a report said that it had not arrived; otherwise no report has covered it.
     reported: bool,
 }
@@ -20,10 +36,12 @@ struct Missing {
 #[derive(Default)]
 pub(super) struct TransportHistory {
     /// Packets above the highest reported sequence number, without gaps.
-    flight: VecDeque<SentPacket>,
+    flight: VecDeque<Flying>,
     flight_bytes: u64,
     /// Packets below the flight, in order, that may still be reported as late arrivals.
     missing: VecDeque<Missing>,
+    /// Video packets in the report handled last, in order, and whether they arrived.
+    outcomes: Vec<(VideoPacket, bool)>,
     next_seq: i64,
     unwrapper: SeqUnwrapper,
 }
@@ -35,6 +53,8 @@ pub(super) struct Departure {
     pub(super) kind: Kind,
     pub(super) probe: Option<u32>,
     pub(super) ecn: Ecn,
+    /// `None` for audio, FEC and padding.
+    pub(super) video: Option<VideoPacket>,
 }
 
 impl TransportHistory {
@@ -49,14 +69,14 @@ impl TransportHistory {
 
     /// Records that the packet with the next transport-wide sequence number was sent.
     pub(super) fn sent(&mut self, departure: &Departure) -> SentPacket {
-        let &Departure { at, size, kind, probe, ecn } = departure;
+        let &Departure { at, size, kind, probe, ecn, video } = departure;
         self.forget(at);
         self.flight_bytes += size.0;
         let in_flight = self.in_flight();
         let transport_seq = self.next_seq;
         let sent = SentPacket { transport_seq, at, size, kind, probe, in_flight, ecn };
         self.next_seq += 1;
-        self.flight.push_back(sent);
+        self.flight.push_back(Flying { sent, video });
         sent
     }
 
@@ -66,11 +86,12 @@ impl TransportHistory {
         feedback: &TransportFeedback,
         out: &mut Vec<PacketReport>,
     ) {
+        self.outcomes.clear();
         for (seq, ticks) in feedback.arrivals() {
             let seq = self.unwrapper.unwrap(seq);
             let arrival = |ticks: i64| RemoteTime(TransportFeedback::TICK * ticks.max(0) as u64);
             let received = ticks.map(arrival);
-            let Some(first) = self.flight.front().map(|sent| sent.transport_seq) else {
+            let Some(first) = self.flight.front().map(|packet| packet.sent.transport_seq) else {
                 out.extend(self.report_late(seq, received));
                 continue;
             };
@@ -82,27 +103,37 @@ impl TransportHistory {
         }
     }
 
+    /// Video packets in the report handled last, in order, and whether they arrived.
+    pub(super) fn outcomes(&self) -> &[(VideoPacket, bool)] {
+        &self.outcomes
+    }
+
     /// Takes everything up to `seq` out of the flight. Packets before `seq` were not in any report.
     fn report_next(&mut self, seq: i64, received: Option<RemoteTime>) -> Option<PacketReport> {
         loop {
-            let sent = self.flight.pop_front()?;
+            let packet = self.flight.pop_front()?;
+            let sent = packet.sent;
             self.flight_bytes -= sent.size.0;
             if sent.transport_seq < seq {
-                self.missing.push_back(Missing { sent, reported: false });
+                self.missing.push_back(Missing { packet, reported: false });
                 continue;
             }
             if received.is_none() {
-                self.missing.push_back(Missing { sent, reported: true });
+                self.missing.push_back(Missing { packet, reported: true });
             }
+            self.outcomes.extend(packet.video.map(|video| (video, received.is_some())));
             return Some(PacketReport { sent, received, ecn: None, lost_before: false });
         }
     }
 
     fn report_late(&mut self, seq: i64, received: Option<RemoteTime>) -> Option<PacketReport> {
-        let found = self.missing.binary_search_by_key(&seq, |missing| missing.sent.transport_seq);
+        let found =
+            self.missing.binary_search_by_key(&seq, |missing| missing.packet.sent.transport_seq);
         let index = found.ok()?;
-        let Missing { sent, reported } = self.missing.get_mut(index)?;
-        let report = PacketReport { sent: *sent, received, ecn: None, lost_before: *reported };
+        let Missing { packet, reported } = self.missing.get_mut(index)?;
+        let sent = packet.sent;
+        let report = PacketReport { sent, received, ecn: None, lost_before: *reported };
+        self.outcomes.extend(packet.video.map(|video| (video, received.is_some())));
         *reported = true;
         if received.is_some() {
             self.missing.remove(index);
@@ -111,12 +142,12 @@ impl TransportHistory {
     }
 
     fn forget(&mut self, now: Time) {
-        let old = |sent: &SentPacket| sent.at.saturating_add(WINDOW) < now;
-        while self.missing.front().is_some_and(|missing| old(&missing.sent)) {
+        let old = |packet: &Flying| packet.sent.at.saturating_add(WINDOW) < now;
+        while self.missing.front().is_some_and(|missing| old(&missing.packet)) {
             self.missing.pop_front();
         }
-        while let Some(sent) = self.flight.front().filter(|sent| old(sent)) {
-            self.flight_bytes -= sent.size.0;
+        while let Some(packet) = self.flight.front().filter(|packet| old(packet)) {
+            self.flight_bytes -= packet.sent.size.0;
             self.flight.pop_front();
         }
     }
@@ -127,7 +158,8 @@ mod tests {
     use super::*;
 
     fn departure(at: Time) -> Departure {
-        Departure { at, size: Bytes(100), kind: Kind::Video, probe: None, ecn: Ecn::NotCapable }
+        let (kind, ecn) = (Kind::Video, Ecn::NotCapable);
+        Departure { at, size: Bytes(100), kind, probe: None, ecn, video: None }
     }
 
     /// Sends ten packets at time zero.

@@ -2,6 +2,7 @@
 
 mod history;
 mod packets;
+mod reports;
 mod store;
 mod video;
 
@@ -13,12 +14,12 @@ use super::{PeerConfig, or_never};
 use crate::cc::{ControlError, Controller, Decision, Feedback, PacketReport, SenderState};
 use crate::media::pacer::{MediaPacket, PADDING_PAYLOAD, Pacer, Release};
 use crate::media::protection::Conditions;
-use crate::media::repair::Repair;
+use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, Rtp, VideoPart};
 use crate::rtp::rtcp::TransportFeedback;
 use crate::stack::{RateAccounting, StackProfile};
 use crate::units::{Bitrate, Bytes, Time};
-use history::{Departure, TransportHistory};
+use history::{Departure, TransportHistory, VideoPacket};
 use std::collections::VecDeque;
 use video::VideoStream;
 
@@ -26,6 +27,9 @@ use video::VideoStream;
 const REPAIR_WINDOW: Time = Time::from_secs(1);
 /// Largest share that repair takes from the encoder (libwebrtc, `fec_controller_default.cc`).
 const MAX_REPAIR_SHARE: f64 = 0.5;
+
+/// Today requests for key frames are followed at most this often (libwebrtc, `encoder_rtcp_feedback.cc`).
+const KEY_REQUEST_INTERVAL: Time = Time::from_millis(300);
 
 /// Totals of one kind of packet sent on one stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,6 +49,8 @@ pub(super) struct OutboundStream {
     pub(super) totals: [Totals; Kind::ALL.len()],
     pub(super) nack_count: u64,
     pub(super) pli_count: u64,
+    /// When a request for a key frame was last followed.
+    key_requested: Option<Time>,
     pub(super) source: Source,
 }
 
@@ -63,9 +69,11 @@ impl OutboundStream {
             totals: Default::default(),
             nack_count: 0,
             pli_count: 0,
+            key_requested: None,
             source: match config.media {
                 Media::Video(video) => {
-                    Source::Video(Box::new(VideoStream::new(video, stack, start, seed)))
+                    let repair = config.repair;
+                    Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
                 }
                 Media::Audio(config) => Source::Audio { config, next: start },
             },
@@ -293,6 +301,9 @@ impl Sender {
         let mut reports = std::mem::take(&mut self.reports);
         reports.clear();
         self.history.acknowledge(feedback, &mut reports);
+        if self.stack.retransmission == Retransmission::Today {
+            self.on_outcomes(now);
+        }
         if !reports.is_empty() {
             let in_flight = self.history.in_flight();
             let resolution = TransportFeedback::TICK;
@@ -320,9 +331,14 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_key_request(&mut self, ssrc: u32) {
+    pub(super) fn on_key_request(&mut self, now: Time, ssrc: u32) {
+        let today = self.stack.retransmission == Retransmission::Today;
         if let Some(stream) = self.stream(ssrc) {
             stream.pli_count += 1;
+            if today && stream.key_requested.is_some_and(|at| now < at + KEY_REQUEST_INTERVAL) {
+                return;
+            }
+            stream.key_requested = Some(now);
             if let Some(video) = stream.video_mut() {
                 video.encoder.request_key_frame();
             }
@@ -372,6 +388,7 @@ impl Sender {
                 RateAccounting::Packets => packets::without_headers(Bitrate(share), repair),
                 RateAccounting::Payloads => Bitrate(share),
             };
+            video.fec.rate = media;
             let media = media.scaled(for_media);
             self.media_rate = Bitrate(self.media_rate.0 + media.0);
             video.encoder.set_target(media);
@@ -440,18 +457,29 @@ impl Sender {
         let Some(rtp) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
         let ecn = self.decision.ecn;
         self.count(&rtp, &packet);
+        // Today padding that repeats a packet is not a retransmission of it.
+        let is_padding =
+            release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
+        let rtt = self.rtt.unwrap_or(Time::ZERO);
         let size = outbox.send_rtp(now, ecn, rtp);
         let index = usize::from(packet.stream);
         if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {
             self.padding_stream = index;
             // Media is retransmitted, FEC is not.
             if packet.kind != Kind::Fec
+                && !is_padding
                 && let Some(video) = self.streams[index].video_mut()
             {
-                video.store.on_sent(now, packet.seq);
+                video.store.on_sent(now, packet.seq, rtt);
             }
         }
-        let departure = Departure { at: now, size, kind: packet.kind, probe, ecn };
+        let is_stored = matches!(packet.kind, Kind::Video | Kind::Rtx) && !is_padding;
+        let video = is_stored.then_some(VideoPacket {
+            stream: packet.stream,
+            seq: packet.seq,
+            retransmission: packet.kind == Kind::Rtx,
+        });
+        let departure = Departure { at: now, size, kind: packet.kind, probe, ecn, video };
         let sent = self.history.sent(&departure);
         self.controller.on_sent(&sent)?;
         self.decision = self.controller.decision();
@@ -467,7 +495,7 @@ impl Sender {
             Release::Media(packet) => Some(packet),
             Release::Repeat => {
                 let video = self.streams.get(self.padding_stream)?.video()?;
-                video.store.last_sent().map(|packet| MediaPacket { kind: Kind::Rtx, ..packet })
+                video.store.for_padding().map(|packet| MediaPacket { kind: Kind::Rtx, ..packet })
             }
             Release::Padding => Some(MediaPacket {
                 stream: self.padding_stream as u8,

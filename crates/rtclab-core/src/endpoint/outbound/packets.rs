@@ -15,13 +15,20 @@ use std::sync::Arc;
 /// Header overhead is computed for at least this many frames per second, of one packet each.
 const FRAMES_PER_SECOND_FLOOR: f64 = 30.0;
 
+/// Bytes that libwebrtc reserves for header extensions of FEC packets, with those of Chromium's offer
+/// (`rtp_sender.cc`, kFecOrPaddingExtensionSizes). Measured: in calls of Chromium 156 no media packet has more
+/// than 1170 B of IP, 38 of them for IP, UDP and SRTP and one for RED. These 1131 B are 1200 less 19 for FEC
+/// and RED, 2 for RTX and these 48.
+const FEC_EXTENSION_BYTES: usize = 48;
+
 /// Maximum payload of a video packet, such that the packet that repairs it fits too.
 fn max_payload(repair: Repair) -> u64 {
-    let repair = if repair.uses_red() {
-        // FEC protects everything after the fixed header, including extensions.
-        red::HEADER_BYTES + ulpfec::MAX_HEADER_BYTES + RTP_HEADER_BYTES as usize - FIXED_BYTES
-    } else {
-        rtx::OSN_BYTES
+    // FEC protects everything after the fixed header, including extensions.
+    let fec = red::HEADER_BYTES + ulpfec::MAX_HEADER_BYTES;
+    let repair = match repair {
+        Repair::RtxAndUlpfec => fec + FEC_EXTENSION_BYTES + rtx::OSN_BYTES,
+        Repair::Hybrid2013 => fec + RTP_HEADER_BYTES as usize - FIXED_BYTES,
+        Repair::Auto | Repair::Rtx | Repair::Nack2013 | Repair::None => rtx::OSN_BYTES,
     };
     MAX_RTP_BYTES - RTP_HEADER_BYTES - (DESCRIPTOR_BYTES + repair) as u64
 }
@@ -104,7 +111,6 @@ impl Sender {
         let stream = &mut self.streams[usize::from(packet.stream)];
         let (ssrc, repair_ssrc) = (stream.config.ssrc, stream.config.repair_ssrc);
         let repair = stream.config.repair;
-        let video = if repair.uses_red() { payload_type::RED } else { payload_type::VIDEO };
         let on_repair_stream = match packet.kind {
             Kind::Rtx => !repair.on_original_ssrc(),
             Kind::Padding => true,
@@ -121,8 +127,9 @@ impl Sender {
         };
         let (ssrc, payload_type) = match packet.kind {
             Kind::Audio => (ssrc, payload_type::AUDIO),
-            _ if on_repair_stream => (repair_ssrc, payload_type::RTX),
-            _ => (ssrc, video),
+            Kind::Padding => (repair_ssrc, payload_type::RTX),
+            _ if on_repair_stream => (repair_ssrc, repair.rtx_payload_type()),
+            _ => (ssrc, repair.video_payload_type()),
         };
         let header = RtpHeader {
             marker: packet.marker,

@@ -1,5 +1,7 @@
-//! From packets to pictures on the screen: assembly, continuity, de-jitter, freezes.
+//! The rule of earlier eras: a de-jitter delay that follows the latest picture.
 
+use super::assembly::Assembly;
+use super::{Playout, PlayoutStats, Rendered};
 use crate::packet::VideoPart;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
@@ -22,53 +24,9 @@ const FREEZE_WINDOW: usize = 30;
 /// libwebrtc, `video/video_quality_observer2.cc`: minimum number of intervals, including the new one.
 const FREEZE_MIN_INTERVALS: usize = 5;
 
-/// A picture that was shown.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rendered {
-    /// RTP timestamp, unwrapped.
-    pub timestamp: i64,
-    /// When its last packet arrived.
-    pub received: Time,
-    /// When it was shown.
-    pub rendered: Time,
-    /// Encoded size.
-    pub size: Bytes,
-    /// Width and height.
-    pub resolution: (u16, u16),
-}
-
-/// Totals, under the names of W3C webrtc-stats.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PlayoutStats {
-    /// Complete pictures.
-    pub frames_received: u64,
-    /// Pictures decoded and shown.
-    pub frames_decoded: u64,
-    /// Pictures dropped.
-    pub frames_dropped: u64,
-    /// Freezes.
-    pub freeze_count: u64,
-    /// Seconds spent in freezes.
-    pub total_freezes_duration: f64,
-    /// Seconds spent in the de-jitter buffer, summed over pictures.
-    pub jitter_buffer_delay: f64,
-}
-
-struct Assembly {
-    frame: i64,
-    timestamp: i64,
-    first_seq: Option<i64>,
-    last_seq: Option<i64>,
-    packets: i64,
-    size: u64,
-    key: bool,
-    resolution: (u16, u16),
-    first_arrival: Time,
-    complete: Option<Time>,
-}
-
-/// Receiving end of one video stream.
-pub struct Playout {
+/// Receiving end of one video stream, as rtclab models it for browsers before the jitter estimator is known:
+/// a picture waits as long as the latest of the last seconds was late, retransmitted pictures included.
+pub struct PeakPlayout {
     clock_rate: f64,
     frames: VecDeque<Assembly>,
     last_decoded: Option<i64>,
@@ -87,10 +45,10 @@ pub struct Playout {
     stats: PlayoutStats,
 }
 
-impl Playout {
+impl PeakPlayout {
     /// Creates the playout of a stream whose RTP clock has `clock_rate` ticks a second.
     pub fn new(clock_rate: f64) -> Self {
-        Playout {
+        PeakPlayout {
             clock_rate,
             frames: VecDeque::new(),
             last_decoded: None,
@@ -106,104 +64,6 @@ impl Playout {
             next: None,
             stats: PlayoutStats::default(),
         }
-    }
-
-    /// Totals so far.
-    pub fn stats(&self) -> &PlayoutStats {
-        &self.stats
-    }
-
-    /// Width and height of the last picture shown.
-    pub fn resolution(&self) -> (u16, u16) {
-        self.resolution
-    }
-
-    /// Adds a part of a frame that was not received before; returns whether the frame can still be shown.
-    /// Sequence number, frame number and timestamp are unwrapped.
-    pub fn on_packet(
-        &mut self,
-        now: Time,
-        part: &VideoPart,
-        marker: bool,
-        (seq, frame, timestamp): (i64, i64, i64),
-    ) -> bool {
-        if self.last_decoded.is_some_and(|last| frame <= last) {
-            return false;
-        }
-        if self.waiting_since == Time::ZERO {
-            self.waiting_since = now;
-        }
-        let index = match self.frames.iter().rposition(|f| f.frame <= frame) {
-            Some(i) if self.frames[i].frame == frame => i,
-            before => {
-                let i = before.map_or(0, |i| i + 1);
-                self.frames.insert(i, Assembly::new(now, frame, timestamp));
-                // Inserting an older frame shifts the ones behind it.
-                self.find_next();
-                i
-            }
-        };
-        let assembly = &mut self.frames[index];
-        assembly.add(part, marker, seq);
-        if assembly.complete.is_none() && assembly.is_complete() {
-            assembly.complete = Some(now);
-            let captured_s = timestamp as f64 / self.clock_rate;
-            self.stats.frames_received += 1;
-            self.on_transit(now, now.as_secs_f64() - captured_s);
-            self.find_next();
-        }
-        true
-    }
-
-    /// Sequence number of the last packet of the last picture shown.
-    pub fn last_seq(&self) -> Option<i64> {
-        self.last_seq
-    }
-
-    /// Whether the receiver should request a key frame now.
-    pub fn poll_key_request(&mut self, now: Time) -> bool {
-        let due = self.waiting_since != Time::ZERO && now >= self.key_deadline();
-        if due {
-            self.need_key = true;
-            self.waiting_since = now;
-            self.find_next();
-        }
-        due
-    }
-
-    /// When to call [`Playout::poll`] or [`Playout::poll_key_request`] again.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        if self.waiting_since == Time::ZERO {
-            return None;
-        }
-        Some(self.next.map_or(Time::MAX, |next| next.1).min(self.key_deadline()))
-    }
-
-    /// The next picture due by `now`.
-    pub fn poll(&mut self, now: Time) -> Option<Rendered> {
-        let (index, _) = self.next.filter(|(_, due)| *due <= now)?;
-        self.stats.frames_dropped += index as u64;
-        self.frames.drain(..index);
-        let frame = self.frames.pop_front()?;
-        let received = frame.complete?;
-        self.need_key = false;
-        self.last_decoded = Some(frame.frame);
-        self.last_seq = frame.last_seq;
-        if frame.key {
-            self.resolution = frame.resolution;
-        }
-        self.waiting_since = now;
-        self.stats.frames_decoded += 1;
-        self.stats.jitter_buffer_delay += now.saturating_sub(frame.first_arrival).as_secs_f64();
-        self.count_freeze(now);
-        self.find_next();
-        Some(Rendered {
-            timestamp: frame.timestamp,
-            received,
-            rendered: now,
-            size: Bytes(frame.size),
-            resolution: self.resolution,
-        })
     }
 
     fn key_deadline(&self) -> Time {
@@ -264,37 +124,101 @@ impl Playout {
     }
 }
 
-impl Assembly {
-    fn new(now: Time, frame: i64, timestamp: i64) -> Self {
-        Assembly {
-            frame,
-            timestamp,
-            first_seq: None,
-            last_seq: None,
-            packets: 0,
-            size: 0,
-            key: false,
-            resolution: (0, 0),
-            first_arrival: now,
-            complete: None,
+impl Playout for PeakPlayout {
+    fn on_packet(
+        &mut self,
+        now: Time,
+        part: &VideoPart,
+        marker: bool,
+        (seq, frame, timestamp): (i64, i64, i64),
+        _requested: bool,
+    ) -> bool {
+        if self.last_decoded.is_some_and(|last| frame <= last) {
+            return false;
         }
+        if self.waiting_since == Time::ZERO {
+            self.waiting_since = now;
+        }
+        let index = match self.frames.iter().rposition(|f| f.frame <= frame) {
+            Some(i) if self.frames[i].frame == frame => i,
+            before => {
+                let i = before.map_or(0, |i| i + 1);
+                self.frames.insert(i, Assembly::new(now, frame, timestamp));
+                // Inserting an older frame shifts the ones behind it.
+                self.find_next();
+                i
+            }
+        };
+        let assembly = &mut self.frames[index];
+        assembly.add(part, marker, seq);
+        if assembly.complete.is_none() && assembly.is_complete() {
+            assembly.complete = Some(now);
+            let captured_s = timestamp as f64 / self.clock_rate;
+            self.stats.frames_received += 1;
+            self.on_transit(now, now.as_secs_f64() - captured_s);
+            self.find_next();
+        }
+        true
     }
 
-    fn add(&mut self, part: &VideoPart, marker: bool, seq: i64) {
-        self.packets += 1;
-        self.size += u64::from(part.bytes);
-        if part.first {
-            self.first_seq = Some(seq);
-            self.key = part.key;
-            self.resolution = part.resolution;
+    fn poll_key_request(&mut self, now: Time) -> bool {
+        let due = self.waiting_since != Time::ZERO && now >= self.key_deadline();
+        if due {
+            self.need_key = true;
+            self.waiting_since = now;
+            self.find_next();
         }
-        if marker {
-            self.last_seq = Some(seq);
-        }
+        due
     }
 
-    fn is_complete(&self) -> bool {
-        matches!((self.first_seq, self.last_seq), (Some(f), Some(l)) if l - f + 1 == self.packets)
+    fn poll_timeout(&self) -> Option<Time> {
+        if self.waiting_since == Time::ZERO {
+            return None;
+        }
+        Some(self.next.map_or(Time::MAX, |next| next.1).min(self.key_deadline()))
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Rendered> {
+        let (index, _) = self.next.filter(|(_, due)| *due <= now)?;
+        self.stats.frames_dropped += index as u64;
+        self.frames.drain(..index);
+        let frame = self.frames.pop_front()?;
+        let received = frame.complete?;
+        self.need_key = false;
+        self.last_decoded = Some(frame.frame);
+        self.last_seq = frame.last_seq;
+        if frame.key {
+            self.resolution = frame.resolution;
+        }
+        self.waiting_since = now;
+        self.stats.frames_decoded += 1;
+        self.stats.jitter_buffer_emitted_count += 1;
+        self.stats.jitter_buffer_delay += now.saturating_sub(frame.first_arrival).as_secs_f64();
+        self.count_freeze(now);
+        self.find_next();
+        Some(Rendered {
+            timestamp: frame.timestamp,
+            received,
+            rendered: now,
+            size: Bytes(frame.size),
+            resolution: self.resolution,
+        })
+    }
+
+    fn target_delay(&self) -> Time {
+        Time::from_secs_f64(self.jitter_s) + RENDER_DELAY
+    }
+
+    fn settled_seq(&self) -> Option<i64> {
+        self.last_seq
+    }
+
+    fn resolution(&self) -> (u16, u16) {
+        self.resolution
+    }
+
+    fn stats(&self) -> &PlayoutStats {
+        &self.stats
     }
 }
 
@@ -308,11 +232,11 @@ mod tests {
     }
 
     /// Frame `n`, of one packet, is captured at `33 n` ms and arrives at `at` ms.
-    fn arrive(playout: &mut Playout, n: i64, at: u64) {
-        playout.on_packet(Time::from_millis(at), &whole(n == 0), true, (n, n, 33 * n * 90));
+    fn arrive(playout: &mut PeakPlayout, n: i64, at: u64) {
+        playout.on_packet(Time::from_millis(at), &whole(n == 0), true, (n, n, 33 * n * 90), false);
     }
 
-    fn show(playout: &mut Playout, until: u64) -> Vec<u64> {
+    fn show(playout: &mut PeakPlayout, until: u64) -> Vec<u64> {
         let mut out = Vec::new();
         while let Some(at) = playout.poll_timeout().filter(|at| *at <= Time::from_millis(until)) {
             playout.poll_key_request(at);
@@ -326,7 +250,7 @@ mod tests {
 
     #[test]
     fn frames_on_a_steady_path_are_shown_ten_milliseconds_after_they_are_complete() {
-        let mut playout = Playout::new(90_000.0);
+        let mut playout = PeakPlayout::new(90_000.0);
         for n in 0..5 {
             arrive(&mut playout, n, 50 + 33 * n as u64);
         }
@@ -335,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_missing_frame_holds_the_next_until_it_arrives() {
-        let mut playout = Playout::new(90_000.0);
+        let mut playout = PeakPlayout::new(90_000.0);
         arrive(&mut playout, 0, 50);
         assert_eq!(show(&mut playout, 70), [60]);
         arrive(&mut playout, 2, 116);
@@ -348,7 +272,7 @@ mod tests {
 
     #[test]
     fn without_a_decodable_frame_for_three_seconds_a_key_frame_is_requested() {
-        let mut playout = Playout::new(90_000.0);
+        let mut playout = PeakPlayout::new(90_000.0);
         arrive(&mut playout, 0, 50);
         show(&mut playout, 70);
         arrive(&mut playout, 2, 116);
@@ -358,14 +282,14 @@ mod tests {
 
     /// Number and duration of freezes when pictures are shown every 33 ms, except for one gap.
     fn freezes_with_a_gap(intervals_before: i64, gap_ms: u64) -> (u64, f64) {
-        let mut playout = Playout::new(90_000.0);
+        let mut playout = PeakPlayout::new(90_000.0);
         for n in 0..=intervals_before {
             arrive(&mut playout, n, 50 + 33 * n as u64);
             show(&mut playout, 50 + 33 * n as u64 + 15);
         }
         let (n, at) = (intervals_before + 1, 50 + 33 * intervals_before as u64 + gap_ms);
         let ids = (n, n, at as i64 * 90 - 4_500);
-        playout.on_packet(Time::from_millis(at), &whole(false), true, ids);
+        playout.on_packet(Time::from_millis(at), &whole(false), true, ids, false);
         show(&mut playout, 10_000);
         (playout.stats().freeze_count, playout.stats().total_freezes_duration)
     }

@@ -1,9 +1,8 @@
-//! Today's libwebrtc: the send-side algorithm as published in the crate `goog_cc`, a port of
-//! libwebrtc revision da2a3d6c4d (December 2024), wrapped as a [`Controller`].
+//! The published port of libwebrtc revision da2a3d6c4d (December 2024), for comparison.
 
-use super::control::{
-    ControlError, Controller, Decision, Feedback, Observation, PacketReport, Probe, RateBounds,
-    SenderState, SentPacket,
+use crate::cc::{
+    ControlError, Controller, Decision, Feedback, PacketReport, Probe, RateBounds, SenderState,
+    SentPacket,
 };
 use crate::packet::Kind;
 use crate::units::{Bitrate, Bytes, Time};
@@ -25,7 +24,7 @@ const PROCESS_INTERVAL: Time = Time::from_millis(25);
 const EPOCH: Time = Time::from_secs(1);
 
 /// Send-side congestion control of today's Chromium.
-pub struct GoogCc {
+pub(super) struct Port {
     /// The crate's type is not `Send`, but a run starts and ends on one thread.
     inner: SendWrapper<GoogCcNetworkController>,
     decision: Decision,
@@ -54,12 +53,12 @@ fn size(bytes: Bytes) -> DataSize {
     DataSize::from_bytes(bytes.0 as i64)
 }
 
-impl GoogCc {
+impl Port {
     /// Starts as libwebrtc does for one video stream with these bounds.
-    pub fn new(bounds: RateBounds) -> Self {
+    pub(super) fn new(bounds: RateBounds) -> Self {
         let streams = StreamsConfig {
             at_time: timestamp(Time::ZERO),
-            requests_alr_probing: Some(true),
+            requests_alr_probing: Some(!bounds.has_video),
             max_total_allocated_bitrate: Some(rate(bounds.max)),
             min_total_allocated_bitrate: Some(rate(bounds.min)),
             ..StreamsConfig::default()
@@ -74,7 +73,7 @@ impl GoogCc {
             stream_based_config: streams,
             ..NetworkControllerConfig::default()
         };
-        GoogCc {
+        Port {
             inner: SendWrapper::new(GoogCcNetworkController::new(config, GoogCcConfig::default())),
             decision: Decision::at(bounds.start),
             next_process: Time::ZERO,
@@ -166,7 +165,7 @@ impl GoogCc {
     }
 }
 
-impl Controller for GoogCc {
+impl Controller for Port {
     fn on_sent(&mut self, packet: &SentPacket) -> Result<(), ControlError> {
         let sent = self.sent_packet(packet);
         let update = self.inner.on_sent_packet(sent);
@@ -234,110 +233,5 @@ impl Controller for GoogCc {
 
     fn decision(&self) -> Decision {
         self.decision
-    }
-
-    fn observe(&self, out: &mut Vec<Observation>) {
-        let pacing = self.decision.pacing_rate;
-        out.push(Observation::new("target_bps", self.decision.target.0 as f64));
-        out.extend(pacing.map(|rate| Observation::new("pacing_rate_bps", rate.0 as f64)));
-        out.push(Observation::new("loss_ratio", self.loss_ratio));
-        out.push(Observation::new("drop_ratio", self.decision.drop_ratio));
-        out.extend(self.rtt.map(|rtt| Observation::new("rtt_ms", rtt.as_secs_f64() * 1e3)));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::packet::Ecn;
-    use crate::units::RemoteTime;
-
-    fn report(sent: SentPacket, received: Option<RemoteTime>) -> PacketReport {
-        PacketReport { sent, received, ecn: None, lost_before: false }
-    }
-
-    fn packets(reports: &[PacketReport], in_flight: Bytes) -> Feedback<'_> {
-        Feedback::Packets { reports, in_flight, resolution: Time::from_micros(250) }
-    }
-
-    /// A closed loop over one FIFO: 1200-byte packets at the target rate, feedback every 50 ms.
-    fn converge(capacity: Bitrate, seconds: u64) -> Bitrate {
-        let kbps = Bitrate::from_kbps;
-        let bounds =
-            RateBounds { start: kbps(300), min: kbps(30), max: kbps(5_000), audio: Bitrate::ZERO };
-        let mut cc = GoogCc::new(bounds);
-        let (mut now, mut free, mut seq) = (Time::ZERO, Time::ZERO, 0);
-        let mut waiting: VecDeque<(SentPacket, Time)> = VecDeque::new();
-        let mut next_feedback = Time::from_millis(50);
-        while now < Time::from_secs(seconds) {
-            while cc.poll_timeout().is_some_and(|at| at <= now) {
-                cc.on_timeout(now, &SenderState::default()).expect("no error");
-            }
-            let size = Bytes(1200);
-            free = free.max(now) + capacity.time_for(size).unwrap_or_default();
-            let probe = cc.poll_probe().map(|p| p.id);
-            let packet = SentPacket {
-                transport_seq: seq,
-                at: now,
-                size,
-                kind: Kind::Video,
-                probe,
-                in_flight: Bytes(1200 * (1 + waiting.len() as u64)),
-                ecn: Ecn::NotCapable,
-            };
-            seq += 1;
-            cc.on_sent(&packet).expect("no error");
-            waiting.push_back((packet, free + Time::from_millis(25)));
-            if now >= next_feedback {
-                next_feedback = now + Time::from_millis(50);
-                let mut reports = Vec::new();
-                while waiting
-                    .front()
-                    .is_some_and(|(_, arrival)| *arrival + Time::from_millis(25) <= now)
-                {
-                    if let Some((sent, arrival)) = waiting.pop_front() {
-                        reports.push(report(sent, Some(RemoteTime(arrival))));
-                    }
-                }
-                let in_flight = Bytes(1200 * waiting.len() as u64);
-                cc.on_feedback(now, packets(&reports, in_flight)).expect("no error");
-            }
-            now += cc.decision().target.time_for(size).unwrap_or(Time::from_millis(1));
-        }
-        cc.decision().target
-    }
-
-    #[test]
-    fn a_lone_flow_settles_between_70_and_110_percent_of_the_link() {
-        for kbps in [500, 1000, 2000] {
-            let target = converge(Bitrate::from_kbps(kbps), 60);
-            assert!((kbps * 700..kbps * 1100).contains(&target.0), "{kbps} kbit/s: {target:?}");
-        }
-    }
-
-    #[test]
-    fn feedback_without_any_arrival_does_not_panic_and_is_held_for_the_next() {
-        let kbps = Bitrate::from_kbps;
-        let mut cc = GoogCc::new(RateBounds {
-            start: kbps(300),
-            min: kbps(30),
-            max: kbps(2_000),
-            audio: Bitrate::ZERO,
-        });
-        cc.on_timeout(Time::ZERO, &SenderState::default()).expect("no error");
-        let sent = SentPacket {
-            transport_seq: 0,
-            at: Time::ZERO,
-            size: Bytes(1200),
-            kind: Kind::Video,
-            probe: None,
-            in_flight: Bytes(1200),
-            ecn: Ecn::NotCapable,
-        };
-        cc.on_sent(&sent).expect("no error");
-        let reports = [report(sent, None)];
-        let feedback = packets(&reports, Bytes::ZERO);
-        cc.on_feedback(Time::from_millis(50), feedback).expect("no error");
-        assert_eq!(cc.held.len(), 1);
     }
 }

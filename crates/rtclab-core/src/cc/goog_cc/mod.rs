@@ -1,0 +1,457 @@
+//! `goog-cc`: the send-side control of today's Chromium.
+//!
+//! Source: libwebrtc of August 2026 (`modules/congestion_controller/goog_cc`). One file per part; this one
+//! has their order of events (`goog_cc_network_control.cc`).
+
+mod alr;
+mod arithmetic;
+mod delay_based;
+mod inter_arrival;
+mod link_capacity;
+mod loss_based;
+mod options;
+mod pacing;
+mod packet;
+#[cfg(test)]
+mod port;
+mod probe_controller;
+mod probe_estimator;
+mod pushback;
+mod rate_control;
+mod send_side;
+mod throughput;
+mod trendline;
+
+pub(super) use options::OPTIONS;
+
+use super::control::{
+    ControlError, Controller, Decision, Feedback, Halves, Observation, PacketReport, Probe,
+    RateBounds, SenderState, SentPacket,
+};
+use super::options::Options;
+use crate::units::{Bytes, Time};
+use alr::Alr;
+use arithmetic::{INFINITE, KBPS, MS, bitrate, bps, bytes, micros, scale, thousands};
+use delay_based::DelayBased;
+use loss_based::LossState;
+use options::GoogCcConfig;
+use pacing::PacingInput;
+use packet::PacketResult;
+use probe_controller::{Cause, ProbeController};
+use probe_estimator::ProbeEstimator;
+use pushback::{Pushback, Window};
+use rate_control::MIN_RATE;
+use send_side::SendSide;
+use std::collections::VecDeque;
+use throughput::Throughput;
+use trendline::Usage;
+
+/// libwebrtc, `GoogCcNetworkControllerFactory::GetProcessInterval`.
+const PROCESS_INTERVAL: Time = Time::from_millis(25);
+/// Start rate and maximum of a call without video (`call/call_factory.cc`).
+const AUDIO_START: i64 = 300 * KBPS;
+const AUDIO_MAX: i64 = 2_000 * KBPS;
+/// A probe's result may lie below the delay-based estimate, but not below this share of the acknowledged
+/// rate (`kProbeDropThroughputFraction`).
+const PROBE_DROP: f64 = 0.85;
+/// Probes whose packets may still be reported.
+const REMEMBERED_PROBES: usize = 16;
+
+/// What the streams want, in bit/s.
+#[derive(Clone, Copy, Debug)]
+struct Streams {
+    start: i64,
+    min: i64,
+    max: i64,
+    /// The most that all streams together can use.
+    max_total: i64,
+    has_video: bool,
+}
+
+impl Streams {
+    fn new(bounds: RateBounds) -> Self {
+        let min = bps(bounds.min) + bps(bounds.audio);
+        let (start, max) = match bounds.has_video {
+            true => (bps(bounds.start), INFINITE),
+            false => (AUDIO_START, AUDIO_MAX),
+        };
+        let min = min.max(MIN_RATE);
+        let max_total = bps(bounds.max) + bps(bounds.audio);
+        Streams { start: start.max(min), min, max, max_total, has_video: bounds.has_video }
+    }
+}
+
+/// What was told to the encoders and the prober last; they are told again when something changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Notified {
+    target: i64,
+    pushed: i64,
+    loss_state: LossState,
+    fraction_lost: u8,
+    rtt: i64,
+    in_alr: bool,
+}
+
+/// Send-side congestion control of today's Chromium.
+pub struct GoogCc {
+    config: GoogCcConfig,
+    streams: Streams,
+    alr: Alr,
+    throughput: Throughput,
+    probe_estimator: ProbeEstimator,
+    delay: DelayBased,
+    send_side: SendSide,
+    prober: ProbeController,
+    window: Window,
+    pushback: Pushback,
+    /// Probes to send.
+    probes: VecDeque<Probe>,
+    /// Probes given out lately, whose packets are recognised by their identifiers.
+    given_out: VecDeque<Probe>,
+    next_process: Time,
+    is_started: bool,
+    has_sent: bool,
+    has_feedback: bool,
+    was_in_alr: bool,
+    acknowledged: Option<i64>,
+    probe_result: Option<i64>,
+    notified: Option<Notified>,
+    decision: Decision,
+    window_bytes: Option<i64>,
+    /// Packets of a report; kept for its memory.
+    packets: Vec<PacketResult>,
+    /// Those that arrived, in the order of their arrival.
+    arrived: Vec<PacketResult>,
+}
+
+/// Creates the sender half; there is no receiver half.
+pub(super) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
+    (Box::new(GoogCc::with(bounds, GoogCcConfig::new(options))), None)
+}
+
+impl GoogCc {
+    /// Starts with these bounds, and libwebrtc's defaults for everything else.
+    pub fn new(bounds: RateBounds) -> Self {
+        Self::with(bounds, GoogCcConfig::default())
+    }
+
+    fn with(bounds: RateBounds, config: GoogCcConfig) -> Self {
+        let streams = Streams::new(bounds);
+        GoogCc {
+            streams,
+            alr: Alr::new(config.alr),
+            throughput: Throughput::new(),
+            probe_estimator: ProbeEstimator::default(),
+            delay: DelayBased::new(config.trendline, config.beta),
+            send_side: SendSide::new(&config.send_side),
+            prober: ProbeController::new(config.probes),
+            window: Window::new(config.pushback),
+            pushback: Pushback::new(config.pushback),
+            probes: VecDeque::with_capacity(REMEMBERED_PROBES),
+            given_out: VecDeque::with_capacity(REMEMBERED_PROBES + 1),
+            next_process: Time::ZERO,
+            is_started: false,
+            has_sent: false,
+            has_feedback: false,
+            was_in_alr: false,
+            acknowledged: None,
+            probe_result: None,
+            notified: None,
+            decision: Decision::at(bitrate(streams.start)),
+            window_bytes: None,
+            packets: Vec::new(),
+            arrived: Vec::new(),
+            config,
+        }
+    }
+
+    /// Applies the streams' bounds, before anything is sent.
+    fn start(&mut self, now: i64) {
+        let Streams { start, min, max, max_total, has_video } = self.streams;
+        self.send_side.set_bitrates(Some(start), min, max);
+        self.delay.rate_mut().set_start(start);
+        self.delay.rate_mut().set_min(min);
+        self.prober.set_bitrates(now, Some(start), min, max, &mut self.probes);
+        // The stream that is added last decides: the camera, which follows the microphone, does not ask.
+        self.prober.set_alr_probing(!has_video || self.config.alr_probing);
+        self.prober.set_max_total(now, max_total, &mut self.probes);
+    }
+
+    fn process(&mut self, now: i64) {
+        self.send_side.update(now);
+        self.prober.set_alr_start(self.alr.started());
+        self.prober.process(now, &mut self.probes);
+        self.update_window();
+        self.notify(now);
+    }
+
+    fn on_packets(&mut self, now: i64, reports: &[PacketReport], in_flight: Bytes) {
+        if reports.is_empty() {
+            return;
+        }
+        self.has_feedback = true;
+        self.prober.on_first_feedback();
+        self.pushback.set_outstanding(bytes(in_flight));
+        self.collect(reports);
+        self.measure_rtt(now);
+        self.follow_alr(now);
+        self.throughput.add(&self.arrived);
+        self.acknowledged = self.throughput.rate();
+        self.send_side.set_acknowledged(self.acknowledged);
+        let probe = self.probe_rate();
+        let result = self.delay.add(now, &self.arrived, self.acknowledged, probe);
+        if let Some(estimate) = result.updated {
+            if result.is_probe {
+                self.send_side.set_rate(estimate);
+            }
+            self.send_side.set_delay_limit(estimate);
+        }
+        let in_alr = self.alr.started().is_some();
+        self.send_side.on_packets(now, &self.packets, in_alr);
+        if result.updated.is_some() {
+            self.notify(now);
+        }
+        if result.recovered {
+            self.prober.set_alr_start(self.alr.started());
+            self.prober.request(now, &mut self.probes);
+        }
+        if !self.arrived.is_empty() {
+            self.update_window();
+        }
+    }
+
+    /// Longest round trip of a report for the window, and shortest without waiting at the far end for the
+    /// back-off. A report without arrivals measures nothing.
+    fn measure_rtt(&mut self, now: i64) {
+        let Some(newest) = self.arrived.last().and_then(|packet| packet.received) else { return };
+        let (mut feedback, mut propagation) = (i64::MIN, i64::MAX);
+        for packet in &self.arrived {
+            let Some(received) = packet.received else { continue };
+            let rtt = now - packet.sent;
+            feedback = feedback.max(rtt);
+            propagation = propagation.min(rtt - (newest - received));
+        }
+        self.window.on_feedback_rtt(feedback);
+        self.send_side.on_propagation_rtt(now, propagation);
+    }
+
+    /// Tells the prober when an application-limited region ended.
+    fn follow_alr(&mut self, now: i64) {
+        let in_alr = self.alr.started().is_some();
+        if self.was_in_alr && !in_alr {
+            self.prober.set_alr_ended(now);
+        }
+        self.was_in_alr = in_alr;
+    }
+
+    /// Collects the packets of a report, and those that arrived in the order of their arrival.
+    fn collect(&mut self, reports: &[PacketReport]) {
+        self.packets.clear();
+        self.packets.extend(reports.iter().map(|report| PacketResult {
+            seq: report.sent.transport_seq,
+            sent: micros(report.sent.at),
+            received: report.received.map(|at| micros(at.0)),
+            size: bytes(report.sent.size),
+            probe: report.sent.probe,
+        }));
+        self.arrived.clear();
+        self.arrived.extend(self.packets.iter().filter(|packet| packet.received.is_some()));
+        self.arrived.sort_unstable_by_key(|packet| (packet.received, packet.sent, packet.seq));
+    }
+
+    /// What the probes measured by this report, but not far below what arrives anyway.
+    fn probe_rate(&mut self) -> Option<i64> {
+        let mut result = None;
+        for packet in &self.arrived {
+            let (Some(id), Some(received)) = (packet.probe, packet.received) else { continue };
+            let Some(probe) = self.given_out.iter().find(|probe| probe.id == id) else { continue };
+            result = self.probe_estimator.add(packet, received, probe).or(result);
+        }
+        let result = bounded_probe(result?, self.delay.last_updated(), self.acknowledged);
+        self.probe_result = Some(result);
+        Some(result)
+    }
+
+    fn update_window(&mut self) {
+        self.window_bytes = self.window.update(self.send_side.target());
+        self.pushback.set_window(self.window_bytes);
+    }
+
+    /// Tells encoders, pacer and prober what changed.
+    fn notify(&mut self, now: i64) {
+        let target = self.send_side.target();
+        let pushed = self.pushback.update(target).max(self.streams.min);
+        let notified = Notified {
+            target,
+            pushed,
+            loss_state: self.send_side.loss_state(),
+            fraction_lost: self.send_side.fraction_lost(),
+            rtt: self.send_side.rtt(),
+            in_alr: self.alr.started().is_some(),
+        };
+        if self.notified.replace(notified) == Some(notified) {
+            return;
+        }
+        self.alr.set_target(target);
+        self.decision.target = bitrate(target);
+        self.decision.drop_ratio = (target - pushed) as f64 / target as f64;
+        self.prober.set_estimate(now, target, self.cause(), &mut self.probes);
+        self.set_pacing(target, pushed);
+    }
+
+    /// What limits the target, for the prober.
+    fn cause(&self) -> Cause {
+        if self.delay.trendline().usage() != Usage::Normal {
+            return Cause::DelayIncreased;
+        }
+        if self.send_side.rtt_above_limit() {
+            return Cause::RttAboveLimit;
+        }
+        match self.send_side.loss_state() {
+            LossState::Decreasing | LossState::IncreasingUsingPadding => Cause::LossLimited,
+            LossState::Increasing => Cause::LossIncreasing,
+            LossState::DelayBased => Cause::DelayLimited,
+        }
+    }
+
+    fn set_pacing(&mut self, target: i64, pushed: i64) {
+        let pacing = self.config.pacing;
+        let factor = match self.streams.has_video || self.has_feedback {
+            true => pacing.factor,
+            false => pacing.early_factor,
+        };
+        let pads = self.send_side.loss_state() == LossState::IncreasingUsingPadding;
+        let input = PacingInput { target, pushed, min_total: self.streams.min, pads };
+        let (pacing, padding) = pacing::rates(factor, input);
+        self.decision.pacing_rate = Some(bitrate(pacing));
+        self.decision.padding_rate = bitrate(padding);
+    }
+}
+
+/// A probe's result, raised to the delay-based estimate or to the share of the acknowledged rate that a probe
+/// may drop to, whichever is lower.
+fn bounded_probe(probe: i64, delay_based: i64, acknowledged: Option<i64>) -> i64 {
+    match acknowledged {
+        Some(rate) => probe.max(delay_based.min(scale(rate, PROBE_DROP))),
+        None => probe,
+    }
+}
+
+impl Controller for GoogCc {
+    fn on_sent(&mut self, packet: &SentPacket) -> Result<(), ControlError> {
+        let at = micros(packet.at);
+        self.alr.on_sent(at, bytes(packet.size));
+        if !self.has_sent {
+            self.has_sent = true;
+            self.send_side.on_propagation_rtt(at, 0);
+        }
+        self.send_side.on_sent(at);
+        self.pushback.set_outstanding(bytes(packet.in_flight));
+        self.notify(at);
+        Ok(())
+    }
+
+    fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
+        let now = micros(now);
+        match feedback {
+            Feedback::Packets { reports, in_flight, .. } => {
+                self.on_packets(now, reports, in_flight)
+            }
+            Feedback::ReceiverReport { lost, expected, rtt, .. } => {
+                // Reports carry whole milliseconds.
+                let rtt = rtt.map_or(0, |rtt| thousands(micros(rtt)) * MS);
+                if rtt > 0 {
+                    self.delay.rate_mut().set_rtt(rtt);
+                    self.send_side.on_rtt(rtt);
+                }
+                self.send_side.on_losses(now, lost, expected.saturating_sub(lost));
+            }
+            Feedback::Remb(rate) => {
+                self.send_side.set_receiver_limit(bps(rate));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_timeout(&mut self, now: Time, _sender: &SenderState) -> Result<(), ControlError> {
+        self.next_process = now + PROCESS_INTERVAL;
+        let now = micros(now);
+        let is_first = !std::mem::replace(&mut self.is_started, true);
+        if is_first {
+            self.start(now);
+        }
+        self.process(now);
+        if is_first {
+            self.prober.on_network_available(now, &mut self.probes);
+        }
+        Ok(())
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        Some(self.next_process)
+    }
+
+    fn poll_probe(&mut self) -> Option<Probe> {
+        let probe = self.probes.pop_front()?;
+        if self.given_out.len() == REMEMBERED_PROBES {
+            self.given_out.pop_front();
+        }
+        self.given_out.push_back(probe);
+        Some(probe)
+    }
+
+    fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    fn observe(&self, out: &mut Vec<Observation>) {
+        let mut add = |name, value| out.push(Observation::new(name, value));
+        add("target_bps", self.decision.target.0 as f64);
+        if let Some(rate) = self.decision.pacing_rate {
+            add("pacing_rate_bps", rate.0 as f64);
+        }
+        add("padding_rate_bps", self.decision.padding_rate.0 as f64);
+        add("loss_ratio", f64::from(self.send_side.fraction_lost()) / 255.0);
+        add("drop_ratio", self.decision.drop_ratio);
+        if self.send_side.rtt() > 0 {
+            add("rtt_ms", self.send_side.rtt() as f64 / MS as f64);
+        }
+        let trendline = self.delay.trendline();
+        add("delay_based_bps", self.delay.rate().estimate() as f64);
+        // -1 under-use, 0 normal, 1 over-use.
+        add(
+            "detector_state",
+            match trendline.usage() {
+                Usage::Under => -1.0,
+                Usage::Normal => 0.0,
+                Usage::Over => 1.0,
+            },
+        );
+        add("trend_ms", trendline.trend_ms());
+        add("threshold_ms", trendline.threshold_ms());
+        let measured = [
+            ("acked_bps", self.acknowledged),
+            ("probe_bps", self.probe_result),
+            ("link_capacity_bps", self.delay.rate().capacity().estimate()),
+            (
+                "loss_based_bps",
+                (self.send_side.loss_based().is_ready())
+                    .then(|| self.send_side.loss_based().result()),
+            ),
+            ("window_bytes", self.window_bytes),
+        ];
+        for (name, value) in measured {
+            if let Some(value) = value {
+                add(name, value as f64);
+            }
+        }
+        add("loss_based_state", f64::from(self.send_side.loss_state() as u8));
+        add("average_loss", self.send_side.loss_based().average_loss());
+        add("inherent_loss", self.send_side.loss_based().inherent_loss());
+        add("pushback_ratio", self.pushback.ratio());
+        add("in_alr", f64::from(u8::from(self.alr.started().is_some())));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! Trend of the one-way delay, and the over-use detector with its adaptive threshold.
+//!
+//! Source: libwebrtc, `trendline_estimator.cc`; draft-ietf-rmcat-gcc-02, section 5.4.
+
+use super::arithmetic::{MS, thousands};
+use super::inter_arrival::Deltas;
+use std::collections::VecDeque;
+
+/// Deltas count up to this many.
+const MAX_DELTAS: u32 = 1_000;
+/// The trend is multiplied by the number of deltas, up to this many.
+const FULL_DELTAS: u32 = 60;
+/// The detector says nothing before this many deltas.
+const MIN_DELTAS: u32 = 2;
+/// Over-use must last longer than this, in ms.
+const OVER_USE_MS: f64 = 10.0;
+/// A trend this far beyond the threshold does not move it, in ms.
+const MAX_ADAPT_MS: f64 = 15.0;
+/// Longest step in which the threshold follows the trend, in ms.
+const MAX_STEP_MS: i64 = 100;
+/// Bounds of the threshold, in ms.
+const THRESHOLD_MS: (f64, f64) = (6.0, 600.0);
+
+/// What the detector concludes from the trend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// The queue neither grows nor shrinks.
+    #[default]
+    Normal,
+    /// The queue shrinks.
+    Under,
+    /// The queue grows.
+    Over,
+}
+
+/// Constants of the trend and of the detector.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TrendlineConfig {
+    /// Number of points of the line.
+    pub(super) window: usize,
+    /// Weight of the past in the smoothed delay.
+    pub(super) smoothing: f64,
+    /// The trend is multiplied by this.
+    pub(super) gain: f64,
+    /// Threshold at first, in ms.
+    pub(super) threshold_ms: f64,
+    /// Gain of the threshold per ms while the trend exceeds it.
+    pub(super) k_up: f64,
+    /// Gain of the threshold per ms while the trend is below it.
+    pub(super) k_down: f64,
+}
+
+impl Default for TrendlineConfig {
+    fn default() -> Self {
+        TrendlineConfig {
+            window: 20,
+            smoothing: 0.9,
+            gain: 4.0,
+            threshold_ms: 12.5,
+            k_up: 0.0087,
+            k_down: 0.039,
+        }
+    }
+}
+
+/// Fits a line through the last delays, and compares its slope with a threshold.
+#[derive(Debug)]
+pub(super) struct Trendline {
+    config: TrendlineConfig,
+    deltas: u32,
+    first_arrival_ms: Option<i64>,
+    accumulated_ms: f64,
+    smoothed_ms: f64,
+    /// Arrival since the first and smoothed delay, in ms.
+    points: VecDeque<(f64, f64)>,
+    slope: f64,
+    /// Slope times number of deltas and gain, in ms.
+    trend_ms: f64,
+    threshold_ms: f64,
+    adapted_ms: Option<i64>,
+    /// How long the trend has exceeded the threshold, in ms.
+    over_ms: Option<f64>,
+    over_count: u32,
+    usage: Usage,
+}
+
+impl Trendline {
+    /// Starts without any delay.
+    pub(super) fn new(config: TrendlineConfig) -> Self {
+        Trendline {
+            config,
+            deltas: 0,
+            first_arrival_ms: None,
+            accumulated_ms: 0.0,
+            smoothed_ms: 0.0,
+            points: VecDeque::with_capacity(config.window + 1),
+            slope: 0.0,
+            trend_ms: 0.0,
+            threshold_ms: config.threshold_ms,
+            adapted_ms: None,
+            over_ms: None,
+            over_count: 0,
+            usage: Usage::Normal,
+        }
+    }
+
+    /// What the detector concluded last.
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// What is compared with the threshold, in ms.
+    pub(super) fn trend_ms(&self) -> f64 {
+        self.trend_ms
+    }
+
+    /// The threshold, in ms.
+    pub(super) fn threshold_ms(&self) -> f64 {
+        self.threshold_ms
+    }
+
+    /// Adds the deltas of two groups at the arrival of the packet that ended them, in microseconds.
+    pub(super) fn add(&mut self, deltas: Deltas, arrival: i64) {
+        let (send_ms, arrival_ms) = (millis(deltas.send), thousands(arrival));
+        self.deltas = (self.deltas + 1).min(MAX_DELTAS);
+        let first_ms = *self.first_arrival_ms.get_or_insert(arrival_ms);
+        self.accumulated_ms += millis(deltas.arrival) - send_ms;
+        let smoothing = self.config.smoothing;
+        self.smoothed_ms = smoothing * self.smoothed_ms + (1.0 - smoothing) * self.accumulated_ms;
+        self.points.push_back(((arrival_ms - first_ms) as f64, self.smoothed_ms));
+        if self.points.len() > self.config.window {
+            self.points.pop_front();
+        }
+        let slope = match self.points.len() == self.config.window {
+            true => slope(&self.points).unwrap_or(self.slope),
+            false => self.slope,
+        };
+        self.detect(slope, send_ms, arrival_ms);
+    }
+
+    fn detect(&mut self, slope: f64, send_ms: f64, now_ms: i64) {
+        if self.deltas < MIN_DELTAS {
+            self.usage = Usage::Normal;
+            return;
+        }
+        self.trend_ms = f64::from(self.deltas.min(FULL_DELTAS)) * slope * self.config.gain;
+        if self.trend_ms > self.threshold_ms {
+            let over_ms = self.over_ms.map_or(send_ms / 2.0, |over_ms| over_ms + send_ms);
+            self.over_ms = Some(over_ms);
+            self.over_count += 1;
+            if over_ms > OVER_USE_MS && self.over_count > 1 && slope >= self.slope {
+                self.over_ms = Some(0.0);
+                self.over_count = 0;
+                self.usage = Usage::Over;
+            }
+        } else {
+            self.over_ms = None;
+            self.over_count = 0;
+            let under = self.trend_ms < -self.threshold_ms;
+            self.usage = if under { Usage::Under } else { Usage::Normal };
+        }
+        self.slope = slope;
+        self.adapt_threshold(now_ms);
+    }
+
+    fn adapt_threshold(&mut self, now_ms: i64) {
+        let since = self.adapted_ms.replace(now_ms).unwrap_or(now_ms);
+        let size = self.trend_ms.abs();
+        if size > self.threshold_ms + MAX_ADAPT_MS {
+            return;
+        }
+        let k = if size < self.threshold_ms { self.config.k_down } else { self.config.k_up };
+        let step_ms = (now_ms - since).min(MAX_STEP_MS) as f64;
+        self.threshold_ms += k * (size - self.threshold_ms) * step_ms;
+        self.threshold_ms = self.threshold_ms.clamp(THRESHOLD_MS.0, THRESHOLD_MS.1);
+    }
+}
+
+fn millis(us: i64) -> f64 {
+    us as f64 / MS as f64
+}
+
+/// Slope of the least-squares line; `None` if all points have the same time.
+fn slope(points: &VecDeque<(f64, f64)>) -> Option<f64> {
+    let count = points.len() as f64;
+    let (sum_x, sum_y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0, y + point.1));
+    let (mean_x, mean_y) = (sum_x / count, sum_y / count);
+    let (mut numerator, mut denominator) = (0.0, 0.0);
+    for (x, y) in points {
+        let dx = x - mean_x;
+        numerator += dx * (y - mean_y);
+        denominator += dx * dx;
+    }
+    (denominator != 0.0).then(|| numerator / denominator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups sent every 20 ms that arrive so many ms apart. Returns (trend, threshold, usage) after each
+    /// delta.
+    fn run(arrival_ms: i64, deltas: i64) -> Vec<(f64, f64, Usage)> {
+        let mut trendline = Trendline::new(TrendlineConfig::default());
+        (1..=deltas)
+            .map(|i| {
+                let delta = Deltas { send: 20 * MS, arrival: arrival_ms * MS };
+                trendline.add(delta, arrival_ms * i * MS);
+                (trendline.trend_ms(), trendline.threshold_ms(), trendline.usage())
+            })
+            .collect()
+    }
+
+    fn close(value: f64, expected: f64, digits: i32) -> bool {
+        (value - expected).abs() <= 0.5 * 10f64.powi(-digits) * 1.000_001
+    }
+
+    #[test]
+    fn a_growing_delay_is_over_use_at_the_24th_delta() {
+        let steps = run(22, 24);
+        let at = |delta: usize| steps[delta - 1];
+        assert!(at(2).1 == 12.5 && at(3).1 == 6.0, "{:?}", &steps[..3]);
+        assert!(close(at(20).0, 4.7297, 4) && close(at(22).0, 5.7341, 4), "{steps:?}");
+        assert!(close(at(23).0, 6.2317, 4) && close(at(23).1, 6.044_341, 6), "{steps:?}");
+        assert!(close(at(24).0, 6.7251, 4) && close(at(24).1, 6.174_634, 6), "{steps:?}");
+        assert!(steps[..23].iter().all(|step| step.2 == Usage::Normal));
+        assert_eq!(at(24).2, Usage::Over);
+    }
+
+    #[test]
+    fn a_falling_delay_is_under_use_at_the_20th_delta_and_a_constant_one_never() {
+        let steps = run(17, 20);
+        assert!(close(steps[19].0, -9.1811, 4) && close(steps[19].1, 6.47049, 5), "{steps:?}");
+        assert!(steps[..19].iter().all(|step| step.2 == Usage::Normal));
+        assert_eq!(steps[19].2, Usage::Under);
+        assert!(run(20, 200).iter().all(|step| step.2 == Usage::Normal));
+    }
+
+    #[test]
+    fn a_trend_far_beyond_the_threshold_does_not_move_it() {
+        let mut trendline = Trendline::new(TrendlineConfig::default());
+        trendline.threshold_ms = 20.0;
+        trendline.adapted_ms = Some(0);
+        for (trend_ms, threshold_ms) in [(35.1, 20.0), (34.9, 20.0 + 0.0087 * 14.9 * 100.0)] {
+            trendline.trend_ms = trend_ms;
+            trendline.adapt_threshold(trendline.adapted_ms.unwrap_or(0) + 200);
+            assert!((trendline.threshold_ms() - threshold_ms).abs() < 1e-9, "{trend_ms}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The inputs of a congestion control in an RTC event log, in order of time.
+
+use super::ReplayError;
+use crate::event_log::{EventLog, NO_VALUE};
+use crate::packet::Kind;
+use crate::rtp::{SeqUnwrapper, Unwrapper};
+use crate::table::Column;
+use crate::units::{Bitrate, Bytes, Time};
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// A longer log can only mean that one of its times is wrong.
+const LONGEST: Time = Time::from_secs(24 * 3600);
+/// Headers of IPv4 and UDP, and of IPv6 and UDP. The browser knows its first route before the keys of SRTP, so
+/// that it does not count the tag; replays of its logs agree with its rates without the tag.
+const IPV4_BYTES: i64 = 20 + 8;
+const IPV6_BYTES: i64 = 40 + 8;
+/// abs-send-time counts 2^-18 s modulo 64 s.
+const ABS_SEND_TIME_PER_MS: f64 = 262.144;
+const ABS_SEND_TIME_RANGE_MS: f64 = 64_000.0;
+/// Seconds from 1900 to 1970 (RFC 868).
+const NTP_TO_UNIX_MS: f64 = 2_208_988_800_000.0;
+/// A packet leaves the socket this long after its abs-send-time was written: the median measured in
+/// Chromium 156 on an idle machine.
+const TO_SOCKET_MS: f64 = 0.2;
+/// abs-send-time is used if it is this close to the time at which the log says that the packet was sent.
+const PLAUSIBLE_MS: f64 = 1_000.0;
+/// Lengths of a tick of transport-wide feedback: four make a millisecond.
+const TICKS_PER_MS: i64 = 4;
+/// The most that an IP packet can have.
+const MOST_BYTES: i64 = 65_535;
+/// Largest number of RTP packets that the fraction lost and the highest sequence number can describe.
+const SEQ_BITS: u32 = 32;
+
+/// An input, and when the browser had it.
+pub(super) struct Event {
+    pub(super) at: Time,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Sent(Packet),
+    Transport(Vec<Acknowledged>),
+    Reports(Reports),
+    Remb(Bitrate),
+    /// The route has changed, and the control starts anew.
+    Route,
+}
+
+/// A packet that was sent.
+#[derive(Clone, Copy)]
+pub(super) struct Packet {
+    /// Transport-wide sequence number, unwrapped.
+    pub(super) seq: i64,
+    pub(super) size: Bytes,
+    pub(super) kind: Kind,
+    pub(super) cluster: Option<Cluster>,
+}
+
+/// A probe that the browser made.
+#[derive(Clone, Copy)]
+pub(super) struct Cluster {
+    pub(super) id: u32,
+    pub(super) rate: Bitrate,
+}
+
+/// An entry of transport-wide feedback.
+pub(super) struct Acknowledged {
+    pub(super) seq: u16,
+    /// Arrival in whole milliseconds since the first one of the log; `None` if it had not arrived.
+    pub(super) arrival_ms: Option<i64>,
+}
+
+/// The report blocks of one RTCP datagram about our streams, taken together.
+pub(super) struct Reports {
+    pub(super) lost: u64,
+    pub(super) expected: u64,
+    pub(super) fraction: u8,
+    pub(super) rtt: Option<Time>,
+}
+
+/// Everything that a control is told, in order of time.
+pub(super) struct Inputs {
+    /// Time of the log at which the inputs have time zero: when the browser's own control began.
+    pub(super) begin_ms: i64,
+    /// Whether anything but audio was sent.
+    pub(super) has_video: bool,
+    pub(super) events: Vec<Event>,
+}
+
+/// Order of inputs of the same millisecond, as in libwebrtc's own analysis of logs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Route,
+    Heard,
+    Sent,
+}
+
+impl Inputs {
+    pub(super) fn read(log: &EventLog) -> Result<Inputs, ReplayError> {
+        let source = Source(log);
+        let mut all: Vec<(i64, Rank, What)> = Vec::new();
+        let mut packets = source.packets();
+        if packets.is_empty() {
+            return Err(ReplayError::Log(
+                "the log has no sent packet with a transport-wide sequence number",
+            ));
+        }
+        source.assign_probes(&mut packets);
+        let has_video = packets.iter().any(|sent| sent.packet.kind != Kind::Audio);
+        let feedback = source.transport_feedback();
+        if feedback.is_empty() {
+            return Err(ReplayError::Log("the log has no transport-wide feedback (RTCP 205/15)"));
+        }
+        all.extend(source.routes().into_iter().map(|at| (at, Rank::Route, What::Route)));
+        all.extend(feedback.into_iter().map(|(at, all)| (at, Rank::Heard, What::Transport(all))));
+        all.extend(source.reports().into_iter().map(|(at, r)| (at, Rank::Heard, What::Reports(r))));
+        all.extend(source.rembs().into_iter().map(|(at, r)| (at, Rank::Heard, What::Remb(r))));
+        all.extend(packets.into_iter().map(|p| (p.send_ms, Rank::Sent, What::Sent(p.packet))));
+        all.sort_by_key(|(at, rank, _)| (*at, *rank));
+        let first_ms = all.first().map_or(0, |(at, _, _)| *at);
+        let last_ms = all.last().map_or(0, |(at, _, _)| *at);
+        let begin_ms = source.control_began_ms().unwrap_or(first_ms).min(first_ms);
+        let after = |at: i64| Time::from_millis(at.saturating_sub(begin_ms).max(0) as u64);
+        if after(last_ms) > LONGEST {
+            return Err(ReplayError::Log("the log spans more than a day"));
+        }
+        let events = all.into_iter().map(|(at, _, what)| Event { at: after(at), what }).collect();
+        Ok(Inputs { begin_ms, has_video, events })
+    }
+}
+
+/// A sent packet and its times in the log.
+struct LoggedPacket {
+    /// When it left the socket, in whole milliseconds.
+    send_ms: i64,
+    /// When the log was written.
+    at_ms: i64,
+    packet: Packet,
+}
+
+/// The tables of a log.
+struct Source<'a>(&'a EventLog);
+
+impl<'a> Source<'a> {
+    fn column(&self, table: &str, column: &str) -> Option<&'a Column> {
+        let table = self.0.tables.iter().find(|known| known.name == table)?;
+        table.columns.iter().find(|(name, _)| *name == column).map(|(_, column)| column)
+    }
+
+    /// An integer column; empty if the log has no such table.
+    fn ints(&self, table: &str, column: &str) -> &'a [i64] {
+        match self.column(table, column) {
+            Some(Column::Int(values)) => values,
+            _ => &[],
+        }
+    }
+
+    /// A text column; empty if the log has no such table.
+    fn texts(&self, table: &str, column: &str) -> Vec<&'a str> {
+        let text = |code: &u32| self.0.texts.get(*code as usize).map_or("", String::as_str);
+        match self.column(table, column) {
+            Some(Column::Text(codes)) => codes.iter().map(text).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// When the browser's control began: its first target, or else when DTLS became writable.
+    fn control_began_ms(&self) -> Option<i64> {
+        if let Some(first) = self.ints("target", "at_ms").first() {
+            return Some(*first);
+        }
+        let at = self.ints("dtls_writable", "at_ms").iter();
+        let mut known = at.zip(self.ints("dtls_writable", "writable"));
+        known.find(|(_, writable)| **writable == 1).map(|(at, _)| *at)
+    }
+
+    fn routes(&self) -> Vec<i64> {
+        let connected = self.ints("route_change", "connected").iter();
+        let at = self.ints("route_change", "at_ms").iter();
+        at.zip(connected).filter(|(_, connected)| **connected == 1).map(|(at, _)| *at).collect()
+    }
+
+    /// The bytes around each RTP packet from the given times on, in order.
+    fn overheads(&self) -> Vec<(i64, i64)> {
+        let table = "candidate_pair_config";
+        let (changes, families) = (self.texts(table, "change"), self.texts(table, "remote_family"));
+        let pairs = self.ints(table, "at_ms").iter().zip(changes.iter().zip(families));
+        let selected = pairs.filter(|(_, (change, _))| **change == "selected");
+        let of_pair = |(at, (_, family)): (&i64, (&&str, &str))| {
+            (*at, if family == "ipv6" { IPV6_BYTES } else { IPV4_BYTES })
+        };
+        let mut known: Vec<(i64, i64)> = selected.map(of_pair).collect();
+        let told = self.ints("route_change", "overhead_bytes").iter();
+        known.extend(self.ints("route_change", "at_ms").iter().copied().zip(told.copied()));
+        known.sort_by_key(|(at, _)| *at);
+        known
+    }
+
+    /// The sent packets with a transport-wide sequence number, in order of sending.
+    fn packets(&self) -> Vec<LoggedPacket> {
+        let ints = |name| self.ints("outgoing_rtp", name);
+        let audio: HashSet<i64> = self.ints("audio_send_config", "ssrc").iter().copied().collect();
+        let rtx: HashSet<i64> =
+            self.ints("video_send_config", "rtx_ssrc").iter().copied().collect();
+        let at = ints("at_ms");
+        let (payload, padding) = (ints("payload_bytes"), ints("padding_bytes"));
+        let clock = self.abs_send_clock();
+        let mut rows: Vec<usize> =
+            (0..at.len()).filter(|row| ints("transport_seq")[*row] >= 0).collect();
+        rows.sort_by_key(|row| at[*row]);
+        let (overheads, mut unwrapper) = (self.overheads(), SeqUnwrapper::default());
+        let mut packets: Vec<LoggedPacket> = rows
+            .into_iter()
+            .map(|row| {
+                let overhead = overheads.iter().take_while(|(since, _)| *since <= at[row]).last();
+                let overhead = overhead.map_or(IPV4_BYTES, |(_, bytes)| *bytes);
+                let parts = [payload[row], ints("header_bytes")[row], padding[row], overhead];
+                let size: i64 = parts.iter().map(|bytes| (*bytes).clamp(0, MOST_BYTES)).sum();
+                let ssrc = ints("ssrc")[row];
+                let kind = match () {
+                    () if audio.contains(&ssrc) => Kind::Audio,
+                    () if payload[row] == 0 && padding[row] > 0 => Kind::Padding,
+                    () if rtx.contains(&ssrc) => Kind::Rtx,
+                    () => Kind::Video,
+                };
+                let send_ms = clock.send_ms(at[row], ints("abs_send_time")[row]);
+                let seq = unwrapper.unwrap(ints("transport_seq")[row] as u16);
+                let size = Bytes(size.min(MOST_BYTES) as u64);
+                let packet = Packet { seq, size, kind, cluster: None };
+                LoggedPacket { send_ms, at_ms: at[row], packet }
+            })
+            .collect();
+        packets.sort_by_key(|sent| sent.packet.seq);
+        packets.dedup_by_key(|sent| sent.packet.seq);
+        packets
+    }
+
+    /// The clock of abs-send-time: that of the log plus the difference to the wall clock when it began.
+    fn abs_send_clock(&self) -> AbsSendClock {
+        let begin = self.ints("begin", "at_ms").first().zip(self.ints("begin", "utc_ms").first());
+        AbsSendClock { ahead_ms: begin.map(|(at, utc)| (*utc - *at) as f64 + NTP_TO_UNIX_MS) }
+    }
+
+    /// Gives packets to the browser's probes: those that are not audio, until a probe has enough of them.
+    ///
+    /// The log does not store to which probe a packet belongs.
+    fn assign_probes(&self, packets: &mut [LoggedPacket]) {
+        let ints = |name| self.ints("probe_created", name);
+        struct Open {
+            at_ms: i64,
+            cluster: Cluster,
+            packets: i64,
+            bytes: i64,
+        }
+        let mut open: VecDeque<Open> = (0..ints("at_ms").len())
+            .map(|row| Open {
+                at_ms: ints("at_ms")[row],
+                cluster: Cluster {
+                    id: ints("probe")[row].max(0) as u32,
+                    rate: Bitrate(ints("rate_bps")[row].max(0) as u64),
+                },
+                packets: ints("min_packets")[row],
+                bytes: ints("min_bytes")[row],
+            })
+            .collect();
+        for sent in packets.iter_mut().filter(|sent| sent.packet.kind != Kind::Audio) {
+            let Some(first) = open.front_mut().filter(|probe| probe.at_ms <= sent.at_ms) else {
+                continue;
+            };
+            sent.packet.cluster = Some(first.cluster);
+            first.packets -= 1;
+            first.bytes -= sent.packet.size.0 as i64;
+            if first.packets <= 0 && first.bytes <= 0 {
+                open.pop_front();
+            }
+        }
+    }
+
+    /// The transport-wide feedback that came in, one entry per RTCP packet.
+    fn transport_feedback(&self) -> Vec<(i64, Vec<Acknowledged>)> {
+        let ints = |name| self.ints("transport_feedback", name);
+        let (at, sent, count) = (ints("at_ms"), ints("sent"), ints("feedback_count"));
+        let mut all: Vec<(i64, Vec<Acknowledged>)> = Vec::new();
+        let (mut last, mut first_ms) = (None, None);
+        let mut unwrapper = Unwrapper::<32>::default();
+        for row in (0..at.len()).filter(|row| sent[*row] == 0) {
+            let key = (at[row], count[row], ints("ssrc")[row]);
+            if last != Some(key) {
+                all.push((at[row], Vec::new()));
+                last = Some(key);
+            }
+            let ticks = ints("arrival_ticks")[row];
+            let arrival_ms = (ticks != NO_VALUE).then(|| {
+                let whole = unwrapper.unwrap(ticks as u32).div_euclid(TICKS_PER_MS);
+                whole - *first_ms.get_or_insert(whole)
+            });
+            if let Some((_, entries)) = all.last_mut() {
+                entries.push(Acknowledged { seq: ints("transport_seq")[row] as u16, arrival_ms });
+            }
+        }
+        all
+    }
+
+    /// Incoming report blocks about our streams, taken together by time, with what they add to the last ones.
+    fn reports(&self) -> Vec<(i64, Reports)> {
+        let ints = |name| self.ints("report_blocks", name);
+        let sender_reports = self.sender_reports();
+        let mut last: HashMap<i64, (i64, i64)> = HashMap::new();
+        let mut all: Vec<(i64, Reports)> = Vec::new();
+        for row in (0..ints("at_ms").len()).filter(|row| ints("sent")[*row] == 0) {
+            let (at, ssrc) = (ints("at_ms")[row], ints("media_ssrc")[row]);
+            let now = (ints("packets_lost")[row], ints("highest_seq")[row]);
+            let before = last.insert(ssrc, now);
+            if all.last().is_none_or(|(known, _)| *known != at) {
+                all.push((at, Reports { lost: 0, expected: 0, fraction: 0, rtt: None }));
+            }
+            let Some((_, together)) = all.last_mut() else { continue };
+            if let Some((lost, highest)) = before {
+                let range = 1i64 << SEQ_BITS;
+                together.expected += (now.1 - highest).rem_euclid(range).min(range / 2) as u64;
+                together.lost += (now.0 - lost).max(0) as u64;
+            }
+            together.fraction = together.fraction.max(ints("fraction_lost")[row] as u8);
+            let answered = sender_reports.get(&(ints("last_sender_report")[row] as u32));
+            let held_ms = ints("delay_since_last_sender_report")[row] as f64 / 65.536;
+            let rtt_ms = answered.map(|sent| at.saturating_sub(*sent) as f64 - held_ms);
+            together.rtt = rtt_ms.map(|ms| Time::from_secs_f64(ms.max(1.0) / 1e3)).or(together.rtt);
+        }
+        all.iter_mut()
+            .for_each(|(_, together)| together.lost = together.lost.min(together.expected));
+        all
+    }
+
+    /// When each of our sender reports left, by the middle 32 bits of its NTP time.
+    fn sender_reports(&self) -> HashMap<u32, i64> {
+        let ints = |name| self.ints("sender_reports", name);
+        let rows = (0..ints("at_ms").len()).filter(|row| ints("sent")[*row] == 1);
+        rows.map(|row| ((ints("ntp")[row] as u64 >> 16) as u32, ints("at_ms")[row])).collect()
+    }
+
+    fn rembs(&self) -> Vec<(i64, Bitrate)> {
+        let ints = |name| self.ints("rtcp", name);
+        let rows = (0..ints("at_ms").len()).filter(|row| ints("sent")[*row] == 0);
+        let known = rows.filter(|row| ints("rate_bps")[*row] != NO_VALUE);
+        known
+            .map(|row| (ints("at_ms")[row], Bitrate(ints("rate_bps")[row].max(0) as u64)))
+            .collect()
+    }
+}
+
+/// Turns abs-send-time into times of the log.
+struct AbsSendClock {
+    /// How far its clock is ahead of the log's; `None` if the log does not say.
+    ahead_ms: Option<f64>,
+}
+
+impl AbsSendClock {
+    /// When a packet left the socket, in whole milliseconds of the log's clock.
+    fn send_ms(&self, at_ms: i64, abs_send_time: i64) -> i64 {
+        let Some(ahead_ms) = self.ahead_ms.filter(|_| abs_send_time != NO_VALUE) else {
+            return at_ms;
+        };
+        let there_ms = abs_send_time as f64 / ABS_SEND_TIME_PER_MS - ahead_ms;
+        let range = ABS_SEND_TIME_RANGE_MS;
+        let later_ms = (there_ms - at_ms as f64 + range / 2.0).rem_euclid(range) - range / 2.0;
+        if later_ms.abs() > PLAUSIBLE_MS {
+            return at_ms;
+        }
+        at_ms + (later_ms + TO_SOCKET_MS).floor() as i64
+    }
+}

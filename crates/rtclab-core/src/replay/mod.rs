@@ -1,0 +1,293 @@
+//! Replays what a browser sent and heard into a congestion control of ours, to compare their decisions.
+//!
+//! [`replay_log`] feeds the packets and the feedback of an RTC event log to a [`Controller`], at the times of
+//! the log and in the form in which libwebrtc hands them to its own control. [`replay_arrivals`] feeds the
+//! packets that arrived at a receiver to an [`Estimator`](crate::cc::Estimator).
+
+mod arrivals;
+mod history;
+mod inputs;
+#[cfg(test)]
+mod tests;
+
+pub use arrivals::replay_arrivals;
+
+use crate::cc::{
+    self, ConfigError, CongestionControlConfig, ControlError, Controller, Feedback, Observation,
+    Probe, RateBounds, SenderState,
+};
+use crate::event_log::EventLog;
+use crate::table::{Column, Row, RowColumns, Table, Text, Texts, row};
+use crate::units::Time;
+use history::History;
+use inputs::{Inputs, What};
+use std::error::Error;
+use std::fmt;
+
+/// Arrival times in transport-wide feedback, after libwebrtc's adapter has rounded them down
+/// (`TransportFeedbackAdapter::ProcessTransportFeedbackInner`).
+const RESOLUTION: Time = Time::from_millis(1);
+/// A probe of ours is the same as one of the browser if it is at most this much older than its first packet.
+const PROBE_AGE: Time = Time::from_secs(1);
+/// … and if their rates differ by at most this factor.
+const PROBE_RATIO: f64 = 1.5;
+
+/// Why a replay is not possible.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplayError {
+    /// The log lacks something. The text says what.
+    Log(&'static str),
+    /// The algorithm or its options are invalid.
+    Config(ConfigError),
+    /// The algorithm has no half of this kind.
+    NoEstimator(&'static str),
+    /// The algorithm failed at this time of the log.
+    Control(Time, ControlError),
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplayError::Log(what) => f.write_str(what),
+            ReplayError::Config(error) => error.fmt(f),
+            ReplayError::NoEstimator(name) => {
+                write!(f, "`{name}` estimates at the sender; it has no estimator at the receiver")
+            }
+            ReplayError::Control(at, error) => write!(f, "at {at}: {error}"),
+        }
+    }
+}
+impl Error for ReplayError {}
+
+row! {
+    /// The control has decided on another target.
+    struct TargetRow / TargetColumns {
+        /// When, in nanoseconds after the first event of the log.
+        at: Time = "at_ns",
+        /// The target.
+        target: u64 = "target_bps",
+    }
+}
+
+row! {
+    /// An internal value of the control, at every feedback.
+    pub(super) struct ValueRow / ValueColumns {
+        /// When.
+        at: Time = "at_ns",
+        /// Name of the value.
+        name: Text = "name",
+        /// The value.
+        value: f64 = "value",
+    }
+}
+
+row! {
+    /// A probe that the control wanted.
+    struct ProbeRow / ProbeColumns {
+        /// When.
+        at: Time = "at_ns",
+        /// Rate of the probe.
+        rate: u64 = "rate_bps",
+        /// Number of the browser's own probe that stood for it; null if it sent none like it.
+        cluster: Option<u32> = "cluster",
+    }
+}
+
+/// What a control decided in a replay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replayed {
+    /// The tables `target`, `values` and `probes`.
+    pub tables: Vec<Table>,
+    /// The texts of text columns.
+    pub texts: Vec<String>,
+    /// Time of the log, in milliseconds, at which the replay has time zero.
+    pub begin_ms: i64,
+}
+
+/// Feeds the packets and the feedback of a log to a congestion control.
+///
+/// The control starts with that of the browser, and again at each change of route in the log. It
+/// sees whole milliseconds, as libwebrtc's does. Packets belong to the probes that the browser made; the
+/// control knows such a probe as its own if it wanted one like it at that time.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn replay_log(
+    log: &EventLog,
+    config: &CongestionControlConfig,
+    bounds: RateBounds,
+) -> Result<Replayed, ReplayError> {
+    let inputs = Inputs::read(log)?;
+    let bounds = RateBounds { has_video: inputs.has_video, ..bounds };
+    let mut replay = Replay::new(config, bounds)?;
+    for event in &inputs.events {
+        replay.advance(event.at)?;
+        replay.handle(event.at, &event.what)?;
+    }
+    let tables = vec![
+        Table { name: "probes", columns: finish(replay.probe_rows()) },
+        Table { name: "target", columns: finish(replay.targets) },
+        Table { name: "values", columns: finish(replay.values) },
+    ];
+    Ok(Replayed { tables, texts: replay.texts.list, begin_ms: inputs.begin_ms })
+}
+
+fn finish<R: Row>(rows: Vec<R>) -> Vec<(&'static str, Column)> {
+    let mut columns = R::Columns::default();
+    for row in rows {
+        columns.push(row);
+    }
+    columns.finish()
+}
+
+/// A probe that our control wanted, and the browser's probe that stands for it.
+struct Wanted {
+    at: Time,
+    probe: Probe,
+    cluster: Option<u32>,
+}
+
+struct Replay<'a> {
+    config: &'a CongestionControlConfig,
+    bounds: RateBounds,
+    controller: Box<dyn Controller>,
+    clock: Time,
+    history: History,
+    wanted: Vec<Wanted>,
+    /// Probes from here on belong to the current controller.
+    wanted_since: usize,
+    targets: Vec<TargetRow>,
+    values: Vec<ValueRow>,
+    texts: Texts,
+    observed: Vec<Observation>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(config: &'a CongestionControlConfig, bounds: RateBounds) -> Result<Self, ReplayError> {
+        let (controller, _) = cc::create(config, bounds).map_err(ReplayError::Config)?;
+        Ok(Replay {
+            config,
+            bounds,
+            controller,
+            clock: Time::ZERO,
+            history: History::default(),
+            wanted: Vec::new(),
+            wanted_since: 0,
+            targets: Vec::new(),
+            values: Vec::new(),
+            texts: Texts::default(),
+            observed: Vec::new(),
+        })
+    }
+
+    /// Runs the control's own timeouts up to `now`.
+    fn advance(&mut self, now: Time) -> Result<(), ReplayError> {
+        while let Some(due) = self.controller.poll_timeout() {
+            let at = due.max(self.clock);
+            if at > now {
+                break;
+            }
+            self.clock = at;
+            let state = SenderState {
+                in_flight: self.history.in_flight(),
+                media_rate: self.controller.decision().target,
+                ..SenderState::default()
+            };
+            self.controller.on_timeout(at, &state).map_err(|e| ReplayError::Control(at, e))?;
+            self.record(at);
+            if self.controller.poll_timeout() == Some(due) {
+                break;
+            }
+        }
+        self.clock = self.clock.max(now);
+        Ok(())
+    }
+
+    fn handle(&mut self, now: Time, what: &What) -> Result<(), ReplayError> {
+        let failed = |error| ReplayError::Control(now, error);
+        match what {
+            What::Sent(packet) => {
+                let probe = packet.cluster.and_then(|cluster| self.own_probe(now, cluster));
+                let sent = self.history.sent(now, packet, probe);
+                self.controller.on_sent(&sent).map_err(failed)?;
+            }
+            What::Transport(feedback) => {
+                let reports = self.history.acknowledge(feedback);
+                if !reports.is_empty() {
+                    let in_flight = self.history.in_flight();
+                    let packets =
+                        Feedback::Packets { reports: &reports, in_flight, resolution: RESOLUTION };
+                    self.controller.on_feedback(now, packets).map_err(failed)?;
+                    self.observe(now);
+                }
+            }
+            What::Reports(report) => {
+                let &inputs::Reports { lost, expected, fraction, rtt } = report;
+                let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
+                self.controller.on_feedback(now, report).map_err(failed)?;
+            }
+            What::Remb(rate) => {
+                self.controller.on_feedback(now, Feedback::Remb(*rate)).map_err(failed)?;
+            }
+            What::Route => {
+                let (controller, _) =
+                    cc::create(self.config, self.bounds).map_err(ReplayError::Config)?;
+                self.controller = controller;
+                self.history = History::default();
+                self.wanted_since = self.wanted.len();
+            }
+        }
+        self.record(now);
+        Ok(())
+    }
+
+    /// The number of the probe that our control wanted when the browser made this one.
+    fn own_probe(&mut self, now: Time, cluster: inputs::Cluster) -> Option<u32> {
+        let current = &mut self.wanted[self.wanted_since..];
+        if let Some(known) = current.iter().find(|wanted| wanted.cluster == Some(cluster.id)) {
+            return Some(known.probe.id);
+        }
+        let ratio = |wanted: &Wanted| {
+            let (own, of_browser) =
+                (wanted.probe.rate.0.max(1) as f64, cluster.rate.0.max(1) as f64);
+            (own / of_browser).max(of_browser / own)
+        };
+        let fits = |wanted: &&mut Wanted| {
+            wanted.cluster.is_none()
+                && wanted.at.saturating_add(PROBE_AGE) >= now
+                && ratio(wanted) <= PROBE_RATIO
+        };
+        let best = current.iter_mut().filter(fits).min_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+        best.cluster = Some(cluster.id);
+        Some(best.probe.id)
+    }
+
+    /// Takes the control's probes and its target.
+    fn record(&mut self, at: Time) {
+        while let Some(probe) = self.controller.poll_probe() {
+            self.wanted.push(Wanted { at, probe, cluster: None });
+        }
+        let target = self.controller.decision().target.0;
+        if self.targets.last().is_none_or(|last| last.target != target) {
+            self.targets.push(TargetRow { at, target });
+        }
+    }
+
+    fn observe(&mut self, at: Time) {
+        self.observed.clear();
+        self.controller.observe(&mut self.observed);
+        for Observation { name, value } in &self.observed {
+            let name = self.texts.code(name);
+            self.values.push(ValueRow { at, name, value: *value });
+        }
+    }
+
+    fn probe_rows(&self) -> Vec<ProbeRow> {
+        let row = |wanted: &Wanted| ProbeRow {
+            at: wanted.at,
+            rate: wanted.probe.rate.0,
+            cluster: wanted.cluster,
+        };
+        self.wanted.iter().map(row).collect()
+    }
+}

@@ -1,0 +1,308 @@
+//! Replays of logs made by hand.
+
+use super::inputs::{Acknowledged, Inputs, What};
+use super::*;
+use crate::event_log::{Faults, NO_VALUE};
+use crate::packet::{Ecn, Kind};
+use crate::rtp::AbsSendTime;
+use crate::units::{Bitrate, Bytes};
+
+const BOUNDS: RateBounds = RateBounds {
+    start: Bitrate::from_kbps(300),
+    min: Bitrate::from_kbps(30),
+    max: Bitrate::from_kbps(1_700),
+    audio: Bitrate::ZERO,
+    has_video: true,
+};
+/// The log's clock when the transport became writable.
+const WRITABLE_MS: i64 = 5_000;
+const VIDEO: i64 = 7;
+
+fn table(name: &'static str, columns: &[(&'static str, &[i64])]) -> Table {
+    let columns = columns.iter().map(|(name, values)| (*name, Column::Int(values.to_vec())));
+    Table { name, columns: columns.collect() }
+}
+
+/// A log of 990 B packets every 20 ms, with feedback after every third one that arrives 50 ms later.
+struct Log {
+    tables: Vec<Table>,
+}
+
+impl Log {
+    fn of(packets: i64) -> Log {
+        let seqs: Vec<i64> = (0..packets).collect();
+        let at: Vec<i64> = seqs.iter().map(|seq| WRITABLE_MS + 100 + 20 * seq).collect();
+        let all = |value: i64| vec![value; at.len()];
+        let covered = packets / 3 * 3;
+        let feedback: Vec<i64> = (0..covered).collect();
+        let of =
+            |value: &dyn Fn(i64) -> i64| feedback.iter().map(|seq| value(*seq)).collect::<Vec<_>>();
+        let tables = vec![
+            table("dtls_writable", &[("at_ms", &[WRITABLE_MS]), ("writable", &[1])]),
+            table(
+                "outgoing_rtp",
+                &[
+                    ("at_ms", &at),
+                    ("ssrc", &all(VIDEO)),
+                    ("payload_bytes", &all(950)),
+                    ("header_bytes", &all(12)),
+                    ("padding_bytes", &all(0)),
+                    ("transport_seq", &seqs),
+                    ("abs_send_time", &all(NO_VALUE)),
+                ],
+            ),
+            table(
+                "transport_feedback",
+                &[
+                    ("at_ms", &of(&|seq| WRITABLE_MS + 100 + 20 * (seq / 3 * 3 + 2) + 100)),
+                    ("sent", &of(&|_| 0)),
+                    ("ssrc", &of(&|_| 1)),
+                    ("feedback_count", &of(&|seq| seq / 3)),
+                    ("transport_seq", &feedback),
+                    ("arrival_ticks", &of(&|seq| 4 * (20 * seq + 50) + 3)),
+                ],
+            ),
+        ];
+        Log { tables }
+    }
+
+    fn with(mut self, more: Table) -> Log {
+        self.tables.retain(|known| known.name != more.name);
+        self.tables.push(more);
+        self
+    }
+
+    fn read(self) -> EventLog {
+        EventLog { tables: self.tables, texts: Vec::new(), faults: Faults::default() }
+    }
+}
+
+fn config(name: &str) -> CongestionControlConfig {
+    CongestionControlConfig { name: name.to_owned(), options: Default::default() }
+}
+
+fn sent(inputs: &Inputs) -> Vec<(Time, inputs::Packet)> {
+    let packet = |event: &inputs::Event| match event.what {
+        What::Sent(packet) => Some((event.at, packet)),
+        _ => None,
+    };
+    inputs.events.iter().filter_map(packet).collect()
+}
+
+fn ints<'a>(replayed: &'a Replayed, table: &str, column: &str) -> &'a [i64] {
+    let table = replayed.tables.iter().find(|known| known.name == table).expect("the table");
+    let (_, values) = table.columns.iter().find(|(name, _)| *name == column).expect("the column");
+    match values {
+        Column::Int(values) => values,
+        _ => panic!("{column} is not an integer column"),
+    }
+}
+
+#[test]
+fn times_count_from_the_writable_transport_and_sizes_include_what_is_around_rtp() {
+    let inputs = Inputs::read(&Log::of(3).read()).expect("a log");
+    assert_eq!(inputs.begin_ms, WRITABLE_MS);
+    let packets = sent(&inputs);
+    let at: Vec<u64> = packets.iter().map(|(at, _)| at.as_millis()).collect();
+    assert_eq!(at, [100, 120, 140]);
+    assert!(packets.iter().all(|(_, packet)| packet.size == Bytes(950 + 12 + 20 + 8)));
+}
+
+#[test]
+fn send_times_come_from_abs_send_time_rounded_down_after_the_way_to_the_socket() {
+    // The clock of abs-send-time counts from 1900, modulo 64 s. The wall clock was at 1,795,301,797,053 ms
+    // at the log's 5,000 ms; a packet leaves 1.9 ms after its time in the log, which is 102 ms and 0.2 later.
+    let utc_ms = 1_795_301_797_053_i64;
+    let left_ms = 100.0 + 1.9;
+    let ntp_ms = (utc_ms + 2_208_988_800_000) as f64 + left_ms;
+    let bits = (ntp_ms.rem_euclid(64_000.0) * 262.144).round() as i64;
+    let log = Log::of(3)
+        .with(table("begin", &[("at_ms", &[WRITABLE_MS]), ("utc_ms", &[utc_ms])]))
+        .with(table(
+            "outgoing_rtp",
+            &[
+                ("at_ms", &[WRITABLE_MS + 100]),
+                ("ssrc", &[VIDEO]),
+                ("payload_bytes", &[0]),
+                ("header_bytes", &[20]),
+                ("padding_bytes", &[255]),
+                ("transport_seq", &[65_535]),
+                ("abs_send_time", &[bits]),
+            ],
+        ));
+    let packets = sent(&Inputs::read(&log.read()).expect("a log"));
+    assert_eq!(packets[0].0, Time::from_millis(102));
+    assert_eq!((packets[0].1.kind, packets[0].1.size), (Kind::Padding, Bytes(20 + 255 + 28)));
+}
+
+#[test]
+fn a_probe_has_packets_until_it_has_enough_packets_and_bytes_and_none_of_audio() {
+    let log = Log::of(12)
+        .with(table(
+            "probe_created",
+            &[
+                ("at_ms", &[WRITABLE_MS + 110, WRITABLE_MS + 110]),
+                ("probe", &[1, 2]),
+                ("rate_bps", &[900_000, 1_800_000]),
+                ("min_packets", &[2, 2]),
+                ("min_bytes", &[2_500, 100]),
+            ],
+        ))
+        .with(table("audio_send_config", &[("ssrc", &[9])]));
+    let packets = sent(&Inputs::read(&log.read()).expect("a log"));
+    let clusters: Vec<Option<u32>> =
+        packets.iter().map(|(_, packet)| packet.cluster.map(|cluster| cluster.id)).collect();
+    // Packets have 990 B, so the first probe takes three for its bytes, and the second two for its number.
+    let wanted = [None, Some(1), Some(1), Some(1), Some(2), Some(2), None];
+    assert_eq!(clusters[..wanted.len()], wanted);
+}
+
+#[test]
+fn arrivals_are_whole_milliseconds_after_the_first() {
+    let log = Log::of(3).with(table(
+        "transport_feedback",
+        &[
+            ("at_ms", &[WRITABLE_MS + 200; 4]),
+            ("sent", &[0; 4]),
+            ("ssrc", &[1; 4]),
+            ("feedback_count", &[0; 4]),
+            ("transport_seq", &[0, 1, 2, 3]),
+            // 2 ms before the clock of 2^32 ticks wraps, and after.
+            ("arrival_ticks", &[(1 << 32) - 8, (1 << 32) - 1, 3, NO_VALUE]),
+        ],
+    ));
+    let inputs = Inputs::read(&log.read()).expect("a log");
+    let arrivals = inputs.events.iter().find_map(|event| match &event.what {
+        What::Transport(all) => Some(all.iter().map(|one| one.arrival_ms).collect::<Vec<_>>()),
+        _ => None,
+    });
+    assert_eq!(arrivals, Some(vec![Some(0), Some(1), Some(2), None]));
+}
+
+#[test]
+fn a_packet_is_reported_as_received_once_and_may_be_found_after_it_was_lost() {
+    let mut history = History::default();
+    let packet = |seq| inputs::Packet { seq, size: Bytes(100), kind: Kind::Video, cluster: None };
+    for seq in 65_534..65_540 {
+        history.sent(Time::from_millis(seq as u64), &packet(seq), None);
+    }
+    assert_eq!(history.in_flight(), Bytes(600));
+    let entry = |seq: i64, arrival_ms| Acknowledged { seq: seq as u16, arrival_ms };
+    let seen = |reports: &[crate::cc::PacketReport]| -> Vec<(i64, bool, bool)> {
+        let of = |r: &crate::cc::PacketReport| {
+            (r.sent.transport_seq, r.received.is_some(), r.lost_before)
+        };
+        reports.iter().map(of).collect()
+    };
+    let first = history.acknowledge(&[entry(65_535, Some(0)), entry(65_536, None)]);
+    assert_eq!(seen(&first), [(65_535, true, false), (65_536, false, false)]);
+    assert_eq!(history.in_flight(), Bytes(300));
+    let second = history.acknowledge(&[entry(65_535, Some(0)), entry(65_536, Some(-1))]);
+    assert_eq!(seen(&second), [(65_536, true, true)]);
+    assert_eq!(history.acknowledge(&[entry(1, Some(0))]).len(), 1);
+    history.sent(Time::from_secs(200), &packet(65_600), None);
+    assert_eq!(history.in_flight(), Bytes(100));
+}
+
+#[test]
+fn the_loss_of_reports_is_what_they_add_and_the_round_trip_leaves_out_what_the_far_end_held() {
+    let log = Log::of(3)
+        .with(table(
+            "sender_reports",
+            &[("at_ms", &[WRITABLE_MS]), ("sent", &[1]), ("ntp", &[0x1234_5678_9ABC_DEF0])],
+        ))
+        .with(table(
+            "report_blocks",
+            &[
+                ("at_ms", &[WRITABLE_MS + 100, WRITABLE_MS + 600]),
+                ("sent", &[0, 0]),
+                ("media_ssrc", &[VIDEO, VIDEO]),
+                ("fraction_lost", &[0, 26]),
+                ("packets_lost", &[5, 15]),
+                ("highest_seq", &[1_000, 1_100]),
+                ("last_sender_report", &[0, 0x5678_9ABC]),
+                // 500 ms of 65,536 to the second.
+                ("delay_since_last_sender_report", &[0, 32_768]),
+            ],
+        ));
+    let inputs = Inputs::read(&log.read()).expect("a log");
+    let reports: Vec<_> = (inputs.events.iter())
+        .filter_map(|event| match &event.what {
+            What::Reports(one) => Some((one.lost, one.expected, one.fraction, one.rtt)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reports, [(0, 0, 0, None), (10, 100, 26, Some(Time::from_millis(100)))]);
+}
+
+#[test]
+fn the_target_begins_at_the_start_rate_and_follows_the_feedback() {
+    let replayed = replay_log(&Log::of(500).read(), &config("goog-cc"), BOUNDS).expect("a replay");
+    assert_eq!(replayed.begin_ms, WRITABLE_MS);
+    let (at, targets) =
+        (ints(&replayed, "target", "at_ns"), ints(&replayed, "target", "target_bps"));
+    assert_eq!((at[0], targets[0]), (0, 300_000));
+    assert!(at.is_sorted() && at.len() > 10);
+    // 400 kbit/s arrive without queuing: the target is above the start, and at most half above the rate.
+    let last = targets[targets.len() - 1];
+    assert!((400_000..=600_000 + 10_000).contains(&last), "{last}");
+    assert_eq!(ints(&replayed, "probes", "rate_bps")[..2], [900_000, 1_800_000]);
+    assert_eq!(
+        replayed,
+        replay_log(&Log::of(500).read(), &config("goog-cc"), BOUNDS).expect("again")
+    );
+}
+
+#[test]
+fn a_change_of_route_begins_anew_at_the_start_rate() {
+    let changed_ms = WRITABLE_MS + 5_000;
+    let log = Log::of(500).with(table(
+        "route_change",
+        &[("at_ms", &[changed_ms]), ("connected", &[1]), ("overhead_bytes", &[58])],
+    ));
+    let replayed = replay_log(&log.read(), &config("goog-cc"), BOUNDS).expect("a replay");
+    let at = ints(&replayed, "target", "at_ns");
+    let changed = at.iter().position(|at| *at == 5_000_000_000).expect("a target at the change");
+    assert_eq!(ints(&replayed, "target", "target_bps")[changed], 300_000);
+}
+
+#[test]
+fn a_log_without_packets_or_feedback_or_of_days_cannot_be_replayed() {
+    let failure = |log: Log| {
+        let error = replay_log(&log.read(), &config("goog-cc"), BOUNDS).expect_err("an error");
+        error.to_string()
+    };
+    assert!(failure(Log { tables: Vec::new() }).contains("no sent packet"));
+    assert!(failure(Log::of(2)).contains("no transport-wide feedback"));
+    let late = table(
+        "route_change",
+        &[("at_ms", &[90_000_000]), ("connected", &[1]), ("overhead_bytes", &[58])],
+    );
+    assert!(failure(Log::of(3).with(late)).contains("more than a day"));
+    let error = replay_log(&Log::of(3).read(), &config("bbr"), BOUNDS).expect_err("an error");
+    assert!(error.to_string().contains("unknown `bbr`"));
+}
+
+#[test]
+fn an_estimator_gets_arrivals_and_sends_rembs_near_the_rate_that_arrives() {
+    // 1000 B every 20 ms are 400 kbit/s. With a constant delay the estimate rises to 1.5 times that.
+    let packet = |index: u64| cc::ReceivedPacket {
+        at: Time::from_millis(100 + 20 * index),
+        ssrc: 7,
+        seq: index as u16,
+        audio: false,
+        size: Bytes(1_000),
+        payload: Bytes(950),
+        rtp_timestamp: (1_800 * index) as u32,
+        abs_send_time: Some(AbsSendTime::from_time(Time::from_millis(50 + 20 * index))),
+        transport_seq: None,
+        ecn: Ecn::NotCapable,
+    };
+    let packets: Vec<_> = (0..1_000).map(packet).collect();
+    let replayed = replay_arrivals(&packets, None, &config("gcc-2016"), BOUNDS).expect("a replay");
+    let rates = ints(&replayed, "remb", "rate_bps");
+    let last = rates[rates.len() - 1];
+    assert!((400_000..=620_000).contains(&last), "{last}");
+    let error = replay_arrivals(&packets, None, &config("goog-cc"), BOUNDS).expect_err("an error");
+    assert!(error.to_string().contains("`goog-cc` estimates at the sender"));
+}

@@ -1,0 +1,122 @@
+"""``rtclab replay``: recorded packets in congestion controls of ours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rtclab.cli import tables
+from rtclab.errors import BadInput
+from rtclab.lab import replay
+from rtclab.progress import busy
+from rtclab.replays import ArrivalReplay, LogReplay
+from rtclab.replays.log import SETTLED_S
+from rtclab.report.page import write_plot_page
+
+_SHARES = ("within_5_percent", "within_10_percent")
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """The options of ``rtclab replay``. ``rates`` are start, least and most as text."""
+
+    recordings: Sequence[Path]
+    controllers: Sequence[str]
+    estimators: Sequence[str]
+    rates: tuple[str | None, str | None, str | None]
+    plot: Path | None
+    as_json: bool
+
+
+def replay_and_show(request: ReplayRequest) -> None:
+    """Replays every recording with every control, prints the figures and writes the plot.
+
+    Raises:
+        BadInput: a recording, a control or a rate is invalid.
+    """
+    if bool(request.controllers) == bool(request.estimators):
+        raise BadInput(
+            "expected --controller for event logs, or --estimator for captures",
+            hint="`rtclab list --controls` lists the names",
+        )
+    start, least, most = request.rates
+    with busy("replaying"):
+        replays = [
+            replay(
+                recording,
+                controller=None if request.estimators else name,
+                estimator=name if request.estimators else None,
+                start=start,
+                least=least,
+                most=most,
+            )
+            for recording in request.recordings
+            for name in (*request.controllers, *request.estimators)
+        ]
+    if request.plot is not None:
+        _write_plots(request.plot, replays)
+    if request.as_json:
+        tables.print_json([one.figures() for one in replays])
+        return
+    _show_logs([one for one in replays if isinstance(one, LogReplay)])
+    _show_captures([one for one in replays if isinstance(one, ArrivalReplay)])
+    if request.plot is not None:
+        print(f"plot: {request.plot}")
+
+
+def _show_logs(replays: Sequence[LogReplay]) -> None:
+    """One row for each log and control, and why each first diverged from the browser."""
+    if not replays:
+        return
+    table = tables.new_table(
+        *tables.whole("log", "controller"),
+        *tables.right("within 5 % (%)", "within 10 % (%)", "median error (%)", "first off at (s)"),
+    )
+    for one in replays:
+        figures = one.figures()
+        numbers = [figures[name] for name in (*_SHARES, "median_error_percent", "first_divergence_s")]
+        table.add_row(one.log.name, str(one.choice), *(_number(value) for value in numbers))
+    tables.print_table(table)
+    for one in replays:
+        figures = one.figures()
+        if figures["first_divergence_s"] is not None:
+            print(
+                f"{one.log.name}, {one.choice}: off by more than 5 % at {figures['first_divergence_s']:.3f} s"
+            )
+            for side, values in figures["reasons"].items():
+                print(f"  {side}: {', '.join(f'{name} {value:.6g}' for name, value in values.items())}")
+        for note in one.notes:
+            print(f"{one.log.name}: {note}", file=sys.stderr)
+    print(f"shares of the time from {SETTLED_S:g} s after the browser's control began")
+
+
+def _show_captures(replays: Sequence[ArrivalReplay]) -> None:
+    """One row for each flow and estimator."""
+    if not replays:
+        return
+    table = tables.new_table(
+        *tables.whole("capture", "estimator", "flow"),
+        *tables.right("REMBs", "mean (kbit/s)", "last (kbit/s)", "last in capture (kbit/s)"),
+    )
+    for one in replays:
+        for flow in one.figures()["flows"]:
+            rates = (flow["mean_bps"], flow["last_bps"], flow["last_in_capture_bps"])
+            kbps = (_number(None if rate is None else rate / 1000) for rate in rates)
+            table.add_row(one.capture.name, str(one.choice), flow["flow"], str(flow["rembs"]), *kbps)
+    tables.print_table(table)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _write_plots(out: Path, replays: Sequence[LogReplay | ArrivalReplay]) -> None:
+    """Writes all plots into one page, or a single one as an image."""
+    if out.suffix == ".html":
+        write_plot_page(out, "Replay", [one.plot() for one in replays])
+        return
+    if len(replays) > 1:
+        raise BadInput(f"--plot {out}: {len(replays)} plots do not fit into an image", hint="name it .html")
+    replays[0].plot().save(out)

@@ -1,0 +1,142 @@
+"""Replay of the packets in a capture into the receive-side half of a congestion control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rtclab import _native, monitor
+from rtclab.errors import BadInput
+from rtclab.replays.choice import Bounds, Choice
+from rtclab.replays.tables import frame
+from rtclab.report.drawing import Axes, Axis, Line, Look, largest
+from rtclab.report.plot import Plot
+
+HEADERS_BYTES = 20 + 8 + 12 + 8
+"""IPv4, UDP and RTP with extensions, which are subtracted for the payload: a capture does not tell them."""
+NONE = -1
+MOST_PANELS = 6
+
+
+@dataclass(frozen=True)
+class ArrivalReplay:
+    """The REMBs that an estimator would have sent for the packets of a capture.
+
+    ``rembs`` and ``values`` have a column ``flow`` (source and destination). ``seen_bps`` is the last REMB
+    that the capture has for the media of a flow, for those that have one in clear.
+    """
+
+    capture: Path
+    choice: Choice
+    rembs: pl.DataFrame
+    values: pl.DataFrame
+    seen_bps: dict[str, float]
+    end_s: float
+
+    def figures(self) -> dict[str, Any]:
+        """For each flow, number, mean and last rate of the REMBs, as JSON values."""
+        flows = [
+            {
+                "flow": flow,
+                "rembs": rows.height,
+                "mean_bps": rows["rate_bps"].mean(),
+                "last_bps": rows["rate_bps"][-1],
+                "last_in_capture_bps": self.seen_bps.get(flow),
+            }
+            for (flow,), rows in self.rembs.group_by("flow", maintain_order=True)
+        ]
+        return {"capture": str(self.capture), "estimator": str(self.choice), "flows": flows}
+
+    def plot(self) -> Plot:
+        """The REMBs of each flow over time."""
+        axes = []
+        for (flow,), rows in list(self.rembs.group_by("flow", maintain_order=True))[:MOST_PANELS]:
+            kbps = rows["rate_bps"].to_numpy() / 1000
+            lines = [Line(Look.numbered(0, str(self.choice)), rows["at_s"].to_numpy(), kbps, steps=True)]
+            if str(flow) in self.seen_bps:
+                ends, seen = np.array([0.0, self.end_s]), self.seen_bps[str(flow)] / 1000
+                lines.append(Line(Look.numbered(1, "last in the capture"), ends, np.array([seen, seen])))
+            axes.append(Axes(str(flow), list(lines)))
+        x = Axis("Time (s)", 0.0, self.end_s)
+        y = Axis.from_zero("Rate (kbit/s)", largest([mark.y for one in axes for mark in one.marks]))
+        return Plot(
+            "replay",
+            f"REMB of {self.choice}",
+            "Rates that the estimator would report.",
+            x,
+            y,
+            axes,
+            over_time=True,
+        )
+
+
+def replay_capture(path: Path, choice: Choice, bounds: Bounds) -> ArrivalReplay:
+    """Feeds the RTP packets of every flow of a capture to an estimator of its own.
+
+    A packet that the capture has twice, on the way in and on the way out, counts where it leaves, which is
+    at its receiver.
+
+    Raises:
+        BadInput: the file is not a capture, has no RTP, or the control has no estimator at the receiver.
+    """
+    seen = monitor.watch(path, packets=True)
+    rtp = seen["packets"].filter(pl.col("protocol") == "rtp", pl.col("ssrc").is_not_null())
+    if rtp.is_empty():
+        raise BadInput(f"{path}: no RTP in the capture")
+    begin_ns = int(str(rtp["at_ns"].min()))
+    native = bounds.native(audio=bool((rtp["kind"] == "audio").any()))
+    rembs, values = [], []
+    for (source, destination), packets in rtp.group_by("source", "destination", maintain_order=True):
+        flow = f"{source}->{destination}"
+        try:
+            tables = _native.replay_arrivals(
+                _columns(_arrivals(packets), begin_ns), None, choice.name, dict(choice.options), native
+            )
+        except ValueError as error:
+            raise BadInput(f"{path}: {error}") from None
+        rembs.append(frame(tables["remb"]).with_columns(flow=pl.lit(flow)))
+        values.append(frame(tables["values"]).with_columns(flow=pl.lit(flow)))
+    all_rembs = pl.concat(rembs)
+    if all_rembs.is_empty():
+        raise BadInput(
+            f"{path}: `{choice.name}` sent no REMB: no packet has an absolute send time",
+            hint="expected a capture of a call with the header extension abs-send-time",
+        )
+    end_s = (int(str(rtp["at_ns"].max())) - begin_ns) / 1e9
+    return ArrivalReplay(path, choice, all_rembs, pl.concat(values), _seen(seen), end_s)
+
+
+def _arrivals(packets: pl.DataFrame) -> pl.DataFrame:
+    outbound = packets.filter(pl.col("direction") == "outbound")
+    return (packets if outbound.is_empty() else outbound).sort("at_ns", maintain_order=True)
+
+
+def _columns(packets: pl.DataFrame, begin_ns: int) -> dict[str, Any]:
+    """The columns that the native side takes."""
+    columns = packets.select(
+        pl.col("at_ns") - begin_ns,
+        "ssrc",
+        "seq",
+        (pl.col("kind") == "audio").fill_null(False).cast(pl.Int64).alias("audio"),
+        "size_bytes",
+        (pl.col("size_bytes") - HEADERS_BYTES).clip(0).alias("payload_bytes"),
+        "rtp_timestamp",
+        pl.col("abs_send_time").fill_null(NONE),
+        pl.col("transport_seq").fill_null(NONE),
+    ).cast(pl.Int64)
+    return {name: np.ascontiguousarray(columns[name].to_numpy()) for name in columns.columns}
+
+
+def _seen(seen: monitor.Tables) -> dict[str, float]:
+    """The last REMB in the capture by the flow that it is about, which is in the opposite direction."""
+    rows = (
+        seen["rtcp"]
+        .drop_nulls("remb_bps")
+        .join(seen["flows"].select("flow", "source", "destination"), on="flow")
+        .select("source", "destination", "remb_bps")
+    )
+    return {f"{destination}->{source}": rate for source, destination, rate in rows.iter_rows()}

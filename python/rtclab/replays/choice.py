@@ -1,0 +1,68 @@
+"""The congestion control of a replay, and the bounds that a recording does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROLS
+from rtclab.errors import BadInput
+
+AUDIO_BPS = 49_600
+"""What Chromium 156 adds for a call's audio: its largest probes are twice 1,749,600 bit/s."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds on the rate of video in bit/s, by default Chromium's for one video of 640x480.
+
+    A log does not tell them. The browser's first target is ``start``, with or without audio.
+    """
+
+    start: int = 300_000
+    """Rate before any feedback."""
+    least: int = 30_000
+    """Lower bound."""
+    most: int = 1_700_000
+    """What the encoder can use; probes go up to twice that, and twice the audio."""
+
+    def native(self, *, audio: bool) -> tuple[int, int, int, int]:
+        """Start, least, most and audio for the native side, of a recording with or without audio."""
+        return self.start, self.least, self.most, AUDIO_BPS if audio else 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A congestion control and its options."""
+
+    name: str
+    options: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Choice:
+        """The control in ``NAME`` or ``NAME,OPTION=VALUE,…``.
+
+        Raises:
+            BadInput: there is no such control, or a value is not a number.
+        """
+        name, *parts = (part.strip() for part in text.split(","))
+        if name not in CONGESTION_CONTROLS:
+            raise BadInput(
+                f"no congestion control `{name}`; expected {', '.join(CONGESTION_CONTROLS)}",
+                hint="`rtclab list --controls` lists them",
+            )
+        options: dict[str, float] = {}
+        for part in parts:
+            option, _, value = part.partition("=")
+            known = [known for control, known, *_ in CONGESTION_CONTROL_OPTIONS if control == name]
+            try:
+                options[option] = float(value)
+            except ValueError:
+                raise BadInput(
+                    f"{name},{part}: expected OPTION=NUMBER",
+                    hint=f"options of {name}: {', '.join(known) or 'none'}",
+                ) from None
+        return cls(name, options)
+
+    def __str__(self) -> str:
+        return ",".join([self.name, *(f"{option}={value:g}" for option, value in self.options.items())])

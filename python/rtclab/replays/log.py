@@ -1,0 +1,177 @@
+"""Replay of an RTC event log into a sender-side congestion control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rtclab import _native
+from rtclab.errors import BadInput
+from rtclab.logs.control import control_values
+from rtclab.logs.event_log import EventLog, event_log
+from rtclab.logs.text import read_log
+from rtclab.replays.choice import Bounds, Choice
+from rtclab.replays.steps import AGREE, Agreement, Steps, agreement, first_divergence
+from rtclab.replays.tables import frame
+from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
+from rtclab.report.plot import Plot
+
+SETTLED_S = 5.0
+"""Figures count from this time after the control began."""
+MS_PER_S = 1000
+_PLOTTED = 2000
+
+
+@dataclass(frozen=True)
+class LogReplay:
+    """What a congestion control made of a log, beside what the browser did.
+
+    Times (``at_s``) are seconds since the browser's own control began. ``target`` is the control's
+    target and ``values`` are its internal values at every feedback; ``probes`` are those that it wanted, and
+    ``cluster`` is the browser's probe that stood for one. ``browser`` has the browser's own values by name,
+    as in the table ``controller`` of a trace.
+    """
+
+    log: Path
+    choice: Choice
+    bounds: Bounds
+    target: pl.DataFrame
+    values: pl.DataFrame
+    probes: pl.DataFrame
+    browser: pl.DataFrame
+    end_s: float
+    notes: tuple[str, ...]
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How well the target follows the browser's from ``SETTLED_S`` on; None if the log is shorter."""
+        return agreement(self._own, self._browsers, SETTLED_S, self.end_s)
+
+    @property
+    def divergence_s(self) -> float | None:
+        """When the targets first differ by more than 5 % for half a second; None if they never do."""
+        return first_divergence(self._own, self._browsers, 0.0, self.end_s)
+
+    def figures(self) -> dict[str, Any]:
+        """Agreement, first divergence, and what both sides had in mind then, as JSON values."""
+        measured, diverged_s = self.agreement, self.divergence_s
+        within = measured.within if measured else (None,) * len(AGREE)
+        return {
+            "log": str(self.log),
+            "controller": str(self.choice),
+            "seconds": self.end_s,
+            **{
+                f"within_{100 * bound:.0f}_percent": share for bound, share in zip(AGREE, within, strict=True)
+            },
+            "median_error_percent": measured.median_error if measured else None,
+            "bias_percent": measured.bias if measured else None,
+            "first_divergence_s": diverged_s,
+            "reasons": {} if diverged_s is None else self.reasons(diverged_s),
+            "probes": {"wanted": self.probes.height, "sent": self.probes["cluster"].count()},
+            "notes": list(self.notes),
+        }
+
+    def reasons(self, at_s: float) -> dict[str, dict[str, float]]:
+        """The last known values of both sides at a time: of the ``browser`` and of the ``replay``."""
+        own = pl.concat(
+            [
+                self.target.select(
+                    "at_s", name=pl.lit("target_bps"), value=pl.col("target_bps").cast(pl.Float64)
+                ),
+                self.values,
+            ],
+            how="diagonal_relaxed",
+        ).select("at_s", "name", "value")
+        return {"browser": _last(self.browser, at_s), "replay": _last(own, at_s)}
+
+    def plot(self) -> Plot:
+        """Both targets and the browser's delay-based estimate over time."""
+        lines = [
+            _line(Look.numbered(0, "browser"), self._browsers, self.end_s),
+            _line(Look.numbered(1, str(self.choice)), self._own, self.end_s),
+        ]
+        delay_based = self._of_browser("delay_based_bps")
+        if delay_based.at_s.size:
+            look = Look("browser, delay-based", Look.numbered(2, "").colour, DOTTED)
+            lines.append(_line(look, delay_based, self.end_s))
+        x = Axis("Time (s)", 0.0, self.end_s)
+        y = Axis.from_zero("Rate (kbit/s)", largest([line.y for line in lines[:2]]))
+        return Plot(
+            "replay",
+            f"Target of {self.choice} and of the browser",
+            "The browser's target after all its limits, and the target of the replayed control for the same "
+            "packets and feedback.",
+            x,
+            y,
+            [Axes(self.log.name, list(lines))],
+            over_time=True,
+        )
+
+    @property
+    def _own(self) -> Steps:
+        return Steps(self.target["at_s"].to_numpy(), self.target["target_bps"].cast(pl.Float64).to_numpy())
+
+    @property
+    def _browsers(self) -> Steps:
+        return self._of_browser("target_bps")
+
+    def _of_browser(self, name: str) -> Steps:
+        rows = self.browser.filter(pl.col("name") == name)
+        return Steps(rows["at_s"].to_numpy(), rows["value"].to_numpy())
+
+
+def replay_event_log(path: Path, choice: Choice, bounds: Bounds) -> LogReplay:
+    """Feeds the packets and feedback of an event log to a sender-side control.
+
+    Raises:
+        BadInput: the file is not an event log that can be read or replayed, or an option is invalid.
+    """
+    log = read_log(path)
+    read = event_log(path, log)
+    native = bounds.native(audio=not read.tables["audio_send_config"].is_empty())
+    try:
+        tables, begin_ms = _native.replay_log(log.content, choice.name, dict(choice.options), native)
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
+    browser = control_values(read).select(
+        (pl.col("at_ms") - begin_ms).truediv(MS_PER_S).alias("at_s"), "name", "value"
+    )
+    if browser.filter(pl.col("name") == "target_bps").is_empty():
+        raise BadInput(f"{path}: the log has no target of the browser", hint="the call was too short")
+    own = {name: frame(columns) for name, columns in tables.items()}
+    return LogReplay(
+        path,
+        choice,
+        bounds,
+        own["target"],
+        own["values"],
+        own["probes"],
+        browser,
+        (_last_ms(read) - begin_ms) / MS_PER_S,
+        read.notes,
+    )
+
+
+def _last_ms(log: EventLog) -> int:
+    """Time of the last packet or feedback; what follows is not in the log."""
+    known = [log.tables[name]["at_ms"].max() for name in ("outgoing_rtp", "transport_feedback")]
+    return max(int(str(at_ms)) for at_ms in known if at_ms is not None)
+
+
+def _last(rows: pl.DataFrame, at_s: float) -> dict[str, float]:
+    """The last value of each name up to a little after a time, since effects are logged before causes."""
+    known = rows.filter(pl.col("at_s") <= at_s + 0.002).group_by("name", maintain_order=True).last()
+    return dict(known.select("name", "value").iter_rows())
+
+
+def _line(look: Look, steps: Steps, end_s: float) -> Line:
+    """A line of steps in kbit/s, thinned to what a page can show."""
+    every = max(1, steps.at_s.size // _PLOTTED)
+    at_s, values = steps.at_s[::every], steps.values[::every]
+    if not at_s.size:
+        return Line(look, at_s, values, steps=True)
+    return Line(look, np.append(at_s, end_s), np.append(values, values[-1]) / 1000, steps=True)

@@ -1,0 +1,149 @@
+"""The browsers' event logs of a live call against the emulator's capture of it, packet by packet.
+
+``RTCLAB_LIVE_TRACE`` names the directory of a recorded trace to check instead of one of a new call.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import undisturbed, was_late
+
+from rtclab import Trace, monitor
+from rtclab.backend.live import LiveBackend
+from rtclab.logs import open_logs
+from rtclab.logs.event_log import EventLog, read_event_log
+from rtclab.logs.event_packets import NS_PER_MS, received_packets, sent_packets
+from rtclab.logs.live import log_name
+from rtclab.scenario import Scenario
+
+pytestmark = pytest.mark.live
+
+PACKET = ["ssrc", "seq", "rtp_timestamp"]
+FEWEST = 500
+"""Minimum number of packets. The call has more than 1,000; a browser without enough CPU time sends fewer."""
+CLOCKS_MS = 1.0
+"""How exactly the beginning of a log tells the difference between monotonic and wall clock."""
+
+
+@pytest.fixture(scope="module")
+def call(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Fifteen seconds of a call that loses packets."""
+    recorded = os.environ.get("RTCLAB_LIVE_TRACE")
+    if recorded:
+        return Trace(Path(recorded))
+    scenario = Scenario.load("first-call", ["duration=15 s", "link.up.loss=2 %"])
+    backend = LiveBackend()
+    backend.check(scenario)
+
+    def run() -> Trace:
+        return backend.run(scenario, seed=1, repeat=0, out=tmp_path_factory.mktemp("call"))
+
+    return undisturbed(run, was_late)
+
+
+@pytest.fixture(scope="module")
+def captured(call: Trace) -> pl.DataFrame:
+    """The first appearance of each RTP packet on its way in and out, on the wall clock."""
+    packets = monitor.watch(call.path / "capture.pcapng", packets=True)["packets"]
+    rtp = packets.filter(pl.col("protocol") == "rtp").sort("at_ns", maintain_order=True)
+    ways = {
+        way: rtp.filter(pl.col("direction") == way).unique(PACKET, keep="first", maintain_order=True)
+        for way in ("inbound", "outbound")
+    }
+    left = ways["outbound"].select(*PACKET, left_ns="at_ns")
+    entered = ways["inbound"].select(*PACKET, "size_bytes", entered_ns="at_ns")
+    return entered.join(left, on=PACKET, how="left", maintain_order="left")
+
+
+def log_of(call: Trace, participant: str, peer: str) -> EventLog:
+    return read_event_log(call.path / log_name(participant, peer))
+
+
+def on_the_wall_clock(log: EventLog, column: str) -> pl.Expr:
+    return pl.col(column) + log.utc_offset_ms * NS_PER_MS
+
+
+def difference_ms(rows: pl.DataFrame, a: pl.Expr, b: str) -> pl.Series:
+    return rows.select(difference=(a - pl.col(b)) / NS_PER_MS).to_series().drop_nulls()
+
+
+ENDS = [("alice", "bob"), ("bob", "alice")]
+
+
+@pytest.mark.parametrize(("participant", "peer"), ENDS)
+def test_every_packet_sent_is_in_the_capture_with_its_size(
+    call: Trace, captured: pl.DataFrame, participant: str, peer: str
+) -> None:
+    log = log_of(call, participant, peer)
+    assert log.notes == ()
+    sent = sent_packets(log)
+    assert sent.height >= FEWEST
+    both = sent.join(captured, on=PACKET, how="left", suffix="_on_wire", maintain_order="left")
+    assert both["size_bytes_on_wire"].null_count() == 0
+    assert (both["size_bytes"] == both["size_bytes_on_wire"]).all()
+    # Nothing is missing until the log's last write.
+    until_ns = int(sent["logged_ns"].max()) + log.utc_offset_ms * NS_PER_MS - 10 * NS_PER_MS
+    own = captured.filter(
+        pl.col("ssrc").is_in(sent["ssrc"].unique().to_list()), pl.col("entered_ns") < until_ns
+    )
+    assert own.join(sent, on=PACKET, how="anti").is_empty()
+
+
+@pytest.mark.parametrize(("participant", "peer"), ENDS)
+def test_packets_are_sent_and_arrive_when_the_capture_says(
+    call: Trace, captured: pl.DataFrame, participant: str, peer: str
+) -> None:
+    log = log_of(call, participant, peer)
+    both = sent_packets(log).join(captured, on=PACKET, maintain_order="left")
+    # A packet is stamped 0.1 to 0.6 ms before it enters the emulator.
+    early = difference_ms(both, on_the_wall_clock(log, "sent_ns"), "entered_ns")
+    assert -0.6 - CLOCKS_MS < early.median() < CLOCKS_MS
+    late = difference_ms(both, on_the_wall_clock(log, "delivered_ns"), "left_ns")
+    assert -CLOCKS_MS < late.median() < 0.6 + CLOCKS_MS
+    lost = both.filter(pl.col("dropped_ns").is_not_null())
+    assert lost["left_ns"].null_count() == lost.height
+
+
+@pytest.mark.parametrize(("participant", "peer"), ENDS)
+def test_every_packet_received_left_the_emulator(
+    call: Trace, captured: pl.DataFrame, participant: str, peer: str
+) -> None:
+    log = log_of(call, participant, peer)
+    received = received_packets(log)
+    both = received.join(captured, on=PACKET, how="left", maintain_order="left")
+    assert received.height >= FEWEST
+    assert both["left_ns"].null_count() == 0
+    late = difference_ms(both, on_the_wall_clock(log, "delivered_ns"), "left_ns")
+    assert -CLOCKS_MS < late.median() < 0.6 + CLOCKS_MS
+
+
+def test_the_logs_of_both_ends_lose_what_the_emulator_dropped(call: Trace) -> None:
+    imported = open_logs([call.path / log_name(*end) for end in ENDS])
+    key = ["flow", *PACKET]
+    truth = call.table("packets").filter(pl.col("protocol") == "rtp").unique(key, keep="first")
+    both = imported.tables["packets"].join(truth, on=key, suffix="_in_emulator")
+    lost, dropped = (both[name].is_not_null() for name in ("dropped_ns", "dropped_ns_in_emulator"))
+    wrong = (lost != dropped).sum()
+    # Packets on their way when the logs end are lost in neither.
+    assert dropped.sum() > 0 or wrong == 0
+    assert wrong <= 0.02 * max(50, int(dropped.sum()))
+
+
+def test_the_trace_has_the_target_that_getstats_reports(call: Trace) -> None:
+    rows = call.table("controller").sort("at_ns", maintain_order=True)
+    for flow in ("alice->bob", "bob->alice"):
+        known = rows.filter(pl.col("flow") == flow)
+        logged, told = (
+            known.filter(pl.col("name") == name).select("at_ns", pl.col("value").alias(name))
+            for name in ("target_bps", "available_outgoing_bitrate_bps")
+        )
+        if logged.is_empty():
+            pytest.skip("a trace of before logs were in its table `controller`")
+        both = told.join_asof(logged, on="at_ns").drop_nulls()
+        # Both tell the same number; between the two times it may have changed.
+        same = (both["available_outgoing_bitrate_bps"] / both["target_bps"] - 1).abs() < 0.001
+        assert same.mean() > 0.9

@@ -1,0 +1,146 @@
+"""Replays of logs and captures: agreement with the browser, the command, and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rtclab
+from rtclab.cli import main
+from rtclab.errors import BadInput
+from rtclab.replays import Bounds, Choice, LogReplay
+from rtclab.replays.steps import Steps, agreement, first_divergence
+
+LOG = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"
+"""Six seconds of a call of two Chromium 156 over 1 Mbit/s."""
+
+
+def steps(*changes: tuple[float, float]) -> Steps:
+    at_s, values = zip(*changes, strict=True)
+    return Steps(np.array(at_s), np.array(values))
+
+
+def run(*arguments: object) -> int | str | None:
+    """Runs a command and returns its exit status."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return ended.value.code
+
+
+def test_agreement_weighs_differences_with_the_time_that_they_last() -> None:
+    # From 5 s to 15 s: 4 s equal, 3 s 4 % above, 2 s 8 % above, 1 s 20 % below.
+    own = steps((0, 100.0), (9, 104.0), (12, 108.0), (14, 80.0))
+    measured = agreement(own, steps((0, 100.0)), 5.0, 15.0)
+    assert measured is not None
+    assert measured.within == pytest.approx((70.0, 90.0))
+    assert measured.median_error == pytest.approx(4.0)
+    assert measured.bias == pytest.approx(0.0)
+
+
+def test_time_in_which_one_side_is_unknown_does_not_count() -> None:
+    measured = agreement(steps((0, 100.0)), steps((8, 100.0)), 5.0, 10.0)
+    assert measured is not None
+    assert measured.within == (100.0, 100.0)
+    assert agreement(steps((0, 100.0)), steps((12, 100.0)), 5.0, 10.0) is None
+
+
+def test_a_divergence_lasts_half_a_second() -> None:
+    browser = steps((0, 100.0))
+    late = steps((0, 100.0), (1, 120.0), (1.4, 100.0), (3, 90.0))
+    assert first_divergence(late, browser, 0.0, 10.0) == 3.0
+    assert first_divergence(steps((0, 104.0)), browser, 0.0, 10.0) is None
+    # A difference that changes in between is one.
+    assert first_divergence(steps((0, 80.0), (0.3, 90.0)), browser, 0.0, 10.0) == 0.0
+
+
+def test_a_browsers_log_is_replayed_beside_its_own_target() -> None:
+    replayed = rtclab.replay(LOG, controller="goog-cc")
+    assert isinstance(replayed, LogReplay)
+    targets = dict(zip(replayed.target["at_s"], replayed.target["target_bps"], strict=True))
+    assert targets[0.0] == 300_000
+    browser = replayed.browser.filter(name="target_bps")
+    assert browser["value"][0] == 300_000
+    # Both begin with probes of three and six times the start rate.
+    assert replayed.probes["rate_bps"][:2].to_list() == [900_000, 1_800_000]
+    assert replayed.probes["cluster"][:2].to_list() == [1, 2]
+    # The control's rate of a probe is that which the browser measured, to the millisecond of the clock.
+    probed = replayed.browser.filter(name="probe_bps")["value"].max()
+    after = replayed.target.filter(replayed.target["at_s"] < 1.0)["target_bps"].max()
+    assert after == pytest.approx(probed, rel=0.05)
+
+
+def test_a_fixed_rate_is_off_at_once_and_says_what_both_had_in_mind() -> None:
+    replayed = rtclab.replay(LOG, controller="fixed", most="9 Mbit/s")
+    assert isinstance(replayed, LogReplay)
+    figures = replayed.figures()
+    assert figures["within_10_percent"] == 0
+    assert figures["first_divergence_s"] == pytest.approx(0.0, abs=0.002)
+    assert figures["reasons"]["replay"]["target_bps"] == 9_000_000
+    assert figures["reasons"]["browser"]["target_bps"] == 300_000
+
+
+def test_bounds_have_room_for_audio_only_if_there_is_some() -> None:
+    assert Bounds().native(audio=False) == (300_000, 30_000, 1_700_000, 0)
+    assert Bounds().native(audio=True) == (300_000, 30_000, 1_700_000, 49_600)
+
+
+def test_a_control_is_a_name_with_options() -> None:
+    assert Choice.parse("rrtcc-2013,decrease=0.9") == Choice("rrtcc-2013", {"decrease": 0.9})
+    assert str(Choice.parse("rrtcc-2013, decrease=0.9")) == "rrtcc-2013,decrease=0.9"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"controller": "bbr"}, "no congestion control `bbr`; expected goog-cc"),
+        ({"controller": "goog-cc,beta=x"}, "goog-cc,beta=x: expected OPTION=NUMBER"),
+        ({"controller": "goog-cc,nothing=1"}, "has no such option"),
+        ({"controller": "goog-cc", "start": "300"}, "start: no unit in `300`"),
+        ({"controller": "goog-cc", "estimator": "gcc-2016"}, "either a controller or an estimator"),
+        ({"estimator": "gcc-2016"}, "event-log-alice-bob.log"),
+        ({}, "either a controller or an estimator"),
+    ],
+)
+def test_bad_input_is_named(arguments: dict[str, str], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        rtclab.replay(LOG, **arguments)  # type: ignore[arg-type]
+
+
+def test_the_command_prints_figures_and_writes_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "replay.html"
+    assert run("replay", LOG, "--controller", "goog-cc", "--controller", "fixed", "--plot", page) == 0
+    printed = capsys.readouterr().out
+    assert "within 5 % (%)" in printed
+    assert "fixed: off by more than 5 % at 0.0" in printed
+    assert "browser, delay-based" in page.read_text()
+    assert run("replay", LOG, "--controller", "goog-cc", "--json") == 0
+    (figures,) = json.loads(capsys.readouterr().out)
+    assert figures["controller"] == "goog-cc"
+    assert 0 <= figures["within_5_percent"] <= figures["within_10_percent"] <= 100
+    assert run("replay", LOG) == 2
+
+
+def test_a_simulated_capture_gives_the_rembs_that_the_simulated_receiver_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = rtclab.run(
+        "first-call",
+        duration="20 s",
+        repeats=1,
+        capture=True,
+        out=tmp_path,
+        changes={"congestion_control.name": "gcc-2016"},
+    )
+    capture = made.path / "repeat-0" / "capture.pcapng"
+    assert run("replay", capture, "--estimator", "gcc-2016", "--json") == 0
+    (figures,) = json.loads(capsys.readouterr().out)
+    assert figures["flows"]
+    for flow in figures["flows"]:
+        assert flow["last_bps"] == pytest.approx(flow["last_in_capture_bps"], rel=0.1)
+    with pytest.raises(BadInput, match="`goog-cc` estimates at the sender"):
+        rtclab.replay(capture, estimator="goog-cc")
