@@ -452,7 +452,7 @@ def replay(
         estimator: a receive-side control, such as ``"gcc-2016"``.
         start: rate before any feedback, by default ``"300 kbit/s"``.
         least: lower bound, by default ``"30 kbit/s"``.
-        most: what the encoders can use, by default ``"1.7 Mbit/s"``, and 49.6 kbit/s more with audio.
+        most: what the encoder of the video can use, by default ``"1.7 Mbit/s"``.
 
     Returns the targets, the internal values and the agreement with the browser; with ``estimator`` the
     REMBs of every flow. ``plot()`` draws them.

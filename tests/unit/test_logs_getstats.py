@@ -215,6 +215,16 @@ def test_each_connection_is_a_call_with_a_remote_end_of_its_own(tmp_path: Path) 
     assert [call.participants for call in made.manifest.calls] == [("page", "remote"), ("page", "remote-2")]
 
 
+def test_reports_of_rtcp_belong_to_the_next_call_of_getstats(tmp_path: Path) -> None:
+    dump = internals()
+    times = dump["PeerConnections"]["4-1"]["stats"]["RIV7-timestamp"]
+    times["values"] = json.dumps([at_ms - 400 for at_ms in json.loads(times["values"])])
+    tables = opened(tmp_path, json.dumps(dump)).tables
+    at_ns = [second * 1_000_000_000 for second in range(1, SECONDS + 1)]
+    assert tables["outbound_rtp"]["at_ns"].to_list() == at_ns
+    assert tables["remote_inbound_rtp"]["at_ns"].to_list() == at_ns
+
+
 def test_a_direction_without_media_is_no_flow(tmp_path: Path) -> None:
     dump = internals()
     stats = dump["PeerConnections"]["4-1"]["stats"]

@@ -85,9 +85,11 @@ pub enum RateAccounting {
     Payloads,
 }
 
-/// libwebrtc: packets leave at this multiple of the target (`goog_cc_network_control.cc`,
-/// kDefaultPaceMultiplier; `paced_sender.h` in 2016).
-const PACING_FACTOR: f64 = 2.5;
+/// libwebrtc in 2016: packets leave at this multiple of the target (`paced_sender.h`).
+const PACING_FACTOR_2016: f64 = 2.5;
+/// The same today for a camera, unless the congestion control sets a pacing rate (`video_send_stream_impl.cc`,
+/// kDefaultPacingFactor).
+const PACING_FACTOR: f64 = 1.1;
 
 const CHROME_27: StackProfile = StackProfile {
     name: "chrome-27",
@@ -108,7 +110,7 @@ const CHROME_52: StackProfile = StackProfile {
     name: "chrome-52",
     feedback: FeedbackKind::Remb { at_once: true, with_recovered: false },
     rtcp: RtcpSchedule::PerStream,
-    pacing: Pacing::Ticks { factor: PACING_FACTOR, tick: Time::from_millis(5) },
+    pacing: Pacing::Ticks { factor: PACING_FACTOR_2016, tick: Time::from_millis(5) },
     repair: Repair::Rtx,
     ..CHROME_27
 };

@@ -13,8 +13,8 @@ use rtclab_core::rtp::AbsSendTime;
 use rtclab_core::units::{Bitrate, Bytes, Time};
 use std::collections::BTreeMap;
 
-/// Start, smallest and largest rate of all media together, in bit/s.
-type Bounds = (u64, u64, u64);
+/// Start, smallest and largest rate of video, and the rate of audio, in bit/s.
+type Bounds = (u64, u64, u64, u64);
 
 /// Feeds the packets and feedback of an RTC event log to a congestion control.
 ///
@@ -64,8 +64,14 @@ pub(crate) fn replay_arrivals<'py>(
     to_dict(py, replayed.map_err(PyValueError::new_err)?)
 }
 
-fn rate_bounds((start, min, max): Bounds) -> RateBounds {
-    RateBounds { start: Bitrate(start), min: Bitrate(min), max: Bitrate(max), audio: Bitrate::ZERO }
+fn rate_bounds((start, min, max, audio): Bounds) -> RateBounds {
+    RateBounds {
+        start: Bitrate(start),
+        min: Bitrate(min),
+        max: Bitrate(max),
+        audio: Bitrate(audio),
+        has_video: true,
+    }
 }
 
 fn received(columns: &Bound<'_, PyDict>) -> PyResult<Vec<ReceivedPacket>> {

@@ -431,7 +431,7 @@ def replay(
         typer.Option(
             "--max",
             metavar="RATE",
-            help="What the encoders can use; by default 1.7 Mbit/s, and 49.6 kbit/s more with audio.",
+            help="What the video encoder can use; by default 1.7 Mbit/s.",
         ),
     ] = None,
     plot: Annotated[

@@ -25,6 +25,8 @@ _OLD_TYPES = {
 }
 """Types by the beginning of the id, for dumps that have neither ``statsType`` nor a series ``type``."""
 
+_HEARD = "remote-inbound-rtp"
+
 _STATES = {
     "signalingstatechange": {"stable": "signalling_done"},
     "iceconnectionstatechange": {
@@ -101,25 +103,34 @@ def _add_events(one: Connection, updates: object) -> bool:
 
 
 def _samples(path: Path, connection: str, stats: object) -> Iterator[tuple[float, list[tuple[str, Stats]]]]:
-    """The reports of a connection by the call of getStats that returned them."""
+    """The reports of a connection by the call of getStats that returned them.
+
+    A report on what RTCP said has the time of the RTCP packet, so it belongs to the next call.
+    """
     if not isinstance(stats, dict):
         return
     moments: list[tuple[float, str, Stats]] = []
+    heard: list[tuple[float, str, Stats]] = []
     for report, properties in _by_report(stats).items():
         kind = _kind(report, properties)
         if kind is None:
             continue
         for at_ms, sample in _rows(path, f"connection {connection}, {report[:60]}", properties):
-            moments.append((at_ms, report, sample | {"type": kind}))
-        check_size(path, len(moments))
+            of_kind = heard if kind == _HEARD else moments
+            of_kind.append((at_ms, report, sample | {"type": kind}))
+        check_size(path, len(moments) + len(heard))
     moments.sort(key=lambda moment: moment[0])
-    index = 0
+    heard.sort(key=lambda moment: moment[0])
+    index = known = 0
     while index < len(moments):
         at_ms, end = moments[index][0], index
         together: dict[str, Stats] = {}
         while end < len(moments) and moments[end][0] - at_ms < MERGED_MS and moments[end][1] not in together:
             together[moments[end][1]] = moments[end][2]
             end += 1
+        while known < len(heard) and heard[known][0] < at_ms + MERGED_MS:
+            together[heard[known][1]] = heard[known][2]
+            known += 1
         yield at_ms, list(together.items())
         index = end
 

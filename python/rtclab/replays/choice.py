@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROLS
 from rtclab.errors import BadInput
 
-VIDEO_BPS = 1_700_000
-"""The most that Chromium gives a video of 640x480."""
 AUDIO_BPS = 49_600
-"""What Chromium 156 adds for a call's audio: its largest probes are twice the sum of both."""
+"""What Chromium 156 adds for a call's audio: its largest probes are twice 1,749,600 bit/s."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds on the rate of all media together, in bit/s, by default Chromium's for one video of 640x480.
+    """Bounds on the rate of video in bit/s, by default Chromium's for one video of 640x480.
 
     A log does not tell them. The browser's first target is ``start``, with or without audio.
     """
@@ -25,14 +23,12 @@ class Bounds:
     """Rate before any feedback."""
     least: int = 30_000
     """Lower bound."""
-    most: int | None = None
-    """What the encoders can use; probes go up to twice that. By default ``VIDEO_BPS``, and ``AUDIO_BPS`` if
-    the recording has audio."""
+    most: int = 1_700_000
+    """What the encoder can use; probes go up to twice that, and twice the audio."""
 
-    def native(self, *, audio: bool) -> tuple[int, int, int]:
-        """Start, least and most, as the native side takes them, for a recording with or without audio."""
-        most = VIDEO_BPS + (AUDIO_BPS if audio else 0) if self.most is None else self.most
-        return self.start, self.least, most
+    def native(self, *, audio: bool) -> tuple[int, int, int, int]:
+        """Start, least, most and audio for the native side, of a recording with or without audio."""
+        return self.start, self.least, self.most, AUDIO_BPS if audio else 0
 
 
 @dataclass(frozen=True)

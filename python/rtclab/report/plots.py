@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from rtclab.errors import BadInput
 from rtclab.metrics import flows_of, media, rate, wire
 from rtclab.report import forms
 from rtclab.report.bands import Band
-from rtclab.report.drawing import COLOURS, Look
-from rtclab.report.forms import Panel, Steps
+from rtclab.report.drawing import COLOURS, Dots, Line, Look
+from rtclab.report.forms import Curve, Panel, Steps
 from rtclab.report.lines import (
     FlowLine,
     Series,
@@ -44,8 +46,8 @@ Panels = list[list[FlowLine]]
 
 
 def run_plots(run: Run) -> list[Plot]:
-    """The plots of one run, in the order of the page; none if no repeat finished."""
-    return _all(RUN_PLOTS, _panels(run, main_flows(run)))
+    """The plots of one run for which it has data, in the order of the page; none if no repeat finished."""
+    return [plot for plot in _all(RUN_PLOTS, _panels(run, main_flows(run))) if _has_data(plot)]
 
 
 def run_plot(run: Run, name: str, flow: str | None = None) -> Plot:
@@ -93,6 +95,11 @@ Maker = Callable[[Panels], Plot | None]
 def _all(makers: Mapping[str, Maker], panels: Panels) -> list[Plot]:
     plots = [make(panels) for make in makers.values()] if panels else []
     return [plot for plot in plots if plot is not None]
+
+
+def _has_data(plot: Plot) -> bool:
+    """Whether there is anything to draw; the trace of a log may lack whole tables."""
+    return any(np.isfinite(mark.y).any() for mark in plot.marks if isinstance(mark, (Line, Dots)))
 
 
 def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plot:
@@ -188,6 +195,35 @@ def _target(panels: Panels) -> Plot:
         "Rate (kbit/s)",
         OVER_REPEATS,
     )
+
+
+def _stats_rate(panels: Panels) -> Plot | None:
+    """Rates of flows of which only getStats is known, as in a log of a browser; None if there are none."""
+    drawn = [Panel(_title(lines), _stats_curves(lines)) for lines in panels]
+    drawn = [panel for panel in drawn if panel.curves]
+    if not drawn:
+        return None
+    return forms.over_time(
+        "stats-rate",
+        "Rate in getStats",
+        "RTP headers and payload that the browser sent or received between two reports of getStats.",
+        drawn,
+        "Rate (kbit/s)",
+        OVER_REPEATS,
+    )
+
+
+def _stats_curves(lines: list[FlowLine]) -> list[Curve]:
+    curves = []
+    for line in lines:
+        if band_of(line, rate.received_kbps).at_s.size:
+            continue
+        for series in (wire.stats_sent_kbps, wire.stats_received_kbps):
+            one = curve(line, series, filled=bool(_title(lines)))
+            if one.band.at_s.size:
+                curves.append(one)
+                break
+    return curves
 
 
 def _wire_and_stats(panels: Panels) -> Plot | None:
@@ -291,6 +327,7 @@ RUN_PLOTS: dict[str, Maker] = {
     "rate": _rate,
     "target": _target,
     "wire-and-stats": _wire_and_stats,
+    "stats-rate": _stats_rate,
     "delay": _delay,
     "delay-distribution": _distribution_of_all,
     "repeats": _repeats,

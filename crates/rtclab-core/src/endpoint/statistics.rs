@@ -1,5 +1,6 @@
 //! What getStats would report, under the names of W3C webrtc-stats.
 
+use crate::media::encoder::Limitation;
 use crate::packet::Kind;
 use crate::table::row;
 
@@ -41,6 +42,16 @@ row! {
         key_frames_encoded: Option<u64> = "keyFramesEncoded",
         /// Frames handed to the pacer.
         frames_sent: Option<u64> = "framesSent",
+        /// Frames much larger than their share of the rate.
+        huge_frames_sent: Option<u64> = "hugeFramesSent",
+        /// Sum of the quantiser indices of the encoded frames.
+        qp_sum: Option<u64> = "qpSum",
+        /// Seconds spent encoding.
+        total_encode_time: Option<f64> = "totalEncodeTime",
+        /// Why frames are smaller than the camera's pictures.
+        quality_limitation_reason: Option<Limitation> = "qualityLimitationReason",
+        /// Changes of the resolution because of that: Chromium 156 counts none, whatever happens.
+        quality_limitation_resolution_changes: Option<u64> = "qualityLimitationResolutionChanges",
         /// Width of the last frame.
         frame_width: Option<u64> = "frameWidth",
         /// Height of the last frame.

@@ -171,6 +171,7 @@ fn outbound_rtp(
     let retransmitted = stream.totals[Kind::Rtx as usize];
     let resolution = video.map(|video| video.encoder.resolution());
     let frames = video.map(|video| video.frames);
+    let encoder = video.and_then(|video| video.encoder.statistics());
     OutboundRtp {
         ssrc,
         kind: kind(video.is_some()),
@@ -180,9 +181,15 @@ fn outbound_rtp(
         retransmitted_packets_sent: retransmitted.packets,
         retransmitted_bytes_sent: retransmitted.payload_bytes,
         target_bitrate: video.map(|video| video.encoder.target().0 as f64),
-        frames_encoded: frames,
-        key_frames_encoded: video.map(|video| video.key_frames),
+        frames_encoded: encoder.map(|encoder| encoder.frames).or(frames),
+        key_frames_encoded: video
+            .map(|video| encoder.map_or(video.key_frames, |encoder| encoder.key_frames)),
         frames_sent: frames,
+        huge_frames_sent: encoder.map(|encoder| encoder.huge_frames),
+        qp_sum: encoder.map(|encoder| encoder.qp_sum),
+        total_encode_time: encoder.map(|encoder| encoder.encode_time.as_secs_f64()),
+        quality_limitation_reason: encoder.map(|encoder| encoder.limitation),
+        quality_limitation_resolution_changes: encoder.map(|_| 0),
         frame_width: resolution.map(|(width, _)| u64::from(width)),
         frame_height: resolution.map(|(_, height)| u64::from(height)),
         frames_per_second: frames.map(|count| growth(frames_sent, ssrc, count, elapsed)),

@@ -10,10 +10,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A longer log can only mean that one of its times is wrong.
 const LONGEST: Time = Time::from_secs(24 * 3600);
-/// IPv4 and IPv6 header, and UDP with the tag of SRTP (RFC 3711, 80 bits).
-const IPV4_BYTES: i64 = 20;
-const IPV6_BYTES: i64 = 40;
-const UDP_AND_SRTP_BYTES: i64 = 8 + 10;
+/// Headers of IPv4 and UDP, and of IPv6 and UDP. The browser knows its first route before the keys of SRTP, so
+/// that it does not count the tag; replays of its logs agree with its rates without the tag.
+const IPV4_BYTES: i64 = 20 + 8;
+const IPV6_BYTES: i64 = 40 + 8;
 /// abs-send-time counts 2^-18 s modulo 64 s.
 const ABS_SEND_TIME_PER_MS: f64 = 262.144;
 const ABS_SEND_TIME_RANGE_MS: f64 = 64_000.0;
@@ -82,6 +82,8 @@ pub(super) struct Reports {
 pub(super) struct Inputs {
     /// Time of the log at which the inputs have time zero: when the browser's own control began.
     pub(super) begin_ms: i64,
+    /// Whether anything but audio was sent.
+    pub(super) has_video: bool,
     pub(super) events: Vec<Event>,
 }
 
@@ -104,6 +106,7 @@ impl Inputs {
             ));
         }
         source.assign_probes(&mut packets);
+        let has_video = packets.iter().any(|sent| sent.packet.kind != Kind::Audio);
         let feedback = source.transport_feedback();
         if feedback.is_empty() {
             return Err(ReplayError::Log("the log has no transport-wide feedback (RTCP 205/15)"));
@@ -122,7 +125,7 @@ impl Inputs {
             return Err(ReplayError::Log("the log spans more than a day"));
         }
         let events = all.into_iter().map(|(at, _, what)| Event { at: after(at), what }).collect();
-        Ok(Inputs { begin_ms, events })
+        Ok(Inputs { begin_ms, has_video, events })
     }
 }
 
@@ -184,8 +187,7 @@ impl<'a> Source<'a> {
         let pairs = self.ints(table, "at_ms").iter().zip(changes.iter().zip(families));
         let selected = pairs.filter(|(_, (change, _))| **change == "selected");
         let of_pair = |(at, (_, family)): (&i64, (&&str, &str))| {
-            let ip = if family == "ipv6" { IPV6_BYTES } else { IPV4_BYTES };
-            (*at, ip + UDP_AND_SRTP_BYTES)
+            (*at, if family == "ipv6" { IPV6_BYTES } else { IPV4_BYTES })
         };
         let mut known: Vec<(i64, i64)> = selected.map(of_pair).collect();
         let told = self.ints("route_change", "overhead_bytes").iter();
@@ -211,8 +213,7 @@ impl<'a> Source<'a> {
             .into_iter()
             .map(|row| {
                 let overhead = overheads.iter().take_while(|(since, _)| *since <= at[row]).last();
-                let overhead =
-                    overhead.map_or(IPV4_BYTES + UDP_AND_SRTP_BYTES, |(_, bytes)| *bytes);
+                let overhead = overhead.map_or(IPV4_BYTES, |(_, bytes)| *bytes);
                 let parts = [payload[row], ints("header_bytes")[row], padding[row], overhead];
                 let size: i64 = parts.iter().map(|bytes| (*bytes).clamp(0, MOST_BYTES)).sum();
                 let ssrc = ints("ssrc")[row];

@@ -118,6 +118,7 @@ pub fn replay_log(
     bounds: RateBounds,
 ) -> Result<Replayed, ReplayError> {
     let inputs = Inputs::read(log)?;
+    let bounds = RateBounds { has_video: inputs.has_video, ..bounds };
     let mut replay = Replay::new(config, bounds)?;
     for event in &inputs.events {
         replay.advance(event.at)?;

@@ -12,6 +12,7 @@ const BOUNDS: RateBounds = RateBounds {
     min: Bitrate::from_kbps(30),
     max: Bitrate::from_kbps(1_700),
     audio: Bitrate::ZERO,
+    has_video: true,
 };
 /// The log's clock when the transport became writable.
 const WRITABLE_MS: i64 = 5_000;
@@ -22,7 +23,7 @@ fn table(name: &'static str, columns: &[(&'static str, &[i64])]) -> Table {
     Table { name, columns: columns.collect() }
 }
 
-/// A log of 1000 B packets every 20 ms, with feedback after every third one that arrives 50 ms later.
+/// A log of 990 B packets every 20 ms, with feedback after every third one that arrives 50 ms later.
 struct Log {
     tables: Vec<Table>,
 }
@@ -104,7 +105,7 @@ fn times_count_from_the_writable_transport_and_sizes_include_what_is_around_rtp(
     let packets = sent(&inputs);
     let at: Vec<u64> = packets.iter().map(|(at, _)| at.as_millis()).collect();
     assert_eq!(at, [100, 120, 140]);
-    assert!(packets.iter().all(|(_, packet)| packet.size == Bytes(950 + 12 + 20 + 8 + 10)));
+    assert!(packets.iter().all(|(_, packet)| packet.size == Bytes(950 + 12 + 20 + 8)));
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn send_times_come_from_abs_send_time_rounded_down_after_the_way_to_the_socket()
         ));
     let packets = sent(&Inputs::read(&log.read()).expect("a log"));
     assert_eq!(packets[0].0, Time::from_millis(102));
-    assert_eq!((packets[0].1.kind, packets[0].1.size), (Kind::Padding, Bytes(20 + 255 + 38)));
+    assert_eq!((packets[0].1.kind, packets[0].1.size), (Kind::Padding, Bytes(20 + 255 + 28)));
 }
 
 #[test]
@@ -151,7 +152,7 @@ fn a_probe_has_packets_until_it_has_enough_packets_and_bytes_and_none_of_audio()
     let packets = sent(&Inputs::read(&log.read()).expect("a log"));
     let clusters: Vec<Option<u32>> =
         packets.iter().map(|(_, packet)| packet.cluster.map(|cluster| cluster.id)).collect();
-    // Packets have 1000 B, so the first probe takes three for its bytes, and the second two for its number.
+    // Packets have 990 B, so the first probe takes three for its bytes, and the second two for its number.
     let wanted = [None, Some(1), Some(1), Some(1), Some(2), Some(2), None];
     assert_eq!(clusters[..wanted.len()], wanted);
 }

@@ -137,7 +137,10 @@ fn chrome_156_sends_transport_wide_feedback_every_50_to_250_ms_and_joint_reports
         // report is left out when nothing has arrived.
         let intervals: Vec<u64> = intervals.collect();
         assert!(intervals.len() >= 15, "{intervals:?}");
-        assert!(intervals.iter().all(|ms| *ms == interval_ms), "{intervals:?}");
+        assert!(intervals.iter().all(|ms| ms.is_multiple_of(interval_ms)), "{intervals:?}");
+        // At 30 kbit/s the encoder drops four of five frames or more, so that some intervals are empty.
+        let full = intervals.iter().filter(|ms| **ms == interval_ms).count();
+        assert!(full >= 10, "{intervals:?}");
     }
 }
 

@@ -389,7 +389,7 @@ impl RateControl {
         self.inter_qindex_sum += u32::from(qindex);
         let mean = (self.inter_qindex_sum / self.inter_frames) as u8;
         let damped =
-            if self.inter_frames > FRAMES_TO_LEARN { mean } else { (mean + WORST + 1) / 2 };
+            if self.inter_frames > FRAMES_TO_LEARN { mean } else { (mean + WORST).div_ceil(2) };
         self.mean_qindex = if qindex > damped { qindex - 1 } else { damped };
     }
 }
