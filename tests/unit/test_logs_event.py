@@ -87,9 +87,9 @@ def test_the_decisions_of_the_browser_are_in_the_trace() -> None:
     values = {name: rows["value"].to_list() for (name,), rows in controller.group_by("name")}
     assert values["target_bps"][-1] == 832_847
     assert values["probe_rate_bps"] == [900_000, 1_800_000]
-    assert values["probe_result_bps"] == [824_000, 906_400, 939_360, 939_075, 938_892]
+    assert values["probe_bps"] == [824_000, 906_400, 939_360, 939_075, 938_892]
     states = values["detector_state"]
-    assert [states.count(state) for state in (0, 1, 2)] == [75, 2, 1]
+    assert [states.count(state) for state in (-1, 0, 1)] == [1, 75, 2]
     assert sorted(values["in_alr"]) == [0, 1]
 
 
@@ -224,7 +224,7 @@ def test_gaps_of_a_received_stream_count_as_dropped(alice: EventLog) -> None:
 def test_rows_of_a_live_call_are_on_its_clock(alice: EventLog, tmp_path: Path) -> None:
     began_ns = 699_244 * NS_PER_MS  # 2 ms before the results of the first probes
     rows = rows_of(alice, "alice", OUT, began_ns, 100 * NS_PER_MS)
-    probes = rows.filter(pl.col("name") == "probe_result_bps")
+    probes = rows.filter(pl.col("name") == "probe_bps")
     assert probes["at_ns"].to_list() == [2 * NS_PER_MS] * 4 + [88 * NS_PER_MS]
     assert rows["at_ns"].min() >= 0
     assert rows["at_ns"].max() < 100 * NS_PER_MS

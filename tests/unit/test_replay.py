@@ -67,7 +67,7 @@ def test_a_browsers_log_is_replayed_beside_its_own_target() -> None:
     assert replayed.probes["rate_bps"][:2].to_list() == [900_000, 1_800_000]
     assert replayed.probes["cluster"][:2].to_list() == [1, 2]
     # The control's rate of a probe is that which the browser measured, to the millisecond of the clock.
-    probed = replayed.browser.filter(name="probe_result_bps")["value"].max()
+    probed = replayed.browser.filter(name="probe_bps")["value"].max()
     after = replayed.target.filter(replayed.target["at_s"] < 1.0)["target_bps"].max()
     assert after == pytest.approx(probed, rel=0.05)
 

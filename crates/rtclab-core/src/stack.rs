@@ -34,6 +34,8 @@ pub struct StackProfile {
     pub encoder_model: EncoderModel,
     /// How calls are set up.
     pub setup: SetupProfile,
+    /// Whether the receiver of its audio has a jitter buffer, of which statistics exist.
+    pub plays_audio: bool,
 }
 
 /// How calls are set up. A call is set up as the oldest of the stacks in it does it.
@@ -83,9 +85,11 @@ pub enum RateAccounting {
     Payloads,
 }
 
-/// libwebrtc: packets leave at this multiple of the target (`goog_cc_network_control.cc`,
-/// kDefaultPaceMultiplier; `paced_sender.h` in 2016).
-const PACING_FACTOR: f64 = 2.5;
+/// libwebrtc in 2016: packets leave at this multiple of the target (`paced_sender.h`).
+const PACING_FACTOR_2016: f64 = 2.5;
+/// The same today for a camera, unless the congestion control sets a pacing rate (`video_send_stream_impl.cc`,
+/// kDefaultPacingFactor).
+const PACING_FACTOR: f64 = 1.1;
 
 const CHROME_27: StackProfile = StackProfile {
     name: "chrome-27",
@@ -99,13 +103,14 @@ const CHROME_27: StackProfile = StackProfile {
     encoder_control: EncoderControl::AsksForAll,
     encoder_model: EncoderModel::Rfc8593,
     setup: SetupProfile::Bursts,
+    plays_audio: false,
 };
 
 const CHROME_52: StackProfile = StackProfile {
     name: "chrome-52",
     feedback: FeedbackKind::Remb { at_once: true, with_recovered: false },
     rtcp: RtcpSchedule::PerStream,
-    pacing: Pacing::Ticks { factor: PACING_FACTOR, tick: Time::from_millis(5) },
+    pacing: Pacing::Ticks { factor: PACING_FACTOR_2016, tick: Time::from_millis(5) },
     repair: Repair::Rtx,
     ..CHROME_27
 };
@@ -122,12 +127,13 @@ pub const PROFILES: [StackProfile; 4] = [
         rtcp: RtcpSchedule::Joint,
         pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
         rate_accounting: RateAccounting::Packets,
-        repair: Repair::Rtx,
+        repair: Repair::RtxAndUlpfec,
         retransmission: Retransmission::Today,
         playout: PlayoutRule::JitterEstimate,
         encoder_control: EncoderControl::LeavesRoom,
         encoder_model: EncoderModel::Libvpx,
         setup: SetupProfile::Page,
+        plays_audio: true,
     },
 ];
 

@@ -6,19 +6,19 @@ import polars as pl
 
 from rtclab.logs.event_log import EventLog
 
-DETECTOR_STATES = {"normal": 0, "overuse": 1, "underuse": 2}
-"""Numbers of the detector's states, as the simulator's controls record them."""
+DETECTOR_STATES = {"underuse": -1, "normal": 0, "overuse": 1}
+"""Numbers of the detector's states, as the simulator's goog-cc records them."""
 
 PROBE_FAILURES = {"invalid_send_receive_interval": 1, "invalid_send_receive_ratio": 2, "timeout": 3}
 
 _VALUES: dict[str, dict[str, pl.Expr]] = {
-    "target": {"target_bps": pl.col("target_bps"), "loss_ratio": pl.col("fraction_lost") / 256},
+    "target": {"target_bps": pl.col("target_bps"), "loss_ratio": pl.col("fraction_lost") / 255},
     "delay_based": {
-        "delay_based_rate_bps": pl.col("rate_bps"),
+        "delay_based_bps": pl.col("rate_bps"),
         "detector_state": pl.col("detector_state").replace_strict(DETECTOR_STATES, default=None),
     },
     "probe_created": {"probe_rate_bps": pl.col("rate_bps")},
-    "probe_success": {"probe_result_bps": pl.col("rate_bps")},
+    "probe_success": {"probe_bps": pl.col("rate_bps")},
     "probe_failure": {"probe_failure": pl.col("reason").replace_strict(PROBE_FAILURES, default=None)},
     "alr": {"in_alr": pl.col("in_alr")},
     "remote_estimate": {
@@ -34,7 +34,7 @@ _VALUES: dict[str, dict[str, pl.Expr]] = {
         "in_flight_bytes": pl.col("in_flight_bytes"),
     },
 }
-"""By table of the log, the values in the table ``controller``, named as the simulator names them."""
+"""By table of the log, the values in the table ``controller``, named as those of the simulator's goog-cc."""
 
 
 def control_values(log: EventLog) -> pl.DataFrame:

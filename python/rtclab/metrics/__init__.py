@@ -5,7 +5,7 @@ the definition that users see.
 """
 
 # Tables list the metrics in the order of these imports.
-from rtclab.metrics import rate, wire, delay, loss, media, setup, host, fairness, tcp  # isort: skip
+from rtclab.metrics import rate, wire, delay, loss, media, audio, setup, host, fairness, tcp  # isort: skip
 from rtclab.metrics.measure import compare_runs, flows_of, measure_repeats, measure_run, prepare
 from rtclab.metrics.registry import ESSENTIAL, METRICS, Metric, metric
 
@@ -13,6 +13,7 @@ __all__ = [
     "ESSENTIAL",
     "METRICS",
     "Metric",
+    "audio",
     "compare_runs",
     "delay",
     "fairness",

@@ -94,7 +94,7 @@ class LogReplay:
             _line(Look.numbered(0, "browser"), self._browsers, self.end_s),
             _line(Look.numbered(1, str(self.choice)), self._own, self.end_s),
         ]
-        delay_based = self._of_browser("delay_based_rate_bps")
+        delay_based = self._of_browser("delay_based_bps")
         if delay_based.at_s.size:
             look = Look("browser, delay-based", Look.numbered(2, "").colour, DOTTED)
             lines.append(_line(look, delay_based, self.end_s))

@@ -50,7 +50,7 @@ class Video(Table):
     resolution and lowers the frame rate (Jansen et al. 2017, section 5.1)."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     """Device of the sender; the cameras of 2016 deliver at most 640x480 at 30 frames per second."""
-    repair: Literal["auto", "rtx", "nack-2013", "hybrid-2013", "none"] = "auto"
+    repair: Literal["auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "none"] = "auto"
     """Repair of lost packets; ``auto`` uses the repair of the stack profile, in live calls that of a plain
     page. ``rtx`` leaves out forward error correction on both backends."""
     max_bitrate: Bitrate = Bitrate(1_700_000)

@@ -54,9 +54,14 @@ impl Description {
     }
 
     fn write_video(&self, port: u16, stream: &StreamConfig, text: &mut String) -> fmt::Result {
-        use payload_type::{RED, RTX, ULPFEC, VIDEO};
+        use payload_type::{RED, RED_RTX, RTX, ULPFEC, VIDEO};
         let red = stream.repair.uses_red();
-        let wrapped = if red { format!(" {RED} {ULPFEC}") } else { String::new() };
+        let separate = !stream.repair.on_original_ssrc();
+        let wrapped = match (red, separate) {
+            (true, true) => format!(" {RED} {RED_RTX} {ULPFEC}"),
+            (true, false) => format!(" {RED} {ULPFEC}"),
+            (false, _) => String::new(),
+        };
         write!(text, "m=video {port} UDP/TLS/RTP/SAVPF {VIDEO} {RTX}{wrapped}\r\n")?;
         write!(text, "a=rtpmap:{VIDEO} VP8/90000\r\n")?;
         write!(text, "a=rtcp-fb:{VIDEO} nack\r\na=rtcp-fb:{VIDEO} nack pli\r\n")?;
@@ -64,6 +69,9 @@ impl Description {
         write!(text, "a=rtpmap:{RTX} rtx/90000\r\na=fmtp:{RTX} apt={VIDEO}\r\n")?;
         if red {
             write!(text, "a=rtpmap:{RED} red/90000\r\na=rtpmap:{ULPFEC} ulpfec/90000\r\n")?;
+        }
+        if red && separate {
+            write!(text, "a=rtpmap:{RED_RTX} rtx/90000\r\na=fmtp:{RED_RTX} apt={RED}\r\n")?;
         }
         let (ssrc, repair) = (stream.ssrc, stream.repair_ssrc);
         write!(text, "a=ssrc-group:FID {ssrc} {repair}\r\na=ssrc:{repair} cname:{}\r\n", self.flow)

@@ -19,7 +19,7 @@ pub(super) fn packet_size(repair: Repair, kind: Kind, payload: u64) -> Bytes {
     let before = match kind {
         Kind::Video => red + DESCRIPTOR_BYTES,
         Kind::Rtx if repair.on_original_ssrc() => red + DESCRIPTOR_BYTES,
-        Kind::Rtx => DESCRIPTOR_BYTES + rtx::OSN_BYTES,
+        Kind::Rtx => red + DESCRIPTOR_BYTES + rtx::OSN_BYTES,
         Kind::Fec => red,
         Kind::Audio | Kind::Padding => 0,
     };

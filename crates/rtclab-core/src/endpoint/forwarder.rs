@@ -7,7 +7,6 @@ use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{
     Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Signal, Transmit, VideoPart,
-    payload_type,
 };
 use crate::rtp::rtcp::{NtpTime, SenderReport};
 use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
@@ -322,7 +321,7 @@ impl Forwarded {
             return None;
         }
         let header = RtpHeader {
-            payload_type: payload_type::VIDEO,
+            payload_type: self.config.repair.video_payload_type(),
             ssrc: self.config.ssrc,
             seq: original_seq,
             ..packet.header
@@ -345,7 +344,7 @@ impl Forwarded {
         }
         // RFC 4588: on a separate stream, with its own sequence number.
         let header = RtpHeader {
-            payload_type: payload_type::RTX,
+            payload_type: repair.rtx_payload_type(),
             ssrc: self.config.repair_ssrc,
             seq: self.next_repair_seq,
             ..header

@@ -1,5 +1,6 @@
 //! What getStats would report, under the names of W3C webrtc-stats.
 
+use crate::media::encoder::Limitation;
 use crate::packet::Kind;
 use crate::table::row;
 
@@ -41,6 +42,16 @@ row! {
         key_frames_encoded: Option<u64> = "keyFramesEncoded",
         /// Frames handed to the pacer.
         frames_sent: Option<u64> = "framesSent",
+        /// Frames much larger than their share of the rate.
+        huge_frames_sent: Option<u64> = "hugeFramesSent",
+        /// Sum of the quantiser indices of the encoded frames.
+        qp_sum: Option<u64> = "qpSum",
+        /// Seconds spent encoding.
+        total_encode_time: Option<f64> = "totalEncodeTime",
+        /// Why frames are smaller than the camera's pictures.
+        quality_limitation_reason: Option<Limitation> = "qualityLimitationReason",
+        /// Changes of the resolution because of that: Chromium 156 counts none, whatever happens.
+        quality_limitation_resolution_changes: Option<u64> = "qualityLimitationResolutionChanges",
         /// Width of the last frame.
         frame_width: Option<u64> = "frameWidth",
         /// Height of the last frame.
@@ -113,10 +124,6 @@ row! {
         jitter_buffer_delay: Option<f64> = "jitterBufferDelay",
         /// Frames that have left the jitter buffer.
         jitter_buffer_emitted_count: Option<u64> = "jitterBufferEmittedCount",
-        /// Delay that the jitter buffer aims at in seconds, summed over frames.
-        jitter_buffer_target_delay: Option<f64> = "jitterBufferTargetDelay",
-        /// Delay that the network alone would demand in seconds, summed over frames.
-        jitter_buffer_minimum_delay: Option<f64> = "jitterBufferMinimumDelay",
         /// Retransmissions received.
         retransmitted_packets_received: Option<u64> = "retransmittedPacketsReceived",
         /// Packets repaired in time; `None` with RTX.
@@ -125,6 +132,22 @@ row! {
         fec_packets_received: Option<u64> = "fecPacketsReceived",
         /// FEC packets that repaired nothing.
         fec_packets_discarded: Option<u64> = "fecPacketsDiscarded",
+        /// Target delay of the jitter buffer in seconds, summed over frames or samples.
+        jitter_buffer_target_delay: Option<f64> = "jitterBufferTargetDelay",
+        /// Delay in seconds that the network alone asks for, summed over frames or samples.
+        jitter_buffer_minimum_delay: Option<f64> = "jitterBufferMinimumDelay",
+        /// Samples played, concealed ones included.
+        total_samples_received: Option<u64> = "totalSamplesReceived",
+        /// Samples made up because packets were missing.
+        concealed_samples: Option<u64> = "concealedSamples",
+        /// Concealed samples that were silence.
+        silent_concealed_samples: Option<u64> = "silentConcealedSamples",
+        /// Beginnings of concealment.
+        concealment_events: Option<u64> = "concealmentEvents",
+        /// Samples inserted to slow playout down.
+        inserted_samples_for_deceleration: Option<u64> = "insertedSamplesForDeceleration",
+        /// Samples removed to speed playout up.
+        removed_samples_for_acceleration: Option<u64> = "removedSamplesForAcceleration",
     }
 }
 

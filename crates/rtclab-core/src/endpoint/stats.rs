@@ -129,8 +129,8 @@ impl Peer {
         let videos = self.receiver.videos.iter().filter(|video| video.reception.packets > 0);
         let mut inbound: Vec<_> =
             videos.map(|v| inbound_video(elapsed, v, &mut counters.frames_shown)).collect();
-        let audios = self.receiver.audios.iter().filter(|audio| audio.reception.packets > 0);
-        inbound.extend(audios.map(inbound_audio));
+        let audios = self.receiver.audios.iter_mut().filter(|audio| audio.reception.packets > 0);
+        inbound.extend(audios.map(|audio| inbound_audio(now, audio)));
         let kind_of = |ssrc: u32| {
             let stream = self.sender.streams.iter().find(|stream| stream.config.ssrc == ssrc);
             stream.map(|stream| kind(stream.config.is_video()))
@@ -171,6 +171,7 @@ fn outbound_rtp(
     let retransmitted = stream.totals[Kind::Rtx as usize];
     let resolution = video.map(|video| video.encoder.resolution());
     let frames = video.map(|video| video.frames);
+    let encoder = video.and_then(|video| video.encoder.statistics());
     OutboundRtp {
         ssrc,
         kind: kind(video.is_some()),
@@ -180,9 +181,15 @@ fn outbound_rtp(
         retransmitted_packets_sent: retransmitted.packets,
         retransmitted_bytes_sent: retransmitted.payload_bytes,
         target_bitrate: video.map(|video| video.encoder.target().0 as f64),
-        frames_encoded: frames,
-        key_frames_encoded: video.map(|video| video.key_frames),
+        frames_encoded: encoder.map(|encoder| encoder.frames).or(frames),
+        key_frames_encoded: video
+            .map(|video| encoder.map_or(video.key_frames, |encoder| encoder.key_frames)),
         frames_sent: frames,
+        huge_frames_sent: encoder.map(|encoder| encoder.huge_frames),
+        qp_sum: encoder.map(|encoder| encoder.qp_sum),
+        total_encode_time: encoder.map(|encoder| encoder.encode_time.as_secs_f64()),
+        quality_limitation_reason: encoder.map(|encoder| encoder.limitation),
+        quality_limitation_resolution_changes: encoder.map(|_| 0),
         frame_width: resolution.map(|(width, _)| u64::from(width)),
         frame_height: resolution.map(|(_, height)| u64::from(height)),
         frames_per_second: frames.map(|count| growth(frames_sent, ssrc, count, elapsed)),
@@ -233,12 +240,33 @@ fn inbound(
         packets_repaired: None,
         fec_packets_received: None,
         fec_packets_discarded: None,
+        total_samples_received: None,
+        concealed_samples: None,
+        silent_concealed_samples: None,
+        concealment_events: None,
+        inserted_samples_for_deceleration: None,
+        removed_samples_for_acceleration: None,
     }
 }
 
-fn inbound_audio(audio: &InboundAudio) -> InboundRtp {
+fn inbound_audio(now: Time, audio: &mut InboundAudio) -> InboundRtp {
     let retransmitted = Retransmitted::default();
-    inbound(audio.config.ssrc, Kind::Audio, &audio.reception, retransmitted, AUDIO_CLOCK)
+    let playout = audio.playout_stats(now);
+    let row = inbound(audio.config.ssrc, Kind::Audio, &audio.reception, retransmitted, AUDIO_CLOCK);
+    let Some(playout) = playout else { return row };
+    InboundRtp {
+        jitter_buffer_delay: Some(playout.jitter_buffer_delay),
+        jitter_buffer_emitted_count: Some(playout.jitter_buffer_emitted_count),
+        jitter_buffer_target_delay: Some(playout.jitter_buffer_target_delay),
+        jitter_buffer_minimum_delay: Some(playout.jitter_buffer_minimum_delay),
+        total_samples_received: Some(playout.total_samples_received),
+        concealed_samples: Some(playout.concealed_samples),
+        silent_concealed_samples: Some(playout.silent_concealed_samples),
+        concealment_events: Some(playout.concealment_events),
+        inserted_samples_for_deceleration: Some(playout.inserted_samples_for_deceleration),
+        removed_samples_for_acceleration: Some(playout.removed_samples_for_acceleration),
+        ..row
+    }
 }
 
 fn inbound_video(

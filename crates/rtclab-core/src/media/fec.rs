@@ -1,8 +1,12 @@
 //! FEC over blocks of frames: generates FEC packets at the sender, and recovers packets at the receiver.
 //!
-//! Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/{producer_fec,forward_error_correction}.cc`. Masks
-//! are interleaved here: each media packet is in one FEC packet. libwebrtc has tables instead, in which a
-//! packet is in several FEC packets, and protects a frame's first partition more.
+//! Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/{producer_fec,forward_error_correction}.cc`; the
+//! rules for blocks are the same today (`ulpfec_generator.cc`). In 2013 a frame's first partition was
+//! protected more, which is not modelled, and whose masks are interleaved here.
+
+mod masks;
+
+pub use masks::Masks;
 
 use super::protection::Protection;
 use crate::packet::{FecBlock, Rtp};
@@ -32,9 +36,15 @@ pub struct FecGenerator {
     rate: u8,
     /// Maximum number of frames in the current block.
     max_frames: u32,
+    masks: Masks,
 }
 
 impl FecGenerator {
+    /// A generator that chooses protected packets in this way.
+    pub fn new(masks: Masks) -> Self {
+        FecGenerator { masks, ..FecGenerator::default() }
+    }
+
     /// Whether a frame's packets are needed, because a block is open or one starts.
     pub fn wants(&self, protection: &Protection, key: bool) -> bool {
         !self.block.is_empty() || rate_of(protection, key) > 0
@@ -59,7 +69,10 @@ impl FecGenerator {
         }
         let count = self.fec_packets();
         let fec = (0..count).filter_map(|i| {
-            let protected = self.block.iter().skip(i).step_by(count).cloned();
+            let total = self.block.len();
+            let covered = |media: usize| self.masks.covers((i, count), (media, total));
+            let packets = self.block.iter().enumerate();
+            let protected = packets.filter(|(media, _)| covered(*media)).map(|(_, p)| p.clone());
             // A block is never longer than a mask.
             FecBlock::new(protected.collect::<Vec<_>>())
         });

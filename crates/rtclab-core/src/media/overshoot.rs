@@ -26,13 +26,14 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Adds a frame of `bits`; returns its factor, which is one if the frame fits.
-    fn add(&mut self, bits: f64, ideal: f64) -> f64 {
+    /// Adds a frame of `bits`; returns its factor, which is one if the frame fits. A first frame has no others to
+    /// be seen with, so its own size counts.
+    fn add(&mut self, bits: f64, ideal: f64, first: bool) -> f64 {
         // A single large frame does not count if smaller ones follow.
         let excess = (self.level + bits - ideal).max(0.0);
         let overshoot = if excess > 0.0 { excess.min(self.level) } else { 0.0 };
         self.level += bits - overshoot;
-        1.0 + overshoot / ideal
+        if first { (bits / ideal).max(1.0) } else { 1.0 + overshoot / ideal }
     }
 }
 
@@ -76,8 +77,9 @@ impl OvershootDetector {
             return;
         }
         self.frames += 1;
-        let link = self.link.add(size.bits() as f64, ideal);
-        let media = self.media.add(size.bits() as f64, ideal);
+        let first = self.window.is_empty();
+        let link = self.link.add(size.bits() as f64, ideal, first);
+        let media = self.media.add(size.bits() as f64, ideal, first);
         self.link.sum += link;
         self.media.sum += media;
         self.window.push_back((now, link, media));
@@ -148,6 +150,22 @@ mod tests {
     fn with_room_on_the_network_varying_frames_keep_their_target() {
         let rate = after_frames(Bitrate(1_000_000), |i| if i % 4 < 2 { 1.2 } else { 0.8 });
         assert!((790_000..=800_000).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_first_frame_counts_with_its_size() {
+        let rate = |first: u64| {
+            let mut detector = OvershootDetector::default();
+            for i in 0..30 {
+                let now = Time::from_millis(40 * i);
+                detector.set_rate(now, TARGET, 25.0);
+                detector.on_frame(now, Bytes(if i == 0 { first } else { 0 }));
+            }
+            detector.adjust(TARGET, TARGET, Bitrate::ZERO).0
+        };
+        // Of five times the ideal size, four are left when the next frame comes, and three overshoot: factors of 5,
+        // 4 and then 1.
+        assert_eq!((rate(4_000), rate(20_000)), (800_000, 648_648)); // 800 x 30 / 37
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! How much FEC a stream needs, as decided by the hybrid of NACK and FEC in Chrome 27.
+//! How much FEC a stream needs, as decided by the hybrid of NACK and FEC in Chrome 27 and today.
 //!
-//! Source: libwebrtc 4d06db557a (2013), `video_coding/main/source/media_opt_util.cc`. As there, rates of
-//! protection are FEC / (FEC + media) in 1/255.
+//! Source: libwebrtc 4d06db557a (2013), `video_coding/main/source/media_opt_util.cc`, and f3ae3eb62e (2026),
+//! `modules/video_coding/media_opt_util.cc`. As there, rates of protection are FEC / (FEC + media) in 1/255.
+
+mod table;
 
 use crate::units::{Bitrate, Time};
 use std::collections::VecDeque;
@@ -45,6 +47,15 @@ const SAMPLED_PIXELS: f64 = 640.0 * 480.0;
 /// Exponent by which other picture sizes are scaled.
 const PIXELS_EXPONENT: f64 = 0.3;
 
+/// Kilobits per frame in a row of today's table.
+const ROW_KBIT: f64 = 5.0;
+/// Picture size of today's table.
+const TABLE_PIXELS: f64 = 704.0 * 576.0;
+/// Bits per packet by which today's rules count the packets of a frame.
+const PACKET_KBIT: f64 = 8.0 * PACKET_BYTES / 1_000.0;
+/// Maximum of today's protection.
+const CEILING_TODAY: f64 = 128.0;
+
 /// What the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
@@ -52,7 +63,7 @@ pub struct Conditions {
     pub loss: f64,
     /// Round-trip time.
     pub rtt: Time,
-    /// Rate that may be sent.
+    /// Rate that may be sent; today that of the stream, without headers, repair included.
     pub bitrate: Bitrate,
     /// Frames per second.
     pub frame_rate: f64,
@@ -72,11 +83,34 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Protection needed under these conditions.
+    /// Protection under these conditions in today's libwebrtc.
+    ///
+    /// Key frames are looked up at twice the rate. libwebrtc takes the ratio of key frames to others where it
+    /// is larger.
+    pub fn today(conditions: &Conditions) -> Protection {
+        let Conditions { loss, rtt, bitrate, frame_rate, resolution } = *conditions;
+        let max_frames = max_frames(frame_rate, rtt);
+        let kbit = (bitrate.0 as f64 / 1e3 / frame_rate.max(1.0)).floor();
+        let pixels = f64::from(resolution.0) * f64::from(resolution.1);
+        let loss = (255.0 * loss).floor().min(CEILING_TODAY);
+        let is_small = 1_000.0 * kbit / 8.0 < small_frame_bytes(pixels);
+        if loss < 1.0 || is_small && rtt < SMALL_FRAMES_RTT {
+            return Protection { key: 0, delta: 0, max_frames };
+        }
+        let scaled = (kbit * (TABLE_PIXELS / pixels.max(1.0)).powf(PIXELS_EXPONENT)).floor();
+        let row = |kbit: f64| (kbit / ROW_KBIT - 1.0).trunc().max(0.0);
+        let floor = if 1.5 + kbit / PACKET_KBIT >= 2.0 { FLOOR } else { 0.0 };
+        let delta = table::protection(row(scaled), loss).max(floor).min(CEILING_TODAY);
+        let of_key = table::protection(1.0 + row(KEY_BOOST * scaled), loss);
+        let key = (KEY_BOOST * delta).max(of_key).max(loss).min(CEILING_TODAY);
+        let delta = if rtt < LOW_RTT { 0.0 } else { delta };
+        Protection { key: per_media(key), delta: per_media(delta), max_frames }
+    }
+
+    /// Protection under these conditions in Chrome 27.
     pub fn for_conditions(conditions: &Conditions) -> Protection {
         let Conditions { loss, rtt, bitrate, frame_rate, resolution } = *conditions;
-        let frames = (2.0 * frame_rate * rtt.as_secs_f64() + 0.5).floor().clamp(1.0, MAX_FRAMES);
-        let max_frames = frames as u32;
+        let max_frames = max_frames(frame_rate, rtt);
         let bytes = bitrate.0 as f64 / frame_rate / 8.0;
         let pixels = f64::from(resolution.0) * f64::from(resolution.1);
         if loss <= 0.0 || bytes < small_frame_bytes(pixels) && rtt < SMALL_FRAMES_RTT {
@@ -89,6 +123,11 @@ impl Protection {
         let delta = if rtt < LOW_RTT { 0.0 } else { delta };
         Protection { key: per_media(key), delta: per_media(delta), max_frames }
     }
+}
+
+/// Frames that two round trips take.
+fn max_frames(frame_rate: f64, rtt: Time) -> u32 {
+    (2.0 * frame_rate * rtt.as_secs_f64() + 0.5).floor().clamp(1.0, MAX_FRAMES) as u32
 }
 
 /// Frames below this size count as small.
@@ -215,6 +254,35 @@ mod tests {
         assert!(delta(167, 200) > 0);
     }
 
+    fn today(loss_255: f64, kbps: u64) -> Protection {
+        let (loss, bitrate) = (loss_255 / 255.0, Bitrate::from_kbps(kbps));
+        Protection::today(&Conditions { loss, bitrate, ..VGA })
+    }
+
+    /// 1 Mbit/s are 33 whole kbit per frame, times (704 x 576 / 640 x 480)^0.3 = 1.086 are 35: row 6 of the
+    /// table, where a loss of 25 of 255 has 72. 72 / (255 - 72) are 100.3 of 255. A key frame has twice that,
+    /// but at most 128, which is more than one FEC packet per media packet and becomes 255.
+    #[test]
+    fn today_the_table_of_libwebrtc_counts() {
+        assert_eq!(today(25.0, 1_000), Protection { key: 255, delta: 100, max_frames: 6 });
+        // Row 0 to 4 have less than 51 at this loss: 51 / (255 - 51) = 1/4, and 102 / 153 = 2/3.
+        assert_eq!(today(5.0, 500), Protection { key: 170, delta: 64, max_frames: 6 });
+    }
+
+    /// 1/255 is the least that a report can say. Below 6 kbit per frame, which is 180 kbit/s, frames are small.
+    #[test]
+    fn today_protection_starts_at_one_of_255_and_at_180_kbit_s() {
+        assert_eq!([today(0.9, 500).delta, today(1.0, 500).delta], [0, 64]);
+        assert_eq!([today(25.0, 179).delta, today(25.0, 180).delta], [0, 64]);
+    }
+
+    #[test]
+    fn today_as_in_2013_only_key_frames_are_protected_below_20_ms() {
+        let at = |ms| Protection::today(&Conditions { rtt: Time::from_millis(ms), ..VGA });
+        assert_eq!((at(19).delta, at(19).key), (0, 255));
+        assert_eq!(at(20).delta, 100);
+    }
+
     #[test]
     fn the_highest_loss_of_ten_seconds_counts() {
         let mut filter = LossFilter::default();
@@ -238,6 +306,19 @@ mod tests {
             let (less, more) = (at(f64::min(a, b)), at(f64::max(a, b)));
             prop_assert!(less.delta <= more.delta && less.key <= more.key);
             prop_assert!(more.delta <= more.key);
+        }
+
+        #[test]
+        fn today_key_frames_have_at_least_the_protection_of_others_and_both_are_in_range(
+            loss in 0.0..1.0, kbps in 0u64..20_000, ms in 0u64..2_000, frame_rate in 1.0..60.0,
+        ) {
+            let (bitrate, rtt) = (Bitrate::from_kbps(kbps), Time::from_millis(ms));
+            let conditions = Conditions { loss, bitrate, rtt, frame_rate, ..VGA };
+            let protection = Protection::today(&conditions);
+            prop_assert!(protection.delta <= protection.key);
+            prop_assert!((1..=6).contains(&protection.max_frames));
+            // 700 B per frame at 60 frames/s are 336 kbit/s.
+            prop_assert!(protection.key > 0 || loss < 1.0 / 255.0 || kbps < 360 && ms < 200);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How lost video packets are repaired.
 
 use super::nack::NackRules;
+use crate::packet::payload_type;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +26,11 @@ pub enum Repair {
     /// The scheme of the congestion control's era.
     #[default]
     Auto,
-    /// Retransmission on a separate stream (RFC 4588), as libwebrtc does today.
+    /// Retransmission on a separate stream (RFC 4588), as libwebrtc does without RED and ULPFEC.
     Rtx,
+    /// `Rtx`, plus ULPFEC in RED when round trips are long: what a page gets that leaves its session
+    /// descriptions as the browser makes them.
+    RtxAndUlpfec,
     /// Retransmission with the original SSRC and sequence number: libwebrtc without RTX and FEC.
     #[serde(rename = "nack-2013")]
     Nack2013,
@@ -50,14 +54,28 @@ impl Repair {
 
     /// Whether video packets are wrapped in RED.
     pub fn uses_red(self) -> bool {
-        self == Repair::Hybrid2013
+        matches!(self, Repair::Hybrid2013 | Repair::RtxAndUlpfec)
+    }
+
+    /// Payload type of first transmissions of video.
+    pub fn video_payload_type(self) -> u8 {
+        if self.uses_red() { payload_type::RED } else { payload_type::VIDEO }
+    }
+
+    /// Payload type of retransmissions on a separate stream. In RED, they contain its header.
+    pub fn rtx_payload_type(self) -> u8 {
+        if self.uses_red() { payload_type::RED_RTX } else { payload_type::RTX }
     }
 
     /// When a receiver requests packets.
     pub fn nack_rules(self, retransmission: Retransmission) -> NackRules {
         match (self, retransmission) {
-            (Repair::Auto | Repair::Rtx, Retransmission::Today) => NackRules::TODAY,
-            (Repair::Auto | Repair::Rtx, Retransmission::Until2024) => NackRules::UNTIL_2024,
+            (Repair::Auto | Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Today) => {
+                NackRules::TODAY
+            }
+            (Repair::Auto | Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Until2024) => {
+                NackRules::UNTIL_2024
+            }
             (Repair::Nack2013 | Repair::Hybrid2013, _) => NackRules::OF_2013,
             (Repair::None, _) => NackRules::NEVER,
         }

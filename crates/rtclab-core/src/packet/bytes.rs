@@ -85,7 +85,7 @@ impl Rtp {
     /// Appends the packet, as far as it has content.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.header.write(&ExtensionIds::CHROMIUM, out);
-        let wrapped = self.header.payload_type == payload_type::RED;
+        let wrapped = self.is_in_red();
         match &self.payload {
             RtpPayload::Video(part) => {
                 if wrapped {
@@ -95,6 +95,9 @@ impl Rtp {
             }
             RtpPayload::Rtx { original_seq, part } => {
                 rtx::write(*original_seq, out);
+                if wrapped {
+                    red::write(payload_type::VIDEO, out);
+                }
                 part.write(out);
             }
             RtpPayload::Fec(block) => {
@@ -140,6 +143,15 @@ impl Rtp {
                 let (original_seq, part) = rtx::parse(rest).ok()?;
                 let bytes = payload_bytes.checked_sub(rtx::OSN_BYTES as u64)?;
                 let part = VideoPart::read(part, bytes)?;
+                (Kind::Rtx, RtpPayload::Rtx { original_seq, part })
+            }
+            payload_type::RED_RTX => {
+                let (original_seq, wrapped) = rtx::parse(rest).ok()?;
+                let (block, part) = red::parse(wrapped).ok()?;
+                let bytes =
+                    payload_bytes.checked_sub((rtx::OSN_BYTES + red::HEADER_BYTES) as u64)?;
+                let part =
+                    (block == payload_type::VIDEO).then(|| VideoPart::read(part, bytes))??;
                 (Kind::Rtx, RtpPayload::Rtx { original_seq, part })
             }
             _ => return None,

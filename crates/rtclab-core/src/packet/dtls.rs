@@ -16,8 +16,13 @@ pub enum Dtls13 {
     ServerFinished,
     /// Certificate to Finished of the client.
     ClientFinished,
-    /// The server acknowledges the client's last flight (RFC 9147, section 7).
-    Acknowledgement,
+    /// Acknowledges records (RFC 9147, section 7).
+    Acknowledgement {
+        /// Number of records.
+        records: u8,
+        /// Whether the client's last flight is among them, which ends the handshake.
+        last: bool,
+    },
 }
 
 impl Dtls13 {
@@ -28,7 +33,7 @@ impl Dtls13 {
         Dtls13::ServerHello,
         Dtls13::ServerFinished,
         Dtls13::ClientFinished,
-        Dtls13::Acknowledgement,
+        Dtls13::Acknowledgement { records: 1, last: true },
     ];
 
     /// UDP payload, in bytes.
@@ -39,22 +44,38 @@ impl Dtls13 {
             Dtls13::ServerHello => 1_199,
             Dtls13::ServerFinished => 518,
             Dtls13::ClientFinished => 455,
-            Dtls13::Acknowledgement => 40,
+            // 16 B for each record.
+            Dtls13::Acknowledgement { records, .. } => 24 + 16 * u64::from(records),
         }
     }
 
     /// Whether its records are encrypted, with the short header of RFC 9147, section 4.
     fn is_encrypted(self) -> bool {
-        matches!(self, Dtls13::ServerFinished | Dtls13::ClientFinished | Dtls13::Acknowledgement)
+        matches!(
+            self,
+            Dtls13::ServerFinished | Dtls13::ClientFinished | Dtls13::Acknowledgement { .. }
+        )
+    }
+
+    /// Its place in [`Dtls13::ALL`], and which records it acknowledges, if any.
+    fn number(self) -> (u8, u8) {
+        match self {
+            Dtls13::ClientHello => (0, 0),
+            Dtls13::ClientHelloEnd => (1, 0),
+            Dtls13::ServerHello => (2, 0),
+            Dtls13::ServerFinished => (3, 0),
+            Dtls13::ClientFinished => (4, 0),
+            Dtls13::Acknowledgement { records, last } => (5, records | if last { LAST } else { 0 }),
+        }
     }
 
     /// Appends the header of the first record, whose sequence number is the place in [`Dtls13::ALL`].
     pub(super) fn write(self, out: &mut Vec<u8>) {
         const HANDSHAKE: u8 = 22;
-        let number = self as u8;
+        let (number, records) = self.number();
         if self.is_encrypted() {
             let [.., high, low] = (self.udp_bytes() - SHORT_HEADER_BYTES).to_be_bytes();
-            out.extend_from_slice(&[SHORT_HEADER, 0, number, high, low]);
+            out.extend_from_slice(&[SHORT_HEADER, records, number, high, low]);
             // Readers expect at least a full header and a byte, as in RFC 6347.
             out.extend_from_slice(&[0; 9]);
             return;
@@ -67,15 +88,22 @@ impl Dtls13 {
 
     /// Reads what [`Dtls13::write`] wrote.
     pub(super) fn read(bytes: &[u8]) -> Option<Dtls13> {
-        let number = match bytes.first()? {
-            &SHORT_HEADER => *bytes.get(2)?,
-            _ if bytes.get(9) == Some(&MARK) => *bytes.get(10)?,
+        let (number, records) = match bytes.first()? {
+            &SHORT_HEADER => (*bytes.get(2)?, *bytes.get(1)?),
+            _ if bytes.get(9) == Some(&MARK) => (*bytes.get(10)?, 0),
             _ => return None,
         };
-        Self::ALL.get(usize::from(number)).copied()
+        Some(match *Self::ALL.get(usize::from(number))? {
+            Dtls13::Acknowledgement { .. } => {
+                Dtls13::Acknowledgement { records: records & !LAST, last: records & LAST != 0 }
+            }
+            datagram => datagram,
+        })
     }
 }
 
+/// Marks the acknowledgement that ends the handshake, in captures.
+const LAST: u8 = 0x80;
 /// Length of a full record header.
 const HEADER_BYTES: u64 = 13;
 /// RFC 9147, section 4: 001, no connection id, sequence number of 16 bits, length, epoch 2.

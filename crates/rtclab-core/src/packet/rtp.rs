@@ -21,6 +21,8 @@ pub mod payload_type {
     pub const AUDIO: u8 = 111;
     /// RED, which wraps video and FEC.
     pub const RED: u8 = 116;
+    /// Retransmissions of video in RED, which contain the header of RED.
+    pub const RED_RTX: u8 = 118;
     /// ULPFEC, in RED.
     pub const ULPFEC: u8 = 117;
 }
@@ -59,7 +61,7 @@ impl Kind {
 /// An RTP packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rtp {
-    /// The header. Its payload type is [`payload_type::RED`] if RED wraps the payload.
+    /// The header. Its payload type is [`payload_type::RED`] or [`payload_type::RED_RTX`] if RED wraps the payload.
     pub header: RtpHeader,
     /// What follows the header.
     pub payload: RtpPayload,
@@ -151,7 +153,7 @@ impl Rtp {
 
     /// Bytes of payload and padding, before SRTP.
     pub fn payload_bytes(&self) -> u64 {
-        let red = if self.header.payload_type == payload_type::RED { red::HEADER_BYTES } else { 0 };
+        let red = if self.is_in_red() { red::HEADER_BYTES } else { 0 };
         let descriptor = DESCRIPTOR_BYTES as u64;
         red as u64
             + match &self.payload {
@@ -162,6 +164,11 @@ impl Rtp {
                 RtpPayload::Audio(bytes) | RtpPayload::Padding(bytes) => u64::from(*bytes),
                 RtpPayload::Fec(block) => block.wire_bytes(),
             }
+    }
+
+    /// Whether RED wraps the payload, or the original of a retransmission.
+    pub fn is_in_red(&self) -> bool {
+        matches!(self.header.payload_type, payload_type::RED | payload_type::RED_RTX)
     }
 
     /// Bytes of the whole packet, before SRTP.

@@ -9,6 +9,7 @@ use crate::cc::Observation;
 use crate::endpoint::{
     CandidatePair, Event, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics,
 };
+use crate::media::encoder::Limitation;
 use crate::media::playout::Rendered;
 use crate::network::PathId;
 use crate::packet::{Content, Kind, Transmit};
@@ -164,9 +165,12 @@ impl Recorder {
     /// Begins the record of a run with these flows and paths.
     pub fn new(detail: Detail, flows: &[FlowConfig], paths: &[String]) -> Self {
         let mut texts = Texts::default();
-        // Kinds come first so that their codes equal their discriminants.
+        // Kinds and limitations come first so that their codes follow from their discriminants.
         for kind in Kind::ALL {
             texts.code(kind.name());
+        }
+        for limitation in Limitation::ALL {
+            texts.code(limitation.name());
         }
         Recorder {
             detail,

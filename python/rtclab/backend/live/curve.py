@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +55,9 @@ def resized(frames: list[bytes], source: tuple[int, int], size: tuple[int, int])
     (width, height), (to_width, to_height) = source, size
     graph = av.filter.Graph()
     nodes = [
-        graph.add_buffer(width=width, height=height, format="yuv420p", time_base=Fraction(1, 30)),
+        graph.add_buffer(
+            width=width, height=height, format=av.VideoFormat("yuv420p"), time_base=Fraction(1, 30)
+        ),
         graph.add("scale", f"{to_width}:{to_height}:flags=area"),
         graph.add("buffersink"),
     ]
@@ -85,17 +88,27 @@ def key_frames(frames: list[bytes], size: tuple[int, int], quantizer: int) -> It
                 yield encoded
 
 
-def measured(frames: list[bytes], size: tuple[int, int]) -> tuple[list[int], list[int], list[int], npt.NDArray]:
-    """Quantiser indices, mean key and inter frames in bytes, and the deviations of each frame."""
-    qindex, keys, inter, logs = [], [], [], []
+class Measured(NamedTuple):
+    """Quantiser indices, mean bytes of key and other frames at each, and each frame's deviations."""
+
+    qindex: list[int]
+    key: list[int]
+    inter: list[int]
+    deviations: npt.NDArray[np.int64]
+
+
+def measured(frames: list[bytes], size: tuple[int, int]) -> Measured:
+    """Measures the clip in one size."""
+    qindex, key, inter, logs = [], [], [], []
     for quantizer in QUANTIZERS:
         encoded = list(at_quantizer(frames, size, quantizer))
         log_sizes = np.log([frame.size for frame in encoded])
         qindex.append(encoded[0].qindex)
         inter.append(round(float(np.exp(log_sizes.mean()))))
-        keys.append(round(float(np.mean([frame.size for frame in key_frames(frames, size, quantizer)]))))
+        key.append(round(float(np.mean([frame.size for frame in key_frames(frames, size, quantizer)]))))
         logs.append(log_sizes - log_sizes.mean())
-    return qindex, keys, inter, np.rint(100 * np.array([logs[anchor] for anchor in ANCHORS]).T).astype(int)
+    deviations = np.rint(100 * np.array([logs[anchor] for anchor in ANCHORS]).T).astype(np.int64)
+    return Measured(qindex, key, inter, deviations)
 
 
 def main() -> None:
@@ -105,16 +118,16 @@ def main() -> None:
         frames = there_and_back(list(scaled_frames(source_path(), *source, 30)))
         for size in sizes:
             print(f"{size[0]}x{size[1]}", file=sys.stderr)
-            qindex, keys, inter, deviations = measured(resized(frames, source, size), size)
+            clip = measured(resized(frames, source, size), size)
             lines = [f"    ClipSize {{ width: {size[0]}, height: {size[1]},"]
-            lines += [f"        key: {keys}, inter: {inter}, frames: &["]
-            cells = [str(list(map(int, row))).replace(" ", "") for row in deviations]
+            lines += [f"        key: {clip.key}, inter: {clip.inter}, frames: &["]
+            cells = [str(list(map(int, row))).replace(" ", "") for row in clip.deviations]
             lines += ["        " + ",".join(cells[at : at + 4]) + "," for at in range(0, len(cells), 4)]
             rows += [*lines, "    ] },"]
     print(
         _HEADER.format(
             columns=len(QUANTIZERS),
-            qindex=qindex,
+            qindex=clip.qindex,
             anchors=list(ANCHORS),
             anchors_count=len(ANCHORS),
             sizes=sum(map(len, SIZES.values())),

@@ -10,13 +10,14 @@ import ctypes
 import importlib.util
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rtclab.errors import BackendUnavailable
 
 _KEEP_LAST_ONLY = (1 << 17) | (1 << 21) | (1 << 22) | (1 << 23)
-"""One temporal layer: neither golden nor alternate frame is read or written."""
+"""Flags of one temporal layer: neither golden nor alternate frame is read or written."""
 _KEY = 1
+_I420 = 0x102
 _REALTIME = 1
 _TICKS_PER_SECOND = 90_000
 _CIF = 352 * 288
@@ -32,51 +33,61 @@ class Encoded(NamedTuple):
     key: bool
 
 
+def _layout(*groups: tuple[str, Any]) -> list[tuple[str, Any]]:
+    """The fields of a structure: names that share a type, in order."""
+    return [(name, kind) for names, kind in groups for name in names.split()]
+
+
 class _Config(ctypes.Structure):
-    _fields_ = [
-        *[(name, ctypes.c_uint) for name in ("usage", "threads", "profile", "width", "height")],
-        *[(name, ctypes.c_uint) for name in ("bit_depth", "input_bit_depth")],
-        *[("timebase_num", ctypes.c_int), ("timebase_den", ctypes.c_int)],
-        *[(name, ctypes.c_uint) for name in ("error_resilient", "passes", "lag", "drop_threshold")],
-        *[(name, ctypes.c_uint) for name in ("resize", "scaled_width", "scaled_height", "up", "down", "mode")],
-        *[("first_pass", ctypes.c_void_p), ("first_pass_size", ctypes.c_size_t)],
-        *[("macroblocks", ctypes.c_void_p), ("macroblocks_size", ctypes.c_size_t)],
-        *[(name, ctypes.c_uint) for name in ("kbps", "min_q", "max_q", "undershoot", "overshoot")],
-        *[(name, ctypes.c_uint) for name in ("buffer", "buffer_initial", "buffer_optimal")],
-        *[(name, ctypes.c_uint) for name in ("bias", "min_section", "max_section", "complexity")],
-        *[(name, ctypes.c_uint) for name in ("key_mode", "key_min", "key_max")],
+    """``vpx_codec_enc_cfg``, as far as it is set here."""
+
+    _fields_ = _layout(
+        ("usage threads profile width height bit_depth input_bit_depth", ctypes.c_uint),
+        ("timebase_num timebase_den", ctypes.c_int),
+        ("error_resilient passes lag drop_threshold", ctypes.c_uint),
+        ("resize scaled_width scaled_height up down mode", ctypes.c_uint),
+        ("first_pass first_pass_size macroblocks macroblocks_size", ctypes.c_size_t),
+        ("kbps min_q max_q undershoot overshoot", ctypes.c_uint),
+        ("buffer buffer_initial buffer_optimal", ctypes.c_uint),
+        ("bias min_section max_section complexity", ctypes.c_uint),
+        ("key_mode key_min key_max", ctypes.c_uint),
         ("rest", ctypes.c_byte * 2048),
-    ]
+    )
 
 
 class _Image(ctypes.Structure):
-    _fields_ = [
-        *[(name, ctypes.c_int) for name in ("format", "space", "range")],
-        *[(name, ctypes.c_uint) for name in ("w", "h", "bit_depth", "d_w", "d_h", "r_w", "r_h", "x", "y")],
-        *[("planes", ctypes.c_void_p * 4), ("stride", ctypes.c_int * 4)],
+    """``vpx_image``."""
+
+    _fields_ = _layout(
+        ("format space range", ctypes.c_int),
+        ("w h bit_depth d_w d_h r_w r_h x y", ctypes.c_uint),
+        ("planes", ctypes.c_void_p * 4),
+        ("stride", ctypes.c_int * 4),
         ("rest", ctypes.c_byte * 256),
-    ]
+    )
 
 
 class _Packet(ctypes.Structure):
-    _fields_ = [
+    """``vpx_codec_cx_pkt`` with a frame in it."""
+
+    _fields_ = _layout(
         ("kind", ctypes.c_int),
         ("data", ctypes.c_void_p),
         ("size", ctypes.c_size_t),
         ("pts", ctypes.c_int64),
         ("duration", ctypes.c_ulong),
         ("flags", ctypes.c_uint32),
-    ]
+    )
 
 
 def _library() -> ctypes.CDLL:
     package = importlib.util.find_spec("av")
-    folders = [] if package is None or package.origin is None else [Path(package.origin).parent.parent / "av.libs"]
-    for path in [path for folder in folders for path in sorted(folder.glob("libvpx*"))]:
-        library = ctypes.CDLL(str(path))
-        for name in ("vpx_codec_vp8_cx", "vpx_codec_get_cx_data", "vpx_img_wrap"):
-            getattr(library, name).restype = ctypes.c_void_p
-        return library
+    if package is not None and package.origin is not None:
+        for path in (Path(package.origin).parent.parent / "av.libs").glob("libvpx*"):
+            library = ctypes.CDLL(str(path))
+            for name in ("vpx_codec_vp8_cx", "vpx_codec_get_cx_data", "vpx_img_wrap"):
+                getattr(library, name).restype = ctypes.c_void_p
+            return library
     raise BackendUnavailable("no libvpx was found", hint="pip install 'rtclab[live]' brings it with PyAV")
 
 
@@ -124,9 +135,8 @@ class Vp8Encoder:
         self._control(_NOISE, 4 if denoise else 0)
         self._control(_MAX_INTRA, round(600 * 0.5 * frame_rate / 10))
         self._image = _Image()
-        self._vpx.vpx_img_wrap(
-            ctypes.byref(self._image), 0x102, width, height, 1, ctypes.c_char_p(bytes(width * height * 3 // 2))
-        )
+        black = ctypes.c_char_p(bytes(width * height * 3 // 2))
+        self._vpx.vpx_img_wrap(ctypes.byref(self._image), _I420, width, height, 1, black)
 
     def __enter__(self) -> Vp8Encoder:
         return self

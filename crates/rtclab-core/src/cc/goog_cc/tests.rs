@@ -50,6 +50,10 @@ struct Link {
     loss: f64,
     /// Longest wait.
     queue: Time,
+    /// The media sends at most this, apart from probes.
+    media: Bitrate,
+    /// When loss and the limit of the media end.
+    until: Time,
 }
 
 /// What a control is told, in order.
@@ -132,7 +136,8 @@ impl Loop {
 
     fn send(&mut self, size: Bytes) -> SentPacket {
         let start = self.free.max(self.now);
-        let lost = start.saturating_sub(self.now) > self.link.queue || self.draw() < self.link.loss;
+        let lost = start.saturating_sub(self.now) > self.link.queue
+            || self.draw() < self.link.loss && self.now < self.link.until;
         let mut arrival = None;
         if !lost {
             self.free = start + self.link.capacity.time_for(size).unwrap_or_default();
@@ -197,7 +202,10 @@ impl Loop {
             if self.probe.is_none() {
                 self.probe = control.poll_probe().map(|probe| (probe, 0, 0));
             }
-            let rate = self.probe.map_or(control.decision().target, |(probe, ..)| probe.rate);
+            let target = control.decision().target;
+            let limited = self.now < self.link.until;
+            let media = if limited { target.min(self.link.media) } else { target };
+            let rate = self.probe.map_or(media, |(probe, ..)| probe.rate);
             self.now += rate.time_for(PACKET).unwrap_or(Time::from_millis(1));
         }
     }
@@ -205,7 +213,15 @@ impl Loop {
 
 fn link(kbps: u64, delay_ms: u64, loss: f64) -> Link {
     let delay = Time::from_millis(delay_ms);
-    Link { capacity: Bitrate::from_kbps(kbps), delay, loss, queue: Time::from_millis(500) }
+    let queue = Time::from_millis(500);
+    Link {
+        capacity: Bitrate::from_kbps(kbps),
+        delay,
+        loss,
+        queue,
+        media: Bitrate::from_mbps(100),
+        until: Time::MAX,
+    }
 }
 
 /// Mean target over the second half, as a share of the capacity.
@@ -305,4 +321,46 @@ fn the_minimum_is_that_of_video_and_audio_together() {
         assert!(decision.target >= kbps(92), "{decision:?}");
     });
     assert_eq!(control.decision().target, kbps(92));
+}
+
+/// Everything that a control decides and shows over links that lose packets, and with media below the target.
+fn behaviour(options: &[(&str, f64)]) -> Vec<Vec<String>> {
+    let options: Vec<_> = [("alr_probing", 1.0)].iter().chain(options).copied().collect();
+    let options = options.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let config = GoogCcConfig::new(Options(&options));
+    let until = Time::from_secs(8);
+    let idle = Link { media: Bitrate::from_kbps(150), until, ..link(3_000, 20, 0.0) };
+    let lossy = Link { until, ..link(2_000, 50, 0.15) };
+    let links = [lossy, link(700, 50, 0.12), link(250, 50, 0.0), idle];
+    let run = |link: Link| {
+        let mut control = GoogCc::with(bounds(300, 1_700), config);
+        let mut seen = Vec::new();
+        Loop::new(link, 3).run(&mut control, Time::from_secs(15), |_, decision| {
+            seen.push(format!("{decision:?}"));
+        });
+        let mut values = Vec::new();
+        control.observe(&mut values);
+        seen.push(format!("{values:?} {:?}", control.given_out));
+        seen
+    };
+    links.into_iter().map(run).collect()
+}
+
+#[test]
+fn every_option_changes_what_the_control_does() {
+    let unbounded: &[_] =
+        &[("loss_lower_bound", 0.0), ("loss_upper_bound", 1.0), ("loss_bounds_best", 0.0)];
+    // Of lower candidates the acknowledged rate is always the likeliest on these links.
+    for option in OPTIONS.iter().filter(|option| option.name != "loss_decrease") {
+        let beside = match option.name {
+            // Within two groups the threshold falls to its bound, unless its gain is zero.
+            "threshold_ms" => &[("k_down", 0.0)],
+            // On these links the acknowledged rate is a bound that hides them.
+            "loss_inherent" | "loss_ramp_up" => unbounded,
+            _ => &[],
+        };
+        let with = |value| behaviour(&[&[(option.name, value)], beside].concat());
+        let [least, most] = [option.bounds.0, option.bounds.1].map(with);
+        assert!(least != most, "{} changes nothing", option.name);
+    }
 }

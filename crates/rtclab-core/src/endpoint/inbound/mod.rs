@@ -1,12 +1,13 @@
 //! Receiving half of a peer: statistics, loss repair, playout, and feedback to the far end.
 
 mod arrivals;
+mod audio;
 mod reception;
+mod sync;
 mod video;
 
 use super::config::{Direction, StreamConfig};
 use super::event::Event;
-use super::format::AUDIO_CLOCK;
 use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{ControlError, Estimator, ReceivedPacket};
@@ -22,7 +23,9 @@ use arrivals::Arrivals;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
+use sync::Synchronizer;
 
+pub(super) use audio::InboundAudio;
 pub(super) use reception::Reception;
 pub(super) use video::{InboundVideo, Retransmitted};
 
@@ -31,12 +34,6 @@ const DEFAULT_RTT: Time = Time::from_millis(100);
 
 /// Interval of the timers whose phases are drawn.
 const SECOND: Time = Time::from_secs(1);
-
-/// An inbound audio stream.
-pub(super) struct InboundAudio {
-    pub(super) config: StreamConfig,
-    pub(super) reception: Reception,
-}
 
 pub(super) struct Receiver {
     local_ssrc: u32,
@@ -48,6 +45,7 @@ pub(super) struct Receiver {
     remb: Option<Bitrate>,
     pub(super) videos: Vec<InboundVideo>,
     pub(super) audios: Vec<InboundAudio>,
+    sync: Synchronizer,
     /// The longest recent round trip, which today's browsers use in place of the last one.
     recent_rtt: Option<RecentRtt>,
     /// Middle bits of the NTP time of the last sender report, and when it arrived.
@@ -69,7 +67,8 @@ impl Receiver {
         let today = direction.stack.retransmission == Retransmission::Today;
         let (videos, audios): (Vec<StreamConfig>, Vec<StreamConfig>) =
             direction.streams.iter().partition(|stream| stream.is_video());
-        let audio = |config| InboundAudio { config, reception: Reception::default() };
+        let plays_audio = plays && direction.stack.plays_audio;
+        let audio = |config| InboundAudio::new(config, plays_audio);
         Receiver {
             local_ssrc,
             feedback: direction.stack.feedback,
@@ -81,6 +80,7 @@ impl Receiver {
                 .map(|config| InboundVideo::new(config, direction.stack, plays, timers))
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
+            sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
             last_sender_report: None,
         }
@@ -112,9 +112,10 @@ impl Receiver {
             self.arrivals.note(now, seq);
         }
         if let Some(audio) = audio {
-            let audio = &mut self.audios[audio];
-            let (seq, _) = audio.reception.identify(now, &packet.header, AUDIO_CLOCK);
-            audio.reception.count(now, packet, seq, AUDIO_CLOCK);
+            self.audios[audio].on_packet(now, packet);
+            if self.audios[audio].is_played() && !self.videos.is_empty() {
+                self.sync.on_audio(now);
+            }
         } else {
             self.on_video(now, packet)?;
         }
@@ -157,6 +158,7 @@ impl Receiver {
     pub(super) fn poll_timeout(&self) -> Time {
         let estimator = self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout());
         let feedback = or_never(self.arrivals.next_report).min(or_never(estimator));
+        let feedback = feedback.min(or_never(self.sync.poll_timeout()));
         self.videos.iter().map(InboundVideo::poll_timeout).fold(feedback, Time::min)
     }
 
@@ -179,6 +181,9 @@ impl Receiver {
             && estimator.poll_timeout().is_some_and(|at| at <= now)
         {
             estimator.on_timeout(now)?;
+        }
+        if let (Some(audio), Some(video)) = (self.audios.first_mut(), self.videos.first_mut()) {
+            self.sync.handle_timeout(now, audio, video);
         }
         self.request_repair(now, rtt, outbox);
         for index in 0..self.videos.len() {
@@ -270,7 +275,8 @@ impl Receiver {
             let video = &mut self.videos[index];
             let lost = video.poll_missing(now, rtt);
             // Today a request for a key frame replaces one for packets.
-            if !lost.is_empty() && !(today && needs_key) {
+            let replaced = today && needs_key;
+            if !(lost.is_empty() || replaced) {
                 let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
                 outbox.send_rtcp(now, [RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost })]);
             }

@@ -17,8 +17,8 @@ use crate::media::protection::Conditions;
 use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, Rtp, VideoPart};
 use crate::rtp::rtcp::TransportFeedback;
-use crate::stack::{RateAccounting, StackProfile};
-use crate::units::{Bitrate, Bytes, Time};
+use crate::stack::{FeedbackKind, RateAccounting, StackProfile};
+use crate::units::{Bitrate, Bytes, RemoteTime, Time};
 use history::{Departure, TransportHistory, VideoPacket};
 use std::collections::VecDeque;
 use video::VideoStream;
@@ -30,6 +30,10 @@ const MAX_REPAIR_SHARE: f64 = 0.5;
 
 /// Today requests for key frames are followed at most this often (libwebrtc, `encoder_rtcp_feedback.cc`).
 const KEY_REQUEST_INTERVAL: Time = Time::from_millis(300);
+/// Times of departure and arrival are known in these units (libwebrtc, `transport_feedback_adapter.cc`).
+const RESOLUTION: Time = Time::from_millis(1);
+/// Encoders stop while the pacer's queue is expected to last longer (libwebrtc, `control_handler.cc`).
+const MAX_EXPECTED_QUEUE: Time = Time::from_secs(2);
 
 /// Totals of one kind of packet sent on one stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +76,8 @@ impl OutboundStream {
             key_requested: None,
             source: match config.media {
                 Media::Video(video) => {
-                    Source::Video(Box::new(VideoStream::new(video, stack, start, seed)))
+                    let repair = config.repair;
+                    Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
                 }
                 Media::Audio(config) => Source::Audio { config, next: start },
             },
@@ -305,8 +310,11 @@ impl Sender {
         }
         if !reports.is_empty() {
             let in_flight = self.history.in_flight();
-            let resolution = TransportFeedback::TICK;
-            let feedback = Feedback::Packets { reports: &reports, in_flight, resolution };
+            for report in &mut reports {
+                report.received = report.received.map(|at| RemoteTime(at.0.floor_to(RESOLUTION)));
+            }
+            let feedback =
+                Feedback::Packets { reports: &reports, in_flight, resolution: RESOLUTION };
             self.on_feedback(now, feedback)?;
         }
         self.reports = reports;
@@ -355,7 +363,8 @@ impl Sender {
         }
         let decision = self.controller.decision();
         self.decision = decision;
-        self.pacer.set_congested(decision.window.is_some_and(|w| self.history.in_flight() >= w));
+        let full = decision.window.is_some_and(|window| self.history.in_flight() >= window);
+        self.pacer.set_congested(now, full);
         let applied = Some((decision, self.repair.share));
         if self.applied == applied {
             return;
@@ -387,6 +396,7 @@ impl Sender {
                 RateAccounting::Packets => packets::without_headers(Bitrate(share), repair),
                 RateAccounting::Payloads => Bitrate(share),
             };
+            video.fec.rate = media;
             let media = media.scaled(for_media);
             self.media_rate = Bitrate(self.media_rate.0 + media.0);
             video.encoder.set_target(media);
@@ -402,7 +412,7 @@ impl Sender {
         }
         loop {
             let Some(video) = self.streams[index].video_mut() else { return };
-            if video.is_encoding() {
+            if video.is_encoding() || self.pacer.expected_queue() > MAX_EXPECTED_QUEUE {
                 return video.encoder.skip(now);
             }
             let Some(frame) = video.encoder.poll(now) else { return };
@@ -456,8 +466,8 @@ impl Sender {
         let ecn = self.decision.ecn;
         self.count(&rtp, &packet);
         // Today padding that repeats a packet is not a retransmission of it.
-        let is_padding = release == Release::Repeat
-            && self.stack.retransmission == Retransmission::Today;
+        let is_padding =
+            release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
         let rtt = self.rtt.unwrap_or(Time::ZERO);
         let size = outbox.send_rtp(now, ecn, rtp);
         let index = usize::from(packet.stream);
@@ -477,13 +487,19 @@ impl Sender {
             seq: packet.seq,
             retransmission: packet.kind == Kind::Rtx,
         });
-        let departure = Departure { at: now, size, kind: packet.kind, probe, ecn, video };
+        let at = match self.stack.feedback {
+            FeedbackKind::TransportWide => now.floor_to(RESOLUTION),
+            FeedbackKind::Remb { .. } => now,
+        };
+        let departure = Departure { at, size, kind: packet.kind, probe, ecn, video };
         let sent = self.history.sent(&departure);
         self.controller.on_sent(&sent)?;
         self.decision = self.controller.decision();
         let window = self.decision.window;
-        self.pacer.set_congested(window.is_some_and(|window| sent.in_flight >= window));
-        self.update_repair_share(now, packet.kind, size);
+        self.pacer.set_congested(now, window.is_some_and(|window| sent.in_flight >= window));
+        if self.counts_for_repair(&release, packet.kind) {
+            self.update_repair_share(now, packet.kind, size);
+        }
         Ok(())
     }
 
@@ -513,6 +529,13 @@ impl Sender {
         if packet.kind != Kind::Padding {
             totals.payload_bytes += rtp.payload_bytes();
         }
+    }
+
+    /// Whether a packet counts in the share of repair. Today padding that repeats a packet is no repair, and
+    /// audio does not count (libwebrtc, `fec_controller_default.cc`).
+    fn counts_for_repair(&self, release: &Release, kind: Kind) -> bool {
+        self.stack.rate_accounting == RateAccounting::Payloads
+            || matches!(release, Release::Media(_)) && kind != Kind::Audio
     }
 
     fn update_repair_share(&mut self, now: Time, kind: Kind, size: Bytes) {

@@ -2,26 +2,51 @@
 
 use super::store::PacketStore;
 use crate::media::encoder::{Encoder, Frame, VideoConfig};
-use crate::media::fec::FecGenerator;
+use crate::media::fec::{FecGenerator, Masks};
 use crate::media::protection::{Conditions, LossFilter, Protection};
+use crate::media::repair::Repair;
 use crate::packet::FecBlock;
 use crate::stack::StackProfile;
-use crate::units::Time;
+use crate::units::{Bitrate, Time};
 use std::collections::VecDeque;
 
 /// FEC of a stream.
-#[derive(Default)]
 pub(super) struct Fec {
+    repair: Repair,
     pub(super) loss: LossFilter,
     pub(super) protection: Protection,
     pub(super) generator: FecGenerator,
     /// Blocks of the FEC packets in the pacer, in order.
     pub(super) queue: VecDeque<FecBlock>,
+    /// Rate that the stream has for media and repair, without headers.
+    pub(super) rate: Bitrate,
 }
 
 impl Fec {
+    fn new(repair: Repair) -> Self {
+        let masks = match repair {
+            Repair::RtxAndUlpfec => Masks::Listed,
+            _ => Masks::Interleaved,
+        };
+        Fec {
+            repair,
+            loss: LossFilter::default(),
+            protection: Protection::default(),
+            generator: FecGenerator::new(masks),
+            queue: VecDeque::new(),
+            rate: Bitrate::ZERO,
+        }
+    }
+
+    /// Sets the protection. `conditions` have the rate of the connection, in place of which today's rules
+    /// take that of the stream.
     pub(super) fn adapt(&mut self, conditions: &Conditions) {
-        self.protection = Protection::for_conditions(conditions);
+        self.protection = match self.repair {
+            Repair::RtxAndUlpfec => {
+                Protection::today(&Conditions { bitrate: self.rate, ..*conditions })
+            }
+            _ => Protection::for_conditions(conditions),
+        };
     }
 }
 
@@ -40,20 +65,15 @@ impl VideoStream {
     pub(super) fn new(
         config: VideoConfig,
         stack: &StackProfile,
+        repair: Repair,
         start: Time,
         seed: u64,
     ) -> Self {
         VideoStream {
-            encoder: Encoder::new(
-                stack.encoder_model,
-                config,
-                stack.encoder_control,
-                start,
-                seed,
-            ),
+            encoder: Encoder::new(stack.encoder_model, config, stack.encoder_control, start, seed),
             encoding: None,
             store: PacketStore::new(stack.retransmission),
-            fec: Fec::default(),
+            fec: Fec::new(repair),
             next_picture: 0,
             frames: 0,
             key_frames: 0,

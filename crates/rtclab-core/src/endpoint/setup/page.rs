@@ -123,7 +123,7 @@ impl Page {
         }
         if let Some(handshake) = &mut self.handshake {
             for datagram in handshake.poll(now) {
-                outbox.send_dtls13(now, *datagram);
+                outbox.send_dtls13(now, datagram);
             }
         }
     }
@@ -176,8 +176,8 @@ impl Page {
 
     pub(super) fn on_dtls(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
         let Some(handshake) = &mut self.handshake else { return };
-        for answer in handshake.on_datagram(now, datagram, &self.work) {
-            outbox.send_dtls13(now, *answer);
+        if let Some(answer) = handshake.on_datagram(now, datagram, &self.work) {
+            outbox.send_dtls13(now, answer);
         }
     }
 

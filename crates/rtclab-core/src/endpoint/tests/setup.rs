@@ -242,7 +242,11 @@ fn a_page_is_connected_two_round_trips_after_it_has_answered() {
     };
     let bobs = [(60, ClientHello), (60, ClientHelloEnd), (100, ClientFinished)];
     assert_eq!(dtls(&pair, BOB), bobs);
-    let alices = [(80, ServerHello), (80, ServerFinished), (120, Acknowledgement)];
+    let alices = [
+        (80, ServerHello),
+        (80, ServerFinished),
+        (120, Acknowledgement { records: 1, last: true }),
+    ];
     assert_eq!(dtls(&pair, ALICE), alices);
 }
 
@@ -323,8 +327,45 @@ fn each_datagram_of_dtls_1_3_that_is_lost_once_costs_two_round_trips() {
         pair.run(Time::from_secs(1));
         let connected = pair.first(ALICE, &Event::DtlsConnected).expect("a connection");
         let late = (connected - DELAY * 6).as_millis();
-        assert_eq!(late, if datagram == Dtls13::Acknowledgement { 0 } else { 80 }, "{datagram:?}");
+        let is_last = matches!(datagram, Dtls13::Acknowledgement { .. });
+        assert_eq!(late, if is_last { 0 } else { 80 }, "{datagram:?}");
     }
+}
+
+/// A queue that never has room for the second datagram of the server's flight, which leaves at 80 ms and again
+/// at 160. Bob's timeout is 160 ms from 140 on, so he acknowledges the copy of the first datagram 40 ms after it
+/// came at 180. At 320 alice sends the second one alone, and bob's last flight arrives at 360.
+#[test]
+fn only_what_is_missing_of_a_flight_is_repeated_in_the_end() {
+    let mut pair = page_call(false, 1);
+    let mut last = Time::MAX;
+    pair.lose(ALICE, move |sent| match sent.datagram.content {
+        Content::Dtls13(Dtls13::ServerHello) => {
+            last = sent.at;
+            false
+        }
+        Content::Dtls13(Dtls13::ServerFinished) => sent.at == last,
+        _ => false,
+    });
+    pair.run(Time::from_secs(1));
+    assert_eq!(pair.first(ALICE, &Event::DtlsConnected), Some(Time::from_millis(360)));
+    let acknowledgement = Dtls13::Acknowledgement { records: 2, last: false };
+    assert!(dtls(&pair, BOB).contains(&(220, acknowledgement)));
+}
+
+/// Alice acknowledges a copy of the ClientHello, which does not tell bob that his last flight has arrived.
+#[test]
+fn a_last_flight_is_repeated_until_it_is_acknowledged_itself() {
+    let mut pair = page_call(false, 1);
+    pair.fate = Box::new(|sent| match sent.datagram.content {
+        // It comes twice, the second time after its answer has left.
+        Content::Dtls13(Dtls13::ClientHello) => vec![DELAY, DELAY + Time::from_millis(5)],
+        Content::Dtls13(Dtls13::ClientFinished) if sent.at < DELAY * 9 => vec![],
+        _ => vec![DELAY],
+    });
+    pair.run(Time::from_secs(2));
+    // Sent at 100 ms, and again after 80 ms.
+    assert_eq!(pair.first(ALICE, &Event::DtlsConnected), Some(Time::from_millis(200)));
 }
 
 #[test]

@@ -117,8 +117,11 @@ fn a_server_gives_feedback_and_shows_nothing() {
         pair.sent_by(BOB).filter(|sent| sent.rtcp().iter().any(is)).count()
     };
     assert_eq!(sent(|packet| matches!(packet, RtcpPacket::PictureLossIndication(_))), 0);
-    // 100 ms after the first packet at 140 ms, and every 50 ms from then on.
-    assert_eq!(sent(|packet| matches!(packet, RtcpPacket::TransportFeedback(_))), 96);
+    // 100 ms after the first packet, and every 50 ms from then on if a packet has arrived. That packet is sent
+    // between 150 and 183 ms: the connection is there at 140 ms, the camera takes its picture within 33 ms, and
+    // encoding takes 10 ms.
+    let feedback = sent(|packet| matches!(packet, RtcpPacket::TransportFeedback(_)));
+    assert!((90..=96).contains(&feedback), "{feedback}");
 }
 
 #[test]

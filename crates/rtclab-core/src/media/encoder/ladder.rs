@@ -78,7 +78,8 @@ mod tests {
     fn it_returns_the_way_it_came() {
         let mut ladder = Ladder::new(1280, 720);
         while ladder.shrink() {}
-        let up: Vec<_> = std::iter::from_fn(|| ladder.grow().then(|| ladder.resolution().1)).collect();
+        let up: Vec<_> =
+            std::iter::from_fn(|| ladder.grow().then(|| ladder.resolution().1)).collect();
         assert_eq!(up, [270, 360, 540, 720]);
         assert!(!ladder.is_reduced());
     }

@@ -9,6 +9,8 @@ mod quality_scaler;
 mod rate_control;
 mod rfc8593;
 mod statistics;
+#[cfg(test)]
+mod tests;
 
 pub use statistics::{EncoderStatistics, Limitation};
 
@@ -84,8 +86,8 @@ pub enum EncoderModel {
 }
 
 enum Inner {
-    Synthetic(SyntheticEncoder),
-    Chromium(ChromiumEncoder),
+    Synthetic(Box<SyntheticEncoder>),
+    Chromium(Box<ChromiumEncoder>),
 }
 
 /// A camera and its encoder.
@@ -112,9 +114,9 @@ impl Encoder {
     ) -> Self {
         Encoder(match (model, config.codec) {
             (EncoderModel::Libvpx, Codec::Vp8) => {
-                Inner::Chromium(ChromiumEncoder::new(config, control, start, seed))
+                Inner::Chromium(Box::new(ChromiumEncoder::new(config, control, start, seed)))
             }
-            _ => Inner::Synthetic(SyntheticEncoder::new(config, control, start, seed)),
+            _ => Inner::Synthetic(Box::new(SyntheticEncoder::new(config, control, start, seed))),
         })
     }
 
@@ -148,11 +150,11 @@ impl Encoder {
         each!(&self.0, inner => inner.frame_rate())
     }
 
-    /// Totals until `now`; `None` if the model has no quantiser.
-    pub fn statistics(&self, now: Time) -> Option<EncoderStatistics> {
+    /// Totals so far; `None` if the model has no quantiser.
+    pub fn statistics(&self) -> Option<EncoderStatistics> {
         match &self.0 {
             Inner::Synthetic(_) => None,
-            Inner::Chromium(encoder) => Some(encoder.statistics(now)),
+            Inner::Chromium(encoder) => Some(encoder.statistics()),
         }
     }
 

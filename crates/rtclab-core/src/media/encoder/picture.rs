@@ -6,7 +6,7 @@
 
 use super::clip::{ANCHORS, QINDEX, SIZES};
 use super::rate_control::ac_step;
-use crate::units::Bytes;
+use crate::units::{Bytes, Time};
 use rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
 use rand_pcg::Pcg64Mcg;
@@ -25,15 +25,19 @@ pub(super) struct ClipSize {
 
 /// Frames per second of the clip's source: faster cameras play it faster, slower ones leave pictures out.
 const SOURCE_RATE: f64 = 25.0;
+/// The clip begins so many seconds before or after the run: 21 live streams whose frames tell the position to
+/// a tenth of a second lay between -0.7 and 1.0 s, most of them in this range.
+const CLIP_BEGINS: std::ops::Range<f64> = -0.6..0.3;
 /// A finer quantiser than the reference's also codes what the reference lacks: exponent of the ratio of
-/// steps. This and the next three were measured on encodings of the clip at constant bitrates.
-const REFINEMENT: f64 = 1.2;
-/// Standard deviation of the logarithm of the size around the measured one, and its correlation from frame
-/// to frame.
-const SPREAD: f64 = 0.16;
-const CORRELATION: f64 = 0.45;
+/// steps. This and the next four are means over encodings of the clip at 33 constant bitrates.
+const REFINEMENT: f64 = 1.1;
+/// Logarithm of the size with a varying quantiser, relative to a fixed one: mean, standard deviation, and
+/// correlation from frame to frame.
+const VARYING: f64 = 0.04;
+const SPREAD: f64 = 0.12;
+const CORRELATION: f64 = 0.32;
 /// A frame that follows n - 1 dropped ones costs n to this power times their mean.
-const GAP_EXPONENT: f64 = 1.0 / 3.0;
+const GAP_EXPONENT: f64 = 0.3;
 /// More dropped pictures than this no longer make the next frame larger.
 const MAX_GAP: u32 = 60;
 /// Bytes grow with pixels to this power, between the sizes measured.
@@ -63,12 +67,15 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Starts anywhere in the clip: browsers open their cameras at different moments.
-    pub(super) fn new(resolution: (u16, u16), frame_rate: f64, seed: u64) -> Self {
+    /// Starts where the clip is at `start`: browsers open their cameras when the run begins, not quite at the
+    /// same moment.
+    pub(super) fn new(resolution: (u16, u16), frame_rate: f64, start: Time, seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let (clip, scale) = closest(resolution);
-        let position = rng.random_range(0..clip.frames.len() as u32);
         let step = (SOURCE_RATE / frame_rate).round().max(1.0) as u32;
+        let elapsed = start.as_secs_f64() - rng.random_range(CLIP_BEGINS);
+        let pictures = elapsed * frame_rate * f64::from(step);
+        let position = pictures.rem_euclid(clip.frames.len() as f64) as u32;
         let (gap, reference, deviation, complexity) = (0, 0, 0.0, 0.0);
         Content { rng, clip, scale, step, position, gap, reference, deviation, complexity }
     }
@@ -96,7 +103,7 @@ impl Content {
             ln_mean(&self.clip.key, at).exp()
         } else {
             let refined = REFINEMENT * (LN_STEPS[usize::from(self.reference.min(127))] - at);
-            complexity * (refined + self.deviation).exp()
+            complexity * (VARYING + refined + self.deviation).exp()
         };
         self.complexity = complexity;
         self.reference = qindex;

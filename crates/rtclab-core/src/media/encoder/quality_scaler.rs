@@ -18,7 +18,7 @@ const DROP_WINDOW: usize = 150;
 /// Share of dropped frames, in percent, from which the picture shrinks.
 const DROPS: usize = 60;
 /// Time between checks until the picture first shrinks, while frames are too few, and otherwise.
-const FIRST_INTERVAL: Time = Time::from_secs(2);
+pub(super) const FIRST_INTERVAL: Time = Time::from_secs(2);
 const WAITING_INTERVAL: Time = Time::from_secs(1);
 const INTERVAL: Time = Time::from_secs(5);
 
@@ -57,13 +57,14 @@ pub(super) struct QualityScaler {
 }
 
 impl QualityScaler {
-    pub(super) fn new(start: Time) -> Self {
+    /// Creates a scaler that checks first at `first_check`.
+    pub(super) fn new(first_check: Time) -> Self {
         QualityScaler {
             slow: Average::default(),
             fast: Average::default(),
             frames: VecDeque::with_capacity(DROP_WINDOW),
             dropped: 0,
-            next_check: start + FIRST_INTERVAL,
+            next_check: first_check,
             has_shrunk: false,
         }
     }
@@ -144,18 +145,20 @@ mod tests {
 
     #[test]
     fn above_95_the_picture_shrinks_after_two_seconds_and_at_95_never() {
-        let mut scaler = QualityScaler::new(Time::ZERO);
+        let mut scaler = QualityScaler::new(FIRST_INTERVAL);
         let (advice, at) = first_advice(&mut scaler, Time::ZERO, |_| Some(96)).unwrap();
         assert_eq!(advice, Advice::Shrink);
         assert!((2.0..2.1).contains(&at), "{at}");
-        assert_eq!(first_advice(&mut QualityScaler::new(Time::ZERO), Time::ZERO, |_| Some(95)), None);
+        assert_eq!(
+            first_advice(&mut QualityScaler::new(FIRST_INTERVAL), Time::ZERO, |_| Some(95)),
+            None
+        );
     }
 
     #[test]
-    fn after_it_has_shrunk_it_needs_sixty_frames_and_checks_each_second() {
-        let mut scaler = QualityScaler::new(Time::ZERO);
+    fn after_it_has_shrunk_it_waits_five_seconds() {
+        let mut scaler = QualityScaler::new(FIRST_INTERVAL);
         first_advice(&mut scaler, Time::ZERO, |_| Some(106));
-        // The next check comes after 5 s... the one after the advice counted enough frames.
         let from = Time::from_micros(2_033_313);
         let (advice, at) = first_advice(&mut scaler, from, |_| Some(106)).unwrap();
         assert_eq!(advice, Advice::Shrink);
@@ -163,9 +166,16 @@ mod tests {
     }
 
     #[test]
+    fn the_first_check_with_fewer_than_sixty_frames_is_lost() {
+        let mut scaler = QualityScaler::new(Time::from_millis(1600));
+        let (_, at) = first_advice(&mut scaler, Time::ZERO, |_| Some(106)).unwrap();
+        assert!((3.6..3.7).contains(&at), "{at}");
+    }
+
+    #[test]
     fn six_of_ten_frames_dropped_shrink_the_picture_and_half_of_them_do_not() {
         let drops = |of_ten: u32| {
-            let mut scaler = QualityScaler::new(Time::ZERO);
+            let mut scaler = QualityScaler::new(FIRST_INTERVAL);
             first_advice(&mut scaler, Time::ZERO, |i| (i % 10 >= of_ten).then_some(60))
         };
         assert_eq!(drops(5), None);
@@ -175,7 +185,7 @@ mod tests {
     #[test]
     fn growing_waits_for_the_slow_average() {
         // From 60 to 20 the slow average needs 10 s * ln(40 / 9) = 14.9 s to reach 29.
-        let mut scaler = QualityScaler::new(Time::ZERO);
+        let mut scaler = QualityScaler::new(FIRST_INTERVAL);
         let (advice, at) =
             first_advice(&mut scaler, Time::ZERO, |i| Some(if i == 0 { 60 } else { 20 })).unwrap();
         assert_eq!(advice, Advice::Grow);

@@ -162,8 +162,11 @@ impl RateControl {
             self.drop_picture();
             return None;
         }
-        let target =
-            if key { self.key_target(first, key_wanted, per_frame) } else { self.inter_target(per_frame) };
+        let target = if key {
+            self.key_target(first, key_wanted, per_frame)
+        } else {
+            self.inter_target(per_frame)
+        };
         if std::mem::take(&mut self.force_worst) {
             return Some(Plan { qindex: WORST, key, worst: WORST, target });
         }
@@ -280,7 +283,8 @@ impl RateControl {
         worst -= worst / 4.0 * surplus;
         let mut best = f64::from(BEST);
         if learned {
-            let allowed = if key { worst * worst / 562.0 } else { worst * (0.565 + 0.0018 * worst) };
+            let allowed =
+                if key { worst * worst / 562.0 } else { worst * (0.565 + 0.0018 * worst) };
             best += (allowed - best).max(0.0) * (1.0 - surplus);
         }
         (best as u8, worst.max(best) as u8)
@@ -384,7 +388,8 @@ impl RateControl {
         self.inter_frames += 1;
         self.inter_qindex_sum += u32::from(qindex);
         let mean = (self.inter_qindex_sum / self.inter_frames) as u8;
-        let damped = if self.inter_frames > FRAMES_TO_LEARN { mean } else { (mean + WORST + 1) / 2 };
+        let damped =
+            if self.inter_frames > FRAMES_TO_LEARN { mean } else { (mean + WORST).div_ceil(2) };
         self.mean_qindex = if qindex > damped { qindex - 1 } else { damped };
     }
 }

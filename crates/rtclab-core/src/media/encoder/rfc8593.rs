@@ -46,7 +46,12 @@ pub(super) struct SyntheticEncoder {
 
 impl SyntheticEncoder {
     /// Creates a source that captures its first picture at `start`.
-    pub(super) fn new(config: VideoConfig, control: EncoderControl, start: Time, seed: u64) -> Self {
+    pub(super) fn new(
+        config: VideoConfig,
+        control: EncoderControl,
+        start: Time,
+        seed: u64,
+    ) -> Self {
         SyntheticEncoder {
             rng: Pcg64Mcg::seed_from_u64(seed),
             available: config.start_bps,
@@ -119,7 +124,13 @@ impl SyntheticEncoder {
             if let Some(overshoot) = &mut self.overshoot {
                 overshoot.on_frame(captured, size);
             }
-            return Some(Frame { captured, size, key, resolution: self.resolution(), encode_time: Time::ZERO });
+            return Some(Frame {
+                captured,
+                size,
+                key,
+                resolution: self.resolution(),
+                encode_time: Time::ZERO,
+            });
         }
         None
     }
@@ -388,7 +399,8 @@ mod tests {
         for codec in [Codec::Vp8, Codec::Vp9In2016, Codec::H264In2016] {
             let mut config = hd(codec).config;
             config.min_bps = Bitrate::ZERO;
-            let mut encoder = SyntheticEncoder::new(config, EncoderControl::LeavesRoom, Time::ZERO, 1);
+            let mut encoder =
+                SyntheticEncoder::new(config, EncoderControl::LeavesRoom, Time::ZERO, 1);
             encoder.set_target(Bitrate::ZERO);
             let count = frames(&mut encoder, Time::from_secs(100)).len();
             // Two seconds at 50/s until it adapts, then its minimum frame rate.

@@ -1,9 +1,10 @@
-//! Releases packets at the pacing rate, in priority order, and runs probes.
+//! The pacer until 2019: a budget per tick, or no pacing.
 //!
-//! Based on libwebrtc, `modules/pacing/pacing_controller.cc` and `bitrate_prober.cc`.
+//! Based on libwebrtc 524ecc29dd (2016), `modules/pacing/paced_sender.cc` and `bitrate_prober.cc`.
 
+use super::{MediaPacket, Pacing, Release};
 use crate::cc::Probe;
-use crate::packet::{Kind, VideoPart};
+use crate::packet::Kind;
 use crate::units::{Bitrate, Bytes, Time};
 use std::collections::VecDeque;
 
@@ -21,92 +22,9 @@ const MAX_PROBES: usize = 5;
 const PROBE_START_SIZE: u64 = 200;
 /// libwebrtc: padding aims at this interval.
 const PADDING_INTERVAL: Time = Time::from_millis(5);
-/// libwebrtc: a packet of pure padding carries this many bytes.
-pub const PADDING_PAYLOAD: Bytes = Bytes(224);
 /// libwebrtc, `rtp_packet_history.cc`: padding repeats a media packet of up to this many times the wanted
 /// size; otherwise it is pure padding.
 const MAX_PADDING_FACTOR: u64 = 3;
-
-/// Pacing rate without a pacer, as in libwebrtc in 2013: so fast that nothing waits.
-const UNPACED: Bitrate = Bitrate::from_mbps(100_000);
-/// How far packets may leave ahead of [`UNPACED`].
-const UNPACED_BURST: Time = Time::from_millis(40);
-
-/// How packets are paced.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pacing {
-    /// Packets leave at once (libjingle in 2013).
-    None,
-    /// Packets leave at a multiple of the target, all those of a tick at once; audio does not count.
-    ///
-    /// Source: libwebrtc 524ecc29dd, `paced_sender.cc`, kMinPacketLimitMs.
-    Ticks {
-        /// Ratio of pacing rate to target, if the congestion control sets no pacing rate.
-        factor: f64,
-        /// Interval at which the queue is checked.
-        tick: Time,
-    },
-    /// Packets leave at a multiple of the target, whenever one is due (since 2019).
-    Burst {
-        /// Ratio of pacing rate to target, if the congestion control sets no pacing rate.
-        factor: f64,
-        /// How far packets may leave ahead of the pacing rate, if the congestion control does not say.
-        burst: Time,
-    },
-}
-
-impl Pacing {
-    /// Pacing rate for a target.
-    pub fn rate(self, target: Bitrate) -> Bitrate {
-        match self {
-            Pacing::None => UNPACED,
-            Pacing::Ticks { factor, .. } | Pacing::Burst { factor, .. } => target.scaled(factor),
-        }
-    }
-
-    fn burst(self) -> Time {
-        match self {
-            Pacing::None => UNPACED_BURST,
-            Pacing::Ticks { tick, .. } => tick,
-            Pacing::Burst { burst, .. } => burst,
-        }
-    }
-
-    fn tick(self) -> Time {
-        match self {
-            Pacing::None | Pacing::Burst { .. } => Time::ZERO,
-            Pacing::Ticks { tick, .. } => tick,
-        }
-    }
-}
-
-/// A media packet on its way through the pacer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MediaPacket {
-    /// Index of its stream at its sender.
-    pub stream: u8,
-    /// What it carries.
-    pub kind: Kind,
-    /// RTP sequence number; for a retransmission that of the original.
-    pub seq: u16,
-    /// RTP timestamp.
-    pub timestamp: u32,
-    /// Last packet of its frame.
-    pub marker: bool,
-    /// Part of a frame. For other kinds of packets only its bytes count.
-    pub part: VideoPart,
-}
-
-/// What the pacer releases.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Release {
-    /// A packet from the queue.
-    Media(MediaPacket),
-    /// The last video packet once more, as padding.
-    Repeat,
-    /// [`PADDING_PAYLOAD`] bytes of pure padding.
-    Padding,
-}
 
 struct Cluster {
     probe: Probe,
@@ -119,7 +37,7 @@ struct Cluster {
 }
 
 /// Queue of packets in priority order: audio, retransmissions, video.
-pub struct Pacer {
+pub(super) struct TickPacer {
     pacing: Pacing,
     rate: Bitrate,
     /// Packets may leave this far ahead of the pacing rate.
@@ -143,10 +61,10 @@ pub struct Pacer {
     padding_size: Bytes,
 }
 
-impl Pacer {
+impl TickPacer {
     /// An empty pacer for a first target. `padding_size` is the IP total length of pure padding.
-    pub fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
-        Pacer {
+    pub(super) fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
+        TickPacer {
             pacing,
             rate: pacing.rate(target),
             burst: pacing.burst(),
@@ -165,7 +83,7 @@ impl Pacer {
     }
 
     /// Sets the rates from `now` on. The debt stays the same in bytes.
-    pub fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
+    pub(super) fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
         if rate != self.rate && rate.0 > 0 {
             let owed = self.debt_free.saturating_sub(now).0 as f64 * self.rate.0 as f64;
             self.debt_free = now + Time((owed / rate.0 as f64) as u64);
@@ -178,17 +96,17 @@ impl Pacer {
     }
 
     /// Sets how far packets may leave ahead of the pacing rate; `None` restores the default of the stack.
-    pub fn set_burst(&mut self, burst: Option<Time>) {
+    pub(super) fn set_burst(&mut self, burst: Option<Time>) {
         self.burst = burst.unwrap_or(self.pacing.burst());
     }
 
     /// Sets whether the congestion window is full, so that only audio may leave.
-    pub fn set_congested(&mut self, congested: bool) {
+    pub(super) fn set_congested(&mut self, congested: bool) {
         self.congested = congested;
     }
 
     /// Adds a probe to run as soon as there is something to send.
-    pub fn add_probe(&mut self, now: Time, probe: Probe) {
+    pub(super) fn add_probe(&mut self, now: Time, probe: Probe) {
         self.clusters.push_back(Cluster {
             probe,
             announced: now,
@@ -203,7 +121,7 @@ impl Pacer {
     }
 
     /// Queues a packet; `size` is its IP total length.
-    pub fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) {
+    pub(super) fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) {
         let queue = match packet.kind {
             Kind::Audio => 0,
             Kind::Rtx | Kind::Padding => 1,
@@ -227,12 +145,12 @@ impl Pacer {
     }
 
     /// Bytes waiting.
-    pub fn queued(&self) -> Bytes {
+    pub(super) fn queued(&self) -> Bytes {
         Bytes(self.queued)
     }
 
-    /// When to call [`Pacer::poll`] again.
-    pub fn poll_timeout(&self) -> Option<Time> {
+    /// When to call [`TickPacer::poll`] again.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
         if !self.queues[0].is_empty() {
             return Some(Time::ZERO);
         }
@@ -254,7 +172,7 @@ impl Pacer {
     }
 
     /// The next packet that may leave by `now`, and the probe it belongs to.
-    pub fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
+    pub(super) fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
         self.drop_stale_probes(now);
         if let Some((packet, size)) = self.queues[0].pop_front() {
             // libwebrtc does not hold audio back.
@@ -404,6 +322,7 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::VideoPart;
 
     fn video(seq: u16) -> MediaPacket {
         MediaPacket {
@@ -416,12 +335,12 @@ mod tests {
         }
     }
 
-    fn paced(rate: Bitrate) -> Pacer {
-        let pacing = Pacing::Burst { factor: 1.0, burst: Time::from_millis(40) };
-        Pacer::new(pacing, rate, Bytes(225))
+    fn paced(rate: Bitrate) -> TickPacer {
+        let pacing = Pacing::Ticks { factor: 1.0, tick: Time::from_millis(5) };
+        TickPacer::new(pacing, rate, Bytes(225))
     }
 
-    fn run(pacer: &mut Pacer, until: Time) -> Vec<(Time, Release, Option<u32>)> {
+    fn run(pacer: &mut TickPacer, until: Time) -> Vec<(Time, Release, Option<u32>)> {
         let mut out = Vec::new();
         let mut now = Time::ZERO;
         while let Some(at) = pacer.poll_timeout() {
@@ -437,22 +356,10 @@ mod tests {
     }
 
     #[test]
-    fn after_a_burst_of_40_ms_packets_leave_at_the_pacing_rate() {
-        // 1250 B at 1 Mbit/s = 10 ms: packets 0..=4 at once (debt 0..40 ms), then one each 10 ms
-        let mut pacer = paced(Bitrate::from_mbps(1));
-        for seq in 0..10 {
-            pacer.push(Time::ZERO, video(seq), Bytes(1250));
-        }
-        let at: Vec<_> =
-            run(&mut pacer, Time::from_secs(1)).iter().map(|s| s.0.as_millis()).collect();
-        assert_eq!(at, [0, 0, 0, 0, 0, 10, 20, 30, 40, 50]);
-    }
-
-    #[test]
     fn with_ticks_of_5_ms_as_many_packets_leave_together_as_the_budget_of_a_tick_allows() {
         // 2 Mbit/s = 1250 B a tick, 1000 B each; left after each: 250, -750; -500; -250; 0; 250.
         let pacing = Pacing::Ticks { factor: 1.0, tick: Time::from_millis(5) };
-        let mut pacer = Pacer::new(pacing, Bitrate::from_mbps(2), Bytes(225));
+        let mut pacer = TickPacer::new(pacing, Bitrate::from_mbps(2), Bytes(225));
         for seq in 0..6 {
             pacer.push(Time::from_millis(1), video(seq), Bytes(1000));
         }

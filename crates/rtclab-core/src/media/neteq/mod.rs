@@ -1,0 +1,407 @@
+//! Playout of audio as libwebrtc's NetEQ does it, without sound: which packets are played when, what is
+//! concealed, and how playout is sped up and slowed down.
+//!
+//! It runs every 10 ms and has no effect on the network, so it needs no timer: it catches up when a packet
+//! arrives and when statistics are read. Without sound, some lengths are assumed: those of a pitch period and
+//! of the fading of concealment. Comfort noise and silence suppression are not modelled.
+//!
+//! Source: libwebrtc f3ae3eb62e (2026), `modules/audio_coding/neteq/{neteq_impl,decision_logic}.cc`.
+
+mod arrivals;
+mod delay;
+mod histogram;
+
+use crate::units::Time;
+use arrivals::Arrivals;
+use delay::DelayManager;
+use std::collections::BTreeMap;
+
+/// Samples in a millisecond: Opus is decoded at 48 kHz.
+const PER_MS: i64 = 48;
+/// Time between two calls of the sound card.
+const TICK: Time = Time::from_millis(10);
+const TICK_MS: i64 = 10;
+/// Samples that the sound card takes.
+const OUTPUT: i64 = TICK_MS * PER_MS;
+/// Data that time scaling needs.
+const SCALING: i64 = 3 * OUTPUT;
+/// Samples kept for crossfading.
+const OVERLAP: i64 = 30;
+/// Ticks between two times that playout is sped up or slowed down.
+const SCALING_TICKS: u64 = 5;
+/// Margin of the upper limit of the delay: the step of time scaling, rounded up.
+const SCALING_MARGIN_MS: i64 = 20;
+/// Samples that a step of time scaling removes: the shortest pitch period, 2.5 ms, which is found in silence.
+///
+/// Browsers under test hear Chromium's fake microphone, which is silent between beeps. Measured: at most 2,126
+/// samples a second, 120 in each of 17.7 steps.
+const REMOVED: i64 = 120;
+/// Samples that a step inserts on average with the same sound. Measured: 986 a second in 298 s in which the
+/// delay was 25 ms and more below its target, mostly 703 at once during a beep.
+const INSERTED: i64 = 56;
+/// A packet behind a gap is played at once if the buffer exceeds the target by this.
+const ABOVE_TARGET_MS: i64 = 50;
+/// Maximum number of packets in the buffer.
+const MAX_PACKETS: usize = 200;
+/// After this much concealment, decoding waits for half of the target. A steady sound with pitch periods of
+/// 10 ms has faded to half: by 8 % a period after three of them, by 16 % after seven (`expand.cc`).
+const HALF_FADED: i64 = 100 * PER_MS;
+/// After this much concealment, the sound has faded to silence.
+const SILENT: i64 = 550 * PER_MS;
+
+/// Totals, under the names of W3C webrtc-stats.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NetEqStats {
+    /// Samples played, concealed ones included, from the first decoded one on.
+    pub total_samples_received: u64,
+    /// Samples that concealment made up.
+    pub concealed_samples: u64,
+    /// Concealed samples that were silence.
+    pub silent_concealed_samples: u64,
+    /// Beginnings of concealment.
+    pub concealment_events: u64,
+    /// Samples inserted to slow playout down.
+    pub inserted_samples_for_deceleration: u64,
+    /// Samples removed to speed playout up.
+    pub removed_samples_for_acceleration: u64,
+    /// Samples that left the buffer.
+    pub jitter_buffer_emitted_count: u64,
+    /// Seconds in the buffer, summed over samples.
+    pub jitter_buffer_delay: f64,
+    /// Target delay in seconds, summed over samples.
+    pub jitter_buffer_target_delay: f64,
+    /// Target delay without outside constraints, in seconds, summed over samples.
+    pub jitter_buffer_minimum_delay: f64,
+}
+
+/// What happened in the last tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Normal,
+    Scaled,
+    Expand,
+    Merge,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Normal,
+    Accelerate,
+    Decelerate,
+    Expand,
+    Merge,
+}
+
+/// Playout of one audio stream.
+pub struct NetEq {
+    /// Samples in a packet.
+    frame: i64,
+    /// Packets that wait, by RTP timestamp: the tick of their arrival.
+    buffer: BTreeMap<i64, u64>,
+    arrivals: Arrivals,
+    delays: DelayManager,
+    /// Lower bound of the target, such as for lip synchronisation, in ms.
+    min_delay_ms: i64,
+    ticks: u64,
+    /// When the next tick is due; `None` before the first packet.
+    next: Option<Time>,
+    /// RTP timestamp behind the decoded samples; `None` before the first is decoded.
+    end: Option<i64>,
+    /// Decoded samples that have not been played.
+    left: i64,
+    mode: Mode,
+    /// Tick of the first concealment since the last packet.
+    concealing_since: Option<u64>,
+    /// Samples concealed since the last packet.
+    concealed: i64,
+    /// Tick from which time scaling is allowed again.
+    scaling_from: u64,
+    /// Filtered samples in the buffer.
+    level: f64,
+    stats: NetEqStats,
+}
+
+impl NetEq {
+    /// Creates the playout of a stream whose packets have `frame` of sound.
+    pub fn new(frame: Time) -> Self {
+        NetEq {
+            frame: (frame.0 / 1_000) as i64 * PER_MS / 1_000,
+            buffer: BTreeMap::new(),
+            arrivals: Arrivals::default(),
+            delays: DelayManager::new(),
+            min_delay_ms: 0,
+            ticks: 0,
+            next: None,
+            end: None,
+            left: 0,
+            mode: Mode::Normal,
+            concealing_since: None,
+            concealed: 0,
+            scaling_from: SCALING_TICKS + 1,
+            level: 0.0,
+            stats: NetEqStats::default(),
+        }
+    }
+
+    /// Totals up to now.
+    pub fn stats(&mut self, now: Time) -> NetEqStats {
+        self.advance(now);
+        self.stats
+    }
+
+    /// Delay from arrival to output, in ms.
+    pub fn delay_ms(&mut self, now: Time) -> i64 {
+        self.advance(now);
+        (self.level as i64 + self.left + OVERLAP) / PER_MS
+    }
+
+    /// Sets a lower bound of the delay.
+    pub fn set_min_delay(&mut self, now: Time, min_delay: Time) {
+        self.advance(now);
+        self.min_delay_ms = min_delay.as_millis() as i64;
+    }
+
+    /// Takes a packet with an unwrapped RTP timestamp.
+    pub fn on_packet(&mut self, now: Time, timestamp: i64) {
+        self.advance(now);
+        // The sound card's first call comes at any time within an interval; here in its middle.
+        self.next.get_or_insert(now + Time(TICK.0 / 2));
+        let now_ms = self.now_ms();
+        if self.end.is_some()
+            && let Some((delay_ms, reordered)) = self.arrivals.add(timestamp / PER_MS, now_ms)
+        {
+            self.delays.update(now_ms, delay_ms, reordered);
+        }
+        if self.buffer.len() >= MAX_PACKETS {
+            self.buffer.clear();
+        }
+        if self.end.is_none_or(|end| timestamp >= end) {
+            self.buffer.entry(timestamp).or_insert(self.ticks);
+        }
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.ticks as i64 * TICK_MS
+    }
+
+    fn target_ms(&self) -> i64 {
+        let most = 3 * MAX_PACKETS as i64 * self.frame / PER_MS / 4;
+        self.delays.target_ms().max(self.min_delay_ms).min(most)
+    }
+
+    /// Plays everything up to now.
+    fn advance(&mut self, now: Time) {
+        while let Some(due) = self.next.filter(|due| *due <= now) {
+            self.next = Some(due + TICK);
+            self.tick();
+        }
+    }
+
+    fn tick(&mut self) {
+        self.ticks += 1;
+        let Some(end) = self.end else { return self.start() };
+        while self.buffer.first_key_value().is_some_and(|(first, _)| *first < end) {
+            self.buffer.pop_first();
+        }
+        let operation = self.decide(end);
+        self.perform(operation, end);
+        self.output();
+    }
+
+    /// Plays the first packet.
+    fn start(&mut self) {
+        let Some((&first, _)) = self.buffer.first_key_value() else { return };
+        self.end = Some(first);
+        self.extract(OUTPUT);
+        self.output();
+    }
+
+    fn decide(&mut self, end: i64) -> Operation {
+        if self.mode == Mode::Scaled {
+            self.scaling_from = self.ticks + SCALING_TICKS;
+        }
+        if self.mode != Mode::Expand {
+            self.filter_level();
+        }
+        let Some((&next, _)) = self.buffer.first_key_value() else { return Operation::Expand };
+        if self.must_wait() {
+            return Operation::Expand;
+        }
+        if next > end { self.behind_gap(next - end) } else { self.in_order(end) }
+    }
+
+    /// Source: libwebrtc, `buffer_level_filter.cc`.
+    fn filter_level(&mut self) {
+        let kept = match self.target_ms() {
+            ..=20 => 251.0,
+            21..=60 => 252.0,
+            61..=140 => 253.0,
+            _ => 254.0,
+        };
+        let kept = kept / 256.0;
+        self.level = self.level * kept + self.span() as f64 * (1.0 - kept);
+    }
+
+    /// Samples from the first packet to the end of the last.
+    fn span(&self) -> i64 {
+        match (self.buffer.first_key_value(), self.buffer.last_key_value()) {
+            (Some((first, _)), Some((last, _))) => last - first + self.frame,
+            _ => 0,
+        }
+    }
+
+    /// Whether more should be buffered first, so that playout does not stop again at once.
+    fn must_wait(&self) -> bool {
+        self.mode == Mode::Expand
+            && self.concealed > HALF_FADED
+            && self.waiting() < self.target_ms() * PER_MS / 2
+    }
+
+    /// Samples from the first packet to the last, and for how long the last has waited.
+    fn waiting(&self) -> i64 {
+        match (self.buffer.first_key_value(), self.buffer.last_key_value()) {
+            (Some((first, _)), Some((last, arrival))) => {
+                last - first + (self.ticks - arrival) as i64 * OUTPUT
+            }
+            _ => 0,
+        }
+    }
+
+    /// The expected packet is there.
+    fn in_order(&self, end: i64) -> Operation {
+        if self.mode == Mode::Expand {
+            return Operation::Normal;
+        }
+        let playing_ms = (end - self.left - OVERLAP).div_euclid(PER_MS);
+        let delay_ms = self.arrivals.delay_ms(playing_ms, self.now_ms());
+        let low_ms = self.target_ms();
+        let high_ms = low_ms + self.arrivals.max_delay_ms() + SCALING_MARGIN_MS;
+        let allowed = self.ticks >= self.scaling_from;
+        if delay_ms >= 4 * high_ms || allowed && delay_ms >= high_ms {
+            Operation::Accelerate
+        } else if allowed && delay_ms < low_ms {
+            Operation::Decelerate
+        } else {
+            Operation::Normal
+        }
+    }
+
+    /// Only a packet `gap` samples later is there.
+    fn behind_gap(&self, gap: i64) -> Operation {
+        let is_full = self.waiting() / PER_MS > self.target_ms() + ABOVE_TARGET_MS;
+        match (gap <= self.made() || is_full, self.mode) {
+            (true, Mode::Expand) => Operation::Merge,
+            _ => Operation::Expand,
+        }
+    }
+
+    /// Samples of time since concealment began.
+    fn made(&self) -> i64 {
+        self.concealing_since.map_or(0, |since| (self.ticks - since) as i64 * OUTPUT)
+    }
+
+    fn perform(&mut self, operation: Operation, end: i64) {
+        let enough = self.left >= OUTPUT;
+        match operation {
+            // Samples decoded before are played first.
+            Operation::Normal | Operation::Expand if enough => {
+                if self.mode != Mode::Expand {
+                    self.mode = Mode::Normal;
+                }
+            }
+            Operation::Normal => self.play(OUTPUT, Mode::Normal),
+            Operation::Expand => self.conceal(),
+            Operation::Merge => {
+                let next = self.buffer.first_key_value().map_or(end, |(next, _)| *next);
+                if next - end != self.made() {
+                    self.level = self.waiting() as f64;
+                }
+                self.end = Some(next);
+                self.play(OUTPUT, Mode::Merge);
+            }
+            Operation::Accelerate => self.accelerate(),
+            Operation::Decelerate => {
+                let short = self.left < 2 * OUTPUT && self.frame < SCALING;
+                if self.left < SCALING && (self.left < OUTPUT || self.frame < SCALING) {
+                    self.play(if short { 2 * OUTPUT } else { OUTPUT }, Mode::Scaled);
+                }
+                self.mode = Mode::Scaled;
+                self.left += INSERTED;
+                self.level += INSERTED as f64;
+                self.stats.inserted_samples_for_deceleration += INSERTED as u64;
+            }
+        }
+    }
+
+    /// Removes a pitch period, or decodes first if there are less than 30 ms.
+    fn accelerate(&mut self) {
+        if self.left < SCALING {
+            if self.left >= OUTPUT && self.frame >= SCALING {
+                self.mode = Mode::Normal;
+                return;
+            }
+            if self.left < 2 * OUTPUT && self.frame < SCALING {
+                return self.play(2 * OUTPUT, Mode::Normal);
+            }
+            self.play(OUTPUT, Mode::Normal);
+        }
+        if self.left >= SCALING {
+            self.mode = Mode::Scaled;
+            self.left -= REMOVED;
+            self.level = (self.level - REMOVED as f64).max(0.0);
+            self.stats.removed_samples_for_acceleration += REMOVED as u64;
+        }
+    }
+
+    fn play(&mut self, required: i64, mode: Mode) {
+        self.extract(required);
+        self.mode = mode;
+        self.concealing_since = None;
+        self.concealed = 0;
+    }
+
+    /// Decodes packets in order until there are `required` samples of them.
+    fn extract(&mut self, required: i64) {
+        let mut extracted = 0;
+        while extracted < required
+            && let Some(end) = self.end
+            && let Some(arrival) = self.buffer.remove(&end)
+        {
+            let sum_s = |ms: i64| ms as f64 * 1e-3 * self.frame as f64;
+            let waited_ms = (self.ticks - arrival) as i64 * TICK_MS;
+            let (minimum_ms, target_ms) = (self.delays.target_ms(), self.target_ms());
+            self.stats.jitter_buffer_emitted_count += self.frame as u64;
+            self.stats.jitter_buffer_delay += sum_s(waited_ms);
+            self.stats.jitter_buffer_minimum_delay += sum_s(minimum_ms);
+            self.stats.jitter_buffer_target_delay += sum_s(target_ms);
+            self.end = Some(end + self.frame);
+            self.left += self.frame;
+            extracted += self.frame;
+        }
+    }
+
+    /// Makes up 10 ms.
+    fn conceal(&mut self) {
+        self.stats.concealed_samples += OUTPUT as u64;
+        if self.concealed >= SILENT {
+            self.stats.silent_concealed_samples += OUTPUT as u64;
+        }
+        self.stats.concealment_events += u64::from(self.mode != Mode::Expand);
+        self.concealing_since.get_or_insert(self.ticks);
+        self.concealed += OUTPUT;
+        self.left += OUTPUT;
+        self.mode = Mode::Expand;
+    }
+
+    fn output(&mut self) {
+        if self.left < OUTPUT {
+            // Frames of less than 10 ms, of which too few are there.
+            self.conceal();
+        }
+        self.left -= OUTPUT;
+        self.stats.total_samples_received += OUTPUT as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;

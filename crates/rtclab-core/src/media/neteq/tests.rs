@@ -1,0 +1,147 @@
+//! Playout by the rules, with numbers that follow from them.
+
+use super::*;
+use proptest::prelude::*;
+
+const FRAME: Time = Time::from_millis(20);
+
+fn neteq() -> NetEq {
+    NetEq::new(FRAME)
+}
+
+/// Packet `n` is recorded at `20 n` ms and arrives at `20 n + delay` ms; `None` is lost.
+fn play(neteq: &mut NetEq, packets: u64, delay_ms: impl Fn(u64) -> Option<u64>) -> NetEqStats {
+    let mut arrivals: Vec<(u64, u64)> =
+        (0..packets).filter_map(|n| Some((20 * n + delay_ms(n)?, n))).collect();
+    arrivals.sort_unstable();
+    for (at_ms, n) in arrivals {
+        neteq.on_packet(Time::from_millis(at_ms), 960 * n as i64);
+    }
+    neteq.stats(Time::from_millis(20 * packets))
+}
+
+/// Mean of a sum over samples, in ms.
+fn mean_ms(sum_s: f64, stats: &NetEqStats) -> f64 {
+    1e3 * sum_s / stats.jitter_buffer_emitted_count as f64
+}
+
+/// Playout starts 5 ms after the first packet and takes 480 samples every 10 ms until the last one arrives.
+#[test]
+fn on_a_steady_path_everything_is_played_and_nothing_concealed() {
+    let mut neteq = neteq();
+    let stats = play(&mut neteq, 500, |_| Some(40));
+    assert_eq!(stats.total_samples_received, 480 * ((10_020 - 45) / 10 + 1));
+    assert_eq!((stats.concealed_samples, stats.concealment_events), (0, 0));
+    assert_eq!(neteq.target_ms(), 20);
+}
+
+/// The target is 80 ms for the first half second and then 20 ms, which no delay up to 20 + 20 ms exceeds.
+/// Playout slows down by 56 samples at most every 50 ms until then.
+#[test]
+fn the_delay_follows_the_target_and_stays_within_its_limits() {
+    let mut neteq = neteq();
+    play(&mut neteq, 100, |_| Some(40));
+    let before = neteq.stats;
+    let after = {
+        for n in 100..1_000u64 {
+            neteq.on_packet(Time::from_millis(20 * n + 40), 960 * n as i64);
+        }
+        neteq.stats(Time::from_millis(20_000))
+    };
+    let emitted = after.jitter_buffer_emitted_count - before.jitter_buffer_emitted_count;
+    let of = |sum: fn(&NetEqStats) -> f64| 1e3 * (sum(&after) - sum(&before)) / emitted as f64;
+    assert!((of(|s| s.jitter_buffer_target_delay) - 20.0).abs() < 1e-6);
+    assert!((0.0..40.0).contains(&of(|s| s.jitter_buffer_delay)));
+    assert!((56..=56 * 40).contains(&before.inserted_samples_for_deceleration));
+}
+
+/// One packet has 960 samples. Packets around it arrive in time.
+#[test]
+fn a_lost_packet_is_concealed_for_its_20_ms() {
+    let stats = play(&mut neteq(), 500, |n| (n != 300).then_some(40));
+    assert_eq!((stats.concealed_samples, stats.concealment_events), (960, 1));
+    assert_eq!(stats.jitter_buffer_emitted_count % 960, 0);
+    assert_eq!(stats.silent_concealed_samples, 0);
+}
+
+/// 10 packets are 200 ms.
+#[test]
+fn a_burst_of_losses_is_one_concealment_of_its_length() {
+    let stats = play(&mut neteq(), 500, |n| (!(300..310).contains(&n)).then_some(40));
+    assert_eq!(stats.concealment_events, 1);
+    assert!((200.0..230.0).contains(&(stats.concealed_samples as f64 / 48.0)), "{stats:?}");
+}
+
+/// Sound fades to silence in 550 ms.
+#[test]
+fn a_long_outage_ends_in_silence() {
+    let stats = play(&mut neteq(), 1_000, |n| (!(300..400).contains(&n)).then_some(40));
+    let silent_ms = stats.silent_concealed_samples as f64 / 48.0;
+    assert!((1_430.0..1_500.0).contains(&silent_ms), "{stats:?}");
+}
+
+/// Twice a second a queue of 100 ms builds up and empties: bucket 5, so the target is 120 ms.
+#[test]
+fn with_regular_delays_the_target_covers_them() {
+    let mut neteq = neteq();
+    let stats = play(&mut neteq, 3_000, |n| Some(40 + 100u64.saturating_sub(20 * (n % 25))));
+    assert_eq!(neteq.target_ms(), 120);
+    // Concealed only before the delay is known.
+    assert!(stats.concealed_samples < 960 * 20, "{stats:?}");
+    assert!((90.0..160.0).contains(&mean_ms(stats.jitter_buffer_delay, &stats)), "{stats:?}");
+}
+
+/// The path gets 300 ms longer for a moment and then shorter again: what was concealed is too much delay, and
+/// is removed in steps of 120 samples, 17 of which fit into a second.
+#[test]
+fn after_an_outage_playout_catches_up() {
+    let stats = play(&mut neteq(), 2_000, |n| {
+        Some(40 + if (300..315).contains(&n) { 300 - 20 * (n - 300) } else { 0 })
+    });
+    assert!(stats.concealed_samples > 48 * 200, "{stats:?}");
+    assert!(stats.removed_samples_for_acceleration > 48 * 150, "{stats:?}");
+}
+
+#[test]
+fn a_lower_bound_raises_the_target_but_not_the_minimum_delay() {
+    let mut neteq = neteq();
+    neteq.set_min_delay(Time::ZERO, Time::from_millis(200));
+    let stats = play(&mut neteq, 2_000, |_| Some(40));
+    assert!((mean_ms(stats.jitter_buffer_target_delay, &stats) - 200.0).abs() < 1e-6);
+    assert!(mean_ms(stats.jitter_buffer_minimum_delay, &stats) < 30.0);
+    // 56 samples in 6 ticks are 19 ms a second, so that 200 ms are reached after some 10 of 40 s.
+    assert!((140.0..200.0).contains(&mean_ms(stats.jitter_buffer_delay, &stats)));
+    let now = Time::from_millis(40_000);
+    assert!((180..240).contains(&neteq.delay_ms(now)), "{}", neteq.delay_ms(now));
+}
+
+proptest! {
+    /// Whatever arrives, 480 samples are played every 10 ms from the first packet on, and every sample is
+    /// decoded, concealed or inserted, except for those removed and those still waiting.
+    #[test]
+    fn samples_are_accounted_for(
+        packets in proptest::collection::vec((0u64..400, proptest::bool::weighted(0.9)), 1..300),
+    ) {
+        let mut neteq = neteq();
+        let end = packets.len() as u64;
+        let stats = play(&mut neteq, end, |n| {
+            let (delay_ms, arrives) = packets[n as usize];
+            arrives.then_some(delay_ms)
+        });
+        let first = packets.iter().zip(0..).filter(|((_, arrives), _)| *arrives);
+        let first_ms = first.map(|((delay_ms, _), n)| 20 * n + delay_ms).min();
+        // The last packets may arrive after the end.
+        if let Some(first_ms) = first_ms && first_ms + 1_000 < 20 * end {
+            let span_ms = neteq.next.map_or(0, |next| next.as_millis()) - first_ms - 5;
+            prop_assert_eq!(stats.total_samples_received, 48 * span_ms);
+        }
+        prop_assert!(stats.concealed_samples <= stats.total_samples_received);
+        prop_assert!(stats.silent_concealed_samples <= stats.concealed_samples);
+        prop_assert!(stats.concealment_events * 480 <= stats.concealed_samples + 480 * 2);
+        let made = stats.jitter_buffer_emitted_count
+            + stats.concealed_samples
+            + stats.inserted_samples_for_deceleration;
+        let used = stats.total_samples_received + stats.removed_samples_for_acceleration;
+        prop_assert_eq!(made as i64 - used as i64, neteq.left);
+    }
+}

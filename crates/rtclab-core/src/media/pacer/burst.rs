@@ -1,0 +1,428 @@
+//! The pacer of today: bursts, debts of media and padding, probes.
+//!
+//! Source: libwebrtc 1e2bd46a33 (July 2026), `modules/pacing/pacing_controller.cc` and
+//! `task_queue_paced_sender.cc`.
+
+use super::prober::Prober;
+use super::queue::PacketQueue;
+use super::{MediaPacket, PADDING_PAYLOAD, Pacing, Release};
+use crate::cc::Probe;
+use crate::packet::Kind;
+use crate::rtp::rtx;
+use crate::units::{Bitrate, Bytes, Time};
+
+/// Largest burst in bytes (kMaxBurstSize).
+const MAX_BURST: Bytes = Bytes(63_000);
+/// Debts do not grow beyond what the rate carries in this time (kMaxDebtInTime).
+const MAX_DEBT: Time = Time::from_millis(500);
+/// Debts drain for at most this long at once (kMaxElapsedTime).
+const MAX_ELAPSED: Time = Time::from_secs(2);
+/// The rate is raised so that packets wait no longer than this (libwebrtc, camera).
+const QUEUE_LIMIT: Time = Time::from_secs(2);
+/// Least time that the queue is given to empty.
+const MIN_QUEUE_TIME: Time = Time::from_millis(1);
+/// Amount of padding at once, as time at the padding rate (kTargetPaddingDuration).
+const PADDING_TIME: Time = Time::from_millis(5);
+/// Without media, the pacer wakes up this often, and sends padding while the window is full.
+const IDLE_INTERVAL: Time = Time::from_millis(500);
+/// Probes may leave this much early (kMaxEarlyProbeProcessing).
+const PROBE_EARLY: Time = Time::from_millis(1);
+/// Outside probes, the pacer sleeps at least this long, or as long as a few packets take.
+const HOLD_BACK: Time = Time::from_millis(5);
+/// Number of those packets.
+const HOLD_BACK_PACKETS: f64 = 3.0;
+/// The timer's resolution.
+const TIMER: Time = Time::from_millis(1);
+/// Weight of the past in the mean packet size.
+const MEAN_WEIGHT: f64 = 0.95;
+/// Padding repeats a packet of up to this many times the wanted size (kMaxPaddingSizeFactor).
+const MAX_PADDING_FACTOR: u64 = 3;
+/// Padding below this size is pure padding (kMinPayloadPaddingBytes).
+const MIN_REPEAT: u64 = 50;
+
+/// Packets that leave one after another without waiting.
+#[derive(Clone, Copy)]
+struct Batch {
+    /// The probe that it belongs to.
+    probe: Option<u32>,
+    /// Bytes that a burst of the probe needs.
+    wanted: Bytes,
+    /// Bytes sent so far by the probe, and in this batch.
+    probe_bytes: Bytes,
+    sent: Bytes,
+    /// When its next packet was due.
+    due: Time,
+}
+
+/// Queue, debts and probes.
+pub(super) struct BurstPacer {
+    pacing: Pacing,
+    burst: Time,
+    pacing_rate: Bitrate,
+    /// The pacing rate, or what a long queue needs.
+    rate: Bitrate,
+    padding_rate: Bitrate,
+    media_debt: Bytes,
+    padding_debt: Bytes,
+    /// Until when the debts have drained.
+    processed: Time,
+    last_sent: Time,
+    /// Whether a packet was ever queued.
+    started: bool,
+    congested: bool,
+    queue: PacketQueue,
+    prober: Prober,
+    /// The running probe had nothing to send.
+    probe_failed: bool,
+    batch: Option<Batch>,
+    wake: Time,
+    /// Mean packet size, zero before the first packet.
+    mean_size: f64,
+    /// Payload and IP total length of the last video packet that left.
+    last_video: Option<(u64, Bytes)>,
+    padding_size: Bytes,
+    /// RTP timestamps of the last key frame, by stream.
+    key_frames: Vec<Option<u32>>,
+}
+
+impl BurstPacer {
+    pub(super) fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
+        BurstPacer {
+            burst: pacing.burst(),
+            pacing_rate: pacing.rate(target),
+            rate: pacing.rate(target),
+            pacing,
+            padding_rate: Bitrate::ZERO,
+            media_debt: Bytes::ZERO,
+            padding_debt: Bytes::ZERO,
+            processed: Time::ZERO,
+            last_sent: Time::ZERO,
+            started: false,
+            congested: false,
+            queue: PacketQueue::default(),
+            prober: Prober::default(),
+            probe_failed: false,
+            batch: None,
+            wake: Time::MAX,
+            mean_size: 0.0,
+            last_video: None,
+            padding_size,
+            key_frames: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
+        if rate.0 > 0 {
+            self.pacing_rate = rate;
+        }
+        self.padding_rate = padding_rate;
+        self.follow_queue(now);
+        self.schedule(now);
+    }
+
+    pub(super) fn set_burst(&mut self, burst: Option<Time>) {
+        self.burst = burst.unwrap_or(self.pacing.burst());
+    }
+
+    pub(super) fn set_congested(&mut self, now: Time, congested: bool) {
+        let before = std::mem::replace(&mut self.congested, congested);
+        if before && !congested {
+            self.drain_until(now);
+            self.schedule(now);
+        }
+    }
+
+    pub(super) fn add_probe(&mut self, now: Time, probe: Probe) {
+        self.prober.add(now, probe);
+        self.schedule(now);
+    }
+
+    pub(super) fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) -> bool {
+        let flushes = self.begins_key_frame(&packet);
+        if flushes {
+            self.queue.flush(packet.stream);
+        }
+        self.enqueue(now, Release::Media(packet), size, u64::from(packet.part.bytes));
+        self.mean_size = match self.mean_size {
+            0.0 => size.0 as f64,
+            mean => MEAN_WEIGHT * mean + (1.0 - MEAN_WEIGHT) * size.0 as f64,
+        };
+        self.schedule(now);
+        flushes
+    }
+
+    pub(super) fn queued(&self) -> Bytes {
+        self.queue.bytes()
+    }
+
+    pub(super) fn expected_queue(&self) -> Time {
+        self.rate.time_for(self.queue.bytes()).unwrap_or(Time::MAX)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        (self.wake < Time::MAX).then_some(self.wake)
+    }
+
+    pub(super) fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
+        loop {
+            let Some(batch) = self.batch.take() else {
+                if let Some(padding) = self.keep_alive(now) {
+                    return Some((padding, None));
+                }
+                if self.begin(now) {
+                    continue;
+                }
+                self.sleep(now);
+                return None;
+            };
+            if let Some((release, size)) = self.take(now, &batch) {
+                self.account(now, &release, size);
+                self.go_on(now, batch, size);
+                return Some((release, batch.probe));
+            }
+            match self.pad(now, &batch) {
+                true => self.batch = Some(batch),
+                false => self.end(now, &batch),
+            }
+        }
+    }
+
+    /// Whether a packet is the first of a key frame, while no packet of another key frame waits.
+    fn begins_key_frame(&mut self, packet: &MediaPacket) -> bool {
+        if packet.kind != Kind::Video || !packet.part.key || !packet.part.first {
+            return false;
+        }
+        let index = usize::from(packet.stream);
+        if self.key_frames.len() <= index {
+            self.key_frames.resize(index + 1, None);
+        }
+        let before = self.key_frames[index].replace(packet.timestamp);
+        before.is_none_or(|timestamp| !self.queue.has_frame(packet.stream, timestamp))
+    }
+
+    fn enqueue(&mut self, now: Time, release: Release, size: Bytes, payload: u64) {
+        self.prober.on_packet(payload);
+        if self.queue.is_empty() {
+            // An empty queue saves no credit.
+            let planned = if self.started { self.next_send(now) } else { now };
+            self.drain_until(now.min(planned));
+        }
+        self.queue.push(now, release, size);
+        self.started = true;
+        self.follow_queue(now);
+    }
+
+    /// Padding that shows that the sender is alive while the window is full.
+    fn keep_alive(&mut self, now: Time) -> Option<Release> {
+        if self.started && !self.congested || now < self.last_sent + IDLE_INTERVAL {
+            return None;
+        }
+        self.last_sent = now;
+        self.last_video?;
+        self.account(now, &Release::Padding, self.padding_size);
+        Some(Release::Padding)
+    }
+
+    /// Begins a batch if a packet is due.
+    fn begin(&mut self, now: Time) -> bool {
+        let due = self.next_send(now);
+        if now + self.early() < due {
+            return false;
+        }
+        self.drain_until(due);
+        let probe = if self.prober.is_active() { self.prober.current(now) } else { None };
+        let (probe, wanted, probe_bytes) = match probe {
+            Some((id, burst, bytes)) => (Some(id), burst, bytes),
+            None => (None, Bytes::ZERO, Bytes::ZERO),
+        };
+        self.batch = Some(Batch { probe, wanted, probe_bytes, sent: Bytes::ZERO, due });
+        true
+    }
+
+    /// The next packet of a batch.
+    fn take(&mut self, now: Time, batch: &Batch) -> Option<(Release, Bytes)> {
+        let probes = batch.probe.is_some();
+        if probes && batch.probe_bytes == Bytes::ZERO && self.last_video.is_some() {
+            // A small packet first, because its size does not count in the probe's rate.
+            return Some((Release::Padding, self.padding_size));
+        }
+        if !self.queue.has_audio() && !probes {
+            let early = self.burst == Time::ZERO && now + self.drain_time() > batch.due;
+            if self.congested || now <= batch.due && early {
+                return None;
+            }
+        }
+        self.queue.pop()
+    }
+
+    /// Continues a batch after a packet, or ends it.
+    fn go_on(&mut self, now: Time, mut batch: Batch, size: Bytes) {
+        batch.sent += size;
+        batch.probe_bytes += size;
+        let probes = batch.probe.is_some();
+        if probes && batch.sent >= batch.wanted {
+            return self.end(now, &batch);
+        }
+        batch.due = self.next_send(now);
+        if batch.due > now {
+            if !probes {
+                return self.end(now, &batch);
+            }
+            batch.due = now;
+        }
+        self.drain_until(batch.due);
+        self.batch = Some(batch);
+    }
+
+    fn end(&mut self, now: Time, batch: &Batch) {
+        if batch.probe.is_some() {
+            self.probe_failed = batch.sent == Bytes::ZERO;
+            if !self.probe_failed {
+                self.prober.on_sent(now, batch.sent);
+            }
+        }
+        self.follow_queue(now);
+    }
+
+    /// Queues padding if there is nothing else to send; returns whether it did.
+    fn pad(&mut self, now: Time, batch: &Batch) -> bool {
+        if !self.queue.is_empty() || self.congested {
+            return false;
+        }
+        let wanted = match batch.probe {
+            Some(_) => batch.wanted.0.saturating_sub(batch.sent.0),
+            None if self.padding_debt == Bytes::ZERO => {
+                self.padding_rate.bytes_in(PADDING_TIME).0
+            }
+            None => 0,
+        };
+        if wanted == 0 {
+            return false;
+        }
+        let Some((payload, size)) = self.last_video else {
+            self.owe_padding(Bytes(wanted));
+            return false;
+        };
+        let mut left = wanted;
+        let repeats = |left: u64| {
+            let limit = (MAX_PADDING_FACTOR - 1) * wanted + left;
+            left >= MIN_REPEAT && payload + rtx::OSN_BYTES as u64 <= limit
+        };
+        while left > 0 {
+            let (release, payload, size) = match repeats(left) {
+                true => (Release::Repeat, payload, Bytes(size.0 + rtx::OSN_BYTES as u64)),
+                false => (Release::Padding, PADDING_PAYLOAD.0, self.padding_size),
+            };
+            self.enqueue(now, release, size, payload);
+            left = left.saturating_sub(payload);
+        }
+        true
+    }
+
+    /// When the next packet may leave.
+    fn next_send(&self, now: Time) -> Time {
+        if !self.probe_failed
+            && let Some(next) = self.prober.next(now)
+        {
+            return next;
+        }
+        if self.queue.has_audio() {
+            return now;
+        }
+        if self.congested || !self.started {
+            return self.last_sent + IDLE_INTERVAL;
+        }
+        if !self.queue.is_empty() {
+            let burst = self.burst.min(self.rate.time_for(MAX_BURST).unwrap_or(Time::ZERO));
+            let drain = self.drain_time();
+            return if burst > drain { self.processed } else { self.processed + drain };
+        }
+        match self.padding_rate.time_for(self.padding_debt) {
+            Some(padding) => self.processed + padding.max(self.drain_time()),
+            None => self.processed + IDLE_INTERVAL,
+        }
+    }
+
+    fn drain_time(&self) -> Time {
+        self.rate.time_for(self.media_debt).unwrap_or(MAX_DEBT)
+    }
+
+    fn early(&self) -> Time {
+        if self.prober.is_active() { PROBE_EARLY } else { Time::ZERO }
+    }
+
+    fn drain_until(&mut self, at: Time) {
+        if at <= self.processed {
+            return;
+        }
+        let elapsed = (at - self.processed).min(MAX_ELAPSED);
+        self.processed = at;
+        let left = |debt: Bytes, rate| Bytes(debt.0.saturating_sub(carried(rate, elapsed).0));
+        self.media_debt = left(self.media_debt, self.rate);
+        self.padding_debt = left(self.padding_debt, self.padding_rate);
+    }
+
+    fn account(&mut self, now: Time, release: &Release, size: Bytes) {
+        if let Release::Media(packet) = release
+            && packet.kind == Kind::Video
+        {
+            self.last_video = Some((u64::from(packet.part.bytes), size));
+        }
+        self.last_sent = now;
+        self.media_debt = (self.media_debt + size).min(carried(self.rate, MAX_DEBT));
+        self.owe_padding(size);
+    }
+
+    fn owe_padding(&mut self, size: Bytes) {
+        self.padding_debt = (self.padding_debt + size).min(carried(self.padding_rate, MAX_DEBT));
+    }
+
+    /// Raises the rate if packets would wait too long.
+    fn follow_queue(&mut self, now: Time) {
+        self.rate = self.pacing_rate;
+        if self.queue.is_empty() {
+            return;
+        }
+        let left = QUEUE_LIMIT.saturating_sub(self.queue.mean_wait(now)).max(MIN_QUEUE_TIME);
+        let needed = u128::from(self.queue.bytes().bits()) * 1_000_000_000 / u128::from(left.0);
+        self.rate = self.rate.max(Bitrate(needed as u64));
+    }
+
+    /// Sets when to look again, after something has changed.
+    fn schedule(&mut self, now: Time) {
+        let next = self.next_send(now);
+        if next <= now + self.early() {
+            self.wake = now;
+        } else if self.wake > now {
+            self.wake = self.wake.min(self.wake_for(now, next));
+        }
+    }
+
+    /// Sets when to look again, after nothing was due.
+    fn sleep(&mut self, now: Time) {
+        let wake = self.wake_for(now, self.next_send(now));
+        self.wake = if self.wake > now { self.wake.min(wake) } else { wake };
+    }
+
+    fn wake_for(&self, now: Time, next: Time) -> Time {
+        let hold_back = match self.prober.is_active() {
+            true => Time::ZERO,
+            false => {
+                let mean = self.mean_size * HOLD_BACK_PACKETS * 8.0 / self.pacing_rate.0 as f64;
+                HOLD_BACK.min(Time::from_secs_f64(mean))
+            }
+        };
+        let wait = next.saturating_sub(now + self.early()).max(hold_back);
+        now + wait.ceil_to(TIMER).max(TIMER)
+    }
+}
+
+/// Bytes that a rate carries in a duration, rounded to nearest.
+fn carried(rate: Bitrate, duration: Time) -> Bytes {
+    const BITS_IN_NANOS: u128 = 8_000_000_000;
+    let work = u128::from(rate.0) * u128::from(duration.0);
+    Bytes(((work + BITS_IN_NANOS / 2) / BITS_IN_NANOS) as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Releases packets at the pacing rate, in priority order, and runs probes.
+
+mod burst;
+mod prober;
+mod queue;
+mod ticks;
+
+use crate::cc::Probe;
+use crate::packet::{Kind, VideoPart};
+use crate::units::{Bitrate, Bytes, Time};
+use burst::BurstPacer;
+use ticks::TickPacer;
+
+/// libwebrtc: a packet of pure padding carries this many bytes.
+pub const PADDING_PAYLOAD: Bytes = Bytes(224);
+/// Pacing rate without a pacer, as in libwebrtc in 2013: so fast that nothing waits.
+const UNPACED: Bitrate = Bitrate::from_mbps(100_000);
+/// How far packets may leave ahead of [`UNPACED`].
+const UNPACED_BURST: Time = Time::from_millis(40);
+
+/// How packets are paced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pacing {
+    /// Packets leave at once (libjingle in 2013).
+    None,
+    /// Packets leave at a multiple of the target, all those of a tick at once; audio does not count.
+    ///
+    /// Source: libwebrtc 524ecc29dd, `paced_sender.cc`, kMinPacketLimitMs.
+    Ticks {
+        /// Ratio of pacing rate to target, if the congestion control sets no pacing rate.
+        factor: f64,
+        /// Interval at which the queue is checked.
+        tick: Time,
+    },
+    /// Packets leave in bursts, at a multiple of the target on average (since 2022).
+    Burst {
+        /// Ratio of pacing rate to target, if the congestion control sets no pacing rate.
+        factor: f64,
+        /// A burst takes this long at the pacing rate, if the congestion control does not say.
+        burst: Time,
+    },
+}
+
+impl Pacing {
+    /// Pacing rate for a target.
+    pub fn rate(self, target: Bitrate) -> Bitrate {
+        match self {
+            Pacing::None => UNPACED,
+            Pacing::Ticks { factor, .. } | Pacing::Burst { factor, .. } => target.scaled(factor),
+        }
+    }
+
+    fn burst(self) -> Time {
+        match self {
+            Pacing::None => UNPACED_BURST,
+            Pacing::Ticks { tick, .. } => tick,
+            Pacing::Burst { burst, .. } => burst,
+        }
+    }
+
+    fn tick(self) -> Time {
+        match self {
+            Pacing::None | Pacing::Burst { .. } => Time::ZERO,
+            Pacing::Ticks { tick, .. } => tick,
+        }
+    }
+}
+
+/// A media packet on its way through the pacer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MediaPacket {
+    /// Index of its stream at its sender.
+    pub stream: u8,
+    /// What it carries.
+    pub kind: Kind,
+    /// RTP sequence number; for a retransmission that of the original.
+    pub seq: u16,
+    /// RTP timestamp.
+    pub timestamp: u32,
+    /// Last packet of its frame.
+    pub marker: bool,
+    /// Part of a frame. For other kinds of packets only its bytes count.
+    pub part: VideoPart,
+}
+
+/// What the pacer releases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Release {
+    /// A packet from the queue.
+    Media(MediaPacket),
+    /// The last video packet once more, as padding.
+    Repeat,
+    /// [`PADDING_PAYLOAD`] bytes of pure padding.
+    Padding,
+}
+
+enum Inner {
+    Ticks(Box<TickPacer>),
+    Burst(Box<BurstPacer>),
+}
+
+/// The pacer of a sender.
+pub struct Pacer(Inner);
+
+impl Pacer {
+    /// An empty pacer for a first target. `padding_size` is the IP total length of pure padding.
+    pub fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
+        Pacer(match pacing {
+            Pacing::Burst { .. } => {
+                Inner::Burst(Box::new(BurstPacer::new(pacing, target, padding_size)))
+            }
+            _ => Inner::Ticks(Box::new(TickPacer::new(pacing, target, padding_size))),
+        })
+    }
+
+    /// Sets the rates from `now` on. The debt stays the same in bytes.
+    pub fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
+        match &mut self.0 {
+            Inner::Ticks(pacer) => pacer.set_rates(now, rate, padding_rate),
+            Inner::Burst(pacer) => pacer.set_rates(now, rate, padding_rate),
+        }
+    }
+
+    /// Sets how far packets may leave ahead of the pacing rate; `None` restores the default of the stack.
+    pub fn set_burst(&mut self, burst: Option<Time>) {
+        match &mut self.0 {
+            Inner::Ticks(pacer) => pacer.set_burst(burst),
+            Inner::Burst(pacer) => pacer.set_burst(burst),
+        }
+    }
+
+    /// Sets whether the congestion window is full, so that only audio may leave.
+    pub fn set_congested(&mut self, now: Time, congested: bool) {
+        match &mut self.0 {
+            Inner::Ticks(pacer) => pacer.set_congested(congested),
+            Inner::Burst(pacer) => pacer.set_congested(now, congested),
+        }
+    }
+
+    /// Adds a probe to run as soon as there is something to send.
+    pub fn add_probe(&mut self, now: Time, probe: Probe) {
+        match &mut self.0 {
+            Inner::Ticks(pacer) => pacer.add_probe(now, probe),
+            Inner::Burst(pacer) => pacer.add_probe(now, probe),
+        }
+    }
+
+    /// Queues a packet; `size` is its IP total length. Returns whether older packets of its stream were
+    /// dropped, because a key frame begins with it.
+    pub fn push(&mut self, now: Time, packet: MediaPacket, size: Bytes) -> bool {
+        match &mut self.0 {
+            Inner::Ticks(pacer) => {
+                pacer.push(now, packet, size);
+                false
+            }
+            Inner::Burst(pacer) => pacer.push(now, packet, size),
+        }
+    }
+
+    /// Bytes waiting.
+    pub fn queued(&self) -> Bytes {
+        match &self.0 {
+            Inner::Ticks(pacer) => pacer.queued(),
+            Inner::Burst(pacer) => pacer.queued(),
+        }
+    }
+
+    /// How long the queue takes to empty at the present rate; zero for pacers that encoders do not wait for.
+    pub fn expected_queue(&self) -> Time {
+        match &self.0 {
+            Inner::Ticks(_) => Time::ZERO,
+            Inner::Burst(pacer) => pacer.expected_queue(),
+        }
+    }
+
+    /// When to call [`Pacer::poll`] again.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match &self.0 {
+            Inner::Ticks(pacer) => pacer.poll_timeout(),
+            Inner::Burst(pacer) => pacer.poll_timeout(),
+        }
+    }
+
+    /// The next packet that may leave by `now`, and the probe it belongs to.
+    pub fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
+        match &mut self.0 {
+            Inner::Ticks(pacer) => pacer.poll(now),
+            Inner::Burst(pacer) => pacer.poll(now),
+        }
+    }
+}
