@@ -1,7 +1,7 @@
 //! Reception of one audio stream: statistics and playout.
 
 use super::reception::Reception;
-use super::sync::Transit;
+use super::transit::Transit;
 use crate::endpoint::config::{Media, StreamConfig};
 use crate::endpoint::format::AUDIO_CLOCK;
 use crate::media::neteq::{NetEq, NetEqStats};

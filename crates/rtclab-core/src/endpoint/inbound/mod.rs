@@ -4,6 +4,7 @@ mod arrivals;
 mod audio;
 mod reception;
 mod sync;
+mod transit;
 mod video;
 
 use super::config::{Direction, StreamConfig};

@@ -11,31 +11,6 @@ const INTERVAL: Time = Time::from_secs(1);
 /// the next after 5 s on average (libwebrtc, `rtcp_sender.cc`).
 const FIRST: Time = Time::from_millis(7_500);
 
-/// Transit of the packets of a stream.
-#[derive(Default)]
-pub(super) struct Transit {
-    latest: Option<(Time, i64)>,
-    smallest_ms: Option<i64>,
-}
-
-impl Transit {
-    /// Takes a packet with an unwrapped RTP timestamp.
-    pub(super) fn note(&mut self, now: Time, timestamp: i64, clock: u64) {
-        let ms = now.as_millis() as i64 - timestamp * 1_000 / clock as i64;
-        self.latest = Some((now, ms));
-        self.smallest_ms = Some(self.smallest_ms.map_or(ms, |smallest| smallest.min(ms)));
-    }
-
-    /// Time of the latest packet, and how much longer than the fastest it took, in ms.
-    ///
-    /// libwebrtc compares capture times by sender reports. Here both media come from one sender over one path,
-    /// so that their fastest packets take the same time.
-    fn latest(&self) -> Option<(Time, i64)> {
-        let (at, ms) = self.latest?;
-        Some((at, ms - self.smallest_ms?))
-    }
-}
-
 /// Runs the comparison.
 #[derive(Default)]
 pub(super) struct Synchronizer {

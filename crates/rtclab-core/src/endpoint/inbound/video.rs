@@ -1,7 +1,7 @@
 //! Reception of one video stream: loss repair and playout.
 
 use super::reception::Reception;
-use super::sync::Transit;
+use super::transit::Transit;
 use crate::endpoint::config::StreamConfig;
 use crate::endpoint::format::VIDEO_CLOCK;
 use crate::endpoint::or_never;
