@@ -89,8 +89,10 @@ def test_parallel_calls_of_one_pair_are_separate_flows(tmp_path: Path) -> None:
     trace = simulate(tmp_path, AUDIO + text, "duration=10 s", "video=false")
     assert trace.flows == ["alice->bob", "bob->alice", "alice->bob#2", "bob->alice#2"]
     first, second = audio(trace, "alice->bob"), audio(trace, "alice->bob#2")
-    # A packet every 20 ms from the end of set-up, which takes no time here, to the end.
-    assert (first.height, second.height) == (pytest.approx(400, abs=4), pytest.approx(300, abs=4))
+    # A packet every 20 ms to the end. Set-up is work of pages, 0.1 to 0.4 s for the first call; for the second
+    # the pages are already at the signalling server.
+    assert 380 <= first.height <= 395
+    assert 285 <= second.height <= 296
     assert first["sent_ns"].max() < 8e9
     assert second["sent_ns"].min() >= 4e9
     assert set(first["ssrc"]).isdisjoint(second["ssrc"])
@@ -139,7 +141,8 @@ def test_the_downlink_of_an_sfu_carries_all_but_one_of_the_uplinks(tmp_path: Pat
     up = media_bytes(trace, "alice->core")
     down = media_bytes(trace, *(f"{name}->alice" for name in names[1:]))
     # The constant rates are equal, less what is sent before a receiver has connected; jansen2017: 2.00, 2.95.
-    assert 0.98 * (people - 1) < down / up <= people - 1
+    # Alice may be connected some tenths of a second after the others.
+    assert 0.98 * (people - 1) < down / up <= 1.02 * (people - 1)
 
 
 def test_an_sfu_answers_requests_itself_and_its_subscribers_losses_do_not_slow_the_sender(
