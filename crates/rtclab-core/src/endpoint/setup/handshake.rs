@@ -147,12 +147,7 @@ impl Handshake {
             (false, Dtls13::Acknowledgement { .. }) if self.flight == Flight::ServerHello => {
                 self.flight = Flight::ServerFinished;
             }
-            (true, Dtls13::ServerHello) if self.flight == Flight::ClientHello => {
-                // Its first record is in clear, the second is not.
-                if std::mem::replace(&mut self.arrived[0], true) {
-                    self.on_copy(now, 2);
-                }
-            }
+            (true, Dtls13::ServerHello) => self.on_server_hello(now),
             // Without the ServerHello, the client has no keys to read this.
             (true, Dtls13::ServerFinished) => self.arrived[1] |= self.arrived[0],
             (true, Dtls13::Acknowledgement { last: true, .. }) => self.repeat = None,
@@ -164,6 +159,14 @@ impl Handshake {
             self.ready = self.ready.or(Some(now + work.finish));
         }
         None
+    }
+
+    fn on_server_hello(&mut self, now: Time) {
+        let is_copy = std::mem::replace(&mut self.arrived[0], true);
+        if is_copy && self.flight == Flight::ClientHello {
+            // One record in clear and one that is encrypted.
+            self.on_copy(now, 2);
+        }
     }
 
     fn on_hello(&mut self, now: Time, part: usize, work: &Work) {

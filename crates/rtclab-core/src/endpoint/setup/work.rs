@@ -1,8 +1,9 @@
 //! How long page and browser work during set-up.
 //!
-//! Measured in the captures of 17 calls of a plain page between two Chromium 156, on a machine with 2 cores of
-//! an AMD EPYC that ran both browsers and the emulator. The times are skewed to the right; each call draws
-//! them from a distribution that is uniform in the logarithm, with the measured quartiles.
+//! Measured in the captures of 53 calls of a plain page between two Chromium 156, on a machine with 2 cores of
+//! an AMD EPYC that ran both browsers, the emulator and, at times, other work. The times are skewed to the
+//! right; each call draws them from a distribution that is uniform in the logarithm and near the measured
+//! quartiles.
 
 use crate::units::Time;
 use rand::RngExt;
@@ -11,28 +12,29 @@ use rand_pcg::Pcg64Mcg;
 /// Bounds of a duration in milliseconds.
 pub(crate) type Range = (f64, f64);
 
-/// From the list of those present to the offer: connection, tracks, description (quartiles 21, 34, 88 ms).
-const OFFER: Range = (14.0, 120.0);
-/// From the offer to the answer: both descriptions (32, 49, 62 ms).
-const ANSWER: Range = (25.0, 85.0);
-/// From the offer to the candidate that was gathered for it (1.4, 2.8, 8 ms).
-const CANDIDATE: Range = (0.8, 14.0);
-/// From the answer to its candidate (8.5, 13, 18 ms).
+/// From the list of those present to the offer: connection, tracks, description (quartiles 22, 44, 178 ms; on
+/// an idle machine 56 ms).
+const OFFER: Range = (14.0, 180.0);
+/// From the offer to the answer: both descriptions (33, 56, 98 ms; on an idle machine 56 ms).
+const ANSWER: Range = (22.0, 120.0);
+/// From the offer to the candidate that was gathered for it (1.8, 5.7, 22 ms).
+const CANDIDATE: Range = (0.8, 30.0);
+/// From the answer to its candidate (7.6, 12, 20 ms).
 const OWN_CANDIDATE: Range = (5.0, 30.0);
 /// From a description to the TCP candidate: two pauses of 50 ms between phases of gathering (libwebrtc,
-/// `basic_port_allocator.cc`), and work (115, 124, 141 ms).
+/// `basic_port_allocator.cc`), and work (117, 128, 149 ms).
 const TCP_CANDIDATE: Range = (105.0, 150.0);
-/// From the answer to the first check of the side that sent it (6, 10, 16 ms).
+/// From the answer to the first check of the side that sent it (6.1, 10, 16 ms).
 const APPLY_OWN: Range = (4.0, 25.0);
-/// From the answer to the first check of the side that received it (3.4, 4.5, 8.8 ms).
-const APPLY_ANSWER: Range = (2.0, 15.0);
+/// From the answer to the first check of the side that received it (2.8, 4.7, 11 ms).
+const APPLY_ANSWER: Range = (1.5, 20.0);
 /// From the answered check to the ClientHello, with its key share (0.9, 1.5, 3.1 ms).
 const HELLO: Range = (0.6, 5.0);
-/// From the ClientHello to the server's flight (1.2, 1.3, 2.4 ms).
-const ANSWER_HELLO: Range = (0.8, 3.0);
-/// From the server's flight to the client's (0.8, 1.1, 3.6 ms).
-const FINISH: Range = (0.4, 5.0);
-/// From the handshake to when the encoder takes pictures. The first packet leaves 28, 41 and 72 ms after the
+/// From the ClientHello to the server's flight (1.1, 1.6, 3.0 ms).
+const ANSWER_HELLO: Range = (0.8, 4.0);
+/// From the server's flight to the client's (0.8, 1.1, 8.6 ms).
+const FINISH: Range = (0.4, 10.0);
+/// From the handshake to when the encoder takes pictures. The first packet leaves 32, 44 and 139 ms after the
 /// handshake (quartiles), of which the camera has 0 to 33 ms and the encoder about 10 ms.
 const START: Range = (8.0, 20.0);
 

@@ -280,11 +280,11 @@ fn the_tcp_candidate_is_left_out_if_the_checks_are_faster() {
     }
 }
 
-/// The work on the way to bob's connection: offer 14 to 120 ms, answer 25 to 85, first check 4 to 25,
-/// ClientHello 0.6 to 5, server's flight 0.8 to 3, Finished 0.4 to 5. Both of the first checks may also wait for
-/// a candidate.
+/// The work on the way to bob's connection: offer 14 to 180 ms, answer 22 to 120, first check 4 to 25 and perhaps a
+/// candidate of at most 30, ClientHello 0.6 to 5, server's flight 0.8 to 4, Finished 0.4 to 10. The medians add up
+/// to 117 ms.
 #[test]
-fn the_work_of_a_page_takes_fifty_to_two_hundred_milliseconds() {
+fn the_work_of_a_page_takes_a_tenth_of_a_second() {
     let mut took: Vec<u64> = Vec::new();
     for seed in 0..50 {
         let mut pair = page_call(true, 10 * seed);
@@ -293,8 +293,8 @@ fn the_work_of_a_page_takes_fifty_to_two_hundred_milliseconds() {
         took.push((at - DELAY * 5).as_millis());
     }
     took.sort_unstable();
-    assert!(took[0] >= 45 && took[49] <= 260, "{took:?}");
-    assert!((90..150).contains(&took[25]), "{took:?}");
+    assert!(took[0] >= 41 && took[49] <= 374, "{took:?}");
+    assert!((90..170).contains(&took[25]), "{took:?}");
 }
 
 /// Bob's first check is lost; alice's own, at 2 delays, is answered at 4. His next one leaves on his grid.
