@@ -5,7 +5,9 @@ use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use crate::media::encoder::Frame;
 use crate::media::pacer::MediaPacket;
 use crate::media::repair::Repair;
-use crate::packet::{IP_UDP_BYTES, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, SRTP_BYTES, VideoPart, payload_type};
+use crate::packet::{
+    IP_UDP_BYTES, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, SRTP_BYTES, VideoPart, payload_type,
+};
 use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::vp8::DESCRIPTOR_BYTES;
 use crate::rtp::{AbsSendTime, Extensions, RtpHeader, red, rtx, ulpfec};

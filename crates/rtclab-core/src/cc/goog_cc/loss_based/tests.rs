@@ -144,9 +144,7 @@ fn after_heavy_loss_the_estimate_is_held_and_then_grows_with_padding() {
         }
     }
     assert_eq!(results[8], (1_000 * KBPS, LossState::DelayBased));
-    for report in 9..14 {
-        assert_eq!(results[report].0, 200 * KBPS, "report {report}");
-    }
+    assert!(results[9..14].iter().all(|result| result.0 == 200 * KBPS));
     assert_eq!(results[9].1, LossState::Decreasing);
     assert_eq!(results[14], (400 * KBPS, LossState::IncreasingUsingPadding));
     // 1.3 times 400, one report after the loss has fallen below the inherent loss; then 1.5 times 400.
