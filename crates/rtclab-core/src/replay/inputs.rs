@@ -30,6 +30,8 @@ const TICKS_PER_MS: i64 = 4;
 const BURST_MS: i64 = 2;
 /// Packets further apart belong to different bursts.
 const BURST_GAP_MS: i64 = 1;
+/// A probe ends early when a burst is later than this (max_probe_delay).
+const PROBE_DELAY_MS: i64 = 10;
 /// A probe that could not begin is given up (kProbeClusterTimeout).
 const PROBE_TIMEOUT_MS: i64 = 5_000;
 /// The most that an IP packet can have.
@@ -125,7 +127,9 @@ impl Inputs {
         all.sort_by_key(|(at, rank, _)| (*at, *rank));
         let first_ms = all.first().map_or(0, |(at, _, _)| *at);
         let last_ms = all.last().map_or(0, |(at, _, _)| *at);
-        let begin_ms = source.control_began_ms().unwrap_or(first_ms).min(first_ms);
+        // What was sent before the control began, such as the first audio, is unknown to it.
+        let begin_ms = source.control_began_ms().unwrap_or(first_ms);
+        all.retain(|(at, _, _)| *at >= begin_ms);
         let after = |at: i64| Time::from_millis(at.saturating_sub(begin_ms).max(0) as u64);
         if after(last_ms) > LONGEST {
             return Err(ReplayError::Log("the log spans more than a day"));
@@ -157,14 +161,20 @@ struct OpenProbe {
     bytes_left: i64,
     /// Size at which a burst ends.
     burst_bytes: i64,
+    began_ms: i64,
+    bytes_sent: i64,
     /// When the current burst began, and its bytes; `None` before the first packet.
     burst: Option<(i64, i64)>,
 }
 
 impl OpenProbe {
-    /// Whether the pacer has given it up before it began.
-    fn is_late(&self, now_ms: i64) -> bool {
-        self.burst.is_none() && now_ms.saturating_sub(self.created_ms) > PROBE_TIMEOUT_MS
+    /// Whether the pacer has given it up: it could not begin, or a burst came too late for its rate.
+    fn is_late(&self, at_ms: i64) -> bool {
+        if self.burst.is_none() {
+            return at_ms.saturating_sub(self.created_ms) > PROBE_TIMEOUT_MS;
+        }
+        let taken_ms = 8 * 1_000 * self.bytes_sent / (self.cluster.rate.0 as i64).max(1);
+        at_ms.saturating_sub(self.began_ms) > taken_ms + PROBE_DELAY_MS
     }
 
     /// Adds a packet; returns whether it is the last one.
@@ -177,6 +187,10 @@ impl OpenProbe {
             }
             _ => Some((at_ms, bytes)),
         };
+        if self.bytes_sent == 0 {
+            self.began_ms = at_ms;
+        }
+        self.bytes_sent += bytes;
         self.bytes_left -= bytes;
         let is_full = self.burst.is_some_and(|(_, so_far)| so_far >= self.burst_bytes);
         self.bursts_left -= i64::from(is_full);
@@ -302,6 +316,8 @@ impl<'a> Source<'a> {
                     bursts_left: ints("min_packets")[row],
                     bytes_left: ints("min_bytes")[row],
                     burst_bytes: rate / 8 * BURST_MS / 1_000,
+                    began_ms: 0,
+                    bytes_sent: 0,
                     burst: None,
                 }
             })
@@ -318,7 +334,7 @@ impl<'a> Source<'a> {
                 continue;
             }
             sent.packet.cluster = Some(probe.cluster);
-            if probe.takes_last(sent.send_ms, sent.packet.size.0 as i64) {
+            if probe.takes_last(sent.at_ms, sent.packet.size.0 as i64) {
                 waiting.pop_front();
             }
         }

@@ -191,6 +191,22 @@ fn a_probe_begins_with_padding_counts_bursts_and_has_the_packets_that_chromium_c
     assert_eq!(packets[14..], [None, Some(3), Some(3), Some(3)]);
 }
 
+#[test]
+fn a_probe_ends_when_a_burst_is_more_than_10_ms_late_for_its_rate() {
+    // 990 B at 900 kbit/s take 8.8 ms, so that a packet every 20 ms is at first 11.2 ms late.
+    let log = Log::of(6).with(table(
+        "probe_created",
+        &[
+            ("at_ms", &[WRITABLE_MS]),
+            ("probe", &[1]),
+            ("rate_bps", &[900_000]),
+            ("min_packets", &[5]),
+            ("min_bytes", &[1_688]),
+        ],
+    ));
+    assert_eq!(sent_packets_of(log), [Some(1), None, None, None, None, None]);
+}
+
 /// The number of each packet's probe.
 fn sent_packets_of(log: Log) -> Vec<Option<u32>> {
     let inputs = Inputs::read(&log.read()).expect("a log");

@@ -287,13 +287,14 @@ impl Sender {
         for stream in self.streams.iter_mut().filter(|stream| stream.config.repair.uses_red()) {
             let Some(video) = stream.video_mut() else { continue };
             video.fec.loss.add(now, loss);
-            video.fec.adapt(&Conditions {
+            let conditions = Conditions {
                 loss: video.fec.loss.max(),
                 rtt,
                 bitrate,
                 frame_rate: video.encoder.frame_rate(),
                 resolution: video.encoder.resolution(),
-            });
+            };
+            video.fec.adapt(now, &conditions);
         }
     }
 

@@ -78,6 +78,7 @@ impl Sender {
         }
         let Some(video) = stream.video_mut() else { return };
         video.frames += 1;
+        video.fec.on_frame(now);
         video.key_frames += u64::from(frame.key);
         video.next_picture = (video.next_picture + 1) & 0x7fff;
         if video.fec.generator.wants(&video.fec.protection, frame.key) {
