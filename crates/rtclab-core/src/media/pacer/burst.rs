@@ -291,9 +291,7 @@ impl BurstPacer {
         }
         let wanted = match batch.probe {
             Some(_) => batch.wanted.0.saturating_sub(batch.sent.0),
-            None if self.padding_debt == Bytes::ZERO => {
-                self.padding_rate.bytes_in(PADDING_TIME).0
-            }
+            None if self.padding_debt == Bytes::ZERO => self.padding_rate.bytes_in(PADDING_TIME).0,
             None => 0,
         };
         if wanted == 0 {

@@ -144,9 +144,7 @@ fn after_heavy_loss_the_estimate_is_held_and_then_grows_with_padding() {
         }
     }
     assert_eq!(results[8], (1_000 * KBPS, LossState::DelayBased));
-    for report in 9..14 {
-        assert_eq!(results[report].0, 200 * KBPS, "report {report}");
-    }
+    assert!(results[9..14].iter().all(|result| result.0 == 200 * KBPS));
     assert_eq!(results[9].1, LossState::Decreasing);
     assert_eq!(results[14], (400 * KBPS, LossState::IncreasingUsingPadding));
     // 1.3 times 400, one report after the loss has fallen below the inherent loss; then 1.5 times 400.
@@ -241,4 +239,18 @@ fn without_a_delay_based_estimate_or_packets_there_is_no_estimate() {
     estimator.update(&pair(0, [true; 2]), NONE, false);
     assert!(!estimator.is_ready());
     assert_eq!(outcome(&estimator), (NONE, LossState::DelayBased));
+}
+
+/// One of 25 packets is lost, at a rate below the estimate. From p = 0.01, a step of 0.75 (1/p - 24/(1-p)) /
+/// (1/p^2 + 24/(1-p)^2) leads to 0.015668; from 0.03 it leads to 0.035669. Both are below the loss of 0.04.
+#[test]
+fn the_inherent_loss_moves_by_one_newton_step_from_its_start() {
+    for (start, expected) in [(0.01, 15_668), (0.03, 35_669)] {
+        let config = LossBasedConfig { inherent_loss_start: start, ..short() };
+        let mut estimator = LossBased::new(&config);
+        let packets: Vec<_> = (0..25).map(|i| packet(11 * i, 1_000, i != 12)).collect();
+        estimator.update(&packets, 5_000 * KBPS, false);
+        assert_eq!(millionths(estimator.average_loss()), 40_000);
+        assert_eq!(millionths(estimator.inherent_loss()), expected);
+    }
 }

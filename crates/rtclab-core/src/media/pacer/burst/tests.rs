@@ -23,6 +23,13 @@ fn pacer(rate: Bitrate, burst_ms: u64) -> BurstPacer {
     BurstPacer::new(pacing, rate, PADDING)
 }
 
+/// Queues video packets of this size.
+fn fill(pacer: &mut BurstPacer, at: Time, seqs: std::ops::Range<u16>, size: u64) {
+    for seq in seqs {
+        pacer.push(at, video(seq), Bytes(size));
+    }
+}
+
 /// Everything that leaves until then.
 fn run(pacer: &mut BurstPacer, until: Time) -> Vec<(Time, Release, Option<u32>)> {
     let (mut out, mut now) = (Vec::new(), Time::ZERO);
@@ -55,7 +62,7 @@ fn sequence(out: &[(Time, Release, Option<u32>)]) -> Vec<u16> {
 #[test]
 fn bursts_of_20_ms_are_three_packets_every_24_ms() {
     let mut pacer = pacer(Bitrate::from_mbps(1), 20);
-    (0..15).for_each(|seq| drop(pacer.push(Time::ZERO, video(seq), Bytes(1_000))));
+    fill(&mut pacer, Time::ZERO, 0..15, 1_000);
     let out = run(&mut pacer, Time::from_millis(95));
     assert_eq!(millis(&out), [0, 0, 0, 24, 24, 24, 48, 48, 48, 72, 72, 72]);
 }
@@ -64,7 +71,7 @@ fn bursts_of_20_ms_are_three_packets_every_24_ms() {
 #[test]
 fn a_burst_is_at_most_63_kilobytes() {
     let mut pacer = pacer(Bitrate::from_mbps(10), 100);
-    (0..200).for_each(|seq| drop(pacer.push(Time::ZERO, video(seq), Bytes(1_000))));
+    fill(&mut pacer, Time::ZERO, 0..200, 1_000);
     let out = run(&mut pacer, Time::from_millis(140));
     let count = |at| millis(&out).iter().filter(|ms| **ms == at).count();
     // Due after 50.4 and 100.8 ms; the timer counts in ms.
@@ -75,7 +82,7 @@ fn a_burst_is_at_most_63_kilobytes() {
 fn an_idle_pacer_saves_no_credit() {
     let mut pacer = pacer(Bitrate::from_mbps(1), 20);
     let later = Time::from_secs(3);
-    (0..6).for_each(|seq| drop(pacer.push(later, video(seq), Bytes(1_000))));
+    fill(&mut pacer, later, 0..6, 1_000);
     let out = run(&mut pacer, Time::from_secs(4));
     assert_eq!(millis(&out)[..4], [3_000, 3_000, 3_000, 3_024]);
 }
@@ -84,7 +91,7 @@ fn an_idle_pacer_saves_no_credit() {
 #[test]
 fn audio_is_never_held_back_but_video_pays_for_it() {
     let mut pacer = pacer(Bitrate::from_kbps(100), 40);
-    (0..3).for_each(|seq| drop(pacer.push(Time::ZERO, video(seq), Bytes(1_000))));
+    fill(&mut pacer, Time::ZERO, 0..3, 1_000);
     while pacer.poll(Time::ZERO).is_some() {}
     let at = Time::from_millis(10);
     pacer.push(at, packet(Kind::Audio, 100, 0), Bytes(160));
@@ -162,7 +169,7 @@ fn a_later_probe_starts_with_a_small_packet_of_padding() {
     run(&mut pacer, Time::from_millis(30));
     let at = Time::from_millis(30);
     pacer.add_probe(at, probe_at(3_600));
-    (1..10).for_each(|seq| drop(pacer.push(at, video(seq), Bytes(1_125))));
+    fill(&mut pacer, at, 1..10, 1_125);
     let out = run(&mut pacer, Time::from_millis(60));
     let probe: Vec<_> = out.iter().filter(|sent| sent.2.is_some()).collect();
     assert_eq!(probe[0].1, Release::Padding);
@@ -226,7 +233,7 @@ fn while_the_window_is_full_only_audio_and_padding_every_half_second_leave() {
     pacer.push(Time::ZERO, video(0), Bytes(1_000));
     assert_eq!(run(&mut pacer, Time::ZERO).len(), 1);
     pacer.set_congested(Time::ZERO, true);
-    (1..4).for_each(|seq| drop(pacer.push(Time::ZERO, video(seq), Bytes(1_000))));
+    fill(&mut pacer, Time::ZERO, 1..4, 1_000);
     pacer.push(Time::from_millis(100), packet(Kind::Audio, 100, 0), Bytes(160));
     let out = run(&mut pacer, Time::from_millis(1_300));
     assert_eq!((millis(&out), sequence(&out)), (vec![100, 600, 1_100], vec![100, 65_535, 65_535]));
@@ -239,7 +246,7 @@ fn while_the_window_is_full_only_audio_and_padding_every_half_second_leave() {
 #[test]
 fn a_queue_of_more_than_two_seconds_raises_the_rate() {
     let mut pacer = pacer(Bitrate::from_mbps(1), 40);
-    (0..400).for_each(|seq| drop(pacer.push(Time::ZERO, video(seq), Bytes(1_250))));
+    fill(&mut pacer, Time::ZERO, 0..400, 1_250);
     assert_eq!(pacer.expected_queue(), Time::from_secs(2));
     let last = run(&mut pacer, Time::from_secs(10)).last().map(|sent| sent.0).unwrap_or_default();
     assert!(Time::from_millis(1_900) < last && last < Time::from_millis(2_100), "{last}");
@@ -249,6 +256,6 @@ fn a_queue_of_more_than_two_seconds_raises_the_rate() {
 fn the_queue_is_expected_to_last_as_long_as_its_bytes_take() {
     let mut pacer = pacer(Bitrate::from_kbps(100), 40);
     assert_eq!(pacer.expected_queue(), Time::ZERO);
-    (0..10).for_each(|seq| drop(pacer.push(Time::ZERO, video(seq), Bytes(1_250))));
+    fill(&mut pacer, Time::ZERO, 0..10, 1_250);
     assert_eq!(pacer.expected_queue(), Time::from_secs(1));
 }
