@@ -6,9 +6,28 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 18] = [
-    "units", "timeouts", "ipv4", "pcapng", "path", "rtp", "network", "packet", "table", "cc",
-    "media", "stack", "tcp", "endpoint", "record", "monitor", "capture", "sim",
+const ORDER: [&str; 21] = [
+    "units",
+    "timeouts",
+    "ipv4",
+    "pcapng",
+    "path",
+    "rtp",
+    "network",
+    "packet",
+    "table",
+    "event_log",
+    "cc",
+    "replay",
+    "media",
+    "stack",
+    "tcp",
+    "signalling",
+    "endpoint",
+    "record",
+    "monitor",
+    "capture",
+    "sim",
 ];
 
 type Module = Vec<String>;

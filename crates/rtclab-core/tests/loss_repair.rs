@@ -171,8 +171,10 @@ fn repair_is_part_of_the_rate_and_not_on_top_of_it() {
 }
 
 /// At 5 % of loss a report on 60 packets shows 5 % + 1.7 sd = 10 % at worst within ten seconds, which is less
-/// than 51 of 255 in the table at 500 kbit/s: one FEC packet for four media packets, or for three. A FEC packet
-/// over four packets repairs one of them if the others arrived, so that most losses are never sent again.
+/// than 51 of 255 in the table at 500 kbit/s: one FEC packet for four media packets, or for three. Losses are
+/// requested as soon as the next packet arrives. A quarter to a third of them are right before the FEC packet,
+/// which repairs them before that if the other three packets arrived: 0.25 x 0.95^4 = 0.20 to 0.29 fewer
+/// retransmissions.
 #[test]
 fn today_fec_in_red_goes_with_retransmission_on_a_separate_stream() {
     let figures = run("fixed", Repair::Auto, 500, (50.0, 0.05));
@@ -182,7 +184,8 @@ fn today_fec_in_red_goes_with_retransmission_on_a_separate_stream() {
     let without = run("fixed", Repair::Rtx, 500, (50.0, 0.05));
     assert_eq!(without.fec_received, -1);
     assert!(near(without.retransmitted, 0.053, 0.012), "{without:?}");
-    assert!(figures.retransmitted < 0.7 * without.retransmitted, "{figures:?}");
+    let again = figures.retransmitted / without.retransmitted;
+    assert!((0.65..0.9).contains(&again), "{figures:?} {without:?}");
     let frames = |figures: &Figures| figures.frames as f64 / SECONDS as f64;
     assert!(near(frames(&figures), frames(&without), 0.3), "{figures:?} {without:?}");
 }

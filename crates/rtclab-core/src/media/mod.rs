@@ -5,6 +5,7 @@ pub mod encoder;
 pub mod fec;
 pub mod grid;
 pub mod host;
+pub mod lip_sync;
 pub mod nack;
 pub mod neteq;
 mod overshoot;

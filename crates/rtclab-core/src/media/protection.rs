@@ -89,8 +89,9 @@ impl Protection {
     /// is larger.
     pub fn today(conditions: &Conditions) -> Protection {
         let Conditions { loss, rtt, bitrate, frame_rate, resolution } = *conditions;
+        let frame_rate = frame_rate.max(1.0);
         let max_frames = max_frames(frame_rate, rtt);
-        let kbit = (bitrate.0 as f64 / 1e3 / frame_rate.max(1.0)).floor();
+        let kbit = (bitrate.0 as f64 / 1e3 / frame_rate).floor();
         let pixels = f64::from(resolution.0) * f64::from(resolution.1);
         let loss = (255.0 * loss).floor().min(CEILING_TODAY);
         let is_small = 1_000.0 * kbit / 8.0 < small_frame_bytes(pixels);

@@ -20,6 +20,8 @@ pub enum Dtls13 {
     Acknowledgement {
         /// Number of records.
         records: u8,
+        /// Whether the client's last flight is among them, which ends the handshake.
+        last: bool,
     },
 }
 
@@ -31,7 +33,7 @@ impl Dtls13 {
         Dtls13::ServerHello,
         Dtls13::ServerFinished,
         Dtls13::ClientFinished,
-        Dtls13::Acknowledgement { records: 1 },
+        Dtls13::Acknowledgement { records: 1, last: true },
     ];
 
     /// UDP payload, in bytes.
@@ -43,7 +45,7 @@ impl Dtls13 {
             Dtls13::ServerFinished => 518,
             Dtls13::ClientFinished => 455,
             // 16 B for each record.
-            Dtls13::Acknowledgement { records } => 24 + 16 * u64::from(records),
+            Dtls13::Acknowledgement { records, .. } => 24 + 16 * u64::from(records),
         }
     }
 
@@ -55,7 +57,7 @@ impl Dtls13 {
         )
     }
 
-    /// Its place in [`Dtls13::ALL`], and the number of records if it acknowledges some.
+    /// Its place in [`Dtls13::ALL`], and which records it acknowledges, if any.
     fn number(self) -> (u8, u8) {
         match self {
             Dtls13::ClientHello => (0, 0),
@@ -63,7 +65,7 @@ impl Dtls13 {
             Dtls13::ServerHello => (2, 0),
             Dtls13::ServerFinished => (3, 0),
             Dtls13::ClientFinished => (4, 0),
-            Dtls13::Acknowledgement { records } => (5, records),
+            Dtls13::Acknowledgement { records, last } => (5, records | if last { LAST } else { 0 }),
         }
     }
 
@@ -92,12 +94,16 @@ impl Dtls13 {
             _ => return None,
         };
         Some(match *Self::ALL.get(usize::from(number))? {
-            Dtls13::Acknowledgement { .. } => Dtls13::Acknowledgement { records },
+            Dtls13::Acknowledgement { .. } => {
+                Dtls13::Acknowledgement { records: records & !LAST, last: records & LAST != 0 }
+            }
             datagram => datagram,
         })
     }
 }
 
+/// Marks the acknowledgement that ends the handshake, in captures.
+const LAST: u8 = 0x80;
 /// Length of a full record header.
 const HEADER_BYTES: u64 = 13;
 /// RFC 9147, section 4: 001, no connection id, sequence number of 16 bits, length, epoch 2.

@@ -26,6 +26,14 @@ const TO_SOCKET_MS: f64 = 0.2;
 const PLAUSIBLE_MS: f64 = 1_000.0;
 /// Lengths of a tick of transport-wide feedback: four make a millisecond.
 const TICKS_PER_MS: i64 = 4;
+/// The pacer sends a probe in bursts that take at least this long at its rate (min_probe_delta).
+const BURST_MS: i64 = 2;
+/// Packets further apart belong to different bursts.
+const BURST_GAP_MS: i64 = 1;
+/// A probe ends early when a burst is later than this (max_probe_delay).
+const PROBE_DELAY_MS: i64 = 10;
+/// A probe that could not begin is given up (kProbeClusterTimeout).
+const PROBE_TIMEOUT_MS: i64 = 5_000;
 /// The most that an IP packet can have.
 const MOST_BYTES: i64 = 65_535;
 /// Largest number of RTP packets that the fraction lost and the highest sequence number can describe.
@@ -119,7 +127,9 @@ impl Inputs {
         all.sort_by_key(|(at, rank, _)| (*at, *rank));
         let first_ms = all.first().map_or(0, |(at, _, _)| *at);
         let last_ms = all.last().map_or(0, |(at, _, _)| *at);
-        let begin_ms = source.control_began_ms().unwrap_or(first_ms).min(first_ms);
+        // What was sent before the control began, such as the first audio, is unknown to it.
+        let begin_ms = source.control_began_ms().unwrap_or(first_ms);
+        all.retain(|(at, _, _)| *at >= begin_ms);
         let after = |at: i64| Time::from_millis(at.saturating_sub(begin_ms).max(0) as u64);
         if after(last_ms) > LONGEST {
             return Err(ReplayError::Log("the log spans more than a day"));
@@ -136,6 +146,56 @@ struct LoggedPacket {
     /// When the log was written.
     at_ms: i64,
     packet: Packet,
+}
+
+/// A probe that the browser's pacer sends.
+///
+/// The pacer begins it with a small packet of padding, if it can send padding, and then counts whatever it
+/// sends, audio too. It sends in bursts of at least 2 ms at the rate of the probe. A probe ends when it has its
+/// number of bursts, which the log calls packets, and of bytes (libwebrtc, modules/pacing/bitrate_prober.cc and
+/// pacing_controller.cc; confirmed by the results that logs of Chromium 156 have for each probe).
+struct OpenProbe {
+    created_ms: i64,
+    cluster: Cluster,
+    bursts_left: i64,
+    bytes_left: i64,
+    /// Size at which a burst ends.
+    burst_bytes: i64,
+    began_ms: i64,
+    bytes_sent: i64,
+    /// When the current burst began, and its bytes; `None` before the first packet.
+    burst: Option<(i64, i64)>,
+}
+
+impl OpenProbe {
+    /// Whether the pacer has given it up: it could not begin, or a burst came too late for its rate.
+    fn is_late(&self, at_ms: i64) -> bool {
+        if self.burst.is_none() {
+            return at_ms.saturating_sub(self.created_ms) > PROBE_TIMEOUT_MS;
+        }
+        let taken_ms = 8 * 1_000 * self.bytes_sent / (self.cluster.rate.0 as i64).max(1);
+        at_ms.saturating_sub(self.began_ms) > taken_ms + PROBE_DELAY_MS
+    }
+
+    /// Adds a packet; returns whether it is the last one.
+    fn takes_last(&mut self, at_ms: i64, bytes: i64) -> bool {
+        self.burst = match self.burst {
+            Some((began_ms, so_far))
+                if so_far < self.burst_bytes && at_ms - began_ms <= BURST_GAP_MS =>
+            {
+                Some((began_ms, so_far + bytes))
+            }
+            _ => Some((at_ms, bytes)),
+        };
+        if self.bytes_sent == 0 {
+            self.began_ms = at_ms;
+        }
+        self.bytes_sent += bytes;
+        self.bytes_left -= bytes;
+        let is_full = self.burst.is_some_and(|(_, so_far)| so_far >= self.burst_bytes);
+        self.bursts_left -= i64::from(is_full);
+        self.bursts_left <= 0 && self.bytes_left <= 0
+    }
 }
 
 /// The tables of a log.
@@ -241,37 +301,41 @@ impl<'a> Source<'a> {
         AbsSendClock { ahead_ms: begin.map(|(at, utc)| (*utc - *at) as f64 + NTP_TO_UNIX_MS) }
     }
 
-    /// Gives packets to the browser's probes: those that are not audio, until a probe has enough of them.
-    ///
-    /// The log does not store to which probe a packet belongs.
+    /// Gives packets to the browser's probes, because the log does not store to which probe a packet belongs.
     fn assign_probes(&self, packets: &mut [LoggedPacket]) {
         let ints = |name| self.ints("probe_created", name);
-        struct Open {
-            at_ms: i64,
-            cluster: Cluster,
-            packets: i64,
-            bytes: i64,
-        }
-        let mut open: VecDeque<Open> = (0..ints("at_ms").len())
-            .map(|row| Open {
-                at_ms: ints("at_ms")[row],
-                cluster: Cluster {
-                    id: ints("probe")[row].max(0) as u32,
-                    rate: Bitrate(ints("rate_bps")[row].max(0) as u64),
-                },
-                packets: ints("min_packets")[row],
-                bytes: ints("min_bytes")[row],
+        let mut waiting: VecDeque<OpenProbe> = (0..ints("at_ms").len())
+            .map(|row| {
+                let rate = ints("rate_bps")[row].max(0);
+                OpenProbe {
+                    created_ms: ints("at_ms")[row],
+                    cluster: Cluster {
+                        id: ints("probe")[row].max(0) as u32,
+                        rate: Bitrate(rate as u64),
+                    },
+                    bursts_left: ints("min_packets")[row],
+                    bytes_left: ints("min_bytes")[row],
+                    burst_bytes: rate / 8 * BURST_MS / 1_000,
+                    began_ms: 0,
+                    bytes_sent: 0,
+                    burst: None,
+                }
             })
             .collect();
-        for sent in packets.iter_mut().filter(|sent| sent.packet.kind != Kind::Audio) {
-            let Some(first) = open.front_mut().filter(|probe| probe.at_ms <= sent.at_ms) else {
+        let pads = packets.iter().any(|sent| sent.packet.kind == Kind::Padding);
+        let first_kind = if pads { Kind::Padding } else { Kind::Video };
+        for sent in packets.iter_mut() {
+            while waiting.front().is_some_and(|probe| probe.is_late(sent.at_ms)) {
+                waiting.pop_front();
+            }
+            let Some(probe) = waiting.front_mut() else { return };
+            let begins = probe.created_ms <= sent.at_ms && sent.packet.kind == first_kind;
+            if probe.burst.is_none() && !begins {
                 continue;
-            };
-            sent.packet.cluster = Some(first.cluster);
-            first.packets -= 1;
-            first.bytes -= sent.packet.size.0 as i64;
-            if first.packets <= 0 && first.bytes <= 0 {
-                open.pop_front();
+            }
+            sent.packet.cluster = Some(probe.cluster);
+            if probe.takes_last(sent.at_ms, sent.packet.size.0 as i64) {
+                waiting.pop_front();
             }
         }
     }

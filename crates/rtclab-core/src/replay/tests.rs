@@ -136,25 +136,81 @@ fn send_times_come_from_abs_send_time_rounded_down_after_the_way_to_the_socket()
 }
 
 #[test]
-fn a_probe_has_packets_until_it_has_enough_packets_and_bytes_and_none_of_audio() {
-    let log = Log::of(12)
+fn a_probe_begins_with_padding_counts_bursts_and_has_the_packets_that_chromium_counted() {
+    // The beginning of a log of Chromium 156: size with headers, time, and whether it is audio. The results of
+    // its three probes are sums of exactly these packets: 4 to 10, 11 to 17 and 26 to 34.
+    let sent: [(i64, i64, bool); 18] = [
+        (311, 67, false),
+        (1108, 71, false),
+        (136, 79, true),
+        (1109, 79, false),
+        (1109, 90, false),
+        (136, 101, true),
+        (1109, 101, false),
+        (311, 111, false),
+        (1109, 111, false),
+        (136, 117, true),
+        (1109, 117, false),
+        (1109, 123, false),
+        (1109, 128, false),
+        (691, 133, false),
+        (136, 139, true),
+        (311, 194, false),
+        (801, 194, false),
+        (802, 199, false),
+    ];
+    let of = |value: &dyn Fn(&(i64, i64, bool)) -> i64| sent.iter().map(value).collect::<Vec<_>>();
+    let is_padding = |bytes: i64| bytes == 311;
+    let log = Log::of(3)
         .with(table(
             "probe_created",
             &[
-                ("at_ms", &[WRITABLE_MS + 110, WRITABLE_MS + 110]),
-                ("probe", &[1, 2]),
-                ("rate_bps", &[900_000, 1_800_000]),
-                ("min_packets", &[2, 2]),
-                ("min_bytes", &[2_500, 100]),
+                ("at_ms", &[WRITABLE_MS, WRITABLE_MS, WRITABLE_MS + 171]),
+                ("probe", &[1, 2, 3]),
+                ("rate_bps", &[900_000, 1_800_000, 3_499_200]),
+                ("min_packets", &[5, 5, 5]),
+                ("min_bytes", &[1_688, 3_375, 6_561]),
             ],
         ))
-        .with(table("audio_send_config", &[("ssrc", &[9])]));
-    let packets = sent(&Inputs::read(&log.read()).expect("a log"));
-    let clusters: Vec<Option<u32>> =
-        packets.iter().map(|(_, packet)| packet.cluster.map(|cluster| cluster.id)).collect();
-    // Packets have 990 B, so the first probe takes three for its bytes, and the second two for its number.
-    let wanted = [None, Some(1), Some(1), Some(1), Some(2), Some(2), None];
-    assert_eq!(clusters[..wanted.len()], wanted);
+        .with(table("audio_send_config", &[("ssrc", &[9])]))
+        .with(table(
+            "outgoing_rtp",
+            &[
+                ("at_ms", &of(&|(_, at, _)| WRITABLE_MS + at)),
+                ("ssrc", &of(&|(_, _, audio)| if *audio { 9 } else { VIDEO })),
+                ("payload_bytes", &of(&|(size, ..)| if is_padding(*size) { 0 } else { size - 56 })),
+                ("header_bytes", &of(&|_| 28)),
+                ("padding_bytes", &of(&|(size, ..)| if is_padding(*size) { 255 } else { 0 })),
+                ("transport_seq", &(4..22).collect::<Vec<_>>()),
+                ("abs_send_time", &of(&|_| NO_VALUE)),
+            ],
+        ));
+    let packets = sent_packets_of(log);
+    let wanted = [[Some(1); 7], [Some(2); 7]].concat();
+    assert_eq!(packets[..14], wanted);
+    assert_eq!(packets[14..], [None, Some(3), Some(3), Some(3)]);
+}
+
+#[test]
+fn a_probe_ends_when_a_burst_is_more_than_10_ms_late_for_its_rate() {
+    // 990 B at 900 kbit/s take 8.8 ms, so that a packet every 20 ms is at first 11.2 ms late.
+    let log = Log::of(6).with(table(
+        "probe_created",
+        &[
+            ("at_ms", &[WRITABLE_MS]),
+            ("probe", &[1]),
+            ("rate_bps", &[900_000]),
+            ("min_packets", &[5]),
+            ("min_bytes", &[1_688]),
+        ],
+    ));
+    assert_eq!(sent_packets_of(log), [Some(1), None, None, None, None, None]);
+}
+
+/// The number of each packet's probe.
+fn sent_packets_of(log: Log) -> Vec<Option<u32>> {
+    let inputs = Inputs::read(&log.read()).expect("a log");
+    sent(&inputs).iter().map(|(_, packet)| packet.cluster.map(|cluster| cluster.id)).collect()
 }
 
 #[test]

@@ -33,12 +33,21 @@ _HEADER = """\
 //!
 //! Made by `python -m rtclab.backend.live.curve`; do not edit.
 
-use super::picture::ClipSize;
-
 /// Quantiser indices of the columns of [`ClipSize::key`] and [`ClipSize::inter`].
 pub(super) const QINDEX: [u8; {columns}] = {qindex};
 /// Columns of `QINDEX` that [`ClipSize::frames`] has.
 pub(super) const ANCHORS: [usize; {anchors_count}] = {anchors};
+
+/// Cost of the clip in one resolution.
+pub(super) struct ClipSize {{
+    pub(super) width: u16,
+    pub(super) height: u16,
+    /// Mean bytes of a key frame, and of another frame (geometric mean), at each of [`QINDEX`].
+    pub(super) key: [u32; QINDEX.len()],
+    pub(super) inter: [u32; QINDEX.len()],
+    /// Each picture's deviation from the mean at each of [`ANCHORS`], in hundredths of its logarithm.
+    pub(super) frames: &'static [[i16; ANCHORS.len()]],
+}}
 
 /// All sizes that were measured.
 #[rustfmt::skip]

@@ -1,6 +1,7 @@
 //! Reception of one audio stream: statistics and playout.
 
 use super::reception::Reception;
+use super::transit::Transit;
 use crate::endpoint::config::{Media, StreamConfig};
 use crate::endpoint::format::AUDIO_CLOCK;
 use crate::media::neteq::{NetEq, NetEqStats};
@@ -13,6 +14,7 @@ pub(in crate::endpoint) struct InboundAudio {
     pub(in crate::endpoint) config: StreamConfig,
     pub(in crate::endpoint) reception: Reception,
     timestamps: TimestampUnwrapper,
+    pub(super) transit: Transit,
     /// `None` if the receiver plays nothing, or if its era has no model of playout.
     playout: Option<NetEq>,
 }
@@ -23,15 +25,38 @@ impl InboundAudio {
             Media::Audio(audio) => plays.then(|| NetEq::new(audio.frame_ns)),
             Media::Video(_) => None,
         };
-        let (reception, timestamps) = (Reception::default(), TimestampUnwrapper::default());
-        InboundAudio { config, reception, timestamps, playout }
+        InboundAudio {
+            config,
+            reception: Reception::default(),
+            timestamps: TimestampUnwrapper::default(),
+            transit: Transit::default(),
+            playout,
+        }
     }
 
     pub(super) fn on_packet(&mut self, now: Time, packet: &Rtp) {
         let (seq, _) = self.reception.identify(now, &packet.header, AUDIO_CLOCK);
         self.reception.count(now, packet, seq, AUDIO_CLOCK);
         if let Some(playout) = &mut self.playout {
-            playout.on_packet(now, self.timestamps.unwrap(packet.header.timestamp));
+            let timestamp = self.timestamps.unwrap(packet.header.timestamp);
+            self.transit.note(now, timestamp, AUDIO_CLOCK);
+            playout.on_packet(now, timestamp);
+        }
+    }
+
+    pub(super) fn is_played(&self) -> bool {
+        self.playout.is_some()
+    }
+
+    /// Time from arrival to output, in ms.
+    pub(super) fn delay_ms(&mut self, now: Time) -> Option<i64> {
+        self.playout.as_mut().map(|playout| playout.delay_ms(now))
+    }
+
+    /// Sets the least delay that synchronisation with video needs.
+    pub(super) fn set_min_delay(&mut self, now: Time, delay: Time) {
+        if let Some(playout) = &mut self.playout {
+            playout.set_min_delay(now, delay);
         }
     }
 

@@ -3,6 +3,8 @@
 mod arrivals;
 mod audio;
 mod reception;
+mod sync;
+mod transit;
 mod video;
 
 use super::config::{Direction, StreamConfig};
@@ -22,6 +24,7 @@ use arrivals::Arrivals;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
+use sync::Synchronizer;
 
 pub(super) use audio::InboundAudio;
 pub(super) use reception::Reception;
@@ -43,6 +46,7 @@ pub(super) struct Receiver {
     remb: Option<Bitrate>,
     pub(super) videos: Vec<InboundVideo>,
     pub(super) audios: Vec<InboundAudio>,
+    sync: Synchronizer,
     /// The longest recent round trip, which today's browsers use in place of the last one.
     recent_rtt: Option<RecentRtt>,
     /// Middle bits of the NTP time of the last sender report, and when it arrived.
@@ -77,6 +81,7 @@ impl Receiver {
                 .map(|config| InboundVideo::new(config, direction.stack, plays, timers))
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
+            sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
             last_sender_report: None,
         }
@@ -109,6 +114,9 @@ impl Receiver {
         }
         if let Some(audio) = audio {
             self.audios[audio].on_packet(now, packet);
+            if self.audios[audio].is_played() && !self.videos.is_empty() {
+                self.sync.on_audio(now);
+            }
         } else {
             self.on_video(now, packet)?;
         }
@@ -151,6 +159,7 @@ impl Receiver {
     pub(super) fn poll_timeout(&self) -> Time {
         let estimator = self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout());
         let feedback = or_never(self.arrivals.next_report).min(or_never(estimator));
+        let feedback = feedback.min(or_never(self.sync.poll_timeout()));
         self.videos.iter().map(InboundVideo::poll_timeout).fold(feedback, Time::min)
     }
 
@@ -173,6 +182,9 @@ impl Receiver {
             && estimator.poll_timeout().is_some_and(|at| at <= now)
         {
             estimator.on_timeout(now)?;
+        }
+        if let (Some(audio), Some(video)) = (self.audios.first_mut(), self.videos.first_mut()) {
+            self.sync.handle_timeout(now, audio, video);
         }
         self.request_repair(now, rtt, outbox);
         for index in 0..self.videos.len() {
@@ -264,7 +276,8 @@ impl Receiver {
             let video = &mut self.videos[index];
             let lost = video.poll_missing(now, rtt);
             // Today a request for a key frame replaces one for packets.
-            if !lost.is_empty() && !(today && needs_key) {
+            let replaced = today && needs_key;
+            if !(lost.is_empty() || replaced) {
                 let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
                 outbox.send_rtcp(now, [RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost })]);
             }

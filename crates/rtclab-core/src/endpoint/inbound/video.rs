@@ -1,6 +1,7 @@
 //! Reception of one video stream: loss repair and playout.
 
 use super::reception::Reception;
+use super::transit::Transit;
 use crate::endpoint::config::StreamConfig;
 use crate::endpoint::format::VIDEO_CLOCK;
 use crate::endpoint::or_never;
@@ -37,6 +38,7 @@ pub(in crate::endpoint) struct InboundVideo {
     pub(in crate::endpoint) plays: bool,
     pub(in crate::endpoint) reception: Reception,
     timestamps: TimestampUnwrapper,
+    pub(super) transit: Transit,
     pictures: Unwrapper<15>,
     nack: Nack,
     fec: Option<FecDecoder>,
@@ -65,6 +67,7 @@ impl InboundVideo {
                 false => Reception::default(),
             },
             timestamps: TimestampUnwrapper::default(),
+            transit: Transit::default(),
             pictures: Unwrapper::default(),
             nack: Nack::new(config.repair.nack_rules(stack.retransmission), timers),
             fec: config.repair.uses_red().then(FecDecoder::default),
@@ -141,6 +144,9 @@ impl InboundVideo {
         }
         let frame = self.pictures.unwrap(part.picture_id);
         let timestamp = self.timestamps.unwrap(header.timestamp);
+        if !repaired {
+            self.transit.note(now, timestamp, VIDEO_CLOCK);
+        }
         let ids = (seq, frame, timestamp);
         let requested = arrival == (Arrival::Filled { requested: true });
         let in_time = self.playout.on_packet(now, part, header.marker, ids, requested);

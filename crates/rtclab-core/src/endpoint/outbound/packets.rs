@@ -5,7 +5,7 @@ use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use crate::media::encoder::Frame;
 use crate::media::pacer::MediaPacket;
 use crate::media::repair::Repair;
-use crate::packet::{IP_UDP_BYTES, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, SRTP_BYTES, VideoPart, payload_type};
+use crate::packet::{IP_UDP_BYTES, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, VideoPart, payload_type};
 use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::vp8::DESCRIPTOR_BYTES;
 use crate::rtp::{AbsSendTime, Extensions, RtpHeader, red, rtx, ulpfec};
@@ -37,9 +37,8 @@ pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
     // Room for the number of the original packet, in case that it is retransmitted.
     let has_rtx = repair != Repair::None && !repair.on_original_ssrc();
     let repair = if has_rtx { rtx::OSN_BYTES as u64 } else { 0 };
-    let transport = IP_UDP_BYTES + SRTP_BYTES;
-    let headers = Bytes(RTP_HEADER_BYTES + repair + transport);
-    let packets = rate.0.div_ceil(Bytes(MAX_RTP_BYTES + transport).bits());
+    let headers = Bytes(RTP_HEADER_BYTES + repair + IP_UDP_BYTES);
+    let packets = rate.0.div_ceil(Bytes(MAX_RTP_BYTES + IP_UDP_BYTES).bits());
     Bitrate(rate.0.saturating_sub(packets * headers.bits()))
 }
 
@@ -76,6 +75,7 @@ impl Sender {
         }
         let Some(video) = stream.video_mut() else { return };
         video.frames += 1;
+        video.fec.on_frame(now);
         video.key_frames += u64::from(frame.key);
         video.next_picture = (video.next_picture + 1) & 0x7fff;
         if video.fec.generator.wants(&video.fec.protection, frame.key) {

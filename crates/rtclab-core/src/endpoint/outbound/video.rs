@@ -20,7 +20,12 @@ pub(super) struct Fec {
     pub(super) queue: VecDeque<FecBlock>,
     /// Rate that the stream has for media and repair, without headers.
     pub(super) rate: Bitrate,
+    /// When the frames of the last second were sent.
+    frames: VecDeque<Time>,
 }
+
+/// Time over which sent frames are counted (libwebrtc, `send_statistics_proxy.cc`).
+const FRAMES_WINDOW: Time = Time::from_secs(1);
 
 impl Fec {
     fn new(repair: Repair) -> Self {
@@ -35,16 +40,32 @@ impl Fec {
             generator: FecGenerator::new(masks),
             queue: VecDeque::new(),
             rate: Bitrate::ZERO,
+            frames: VecDeque::new(),
         }
     }
 
-    /// Sets the protection. `conditions` have the rate of the connection, in place of which today's rules
-    /// take that of the stream.
-    pub(super) fn adapt(&mut self, conditions: &Conditions) {
+    /// Takes note of a frame that is sent.
+    pub(super) fn on_frame(&mut self, now: Time) {
+        self.frames.push_back(now);
+        self.forget_frames(now);
+    }
+
+    fn forget_frames(&mut self, now: Time) {
+        while self.frames.front().is_some_and(|at| *at + FRAMES_WINDOW <= now) {
+            self.frames.pop_front();
+        }
+    }
+
+    /// Sets the protection. `conditions` have the rate of the connection and the frame rate of the camera, in
+    /// place of which today's rules take the rate of the stream and the frames sent in the last second.
+    pub(super) fn adapt(&mut self, now: Time, conditions: &Conditions) {
+        self.forget_frames(now);
         self.protection = match self.repair {
-            Repair::RtxAndUlpfec => {
-                Protection::today(&Conditions { bitrate: self.rate, ..*conditions })
-            }
+            Repair::RtxAndUlpfec => Protection::today(&Conditions {
+                bitrate: self.rate,
+                frame_rate: self.frames.len() as f64,
+                ..*conditions
+            }),
             _ => Protection::for_conditions(conditions),
         };
     }

@@ -9,6 +9,8 @@ use crate::units::Time;
 
 /// Bounds of the first timeout, which is twice the round trip of the checks.
 const TIMEOUTS: (Time, Time) = (Time::from_millis(50), Time::from_secs(3));
+/// Maximum number of records in an acknowledgement here.
+const MAX_RECORDS: u8 = 32;
 /// Maximum of the timeout, which doubles each time (RFC 9147, section 5.8.2; BoringSSL).
 const MAX_TIMEOUT: Time = Time::from_secs(60);
 
@@ -102,7 +104,7 @@ impl Handshake {
     pub(super) fn poll(&mut self, now: Time) -> Vec<Dtls13> {
         let mut datagrams = Vec::new();
         if self.acknowledge.take_if(|at| *at <= now).is_some() {
-            datagrams.push(Dtls13::Acknowledgement { records: self.copies });
+            datagrams.push(Dtls13::Acknowledgement { records: self.copies, last: false });
         }
         if self.ready.take_if(|at| *at <= now).is_some() {
             self.flight = match (self.is_client, self.flight) {
@@ -139,8 +141,8 @@ impl Handshake {
             (false, Dtls13::ClientFinished) if self.flight != Flight::None => {
                 (self.repeat, self.acknowledge) = (None, None);
                 self.is_connected = true;
-                self.copies = self.copies.saturating_add(1);
-                return Some(Dtls13::Acknowledgement { records: self.copies });
+                self.copies = (self.copies + 1).min(MAX_RECORDS);
+                return Some(Dtls13::Acknowledgement { records: self.copies, last: true });
             }
             (false, Dtls13::Acknowledgement { .. }) if self.flight == Flight::ServerHello => {
                 self.flight = Flight::ServerFinished;
@@ -153,7 +155,7 @@ impl Handshake {
             }
             // Without the ServerHello, the client has no keys to read this.
             (true, Dtls13::ServerFinished) => self.arrived[1] |= self.arrived[0],
-            (true, Dtls13::Acknowledgement { .. }) if self.is_connected => self.repeat = None,
+            (true, Dtls13::Acknowledgement { last: true, .. }) => self.repeat = None,
             _ => {}
         }
         if self.is_client && self.flight == Flight::ClientHello && self.arrived == [true; 2] {
@@ -183,7 +185,7 @@ impl Handshake {
     fn on_copy(&mut self, now: Time, records: u8) {
         if !self.is_connected {
             self.copies =
-                if self.is_client { records } else { self.copies.saturating_add(records) };
+                if self.is_client { records } else { (self.copies + records).min(MAX_RECORDS) };
             self.acknowledge = self.acknowledge.or(Some(now + Time(self.timeout.0 / 4)));
         }
     }

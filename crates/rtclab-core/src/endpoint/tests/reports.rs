@@ -136,11 +136,11 @@ fn chrome_156_sends_transport_wide_feedback_every_50_to_250_ms_and_joint_reports
         // The first report is sent 100 ms after the first packet, and the others at regular intervals; a
         // report is left out when nothing has arrived.
         let intervals: Vec<u64> = intervals.collect();
-        assert!(intervals.len() >= 15, "{intervals:?}");
+        assert!(intervals.len() >= 10, "{intervals:?}");
         assert!(intervals.iter().all(|ms| ms.is_multiple_of(interval_ms)), "{intervals:?}");
         // At 30 kbit/s the encoder drops four of five frames or more, so that some intervals are empty.
         let full = intervals.iter().filter(|ms| **ms == interval_ms).count();
-        assert!(full >= 10, "{intervals:?}");
+        assert!(full > intervals.len() / 2 && (kbps < 100 || full > 90), "{full}: {intervals:?}");
     }
 }
 

@@ -242,7 +242,11 @@ fn a_page_is_connected_two_round_trips_after_it_has_answered() {
     };
     let bobs = [(60, ClientHello), (60, ClientHelloEnd), (100, ClientFinished)];
     assert_eq!(dtls(&pair, BOB), bobs);
-    let alices = [(80, ServerHello), (80, ServerFinished), (120, Acknowledgement { records: 1 })];
+    let alices = [
+        (80, ServerHello),
+        (80, ServerFinished),
+        (120, Acknowledgement { records: 1, last: true }),
+    ];
     assert_eq!(dtls(&pair, ALICE), alices);
 }
 
@@ -345,8 +349,23 @@ fn only_what_is_missing_of_a_flight_is_repeated_in_the_end() {
     });
     pair.run(Time::from_secs(1));
     assert_eq!(pair.first(ALICE, &Event::DtlsConnected), Some(Time::from_millis(360)));
-    let acknowledgement = Dtls13::Acknowledgement { records: 2 };
+    let acknowledgement = Dtls13::Acknowledgement { records: 2, last: false };
     assert!(dtls(&pair, BOB).contains(&(220, acknowledgement)));
+}
+
+/// Alice acknowledges a copy of the ClientHello, which does not tell bob that his last flight has arrived.
+#[test]
+fn a_last_flight_is_repeated_until_it_is_acknowledged_itself() {
+    let mut pair = page_call(false, 1);
+    pair.fate = Box::new(|sent| match sent.datagram.content {
+        // It comes twice, the second time after its answer has left.
+        Content::Dtls13(Dtls13::ClientHello) => vec![DELAY, DELAY + Time::from_millis(5)],
+        Content::Dtls13(Dtls13::ClientFinished) if sent.at < DELAY * 9 => vec![],
+        _ => vec![DELAY],
+    });
+    pair.run(Time::from_secs(2));
+    // Sent at 100 ms, and again after 80 ms.
+    assert_eq!(pair.first(ALICE, &Event::DtlsConnected), Some(Time::from_millis(200)));
 }
 
 #[test]

@@ -2,12 +2,21 @@
 //!
 //! Made by `python -m rtclab.backend.live.curve`; do not edit.
 
-use super::picture::ClipSize;
-
 /// Quantiser indices of the columns of [`ClipSize::key`] and [`ClipSize::inter`].
 pub(super) const QINDEX: [u8; 9] = [2, 7, 15, 25, 35, 51, 70, 88, 106];
 /// Columns of `QINDEX` that [`ClipSize::frames`] has.
 pub(super) const ANCHORS: [usize; 5] = [1, 4, 6, 7, 8];
+
+/// Cost of the clip in one resolution.
+pub(super) struct ClipSize {
+    pub(super) width: u16,
+    pub(super) height: u16,
+    /// Mean bytes of a key frame, and of another frame (geometric mean), at each of [`QINDEX`].
+    pub(super) key: [u32; QINDEX.len()],
+    pub(super) inter: [u32; QINDEX.len()],
+    /// Each picture's deviation from the mean at each of [`ANCHORS`], in hundredths of its logarithm.
+    pub(super) frames: &'static [[i16; ANCHORS.len()]],
+}
 
 /// All sizes that were measured.
 #[rustfmt::skip]

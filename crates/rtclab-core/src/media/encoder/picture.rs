@@ -4,24 +4,13 @@
 //! cost at each quantiser, and how far each of its pictures is from it. Two encodings of the same picture at
 //! the same quantiser still differ, because the reference differs.
 
-use super::clip::{ANCHORS, QINDEX, SIZES};
+use super::clip::{ANCHORS, ClipSize, QINDEX, SIZES};
 use super::rate_control::ac_step;
 use crate::units::{Bytes, Time};
 use rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
 use rand_pcg::Pcg64Mcg;
 use std::sync::LazyLock;
-
-/// Cost of the clip in one resolution.
-pub(super) struct ClipSize {
-    pub(super) width: u16,
-    pub(super) height: u16,
-    /// Mean bytes of a key frame, and of another frame (geometric mean), at each of [`QINDEX`].
-    pub(super) key: [u32; QINDEX.len()],
-    pub(super) inter: [u32; QINDEX.len()],
-    /// Each picture's deviation from the mean at each of [`ANCHORS`], in hundredths of its logarithm.
-    pub(super) frames: &'static [[i16; ANCHORS.len()]],
-}
 
 /// Frames per second of the clip's source: faster cameras play it faster, slower ones leave pictures out.
 const SOURCE_RATE: f64 = 25.0;
