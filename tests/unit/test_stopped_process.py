@@ -21,7 +21,7 @@ scenario = Scenario.load("first-call", changes)
 print("starts", flush=True)
 trace = SimBackend().simulate(scenario, seed=1, repeat=0)
 digest = hashlib.sha256()
-for name in ("flow_seconds", "events", "cc"):
+for name in ("flow_seconds", "events", "controller"):
     digest.update(trace.table(name).write_csv().encode())
 print(digest.hexdigest())
 """
