@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors", "trace", "_native"},
     "report": {"errors", "words", "monitor", "trace", "metrics"},
     "replays": {"errors", "logs", "monitor", "metrics", "report", "_native"},
-    "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics"},
+    "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics", "report"},
     "reproduce": {
         "errors",
         "processes",

@@ -23,6 +23,7 @@ def test_a_page_is_not_told_to_do_what_browsers_do_by_default() -> None:
     assert page_of("alice") == {
         "participant": "alice",
         "codec": "vp8",
+        "fec": True,
         "video": {"width": 640, "height": 480, "frameRate": 30, "maxBitrate": None},
         "audio": None,
         "formats": {},

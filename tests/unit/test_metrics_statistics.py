@@ -157,6 +157,7 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "packet_loss",
         "residual_loss",
         "unseen_loss",
+        "audio_concealed",
         "call_failures",
         "tcp_retransmissions",
     }

@@ -42,7 +42,8 @@ AS_RTP = ("-d", "udp.port==10000-19999,rtp")
 IN_CHANNELS = ("-o", "rtp.heuristic_rtp:TRUE")
 """tshark finds RTP in ChannelData only by heuristics."""
 TSHARK_ROW = re.compile(
-    r"\d+ +(?P<source>\S+) +\d+ +(?P<destination>\S+) +\d+ +0x(?P<ssrc>[0-9A-F]+) +\S+ +(?P<packets>\d+) "
+    r"\d+ +(?P<source>\S+) +\d+ +(?P<destination>\S+) +\d+ +0x(?P<ssrc>[0-9A-F]+) +(?:\S+, )*\S+ +"
+    r"(?P<packets>\d+) "
 )
 
 
@@ -234,7 +235,10 @@ def test_tshark_reads_ice_checks_and_requests_to_a_relay(tmp_path: Path) -> None
     assert types.keys() == {"0x0001", "0x0101"}  # Binding requests and successes
     assert types.total() == seen["stun"]
     handshakes = tshark(direct.capture, "-Y", "dtls", "-T", "fields", "-e", "frame.number").split()
-    assert len(handshakes) == seen["dtls"]
+    # tshark reads the hellos of DTLS 1.3: two datagrams of the client and the first of the server, each captured
+    # where it is sent and where it arrives. The rest is encrypted under a header that it does not know.
+    assert len(handshakes) == 2 * 3
+    assert seen["dtls"] >= 2 * 5
     relayed = captured(tmp_path, "examples/relay")
     printed = tshark(relayed.capture, "-Y", "stun.type", "-T", "fields", "-e", "stun.type").split()
     # Nothing is lost. Each of two clients is refused once, and then gets an address and a channel. Each

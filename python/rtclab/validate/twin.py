@@ -56,7 +56,7 @@ class Pair:
     flow: str
     live: float
     simulated: float
-    """Mean over the repeats."""
+    """Median over the repeats: what a call usually does, whatever a few unlucky ones do."""
     low: float
     """Lower end of the interval in which 95 % of further repeats are expected."""
     high: float
@@ -146,9 +146,9 @@ def _simulated_values(condition: Condition) -> Row:
         row: Row = {"simulated_connected": _connected(run)}
     for name in COMPARED:
         for flow in FLOWS:
-            mean, low, high = expected(values.get((name, flow), []))
+            middle, low, high = expected(values.get((name, flow), []))
             row |= {
-                f"{name} {flow} simulated": mean,
+                f"{name} {flow} simulated": middle,
                 f"{name} {flow} low": low,
                 f"{name} {flow} high": high,
             }
@@ -175,7 +175,7 @@ def _only(values: Sequence[float]) -> Value:
 
 
 def expected(values: Sequence[float]) -> tuple[Value, Value, Value]:
-    """Mean of the repeats, and the interval in which a further one lies with 95 % (Student's t).
+    """Median of the repeats, and the interval in which a further one lies with 95 % (Student's t).
 
     Geisser 1993, Predictive Inference, section 1.2: mean ± t sd sqrt(1 + 1/n). All None without values; the
     ends are None with one value.
@@ -183,11 +183,12 @@ def expected(values: Sequence[float]) -> tuple[Value, Value, Value]:
     if not values:
         return None, None, None
     array = np.asarray(values)
-    mean = float(array.mean())
+    middle = float(np.median(array))
     if array.size < 2:
-        return mean, None, None
+        return middle, None, None
+    mean = float(array.mean())
     half = t_quantile(array.size - 1) * float(array.std(ddof=1)) * math.sqrt(1 + 1 / array.size)
-    return mean, mean - half, mean + half
+    return middle, mean - half, mean + half
 
 
 def outcome_of(condition: Condition, row: Mapping[str, object]) -> Outcome:

@@ -121,6 +121,7 @@ pub fn replay_log(
     let inputs = Inputs::read(log)?;
     let bounds = RateBounds { has_video: inputs.has_video, ..bounds };
     let mut replay = Replay::new(config, bounds)?;
+    replay.record(Time::ZERO);
     for event in &inputs.events {
         replay.advance(event.at)?;
         replay.handle(event.at, &event.what)?;
