@@ -18,7 +18,11 @@ from rtclab.trace import Trace
     ("changes", "field", "text"),
     [
         (["congestion_control.name=gcc-2016", "congestion_control.options.beta=0.85"], "beta", "`k_up`"),
-        (["congestion_control.options.draft=true"], "draft", "`goog-cc` has no such option; expected one of `branded`"),
+        (
+            ["congestion_control.options.draft=true"],
+            "draft",
+            "`goog-cc` has no such option; expected one of `branded`",
+        ),
         (
             ["congestion_control.name=rrtcc-2013", "congestion_control.options.decrease=1.5"],
             "decrease",

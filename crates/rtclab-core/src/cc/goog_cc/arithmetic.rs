@@ -45,7 +45,20 @@ pub(super) const fn bytes(size: Bytes) -> i64 {
 /// A rate, size or time times a real number: rounded to nearest, halves away from zero.
 /// [`INFINITE`] stays infinite.
 pub(super) fn scale(value: i64, factor: f64) -> i64 {
-    if value == INFINITE { INFINITE } else { (value as f64 * factor).round() as i64 }
+    if value == INFINITE { INFINITE } else { rounded(value as f64 * factor) }
+}
+
+/// Rounds to nearest, halves away from zero, like `f64::round`, which is a function call on most processors.
+const fn rounded(value: f64) -> i64 {
+    let whole = value as i64;
+    let rest = value - whole as f64;
+    if rest >= 0.5 {
+        whole.saturating_add(1)
+    } else if rest <= -0.5 {
+        whole.saturating_sub(1)
+    } else {
+        whole
+    }
 }
 
 /// Bytes that a rate carries in a duration, rounded to nearest.
@@ -81,6 +94,16 @@ pub(super) const fn truncated(value: f64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rounding_is_that_of_the_standard_library(value: f64, small in -1e6..1e6f64, half: i32) {
+            for value in [value, small, f64::from(half) / 2.0] {
+                prop_assert_eq!(rounded(value), value.round() as i64);
+            }
+        }
+    }
 
     #[test]
     fn products_with_reals_round_halves_away_from_zero() {

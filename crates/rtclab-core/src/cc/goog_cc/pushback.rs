@@ -32,13 +32,19 @@ pub(super) struct Window {
     config: PushbackConfig,
     /// Largest round-trip time of each of the last reports, in whole milliseconds.
     rtts_ms: VecDeque<i64>,
+    smallest_ms: Option<i64>,
     window: Option<i64>,
 }
 
 impl Window {
     /// A window that is unknown until the first report.
     pub(super) fn new(config: PushbackConfig) -> Self {
-        Window { config, rtts_ms: VecDeque::with_capacity(REPORTS + 1), window: None }
+        Window {
+            config,
+            rtts_ms: VecDeque::with_capacity(REPORTS + 1),
+            smallest_ms: None,
+            window: None,
+        }
     }
 
     /// Takes the largest round-trip time of a report's packets, in microseconds.
@@ -47,12 +53,13 @@ impl Window {
         if self.rtts_ms.len() > REPORTS {
             self.rtts_ms.pop_front();
         }
+        self.smallest_ms = self.rtts_ms.iter().min().copied();
     }
 
     /// The window in bytes at this target: the mean of the last window and of what the target carries in the
     /// smallest round-trip time and the queuing delay allowed. `None` before the first report.
     pub(super) fn update(&mut self, target: i64) -> Option<i64> {
-        let smallest = self.rtts_ms.iter().min()?;
+        let smallest = self.smallest_ms?;
         let now = bytes_in(target, smallest * MS + self.config.queue);
         let mean = self.window.map_or(now, |before| (now + before) / 2);
         self.window = Some(mean.max(self.config.min_window));

@@ -27,12 +27,19 @@ struct Arrival {
 }
 
 /// The acknowledged rate, in bit/s.
+///
+/// Sums, gaps and the order of sending are kept up to date with each packet, so that a rate seldom needs a look
+/// at the whole window.
 #[derive(Debug)]
 pub(super) struct Throughput {
     /// Sorted by arrival.
     window: VecDeque<Arrival>,
     /// Sum of the sizes in the window.
     size: i64,
+    /// Packets that were sent before their predecessor in the window.
+    reordered: usize,
+    /// Longest and second longest time between arrivals, if known.
+    gaps: Option<(i64, i64)>,
     /// Latest send time among the packets that left the window.
     newest_left: i64,
 }
@@ -43,6 +50,8 @@ impl Throughput {
         Throughput {
             window: VecDeque::with_capacity(MAX_PACKETS + 1),
             size: 0,
+            reordered: 0,
+            gaps: Some((0, 0)),
             newest_left: i64::MIN,
         }
     }
@@ -53,25 +62,49 @@ impl Throughput {
             let Some(received) = packet.received else { continue };
             self.insert(Arrival { sent: packet.sent, received, size: packet.size });
             if self.window.back().is_some_and(|last| last.received - received > MAX_REORDERING) {
-                (self.size, self.newest_left) = (0, i64::MIN);
-                self.window.clear();
+                self.clear();
             }
         }
         while self.is_too_long() {
-            let Some(first) = self.window.pop_front() else { break };
-            self.size -= first.size;
-            self.newest_left = self.newest_left.max(first.sent);
+            self.drop_first();
         }
+    }
+
+    fn clear(&mut self) {
+        self.window.clear();
+        (self.size, self.reordered) = (0, 0);
+        (self.gaps, self.newest_left) = (Some((0, 0)), i64::MIN);
     }
 
     /// Inserts behind the last packet that did not arrive later.
     fn insert(&mut self, arrival: Arrival) {
+        self.size += arrival.size;
+        let Some(last) = self.window.back() else { return self.window.push_back(arrival) };
+        if arrival.received >= last.received {
+            let gap = arrival.received - last.received;
+            self.gaps = self.gaps.map(|gaps| with_gap(gaps, gap));
+            self.reordered += usize::from(arrival.sent < last.sent);
+            return self.window.push_back(arrival);
+        }
         let mut index = self.window.len();
         while index > 0 && arrival.received < self.window[index - 1].received {
             index -= 1;
         }
         self.window.insert(index, arrival);
-        self.size += arrival.size;
+        self.gaps = None;
+        let pairs = self.window.iter().zip(self.window.iter().skip(1));
+        self.reordered = pairs.filter(|(before, after)| after.sent < before.sent).count();
+    }
+
+    fn drop_first(&mut self) {
+        let Some(first) = self.window.pop_front() else { return };
+        self.size -= first.size;
+        self.newest_left = self.newest_left.max(first.sent);
+        if let Some(next) = self.window.front() {
+            self.reordered -= usize::from(next.sent < first.sent);
+            let gap = next.received - first.received;
+            self.gaps = self.gaps.filter(|(_, second)| gap < *second);
+        }
     }
 
     fn is_too_long(&self) -> bool {
@@ -84,29 +117,46 @@ impl Throughput {
     }
 
     /// The rate; `None` before the tenth packet.
-    pub(super) fn rate(&self) -> Option<i64> {
+    pub(super) fn rate(&mut self) -> Option<i64> {
         if self.window.len() < MIN_PACKETS {
             return None;
         }
+        let (longest, second) = *self.gaps.get_or_insert_with(|| longest_gaps(&self.window));
         let (first, last) = (self.window.front()?, self.window.back()?);
-        let (mut gap, mut second_gap, mut before) = (0, 0, first.received);
-        let mut sent = Sent::default();
-        for packet in &self.window {
-            let current = packet.received - before;
-            before = packet.received;
-            second_gap = second_gap.max(current.min(gap));
-            gap = gap.max(current);
-            if packet.sent >= self.newest_left {
-                sent.add(packet);
-            }
-        }
-        let span = last.received - first.received - gap + second_gap;
+        let span = last.received - first.received - longest + second;
         let received = rate_of(self.size - first.size, span.max(MS));
-        Some(if sent.packets < MIN_PACKETS { received } else { received.min(sent.rate()) })
+        Some(self.sent_rate(first, last).map_or(received, |sent| received.min(sent)))
+    }
+
+    /// Rate at which the packets were sent that left after all that are no longer in the window; `None` if they
+    /// are too few.
+    fn sent_rate(&self, first: &Arrival, last: &Arrival) -> Option<i64> {
+        if self.reordered == 0 && first.sent >= self.newest_left {
+            // Of packets sent at the same time the first counts as the last one.
+            let same = self.window.iter().rev().take_while(|packet| packet.sent == last.sent);
+            let last_size = same.last().map_or(0, |packet| packet.size);
+            return Some(rate_of(self.size - last_size, (last.sent - first.sent).max(MS)));
+        }
+        let mut sent = Sent::default();
+        self.window
+            .iter()
+            .filter(|packet| packet.sent >= self.newest_left)
+            .for_each(|p| sent.add(p));
+        (sent.packets >= MIN_PACKETS).then(|| sent.rate())
     }
 }
 
-/// Packets in the window that were sent after all that left it.
+/// Longest and second longest of two gaps and another one.
+fn with_gap((longest, second): (i64, i64), gap: i64) -> (i64, i64) {
+    (longest.max(gap), second.max(gap.min(longest)))
+}
+
+fn longest_gaps(window: &VecDeque<Arrival>) -> (i64, i64) {
+    let arrivals = window.iter().zip(window.iter().skip(1));
+    arrivals.fold((0, 0), |gaps, (before, after)| with_gap(gaps, after.received - before.received))
+}
+
+/// Sums over packets in any order.
 struct Sent {
     packets: usize,
     size: i64,
@@ -189,21 +239,49 @@ mod tests {
         assert!(throughput.window.is_empty());
     }
 
+    /// The rate by its definition, from the whole window.
+    fn by_definition(throughput: &Throughput) -> Option<i64> {
+        let window = &throughput.window;
+        if window.len() < MIN_PACKETS {
+            return None;
+        }
+        let mut gaps: Vec<i64> = window
+            .iter()
+            .zip(window.iter().skip(1))
+            .map(|(before, after)| after.received - before.received)
+            .collect();
+        gaps.sort_unstable_by_key(|gap| -gap);
+        let size: i64 = window.iter().map(|packet| packet.size).sum();
+        let span = window[window.len() - 1].received - window[0].received - gaps[0] + gaps[1];
+        let received = rate_of(size - window[0].size, span.max(MS));
+        let mut sent = Sent::default();
+        for packet in window.iter().filter(|packet| packet.sent >= throughput.newest_left) {
+            sent.add(packet);
+        }
+        Some(if sent.packets < MIN_PACKETS { received } else { received.min(sent.rate()) })
+    }
+
     proptest! {
-        /// The running sum and the order hold for every order of arrivals.
+        /// What is kept up to date is what the whole window gives, for every order of sending and arriving.
         #[test]
-        fn the_window_is_sorted_and_its_size_is_the_sum(
-            packets in proptest::collection::vec((0i64..8_000, 0i64..1_500), 0..300)
+        fn the_rate_is_that_of_the_whole_window(
+            packets in proptest::collection::vec((0i64..60, -30i64..400, 0i64..80, 0i64..1_500), 0..400)
         ) {
             let mut throughput = Throughput::new();
-            for (seq, (received, size)) in packets.into_iter().enumerate() {
-                let size = PacketResult { size, ..packet(seq as i64, received * MS / 2, received * MS) };
-                throughput.add(&[size]);
+            let mut at = 0;
+            for (seq, (step, late, back, size)) in packets.into_iter().enumerate() {
+                at += step;
+                // Most packets are in order; some arrive before their predecessors, or were sent before them.
+                let received = (at - late.min(0) * 50) * MS;
+                let sent = (at - if back > 70 { back } else { 0 }) * MS;
+                let one = PacketResult { size, ..packet(seq as i64, sent, received) };
+                throughput.add(&[one]);
                 let window = &throughput.window;
                 prop_assert_eq!(throughput.size, window.iter().map(|packet| packet.size).sum::<i64>());
                 prop_assert!(window.iter().is_sorted_by_key(|packet| packet.received));
                 prop_assert!(window.len() <= MAX_PACKETS);
-                prop_assert!(throughput.rate().is_none_or(|rate| rate >= 0));
+                let expected = by_definition(&throughput);
+                prop_assert_eq!(throughput.rate(), expected);
             }
         }
     }

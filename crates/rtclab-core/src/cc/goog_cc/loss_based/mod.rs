@@ -280,11 +280,17 @@ impl LossBased {
     fn objective(&self, candidate: Candidate) -> f64 {
         let preference = self.preference(candidate.rate);
         let mut objective = 0.0;
+        // Most observations were sent below the candidate's rate and have its inherent loss.
+        let logarithms = |loss: f64| (loss.ln(), (1.0 - loss).ln());
+        let inherent = probability(candidate, candidate.rate);
+        let inherent = (inherent, logarithms(inherent));
         for (observation, weight) in self.observations.weighted() {
             let loss = probability(candidate, observation.rate);
+            let (ln_lost, ln_received) =
+                if loss == inherent.0 { inherent.1 } else { logarithms(loss) };
             let lost = self.amount(observation.lost);
             let received = self.amount(observation.sent - observation.lost);
-            objective += weight * (lost * loss.ln() + received * (1.0 - loss).ln());
+            objective += weight * (lost * ln_lost + received * ln_received);
             objective += weight * preference * self.amount(observation.sent);
         }
         objective
