@@ -42,7 +42,8 @@ AS_RTP = ("-d", "udp.port==10000-19999,rtp")
 IN_CHANNELS = ("-o", "rtp.heuristic_rtp:TRUE")
 """tshark finds RTP in ChannelData only by heuristics."""
 TSHARK_ROW = re.compile(
-    r"\d+ +(?P<source>\S+) +\d+ +(?P<destination>\S+) +\d+ +0x(?P<ssrc>[0-9A-F]+) +\S+ +(?P<packets>\d+) "
+    r"\d+ +(?P<source>\S+) +\d+ +(?P<destination>\S+) +\d+ +0x(?P<ssrc>[0-9A-F]+) +(?:\S+, )*\S+ +"
+    r"(?P<packets>\d+) "
 )
 
 
