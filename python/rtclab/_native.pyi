@@ -210,7 +210,8 @@ def replay_log(
 
     ``bounds`` are start, smallest and largest rate of video, and the rate of audio, in bit/s. Returns tables
     like ``simulate``, and the time of the log in ms at which their ``at_ns`` is 0: ``target`` (at_ns,
-    target_bps), ``values`` (at_ns, name, value), ``probes`` (at_ns, rate_bps, and the browser's ``cluster`` that stood for it).
+    target_bps), ``values`` (at_ns, name, value), ``probes`` (at_ns, rate_bps, and the browser's ``cluster``
+    that stood for it).
 
     Raises:
         ValueError: the log or the congestion control is invalid.

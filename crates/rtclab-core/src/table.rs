@@ -2,7 +2,6 @@
 //!
 //! Null is -1 in integer columns, NaN in float columns and [`NO_TEXT`] in text columns.
 
-use crate::media::encoder::Limitation;
 use crate::packet::Kind;
 use crate::units::Time;
 use std::collections::HashMap;
@@ -95,7 +94,6 @@ cells! {
     Text: u32 => Text, |text| text.0;
     Option<Text>: u32 => Text, |text| text.map_or(NO_TEXT, |text| text.0);
     Kind: u32 => Text, |kind| kind as u32;
-    Option<Limitation>: u32 => Text, |limitation| limitation.map_or(NO_TEXT, Limitation::code);
 }
 
 /// A row of a table, or a part of one.

@@ -178,9 +178,9 @@ mod tests {
     #[test]
     fn headers_of_full_packets_are_taken_off_a_rate() {
         let left = |kbps| without_headers(Bitrate::from_kbps(kbps), Repair::Rtx).0;
-        assert_eq!(left(300), 300_000 - 31 * 512);
-        assert_eq!(left(100), 100_000 - 11 * 512);
+        assert_eq!(left(300), 300_000 - 31 * 432);
+        assert_eq!(left(100), 100_000 - 11 * 432);
         assert_eq!(without_headers(Bitrate(100), Repair::Rtx), Bitrate::ZERO);
-        assert_eq!(without_headers(Bitrate(300_000), Repair::None).0, 300_000 - 31 * 496);
+        assert_eq!(without_headers(Bitrate(300_000), Repair::None).0, 300_000 - 31 * 416);
     }
 }

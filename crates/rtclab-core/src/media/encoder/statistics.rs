@@ -1,6 +1,7 @@
 //! What getStats says about an encoder.
 
 use crate::packet::Kind;
+use crate::table::{Cell, Column, NO_TEXT};
 use crate::units::{Bytes, Time};
 
 /// A frame of so many times its share of the rate is a huge one: libwebrtc, `video_codec.h`,
@@ -37,6 +38,16 @@ impl Limitation {
             Limitation::None => "none",
             Limitation::Bandwidth => "bandwidth",
         }
+    }
+}
+
+impl Cell for Option<Limitation> {
+    type Stored = u32;
+    fn store(self) -> u32 {
+        self.map_or(NO_TEXT, Limitation::code)
+    }
+    fn column(values: Vec<u32>) -> Column {
+        Column::Text(values)
     }
 }
 
