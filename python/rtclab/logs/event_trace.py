@@ -14,7 +14,7 @@ from rtclab.logs import event_packets
 from rtclab.logs.control import control_values
 from rtclab.logs.event_log import EventLog
 from rtclab.logs.event_packets import NS_PER_MS
-from rtclab.logs.getstats_rows import Imported
+from rtclab.logs.getstats_rows import MOST_SECONDS, NS_PER_S, PAGE, REMOTE, Imported
 from rtclab.trace import (
     SCHEMAS,
     CallInfo,
@@ -24,13 +24,6 @@ from rtclab.trace import (
     delay_histogram_table,
     flow_seconds_table,
 )
-
-NS_PER_S = 1_000_000_000
-MOST_SECONDS = 7 * 24 * 3600
-"""A longer log can only mean that one of its times is wrong."""
-
-PAGE, REMOTE = "page", "remote"
-"""The two ends of a connection, if nobody names them: the browser that wrote the log, and the other one."""
 
 _OUR_NAME = re.compile(r"event-log-(?P<own>[^-]+)-(?P<peer>[^-]+)\.log(\.gz)?$")
 

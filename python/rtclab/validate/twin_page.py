@@ -133,7 +133,9 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
         ]
         yield (
             f"{label}, median error",
-            f"{_median(apart):.1f}{unit}, {_percent(_median([abs(pair.error) for pair in some]))}",
+            f"{_median(apart):.1f}{unit}, {_percent(_median([abs(pair.error) for pair in some]))}"
+            if some
+            else "–",
         )
         yield f"{label}, within 1{unit} or 30 %", _percent(_share(good))
     setup = [_stages(one, flow) for one in outcomes for flow in {pair.flow for pair in one.pairs}]

@@ -217,8 +217,9 @@ impl BurstPacer {
 
     /// Audio, which leaves at once outside probes. It counts as debt, but does not let media go.
     ///
-    /// Measured: in 22 streams of live calls of Chromium 156 with audio, large video packets leave at any time
-    /// between two audio packets. If audio let media go, they would follow right behind it.
+    /// Measured: in 44 streams of live calls of Chromium 156, 7 % of the large video packets (median; at most
+    /// 15 %) leave within 1 ms after an audio packet. If they were independent it would be 5 %; if audio let
+    /// media go, most would follow right behind it.
     fn audio(&mut self, now: Time) -> Option<Release> {
         if !self.queue.has_audio() || self.prober.is_active() {
             return None;
