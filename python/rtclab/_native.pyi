@@ -204,14 +204,20 @@ def event_log(content: bytes) -> tuple[dict[str, dict[str, Any]], dict[str, int]
     """
 
 def replay_log(
-    content: bytes, name: str, options: dict[str, float], bounds: tuple[int, int, int, int]
+    content: bytes,
+    sent_ms: Any,
+    name: str,
+    options: dict[str, float],
+    bounds: tuple[int, int, int, int],
 ) -> tuple[dict[str, dict[str, Any]], int]:
     """Feeds the packets and feedback of an RTC event log to a congestion control, without the GIL.
 
-    ``bounds`` are start, smallest and largest rate of video, and the rate of audio, in bit/s. Returns tables
-    like ``simulate``, and the time of the log in ms at which their ``at_ns`` is 0: ``target`` (at_ns,
-    target_bps), ``values`` (at_ns, name, value), ``probes`` (at_ns, rate_bps, and the browser's ``cluster``
-    that stood for it).
+    ``sent_ms`` is an array of int64: when the packet of each row of ``outgoing_rtp`` left the socket, in ms
+    of the log's clock, rounded down; -2**63 where unknown. If it is empty, abs-send-time counts. ``bounds``
+    are start, smallest and largest rate of video, and the rate of audio, in bit/s. Returns tables like
+    ``simulate``, and the time of the log in ms at which their ``at_ns`` is 0: ``target`` (at_ns, target_bps),
+    ``values`` (at_ns, name, value), ``probes`` (at_ns, rate_bps, and the browser's ``cluster`` that stood for
+    it).
 
     Raises:
         ValueError: the log or the congestion control is invalid.

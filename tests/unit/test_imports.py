@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "campaign": {"errors", "scenario", "trace", "backend"},
     "metrics": {"errors", "trace", "_native"},
     "report": {"errors", "words", "monitor", "trace", "metrics"},
-    "replays": {"errors", "logs", "monitor", "metrics", "report", "_native"},
+    "replays": {"errors", "logs", "monitor", "trace", "metrics", "report", "_native"},
     "validate": {"errors", "scenario", "trace", "backend", "campaign", "metrics", "report"},
     "reproduce": {
         "errors",

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import rtclab
 from rtclab.cli import main
 from rtclab.errors import BadInput
+from rtclab.logs.event_log import NO_VALUE, read_event_log
+from rtclab.logs.live import rows_of
 from rtclab.replays import Bounds, Choice, LogReplay
+from rtclab.replays.sockets import socket_times
 from rtclab.replays.steps import Steps, agreement, first_divergence
+from rtclab.trace import FlowInfo, Trace, TraceManifest
 
 LOG = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"
 """Six seconds of a call of two Chromium 156 over 1 Mbit/s."""
@@ -54,6 +60,54 @@ def test_a_divergence_lasts_half_a_second() -> None:
     assert first_divergence(steps((0, 104.0)), browser, 0.0, 10.0) is None
     # A difference that changes in between is one.
     assert first_divergence(steps((0, 80.0), (0.3, 90.0)), browser, 0.0, 10.0) == 0.0
+
+
+def trace_beside(log: Path, later_ns: int) -> None:
+    """Writes the trace of a live call around a log; packets leave the socket ``later_ns`` after the log.
+
+    Every fifth packet is not in the trace.
+    """
+    read = read_event_log(log)
+    began_ns = (read.tables["target"]["at_ms"][0] - 100) * 10**6 + 123_456
+    rows = read.tables["outgoing_rtp"]
+    packets = rows.select(
+        sent_ns=pl.col("at_ms") * 10**6 + later_ns - began_ns,
+        ssrc="ssrc",
+        seq="seq",
+        flow=pl.lit("alice->bob"),
+        size_bytes=pl.lit(100),
+        protocol=pl.lit("rtp"),
+    ).filter(pl.int_range(pl.len()) % 5 != 0)
+    flow = FlowInfo(sender="alice", receiver="bob", begin_ns=0, end_ns=10**10)
+    manifest = TraceManifest(backend="live", duration_ns=10**11, flows={"alice->bob": flow})
+    controller = rows_of(read, "alice", "alice->bob", began_ns, 10**11)
+    Trace.write(log.parent, {"packets": packets, "controller": controller}, manifest)
+
+
+def test_packets_of_a_log_in_its_trace_are_sent_when_the_trace_saw_them(tmp_path: Path) -> None:
+    log = Path(shutil.copy(LOG, tmp_path))
+    trace_beside(log, later_ns=2_600_000)
+    at_ms = read_event_log(log).tables["outgoing_rtp"]["at_ms"].to_numpy()
+    sent_ms = socket_times(read_event_log(log))
+    seen = np.arange(at_ms.size) % 5 != 0
+    # 2.6 ms after a time in whole ms, rounded down.
+    assert (sent_ms[seen] == at_ms[seen] + 2).all()
+    assert (sent_ms[~seen] == NO_VALUE).all()
+    # The control sees round trips that are shorter by the time until the socket.
+    later, alone = (rtclab.replay(path, controller="goog-cc") for path in (log, LOG))
+    assert not later.target.equals(alone.target)
+
+
+def test_a_log_without_its_trace_has_no_socket_times(tmp_path: Path) -> None:
+    log = Path(shutil.copy(LOG, tmp_path))
+    assert socket_times(read_event_log(log)).size == 0
+    trace_beside(log, later_ns=0)
+    # The trace of another call beside it: its rows are not those of the log.
+    other = pl.read_parquet(tmp_path / "controller.parquet").with_columns(
+        at_ns=pl.col("at_ns") + pl.int_range(pl.len()) * 10**6
+    )
+    other.write_parquet(tmp_path / "controller.parquet")
+    assert socket_times(read_event_log(log)).size == 0
 
 
 def test_a_browsers_log_is_replayed_beside_its_own_target() -> None:

@@ -18,6 +18,7 @@ type Bounds = (u64, u64, u64, u64);
 
 /// Feeds the packets and feedback of an RTC event log to a congestion control.
 ///
+/// `sent_ms` tells when packets left the socket, for each row of the log's `outgoing_rtp`; it may be empty.
 /// Returns the tables `target`, `values` and `probes`, and the time of the log in ms at their time zero.
 ///
 /// Raises ValueError if the log or the congestion control is invalid.
@@ -25,14 +26,17 @@ type Bounds = (u64, u64, u64, u64);
 pub(crate) fn replay_log<'py>(
     py: Python<'py>,
     content: &[u8],
+    sent_ms: PyReadonlyArray1<'py, i64>,
     name: &str,
     options: BTreeMap<String, f64>,
     bounds: Bounds,
 ) -> PyResult<(Bound<'py, PyDict>, i64)> {
     let config = CongestionControlConfig { name: name.to_owned(), options };
+    let sent_ms = sent_ms.as_array().to_vec();
     let replayed = py.detach(|| {
         let log = EventLog::read(content).map_err(|error| error.to_string())?;
-        replay::replay_log(&log, &config, rate_bounds(bounds)).map_err(|error| error.to_string())
+        replay::replay_log(&log, &sent_ms, &config, rate_bounds(bounds))
+            .map_err(|error| error.to_string())
     });
     let replayed = replayed.map_err(PyValueError::new_err)?;
     let begin_ms = replayed.begin_ms;

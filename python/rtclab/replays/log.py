@@ -15,6 +15,7 @@ from rtclab.logs.control import control_values
 from rtclab.logs.event_log import EventLog, event_log
 from rtclab.logs.text import read_log
 from rtclab.replays.choice import Bounds, Choice
+from rtclab.replays.sockets import socket_times
 from rtclab.replays.steps import AGREE, Agreement, Steps, agreement, first_divergence
 from rtclab.replays.tables import frame
 from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
@@ -127,14 +128,17 @@ class LogReplay:
 def replay_event_log(path: Path, choice: Choice, bounds: Bounds) -> LogReplay:
     """Feeds the packets and feedback of an event log to a sender-side control.
 
+    If the log lies in the trace of its live call, packets are sent when the trace saw them.
+
     Raises:
         BadInput: the file is not an event log that can be read or replayed, or an option is invalid.
     """
     log = read_log(path)
     read = event_log(path, log)
+    sent_ms = socket_times(read)
     native = bounds.native(audio=not read.tables["audio_send_config"].is_empty())
     try:
-        tables, begin_ms = _native.replay_log(log.content, choice.name, dict(choice.options), native)
+        tables, begin_ms = _native.replay_log(log.content, sent_ms, choice.name, dict(choice.options), native)
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
     browser = control_values(read).select(

@@ -104,10 +104,11 @@ enum Rank {
 }
 
 impl Inputs {
-    pub(super) fn read(log: &EventLog) -> Result<Inputs, ReplayError> {
+    /// `sent_ms` is as for [`replay_log`](super::replay_log).
+    pub(super) fn read(log: &EventLog, sent_ms: &[i64]) -> Result<Inputs, ReplayError> {
         let source = Source(log);
         let mut all: Vec<(i64, Rank, What)> = Vec::new();
-        let mut packets = source.packets();
+        let mut packets = source.packets(sent_ms);
         if packets.is_empty() {
             return Err(ReplayError::Log(
                 "the log has no sent packet with a transport-wide sequence number",
@@ -257,7 +258,7 @@ impl<'a> Source<'a> {
     }
 
     /// The sent packets with a transport-wide sequence number, in order of sending.
-    fn packets(&self) -> Vec<LoggedPacket> {
+    fn packets(&self, sent_ms: &[i64]) -> Vec<LoggedPacket> {
         let ints = |name| self.ints("outgoing_rtp", name);
         let audio: HashSet<i64> = self.ints("audio_send_config", "ssrc").iter().copied().collect();
         let rtx: HashSet<i64> =
@@ -283,7 +284,9 @@ impl<'a> Source<'a> {
                     () if rtx.contains(&ssrc) => Kind::Rtx,
                     () => Kind::Video,
                 };
-                let send_ms = clock.send_ms(at[row], ints("abs_send_time")[row]);
+                let seen = sent_ms.get(row).copied().filter(|known| *known != NO_VALUE);
+                let send_ms =
+                    seen.unwrap_or_else(|| clock.send_ms(at[row], ints("abs_send_time")[row]));
                 let seq = unwrapper.unwrap(ints("transport_seq")[row] as u16);
                 let size = Bytes(size.min(MOST_BYTES) as u64);
                 let packet = Packet { seq, size, kind, cluster: None };

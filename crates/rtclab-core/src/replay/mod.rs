@@ -111,14 +111,19 @@ pub struct Replayed {
 /// sees whole milliseconds, as libwebrtc's does. Packets belong to the probes that the browser made; the
 /// control knows such a probe as its own if it wanted one like it at that time.
 ///
+/// `sent_ms` tells when packets left the socket, in milliseconds of the log's clock, rounded down: one value for
+/// each row of the log's table `outgoing_rtp`, [`NO_VALUE`](crate::event_log::NO_VALUE) where unknown. It may be
+/// empty. For other packets the replay takes their abs-send-time, which is up to a few milliseconds earlier.
+///
 /// # Errors
 /// See [`ReplayError`].
 pub fn replay_log(
     log: &EventLog,
+    sent_ms: &[i64],
     config: &CongestionControlConfig,
     bounds: RateBounds,
 ) -> Result<Replayed, ReplayError> {
-    let inputs = Inputs::read(log)?;
+    let inputs = Inputs::read(log, sent_ms)?;
     let bounds = RateBounds { has_video: inputs.has_video, ..bounds };
     let mut replay = Replay::new(config, bounds)?;
     replay.record(Time::ZERO);

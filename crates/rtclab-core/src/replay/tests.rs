@@ -100,7 +100,7 @@ fn ints<'a>(replayed: &'a Replayed, table: &str, column: &str) -> &'a [i64] {
 
 #[test]
 fn times_count_from_the_writable_transport_and_sizes_include_what_is_around_rtp() {
-    let inputs = Inputs::read(&Log::of(3).read()).expect("a log");
+    let inputs = Inputs::read(&Log::of(3).read(), &[]).expect("a log");
     assert_eq!(inputs.begin_ms, WRITABLE_MS);
     let packets = sent(&inputs);
     let at: Vec<u64> = packets.iter().map(|(at, _)| at.as_millis()).collect();
@@ -130,7 +130,7 @@ fn send_times_come_from_abs_send_time_rounded_down_after_the_way_to_the_socket()
                 ("abs_send_time", &[bits]),
             ],
         ));
-    let packets = sent(&Inputs::read(&log.read()).expect("a log"));
+    let packets = sent(&Inputs::read(&log.read(), &[]).expect("a log"));
     assert_eq!(packets[0].0, Time::from_millis(102));
     assert_eq!((packets[0].1.kind, packets[0].1.size), (Kind::Padding, Bytes(20 + 255 + 28)));
 }
@@ -209,7 +209,7 @@ fn a_probe_ends_when_a_burst_is_more_than_10_ms_late_for_its_rate() {
 
 /// The number of each packet's probe.
 fn sent_packets_of(log: Log) -> Vec<Option<u32>> {
-    let inputs = Inputs::read(&log.read()).expect("a log");
+    let inputs = Inputs::read(&log.read(), &[]).expect("a log");
     sent(&inputs).iter().map(|(_, packet)| packet.cluster.map(|cluster| cluster.id)).collect()
 }
 
@@ -227,7 +227,7 @@ fn arrivals_are_whole_milliseconds_after_the_first() {
             ("arrival_ticks", &[(1 << 32) - 8, (1 << 32) - 1, 3, NO_VALUE]),
         ],
     ));
-    let inputs = Inputs::read(&log.read()).expect("a log");
+    let inputs = Inputs::read(&log.read(), &[]).expect("a log");
     let arrivals = inputs.events.iter().find_map(|event| match &event.what {
         What::Transport(all) => Some(all.iter().map(|one| one.arrival_ms).collect::<Vec<_>>()),
         _ => None,
@@ -281,7 +281,7 @@ fn the_loss_of_reports_is_what_they_add_and_the_round_trip_leaves_out_what_the_f
                 ("delay_since_last_sender_report", &[0, 32_768]),
             ],
         ));
-    let inputs = Inputs::read(&log.read()).expect("a log");
+    let inputs = Inputs::read(&log.read(), &[]).expect("a log");
     let reports: Vec<_> = (inputs.events.iter())
         .filter_map(|event| match &event.what {
             What::Reports(one) => Some((one.lost, one.expected, one.fraction, one.rtt)),
@@ -293,7 +293,7 @@ fn the_loss_of_reports_is_what_they_add_and_the_round_trip_leaves_out_what_the_f
 
 #[test]
 fn the_target_begins_at_the_start_rate_and_follows_the_feedback() {
-    let replayed = replay_log(&Log::of(500).read(), &config("goog-cc"), BOUNDS).expect("a replay");
+    let replayed = replay_log(&Log::of(500).read(), &[], &config("goog-cc"), BOUNDS).expect("a replay");
     assert_eq!(replayed.begin_ms, WRITABLE_MS);
     let (at, targets) =
         (ints(&replayed, "target", "at_ns"), ints(&replayed, "target", "target_bps"));
@@ -305,7 +305,7 @@ fn the_target_begins_at_the_start_rate_and_follows_the_feedback() {
     assert_eq!(ints(&replayed, "probes", "rate_bps")[..2], [900_000, 1_800_000]);
     assert_eq!(
         replayed,
-        replay_log(&Log::of(500).read(), &config("goog-cc"), BOUNDS).expect("again")
+        replay_log(&Log::of(500).read(), &[], &config("goog-cc"), BOUNDS).expect("again")
     );
 }
 
@@ -316,7 +316,7 @@ fn a_change_of_route_begins_anew_at_the_start_rate() {
         "route_change",
         &[("at_ms", &[changed_ms]), ("connected", &[1]), ("overhead_bytes", &[58])],
     ));
-    let replayed = replay_log(&log.read(), &config("goog-cc"), BOUNDS).expect("a replay");
+    let replayed = replay_log(&log.read(), &[], &config("goog-cc"), BOUNDS).expect("a replay");
     let at = ints(&replayed, "target", "at_ns");
     let changed = at.iter().position(|at| *at == 5_000_000_000).expect("a target at the change");
     assert_eq!(ints(&replayed, "target", "target_bps")[changed], 300_000);
@@ -325,7 +325,7 @@ fn a_change_of_route_begins_anew_at_the_start_rate() {
 #[test]
 fn a_log_without_packets_or_feedback_or_of_days_cannot_be_replayed() {
     let failure = |log: Log| {
-        let error = replay_log(&log.read(), &config("goog-cc"), BOUNDS).expect_err("an error");
+        let error = replay_log(&log.read(), &[], &config("goog-cc"), BOUNDS).expect_err("an error");
         error.to_string()
     };
     assert!(failure(Log { tables: Vec::new() }).contains("no sent packet"));
@@ -335,7 +335,7 @@ fn a_log_without_packets_or_feedback_or_of_days_cannot_be_replayed() {
         &[("at_ms", &[90_000_000]), ("connected", &[1]), ("overhead_bytes", &[58])],
     );
     assert!(failure(Log::of(3).with(late)).contains("more than a day"));
-    let error = replay_log(&Log::of(3).read(), &config("bbr"), BOUNDS).expect_err("an error");
+    let error = replay_log(&Log::of(3).read(), &[], &config("bbr"), BOUNDS).expect_err("an error");
     assert!(error.to_string().contains("unknown `bbr`"));
 }
 
