@@ -74,6 +74,14 @@ pub enum RtcpSchedule {
     /// Source: libwebrtc 83d0910694 (2016), `video_send_stream.cc` (its module has no receive statistics,
     /// sends REMB and alone observes bandwidth), `vie_remb.cc`, `rtcp_sender.cc`.
     PerStream,
+    /// As today. Sender reports of video have no report blocks. Receiver reports on video, and on its
+    /// retransmissions, are sent once a second, and those on audio every five seconds. The side that sent the
+    /// offer puts a receiver report before every request (RFC 4585, section 3.1); the other one sends requests
+    /// alone (RFC 5506). All blocks of a packet count together as one report of loss.
+    ///
+    /// Source: libwebrtc, `rtcp_sender.cc`, `rtp_transport_controller_send.cc` (`OnReport`); which side sends
+    /// compound packets was measured in 70 event logs of 36 calls of Chromium 156.
+    PerMedia,
 }
 
 /// Which bytes count towards the target rate of a congestion control.
@@ -124,7 +132,7 @@ pub const PROFILES: [StackProfile; 4] = [
     StackProfile {
         name: "chrome-156",
         feedback: FeedbackKind::TransportWide,
-        rtcp: RtcpSchedule::Joint,
+        rtcp: RtcpSchedule::PerMedia,
         pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
         rate_accounting: RateAccounting::Packets,
         repair: Repair::RtxAndUlpfec,

@@ -96,13 +96,15 @@ struct Timers {
     receiver: Time,
     report: Time,
     receiver_report: Time,
+    audio_report: Time,
     statistics: Time,
 }
 
 impl Timers {
     fn next(&self) -> Time {
         let media = self.setup.min(self.sender).min(self.receiver);
-        media.min(self.report).min(self.receiver_report).min(self.statistics)
+        let reports = self.report.min(self.receiver_report).min(self.audio_report);
+        media.min(reports).min(self.statistics)
     }
 }
 
@@ -129,6 +131,7 @@ impl Peer {
                 receiver: Time::MAX,
                 report: Time::MAX,
                 receiver_report: Time::MAX,
+                audio_report: Time::MAX,
                 statistics: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
@@ -203,6 +206,7 @@ impl Peer {
     pub fn request_key_frame(&mut self, now: Time) {
         if self.is_connected() && !self.left {
             self.receiver.request_key_frames(now, &mut self.outbox);
+            self.after_requests(now);
         }
     }
 
@@ -235,12 +239,16 @@ impl Peer {
             self.show_frames(now);
             self.timers.receiver = self.receiver.poll_timeout();
             self.send_urgent_remb(now);
+            self.after_requests(now);
         }
         if self.timers.report <= now {
             self.send_report(now);
         }
         if self.timers.receiver_report <= now {
             self.send_receiver_report(now);
+        }
+        if self.timers.audio_report <= now {
+            self.send_audio_report(now);
         }
         if self.timers.statistics <= now {
             self.report_statistics(now);
@@ -259,6 +267,7 @@ impl Peer {
                 }
                 self.timers.receiver = self.receiver.poll_timeout();
                 self.send_urgent_remb(now);
+                self.after_requests(now);
                 return Ok(());
             }
             Content::Rtcp(rtcp) => self.on_rtcp(now, rtcp)?,
@@ -290,10 +299,7 @@ impl Peer {
                 self.counters.begin(now);
                 self.sender.start(now, now + self.first_picture())?;
                 self.timers.sender = self.sender.poll_timeout();
-                self.schedule_report(now);
-                if self.reports_separately() {
-                    self.schedule_receiver_report(now);
-                }
+                self.start_reports(now);
                 self.timers.statistics = (now + Time(1)).ceil_to(STATISTICS_INTERVAL);
             }
         }

@@ -16,6 +16,8 @@ use rand::RngExt;
 const REPORT_INTERVAL: Time = Time::from_millis(1_000);
 /// Above 360 kbit/s the interval in seconds is 360 / rate in kbit/s, as in libwebrtc.
 const REPORT_BITS: u64 = 360_000;
+/// Nominal interval of reports for audio (libwebrtc, `rtp_rtcp_interface.h`).
+const AUDIO_REPORT_INTERVAL: Time = Time::from_secs(5);
 
 impl Peer {
     pub(super) fn on_rtcp(&mut self, now: Time, rtcp: &Rtcp) -> Result<(), ControlError> {
@@ -60,6 +62,9 @@ impl Peer {
         reporter: u32,
         blocks: &[ReportBlock],
     ) -> Result<(), ControlError> {
+        if self.config.sends.stack.rtcp == RtcpSchedule::PerMedia {
+            return self.on_joint_blocks(now, reporter, blocks);
+        }
         for block in blocks {
             let rtt = block.round_trip(NtpTime::from_time(now));
             self.sender.rtt = rtt.or(self.sender.rtt);
@@ -84,10 +89,58 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether receiver reports are sent separately from sender reports; see [`RtcpSchedule::PerStream`].
+    /// Handles the blocks of one report, which count together.
+    fn on_joint_blocks(
+        &mut self,
+        now: Time,
+        reporter: u32,
+        blocks: &[ReportBlock],
+    ) -> Result<(), ControlError> {
+        let (mut lost, mut expected, mut last_rtt) = (0, 0, None);
+        for block in blocks.iter().filter(|block| self.sender.sends(block.ssrc)) {
+            let rtt = block.round_trip(NtpTime::from_time(now));
+            last_rtt = rtt.or(last_rtt);
+            if let Some((of_lost, of_expected)) =
+                self.counters.on_report_block(reporter, block, rtt)
+            {
+                (lost, expected) = (lost + of_lost, expected + of_expected);
+            }
+        }
+        if let Some(rtt) = last_rtt {
+            self.sender.rtt = Some(rtt);
+            self.receiver.on_report_block(now, rtt);
+        }
+        if expected == 0 {
+            return Ok(());
+        }
+        let fraction = (255 * lost / expected).min(255) as u8;
+        let report = Feedback::ReceiverReport { lost, expected, fraction, rtt: last_rtt };
+        self.sender.on_feedback(now, report)?;
+        if let Some(rtt) = last_rtt {
+            self.receiver.on_rtt(now, rtt);
+        }
+        self.observe_feedback();
+        Ok(())
+    }
+
+    /// Whether receiver reports are sent separately from sender reports; see [`RtcpSchedule`].
     pub(super) fn reports_separately(&self) -> bool {
-        let schedule = self.config.receives.stack.rtcp;
-        self.config.sends.has_video() && schedule == RtcpSchedule::PerStream
+        self.config.sends.has_video() && self.config.receives.stack.rtcp != RtcpSchedule::Joint
+    }
+
+    /// Starts the reports when media may flow.
+    pub(super) fn start_reports(&mut self, now: Time) {
+        self.schedule_report(now);
+        if !self.reports_separately() {
+            return;
+        }
+        self.schedule_receiver_report(now);
+        if self.config.receives.stack.rtcp == RtcpSchedule::PerMedia {
+            self.receiver.prepends_reports = self.setup.offered();
+            if !self.receiver.audios.is_empty() {
+                self.timers.audio_report = now + self.varied(AUDIO_REPORT_INTERVAL);
+            }
+        }
     }
 
     pub(super) fn send_report(&mut self, now: Time) {
@@ -120,10 +173,30 @@ impl Peer {
     }
 
     pub(super) fn send_receiver_report(&mut self, now: Time) {
-        let blocks = self.receiver.report_blocks(now);
+        let blocks = match self.config.receives.stack.rtcp {
+            RtcpSchedule::PerMedia => self.receiver.video_blocks(now),
+            RtcpSchedule::Joint | RtcpSchedule::PerStream => self.receiver.report_blocks(now),
+        };
+        self.send_blocks(now, blocks);
+        self.schedule_receiver_report(now);
+    }
+
+    pub(super) fn send_audio_report(&mut self, now: Time) {
+        let blocks = self.receiver.audio_blocks(now);
+        self.send_blocks(now, blocks);
+        self.timers.audio_report = now + self.varied(AUDIO_REPORT_INTERVAL);
+    }
+
+    fn send_blocks(&mut self, now: Time, blocks: Vec<ReportBlock>) {
         let report = ReceiverReport { ssrc: self.config.ssrc, blocks };
         self.outbox.send_rtcp(now, [RtcpPacket::ReceiverReport(report), self.description()]);
-        self.schedule_receiver_report(now);
+    }
+
+    /// Puts off the next receiver report if one went with a request.
+    pub(super) fn after_requests(&mut self, now: Time) {
+        if std::mem::take(&mut self.receiver.has_reported) {
+            self.schedule_receiver_report(now);
+        }
     }
 
     fn description(&self) -> RtcpPacket {

@@ -293,7 +293,8 @@ fn the_loss_of_reports_is_what_they_add_and_the_round_trip_leaves_out_what_the_f
 
 #[test]
 fn the_target_begins_at_the_start_rate_and_follows_the_feedback() {
-    let replayed = replay_log(&Log::of(500).read(), &[], &config("goog-cc"), BOUNDS).expect("a replay");
+    let replayed =
+        replay_log(&Log::of(500).read(), &[], &config("goog-cc"), BOUNDS).expect("a replay");
     assert_eq!(replayed.begin_ms, WRITABLE_MS);
     let (at, targets) =
         (ints(&replayed, "target", "at_ns"), ints(&replayed, "target", "target_bps"));

@@ -17,7 +17,7 @@ use crate::media::playout::RecentRtt;
 use crate::media::repair::Retransmission;
 use crate::packet::{Datagram, Ecn, Rtp};
 use crate::rtp::RtcpPacket;
-use crate::rtp::rtcp::{Nack, PictureLossIndication, Remb, ReportBlock};
+use crate::rtp::rtcp::{Nack, PictureLossIndication, ReceiverReport, Remb, ReportBlock};
 use crate::stack::FeedbackKind;
 use crate::units::{Bitrate, Bytes, Time};
 use arrivals::Arrivals;
@@ -51,6 +51,10 @@ pub(super) struct Receiver {
     recent_rtt: Option<RecentRtt>,
     /// Middle bits of the NTP time of the last sender report, and when it arrived.
     last_sender_report: Option<(u32, Time)>,
+    /// Whether a receiver report goes before every request.
+    pub(super) prepends_reports: bool,
+    /// Whether such a report was sent and the peer has not taken note of it.
+    pub(super) has_reported: bool,
 }
 
 impl Receiver {
@@ -84,6 +88,8 @@ impl Receiver {
             sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
             last_sender_report: None,
+            prepends_reports: false,
+            has_reported: false,
         }
     }
 
@@ -248,20 +254,34 @@ impl Receiver {
 
     /// Report blocks for the streams received, for the next sender or receiver report.
     pub(super) fn report_blocks(&mut self, now: Time) -> Vec<ReportBlock> {
-        let (last_sender_report, delay) = match self.last_sender_report {
-            Some((middle, at)) => (middle, now.saturating_sub(at).0 * 65_536 / 1_000_000_000),
-            None => (0, 0),
-        };
+        let echo = self.echo(now);
         let videos = self.videos.iter_mut().map(|video| (&mut video.reception, video.config.ssrc));
         let audios = self.audios.iter_mut().map(|audio| (&mut audio.reception, audio.config.ssrc));
-        let received = videos.chain(audios).filter(|(stream, _)| stream.packets > 0);
-        received
-            .map(|(stream, ssrc)| ReportBlock {
-                last_sender_report,
-                delay_since_last_sender_report: delay as u32,
-                ..stream.report(ssrc)
-            })
-            .collect()
+        blocks_of(videos.chain(audios), echo)
+    }
+
+    /// Report blocks for the video streams received and for their retransmissions.
+    pub(super) fn video_blocks(&mut self, now: Time) -> Vec<ReportBlock> {
+        let echo = self.echo(now);
+        let streams = self.videos.iter_mut().flat_map(|video| {
+            let InboundVideo { config, reception, of_repair, .. } = video;
+            [(reception, config.ssrc), (of_repair, config.repair_ssrc)]
+        });
+        blocks_of(streams, echo)
+    }
+
+    /// Report blocks for the audio streams received.
+    pub(super) fn audio_blocks(&mut self, now: Time) -> Vec<ReportBlock> {
+        let echo = self.echo(now);
+        let streams = self.audios.iter_mut().map(|audio| (&mut audio.reception, audio.config.ssrc));
+        blocks_of(streams, echo)
+    }
+
+    /// What a report block says about the last sender report: its time, and how long ago it came in 1/65536 s.
+    fn echo(&self, now: Time) -> (u32, u32) {
+        self.last_sender_report.map_or((0, 0), |(middle, at)| {
+            (middle, (now.saturating_sub(at).0 * 65_536 / 1_000_000_000) as u32)
+        })
     }
 
     fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
@@ -279,7 +299,8 @@ impl Receiver {
             let replaced = today && needs_key;
             if !(lost.is_empty() || replaced) {
                 let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
-                outbox.send_rtcp(now, [RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost })]);
+                let nack = RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost });
+                self.send_request(now, nack, outbox);
             }
         }
     }
@@ -296,8 +317,30 @@ impl Receiver {
         video.pli_count += 1;
         let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
         let pli = PictureLossIndication { sender_ssrc, media_ssrc };
-        outbox.send_rtcp(now, [RtcpPacket::PictureLossIndication(pli)]);
+        self.send_request(now, RtcpPacket::PictureLossIndication(pli), outbox);
     }
+
+    fn send_request(&mut self, now: Time, request: RtcpPacket, outbox: &mut Outbox) {
+        if !self.prepends_reports {
+            return outbox.send_rtcp(now, [request]);
+        }
+        let report = ReceiverReport { ssrc: self.local_ssrc, blocks: self.video_blocks(now) };
+        outbox.send_rtcp(now, [RtcpPacket::ReceiverReport(report), request]);
+        self.has_reported = true;
+    }
+}
+
+/// Report blocks of the streams of which anything was received. Each starts a new interval.
+fn blocks_of<'a>(
+    streams: impl Iterator<Item = (&'a mut Reception, u32)>,
+    (last_sender_report, delay_since_last_sender_report): (u32, u32),
+) -> Vec<ReportBlock> {
+    let block = |(stream, ssrc): (&mut Reception, u32)| ReportBlock {
+        last_sender_report,
+        delay_since_last_sender_report,
+        ..stream.report(ssrc)
+    };
+    streams.filter(|(stream, _)| stream.packets > 0).map(block).collect()
 }
 
 /// A packet as the receiver half of a congestion control sees it.

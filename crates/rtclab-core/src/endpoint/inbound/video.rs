@@ -37,6 +37,8 @@ pub(in crate::endpoint) struct InboundVideo {
     /// Whether pictures are decoded and shown.
     pub(in crate::endpoint) plays: bool,
     pub(in crate::endpoint) reception: Reception,
+    /// Reception of the retransmission stream, padding included.
+    pub(super) of_repair: Reception,
     timestamps: TimestampUnwrapper,
     pub(super) transit: Transit,
     pictures: Unwrapper<15>,
@@ -66,6 +68,7 @@ impl InboundVideo {
                 true => Reception::with_retransmissions(),
                 false => Reception::default(),
             },
+            of_repair: Reception::default(),
             timestamps: TimestampUnwrapper::default(),
             transit: Transit::default(),
             pictures: Unwrapper::default(),
@@ -116,6 +119,8 @@ impl InboundVideo {
 
     /// Handles a packet of the retransmission stream; ignores padding.
     pub(super) fn on_retransmission(&mut self, now: Time, packet: &Rtp) {
+        let (seq, _) = self.of_repair.identify(now, &packet.header, VIDEO_CLOCK);
+        self.of_repair.count(now, packet, seq, VIDEO_CLOCK);
         let RtpPayload::Rtx { original_seq, part } = &packet.payload else { return };
         self.retransmitted.count(packet);
         let seq = self.reception.unwrapper.peek(*original_seq);

@@ -12,12 +12,12 @@ use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
 use super::{PeerConfig, or_never};
 use crate::cc::{ControlError, Controller, Decision, Feedback, PacketReport, SenderState};
-use crate::media::pacer::{MediaPacket, PADDING_PAYLOAD, Pacer, Release};
+use crate::media::pacer::{MediaPacket, Pacer, Release};
 use crate::media::protection::Conditions;
 use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, Rtp, SRTP_BYTES, VideoPart};
 use crate::rtp::rtcp::TransportFeedback;
-use crate::stack::{FeedbackKind, RateAccounting, StackProfile};
+use crate::stack::{FeedbackKind, RateAccounting, RtcpSchedule, StackProfile};
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
 use history::{Departure, TransportHistory, VideoPacket};
 use std::collections::VecDeque;
@@ -32,6 +32,9 @@ const MAX_REPAIR_SHARE: f64 = 0.5;
 const KEY_REQUEST_INTERVAL: Time = Time::from_millis(300);
 /// Times of departure and arrival are known in these units (libwebrtc, `transport_feedback_adapter.cc`).
 const RESOLUTION: Time = Time::from_millis(1);
+/// Today a reported loss is that of at least this many packets (libwebrtc, `send_side_bandwidth_estimation.cc`,
+/// kLimitNumPackets).
+const MIN_REPORTED: u64 = 20;
 /// Encoders stop while the pacer's queue is expected to last longer (libwebrtc, `control_handler.cc`).
 const MAX_EXPECTED_QUEUE: Time = Time::from_secs(2);
 
@@ -154,12 +157,14 @@ pub(super) struct Sender {
     pub(super) rtt: Option<Time>,
     started: bool,
     reports: Vec<PacketReport>,
+    /// Packets lost and expected in receiver reports that have not changed the protection yet.
+    unreported: (u64, u64),
 }
 
 impl Sender {
     pub(super) fn new(config: &PeerConfig, controller: Box<dyn Controller>) -> Self {
         let direction = config.sends.clone();
-        let padding = packet_size(Repair::None, Kind::Padding, PADDING_PAYLOAD.0);
+        let padding = packet_size(Repair::None, Kind::Padding, direction.stack.pacing.padding().0);
         let decision = controller.decision();
         let streams = &direction.streams;
         let mut by_need: Vec<usize> =
@@ -185,6 +190,7 @@ impl Sender {
             rtt: None,
             started: false,
             reports: Vec::new(),
+            unreported: (0, 0),
         }
     }
 
@@ -212,6 +218,15 @@ impl Sender {
     /// The stream with this SSRC.
     pub(super) fn stream(&mut self, ssrc: u32) -> Option<&mut OutboundStream> {
         self.streams.iter_mut().find(|stream| stream.config.ssrc == ssrc)
+    }
+
+    /// Whether this is the SSRC of a stream or of its retransmissions.
+    pub(super) fn sends(&self, ssrc: u32) -> bool {
+        let of = |stream: &OutboundStream| {
+            stream.config.ssrc == ssrc
+                || stream.config.is_video() && stream.config.repair_ssrc == ssrc
+        };
+        self.streams.iter().any(of)
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
@@ -273,10 +288,22 @@ impl Sender {
     ) -> Result<(), ControlError> {
         self.controller.on_feedback(now, feedback)?;
         self.apply_decision(now);
-        if let Feedback::ReceiverReport { expected, fraction, .. } = feedback
+        if let Feedback::ReceiverReport { lost, expected, fraction, .. } = feedback
             && expected > 0
         {
-            self.protect(now, f64::from(fraction) / 255.0);
+            match self.stack.rtcp {
+                RtcpSchedule::PerMedia => {
+                    let (so_far, of) = self.unreported;
+                    self.unreported = (so_far + lost, of + expected);
+                    if self.unreported.1 >= MIN_REPORTED {
+                        let (lost, expected) = std::mem::take(&mut self.unreported);
+                        self.protect(now, lost as f64 / expected as f64);
+                    }
+                }
+                RtcpSchedule::Joint | RtcpSchedule::PerStream => {
+                    self.protect(now, f64::from(fraction) / 255.0);
+                }
+            }
         }
         Ok(())
     }
@@ -522,7 +549,10 @@ impl Sender {
                 seq: 0,
                 timestamp: self.rtp_timestamp(now, VIDEO_CLOCK),
                 marker: false,
-                part: VideoPart { bytes: PADDING_PAYLOAD.0 as u16, ..VideoPart::default() },
+                part: VideoPart {
+                    bytes: self.stack.pacing.padding().0 as u16,
+                    ..VideoPart::default()
+                },
             }),
         }
     }

@@ -17,10 +17,6 @@ const MIN_AGE_RTTS: u64 = 3;
 const MAX_AGE_FACTOR: u64 = 3;
 /// Added to the round trip for which a resent packet is not sent again (libwebrtc, `rtp_sender.cc`).
 const RESEND_EXTRA: Time = Time::from_millis(5);
-/// A packet for padding is replaced by one that is at most this many bytes smaller, or by any after as many
-/// packets as this (libwebrtc, `rtp_packet_history.cc`).
-const PADDING_HYSTERESIS: u16 = 100;
-const PADDING_MAX_AGE: u16 = 1 << 13;
 
 struct Stored {
     packet: MediaPacket,
@@ -82,11 +78,7 @@ impl PacketStore {
         stored.pending = false;
         let (packet, first) = (stored.packet, !stored.resent);
         if self.rules == Retransmission::Today && first {
-            let replaces = self.large.is_none_or(|large| {
-                packet.part.bytes + PADDING_HYSTERESIS > large.part.bytes
-                    || packet.seq.wrapping_sub(large.seq) > PADDING_MAX_AGE
-            });
-            if replaces {
+            if self.large.is_none_or(|large| large.yields_to(&packet)) {
                 self.large = Some(packet);
             }
             self.cull(now, rtt);

@@ -57,6 +57,10 @@ impl Bursts {
         }
     }
 
+    pub(super) fn offered(&self) -> bool {
+        self.offerer
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         let allocating = self.allocating.as_ref().and_then(Allocating::poll_timeout);
         let flight = self.next_flight.map(|f| f.0);

@@ -69,6 +69,14 @@ impl Setup {
         }
     }
 
+    /// Whether this side sent the offer.
+    pub(super) fn offered(&self) -> bool {
+        match &self.kind {
+            Kind::Bursts(bursts) => bursts.offered(),
+            Kind::Page(page) => page.offered(),
+        }
+    }
+
     /// How long after the handshake the encoder gets its first picture, if the camera has one every
     /// `interval`.
     pub(super) fn first_picture(&self, interval: Time) -> Time {

@@ -81,6 +81,10 @@ impl Page {
         }
     }
 
+    pub(super) fn offered(&self) -> bool {
+        self.calls == Some(true)
+    }
+
     pub(super) fn step(&self) -> Step {
         let connected = self.handshake.as_ref().is_some_and(|handshake| handshake.is_connected);
         match (self.signalled, self.checks.is_answered(), connected) {

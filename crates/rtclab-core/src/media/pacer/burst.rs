@@ -5,7 +5,7 @@
 
 use super::prober::Prober;
 use super::queue::PacketQueue;
-use super::{MediaPacket, PADDING_PAYLOAD, Pacing, Release};
+use super::{MediaPacket, Pacing, Release};
 use crate::cc::Probe;
 use crate::packet::Kind;
 use crate::rtp::rtx;
@@ -78,8 +78,8 @@ pub(super) struct BurstPacer {
     wake: Time,
     /// Mean packet size, zero before the first packet.
     mean_size: f64,
-    /// Payload and IP total length of the last video packet that left.
-    last_video: Option<(u64, Bytes)>,
+    /// The video packet that padding repeats, and its IP total length.
+    repeated: Option<(MediaPacket, Bytes)>,
     padding_size: Bytes,
     /// RTP timestamps of the last key frame, by stream.
     key_frames: Vec<Option<u32>>,
@@ -105,7 +105,7 @@ impl BurstPacer {
             batch: None,
             wake: Time::MAX,
             mean_size: 0.0,
-            last_video: None,
+            repeated: None,
             padding_size,
             key_frames: Vec::new(),
         }
@@ -236,7 +236,7 @@ impl BurstPacer {
             return None;
         }
         self.last_sent = now;
-        self.last_video?;
+        self.repeated?;
         self.account(now, &Release::Padding, self.padding_size);
         Some(Release::Padding)
     }
@@ -260,7 +260,7 @@ impl BurstPacer {
     /// The next packet of a batch.
     fn take(&mut self, now: Time, batch: &Batch) -> Option<(Release, Bytes)> {
         let probes = batch.probe.is_some();
-        if probes && batch.probe_bytes == Bytes::ZERO && self.last_video.is_some() {
+        if probes && batch.probe_bytes == Bytes::ZERO && self.repeated.is_some() {
             // A small packet first, because its size does not count in the probe's rate.
             return Some((Release::Padding, self.padding_size));
         }
@@ -315,10 +315,11 @@ impl BurstPacer {
         if wanted == 0 {
             return false;
         }
-        let Some((payload, size)) = self.last_video else {
+        let Some((packet, size)) = self.repeated else {
             self.owe_padding(Bytes(wanted));
             return false;
         };
+        let payload = u64::from(packet.part.bytes);
         let mut left = wanted;
         let repeats = |left: u64| {
             let limit = (MAX_PADDING_FACTOR - 1) * wanted + left;
@@ -327,7 +328,7 @@ impl BurstPacer {
         while left > 0 {
             let (release, payload, size) = match repeats(left) {
                 true => (Release::Repeat, payload, Bytes(size.0 + rtx::OSN_BYTES as u64)),
-                false => (Release::Padding, PADDING_PAYLOAD.0, self.padding_size),
+                false => (Release::Padding, self.pacing.padding().0, self.padding_size),
             };
             self.enqueue(now, release, size, payload);
             left = left.saturating_sub(payload);
@@ -381,8 +382,11 @@ impl BurstPacer {
     fn account(&mut self, now: Time, release: &Release, size: Bytes) {
         if let Release::Media(packet) = release
             && packet.kind == Kind::Video
+            && self
+                .repeated
+                .is_none_or(|(large, _)| large.stream != packet.stream || large.yields_to(packet))
         {
-            self.last_video = Some((u64::from(packet.part.bytes), size));
+            self.repeated = Some((*packet, size));
         }
         self.last_sent = now;
         self.media_debt = (self.media_debt + size).min(carried(self.rate, MAX_DEBT));

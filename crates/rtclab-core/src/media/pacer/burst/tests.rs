@@ -3,7 +3,7 @@
 use super::*;
 use crate::packet::VideoPart;
 
-const PADDING: Bytes = Bytes(286);
+const PADDING: Bytes = Bytes(317);
 
 fn part(bytes: u16, key: bool) -> VideoPart {
     VideoPart { bytes, key, first: true, ..VideoPart::default() }
@@ -148,8 +148,8 @@ fn probe_at(kbps: u64) -> Probe {
     Probe { id: 3, rate, min_packets: 5, min_bytes, min_spacing: Time::from_millis(2) }
 }
 
-/// The first packet has 1125 B or 10 ms at 900 kbit/s. Bursts of 225 B follow: 286 B of padding or 2.54 ms. The
-/// timer counts in ms, and may be early by one: due after 10, 12.54, 15.08, 17.63.
+/// The first packet has 1125 B or 10 ms at 900 kbit/s. Bursts of 225 B follow: 317 B of padding or 2.82 ms. The
+/// timer counts in ms, and may be early by one: due after 10, 12.82, 15.64, 18.46.
 #[test]
 fn a_first_probe_starts_with_media_and_is_filled_with_padding() {
     let mut pacer = pacer(Bitrate::from_kbps(330), 40);
@@ -157,7 +157,7 @@ fn a_first_probe_starts_with_media_and_is_filled_with_padding() {
     assert!(run(&mut pacer, Time::from_millis(5)).is_empty());
     pacer.push(Time::from_millis(5), video(0), Bytes(1_125));
     let out = run(&mut pacer, Time::from_secs(1));
-    assert_eq!(millis(&out), [5, 14, 17, 20, 22]);
+    assert_eq!(millis(&out), [5, 14, 17, 20, 23]);
     assert!(out.iter().all(|sent| sent.2 == Some(3)));
     assert_eq!(out.iter().filter(|sent| sent.1 == Release::Padding).count(), 4);
 }
@@ -173,7 +173,7 @@ fn a_later_probe_starts_with_a_small_packet_of_padding() {
     let out = run(&mut pacer, Time::from_millis(60));
     let probe: Vec<_> = out.iter().filter(|sent| sent.2.is_some()).collect();
     assert_eq!(probe[0].1, Release::Padding);
-    // A burst of 2 ms at 3.6 Mbit/s is 900 B, so 286 + 1125 B leave at once; then one packet a burst.
+    // A burst of 2 ms at 3.6 Mbit/s is 900 B, so 317 + 1125 B leave at once; then one packet a burst.
     assert_eq!(probe.iter().filter(|sent| sent.0 == at).count(), 2);
     // 15 ms are 6750 B: the padding and six packets of media.
     assert_eq!(probe.len(), 7);
@@ -210,7 +210,7 @@ fn probes_that_have_waited_for_five_seconds_are_dropped_when_another_one_comes()
 }
 
 /// 5 ms at 400 kbit/s are 250 B. A repeated packet may have three times as much payload, so pure padding leaves:
-/// 224 B and another 224 B. Both debts of 572 B must be paid: 11.44 ms at 400 kbit/s.
+/// 255 B. The debt of 317 B must be paid: 6.34 ms at 400 kbit/s.
 #[test]
 fn padding_fills_the_padding_rate_when_nothing_waits() {
     let mut pacer = pacer(Bitrate::from_kbps(800), 40);
@@ -221,8 +221,13 @@ fn padding_fills_the_padding_rate_when_nothing_waits() {
     assert!(out.iter().all(|sent| sent.1 == Release::Padding));
     let bits = out.len() as u64 * PADDING.bits() / 2;
     assert!((380_000..=400_100).contains(&bits), "{bits}");
+    // A small packet, which would fit, does not replace a large one.
+    let small = MediaPacket { part: part(500, false), ..video(1) };
+    pacer.push(Time::from_secs(2), small, Bytes(500));
+    let out = run(&mut pacer, Time::from_millis(2_500));
+    assert!(out.iter().skip(1).all(|sent| sent.1 == Release::Padding));
     // Above 2.8 times 1000 bits per ms, packets are repeated.
-    pacer.set_rates(Time::from_secs(2), Bitrate::from_mbps(2), Bitrate::from_mbps(2));
+    pacer.set_rates(Time::from_millis(2_500), Bitrate::from_mbps(2), Bitrate::from_mbps(2));
     let out = run(&mut pacer, Time::from_secs(3));
     assert!(out.iter().any(|sent| sent.1 == Release::Repeat));
 }
