@@ -125,13 +125,21 @@ impl Peer {
 
     /// Whether receiver reports are sent separately from sender reports; see [`RtcpSchedule`].
     pub(super) fn reports_separately(&self) -> bool {
-        self.config.sends.has_video() && self.config.receives.stack.rtcp != RtcpSchedule::Joint
+        let sends_video = self.config.sends.has_video();
+        match self.config.receives.stack.rtcp {
+            RtcpSchedule::Joint => false,
+            RtcpSchedule::PerStream => sends_video,
+            RtcpSchedule::PerMedia => sends_video || !self.receiver.videos.is_empty(),
+        }
     }
 
     /// Starts the reports when media may flow.
     pub(super) fn start_reports(&mut self, now: Time) {
-        self.schedule_report(now);
-        if !self.reports_separately() {
+        let separately = self.reports_separately();
+        if self.config.sends.has_video() || !separately {
+            self.schedule_report(now);
+        }
+        if !separately {
             return;
         }
         self.schedule_receiver_report(now);

@@ -104,11 +104,14 @@ fn chrome_52_sends_a_remb_at_once_in_a_sender_report_of_its_own() {
 /// Without video there is no sender report, so receiver reports take its place.
 #[test]
 fn a_peer_that_sends_no_video_sends_receiver_reports() {
-    for name in ["chrome-27", "chrome-52", "chrome-156"] {
+    let separate = Time::from_secs(1);
+    for (name, nominal) in
+        [("chrome-27", AT_ONE_MBPS), ("chrome-52", AT_ONE_MBPS), ("chrome-156", separate)]
+    {
         let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]];
         let mut pair = Pair::with(name, streams, [fixed(1_000), fixed(1_000)]);
         pair.run(Time::from_secs(SECONDS));
-        assert_varied(&times(&pair, "RR1+SDES"), AT_ONE_MBPS);
+        assert_varied(&times(&pair, "RR1+SDES"), nominal);
         let others: Vec<String> = kinds(&pair).into_iter().filter(|kind| kind != "TWCC").collect();
         assert_eq!(others, ["RR1+SDES"], "{name}");
     }
@@ -124,10 +127,13 @@ fn below_360_kbps_reports_leave_once_a_second() {
 
 /// 68 bytes are 5 % of 1 Mbit/s for 10.9 ms and of 30 kbit/s for 363 ms, both outside 50 to 250 ms.
 #[test]
-fn chrome_156_sends_transport_wide_feedback_every_50_to_250_ms_and_joint_reports() {
+fn chrome_156_sends_transport_wide_feedback_every_50_to_250_ms_and_receiver_reports_every_second() {
     let pair = call("chrome-156", &[]);
-    assert_eq!(kinds(&pair), ["SR1+SDES", "TWCC"]);
-    assert_varied(&times(&pair, "SR1+SDES"), AT_ONE_MBPS);
+    assert_eq!(kinds(&pair), ["RR1+SDES", "SR0+SDES", "TWCC"]);
+    assert_varied(&times(&pair, "SR0+SDES"), AT_ONE_MBPS);
+    let late = Time::from_secs(1);
+    let receiver: Vec<Time> = times(&pair, "RR1+SDES").into_iter().filter(|t| *t > late).collect();
+    assert_varied(&receiver, late);
     for (kbps, interval_ms) in [(1_000, 50), (30, 250)] {
         let mut pair = Pair::call("chrome-156", kbps, Repair::Rtx);
         pair.run(Time::from_secs(5));
@@ -142,6 +148,33 @@ fn chrome_156_sends_transport_wide_feedback_every_50_to_250_ms_and_joint_reports
         let full = intervals.iter().filter(|ms| **ms == interval_ms).count();
         assert!(full > intervals.len() / 2 && (kbps < 100 || full > 90), "{full}: {intervals:?}");
     }
+}
+
+/// Requests for packets that each side of a call with chrome-156 sent, as kinds of packets. Every twentieth packet of
+/// media is lost. Alice offers.
+fn requests() -> [Vec<String>; 2] {
+    let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![video(BOB_VIDEO, Repair::Rtx)]];
+    let mut pair = Pair::with("chrome-156", streams, [fixed(500), fixed(500)]);
+    let mut count = 0;
+    pair.fate = Box::new(move |sent| {
+        count += usize::from(sent.is_kind(Kind::Video));
+        if sent.is_kind(Kind::Video) && count % 20 == 0 { Vec::new() } else { vec![DELAY] }
+    });
+    pair.run(Time::from_secs(SECONDS));
+    [ALICE, BOB].map(|who| {
+        let requests = pair.sent_by(who).filter(|sent| sent.is_nack());
+        requests.map(|sent| names(sent).split('(').next().unwrap_or("").to_owned()).collect()
+    })
+}
+
+/// The first requests come before a retransmission does, so that their reports have one block.
+#[test]
+fn in_chrome_156_only_the_side_that_offered_puts_a_receiver_report_before_requests() {
+    let [alice, bob] = requests();
+    assert!(alice.len() > 20 && bob.len() > 20, "{} {}", alice.len(), bob.len());
+    assert!(alice.iter().all(|names| names == "RR1+Nack" || names == "RR2+Nack"), "{alice:?}");
+    assert!(alice.iter().filter(|names| *names == "RR2+Nack").count() > alice.len() / 2);
+    assert!(bob.iter().all(|names| names == "Nack"), "{bob:?}");
 }
 
 /// What alice's control is told when datagrams have this fate, and how many RTP packets she sent.
@@ -189,6 +222,35 @@ fn a_repeated_receiver_report_does_not_count_packets_again() {
     // Media arrives twice as well, which bob counts as received; negative losses count as none.
     assert_eq!(reported(&twice).1, reported(&once).1);
     assert_eq!(reported(&twice).0, 0);
+}
+
+/// Video and retransmissions share a report: one call of the control for both, with the losses of both.
+#[test]
+fn in_chrome_156_all_blocks_of_a_receiver_report_count_together() {
+    let (mut videos, mut repairs) = (0, 0);
+    let lost = Arc::new(Mutex::new([0, 0]));
+    let counts = Arc::clone(&lost);
+    let (seen, _) = heard("chrome-156", move |sent| {
+        videos += usize::from(sent.is_kind(Kind::Video));
+        repairs += usize::from(sent.is_kind(Kind::Rtx));
+        let early = sent.at < Time::from_secs(15);
+        let loses = [
+            early && sent.is_kind(Kind::Video) && videos % 10 == 0,
+            early && sent.is_kind(Kind::Rtx) && repairs % 4 == 0,
+        ];
+        let mut counts = counts.lock().expect("no poison");
+        (0..2).for_each(|i| counts[i] += usize::from(loses[i]));
+        if loses.contains(&true) { Vec::new() } else { vec![DELAY] }
+    });
+    let [video, repair] = *lost.lock().expect("no poison");
+    assert!(video > 50 && repair > 10, "{video} {repair}");
+    // What is lost before the first report of a stream is not in the difference between two reports.
+    let sum = (video + repair) as u64;
+    let (reported, _) = reported(&seen);
+    assert!(reported <= sum && reported > sum - 10, "{reported} of {sum}");
+    // Bob answers, and reports once a second whatever he requests.
+    let reports = seen.iter().filter(|seen| matches!(seen, Seen::Report { .. })).count();
+    assert!((13..=27).contains(&reports), "{reports}");
 }
 
 /// Transport-wide sequence numbers that were reported as arrived, in order of the reports.
