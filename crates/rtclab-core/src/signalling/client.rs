@@ -9,11 +9,11 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
-/// From the moment when the page joins to the SYN. Measured as in `endpoint/setup/work.rs` (quartiles 7.7, 24
-/// and 62 ms; on an idle machine 2 ms).
-const OPEN: Range = (2.0, 110.0);
-/// From the server's SYN to the request for a WebSocket (0.7, 3.1, 12 ms).
-const REQUEST: Range = (0.2, 30.0);
+/// From the moment when the page joins to the SYN. Measured as in `endpoint/setup/work.rs` (quartiles 3.0, 5.9
+/// and 11.5 ms).
+const OPEN: Range = (1.5, 23.0);
+/// From the server's SYN to the request for a WebSocket (0.4, 1.5, 2.9 ms).
+const REQUEST: Range = (0.2, 7.5);
 
 /// Configuration of a page's WebSocket.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! How long page and browser work during set-up.
 //!
-//! Measured in the captures of 53 calls of a plain page between two Chromium 156, on a machine with 2 cores of
-//! an AMD EPYC that ran both browsers, the emulator and, at times, other work. The times are skewed to the
-//! right; each call draws them from a distribution that is uniform in the logarithm and near the measured
+//! Measured in the captures of 26 calls without loss of a plain page between two Chromium 156, on a machine
+//! with 2 cores of an AMD EPYC that ran both browsers and the emulator and nothing else. The times are skewed
+//! to the right; each call draws them from a distribution that is uniform in the logarithm and has the measured
 //! quartiles.
 
 use crate::units::Time;
@@ -12,31 +12,30 @@ use rand_pcg::Pcg64Mcg;
 /// Bounds of a duration in milliseconds.
 pub(crate) type Range = (f64, f64);
 
-/// From the list of those present to the offer: connection, tracks, description (quartiles 22, 44, 178 ms; on
-/// an idle machine 56 ms).
-const OFFER: Range = (14.0, 180.0);
-/// From the offer to the answer: both descriptions (33, 56, 98 ms; on an idle machine 56 ms).
-const ANSWER: Range = (22.0, 120.0);
-/// From the offer to the candidate that was gathered for it (1.8, 5.7, 22 ms).
-const CANDIDATE: Range = (0.8, 30.0);
-/// From the answer to its candidate (7.6, 12, 20 ms).
-const OWN_CANDIDATE: Range = (5.0, 30.0);
+/// From the list of those present to the offer: connection, tracks, description (quartiles 15, 22, 28 ms).
+const OFFER: Range = (10.5, 40.0);
+/// From the offer to the answer: both descriptions (23, 27, 34 ms).
+const ANSWER: Range = (18.4, 42.0);
+/// From the offer to the candidate that was gathered for it (1.2, 1.4, 3.1 ms).
+const CANDIDATE: Range = (0.8, 5.0);
+/// From the answer to its candidate (3.8, 6.0, 9.4 ms).
+const OWN_CANDIDATE: Range = (2.4, 15.0);
 /// From a description to the TCP candidate: two pauses of 50 ms between phases of gathering (libwebrtc,
-/// `basic_port_allocator.cc`), and work (117, 128, 149 ms).
-const TCP_CANDIDATE: Range = (105.0, 150.0);
-/// From the answer to the first check of the side that sent it (6.1, 10, 16 ms).
-const APPLY_OWN: Range = (4.0, 25.0);
-/// From the answer to the first check of the side that received it (2.8, 4.7, 11 ms).
-const APPLY_ANSWER: Range = (1.5, 20.0);
-/// From the answered check to the ClientHello, with its key share (0.9, 1.5, 3.1 ms).
-const HELLO: Range = (0.6, 5.0);
-/// From the ClientHello to the server's flight (1.1, 1.6, 3.0 ms).
-const ANSWER_HELLO: Range = (0.8, 4.0);
-/// From the server's flight to the client's (0.8, 1.1, 8.6 ms).
-const FINISH: Range = (0.4, 10.0);
-/// From the handshake to when the encoder takes pictures. The first packet leaves 32, 44 and 139 ms after the
+/// `basic_port_allocator.cc`), and work (119, 123, 127 ms).
+const TCP_CANDIDATE: Range = (112.0, 135.0);
+/// From the answer to the first check of the side that sent it (3.2, 5.2, 7.9 ms).
+const APPLY_OWN: Range = (2.0, 12.5);
+/// From the answer to the first check of the side that received it (2.5, 4.6, 7.4 ms).
+const APPLY_ANSWER: Range = (1.5, 12.7);
+/// From the answered check to the ClientHello, with its key share (0.9, 1.1, 1.6 ms).
+const HELLO: Range = (0.7, 2.1);
+/// From the ClientHello to the server's flight (2.0, 3.7, 5.2 ms).
+const ANSWER_HELLO: Range = (1.2, 8.4);
+/// From the server's flight to the client's (0.5, 0.8, 1.9 ms).
+const FINISH: Range = (0.3, 3.7);
+/// From the handshake to when the encoder takes pictures. The first packet leaves 19, 27 and 36 ms after the
 /// handshake (quartiles), of which the camera has 0 to 33 ms and the encoder about 10 ms.
-const START: Range = (8.0, 20.0);
+const START: Range = (0.3, 3.0);
 
 /// The work of one end.
 #[derive(Clone, Copy, Debug, Default)]

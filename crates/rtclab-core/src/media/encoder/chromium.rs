@@ -16,8 +16,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
-/// From capture to the encoded frame, measured on live calls at 640x480.
-const ENCODE_TIME: Time = Time::from_millis(10);
 /// Without output for this long, the next picture is encoded whatever the rate control says
 /// (`libvpx_vp8_encoder.cc`).
 const LONGEST_GAP: Time = Time::from_secs(2);
@@ -247,11 +245,11 @@ impl ChromiumEncoder {
         self.last_output = captured;
         self.scaler.on_frame(captured, plan.qindex);
         let (ideal, pixels) = (self.target.0 as f64 / frame_rate, self.ladder.pixels());
-        self.statistics.on_frame(plan.qindex, plan.key, size, ideal, pixels);
+        let encode_time = self.statistics.on_frame(plan.qindex, plan.key, size, ideal, pixels);
         if let Some(overshoot) = &mut self.overshoot {
             overshoot.on_frame(captured, size);
         }
         let (key, resolution) = (plan.key, (width, height));
-        Some(Frame { captured, size, key, resolution, encode_time: ENCODE_TIME })
+        Some(Frame { captured, size, key, resolution, encode_time })
     }
 }
