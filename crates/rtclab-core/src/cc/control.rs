@@ -178,6 +178,8 @@ pub trait Controller: Send {
     fn on_timeout(&mut self, _now: Time, _sender: &SenderState) -> Result<(), ControlError> {
         Ok(())
     }
+    /// The most that the encoders of all video streams can use, without headers, is another one from now on.
+    fn on_media_limit(&mut self, _now: Time, _max: Bitrate) {}
     /// When to call [`Controller::on_timeout`] again.
     fn poll_timeout(&self) -> Option<Time> {
         None

@@ -259,6 +259,7 @@ impl Peer {
     fn on_datagram(&mut self, now: Time, datagram: &Datagram) -> Result<(), ControlError> {
         self.counters.received(datagram.size);
         match &datagram.content {
+            Content::Rtp(_) | Content::Rtcp(_) if !self.setup.decrypts() => {}
             Content::Rtp(packet) => {
                 let rtt = self.sender.rtt;
                 self.receiver.on_rtp(now, datagram, packet, rtt, &mut self.outbox)?;

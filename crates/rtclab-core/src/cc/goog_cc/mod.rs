@@ -29,7 +29,7 @@ use super::control::{
     RateBounds, SenderState, SentPacket,
 };
 use super::options::Options;
-use crate::units::{Bytes, Time};
+use crate::units::{Bitrate, Bytes, Time};
 use alr::Alr;
 use arithmetic::{INFINITE, KBPS, MS, bitrate, bps, bytes, micros, scale, thousands};
 use delay_based::DelayBased;
@@ -65,6 +65,7 @@ struct Streams {
     max: i64,
     /// The most that all streams together can use.
     max_total: i64,
+    audio: i64,
     has_video: bool,
 }
 
@@ -77,7 +78,8 @@ impl Streams {
         };
         let min = min.max(MIN_RATE);
         let max_total = bps(bounds.max) + bps(bounds.audio);
-        Streams { start: start.max(min), min, max, max_total, has_video: bounds.has_video }
+        let audio = bps(bounds.audio);
+        Streams { start: start.max(min), min, max, max_total, audio, has_video: bounds.has_video }
     }
 }
 
@@ -167,7 +169,7 @@ impl GoogCc {
 
     /// Applies the streams' bounds, before anything is sent.
     fn start(&mut self, now: i64) {
-        let Streams { start, min, max, max_total, has_video } = self.streams;
+        let Streams { start, min, max, max_total, has_video, .. } = self.streams;
         self.send_side.set_bitrates(Some(start), min, max);
         self.delay.rate_mut().set_start(start);
         self.delay.rate_mut().set_min(min);
@@ -385,6 +387,13 @@ impl Controller for GoogCc {
             self.prober.on_network_available(now, &mut self.probes);
         }
         Ok(())
+    }
+
+    fn on_media_limit(&mut self, now: Time, max: Bitrate) {
+        self.streams.max_total = bps(max) + self.streams.audio;
+        if self.is_started {
+            self.prober.set_max_total(micros(now), self.streams.max_total, &mut self.probes);
+        }
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -157,6 +157,8 @@ pub(super) struct Sender {
     pub(super) rtt: Option<Time>,
     started: bool,
     reports: Vec<PacketReport>,
+    /// The most that all video streams can use, as the control knows it.
+    media_limit: Bitrate,
     /// Packets lost and expected in receiver reports that have not changed the protection yet.
     unreported: (u64, u64),
 }
@@ -190,6 +192,7 @@ impl Sender {
             rtt: None,
             started: false,
             reports: Vec::new(),
+            media_limit: config.sends.bounds().max,
             unreported: (0, 0),
         }
     }
@@ -267,6 +270,7 @@ impl Sender {
                 Source::Audio { .. } => self.sample_audio(now, index),
             }
         }
+        self.follow_media_limit(now);
         while let Some((release, probe)) = self.pacer.poll(now) {
             self.release(now, release, probe, outbox)?;
         }
@@ -416,8 +420,9 @@ impl Sender {
         // Streams that can use least come first, and leave the rest to the others.
         for (others, &index) in (0..self.by_need.len() as u64).rev().zip(&self.by_need) {
             let stream = &mut self.streams[index];
-            let (max, repair) = (max_rate(&stream.config), stream.config.repair);
+            let repair = stream.config.repair;
             let Some(video) = stream.video_mut() else { continue };
+            let max = video.encoder.max_rate().0;
             let share = if others == 0 { left } else { (left / (others + 1)).min(max) };
             left -= share;
             let media = match accounting {
@@ -429,6 +434,18 @@ impl Sender {
             self.media_rate = Bitrate(self.media_rate.0 + media.0);
             video.encoder.set_target(media);
             video.encoder.set_drop_ratio(decision.drop_ratio);
+        }
+    }
+
+    /// Tells the control when another resolution has changed what the encoders can use.
+    fn follow_media_limit(&mut self, now: Time) {
+        let videos = self.streams.iter().filter_map(OutboundStream::video);
+        let limit = Bitrate(videos.map(|video| video.encoder.max_rate().0).sum());
+        if limit != self.media_limit && limit > Bitrate::ZERO {
+            self.media_limit = limit;
+            self.controller.on_media_limit(now, limit);
+            self.applied = None;
+            self.apply_decision(now);
         }
     }
 

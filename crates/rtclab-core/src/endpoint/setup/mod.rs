@@ -77,6 +77,12 @@ impl Setup {
         }
     }
 
+    /// Whether media from the far end can be decrypted. A page's browser drops what arrives before its own end
+    /// of the handshake.
+    pub(super) fn decrypts(&self) -> bool {
+        matches!(self.kind, Kind::Bursts(_)) || self.step == Step::DtlsConnected
+    }
+
     /// How long after the handshake the encoder gets its first picture, if the camera has one every
     /// `interval`.
     pub(super) fn first_picture(&self, interval: Time) -> Time {

@@ -9,7 +9,7 @@ use super::picture::Content;
 use super::quality_scaler::{Advice, FIRST_INTERVAL, QualityScaler};
 use super::rate_control::RateControl;
 use super::statistics::EncoderStatistics;
-use super::{EncoderControl, Frame, VideoConfig};
+use super::{EncoderControl, Frame, VideoConfig, browser_max};
 use crate::media::overshoot::OvershootDetector;
 use crate::units::{Bitrate, Time};
 use rand::{RngExt, SeedableRng};
@@ -102,6 +102,13 @@ impl ChromiumEncoder {
 
     pub(super) fn target(&self) -> Bitrate {
         self.target
+    }
+
+    /// A page's maximum, or else the browser's own for the current resolution.
+    pub(super) fn max_rate(&self) -> Bitrate {
+        let VideoConfig { width, height, max_bps, .. } = self.config;
+        let by_page = max_bps != browser_max((width, height));
+        if by_page { max_bps } else { browser_max(self.resolution()) }
     }
 
     pub(super) fn resolution(&self) -> (u16, u16) {
@@ -211,7 +218,7 @@ impl ChromiumEncoder {
     }
 
     fn adjust(&mut self, now: Time, push_back: Option<u64>) {
-        let VideoConfig { min_bps, max_bps, .. } = self.config;
+        let (min_bps, max_bps) = (self.config.min_bps, self.max_rate());
         // The dropped pictures leave their bits unused.
         let kept = push_back.map_or(self.available, |n| Bitrate(self.available.0 / n * (n - 1)));
         let wanted = kept.clamp(min_bps, max_bps);

@@ -60,6 +60,17 @@ pub struct Frame {
     pub encode_time: Time,
 }
 
+/// The highest rate at which a browser sends pictures of this size if the page does not set one (libwebrtc,
+/// GetMaxDefaultVideoBitrateKbps).
+fn browser_max((width, height): (u16, u16)) -> Bitrate {
+    Bitrate::from_kbps(match u32::from(width) * u32::from(height) {
+        ..=76_800 => 600,
+        ..=307_200 => 1_700,
+        ..=518_400 => 2_000,
+        _ => 2_500,
+    })
+}
+
 /// Which rate is requested from an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncoderControl {
@@ -138,6 +149,11 @@ impl Encoder {
     /// Rate requested from the encoder.
     pub fn target(&self) -> Bitrate {
         each!(&self.0, inner => inner.target())
+    }
+
+    /// The most that it uses at its current resolution.
+    pub fn max_rate(&self) -> Bitrate {
+        each!(&self.0, inner => inner.max_rate())
     }
 
     /// Current width and height.

@@ -88,6 +88,10 @@ impl SyntheticEncoder {
     }
 
     /// Rate requested from the encoder.
+    pub(super) fn max_rate(&self) -> Bitrate {
+        self.config.max_bps
+    }
+
     pub(super) fn target(&self) -> Bitrate {
         self.target
     }
