@@ -349,9 +349,10 @@ impl BurstPacer {
             return self.last_sent + IDLE_INTERVAL;
         }
         if !self.queue.is_empty() {
-            let burst = self.burst.min(self.rate.time_for(MAX_BURST).unwrap_or(Time::ZERO));
             let drain = self.drain_time();
-            return if burst > drain { self.processed } else { self.processed + drain };
+            let is_longer = |burst: Option<Time>| burst.is_some_and(|burst| burst > drain);
+            let may_burst = self.burst > drain && is_longer(self.rate.time_for(MAX_BURST));
+            return if may_burst { self.processed } else { self.processed + drain };
         }
         match self.padding_rate.time_for(self.padding_debt) {
             Some(padding) => self.processed + padding.max(self.drain_time()),
@@ -373,7 +374,9 @@ impl BurstPacer {
         }
         let elapsed = (at - self.processed).min(MAX_ELAPSED);
         self.processed = at;
-        let left = |debt: Bytes, rate| Bytes(debt.0.saturating_sub(carried(rate, elapsed).0));
+        let left = |debt: Bytes, rate: Bitrate| {
+            Bytes(debt.0.saturating_sub(rate.bytes_carried(elapsed).0))
+        };
         self.media_debt = left(self.media_debt, self.rate);
         self.padding_debt = left(self.padding_debt, self.padding_rate);
     }
@@ -385,12 +388,13 @@ impl BurstPacer {
             self.last_video = Some((u64::from(packet.part.bytes), size));
         }
         self.last_sent = now;
-        self.media_debt = (self.media_debt + size).min(carried(self.rate, MAX_DEBT));
+        self.media_debt = (self.media_debt + size).min(self.rate.bytes_carried(MAX_DEBT));
         self.owe_padding(size);
     }
 
     fn owe_padding(&mut self, size: Bytes) {
-        self.padding_debt = (self.padding_debt + size).min(carried(self.padding_rate, MAX_DEBT));
+        self.padding_debt =
+            (self.padding_debt + size).min(self.padding_rate.bytes_carried(MAX_DEBT));
     }
 
     /// Raises the rate if packets would wait too long.
@@ -400,12 +404,14 @@ impl BurstPacer {
             return;
         }
         let left = QUEUE_LIMIT.saturating_sub(self.queue.mean_wait(now)).max(MIN_QUEUE_TIME);
-        let needed = u128::from(self.queue.bytes().bits()) * 1_000_000_000 / u128::from(left.0);
-        self.rate = self.rate.max(Bitrate(needed as u64));
+        self.rate = self.rate.max(Bitrate::carrying(self.queue.bytes(), left));
     }
 
     /// Sets when to look again, after something has changed.
     fn schedule(&mut self, now: Time) {
+        if self.wake == now {
+            return;
+        }
         let next = self.next_send(now);
         if next <= now + self.early() {
             self.wake = now;
@@ -421,23 +427,13 @@ impl BurstPacer {
     }
 
     fn wake_for(&self, now: Time, next: Time) -> Time {
-        let hold_back = match self.prober.is_active() {
-            true => Time::ZERO,
-            false => {
-                let mean = self.mean_size * HOLD_BACK_PACKETS * 8.0 / self.pacing_rate.0 as f64;
-                HOLD_BACK.min(Time::from_secs_f64(mean))
-            }
-        };
-        let wait = next.saturating_sub(now + self.early()).max(hold_back);
+        let mut wait = next.saturating_sub(now + self.early());
+        if wait < HOLD_BACK && !self.prober.is_active() {
+            let packets = self.mean_size * HOLD_BACK_PACKETS * 8.0 / self.pacing_rate.0 as f64;
+            wait = wait.max(HOLD_BACK.min(Time::from_secs_f64(packets)));
+        }
         now + wait.ceil_to(TIMER).max(TIMER)
     }
-}
-
-/// Bytes that a rate carries in a duration, rounded to nearest.
-fn carried(rate: Bitrate, duration: Time) -> Bytes {
-    const BITS_IN_NANOS: u128 = 8_000_000_000;
-    let work = u128::from(rate.0) * u128::from(duration.0);
-    Bytes(((work + BITS_IN_NANOS / 2) / BITS_IN_NANOS) as u64)
 }
 
 #[cfg(test)]
