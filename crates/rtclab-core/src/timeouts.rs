@@ -2,57 +2,75 @@
 
 use crate::units::Time;
 
+/// Number of members of a block. Most runs have few parties, and so only a few blocks.
+const BLOCK: usize = 8;
+
+/// A timeout and the party that it belongs to.
+type Member = (Time, u32);
+
 /// The next timeout of each of a fixed number of parties; ties go to the lower index.
 ///
-/// A tournament: each inner node holds the winner of the two below it.
+/// A tournament: parties form blocks, and the earliest member of each block is a member of a block above. A change
+/// that leaves the earliest member of a block as it is goes no further.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
-    /// Timeouts with the party that each belongs to. Node 1 is the root, and the children of node `n` are
-    /// `2n` and `2n + 1`. The second half of the nodes are the parties.
-    nodes: Vec<(Time, u32)>,
+    /// First the parties, then the earliest members of their blocks, and so on, last a single member.
+    levels: Vec<Vec<Member>>,
 }
 
 impl Timeouts {
     pub(crate) fn new(parties: impl ExactSizeIterator<Item = Option<Time>>) -> Self {
-        let leaves = parties.len().max(1).next_power_of_two();
-        let mut nodes = vec![(Time::MAX, 0); 2 * leaves];
-        for (party, timeout) in (0..).zip(parties) {
-            nodes[leaves + party as usize] = (timeout.unwrap_or(Time::MAX), party);
+        let timeouts = parties.map(|timeout| timeout.unwrap_or(Time::MAX));
+        let mut members: Vec<Member> = timeouts.zip(0..).collect();
+        if members.is_empty() {
+            members.push((Time::MAX, 0));
         }
-        let mut timeouts = Timeouts { nodes };
-        for node in (1..leaves).rev() {
-            timeouts.nodes[node] = timeouts.winner_below(node);
+        let mut levels = Vec::new();
+        while members.len() > 1 {
+            let above = members.chunks(BLOCK).map(earliest_of).collect();
+            levels.push(std::mem::replace(&mut members, above));
         }
-        timeouts
+        levels.push(members);
+        Timeouts { levels }
     }
 
     pub(crate) fn set(&mut self, party: usize, timeout: Option<Time>) {
-        let mut node = self.nodes.len() / 2 + party;
-        let timeout = timeout.unwrap_or(Time::MAX);
-        if self.nodes[node].0 == timeout {
+        let (mut index, mut changed) = (party, (timeout.unwrap_or(Time::MAX), party as u32));
+        let mut before = std::mem::replace(&mut self.levels[0][index], changed);
+        if before == changed {
             return;
         }
-        self.nodes[node].0 = timeout;
-        while node > 1 {
-            node /= 2;
-            let winner = self.winner_below(node);
-            if self.nodes[node] == winner {
-                return;
+        for level in 1..self.levels.len() {
+            let block = index / BLOCK;
+            let earliest = self.levels[level][block];
+            if changed > earliest {
+                if before != earliest {
+                    return;
+                }
+                let members = &self.levels[level - 1][block * BLOCK..];
+                changed = earliest_of(&members[..members.len().min(BLOCK)]);
             }
-            self.nodes[node] = winner;
+            (index, before) = (block, earliest);
+            self.levels[level][block] = changed;
         }
     }
 
     /// The party with the earliest timeout, and that timeout; `Time::MAX` if there is none.
     pub(crate) fn earliest(&self) -> (usize, Time) {
-        let (at, party) = self.nodes[1];
+        let (at, party) = self.levels[self.levels.len() - 1][0];
         (party as usize, at)
     }
+}
 
-    fn winner_below(&self, node: usize) -> (Time, u32) {
-        let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-        if right.0 < left.0 { right } else { left }
+/// The first of the earliest members.
+fn earliest_of(members: &[Member]) -> Member {
+    let mut earliest = members[0];
+    for member in &members[1..] {
+        if member.0 < earliest.0 {
+            earliest = *member;
+        }
     }
+    earliest
 }
 
 #[cfg(test)]
@@ -63,10 +81,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_earliest_timeout_is_what_a_linear_search_finds(
-            changes in prop::collection::vec((0usize..7, prop::option::of(0u64..20)), 0..60)
+            changes in prop::collection::vec((0usize..70, prop::option::of(0u64..20)), 0..200)
         ) {
-            let mut plain = [Time::MAX; 7];
-            let mut timeouts = Timeouts::new([None; 7].into_iter());
+            let mut plain = [Time::MAX; 70];
+            let mut timeouts = Timeouts::new([None; 70].into_iter());
             for (party, timeout) in changes {
                 plain[party] = timeout.map_or(Time::MAX, Time);
                 timeouts.set(party, timeout.map(Time));
