@@ -40,6 +40,9 @@ pub use statistics::{
 /// Statistics are reported at multiples of this.
 const STATISTICS_INTERVAL: Time = Time::from_secs(1);
 
+/// Most congestion controls report at most this many internal values.
+const OBSERVED: usize = 32;
+
 /// How often a peer reports internal values of its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observe {
@@ -345,7 +348,7 @@ impl Peer {
     }
 
     fn observe_sender(&mut self) {
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(OBSERVED);
         self.sender.controller.observe(&mut values);
         self.events.push_back(Event::Observed { sender: true, values });
     }
