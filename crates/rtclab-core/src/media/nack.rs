@@ -157,7 +157,9 @@ impl Nack {
 
     /// Forgets missing packets before `seq`.
     pub fn forget_before(&mut self, seq: i64) {
-        self.missing = self.missing.split_off(&seq);
+        if !self.missing.is_empty() {
+            self.missing = self.missing.split_off(&seq);
+        }
     }
 
     fn on_gap(&mut self, now: Time) {
@@ -177,7 +179,10 @@ impl Nack {
         if self.missing.is_empty() {
             return None;
         }
-        [self.next_check, self.new_gap].into_iter().flatten().min()
+        match (self.next_check, self.new_gap) {
+            (Some(check), Some(gap)) => Some(check.min(gap)),
+            (check, gap) => check.or(gap),
+        }
     }
 
     /// Adds the sequence numbers to request now to `out`.

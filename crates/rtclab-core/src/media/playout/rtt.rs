@@ -52,8 +52,16 @@ impl RecentRtt {
     }
 
     /// Runs both timers until `now`. The values reported go to `report`.
+    #[inline]
     pub fn advance(&mut self, now: Time, report: &mut dyn FnMut(Time)) {
-        let Some(mut next) = self.next else { return };
+        if let Some(next) = self.next
+            && next[0].min(next[1]) <= now
+        {
+            self.run_timers(now, next, report);
+        }
+    }
+
+    fn run_timers(&mut self, now: Time, mut next: [Time; 2], report: &mut dyn FnMut(Time)) {
         while next[0].min(next[1]) <= now {
             let due = usize::from(next[1] < next[0]);
             let at = next[due];
