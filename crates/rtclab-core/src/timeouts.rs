@@ -2,75 +2,74 @@
 
 use crate::units::Time;
 
-/// Number of members of a block. Most runs have few parties, and so only a few blocks.
+/// Number of parties in a block. Most runs have few parties, and so only one block or two.
 const BLOCK: usize = 8;
-
-/// A timeout and the party that it belongs to.
-type Member = (Time, u32);
 
 /// The next timeout of each of a fixed number of parties; ties go to the lower index.
 ///
-/// A tournament: parties form blocks, and the earliest member of each block is a member of a block above. A change
-/// that leaves the earliest member of a block as it is goes no further.
+/// A tournament: parties form blocks, and the earliest timeout of each block belongs to a block above, up to a single
+/// block. The earliest party is searched only when it has become later.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
-    /// First the parties, then the earliest members of their blocks, and so on, last a single member.
-    levels: Vec<Vec<Member>>,
+    /// Blocks of the parties, blocks of their earliest timeouts, and so on; `Time::MAX` in unused places.
+    levels: Vec<Vec<[Time; BLOCK]>>,
+    earliest: (Time, usize),
 }
 
 impl Timeouts {
     pub(crate) fn new(parties: impl ExactSizeIterator<Item = Option<Time>>) -> Self {
-        let timeouts = parties.map(|timeout| timeout.unwrap_or(Time::MAX));
-        let mut members: Vec<Member> = timeouts.zip(0..).collect();
-        if members.is_empty() {
-            members.push((Time::MAX, 0));
-        }
+        let mut times: Vec<Time> = parties.map(|timeout| timeout.unwrap_or(Time::MAX)).collect();
         let mut levels = Vec::new();
-        while members.len() > 1 {
-            let above = members.chunks(BLOCK).map(earliest_of).collect();
-            levels.push(std::mem::replace(&mut members, above));
+        loop {
+            times.resize(times.len().max(1).next_multiple_of(BLOCK), Time::MAX);
+            let blocks: Vec<[Time; BLOCK]> = times.as_chunks().0.to_vec();
+            times = blocks.iter().map(earliest_in).collect();
+            levels.push(blocks);
+            if times.len() == 1 {
+                break;
+            }
         }
-        levels.push(members);
-        Timeouts { levels }
+        let mut timeouts = Timeouts { levels, earliest: (Time::MAX, 0) };
+        timeouts.earliest = timeouts.search();
+        timeouts
     }
 
     pub(crate) fn set(&mut self, party: usize, timeout: Option<Time>) {
-        let (mut index, mut changed) = (party, (timeout.unwrap_or(Time::MAX), party as u32));
-        let mut before = std::mem::replace(&mut self.levels[0][index], changed);
-        if before == changed {
-            return;
-        }
-        for level in 1..self.levels.len() {
-            let block = index / BLOCK;
-            let earliest = self.levels[level][block];
-            if changed > earliest {
-                if before != earliest {
-                    return;
-                }
-                let members = &self.levels[level - 1][block * BLOCK..];
-                changed = earliest_of(&members[..members.len().min(BLOCK)]);
+        let timeout = timeout.unwrap_or(Time::MAX);
+        let (mut index, mut earliest) = (party, timeout);
+        for blocks in &mut self.levels {
+            let (block, member) = (&mut blocks[index / BLOCK], index % BLOCK);
+            if std::mem::replace(&mut block[member], earliest) == earliest {
+                break;
             }
-            (index, before) = (block, earliest);
-            self.levels[level][block] = changed;
+            (index, earliest) = (index / BLOCK, earliest_in(block));
+        }
+        if (timeout, party) < self.earliest {
+            self.earliest = (timeout, party);
+        } else if party == self.earliest.1 {
+            self.earliest = self.search();
         }
     }
 
     /// The party with the earliest timeout, and that timeout; `Time::MAX` if there is none.
     pub(crate) fn earliest(&self) -> (usize, Time) {
-        let (at, party) = self.levels[self.levels.len() - 1][0];
-        (party as usize, at)
+        (self.earliest.1, self.earliest.0)
+    }
+
+    /// Follows the earliest timeout from the single block down to its party.
+    fn search(&self) -> (Time, usize) {
+        let (mut earliest, mut index) = (Time::MAX, 0);
+        for blocks in self.levels.iter().rev() {
+            let block = &blocks[index];
+            earliest = earliest_in(block);
+            index = BLOCK * index + block.iter().position(|at| *at == earliest).unwrap_or(0);
+        }
+        (earliest, index)
     }
 }
 
-/// The first of the earliest members.
-fn earliest_of(members: &[Member]) -> Member {
-    let mut earliest = members[0];
-    for member in &members[1..] {
-        if member.0 < earliest.0 {
-            earliest = *member;
-        }
-    }
-    earliest
+fn earliest_in(block: &[Time; BLOCK]) -> Time {
+    block.iter().copied().fold(Time::MAX, Time::min)
 }
 
 #[cfg(test)]

@@ -152,6 +152,11 @@ impl Peer {
         (!self.left).then_some(self.timers.next().min(end))
     }
 
+    /// Whether there is a datagram to send or an event.
+    pub fn is_pending(&self) -> bool {
+        !(self.events.is_empty() && self.outbox.is_empty())
+    }
+
     /// The next datagram to send.
     pub fn poll_transmit(&mut self, _now: Time) -> Option<Transmit> {
         self.outbox.poll()

@@ -274,6 +274,9 @@ impl Receiver {
                 self.send_key_request(now, index, outbox);
             }
             let video = &mut self.videos[index];
+            if !video.is_missing(now) {
+                continue;
+            }
             let lost = video.poll_missing(now, rtt);
             // Today a request for a key frame replaces one for packets.
             let replaced = today && needs_key;

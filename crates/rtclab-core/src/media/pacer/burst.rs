@@ -172,11 +172,13 @@ impl BurstPacer {
                 if let Some(padding) = self.keep_alive(now) {
                     return Some((padding, None));
                 }
-                if self.begin(now) {
-                    continue;
+                let due = self.next_send(now);
+                if now + self.early() < due {
+                    self.sleep(now, due);
+                    return None;
                 }
-                self.sleep(now);
-                return None;
+                self.begin(now, due);
+                continue;
             };
             if let Some((release, size)) = self.take(now, &batch) {
                 self.account(now, &release, size);
@@ -241,12 +243,8 @@ impl BurstPacer {
         Some(Release::Padding)
     }
 
-    /// Begins a batch if a packet is due.
-    fn begin(&mut self, now: Time) -> bool {
-        let due = self.next_send(now);
-        if now + self.early() < due {
-            return false;
-        }
+    /// Begins a batch with a packet that is due.
+    fn begin(&mut self, now: Time, due: Time) {
         self.drain_until(due);
         let probe = if self.prober.is_active() { self.prober.current(now) } else { None };
         let (probe, wanted, probe_bytes) = match probe {
@@ -254,7 +252,6 @@ impl BurstPacer {
             None => (None, Bytes::ZERO, Bytes::ZERO),
         };
         self.batch = Some(Batch { probe, wanted, probe_bytes, sent: Bytes::ZERO, due });
-        true
     }
 
     /// The next packet of a batch.
@@ -421,8 +418,8 @@ impl BurstPacer {
     }
 
     /// Sets when to look again, after nothing was due.
-    fn sleep(&mut self, now: Time) {
-        let wake = self.wake_for(now, self.next_send(now));
+    fn sleep(&mut self, now: Time, next: Time) {
+        let wake = self.wake_for(now, next);
         self.wake = if self.wake > now { self.wake.min(wake) } else { wake };
     }
 
