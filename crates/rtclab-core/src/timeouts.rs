@@ -11,39 +11,39 @@ const BLOCK: usize = 8;
 /// block. The earliest party is searched only when it has become later.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
-    /// Blocks of the parties, blocks of their earliest timeouts, and so on; `Time::MAX` in unused places.
-    levels: Vec<Vec<[Time; BLOCK]>>,
+    /// Blocks of the parties, blocks of their earliest timeouts, and so on up to the single block, which is `top`;
+    /// `Time::MAX` in unused places.
+    below: Vec<Vec<[Time; BLOCK]>>,
+    top: [Time; BLOCK],
     earliest: (Time, usize),
 }
 
 impl Timeouts {
     pub(crate) fn new(parties: impl ExactSizeIterator<Item = Option<Time>>) -> Self {
         let mut times: Vec<Time> = parties.map(|timeout| timeout.unwrap_or(Time::MAX)).collect();
-        let mut levels = Vec::new();
-        loop {
-            times.resize(times.len().max(1).next_multiple_of(BLOCK), Time::MAX);
+        let mut below = Vec::new();
+        while times.len() > BLOCK {
+            times.resize(times.len().next_multiple_of(BLOCK), Time::MAX);
             let blocks: Vec<[Time; BLOCK]> = times.as_chunks().0.to_vec();
-            times = blocks.iter().map(earliest_in).collect();
-            levels.push(blocks);
-            if times.len() == 1 {
-                break;
-            }
+            times = blocks.iter().map(|block| earliest_in(block).0).collect();
+            below.push(blocks);
         }
-        let mut timeouts = Timeouts { levels, earliest: (Time::MAX, 0) };
+        let mut top = [Time::MAX; BLOCK];
+        top[..times.len()].copy_from_slice(&times);
+        let mut timeouts = Timeouts { below, top, earliest: (Time::MAX, 0) };
         timeouts.earliest = timeouts.search();
         timeouts
     }
 
     pub(crate) fn set(&mut self, party: usize, timeout: Option<Time>) {
         let timeout = timeout.unwrap_or(Time::MAX);
-        let (mut index, mut earliest) = (party, timeout);
-        for blocks in &mut self.levels {
-            let (block, member) = (&mut blocks[index / BLOCK], index % BLOCK);
-            if std::mem::replace(&mut block[member], earliest) == earliest {
-                break;
-            }
-            (index, earliest) = (index / BLOCK, earliest_in(block));
+        let (mut index, mut changed) = (party, timeout);
+        for blocks in &mut self.below {
+            let block = &mut blocks[index / BLOCK];
+            block[index % BLOCK] = changed;
+            (index, changed) = (index / BLOCK, earliest_in(block).0);
         }
+        self.top[index] = changed;
         if (timeout, party) < self.earliest {
             self.earliest = (timeout, party);
         } else if party == self.earliest.1 {
@@ -58,18 +58,22 @@ impl Timeouts {
 
     /// Follows the earliest timeout from the single block down to its party.
     fn search(&self) -> (Time, usize) {
-        let (mut earliest, mut index) = (Time::MAX, 0);
-        for blocks in self.levels.iter().rev() {
-            let block = &blocks[index];
-            earliest = earliest_in(block);
-            index = BLOCK * index + block.iter().position(|at| *at == earliest).unwrap_or(0);
+        let (earliest, mut index) = earliest_in(&self.top);
+        for blocks in self.below.iter().rev() {
+            index = BLOCK * index + earliest_in(&blocks[index]).1;
         }
         (earliest, index)
     }
 }
 
-fn earliest_in(block: &[Time; BLOCK]) -> Time {
-    block.iter().copied().fold(Time::MAX, Time::min)
+/// The earliest of the timeouts, and the place of the first such.
+fn earliest_in(block: &[Time; BLOCK]) -> (Time, usize) {
+    let mut earliest = (block[0], 0);
+    for (index, at) in block.iter().enumerate() {
+        // Without a branch, which no processor could predict.
+        earliest = if *at < earliest.0 { (*at, index) } else { earliest };
+    }
+    earliest
 }
 
 #[cfg(test)]

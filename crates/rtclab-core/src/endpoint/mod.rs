@@ -269,7 +269,11 @@ impl Peer {
                 self.send_urgent_remb(now);
                 return Ok(());
             }
-            Content::Rtcp(rtcp) => self.on_rtcp(now, rtcp)?,
+            Content::Rtcp(rtcp) => {
+                self.on_rtcp(now, rtcp)?;
+                self.timers.sender = self.sender.poll_timeout();
+                return Ok(());
+            }
             Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
             Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
             Content::Dtls13(datagram) => {

@@ -150,6 +150,11 @@ impl Nack {
         Arrival::New
     }
 
+    /// Whether too many packets went missing to be repaired.
+    pub fn has_overflow(&self) -> bool {
+        self.overflow
+    }
+
     /// Whether too many packets went missing to be repaired; resets the flag.
     pub fn take_overflow(&mut self) -> bool {
         std::mem::take(&mut self.overflow)

@@ -366,20 +366,22 @@ impl Recorder {
 
     fn observed(&mut self, at: Time, source: &Source, sender: bool, values: Vec<Observation>) {
         let flow = self.flow_text(if sender { source.sends } else { source.receives });
+        let key = ParticipantKey { at, participant: source.participant, flow: Some(flow) };
         let known = &mut self.value_names[usize::from(sender)];
-        for (index, Observation { name, value }) in values.into_iter().enumerate() {
+        let texts = &mut self.texts;
+        let rows = values.into_iter().enumerate().map(|(index, Observation { name, value })| {
             let name = match known.get(index) {
                 Some((same, code)) if *same == name => *code,
                 _ => {
-                    let code = self.texts.code(&name);
+                    let code = texts.code(&name);
                     known.truncate(index);
                     known.push((name, code));
                     code
                 }
             };
-            let key = ParticipantKey { at, participant: source.participant, flow: Some(flow) };
-            self.controller.push(key, ControlValue { name, value });
-        }
+            ControlValue { name, value }
+        });
+        self.controller.extend(key, rows);
     }
 
     fn finish_tcp_second(&mut self) {

@@ -173,6 +173,11 @@ impl InboundVideo {
         self.nack.take_overflow()
     }
 
+    /// Whether packets or a key frame may have to be requested now.
+    pub(super) fn needs_repair(&self, now: Time) -> bool {
+        self.nack.has_overflow() || self.poll_timeout() <= now
+    }
+
     /// Whether missing packets may have to be requested now.
     pub(super) fn is_missing(&self, now: Time) -> bool {
         self.nack.poll_timeout().is_some_and(|at| at <= now)

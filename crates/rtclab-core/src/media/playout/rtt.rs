@@ -51,17 +51,14 @@ impl RecentRtt {
         self.latest = (now, rtt);
     }
 
-    /// Runs both timers until `now`. The values reported go to `report`.
-    #[inline]
-    pub fn advance(&mut self, now: Time, report: &mut dyn FnMut(Time)) {
-        if let Some(next) = self.next
-            && next[0].min(next[1]) <= now
-        {
-            self.run_timers(now, next, report);
-        }
+    /// Whether a timer is due.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.next.is_some_and(|next| next[0].min(next[1]) <= now)
     }
 
-    fn run_timers(&mut self, now: Time, mut next: [Time; 2], report: &mut dyn FnMut(Time)) {
+    /// Runs both timers until `now`. The values reported go to `report`.
+    pub fn advance(&mut self, now: Time, report: &mut dyn FnMut(Time)) {
+        let Some(mut next) = self.next else { return };
         while next[0].min(next[1]) <= now {
             let due = usize::from(next[1] < next[0]);
             let at = next[due];
