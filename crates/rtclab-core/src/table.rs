@@ -58,7 +58,7 @@ impl Texts {
 /// A type that a column can hold.
 pub trait Cell {
     /// The type of the stored value.
-    type Stored;
+    type Stored: Clone;
     /// Converts the value to its stored form.
     fn store(self) -> Self::Stored;
     /// Makes a column of stored values.
@@ -108,6 +108,8 @@ pub trait RowColumns: Default {
     type Row;
     /// Appends a row.
     fn push(&mut self, row: Self::Row);
+    /// Appends the same row several times.
+    fn push_repeated(&mut self, row: Self::Row, count: usize);
     /// Names and values of the columns.
     fn finish(self) -> Vec<(&'static str, Column)>;
 }
@@ -144,6 +146,14 @@ macro_rules! row {
                 $(self.$field.push($crate::table::Cell::store(row.$field));)*
             }
 
+            fn push_repeated(&mut self, row: $row, count: usize) {
+                let _ = (&row, count);
+                $(
+                    let value = $crate::table::Cell::store(row.$field);
+                    self.$field.resize(self.$field.len() + count, value);
+                )*
+            }
+
             fn finish(self) -> Vec<(&'static str, $crate::table::Column)> {
                 vec![$(($name, <$cell as $crate::table::Cell>::column(self.$field)),)*]
             }
@@ -167,6 +177,12 @@ impl<A: Row, B: Row> Rows<A, B> {
     pub(crate) fn push(&mut self, first: A, second: B) {
         self.first.push(first);
         self.second.push(second);
+    }
+
+    /// Appends rows that have the first part in common.
+    pub(crate) fn extend(&mut self, first: A, second: impl ExactSizeIterator<Item = B>) {
+        self.first.push_repeated(first, second.len());
+        second.for_each(|row| self.second.push(row));
     }
 
     pub(crate) fn finish(self) -> Table {

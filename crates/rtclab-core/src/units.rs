@@ -33,7 +33,7 @@ impl Time {
     }
     /// From seconds as a float; negative values become zero.
     pub fn from_secs_f64(s: f64) -> Self {
-        Time((s * 1e9).round().max(0.0) as u64)
+        Time(rounded(s * 1e9))
     }
     /// Nanoseconds.
     pub const fn as_nanos(self) -> u64 {
@@ -109,6 +109,13 @@ impl fmt::Display for Time {
     }
 }
 
+/// Rounds to nearest, halves up, like `f64::round`, which is a function call on most processors. Negative values
+/// become zero.
+fn rounded(value: f64) -> u64 {
+    let whole = value as u64;
+    whole.saturating_add(u64::from(value - whole as f64 >= 0.5))
+}
+
 /// A moment on the remote clock. It cannot be subtracted from a [`Time`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct RemoteTime(pub Time);
@@ -155,6 +162,29 @@ impl Bitrate {
             None => Bytes((u128::from(self.0) * u128::from(duration.0) / 8_000_000_000) as u64),
         }
     }
+    /// Rate that carries `size` in `duration`, rounded down; the largest of all if there is no time.
+    pub fn carrying(size: Bytes, duration: Time) -> Bitrate {
+        if duration == Time::ZERO {
+            return Bitrate(u64::MAX);
+        }
+        match size.bits().checked_mul(1_000_000_000) {
+            Some(work) => Bitrate(work / duration.0),
+            None => {
+                let rate = u128::from(size.bits()) * 1_000_000_000 / u128::from(duration.0);
+                Bitrate(rate.min(u128::from(u64::MAX)) as u64)
+            }
+        }
+    }
+    /// How many bytes this rate carries in `duration`, rounded to nearest.
+    pub fn bytes_carried(self, duration: Time) -> Bytes {
+        const BITS_IN_NANOS: u64 = 8_000_000_000;
+        let work = self.0.checked_mul(duration.0).and_then(|w| w.checked_add(BITS_IN_NANOS / 2));
+        if let Some(work) = work {
+            return Bytes(work / BITS_IN_NANOS);
+        }
+        let work = u128::from(self.0) * u128::from(duration.0) + u128::from(BITS_IN_NANOS / 2);
+        Bytes((work / u128::from(BITS_IN_NANOS)) as u64)
+    }
     /// This rate times a factor; negative factors give zero.
     pub fn scaled(self, factor: f64) -> Bitrate {
         Bitrate((self.0 as f64 * factor).max(0.0) as u64)
@@ -198,6 +228,7 @@ impl SubAssign for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn serialisation_of_1250_bytes_at_10_mbps_takes_one_millisecond() {
@@ -223,5 +254,23 @@ mod tests {
         );
         let hour = Time::from_secs(3_600);
         assert_eq!(Bitrate::from_mbps(10_000).bytes_in(hour), Bytes(4_500_000_000_000));
+        assert_eq!(Bitrate::from_mbps(10_000).bytes_carried(hour), Bytes(4_500_000_000_000));
+        assert_eq!(Bitrate::carrying(Bytes(4_500_000_000_000), hour), Bitrate::from_mbps(10_000));
+    }
+
+    #[test]
+    fn half_a_byte_counts_as_a_whole_one() {
+        // 8 bit/s carry a byte in a second.
+        assert_eq!(Bitrate(8).bytes_carried(Time::from_millis(500)), Bytes(1));
+        assert_eq!(Bitrate(8).bytes_carried(Time::from_millis(499)), Bytes(0));
+    }
+
+    proptest! {
+        #[test]
+        fn rounding_is_that_of_the_standard_library(value: f64, small in -1e6..1e6f64, half: u32) {
+            for value in [value, small, f64::from(half) / 2.0] {
+                prop_assert_eq!(rounded(value), value.round().max(0.0) as u64);
+            }
+        }
     }
 }

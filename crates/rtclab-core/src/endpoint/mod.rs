@@ -40,6 +40,9 @@ pub use statistics::{
 /// Statistics are reported at multiples of this.
 const STATISTICS_INTERVAL: Time = Time::from_secs(1);
 
+/// Most congestion controls report at most this many internal values.
+const OBSERVED: usize = 32;
+
 /// How often a peer reports internal values of its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observe {
@@ -150,6 +153,11 @@ impl Peer {
             return (start < end).then_some(start);
         }
         (!self.left).then_some(self.timers.next().min(end))
+    }
+
+    /// Whether there is a datagram to send or an event.
+    pub fn is_pending(&self) -> bool {
+        !(self.events.is_empty() && self.outbox.is_empty())
     }
 
     /// The next datagram to send.
@@ -271,7 +279,11 @@ impl Peer {
                 self.after_requests(now);
                 return Ok(());
             }
-            Content::Rtcp(rtcp) => self.on_rtcp(now, rtcp)?,
+            Content::Rtcp(rtcp) => {
+                self.on_rtcp(now, rtcp)?;
+                self.timers.sender = self.sender.poll_timeout();
+                return Ok(());
+            }
             Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
             Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
             Content::Dtls13(datagram) => {
@@ -352,7 +364,7 @@ impl Peer {
     }
 
     fn observe_sender(&mut self) {
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(OBSERVED);
         self.sender.controller.observe(&mut values);
         self.events.push_back(Event::Observed { sender: true, values });
     }

@@ -21,6 +21,10 @@ impl Outbox {
         Outbox { addresses, queue: VecDeque::new(), signals: VecDeque::new() }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.signals.is_empty()
+    }
+
     pub(super) fn poll(&mut self) -> Option<Transmit> {
         self.queue.pop_front()
     }

@@ -150,6 +150,11 @@ impl Nack {
         Arrival::New
     }
 
+    /// Whether too many packets went missing to be repaired.
+    pub fn has_overflow(&self) -> bool {
+        self.overflow
+    }
+
     /// Whether too many packets went missing to be repaired; resets the flag.
     pub fn take_overflow(&mut self) -> bool {
         std::mem::take(&mut self.overflow)
@@ -157,7 +162,9 @@ impl Nack {
 
     /// Forgets missing packets before `seq`.
     pub fn forget_before(&mut self, seq: i64) {
-        self.missing = self.missing.split_off(&seq);
+        if !self.missing.is_empty() {
+            self.missing = self.missing.split_off(&seq);
+        }
     }
 
     fn on_gap(&mut self, now: Time) {
@@ -177,7 +184,10 @@ impl Nack {
         if self.missing.is_empty() {
             return None;
         }
-        [self.next_check, self.new_gap].into_iter().flatten().min()
+        match (self.next_check, self.new_gap) {
+            (Some(check), Some(gap)) => Some(check.min(gap)),
+            (check, gap) => check.or(gap),
+        }
     }
 
     /// Adds the sequence numbers to request now to `out`.

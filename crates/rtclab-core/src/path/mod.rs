@@ -83,15 +83,25 @@ impl PathConfig {
         self.capacity.is_none() && self.wifi.is_none() && self.delay.vanishes()
     }
 
+    /// The propagation delay if it is constant and nothing else can happen after the serialiser.
+    fn plain_delay(&self) -> Option<Time> {
+        match self.delay {
+            Delay::Constant { ns } if self.jitter.is_none() && !self.watches_wire() => Some(ns),
+            _ => None,
+        }
+    }
+
     /// Time after the serialiser in which nothing can happen to a packet: its propagation delay, unless it
     /// can be lost there or the box measures the delay with a clock or ticks of its own.
     fn unobserved(&self) -> Time {
+        if self.watches_wire() { Time::ZERO } else { self.delay.smallest() }
+    }
+
+    /// Whether packets can be lost after the serialiser, or their delay is measured with a clock or in ticks.
+    fn watches_wire(&self) -> bool {
         let loses = self.loss.is_some() && self.loss_position == LossPosition::Wire;
         let may_lose = loses || !self.loss_steps.is_empty() || self.wifi.is_some();
-        match may_lose || self.tick_ns.is_some() || self.clock.is_some() {
-            true => Time::ZERO,
-            false => self.delay.smallest(),
-        }
+        may_lose || self.tick_ns.is_some() || self.clock.is_some()
     }
 }
 
@@ -176,6 +186,8 @@ pub struct Path<P> {
     wire: VecDeque<(Time, Packet<P>)>,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
+    /// Propagation delay if it is constant and nothing else happens on the wire.
+    plain_delay: Option<Time>,
     /// Minimum time between the serialiser and the next departure or drop.
     unobserved: Time,
     jitter: JitterSource,
@@ -198,6 +210,7 @@ impl<P> Path<P> {
             loss: LossProcess::new(config.loss, seed),
             loss_step: 0,
             unobserved: config.unobserved(),
+            plain_delay: config.plain_delay(),
             config,
             queue: VecDeque::new(),
             queued: Bytes::ZERO,
@@ -257,6 +270,7 @@ impl<P> Path<P> {
         self.loss.set(config.loss);
         self.loss_step = 0;
         self.unobserved = config.unobserved();
+        self.plain_delay = config.plain_delay();
         self.config = config;
     }
 
@@ -376,7 +390,18 @@ impl<P> Path<P> {
         }
     }
 
+    #[inline]
     fn put_on_wire(&mut self, now: Time, packet: Packet<P>) {
+        match self.plain_delay {
+            Some(delay) => {
+                self.last_arrival = self.last_arrival.max(now + delay);
+                self.wire.push_back((self.last_arrival, packet));
+            }
+            None => self.put_on_varied_wire(now, packet),
+        }
+    }
+
+    fn put_on_varied_wire(&mut self, now: Time, packet: Packet<P>) {
         if self.loses(now, LossPosition::Wire) {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;

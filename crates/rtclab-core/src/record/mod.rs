@@ -19,6 +19,7 @@ use crate::tcp;
 use crate::units::{Bytes, Time};
 use flow::{First, Flow};
 use packets::{Packets, RtpLabel};
+use std::borrow::Cow;
 
 pub use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
@@ -155,6 +156,9 @@ pub struct Recorder {
     candidate_pair: Rows<ParticipantKey, CandidatePair>,
     frames: Rows<FrameRow, Nothing>,
     controller: Rows<ParticipantKey, ControlValue>,
+    /// Names of the values that sender and receiver halves reported last, in their order, with their codes. They
+    /// seldom change, and looking up a text takes longer than comparing two.
+    value_names: [Vec<(Cow<'static, str>, Text)>; 2],
     events: Rows<ParticipantKey, EventRow>,
     tcp: Rows<TcpKey, TcpRow>,
     /// End of the current second, and the TCP figures reported for it so far, summed per flow.
@@ -186,6 +190,7 @@ impl Recorder {
             candidate_pair: Rows::new("candidate_pair"),
             frames: Rows::new("frames"),
             controller: Rows::new("controller"),
+            value_names: [Vec::new(), Vec::new()],
             events: Rows::new("events"),
             tcp: Rows::new("tcp"),
             tcp_second: (Time::ZERO, Vec::new()),
@@ -361,11 +366,22 @@ impl Recorder {
 
     fn observed(&mut self, at: Time, source: &Source, sender: bool, values: Vec<Observation>) {
         let flow = self.flow_text(if sender { source.sends } else { source.receives });
-        for Observation { name, value } in values {
-            let name = self.texts.code(&name);
-            let key = ParticipantKey { at, participant: source.participant, flow: Some(flow) };
-            self.controller.push(key, ControlValue { name, value });
-        }
+        let key = ParticipantKey { at, participant: source.participant, flow: Some(flow) };
+        let known = &mut self.value_names[usize::from(sender)];
+        let texts = &mut self.texts;
+        let rows = values.into_iter().enumerate().map(|(index, Observation { name, value })| {
+            let name = match known.get(index) {
+                Some((same, code)) if *same == name => *code,
+                _ => {
+                    let code = texts.code(&name);
+                    known.truncate(index);
+                    known.push((name, code));
+                    code
+                }
+            };
+            ControlValue { name, value }
+        });
+        self.controller.extend(key, rows);
     }
 
     fn finish_tcp_second(&mut self) {

@@ -77,6 +77,14 @@ impl End {
         each!(self, end => end.poll_transmit(now))
     }
 
+    /// Whether there may be an event or a datagram to take.
+    pub(super) fn is_pending(&self) -> bool {
+        match self {
+            End::Peer(peer) => peer.is_pending(),
+            _ => true,
+        }
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         each!(self, end => end.poll_timeout())
     }

@@ -195,6 +195,13 @@ impl Simulation<'_> {
 
     /// Takes all events and datagrams from an end.
     fn drain(&mut self, now: Time, index: usize) {
+        if self.ends[index].is_pending() {
+            self.take_all(now, index);
+        }
+        self.timeouts.set(index, self.ends[index].poll_timeout());
+    }
+
+    fn take_all(&mut self, now: Time, index: usize) {
         while let Some(event) = self.ends[index].poll_event() {
             match event {
                 Event::Endpoint(event) => self.handle_event(now, index, event),
@@ -213,7 +220,6 @@ impl Simulation<'_> {
             }
             self.links.launch(now, from, transmit, record);
         }
-        self.timeouts.set(index, self.ends[index].poll_timeout());
     }
 
     /// Handles an event of a page or the signalling server.

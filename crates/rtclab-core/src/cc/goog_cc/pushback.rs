@@ -49,11 +49,17 @@ impl Window {
 
     /// Takes the largest round-trip time of a report's packets, in microseconds.
     pub(super) fn on_feedback_rtt(&mut self, rtt: i64) {
-        self.rtts_ms.push_back(thousands(rtt));
-        if self.rtts_ms.len() > REPORTS {
-            self.rtts_ms.pop_front();
-        }
-        self.smallest_ms = self.rtts_ms.iter().min().copied();
+        let rtt_ms = thousands(rtt);
+        self.rtts_ms.push_back(rtt_ms);
+        let left = match self.rtts_ms.len() > REPORTS {
+            true => self.rtts_ms.pop_front(),
+            false => None,
+        };
+        // Only if the smallest one left, all others need a look.
+        self.smallest_ms = match self.smallest_ms {
+            Some(smallest) if left != Some(smallest) => Some(smallest.min(rtt_ms)),
+            _ => self.rtts_ms.iter().min().copied(),
+        };
     }
 
     /// The window in bytes at this target: the mean of the last window and of what the target carries in the

@@ -4,7 +4,6 @@
 
 use super::arithmetic::{MS, thousands};
 use super::inter_arrival::Deltas;
-use std::collections::VecDeque;
 
 /// Deltas count up to this many.
 const MAX_DELTAS: u32 = 1_000;
@@ -72,7 +71,7 @@ pub(super) struct Trendline {
     accumulated_ms: f64,
     smoothed_ms: f64,
     /// Arrival since the first and smoothed delay, in ms.
-    points: VecDeque<(f64, f64)>,
+    points: Vec<(f64, f64)>,
     slope: f64,
     /// Slope times number of deltas and gain, in ms.
     trend_ms: f64,
@@ -93,7 +92,7 @@ impl Trendline {
             first_arrival_ms: None,
             accumulated_ms: 0.0,
             smoothed_ms: 0.0,
-            points: VecDeque::with_capacity(config.window + 1),
+            points: Vec::with_capacity(config.window + 1),
             slope: 0.0,
             trend_ms: 0.0,
             threshold_ms: config.threshold_ms,
@@ -127,9 +126,10 @@ impl Trendline {
         self.accumulated_ms += millis(deltas.arrival) - send_ms;
         let smoothing = self.config.smoothing;
         self.smoothed_ms = smoothing * self.smoothed_ms + (1.0 - smoothing) * self.accumulated_ms;
-        self.points.push_back(((arrival_ms - first_ms) as f64, self.smoothed_ms));
+        self.points.push(((arrival_ms - first_ms) as f64, self.smoothed_ms));
         if self.points.len() > self.config.window {
-            self.points.pop_front();
+            // All points are read at each delta, which is faster if they stay in one piece.
+            self.points.remove(0);
         }
         let slope = match self.points.len() == self.config.window {
             true => slope(&self.points).unwrap_or(self.slope),
@@ -181,7 +181,7 @@ fn millis(us: i64) -> f64 {
 }
 
 /// Slope of the least-squares line; `None` if all points have the same time.
-fn slope(points: &VecDeque<(f64, f64)>) -> Option<f64> {
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (sum_x, sum_y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0, y + point.1));
     let (mean_x, mean_y) = (sum_x / count, sum_y / count);

@@ -284,7 +284,16 @@ impl Receiver {
         })
     }
 
+    /// Requests what is missing, if anything is due.
+    #[inline]
     fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
+        let sampled = self.recent_rtt.as_ref().is_some_and(|recent| recent.is_due(now));
+        if sampled || self.videos.iter().any(|video| video.needs_repair(now)) {
+            self.request_due_repair(now, rtt, outbox);
+        }
+    }
+
+    fn request_due_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
         let rtt = self.repeat_rtt(now, rtt);
         let today = self.recent_rtt.is_some();
         for index in 0..self.videos.len() {
@@ -294,6 +303,9 @@ impl Receiver {
                 self.send_key_request(now, index, outbox);
             }
             let video = &mut self.videos[index];
+            if !video.is_missing(now) {
+                continue;
+            }
             let lost = video.poll_missing(now, rtt);
             // Today a request for a key frame replaces one for packets.
             let replaced = today && needs_key;

@@ -178,11 +178,18 @@ impl InboundVideo {
         self.nack.take_overflow()
     }
 
+    /// Whether packets or a key frame may have to be requested now.
+    pub(super) fn needs_repair(&self, now: Time) -> bool {
+        self.nack.has_overflow() || self.poll_timeout() <= now
+    }
+
+    /// Whether missing packets may have to be requested now.
+    pub(super) fn is_missing(&self, now: Time) -> bool {
+        self.nack.poll_timeout().is_some_and(|at| at <= now)
+    }
+
     /// Sequence numbers to request now.
     pub(super) fn poll_missing(&mut self, now: Time, rtt: Time) -> Vec<u16> {
-        if self.nack.poll_timeout().is_none_or(|at| at > now) {
-            return Vec::new();
-        }
         let mut missing = Vec::new();
         self.nack.poll(now, rtt, &mut missing);
         self.nack_count += u64::from(!missing.is_empty());

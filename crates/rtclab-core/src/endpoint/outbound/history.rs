@@ -91,14 +91,12 @@ impl TransportHistory {
             let seq = self.unwrapper.unwrap(seq);
             let arrival = |ticks: i64| RemoteTime(TransportFeedback::TICK * ticks.max(0) as u64);
             let received = ticks.map(arrival);
-            let Some(first) = self.flight.front().map(|packet| packet.sent.transport_seq) else {
-                out.extend(self.report_late(seq, received));
-                continue;
+            let report = match self.flight.front() {
+                Some(first) if first.sent.transport_seq <= seq => self.report_next(seq, received),
+                _ => self.report_late(seq, received),
             };
-            if seq < first {
-                out.extend(self.report_late(seq, received));
-            } else {
-                out.extend(self.report_next(seq, received));
+            if let Some(report) = report {
+                out.push(report);
             }
         }
     }

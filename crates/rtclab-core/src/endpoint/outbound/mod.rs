@@ -214,7 +214,9 @@ impl Sender {
     }
 
     pub(super) fn rtp_timestamp(&self, at: Time, clock: u64) -> u32 {
-        let ticks = u128::from(at.0) * u128::from(clock) / 1_000_000_000;
+        // In two steps, whose products fit into 64 bits.
+        let (seconds, rest) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
+        let ticks = seconds * clock + rest * clock / 1_000_000_000;
         (ticks as u32).wrapping_add(self.timestamp_offset)
     }
 

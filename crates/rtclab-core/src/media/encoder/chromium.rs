@@ -141,8 +141,9 @@ impl ChromiumEncoder {
             }
             self.count(captured);
             self.adapt(captured);
-            self.adjust(captured, interval);
-            if let Some(frame) = self.encode(captured) {
+            let frame_rate = self.frame_rate();
+            self.adjust(captured, interval, frame_rate);
+            if let Some(frame) = self.encode(captured, frame_rate) {
                 return Some(frame);
             }
         }
@@ -217,12 +218,11 @@ impl ChromiumEncoder {
         self.statistics.on_resolution(self.ladder.is_reduced());
     }
 
-    fn adjust(&mut self, now: Time, push_back: Option<u64>) {
+    fn adjust(&mut self, now: Time, push_back: Option<u64>, frame_rate: f64) {
         let (min_bps, max_bps) = (self.config.min_bps, self.max_rate());
         // The dropped pictures leave their bits unused.
         let kept = push_back.map_or(self.available, |n| Bitrate(self.available.0 / n * (n - 1)));
         let wanted = kept.clamp(min_bps, max_bps);
-        let frame_rate = self.frame_rate();
         self.target = wanted;
         if let Some(overshoot) = &mut self.overshoot {
             self.target = overshoot.adjust(self.available, wanted, min_bps);
@@ -230,9 +230,9 @@ impl ChromiumEncoder {
         }
     }
 
-    fn encode(&mut self, captured: Time) -> Option<Frame> {
+    fn encode(&mut self, captured: Time, frame_rate: f64) -> Option<Frame> {
         let (width, height) = self.ladder.resolution();
-        let (target, frame_rate) = (self.target, self.frame_rate());
+        let target = self.target;
         let rate_control = self
             .rate_control
             .get_or_insert_with(|| RateControl::new(width, height, target, frame_rate));

@@ -37,10 +37,16 @@ const MIN_BYTES: f64 = 30.0;
 static LN_STEPS: LazyLock<[f64; 128]> =
     LazyLock::new(|| std::array::from_fn(|qindex| ac_step(qindex as u8).ln()));
 
+/// Logarithms of quantiser steps, and of the bytes at each.
+type Curve = [(f64, f64); QINDEX.len()];
+
 /// The pictures of the camera, as far as their cost goes.
 pub(super) struct Content {
     rng: Pcg64Mcg,
     clip: &'static ClipSize,
+    /// Mean bytes of a key frame, and of another frame.
+    key: Curve,
+    inter: Curve,
     /// Factor for a resolution that was not measured.
     scale: f64,
     /// Pictures of the clip per picture of the camera.
@@ -66,12 +72,26 @@ impl Content {
         let pictures = elapsed * frame_rate * f64::from(step);
         let position = pictures.rem_euclid(clip.frames.len() as f64) as u32;
         let (gap, reference, deviation, complexity) = (0, 0, 0.0, 0.0);
-        Content { rng, clip, scale, step, position, gap, reference, deviation, complexity }
+        let (key, inter) = (curve(&clip.key), curve(&clip.inter));
+        Content {
+            rng,
+            clip,
+            key,
+            inter,
+            scale,
+            step,
+            position,
+            gap,
+            reference,
+            deviation,
+            complexity,
+        }
     }
 
     /// Encodes in this resolution from now on.
     pub(super) fn set_resolution(&mut self, resolution: (u16, u16)) {
         (self.clip, self.scale) = closest(resolution);
+        (self.key, self.inter) = (curve(&self.clip.key), curve(&self.clip.inter));
     }
 
     /// The camera takes a picture.
@@ -89,7 +109,7 @@ impl Content {
         let complexity = self.inter(at);
         let growth = if self.complexity > 0.0 { complexity / self.complexity } else { 1.0 };
         let bytes = if key {
-            ln_mean(&self.clip.key, at).exp()
+            ln_mean(&self.key, at).exp()
         } else {
             let refined = REFINEMENT * (LN_STEPS[usize::from(self.reference.min(127))] - at);
             complexity * (VARYING + refined + self.deviation).exp()
@@ -108,8 +128,12 @@ impl Content {
             let position = self.position + frames.len() as u32 - back % frames.len() as u32;
             deviation(&frames[position as usize % frames.len()], ln_step).exp()
         };
+        let fixed = ln_mean(&self.inter, ln_step).exp();
+        if gap == 1 {
+            return fixed * skipped(0);
+        }
         let mean = (0..gap).map(skipped).sum::<f64>() / f64::from(gap);
-        ln_mean(&self.clip.inter, ln_step).exp() * mean * f64::from(gap).powf(GAP_EXPONENT)
+        fixed * mean * f64::from(gap).powf(GAP_EXPONENT)
     }
 }
 
@@ -127,10 +151,13 @@ fn closest(resolution: (u16, u16)) -> (&'static ClipSize, f64) {
     (clip, (wanted / pixels(clip.width, clip.height)).powf(PIXEL_EXPONENT))
 }
 
+fn curve(bytes: &[u32; QINDEX.len()]) -> Curve {
+    std::array::from_fn(|i| (LN_STEPS[usize::from(QINDEX[i])], f64::from(bytes[i]).ln()))
+}
+
 /// Logarithm of the bytes at a logarithm of the step.
-fn ln_mean(bytes: &[u32; QINDEX.len()], ln_step: f64) -> f64 {
-    let column = |i: usize| (LN_STEPS[usize::from(QINDEX[i])], f64::from(bytes[i]).ln());
-    interpolate(QINDEX.len(), column, ln_step)
+fn ln_mean(curve: &Curve, ln_step: f64) -> f64 {
+    interpolate(curve.len(), |i| curve[i], ln_step)
 }
 
 fn deviation(frame: &[i16; ANCHORS.len()], ln_step: f64) -> f64 {

@@ -291,15 +291,21 @@ impl RateControl {
     }
 
     fn quantiser(&self, key: bool, best: u8, worst: u8, target: f64) -> u8 {
-        let mut before = f64::INFINITY;
-        for qindex in best..=worst {
-            let excess = self.expected(key, qindex) - target;
-            if excess <= 0.0 {
-                return if -excess <= before { qindex } else { qindex - 1 };
+        // The first quantiser that meets the target; a larger one never makes a larger frame.
+        let (mut first, mut behind) = (best, worst + 1);
+        while first < behind {
+            let middle = first + (behind - first) / 2;
+            match self.expected(key, middle) - target <= 0.0 {
+                true => behind = middle,
+                false => first = middle + 1,
             }
-            before = excess;
         }
-        worst
+        if first > worst {
+            return worst;
+        }
+        let excess = self.expected(key, first) - target;
+        let is_closer = first == best || -excess <= self.expected(key, first - 1) - target;
+        if is_closer { first } else { first - 1 }
     }
 
     /// Bits that a frame is expected to have.

@@ -172,11 +172,13 @@ impl BurstPacer {
                 if let Some(padding) = self.keep_alive(now) {
                     return Some((padding, None));
                 }
-                if self.begin(now) {
-                    continue;
+                let due = self.next_send(now);
+                if now + self.early() < due {
+                    self.sleep(now, due);
+                    return None;
                 }
-                self.sleep(now);
-                return None;
+                self.begin(now, due);
+                continue;
             };
             if let Some((release, size)) = self.take(now, &batch) {
                 self.account(now, &release, size);
@@ -241,12 +243,8 @@ impl BurstPacer {
         Some(Release::Padding)
     }
 
-    /// Begins a batch if a packet is due.
-    fn begin(&mut self, now: Time) -> bool {
-        let due = self.next_send(now);
-        if now + self.early() < due {
-            return false;
-        }
+    /// Begins a batch with a packet that is due.
+    fn begin(&mut self, now: Time, due: Time) {
         self.drain_until(due);
         let probe = if self.prober.is_active() { self.prober.current(now) } else { None };
         let (probe, wanted, probe_bytes) = match probe {
@@ -254,7 +252,6 @@ impl BurstPacer {
             None => (None, Bytes::ZERO, Bytes::ZERO),
         };
         self.batch = Some(Batch { probe, wanted, probe_bytes, sent: Bytes::ZERO, due });
-        true
     }
 
     /// The next packet of a batch.
@@ -350,9 +347,10 @@ impl BurstPacer {
             return self.last_sent + IDLE_INTERVAL;
         }
         if !self.queue.is_empty() {
-            let burst = self.burst.min(self.rate.time_for(MAX_BURST).unwrap_or(Time::ZERO));
             let drain = self.drain_time();
-            return if burst > drain { self.processed } else { self.processed + drain };
+            let is_longer = |burst: Option<Time>| burst.is_some_and(|burst| burst > drain);
+            let may_burst = self.burst > drain && is_longer(self.rate.time_for(MAX_BURST));
+            return if may_burst { self.processed } else { self.processed + drain };
         }
         match self.padding_rate.time_for(self.padding_debt) {
             Some(padding) => self.processed + padding.max(self.drain_time()),
@@ -374,7 +372,9 @@ impl BurstPacer {
         }
         let elapsed = (at - self.processed).min(MAX_ELAPSED);
         self.processed = at;
-        let left = |debt: Bytes, rate| Bytes(debt.0.saturating_sub(carried(rate, elapsed).0));
+        let left = |debt: Bytes, rate: Bitrate| {
+            Bytes(debt.0.saturating_sub(rate.bytes_carried(elapsed).0))
+        };
         self.media_debt = left(self.media_debt, self.rate);
         self.padding_debt = left(self.padding_debt, self.padding_rate);
     }
@@ -389,12 +389,13 @@ impl BurstPacer {
             self.repeated = Some((*packet, size));
         }
         self.last_sent = now;
-        self.media_debt = (self.media_debt + size).min(carried(self.rate, MAX_DEBT));
+        self.media_debt = (self.media_debt + size).min(self.rate.bytes_carried(MAX_DEBT));
         self.owe_padding(size);
     }
 
     fn owe_padding(&mut self, size: Bytes) {
-        self.padding_debt = (self.padding_debt + size).min(carried(self.padding_rate, MAX_DEBT));
+        self.padding_debt =
+            (self.padding_debt + size).min(self.padding_rate.bytes_carried(MAX_DEBT));
     }
 
     /// Raises the rate if packets would wait too long.
@@ -404,12 +405,14 @@ impl BurstPacer {
             return;
         }
         let left = QUEUE_LIMIT.saturating_sub(self.queue.mean_wait(now)).max(MIN_QUEUE_TIME);
-        let needed = u128::from(self.queue.bytes().bits()) * 1_000_000_000 / u128::from(left.0);
-        self.rate = self.rate.max(Bitrate(needed as u64));
+        self.rate = self.rate.max(Bitrate::carrying(self.queue.bytes(), left));
     }
 
     /// Sets when to look again, after something has changed.
     fn schedule(&mut self, now: Time) {
+        if self.wake == now {
+            return;
+        }
         let next = self.next_send(now);
         if next <= now + self.early() {
             self.wake = now;
@@ -419,29 +422,19 @@ impl BurstPacer {
     }
 
     /// Sets when to look again, after nothing was due.
-    fn sleep(&mut self, now: Time) {
-        let wake = self.wake_for(now, self.next_send(now));
+    fn sleep(&mut self, now: Time, next: Time) {
+        let wake = self.wake_for(now, next);
         self.wake = if self.wake > now { self.wake.min(wake) } else { wake };
     }
 
     fn wake_for(&self, now: Time, next: Time) -> Time {
-        let hold_back = match self.prober.is_active() {
-            true => Time::ZERO,
-            false => {
-                let mean = self.mean_size * HOLD_BACK_PACKETS * 8.0 / self.pacing_rate.0 as f64;
-                HOLD_BACK.min(Time::from_secs_f64(mean))
-            }
-        };
-        let wait = next.saturating_sub(now + self.early()).max(hold_back);
+        let mut wait = next.saturating_sub(now + self.early());
+        if wait < HOLD_BACK && !self.prober.is_active() {
+            let packets = self.mean_size * HOLD_BACK_PACKETS * 8.0 / self.pacing_rate.0 as f64;
+            wait = wait.max(HOLD_BACK.min(Time::from_secs_f64(packets)));
+        }
         now + wait.ceil_to(TIMER).max(TIMER)
     }
-}
-
-/// Bytes that a rate carries in a duration, rounded to nearest.
-fn carried(rate: Bitrate, duration: Time) -> Bytes {
-    const BITS_IN_NANOS: u128 = 8_000_000_000;
-    let work = u128::from(rate.0) * u128::from(duration.0);
-    Bytes(((work + BITS_IN_NANOS / 2) / BITS_IN_NANOS) as u64)
 }
 
 #[cfg(test)]

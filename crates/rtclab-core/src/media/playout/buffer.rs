@@ -102,14 +102,17 @@ impl JitterBuffer {
 
     /// Index of the frame in the buffer; makes room for a new one.
     fn index_of(&mut self, now: Time, frame: i64, timestamp: i64) -> usize {
-        match self.frames.iter().rposition(|f| f.frame <= frame) {
-            Some(i) if self.frames[i].frame == frame => i,
-            before => {
-                let i = before.map_or(0, |i| i + 1);
-                self.frames.insert(i, Assembly::new(now, frame, timestamp));
-                i
+        let mut behind = self.frames.len();
+        while let Some(before) = behind.checked_sub(1).map(|i| self.frames[i].frame)
+            && before >= frame
+        {
+            if before == frame {
+                return behind - 1;
             }
+            behind -= 1;
         }
+        self.frames.insert(behind, Assembly::new(now, frame, timestamp));
+        behind
     }
 
     /// Marks frames that are complete together with all that they depend on, from `index` on.
@@ -134,14 +137,12 @@ impl JitterBuffer {
         }
     }
 
-    /// Indices of the first and of the last frame that could be decoded next.
-    fn decodable(&self) -> Option<(usize, usize)> {
+    /// Index of the first frame from `index` on that could be decoded next.
+    fn decodable(&self, index: usize) -> Option<usize> {
         let next = self.released.map(|frame| frame + 1);
         let can =
             |f: &Assembly| f.continuous && (f.key || (Some(f.frame) == next && !self.needs_key));
-        let first = self.frames.iter().position(can)?;
-        let last = self.frames.iter().rposition(can)?;
-        Some((first, last))
+        (index..self.frames.len()).find(|i| can(&self.frames[*i]))
     }
 
     /// Decides when the next frame goes to the decoder.
@@ -149,7 +150,7 @@ impl JitterBuffer {
         if self.decoding.is_some() {
             return;
         }
-        while let Some((first, last)) = self.decodable() {
+        while let Some(first) = self.decodable(0) {
             let (frame, timestamp) = (self.frames[first].frame, self.frames[first].timestamp);
             if self.scheduled.as_ref().is_some_and(|scheduled| scheduled.frame == frame) {
                 return;
@@ -161,7 +162,7 @@ impl JitterBuffer {
                 self.scheduled = Some(Scheduled { frame, release: now, render });
                 return;
             }
-            if decode + MARGIN <= now && first != last {
+            if decode + MARGIN <= now && self.decodable(first + 1).is_some() {
                 // A key frame behind it is complete as well.
                 self.drop_until(first + 1);
                 continue;
@@ -309,11 +310,15 @@ impl Playout for JitterBuffer {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        if let Some(decoding) = &self.decoding {
-            return [Some(decoding.done), self.urgent].into_iter().flatten().min();
-        }
-        let release = self.scheduled.as_ref().map(|scheduled| scheduled.release);
-        [release, self.key_deadline, self.urgent].into_iter().flatten().min()
+        let next = match &self.decoding {
+            Some(decoding) => decoding.done,
+            None => {
+                let release = self.scheduled.as_ref().map_or(Time::MAX, |next| next.release);
+                release.min(self.key_deadline.unwrap_or(Time::MAX))
+            }
+        };
+        let next = next.min(self.urgent.unwrap_or(Time::MAX));
+        (next < Time::MAX).then_some(next)
     }
 
     fn poll(&mut self, now: Time) -> Option<Rendered> {

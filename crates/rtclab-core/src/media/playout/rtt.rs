@@ -51,6 +51,11 @@ impl RecentRtt {
         self.latest = (now, rtt);
     }
 
+    /// Whether a timer is due.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.next.is_some_and(|next| next[0].min(next[1]) <= now)
+    }
+
     /// Runs both timers until `now`. The values reported go to `report`.
     pub fn advance(&mut self, now: Time, report: &mut dyn FnMut(Time)) {
         let Some(mut next) = self.next else { return };

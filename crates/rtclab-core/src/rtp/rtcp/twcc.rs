@@ -111,18 +111,16 @@ impl TransportFeedback {
         if self.statuses.len() > Self::MAX_PACKETS {
             return None;
         }
-        let (mut chunks, mut bytes) = (ChunkWriter::default(), Vec::new());
         let mut deltas = 0;
         for &status in &self.statuses {
-            chunks.push(symbol_of(status), &mut bytes);
             deltas += match status {
                 None => 0,
                 Some(0..=255) => 1,
                 Some(delta) => i16::try_from(delta).ok().map(|_| 2)?,
             };
         }
-        chunks.finish(&mut bytes);
-        Some(16 + bytes.len() + deltas)
+        let symbols = self.statuses.iter().map(|&status| symbol_of(status));
+        Some(16 + ChunkWriter::wire_bytes(symbols) + deltas)
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {

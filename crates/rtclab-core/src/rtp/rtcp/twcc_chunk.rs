@@ -37,6 +37,7 @@ impl Symbol {
 const RUN_LENGTH_MAX: usize = 0x1FFF;
 const ONE_BIT_SYMBOLS: usize = 14;
 const TWO_BIT_SYMBOLS: usize = 7;
+const CHUNK_BYTES: usize = 2;
 
 /// A chunk read from the wire.
 #[derive(Clone, Copy)]
@@ -82,6 +83,20 @@ impl ChunkWriter {
             self.emit(out);
         }
         self.add(symbol);
+    }
+
+    /// Size of the chunks of these symbols.
+    pub(super) fn wire_bytes(symbols: impl ExactSizeIterator<Item = Symbol>) -> usize {
+        match symbols.len() {
+            0 => 0,
+            1..=TWO_BIT_SYMBOLS => CHUNK_BYTES,
+            _ => {
+                let (mut chunks, mut bytes) = (ChunkWriter::default(), Vec::new());
+                symbols.for_each(|symbol| chunks.push(symbol, &mut bytes));
+                chunks.finish(&mut bytes);
+                bytes.len()
+            }
+        }
     }
 
     /// Appends the remaining symbols.

@@ -41,6 +41,16 @@ struct Candidate {
     inherent: f64,
 }
 
+/// An observation as it enters the likelihood, with amounts in kilobytes or packets.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    rate: i64,
+    sent: f64,
+    lost: f64,
+    received: f64,
+    weight: f64,
+}
+
 /// The time after a decrease in which the estimate stays at or below a rate.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
@@ -55,6 +65,8 @@ struct Hold {
 pub(super) struct LossBased {
     config: LossBasedConfig,
     observations: Observations,
+    /// The observations as of the last update, for all candidates.
+    samples: Vec<Sample>,
     /// Mean loss over the observations.
     loss: f64,
     /// Upper bound from the loss, once something was observed.
@@ -81,6 +93,7 @@ impl LossBased {
     pub(super) fn new(config: &LossBasedConfig) -> Self {
         LossBased {
             observations: Observations::new(config),
+            samples: Vec::with_capacity(config.window),
             loss: 0.0,
             upper: None,
             lower: 0,
@@ -168,6 +181,7 @@ impl LossBased {
                 Candidate { rate: delay, inherent: self.config.inherent_loss_start }
             }
         };
+        self.collect_samples();
         let mut winner = self.most_likely(best, in_alr);
         if self.config.holds_above_inherent_loss && self.loss > winner.inherent {
             winner.rate = winner.rate.min(best.rate);
@@ -200,6 +214,22 @@ impl LossBased {
             }
             false => Some(self.max),
         };
+    }
+
+    fn collect_samples(&mut self) {
+        let counts_bytes = self.config.counts_bytes;
+        let amount = |amount: i64| match counts_bytes {
+            true => amount as f64 / 1_000.0,
+            false => amount as f64,
+        };
+        self.samples.clear();
+        self.samples.extend(self.observations.weighted().map(|(observation, weight)| Sample {
+            rate: observation.rate,
+            sent: amount(observation.sent),
+            lost: amount(observation.lost),
+            received: amount(observation.sent - observation.lost),
+            weight,
+        }));
     }
 
     /// The candidate of maximum likelihood; of equal ones that of the highest rate.
@@ -266,12 +296,20 @@ impl LossBased {
     /// First and second derivative of the likelihood by the inherent loss.
     fn derivatives(&self, candidate: Candidate) -> (f64, f64) {
         let (mut first, mut second) = (0.0, 0.0);
-        for (observation, weight) in self.observations.weighted() {
-            let loss = probability(candidate, observation.rate);
-            let lost = self.amount(observation.lost);
-            let received = self.amount(observation.sent - observation.lost);
-            first += weight * (lost / loss - received / (1.0 - loss));
-            second -= weight * (lost / loss.powi(2) + received / (1.0 - loss).powi(2));
+        let inherent = probability(candidate, candidate.rate);
+        for &Sample { rate, lost, received, weight, .. } in &self.samples {
+            // Most observations were sent below the candidate's rate and have its inherent loss.
+            let loss = match rate <= candidate.rate {
+                true => inherent,
+                false => probability(candidate, rate),
+            };
+            // Most have lost nothing.
+            let (by_loss, by_loss_squared) = match lost == 0.0 {
+                true => (0.0, 0.0),
+                false => (lost / loss, lost / loss.powi(2)),
+            };
+            first += weight * (by_loss - received / (1.0 - loss));
+            second -= weight * (by_loss_squared + received / (1.0 - loss).powi(2));
         }
         (first, if second >= 0.0 { -1e-6 } else { second })
     }
@@ -280,25 +318,17 @@ impl LossBased {
     fn objective(&self, candidate: Candidate) -> f64 {
         let preference = self.preference(candidate.rate);
         let mut objective = 0.0;
-        // Most observations were sent below the candidate's rate and have its inherent loss.
         let logarithms = |loss: f64| (loss.ln(), (1.0 - loss).ln());
-        let inherent = probability(candidate, candidate.rate);
-        let inherent = (inherent, logarithms(inherent));
-        for (observation, weight) in self.observations.weighted() {
-            let loss = probability(candidate, observation.rate);
-            let (ln_lost, ln_received) =
-                if loss == inherent.0 { inherent.1 } else { logarithms(loss) };
-            let lost = self.amount(observation.lost);
-            let received = self.amount(observation.sent - observation.lost);
+        let inherent = logarithms(probability(candidate, candidate.rate));
+        for &Sample { rate, sent, lost, received, weight } in &self.samples {
+            let (ln_lost, ln_received) = match rate <= candidate.rate {
+                true => inherent,
+                false => logarithms(probability(candidate, rate)),
+            };
             objective += weight * (lost * ln_lost + received * ln_received);
-            objective += weight * preference * self.amount(observation.sent);
+            objective += weight * preference * sent;
         }
         objective
-    }
-
-    /// Kilobytes, or packets.
-    fn amount(&self, amount: i64) -> f64 {
-        if self.config.counts_bytes { amount as f64 / 1_000.0 } else { amount as f64 }
     }
 
     fn preference(&self, rate: i64) -> f64 {
