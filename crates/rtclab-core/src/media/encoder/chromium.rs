@@ -19,7 +19,9 @@ use std::collections::VecDeque;
 /// Without output for this long, the next picture is encoded whatever the rate control says
 /// (`libvpx_vp8_encoder.cc`).
 const LONGEST_GAP: Time = Time::from_secs(2);
-/// First pictures that may be dropped because they are too large for the start rate, each for a smaller one.
+/// Pictures that may be dropped because they are too large for the start rate, each for a smaller one. That is
+/// over when media may flow: in 12 live calls with a camera of 1280x720 the first frame had 640x360, and came as
+/// soon as those of other cameras.
 const INITIAL_DROPS: u32 = 4;
 /// Start rate below which more than so many pixels are too large (`DropDueToSize`).
 const INITIAL_LIMITS: [(Bitrate, u32); 2] =
@@ -47,7 +49,6 @@ pub(super) struct ChromiumEncoder {
     available: Bitrate,
     target: Bitrate,
     key_wanted: bool,
-    initial_drops: u32,
     /// Share of pictures that the congestion window asks to drop, and pictures since that began.
     drop_ratio: f64,
     since_push_back: u64,
@@ -64,7 +65,17 @@ impl ChromiumEncoder {
         start: Time,
         seed: u64,
     ) -> Self {
-        let ladder = Ladder::new(config.width, config.height);
+        let mut ladder = Ladder::new(config.width, config.height);
+        for _ in 0..INITIAL_DROPS {
+            let is_too_large = |&(rate, limit): &(Bitrate, u32)| {
+                config.start_bps < rate && ladder.pixels() > limit
+            };
+            if !INITIAL_LIMITS.iter().any(is_too_large) || !ladder.shrink() {
+                break;
+            }
+        }
+        let mut statistics = EncoderStatistics::new();
+        statistics.on_resolution(ladder.is_reduced());
         let lead = Pcg64Mcg::seed_from_u64(seed ^ 2).random_range(SCALER_LEAD);
         let first_check = (start + FIRST_INTERVAL).saturating_sub(Time::from_secs_f64(lead));
         ChromiumEncoder {
@@ -78,12 +89,11 @@ impl ChromiumEncoder {
             available: config.start_bps,
             target: config.start_bps,
             key_wanted: false,
-            initial_drops: INITIAL_DROPS,
             drop_ratio: 0.0,
             since_push_back: 0,
             captured: VecDeque::new(),
             last_output: start,
-            statistics: EncoderStatistics::new(),
+            statistics,
             config,
         }
     }
@@ -136,7 +146,7 @@ impl ChromiumEncoder {
         while self.camera.next() <= now {
             let captured = self.capture();
             let interval = self.push_back_interval();
-            if self.is_too_large_to_start() || self.is_pushed_back(interval) {
+            if self.is_pushed_back(interval) {
                 continue;
             }
             self.count(captured);
@@ -159,21 +169,6 @@ impl ChromiumEncoder {
     fn capture(&mut self) -> Time {
         self.content.advance();
         self.camera.capture()
-    }
-
-    /// Whether a first picture is dropped, and the next one smaller, because the start rate is low.
-    fn is_too_large_to_start(&mut self) -> bool {
-        let pixels = self.ladder.pixels();
-        let exceeds =
-            |&(rate, limit): &(Bitrate, u32)| self.config.start_bps < rate && pixels > limit;
-        if self.initial_drops == 0 || !INITIAL_LIMITS.iter().any(exceeds) {
-            return false;
-        }
-        self.initial_drops -= 1;
-        if self.ladder.shrink() {
-            self.change_resolution();
-        }
-        true
     }
 
     /// One of so many pictures is dropped while the congestion window is full.
@@ -247,7 +242,6 @@ impl ChromiumEncoder {
             self.scaler.on_drop();
             return None;
         }
-        self.initial_drops = 0;
         self.key_wanted = false;
         self.last_output = captured;
         self.scaler.on_frame(captured, plan.qindex);
