@@ -91,6 +91,25 @@ impl Input {
     }
 }
 
+/// Golden case 11: once the first probes are over, a limit that grows is probed at twice the estimate at most.
+#[test]
+fn a_limit_of_the_media_that_grows_is_probed() {
+    let mut control = GoogCc::new(bounds(300, 600));
+    control.on_timeout(Time::ZERO, &SenderState::default()).expect("a start");
+    while control.poll_probe().is_some() {}
+    // The first probes time out after a second.
+    for tick in 1..=60 {
+        let at = Time::from_millis(25) * tick;
+        control.on_timeout(at, &SenderState::default()).expect("a controller that continues");
+    }
+    assert_eq!(control.poll_probe(), None);
+    let at = Time::from_millis(1_510);
+    control.on_media_limit(at, Bitrate::from_kbps(1_700));
+    assert_eq!(control.poll_probe().map(|probe| probe.rate), Some(Bitrate::from_kbps(600)));
+    control.on_media_limit(at, Bitrate::from_kbps(600));
+    assert_eq!(control.poll_probe(), None, "a smaller limit needs no probe");
+}
+
 /// A sender that sends what its control allows over a link, with feedback every 50 ms, or with the first
 /// packet after that, and a receiver report each second. Packets of a probe leave at its rate.
 struct Loop {

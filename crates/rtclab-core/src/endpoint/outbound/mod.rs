@@ -276,7 +276,7 @@ impl Sender {
         while let Some((release, probe)) = self.pacer.poll(now) {
             self.release(now, release, probe, outbox)?;
         }
-        self.waited |= self.pacer.queued() > Bytes::ZERO && !self.pacer.is_bursting();
+        self.waited |= self.pacer.queued() > Bytes::ZERO;
         Ok(())
     }
 

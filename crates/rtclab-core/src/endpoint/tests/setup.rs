@@ -280,11 +280,11 @@ fn the_tcp_candidate_is_left_out_if_the_checks_are_faster() {
     }
 }
 
-/// The work on the way to bob's connection: offer 14 to 180 ms, answer 22 to 120, first check 4 to 25 and perhaps a
-/// candidate of at most 30, ClientHello 0.6 to 5, server's flight 0.8 to 4, Finished 0.4 to 10. The medians add up
-/// to 117 ms.
+/// The work on the way to bob's connection: offer 10.5 to 40 ms, answer 18.4 to 42, first check 2 to 12.5 and perhaps
+/// a candidate of at most 15, ClientHello 0.7 to 2.1, server's flight 1.2 to 8.4, Finished 0.3 to 3.7. The medians add
+/// up to 59 ms.
 #[test]
-fn the_work_of_a_page_takes_a_tenth_of_a_second() {
+fn the_work_of_a_page_takes_a_twentieth_of_a_second() {
     let mut took: Vec<u64> = Vec::new();
     for seed in 0..50 {
         let mut pair = page_call(true, 10 * seed);
@@ -293,8 +293,8 @@ fn the_work_of_a_page_takes_a_tenth_of_a_second() {
         took.push((at - DELAY * 5).as_millis());
     }
     took.sort_unstable();
-    assert!(took[0] >= 41 && took[49] <= 374, "{took:?}");
-    assert!((90..170).contains(&took[25]), "{took:?}");
+    assert!(took[0] >= 33 && took[49] <= 124, "{took:?}");
+    assert!((50..72).contains(&took[25]), "{took:?}");
 }
 
 /// Bob's first check is lost; alice's own, at 2 delays, is answered at 4. His next one leaves on his grid.
@@ -330,6 +330,27 @@ fn each_datagram_of_dtls_1_3_that_is_lost_once_costs_two_round_trips() {
         let is_last = matches!(datagram, Dtls13::Acknowledgement { .. });
         assert_eq!(late, if is_last { 0 } else { 80 }, "{datagram:?}");
     }
+}
+
+/// Bob's last flight is lost once, so that alice may not decrypt for 80 ms. What he sends meanwhile is lost.
+#[test]
+fn media_that_overtakes_the_handshake_of_a_page_is_not_received() {
+    let mut pair = page_call(false, 1);
+    let mut lost = false;
+    pair.fate = Box::new(move |sent| {
+        let lose = !lost && sent.datagram.content == Content::Dtls13(Dtls13::ClientFinished);
+        lost |= lose;
+        if lose { vec![] } else { vec![DELAY] }
+    });
+    pair.run(Time::from_secs(1));
+    let connected = pair.first(ALICE, &Event::DtlsConnected).expect("a connection");
+    let early = |sent: &&Sent| sent.rtp().is_some() && sent.at + DELAY < connected;
+    let (sent, early) = (pair.sent_by(BOB).filter(|sent| sent.rtp().is_some()), early);
+    let (all, early) = (sent.count() as u64, pair.sent_by(BOB).filter(early).count() as u64);
+    assert!(early > 2, "{early}");
+    let received = pair.alice.receiver.videos[0].reception.packets;
+    // The last ones are still in transit.
+    assert!((all - early).abs_diff(received) <= 5, "{all} {early} {received}");
 }
 
 /// A queue that never has room for the second datagram of the server's flight, which leaves at 80 ms and again

@@ -218,6 +218,41 @@ fn a_call_at_720p_that_starts_with_300_kbps_starts_with_360_lines() {
     }
 }
 
+/// The camera's first picture is within a 30th of a second. None is dropped on the way to 360 lines.
+#[test]
+fn a_large_camera_sends_its_first_picture_as_soon_as_others() {
+    let (width, height, max_bps) = (1280, 720, Bitrate::from_kbps(2500));
+    let config = VideoConfig { width, height, max_bps, ..vga() };
+    for seed in 0..10 {
+        let mut encoder = chromium(config, seed);
+        encoder.set_target(Bitrate::from_kbps(300));
+        let first = frames(&mut encoder, Time::from_millis(50))[0];
+        assert!(first.captured <= Time::from_micros(33_334), "{first:?}");
+        assert_eq!(first.resolution, (640, 360));
+    }
+}
+
+/// libwebrtc's own maxima: 600 kbit/s at 320x240, 1700 at 640x480. A page's maximum holds at any size.
+#[test]
+fn a_small_picture_uses_less_unless_the_page_sets_a_maximum() {
+    let most = |max_kbps: u64| {
+        let config = VideoConfig { max_bps: Bitrate::from_kbps(max_kbps), ..vga() };
+        let mut encoder = chromium(config, 1);
+        encoder.set_target(Bitrate::from_kbps(60));
+        assert_eq!(encoder.max_rate(), config.max_bps);
+        frames(&mut encoder, Time::from_secs(20));
+        assert_eq!(encoder.resolution(), (320, 240));
+        encoder.set_target(Bitrate::from_kbps(5_000));
+        frames(&mut encoder, Time::from_millis(20_100));
+        // The overshoot of the last seconds is taken off.
+        let asked = encoder.target().0 as f64 / encoder.max_rate().0 as f64;
+        assert!((0.9..=1.0).contains(&asked), "{asked}");
+        encoder.max_rate()
+    };
+    assert_eq!(most(1_700), Bitrate::from_kbps(600));
+    assert_eq!(most(1_500), Bitrate::from_kbps(1_500));
+}
+
 #[test]
 fn push_back_is_ignored_up_to_one_percent_and_then_drops_one_picture_in_so_many() {
     let kept = |ratio: f64| {

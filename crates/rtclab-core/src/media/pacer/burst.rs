@@ -10,6 +10,7 @@ use crate::cc::Probe;
 use crate::packet::Kind;
 use crate::rtp::rtx;
 use crate::units::{Bitrate, Bytes, Time};
+use std::collections::VecDeque;
 
 /// Largest burst in bytes (kMaxBurstSize).
 const MAX_BURST: Bytes = Bytes(63_000);
@@ -70,7 +71,9 @@ pub(super) struct BurstPacer {
     /// Until when the debts have drained.
     processed: Time,
     last_sent: Time,
-    /// When the socket takes the next packet of a burst.
+    /// What was released and has not left the socket.
+    leaving: VecDeque<(Release, Option<u32>)>,
+    /// When the socket takes the next packet.
     socket_free: Time,
     /// Whether a packet was ever queued.
     started: bool,
@@ -102,6 +105,7 @@ impl BurstPacer {
             padding_debt: Bytes::ZERO,
             processed: Time::ZERO,
             last_sent: Time::ZERO,
+            leaving: VecDeque::new(),
             socket_free: Time::ZERO,
             started: false,
             congested: false,
@@ -166,19 +170,27 @@ impl BurstPacer {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        (self.wake < Time::MAX).then_some(self.wake)
-    }
-
-    /// Whether packets of a burst are still to leave.
-    pub(super) fn is_bursting(&self) -> bool {
-        self.batch.is_some()
+        let socket = if self.leaving.is_empty() { Time::MAX } else { self.socket_free };
+        let next = self.wake.min(socket);
+        (next < Time::MAX).then_some(next)
     }
 
     pub(super) fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
-        if self.batch.is_some() && now < self.socket_free {
-            self.wake = self.socket_free;
+        if self.leaving.is_empty() || self.wake <= now {
+            while let Some(released) = self.next(now) {
+                self.leaving.push_back(released);
+            }
+        }
+        if now < self.socket_free {
             return None;
         }
+        let released = self.leaving.pop_front()?;
+        self.socket_free = now + SOCKET_TIME;
+        Some(released)
+    }
+
+    /// The next packet that the pacer releases; those of a burst all at once.
+    fn next(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
         loop {
             let Some(batch) = self.batch.take() else {
                 if let Some(audio) = self.audio(now) {
@@ -404,7 +416,6 @@ impl BurstPacer {
             self.repeated = Some((*packet, size));
         }
         self.last_sent = now;
-        self.socket_free = now + SOCKET_TIME;
         self.media_debt = (self.media_debt + size).min(self.rate.bytes_carried(MAX_DEBT));
         self.owe_padding(size);
     }

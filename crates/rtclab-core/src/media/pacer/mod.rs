@@ -136,14 +136,6 @@ impl Pacer {
         })
     }
 
-    /// Whether packets of a burst are still to leave, which do not wait for the pacing rate.
-    pub fn is_bursting(&self) -> bool {
-        match &self.0 {
-            Inner::Ticks(_) => false,
-            Inner::Burst(pacer) => pacer.is_bursting(),
-        }
-    }
-
     /// Sets the rates from `now` on. The debt stays the same in bytes.
     pub fn set_rates(&mut self, now: Time, rate: Bitrate, padding_rate: Bitrate) {
         match &mut self.0 {
