@@ -64,9 +64,9 @@ pub struct Frame {
 /// GetMaxDefaultVideoBitrateKbps).
 fn browser_max((width, height): (u16, u16)) -> Bitrate {
     Bitrate::from_kbps(match u32::from(width) * u32::from(height) {
-        ..=76_800 => 600,
-        ..=307_200 => 1_700,
-        ..=518_400 => 2_000,
+        0..=76_800 => 600,
+        76_801..=307_200 => 1_700,
+        307_201..=518_400 => 2_000,
         _ => 2_500,
     })
 }
