@@ -147,6 +147,9 @@ def test_the_figures_of_the_rate_are_the_median_error_and_the_share_within_ten_p
     found = dict(figures([outcome(1, 100, 95), outcome(3, 100, 108), outcome(5, 100, 150)]))
     assert found["mean rate, median error"] == "8.0 %"
     assert found["mean rate, within 10 %"] == "66.7 %"
+    # Of the three, only seed 1 has no loss.
+    assert found["mean rate without loss on the wire, median error; within 10 %"] == "5.0 %; 100.0 %"
+    assert found["mean rate with loss on the wire, median error; within 10 %"] == "29.0 %; 50.0 %"
 
 
 def test_a_live_value_is_covered_if_it_lies_in_the_interval() -> None:

@@ -55,6 +55,11 @@ class Condition:
         return "odd" if self.seed % 2 else "even"
 
     @property
+    def loses(self) -> bool:
+        """Whether an uplink loses packets on the wire; its queue may drop some in any case."""
+        return any(self.scenario.link_of(name).up.loss is not None for name in self.scenario.participants)
+
+    @property
     def words(self) -> str:
         """The condition on one line."""
         ups = [uplink_words(self.scenario, name) for name in self.scenario.participants]

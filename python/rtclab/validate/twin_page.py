@@ -118,6 +118,12 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
     rate = errors("receiving_rate")
     yield "mean rate, median error", _percent(_median(rate))
     yield "mean rate, within 10 %", _percent(_share([error <= 0.1 for error in rate]))
+    for words, loses in (("without loss on the wire", False), ("with loss on the wire", True)):
+        seeds = {one.condition.seed for one in outcomes if one.condition.loses is loses}
+        own = [pair for pair in pairs if pair.metric == "receiving_rate" and pair.seed in seeds]
+        some = [abs(pair.error) for pair in own if not math.isnan(pair.error)]
+        within = _percent(_share([error <= 0.1 for error in some]))
+        yield f"mean rate {words}, median error; within 10 %", f"{_percent(_median(some))}; {within}"
     yield "round trip, median error", center("rtt")
     yield "queuing delay p50, median error", center("queuing_delay_p50")
     yield "queuing delay p95, median error", center("queuing_delay_p95")
