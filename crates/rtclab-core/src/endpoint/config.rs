@@ -125,6 +125,8 @@ pub enum Negotiation {
     Page {
         /// Seed of the times that page and browser work.
         seed: u64,
+        /// Seed of how fast the machine works, the same for all ends of a run.
+        pace: u64,
         /// Whether there is a page in a browser; the work of a server takes no time.
         browser: bool,
         /// The media in descriptions.

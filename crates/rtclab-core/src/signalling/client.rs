@@ -1,12 +1,10 @@
 //! The WebSocket of a page.
 
 use super::Event;
-use crate::endpoint::setup::work::{Range, draw};
+use crate::endpoint::setup::work::{Durations, Range};
 use crate::packet::{Address, Content, Datagram, Message, Signal, Transmit, WebSocketSegment};
 use crate::tcp::Stream;
 use crate::units::Time;
-use rand::SeedableRng;
-use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
 /// From the moment when the page joins to the SYN. Measured as in `endpoint/setup/work.rs` (quartiles 3.0, 5.9
@@ -28,6 +26,8 @@ pub struct ClientConfig {
     pub browser: bool,
     /// Seed of the times that the browser works.
     pub seed: u64,
+    /// Seed of how fast the machine works, the same for all pages of a run.
+    pub pace: u64,
 }
 
 /// The WebSocket of a page.
@@ -47,9 +47,9 @@ pub struct Client {
 impl Client {
     /// Creates a WebSocket that is not yet open.
     pub fn new(config: ClientConfig) -> Self {
-        let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
+        let mut durations = Durations::new(config.seed, config.pace);
         let mut work = |range: Range| match config.browser {
-            true => draw(&mut rng, range),
+            true => durations.draw(range),
             false => Time::ZERO,
         };
         let open = config.open + work(OPEN);

@@ -30,7 +30,7 @@ impl World {
     fn new(opens: [Time; 2]) -> Self {
         let page = |open: Time| {
             let (server, close) = (address(SERVER), Time::from_secs(1_000));
-            Client::new(ClientConfig { server, open, close, browser: false, seed: 1 })
+            Client::new(ClientConfig { server, open, close, browser: false, seed: 1, pace: 1 })
         };
         let pages = vec![address(2), address(3)];
         World {

@@ -27,6 +27,8 @@ const TRAFFIC_STREAM: u64 = 1 << 32;
 const SETUP_STREAM: u64 = 1 << 33;
 /// Index of the random stream of the work of pages at the signalling server.
 const PAGE_STREAM: u64 = 1 << 34;
+/// The pace of the machine that pages and browsers work on.
+const PACE_STREAM: u64 = 1 << 35;
 /// Name of the node where servers are.
 const CORE: &str = "core";
 
@@ -287,6 +289,7 @@ impl<'a> Builder<'a> {
             SetupProfile::Bursts => Negotiation::Bursts,
             SetupProfile::Page => Negotiation::Page {
                 seed: derive_seed(self.config.seed, SETUP_STREAM + index as u64),
+                pace: derive_seed(self.config.seed, PACE_STREAM),
                 browser: participants[0].is_some(),
                 described: described(participants),
             },
@@ -498,6 +501,7 @@ fn add_signalling(
             close: close.unwrap_or(Time::ZERO),
             browser: participant.is_some(),
             seed: derive_seed(config.seed, PAGE_STREAM + u64::from(node.0)),
+            pace: derive_seed(config.seed, PACE_STREAM),
         };
         ends.push(End::Page(Box::new(signalling::Client::new(client))));
         pages.push(address(first + number, node));

@@ -55,8 +55,8 @@ impl Setup {
     pub(super) fn new(session: &Session, relayed: bool) -> Self {
         let kind = match session.negotiation {
             Negotiation::Bursts => Kind::Bursts(Bursts::new(session, relayed)),
-            Negotiation::Page { seed, browser, described } => {
-                Kind::Page(Box::new(Page::new(seed, browser, described, relayed)))
+            Negotiation::Page { seed, pace, browser, described } => {
+                Kind::Page(Box::new(Page::new((seed, pace), browser, described, relayed)))
             }
         };
         Setup { step: Step::New, check_rtt: None, kind }

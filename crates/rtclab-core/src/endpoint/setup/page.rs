@@ -59,11 +59,17 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn new(seed: u64, browser: bool, described: Described, relayed: bool) -> Self {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7365_7475);
+    pub(super) fn new(
+        (seed, pace): (u64, u64),
+        browser: bool,
+        described: Described,
+        relayed: bool,
+    ) -> Self {
+        let seed = seed ^ 0x7365_7475;
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let (grid, camera_phase) = (rng.random(), rng.random());
         Page {
-            work: if browser { Work::of_browser(&mut rng) } else { Work::default() },
+            work: if browser { Work::of_browser(!seed, pace) } else { Work::default() },
             camera_phase,
             described,
             begun: false,

@@ -3,10 +3,11 @@
 //! Measured in the captures of 26 calls without loss of a plain page between two Chromium 156, on a machine
 //! with 2 cores of an AMD EPYC that ran both browsers and the emulator and nothing else. The times are skewed
 //! to the right; each call draws them from a distribution that is uniform in the logarithm and has the measured
-//! quartiles.
+//! quartiles. In some calls everything takes long: the logarithms of offer and answer, which are the work of
+//! different browsers, have a correlation of 0.67.
 
 use crate::units::Time;
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// Bounds of a duration in milliseconds.
@@ -54,9 +55,10 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Draws the work of a browser.
-    pub(super) fn of_browser(rng: &mut Pcg64Mcg) -> Self {
-        let mut draw = |range: Range| draw(rng, range);
+    /// Draws the work of a browser. `seed` is the end's own, `pace` that of all ends of a run.
+    pub(super) fn of_browser(seed: u64, pace: u64) -> Self {
+        let mut durations = Durations::new(seed, pace);
+        let mut draw = |range: Range| durations.draw(range);
         Work {
             offer: draw(OFFER),
             answer: draw(ANSWER),
@@ -73,7 +75,27 @@ impl Work {
     }
 }
 
-/// A duration whose logarithm is uniformly distributed.
-pub(crate) fn draw(rng: &mut Pcg64Mcg, (min, max): Range) -> Time {
-    Time::from_secs_f64(min * (max / min).powf(rng.random::<f64>()) / 1e3)
+/// Share of the durations that have the same rank in their ranges in the whole run: two of them have a correlation
+/// of its square.
+const COMMON: f64 = 0.8;
+
+/// Draws durations whose logarithms are uniformly distributed.
+pub(crate) struct Durations {
+    rng: Pcg64Mcg,
+    /// Rank of all durations that the pace of the machine decides, from 0 to 1.
+    pace: f64,
+}
+
+impl Durations {
+    /// `seed` is for this end alone, `pace` for all ends of a run.
+    pub(crate) fn new(seed: u64, pace: u64) -> Self {
+        let pace = Pcg64Mcg::seed_from_u64(pace).random();
+        Durations { rng: Pcg64Mcg::seed_from_u64(seed), pace }
+    }
+
+    pub(crate) fn draw(&mut self, (min, max): Range) -> Time {
+        let own = self.rng.random::<f64>();
+        let rank = if self.rng.random_bool(COMMON) { self.pace } else { own };
+        Time::from_secs_f64(min * (max / min).powf(rank) / 1e3)
+    }
 }
