@@ -77,7 +77,8 @@ pub enum RtcpSchedule {
     /// As today. Sender reports of video have no report blocks. Receiver reports on video, and on its
     /// retransmissions, are sent once a second, and those on audio every five seconds. The side that sent the
     /// offer puts a receiver report before every request (RFC 4585, section 3.1); the other one sends requests
-    /// alone (RFC 5506). All blocks of a packet count together as one report of loss.
+    /// alone (RFC 5506). All blocks of a packet count together as one report of loss. A call without video has
+    /// joint reports at the interval of video.
     ///
     /// Source: libwebrtc, `rtcp_sender.cc`, `rtp_transport_controller_send.cc` (`OnReport`); which side sends
     /// compound packets was measured in 70 event logs of 36 calls of Chromium 156.

@@ -13,6 +13,10 @@ from rtclab.logs.live import NS_PER_MS, log_name
 from rtclab.trace import Trace
 
 _SEQ_RANGE = 2**16
+_LONGEST_WAY_MS = 1_000
+"""A packet takes less than this from the pacer to the socket."""
+_FEWEST_ROWS = 3
+"""Fewer rows of a trace could be those of any log."""
 
 
 def socket_times(log: EventLog) -> npt.NDArray[np.int64]:
@@ -41,23 +45,36 @@ def socket_times(log: EventLog) -> npt.NDArray[np.int64]:
     seq = pl.col("seq") % _SEQ_RANGE
     seen = (
         trace.table("packets")
-        .filter(pl.col("flow").is_in(flows) & pl.col("seq").is_not_null())
+        .filter(pl.col("flow").is_in(flows) & pl.col("seq").is_not_null() & pl.col("sent_ns").is_not_null())
         .select("ssrc", seq, sent_ms=(pl.col("sent_ns") + began_ns) // NS_PER_MS)
-        .unique(["ssrc", "seq"], keep="first")
     )
-    rows = (
-        log.tables["outgoing_rtp"]
-        .select("ssrc", seq)
-        .join(seen, on=["ssrc", "seq"], how="left", maintain_order="left")
+    rows = log.tables["outgoing_rtp"].select("at_ms", "ssrc", seq).with_row_index("row")
+    way_ms = (pl.col("sent_ms") - pl.col("at_ms")).abs()
+    # Sequence numbers repeat; the packet of a row is the one that is closest in time.
+    nearest = (
+        rows.join(seen, on=["ssrc", "seq"])
+        .filter(way_ms < _LONGEST_WAY_MS)
+        .sort(way_ms, maintain_order=True)
+        .unique("row", keep="first", maintain_order=True)
+        .select("row", "sent_ms")
     )
-    return rows["sent_ms"].fill_null(NO_VALUE).to_numpy()
+    found = rows.join(nearest, on="row", how="left", maintain_order="left")
+    return found["sent_ms"].fill_null(NO_VALUE).to_numpy()
 
 
 def _began_ns(log: EventLog, trace: Trace, flows: list[str]) -> int | None:
-    """When the run began on the log's clock, by the rows that the trace took from the log."""
+    """When the run began on the log's clock, by the rows that the trace took from the log.
+
+    Rows before the run began and after it ended are not in the trace.
+    """
     own = trace.table("controller").filter(pl.col("flow").is_in(flows) & (pl.col("name") == "target_bps"))[
         "at_ns"
     ]
     logged = control_values(log).filter(pl.col("name") == "target_bps")["at_ms"] * NS_PER_MS
-    shifts = (logged.head(own.len()) - own.head(logged.len())).unique()
-    return int(shifts[0]) if shifts.len() == 1 else None
+    if own.len() < _FEWEST_ROWS:
+        return None
+    for skipped in range(logged.len() - own.len() + 1):
+        shifts = (logged.slice(skipped, own.len()) - own).unique()
+        if shifts.len() == 1:
+            return int(shifts[0])
+    return None

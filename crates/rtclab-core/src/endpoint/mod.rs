@@ -218,6 +218,11 @@ impl Peer {
         }
     }
 
+    /// Whether media from the far end can be decrypted.
+    pub fn decrypts(&self) -> bool {
+        self.setup.decrypts()
+    }
+
     fn is_connected(&self) -> bool {
         self.setup.step == Step::DtlsConnected
     }

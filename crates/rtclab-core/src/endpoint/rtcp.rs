@@ -76,7 +76,9 @@ impl Peer {
             let video = stream.config.is_video();
             let news = self.counters.on_report_block(reporter, block, rtt);
             let Some((lost, expected)) = news else { continue };
-            if video || !self.reports_separately() {
+            let sends = &self.config.sends;
+            let counts_audio = sends.stack.rtcp != RtcpSchedule::PerStream || !sends.has_video();
+            if video || counts_audio {
                 let fraction = block.fraction_lost;
                 let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
                 self.sender.on_feedback(now, report)?;
@@ -142,8 +144,11 @@ impl Peer {
         if !separately {
             return;
         }
-        self.schedule_receiver_report(now);
-        if self.config.receives.stack.rtcp == RtcpSchedule::PerMedia {
+        let per_media = self.config.receives.stack.rtcp == RtcpSchedule::PerMedia;
+        if !per_media || !self.receiver.videos.is_empty() {
+            self.schedule_receiver_report(now);
+        }
+        if per_media {
             self.receiver.prepends_reports = self.setup.offered();
             if !self.receiver.audios.is_empty() {
                 self.timers.audio_report = now + self.varied(AUDIO_REPORT_INTERVAL);

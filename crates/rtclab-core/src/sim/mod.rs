@@ -288,7 +288,7 @@ impl Simulation<'_> {
 /// Whether a datagram that arrived at an end is handed to the ends that forward it.
 fn passes_on(end: &End, datagram: &Datagram) -> bool {
     match (end, &datagram.content) {
-        (End::Peer(_), Content::Rtp(_)) => true,
+        (End::Peer(peer), Content::Rtp(_)) => peer.decrypts(),
         (End::Forwarder(forwarder), Content::Rtp(_) | Content::Rtcp(_)) => {
             forwarder.forwarding() == Forwarding::Switching
         }

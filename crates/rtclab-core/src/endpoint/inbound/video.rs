@@ -117,7 +117,7 @@ impl InboundVideo {
         }
     }
 
-    /// Handles a packet of the retransmission stream; ignores padding.
+    /// Handles a packet of the retransmission stream; padding only counts in its reception.
     pub(super) fn on_retransmission(&mut self, now: Time, packet: &Rtp) {
         let (seq, _) = self.of_repair.identify(now, &packet.header, VIDEO_CLOCK);
         self.of_repair.count(now, packet, seq, VIDEO_CLOCK);

@@ -135,7 +135,7 @@ pub(super) struct Sender {
     direction: Direction,
     /// Empty until the connection is established.
     pub(super) streams: Vec<OutboundStream>,
-    /// Indices of the video streams, in ascending order of their maximum rate.
+    /// Indices of the video streams; [`Sender::allocate`] puts those that can use least first.
     by_need: Vec<usize>,
     /// Index of the video stream that sent last; padding goes with it.
     padding_stream: usize,
@@ -169,9 +169,7 @@ impl Sender {
         let padding = packet_size(Repair::None, Kind::Padding, direction.stack.pacing.padding().0);
         let decision = controller.decision();
         let streams = &direction.streams;
-        let mut by_need: Vec<usize> =
-            (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
-        by_need.sort_by_key(|index| max_rate(&streams[*index]));
+        let by_need = (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
         Sender {
             stack: direction.stack,
             pacer: Pacer::new(direction.stack.pacing, decision.target, padding),
@@ -419,6 +417,9 @@ impl Sender {
         }
         let for_media = 1.0 - self.repair.share;
         self.media_rate = Bitrate::ZERO;
+        let streams = &self.streams;
+        let most = |index: &usize| streams[*index].video().map_or(0, |v| v.encoder.max_rate().0);
+        self.by_need.sort_by_key(most);
         // Streams that can use least come first, and leave the rest to the others.
         for (others, &index) in (0..self.by_need.len() as u64).rev().zip(&self.by_need) {
             let stream = &mut self.streams[index];
@@ -608,13 +609,5 @@ fn audio_rate(stream: &StreamConfig) -> Option<u64> {
     match stream.media {
         Media::Audio(config) => Some(config.wire_rate().0),
         Media::Video(_) => None,
-    }
-}
-
-/// The most that a video stream can use, without headers; 0 for audio.
-fn max_rate(stream: &StreamConfig) -> u64 {
-    match stream.media {
-        Media::Video(config) => config.max_bps.0,
-        Media::Audio(_) => 0,
     }
 }

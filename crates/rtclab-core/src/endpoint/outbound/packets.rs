@@ -70,7 +70,7 @@ impl Sender {
             };
             video.store.push(packet);
             if self.pacer.push(now, packet, packet_size(repair, Kind::Video, payload)) {
-                video.fec.queue.clear();
+                video.fec.queue.truncate(self.pacer.leaving_fec(index as u8));
             }
         }
         let Some(video) = stream.video_mut() else { return };

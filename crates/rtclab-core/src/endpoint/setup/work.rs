@@ -35,8 +35,8 @@ const ANSWER_HELLO: Range = (1.2, 8.4);
 /// From the server's flight to the client's (0.5, 0.8, 1.9 ms).
 const FINISH: Range = (0.3, 3.7);
 /// From the handshake to when the encoder takes pictures. The first packet leaves 19, 27 and 36 ms after the
-/// handshake (quartiles), of which the camera has 0 to 33 ms and the encoder about 10 ms.
-const START: Range = (0.3, 3.0);
+/// handshake (quartiles), of which the camera has 0 to 33 ms and the encoder about 5 ms.
+const START: Range = (3.5, 8.0);
 
 /// The work of one end.
 #[derive(Clone, Copy, Debug, Default)]

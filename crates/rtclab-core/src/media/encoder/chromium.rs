@@ -19,10 +19,10 @@ use std::collections::VecDeque;
 /// Without output for this long, the next picture is encoded whatever the rate control says
 /// (`libvpx_vp8_encoder.cc`).
 const LONGEST_GAP: Time = Time::from_secs(2);
-/// Pictures that may be dropped because they are too large for the start rate, each for a smaller one. That is
-/// over when media may flow: in 12 live calls with a camera of 1280x720 the first frame had 640x360, and came as
-/// soon as those of other cameras.
-const INITIAL_DROPS: u32 = 4;
+/// A camera's picture that is too large for the start rate is made smaller at most this many times, before media
+/// may flow: in 12 live calls with a camera of 1280x720 the first frame had 640x360, and came as soon as those of
+/// other cameras.
+const INITIAL_STEPS: u32 = 4;
 /// Start rate below which more than so many pixels are too large (`DropDueToSize`).
 const INITIAL_LIMITS: [(Bitrate, u32); 2] =
     [(Bitrate::from_kbps(300), 320 * 240), (Bitrate::from_kbps(500), 640 * 480)];
@@ -66,7 +66,7 @@ impl ChromiumEncoder {
         seed: u64,
     ) -> Self {
         let mut ladder = Ladder::new(config.width, config.height);
-        for _ in 0..INITIAL_DROPS {
+        for _ in 0..INITIAL_STEPS {
             let is_too_large = |&(rate, limit): &(Bitrate, u32)| {
                 config.start_bps < rate && ladder.pixels() > limit
             };
@@ -114,11 +114,13 @@ impl ChromiumEncoder {
         self.target
     }
 
-    /// A page's maximum, or else the browser's own for the current resolution.
+    /// The maximum of the configuration. If that is the browser's own for the camera's resolution, the page is
+    /// taken to have set none, and the browser's maximum for the current resolution applies. Never below the
+    /// stream's minimum.
     pub(super) fn max_rate(&self) -> Bitrate {
-        let VideoConfig { width, height, max_bps, .. } = self.config;
+        let VideoConfig { width, height, min_bps, max_bps, .. } = self.config;
         let by_page = max_bps != browser_max((width, height));
-        if by_page { max_bps } else { browser_max(self.resolution()) }
+        if by_page { max_bps } else { browser_max(self.resolution()).max(min_bps) }
     }
 
     pub(super) fn resolution(&self) -> (u16, u16) {

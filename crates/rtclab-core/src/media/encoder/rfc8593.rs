@@ -87,11 +87,12 @@ impl SyntheticEncoder {
         self.key_wanted = true;
     }
 
-    /// Rate requested from the encoder.
+    /// The most that it uses, at any resolution.
     pub(super) fn max_rate(&self) -> Bitrate {
         self.config.max_bps
     }
 
+    /// Rate requested from the encoder.
     pub(super) fn target(&self) -> Bitrate {
         self.target
     }

@@ -86,7 +86,8 @@ pub(super) struct BurstPacer {
     wake: Time,
     /// Mean packet size, zero before the first packet.
     mean_size: f64,
-    /// The video packet that padding repeats, and its IP total length.
+    /// The video packet that padding repeats, and its IP total length; with several streams one of the stream
+    /// that sent last, perhaps not its large one.
     repeated: Option<(MediaPacket, Bytes)>,
     padding_size: Bytes,
     /// RTP timestamps of the last key frame, by stream.
@@ -187,6 +188,15 @@ impl BurstPacer {
         let released = self.leaving.pop_front()?;
         self.socket_free = now + SOCKET_TIME;
         Some(released)
+    }
+
+    /// FEC packets of a stream that were released and have not left the socket.
+    pub(super) fn leaving_fec(&self, stream: u8) -> usize {
+        let is_fec = |(release, _): &&(Release, Option<u32>)| {
+            matches!(release, Release::Media(packet)
+                if packet.kind == Kind::Fec && packet.stream == stream)
+        };
+        self.leaving.iter().filter(is_fec).count()
     }
 
     /// The next packet that the pacer releases; those of a burst all at once.

@@ -15,7 +15,7 @@ use ticks::TickPacer;
 const PADDING_BYTES: u64 = 224;
 /// The same today: all padding in 70 event logs of Chromium 156 has this length.
 const PADDING_BYTES_TODAY: u64 = 255;
-/// Padding repeats a packet until one comes that is at most this much smaller, in bytes …
+/// Padding repeats a packet until one comes that is less than this much smaller, in bytes …
 const REPEAT_HYSTERESIS: u16 = 100;
 /// … or until as many packets have followed it.
 const REPEAT_MAX_AGE: u16 = 1 << 13;
@@ -98,7 +98,7 @@ pub struct MediaPacket {
 }
 
 impl MediaPacket {
-    /// Whether padding repeats `next` from now on, and not this packet: if it is at most 100 B smaller, or much
+    /// Whether padding repeats `next` from now on, and not this packet: if it is less than 100 B smaller, or much
     /// newer (libwebrtc since 2024, `rtp_packet_history.cc`).
     pub(crate) fn yields_to(&self, next: &MediaPacket) -> bool {
         next.part.bytes + REPEAT_HYSTERESIS > self.part.bytes
@@ -134,6 +134,14 @@ impl Pacer {
             }
             _ => Inner::Ticks(Box::new(TickPacer::new(pacing, target, padding_size))),
         })
+    }
+
+    /// FEC packets of a stream that were released and have not been returned by [`Pacer::poll`].
+    pub fn leaving_fec(&self, stream: u8) -> usize {
+        match &self.0 {
+            Inner::Ticks(_) => 0,
+            Inner::Burst(pacer) => pacer.leaving_fec(stream),
+        }
     }
 
     /// Sets the rates from `now` on. The debt stays the same in bytes.
