@@ -121,9 +121,9 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
     for words, loses in (("without loss on the wire", False), ("with loss on the wire", True)):
         seeds = {one.condition.seed for one in outcomes if one.condition.loses is loses}
         own = [pair for pair in pairs if pair.metric == "receiving_rate" and pair.seed in seeds]
-        some = [abs(pair.error) for pair in own if not math.isnan(pair.error)]
-        within = _percent(_share([error <= 0.1 for error in some]))
-        yield f"mean rate {words}, median error; within 10 %", f"{_percent(_median(some))}; {within}"
+        apart = [abs(pair.error) for pair in own if not math.isnan(pair.error)]
+        within = _percent(_share([error <= 0.1 for error in apart]))
+        yield f"mean rate {words}, median error; within 10 %", f"{_percent(_median(apart))}; {within}"
     yield "round trip, median error", center("rtt")
     yield "queuing delay p50, median error", center("queuing_delay_p50")
     yield "queuing delay p95, median error", center("queuing_delay_p95")
@@ -132,14 +132,14 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
     yield "same step of resolution", _percent(_share(heights))
     for name, label, unit in (("freeze_count", "freezes", ""), ("freeze_duration", "time frozen", " s")):
         some = [pair for pair in pairs if pair.metric == name and pair.live > 0]
-        apart = [abs(pair.simulated - pair.live) for pair in some]
+        differences = [abs(pair.simulated - pair.live) for pair in some]
         good = [
             difference <= max(FREEZES_APART, FREEZES_RATIO * pair.live)
-            for difference, pair in zip(apart, some, strict=True)
+            for difference, pair in zip(differences, some, strict=True)
         ]
         yield (
             f"{label}, median error",
-            f"{_median(apart):.1f}{unit}, {_percent(_median([abs(pair.error) for pair in some]))}"
+            f"{_median(differences):.1f}{unit}, {_percent(_median([abs(pair.error) for pair in some]))}"
             if some
             else "–",
         )
