@@ -57,10 +57,11 @@ def test_a_relayed_packet_is_one_row_with_both_legs_and_the_channel_header(tmp_p
         "turn.up",
         "bob.down",
     )
-    # Three exchanges of 148 B with the relay, 25 ms each way. Then a check waits at most 50 ms.
+    # Three exchanges of 148 B with the relay, 25 ms each way. A check waits at most 50 ms, after at most
+    # 13 ms of work.
     exchanges_ms = 3 * (2 * 25 + 148 * 8e-3)
     longer_ms = setup_ice(relayed, "bob->alice") - setup_ice(direct, "bob->alice")
-    assert exchanges_ms - 50 <= longer_ms <= exchanges_ms + 50
+    assert exchanges_ms - 63 <= longer_ms <= exchanges_ms + 63
 
 
 @pytest.mark.parametrize(("node", "path"), [("alice", "alice.up"), ("bob", "bob.down")])
@@ -90,9 +91,9 @@ def test_parallel_calls_of_one_pair_are_separate_flows(tmp_path: Path) -> None:
     assert trace.flows == ["alice->bob", "bob->alice", "alice->bob#2", "bob->alice#2"]
     first, second = audio(trace, "alice->bob"), audio(trace, "alice->bob#2")
     # A packet every 20 ms to the end. Pages need 0.06 to 0.4 s for the set-up of the first call. For
-    # the second one they are already at the signalling server.
+    # the second one they are already at the signalling server, and need 0.04 s at least.
     assert 380 <= first.height <= 397
-    assert 285 <= second.height <= 296
+    assert 285 <= second.height <= 298
     assert first["sent_ns"].max() < 8e9
     assert second["sent_ns"].min() >= 4e9
     assert set(first["ssrc"]).isdisjoint(second["ssrc"])
