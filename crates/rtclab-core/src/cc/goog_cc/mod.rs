@@ -71,14 +71,13 @@ struct Streams {
 
 impl Streams {
     fn new(bounds: RateBounds) -> Self {
-        let min = bps(bounds.min) + bps(bounds.audio);
+        let audio = bps(bounds.audio);
+        let min = (bps(bounds.min) + audio).max(MIN_RATE);
         let (start, max) = match bounds.has_video {
             true => (bps(bounds.start), INFINITE),
             false => (AUDIO_START, AUDIO_MAX),
         };
-        let min = min.max(MIN_RATE);
-        let max_total = bps(bounds.max) + bps(bounds.audio);
-        let audio = bps(bounds.audio);
+        let max_total = bps(bounds.max) + audio;
         Streams { start: start.max(min), min, max, max_total, audio, has_video: bounds.has_video }
     }
 }
