@@ -70,9 +70,9 @@ class LiveBackend:
             "pages": pages(scenario),
             "browsers": started,
             "nat": {
-                name: participant.nat
+                name: getattr(participant,"nat","none")
                 for name, participant in scenario.participants.items()
-                if participant.nat != "none"
+                if getattr(participant,"nat","none") != "none"
             },
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),

@@ -90,4 +90,4 @@ def server_kind(scenario: Scenario, call: int) -> str | None:
     if about.kind != "sfu":
         return None
     server = about.server or CORE
-    return scenario.servers[server].kind if server in scenario.servers else "janus"
+    return getattr(scenario.servers[server], "kind", "janus") if server in scenario.servers else "janus"

@@ -11,6 +11,7 @@ from typing import Any
 
 from rtclab.backend.live.carried import Address
 from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.janus import PORT as JANUS_PORT
 from rtclab.backend.live.janus import JanusServer
 from rtclab.backend.live.namespaces import node_command
 from rtclab.backend.live.signalling import Message, SignallingServer
@@ -52,15 +53,18 @@ class Servers:
             for node in sorted(relays | ({CORE} if stun else set()))
         }
         self._stun = stun
-        sfus = {server_of(one): one.server for one in connections.values() if one.server is not None}
+        calls: dict[tuple[str, str], set[str]] = {}
+        for one in connections.values():
+            if one.server is not None:
+                calls.setdefault((server_of(one), one.server), set()).add(str(one.call))
         self._janus = {
-            node: JanusServer(partial(spawn, node), addresses[node], home / f"janus-{node}", fail)
-            for node, kind in sfus.items()
+            node: JanusServer(partial(spawn, node), addresses[node], home / f"janus-{node}", fail, sorted(own))
+            for (node, kind), own in calls.items()
             if kind == "janus"
         }
         self._str0m = {
             node: ForwardingServer(partial(spawn, node), addresses[node], partial(self._receive, node), fail)
-            for node, kind in sfus.items()
+            for node, kind in calls
             if kind == "str0m"
         }
         self.signalling = SignallingServer({node: partial(self._pass, node) for node in self._str0m})
@@ -89,7 +93,7 @@ class Servers:
     @property
     def claimed(self) -> dict[Address, None]:
         """Ports of servers whose packets belong to no flow."""
-        return {(node, janus.port): None for node, janus in self._janus.items()}
+        return {(node, JANUS_PORT): None for node in self._janus}
 
     def ice_of(self, participant: str) -> dict[int, Json]:
         """The ICE servers and policy of each of the participant's connections, by number."""
@@ -100,14 +104,14 @@ class Servers:
             if one.relay is not None:
                 servers, policy = self._turn[one.relay].ice_servers(participant), "relay"
             else:
-                servers, policy = [self._turn[CORE].stun_server()] if self._stun else [], "all"
+                servers, policy = self._turn[CORE].ice_servers(participant)[:1] if self._stun else [], "all"
             found[one.number] = {"servers": servers, "policy": policy}
         return found
 
     def rooms(self) -> dict[int, Json]:
         """The room of each call over a Janus server, by the number of the call."""
         return {
-            one.call: self._janus[server_of(one)].room(one.call)
+            one.call: self._janus[server_of(one)].room(str(one.call))
             for one in self._connections.values()
             if one.server == "janus"
         }

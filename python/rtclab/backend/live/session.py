@@ -238,7 +238,7 @@ class Session:
         if kind is None:
             return participant
         node = next(node for node in self._nodes if node.name == participant)
-        return put_behind_nat(node, kind).inner
+        return put_behind_nat(node, kind).name
 
     async def _wait_until_ready(self, seat: Seat) -> None:
         try:

@@ -22,6 +22,7 @@ from rtclab.trace import (
     Trace,
     TraceManifest,
     delay_histogram_table,
+    flattened,
     flow_seconds_table,
 )
 
@@ -100,7 +101,7 @@ class Recorder:
         at_ns = self.at_ns(message["at_ms"])
         common = {"at_ns": at_ns, "participant": participant}
         by_type: dict[str, Rows] = {}
-        for report in message["reports"]:
+        for report in map(flattened, message["reports"]):
             by_type.setdefault(report["type"], []).append(report)
         # Within 50 ms, Chromium returns the same report again.
         key = participant, connection.number

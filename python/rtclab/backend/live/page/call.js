@@ -49,7 +49,7 @@ function joinCall({ call }) {
 function joinJanus(call) {
   const room = config.rooms[call];
   if (!room) return;
-  const janus = new JanusCall(room, config.participant, connectionsOf(call), connectionTo);
+  const janus = new JanusCall(room, config.participant, config.codec, connectionsOf(call), connectionTo);
   janusCalls.set(call, janus);
   janus.join();
 }

@@ -1,6 +1,6 @@
 // One peer connection: negotiation, timings, statistics and received frames.
 import { Adapter } from "./adapt.js";
-import { preferCodec, simulcastEncodings, withoutTransportFeedback } from "./codecs.js";
+import { preferCodec, simulcastEncodings, withCodec, withoutTransportFeedback } from "./codecs.js";
 import { report, wallClock } from "./report.js";
 
 const STATS_TYPES = new Set(["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"]);
@@ -16,7 +16,7 @@ export class Connection {
     this.frames = [];
     this.seen = new Set(); // each event of the set-up is reported once
     this.candidates = []; // those that arrived before the description
-    this.received = new MediaStream();
+    this.received = new MediaStream(); // all tracks of the other end
     const { servers, policy } = config.ice[about.number];
     this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle", iceServers: servers, iceTransportPolicy: policy });
     this.pc.onicecandidate = ({ candidate }) => candidate && this.send({ candidate });
@@ -107,7 +107,7 @@ export class Connection {
   }
 
   preferCodec() {
-    preferCodec(this.pc, this.config.codec, { fec: this.config.fec });
+    preferCodec(this.pc.getTransceivers(), this.config.codec, { fec: this.config.fec });
   }
 
   videoSender() {
@@ -176,8 +176,7 @@ export class Connection {
     const entries = [...stats.values()];
     const at_ms = entries[0]?.timestamp ?? wallClock();
     const pair = selectedPair(stats, entries);
-    const reports = entries.filter((entry) => STATS_TYPES.has(entry.type));
-    for (const entry of reports) entry.codec = stats.get(entry.codecId)?.mimeType ?? null;
+    const reports = entries.filter(({ type }) => STATS_TYPES.has(type)).map((entry) => withCodec(entry, stats));
     if (pair) reports.push(pair);
     const end = (id) => pick(stats.get(id), ["address", "port", "candidateType", "relayProtocol"]);
     const selected = pair && { local: end(pair.localCandidateId), remote: end(pair.remoteCandidateId) };
