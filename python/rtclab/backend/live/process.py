@@ -79,8 +79,8 @@ class Process:
         deadline = asyncio.get_running_loop().time() + timeout_s
         where = f"port {port} ({' and '.join(protocols)}) of {address}"
         while self._process.poll() is None:
-            own = own_sockets(self._process.pid)
             found = {one: waiting_sockets(self._process.pid, one, address, port) for one in protocols}
+            own = own_sockets(self._process.pid)  # after those of anybody: it may open one at any time
             if any(sockets - own for sockets in found.values()):
                 raise CallFailed(
                     f"{self.name} cannot listen at {where}: another program has it; expected a free port"

@@ -18,8 +18,8 @@ READY_TIMEOUT_S = 5.0
 CREDENTIALS_LAST_S = 7 * 24 * 3600
 
 # The settings are explained in turnserver(1). The server listens for UDP and TCP at the same port. Relayed
-# addresses are of UDP only (`no-tcp-relay`), as WebRTC needs them. `no-rfc5780` avoids a second port, `no-cli`
-# one at the loopback address. Without `pidfile` and `userdb` the files would be in /var.
+# addresses are of UDP only (`no-tcp-relay`), as WebRTC needs them. `no-rfc5780` avoids a second port, and
+# `no-cli` one at the loopback address. Without `pidfile` and `userdb` the files would be in /var.
 CONFIGURATION = """\
 listening-ip={address}
 listening-port={port}

@@ -39,7 +39,7 @@ export class JanusRoom {
   async join() {
     await this.open();
     this.session = (await this.request({ janus: "create" })).data.id;
-    this.keepalive = setInterval(() => this.request({ janus: "keepalive" }), KEEPALIVE_MS);
+    this.keepalive = setInterval(() => this.send({ janus: "keepalive", transaction: "keepalive" }), KEEPALIVE_MS);
     this.publisher = await this.attach();
     const { data } = await this.message(this.publisher, {
       request: "join", ptype: "publisher", room: this.settings.room, pin: this.settings.pin, display: this.participant,
