@@ -67,7 +67,7 @@ TABLES: dict[str, Table] = {
             "drop_path": _maybe(_text("Path that dropped it")),
             "flow": _text("Flow that it belongs to"),
             "size_bytes": _integer("IP total length"),
-            "protocol": _text("`rtp`, `rtcp`, `stun`, `dtls`, `tcp` or `other`"),
+            "protocol": _text("`rtp`, `rtcp`, `stun`, `dtls`, `other`, and `tcp` or `udp` of cross traffic"),
             "kind": _maybe(_text("RTP: `video`, `audio`, `rtx`, `fec` or `padding`")),
             "ssrc": _maybe(_integer("RTP: SSRC")),
             "payload_type": _maybe(_integer("RTP: payload type")),
