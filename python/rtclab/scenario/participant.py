@@ -227,6 +227,9 @@ class Participant(Table):
     """Machine of this participant, instead of the scenario's."""
     browser: Browser | None = None
     """Browser of this participant in live calls, instead of the scenario's."""
+    nat: Literal["none", "port-restricted", "symmetric"] = "none"
+    """NAT that the participant's browser sits behind in live calls: ``port-restricted`` shows one port to
+    everybody, ``symmetric`` another port to each destination. Simulated calls ignore it."""
 
 
 class Server(Table):
@@ -234,6 +237,10 @@ class Server(Table):
 
     link: Link = Link()
     """Access link of the server; by default it neither limits nor delays anything."""
+    kind: Literal["janus", "str0m"] = "janus"
+    """Program that is the SFU in live calls: ``janus`` is the server of that name, which does not estimate
+    the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does. Simulated calls and TURN relays
+    ignore it."""
 
 
 SENT = ("video", "audio")
