@@ -86,10 +86,11 @@ def check_traffic(scenario: Scenario) -> None:
     known = kernel_congestion_controls()
     for name, traffic in scenario.traffic.items():
         if traffic.congestion_control is not None and traffic.congestion_control not in known:
+            known_names = one_of([f"`{own}`" for own in sorted(known)])
             module = f"tcp_{KERNEL_NAMES[traffic.congestion_control]}"
             raise UnsupportedScenario(
                 f"traffic.{name}.congestion_control",
-                f"this kernel has no `{traffic.congestion_control}`; expected {one_of(f'`{own}`' for own in sorted(known))}",
+                f"this kernel has no `{traffic.congestion_control}`; expected {known_names}",
                 hint=f"load the kernel module {module}, or run it simulated: --backend sim",
             )
         if traffic.objects is None and shutil.which("iperf3") is None:
