@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from scenario_text import scenario
 
-from rtclab.backend.live.carried import End, Known, assigned
+from rtclab.backend.live.carried import Claim, End, Known, assigned
 from rtclab.backend.live.connections import LiveConnection, live_connections
 
 ALICE, BOB = 50_000, 60_000
@@ -86,14 +86,15 @@ def test_without_ports_a_stream_tells_the_connection_of_all_packets_between_the_
 
 def test_signalling_belongs_to_no_flow_and_traffic_to_that_of_its_port(tmp_path: Path) -> None:
     made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
-    claimed = {("core", 443): None, ("bob", 20_000): ("download", "download acks")}
+    claimed = {("core", 443): Claim(), ("bob", 20_000): Claim("download", "download acks", "tcp")}
     known = Known(made, set(), {}, {}, claimed)
     seen = packets(
         between(("alice", 33_000), ("core", 443), 0, protocol="other"),
         between(("alice", 33_001), ("bob", 20_000), 1, protocol="other"),
         between(("bob", 20_000), ("alice", 33_001), 2, protocol="other"),
     )
-    assert flows(assigned(seen, known)) == ["download", "download acks"]
+    found = assigned(seen, known)
+    assert found.select("flow", "protocol").rows() == [("download", "tcp"), ("download acks", "tcp")]
 
 
 def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp_path: Path) -> None:

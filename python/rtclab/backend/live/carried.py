@@ -33,11 +33,25 @@ class End:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a port of another program than a browser stands for.
+
+    ``incoming`` and ``outgoing`` are the flows of the packets to and from it, None if they belong to none, and
+    ``protocol`` is theirs in the trace.
+    """
+
+    incoming: str | None = None
+    outgoing: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True)
 class Owner:
-    """The flow of a packet; ``leg`` is 1 behind a relay, otherwise 0."""
+    """The flow of a packet; ``leg`` is 1 behind a relay, otherwise 0. ``protocol`` replaces an unknown one."""
 
     flow: str
     leg: int = 0
+    protocol: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,15 +59,14 @@ class Known:
     """What tells the flow of a packet.
 
     ``connections`` are those of the calls, by number. ``ends`` are the addresses that they use, ``nodes`` the
-    names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are server ports of other programs,
-    with the flow to a port and the flow from it; None for programs whose packets belong to no flow.
+    names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are the ports of other programs.
     """
 
     connections: Mapping[int, LiveConnection]
     ends: Iterable[End]
     nodes: Mapping[str, str]
     ssrcs: Mapping[int, str]
-    claimed: Mapping[Address, tuple[str, str] | None]
+    claimed: Mapping[Address, Claim]
 
 
 def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
@@ -64,11 +77,14 @@ def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
         known: what tells the flow of a packet.
     """
     owners = _owners(packets, known)
-    rows = [(*key, owner.flow, owner.leg) for key, owner in owners.items()]
-    schema = {name: packets.schema[name] for name in TUPLE} | {"flow": pl.String(), "leg": LEG()}
-    table = pl.DataFrame(rows, schema=schema, orient="row")
+    rows = [(*key, owner.flow, owner.leg, owner.protocol) for key, owner in owners.items()]
+    schema = {name: packets.schema[name] for name in TUPLE}
+    table = pl.DataFrame(
+        rows, schema | {"flow": pl.String(), "leg": LEG(), "claimed": pl.String()}, orient="row"
+    )
     owned = packets.join(table, on=TUPLE, how="inner", nulls_equal=True, maintain_order="left")
-    return _one_row_each(owned).drop("leg")
+    owned = owned.with_columns(protocol=pl.coalesce("claimed", "protocol"))
+    return _one_row_each(owned).drop("leg", "claimed")
 
 
 def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]:
@@ -79,10 +95,10 @@ def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]
     found = {}
     for key in packets.select(TUPLE).unique(maintain_order=True).iter_rows():
         source, destination = key[:2], key[2:]
-        if source in known.claimed or destination in known.claimed:
-            flows = known.claimed.get(destination) or known.claimed.get(source)
-            if flows is not None:
-                found[key] = Owner(flows[0] if destination in known.claimed else flows[1])
+        claims = known.claimed.get(source), known.claimed.get(destination)
+        if any(claims):
+            if (owner := _claimed(*claims)) is not None:
+                found[key] = owner
             continue
         candidates = _between(known.connections.values(), source[0], destination[0])
         by_port = {used[end] for end in (source, destination) if end in used} & candidates.keys()
@@ -93,6 +109,15 @@ def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]
         if chosen is not None:
             found[key] = candidates[chosen]
     return found
+
+
+def _claimed(source: Claim | None, destination: Claim | None) -> Owner | None:
+    """The owner of packets between two ports of which at least one is claimed; None if they have none."""
+    if source is not None and source.outgoing is not None:
+        return Owner(source.outgoing, protocol=source.protocol)
+    if destination is not None and destination.incoming is not None:
+        return Owner(destination.incoming, protocol=destination.protocol)
+    return None
 
 
 def _between(connections: Iterable[LiveConnection], source: str, destination: str) -> dict[int, Owner]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from rtclab.backend.live.carried import Address
+from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.janus import PORT as JANUS_PORT
 from rtclab.backend.live.janus import JanusServer
@@ -93,9 +93,9 @@ class Servers:
         await asyncio.gather(*(server.stop() for server in everything))
 
     @property
-    def claimed(self) -> dict[Address, None]:
+    def claimed(self) -> dict[Address, Claim]:
         """Ports of servers whose packets belong to no flow."""
-        return {(node, JANUS_PORT): None for node in self._janus}
+        return {(node, JANUS_PORT): Claim() for node in self._janus}
 
     def ice_of(self, participant: str) -> dict[int, Json]:
         """The ICE servers and policy of each of the participant's connections, by number."""
@@ -149,7 +149,7 @@ class Servers:
 
 
 def server_of(connection: LiveConnection) -> str:
-    """The node of the SFU of a connection: the receiver of what a participant sends, or the sender of a copy."""
+    """The node of the SFU: it receives what a participant sends, and sends the copies."""
     return connection.b if connection.forwards is None else connection.a
 
 

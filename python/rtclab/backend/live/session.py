@@ -21,13 +21,14 @@ from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend.live.browser import Browser, LoadMeter
-from rtclab.backend.live.carried import Address
+from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.servers import Servers, spawn
 from rtclab.backend.live.signalling import Message, PageServer, serve
-from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, write_trace
+from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, pick, write_trace
+from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import Traffic
 from rtclab.errors import CallFailed
 from rtclab.logs.live import log_name
@@ -61,8 +62,8 @@ def run_session(argument: Json, _emit: Emit) -> Json:
 
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
-            ``pages``, the configuration of each participant's page; ``browsers``, how each is started; ``nat``,
-            the kind of NAT by participant; ``out``, the directory of the trace; ``manifest`` as planned; and
+            ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
+            ``nat``, the kind of NAT by participant; ``out``, the directory of the trace; ``manifest`` as planned; and
             ``paths``, a table of the trace.
 
     Raises:
@@ -136,7 +137,12 @@ class Session:
             on_statistics=lambda message: self.recorder.add_server_statistics(message),
         )
         self._traffic = Traffic(
-            self._call["traffic"], addresses, spawn, home=HOMES / "traffic", fail=self.fail
+            self._call["traffic"],
+            addresses,
+            spawn,
+            HOMES / "traffic",
+            self.fail,
+            seed=self._call["seed"],
         )
         self._seats: dict[str, Seat] = {}
         self._runners: list[web.AppRunner] = []
@@ -148,9 +154,10 @@ class Session:
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
-    def claimed(self) -> dict[Address, tuple[str, str] | None]:
-        """Server ports of programs that are not part of a call, with their flows."""
-        return {(CORE, self._signalling_port): None, **self._servers.claimed, **self._traffic.ports()}
+    def claimed(self) -> dict[Address, Claim]:
+        """Ports of programs that are not part of a call, with their flows."""
+        signalling = {(CORE, self._signalling_port): Claim()}
+        return signalling | self._servers.claimed | self._traffic.claimed()
 
     async def run(self) -> None:
         """Runs the repeat to its end.
@@ -177,8 +184,9 @@ class Session:
         said = await self._traffic.stop()
         summary = self._emulator.stop() if self._emulator is not None else None
         out = Path(self._argument["out"])
-        for name, report in said.items():
-            (out / f"traffic-{name}.json").write_text(json.dumps(report))
+        for report in said:
+            (out / f"traffic-{report['name']}.json").write_text(json.dumps(report))
+            self._add_tcp(report)
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         for seat in self._seats.values():
             keep_event_logs(
@@ -187,6 +195,13 @@ class Session:
         await self._servers.stop()
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
+
+    def _add_tcp(self, report: Json) -> None:
+        start_ns = next(one["start_ns"] for one in self._call["traffic"] if _name_of(one) == report["name"])
+        began_ns, duration_ns = self.recorder.run_began_monotonic_ns, self._call["duration_ns"]
+        self.recorder.rows["tcp"] += [
+            pick("tcp", row) for row in tcp_rows(report, start_ns, began_ns, duration_ns)
+        ]
 
     async def _work(self) -> None:
         await self._prepare()
@@ -388,6 +403,11 @@ class Session:
             self._connected.add(message["number"])
         if event == "page_error":
             self.fail(f"the page of {name} reported an error: {detail}")
+
+
+def _name_of(traffic: Json) -> str:
+    """The name of a table of cross traffic, with which the names of its flows begin."""
+    return str(traffic["flows"][0]).partition(".")[0]
 
 
 def keep_event_logs(folder: Path, flows: Sequence[str], out: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.backend.live.carried import Address, End, Known, assigned
+from rtclab.backend.live.carried import Address, Claim, End, Known, assigned
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.forwarded import since_originals
 from rtclab.backend.live.wire import described, entered
@@ -191,7 +191,7 @@ def write_trace(
     summary: Mapping[str, Any],
     nodes: Mapping[str, str],
     *,
-    claimed: Mapping[Address, tuple[str, str] | None],
+    claimed: Mapping[Address, Claim],
     failure: str | None,
     not_connected: Iterable[NotConnected] = (),
     ended_ns: int,

@@ -25,6 +25,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Any
 
 from rtclab.backend.live import objects
+from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.namespaces import Json, call_in_node
 from rtclab.backend.live.tcp import KERNEL_NAMES, kernel_congestion_controls
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
@@ -215,6 +216,14 @@ class Traffic:
         object has another port there, so objects are known by the port of their receiver.
         """
         return [run.port for run in self._runs]
+
+    def claimed(self) -> dict[Address, Claim]:
+        """The ports of the programs, with their flows. Those of iperf3's control connections have none."""
+        servers = {(run.server.node, run.server_port): Claim() for run in self._runs}
+        return servers | {
+            (port.node, port.port): Claim(port.incoming, port.outgoing, port.transport)
+            for port in self.ports()
+        }
 
     async def prepare(self) -> None:
         """Starts all servers, and the senders of objects, which wait. Returns when all servers listen."""
