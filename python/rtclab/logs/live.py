@@ -16,7 +16,7 @@ NS_PER_MS = 1_000_000
 
 
 def log_name(flow: str) -> str:
-    """Name of the file, in the directory of a trace, with the event log of the connection that sends a flow."""
+    """Name of the file, in the directory of a trace, with the event log of a flow's sender."""
     return f"event-log-{flow.replace('->', '-').replace('#', '-')}.log"
 
 

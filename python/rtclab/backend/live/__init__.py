@@ -14,6 +14,7 @@ from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.backend.live.traffic import check_traffic
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario
 from rtclab.scenario import Scenario
+from rtclab.scenario.table import one_of
 from rtclab.trace import Trace
 
 SESSION = "rtclab.backend.live.session:run_session"
@@ -70,9 +71,9 @@ class LiveBackend:
             "pages": pages(scenario),
             "browsers": started,
             "nat": {
-                name: getattr(participant,"nat","none")
+                name: participant.nat
                 for name, participant in scenario.participants.items()
-                if getattr(participant,"nat","none") != "none"
+                if participant.nat != "none"
             },
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
@@ -96,7 +97,7 @@ def check_calls(scenario: Scenario) -> None:
             raise UnsupportedScenario(
                 f"calls.{index}.kind",
                 "no server of live calls passes on feedback unchanged; got `mcu`, expected another kind",
-                hint="use kind = \"sfu\", or run it simulated: --backend sim",
+                hint='use kind = "sfu", or run it simulated: --backend sim',
             )
     check_traffic(scenario)
 
@@ -150,11 +151,11 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"browsers have their own loss repair, not `{video.repair}`; expected `auto` or `rtx`",
             hint="run it simulated: --backend sim",
         )
-    for key, known in (("codec", ("vp8", "vp9", "h264", "av1")), ("device", ("desktop",))):
+    for key, known in (("codec", ["vp8", "vp9", "h264", "av1"]), ("device", ["desktop"])):
         if video is not None and (got := getattr(video, key)) not in known:
             raise UnsupportedScenario(
                 field("video", key),
-                f"browsers have today's encoders; got `{got}`, expected {' or '.join(map('`{}`'.format, known))}",
+                f"browsers have today's encoders; got `{got}`, expected {one_of(known)}",
                 hint="run it simulated: --backend sim",
             )
     if video is not None and (video.width % 2 or video.height % 2):

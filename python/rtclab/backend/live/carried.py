@@ -1,8 +1,8 @@
 """Assigns the packets that the emulator carried to the flows of a trace.
 
-Between two nodes there may be several connections, and a relayed connection has two legs. A packet belongs to
-the connection that uses its addresses and ports. The pages report these. Those of a relay are not known to the
-pages, so there the SSRCs decide, which every sender chooses at random.
+Between two nodes there may be several connections, and a relayed connection has two legs. A packet belongs
+to the connection that uses its addresses and ports. The pages report these. They do not know those of a
+relay, so there the SSRCs decide, which every sender chooses at random.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Known:
     """What tells the flow of a packet.
 
     ``connections`` are those of the calls, by number. ``ends`` are the addresses that they use, ``nodes`` the
-    names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are server ports of other programs, with
-    the flow to a port and the flow from it; None for programs whose packets belong to no flow.
+    names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are server ports of other programs,
+    with the flow to a port and the flow from it; None for programs whose packets belong to no flow.
     """
 
     connections: Mapping[int, LiveConnection]
@@ -153,4 +153,6 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
 
 def _numbered(packets: pl.DataFrame, order: str) -> pl.DataFrame:
     """The packets in an order, with the column ``nth`` that numbers packets that are alike."""
-    return packets.sort(order, maintain_order=True).with_columns(pl.int_range(pl.len()).over(ALIKE).alias("nth"))
+    return packets.sort(order, maintain_order=True).with_columns(
+        pl.int_range(pl.len()).over(ALIKE).alias("nth")
+    )

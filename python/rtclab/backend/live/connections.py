@@ -16,10 +16,10 @@ Json = dict[str, Any]
 class LiveConnection:
     """One peer connection between ``a`` and ``b``.
 
-    ``flows`` are the names of what ``a`` and what ``b`` send. ``relay`` is the node of the TURN server that all
-    packets pass. ``forwards`` is the number of the connection whose media ``a`` passes on. ``server`` is the kind
-    of the SFU if ``a`` or ``b`` is one: ``janus`` or ``str0m``. ``feed`` is the participant whose media ``a``
-    sends.
+    ``flows`` are the names of what ``a`` and what ``b`` send. ``relay`` is the node of the TURN server that
+    all packets pass. ``forwards`` is the number of the connection whose media ``a`` passes on. ``server`` is the
+    kind of the SFU if ``a`` or ``b`` is one: ``janus`` or ``str0m``. ``feed`` is the participant whose media
+    ``a`` sends.
     """
 
     number: int
@@ -90,4 +90,4 @@ def server_kind(scenario: Scenario, call: int) -> str | None:
     if about.kind != "sfu":
         return None
     server = about.server or CORE
-    return getattr(scenario.servers[server], "kind", "janus") if server in scenario.servers else "janus"
+    return scenario.servers[server].kind if server in scenario.servers else "janus"

@@ -67,7 +67,6 @@ def _connections_of(
             "passesOn": one.forwards is not None and participant == one.a,
             "sends": _sent(scenario, one, participant),
             "receives": _sent(scenario, one, one.peer_of(participant)),
-            "relayed": one.relay is not None,
         }
         for one in joined
         if participant in one.ends and one.start_ns < one.end_ns

@@ -58,7 +58,9 @@ class Servers:
             if one.server is not None:
                 calls.setdefault((server_of(one), one.server), set()).add(str(one.call))
         self._janus = {
-            node: JanusServer(partial(spawn, node), addresses[node], home / f"janus-{node}", fail, sorted(own))
+            node: JanusServer(
+                partial(spawn, node), addresses[node], home / f"janus-{node}", fail, sorted(own)
+            )
             for (node, kind), own in calls.items()
             if kind == "janus"
         }

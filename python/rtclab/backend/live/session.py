@@ -60,10 +60,10 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
     Args:
-        argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``; ``pages``,
-            the configuration of each participant's page; ``browsers``, how each is started; ``nat``, the kind
-            of NAT by participant; ``out``, the directory of the trace; ``manifest`` as planned; and ``paths``,
-            a table of the trace.
+        argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
+            ``pages``, the configuration of each participant's page; ``browsers``, how each is started; ``nat``,
+            the kind of NAT by participant; ``out``, the directory of the trace; ``manifest`` as planned; and
+            ``paths``, a table of the trace.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
@@ -133,7 +133,7 @@ class Session:
             HOMES,
             stun=bool(argument["nat"]),
             fail=self.fail,
-            on_statistics=self._record_server,
+            on_statistics=lambda message: self.recorder.add_server_statistics(message),
         )
         self._traffic = Traffic(
             self._call["traffic"], addresses, spawn, home=HOMES / "traffic", fail=self.fail
@@ -181,7 +181,9 @@ class Session:
             (out / f"traffic-{name}.json").write_text(json.dumps(report))
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         for seat in self._seats.values():
-            keep_event_logs(seat.browser.event_logs, [self._connections[one].sent_by(seat.name) for one in seat.made], out)
+            keep_event_logs(
+                seat.browser.event_logs, [self._connections[one].sent_by(seat.name) for one in seat.made], out
+            )
         await self._servers.stop()
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
@@ -207,7 +209,8 @@ class Session:
         host, self._signalling_port = listening.getsockname()
         for participant in self._call["participants"]:
             await self._seat(
-                participant, f"ws://{host}:{self._signalling_port}/signalling?participant={participant['name']}"
+                participant,
+                f"ws://{host}:{self._signalling_port}/signalling?participant={participant['name']}",
             )
         await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
 
@@ -271,7 +274,11 @@ class Session:
         await asyncio.sleep(max(0, at_ns - self._now_ns()) / NS_PER_S)
 
     async def _attend(self, seat: Seat) -> None:
-        mine = {number: call for number, call in enumerate(self._argument["calls"]) if seat.name in call["participants"]}
+        mine = {
+            number: call
+            for number, call in enumerate(self._argument["calls"])
+            if seat.name in call["participants"]
+        }
         later = {number: call["start_ns"] for number, call in mine.items() if call["start_ns"] > seat.join_ns}
         ending = {number: call["end_ns"] for number, call in mine.items() if call["end_ns"] < seat.leave_ns}
         await self._sleep_until(seat.join_ns)
@@ -378,12 +385,9 @@ class Session:
         flow = None if number is None else self._connections[number].received_by(name)
         self.recorder.add_event(self.recorder.at_ns(message["at_ms"]), name, event, flow=flow, detail=detail)
         if event == "dtls_connected":
-            self._connected.add(number)
+            self._connected.add(message["number"])
         if event == "page_error":
             self.fail(f"the page of {name} reported an error: {detail}")
-
-    def _record_server(self, statistics: Message) -> None:
-        self.recorder.add_server_statistics(statistics)
 
 
 def keep_event_logs(folder: Path, flows: Sequence[str], out: Path) -> None:

@@ -65,8 +65,8 @@ class SignallingServer:
         await connection.prepare(request)
         self._sockets[participant] = connection
         try:
-            for call in filter(None, request.query["calls"].split(",")):
-                await self._join(participant, int(call))
+            for begun in filter(None, request.query["calls"].split(",")):
+                await self._join(participant, int(begun))
             async for message in connection:
                 if message.type is WSMsgType.TEXT:
                     await self._receive(participant, json.loads(message.data))

@@ -129,6 +129,15 @@ class Recorder:
             row = {**common, "flow": flow, "name": "available_outgoing_bitrate_bps", "value": value}
             self.rows["controller"].append(row)
 
+    def add_server_statistics(self, message: Mapping[str, Any]) -> None:
+        """Adds what an SFU says once a second of the media that it sends over a connection."""
+        connection = self.connections[message["connection"]]
+        common = {"at_ns": self.at_ns(message["at_ms"]), "participant": connection.a}
+        common["flow"] = connection.flows[0]
+        for key, name in (("estimate_bps", "available_outgoing_bitrate_bps"), ("rtt_s", "rtt_s")):
+            if message.get(key) is not None:
+                self.rows["controller"].append({**common, "name": name, "value": float(message[key])})
+
     def _add_end(self, number: int, candidate: Row) -> None:
         # The port of a relayed candidate belongs to the relay, and those of one relay look alike.
         if candidate["candidateType"] != "relay" and candidate["address"] is not None:

@@ -27,8 +27,8 @@ def entered(capture: Path, addresses: Mapping[str, str], epoch_ns: int) -> pl.Da
         addresses: name of the node by IP address.
         epoch_ns: time zero of the run on the clock of the capture.
 
-    Returns ``from``, ``to``, ``sent_ns``, ``size_bytes``, ``from_port``, ``to_port`` and the monitor's description
-    of each packet.
+    Returns ``from``, ``to``, ``sent_ns``, ``size_bytes``, ``from_port``, ``to_port`` and the monitor's
+    description of each packet.
     """
     packets = monitor.watch(capture, packets=True)["packets"].filter(pl.col("direction") == "inbound")
     return packets.select(
