@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import pytest
 from small_network import connect
 
 from rtclab.backend.live.namespaces import Node, call_in_node
-from rtclab.backend.live.nat import Behind, put_behind_nat
+from rtclab.backend.live.nat import Behind, NatKind, put_behind_nat
 
 pytestmark = pytest.mark.live
 
@@ -25,10 +26,17 @@ SILENCE_S = 0.5
 
 
 @contextmanager
-def network(kind: str) -> Iterator[tuple[dict[str, Node], Behind]]:
+def network(kind: NatKind) -> Iterator[tuple[dict[str, Node], Behind]]:
     nodes, emulator = connect("inside", "a", "b")
-    yield nodes, put_behind_nat(nodes["inside"], kind)
+    yield nodes, behind_nat(nodes["inside"], kind)
     emulator.stop()
+
+
+def behind_nat(node: Node, kind: NatKind) -> Behind:
+    async def while_an_event_loop_runs() -> Behind:
+        return put_behind_nat(node, kind)
+
+    return asyncio.run(while_an_event_loop_runs())
 
 
 def udp(name: str, address: str, port: int = 0) -> socket.socket:
@@ -122,7 +130,7 @@ def both_behind(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     kinds = argument["kinds"]
     ends = []
     for name, kind in zip(("left", "right"), kinds, strict=True):
-        behind = put_behind_nat(nodes[name], kind)
+        behind = behind_nat(nodes[name], kind)
         ends.append(udp(behind.name, behind.address, INNER_PORT))
     server = udp("core", nodes["core"].address)
     left, right = ends

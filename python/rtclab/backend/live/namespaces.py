@@ -282,12 +282,14 @@ def set_up_interface(name: str, interface: str, address: str) -> None:
     """Gives an interface in namespace ``name`` its IPv4 address, turns its offloads off and brings it up."""
     from pyroute2 import IPRoute
 
-    with IPRoute(netns=name) as inside:
-        inside.addr(
-            "add", index=inside.link_lookup(ifname=interface)[0], address=address, prefixlen=PREFIX_BITS
-        )
-    call_in_node(name, lambda: _turn_offloads_off(interface))
-    call_in_node(name, lambda: _bring_up(interface))
+    def set_up() -> None:
+        with IPRoute() as here:
+            index = here.link_lookup(ifname=interface)[0]
+            here.addr("add", index=index, address=address, prefixlen=PREFIX_BITS)
+        _turn_offloads_off(interface)
+        _bring_up(interface)
+
+    call_in_node(name, set_up)
 
 
 def node_command(name: str, command: Iterable[str]) -> list[str]:

@@ -67,22 +67,19 @@ class Behind:
 def put_behind_nat(node: Node, kind: NatKind) -> Behind:
     """Makes a node the NAT of a new namespace, whose packets leave with the node's address.
 
+    It may be called while an event loop runs.
+
     Raises:
         BackendUnavailable: ``nft`` is not installed, or the kernel refused the rules.
     """
-    from pyroute2 import IPRoute
-
     # Each network has its own addresses, which differ from all others.
     network = f"192.168.{node.address.rpartition('.')[2]}"
     router, behind = f"{network}.1", Behind(f"{node.name}.lan", f"{network}.2")
     create_namespace(behind.name)
-    with IPRoute(netns=node.name) as inside:
-        peer = {"ifname": NODE_INTERFACE, "net_ns_fd": behind.name}
-        inside.link("add", ifname=LAN_INTERFACE, kind="veth", mtu=MTU_BYTES, peer=peer)
+    call_in_node(node.name, lambda: _join(behind.name))
     set_up_interface(node.name, LAN_INTERFACE, router)
     set_up_interface(behind.name, NODE_INTERFACE, behind.address)
-    with IPRoute(netns=behind.name) as inside:
-        inside.route("add", dst="default", gateway=router)
+    call_in_node(behind.name, lambda: _route_through(router))
     _translate(node.name, kind)
     call_in_node(node.name, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))
     return behind
@@ -96,6 +93,21 @@ def find_nft() -> str | None:
 def nft_rules(kind: NatKind) -> str:
     """The rules of a NAT, as ``nft`` reads them."""
     return RULES.format(outside=NODE_INTERFACE, masquerade=MASQUERADE[kind])
+
+
+def _join(namespace: str) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as here:
+        peer = {"ifname": NODE_INTERFACE, "net_ns_fd": namespace}
+        here.link("add", ifname=LAN_INTERFACE, kind="veth", mtu=MTU_BYTES, peer=peer)
+
+
+def _route_through(router: str) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as here:
+        here.route("add", dst="default", gateway=router)
 
 
 def _translate(name: str, kind: NatKind) -> None:
