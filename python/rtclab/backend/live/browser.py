@@ -57,13 +57,6 @@ class BrowserOptions(TypedDict):
     args: list[str]
 
 
-class Media(TypedDict):
-    """Files that the browser uses as its devices; None for the browser's own fake devices."""
-
-    camera: str | None
-    microphone: str | None
-
-
 class Browser:
     """One Chromium.
 
@@ -83,10 +76,15 @@ class Browser:
         self._exit_descriptor = -1
         self._stopping = False
 
-    def start(self, executable: str, url: str, media: Media, options: BrowserOptions) -> None:
-        """Starts the browser with a page and the files of its devices. The page reports when ready."""
+    def start(
+        self, executable: str, url: str, clip: str | None, options: BrowserOptions, sound: str | None = None
+    ) -> None:
+        """Starts the browser with a page. The page reports when ready.
+
+        ``clip`` and ``sound`` are files that the browser uses as camera and microphone, None for fake ones.
+        """
         self.event_logs.mkdir(parents=True)
-        command = self._command(executable, media, options)
+        command = self._command(executable, clip, sound, options)
         with self._stderr_path.open("wb") as stderr:
             self._process = self._spawn(
                 [*command, url],
@@ -99,17 +97,19 @@ class Browser:
         self._exit_descriptor = os.pidfd_open(self._process.pid)
         asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
 
-    def _command(self, executable: str, media: Media, options: BrowserOptions) -> list[str]:
+    def _command(
+        self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
+    ) -> list[str]:
         """The command line without the address of the page."""
         command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self._home / 'profile'}"]
         command.append(f"--webrtc-event-logging={self.event_logs}")
         if options["field_trials"]:
             command.append(f"--force-fieldtrials={options['field_trials']}")
         command += options["args"]
-        if media["camera"] is not None:
-            command.append(f"--use-file-for-fake-video-capture={media['camera']}")
-        if media["microphone"] is not None:
-            command.append(f"--use-file-for-fake-audio-capture={media['microphone']}")
+        if clip is not None:
+            command.append(f"--use-file-for-fake-video-capture={clip}")
+        if sound is not None:
+            command.append(f"--use-file-for-fake-audio-capture={sound}")
         if shutil.disk_usage("/dev/shm").total < MIN_SHARED_MEMORY_BYTES:
             command.append("--disable-dev-shm-usage")
         return command

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from rtclab.backend.live.browser import Browser, BrowserOptions, Media
+from rtclab.backend.live.browser import Browser, BrowserOptions
 
 FIREFOX_NAMES = ("firefox-esr", "firefox")
 
@@ -20,6 +20,9 @@ PREFERENCES: dict[str, bool | int | str] = {
     "media.getusermedia.insecure.enabled": True,
     "media.autoplay.default": 0,
     "media.autoplay.blocking_policy": 0,
+    # Firefox offers the address of an interface without a default route only to pages that may use a camera.
+    "permissions.default.camera": 1,
+    "permissions.default.microphone": 1,
     # Names in .local instead of addresses need multicast DNS. Loopback carries the page only.
     "media.peerconnection.ice.obfuscate_host_addresses": False,
     "media.peerconnection.ice.loopback": False,
@@ -59,9 +62,14 @@ PREFERENCES: dict[str, bool | int | str] = {
 
 
 class Firefox(Browser):
-    """One Firefox, with the methods of :class:`Browser`. It has no event logs."""
+    """One Firefox, with the methods of :class:`Browser`.
 
-    def _command(self, executable: str, media: Media, options: BrowserOptions) -> list[str]:
+    It has no event logs. ``start`` ignores ``clip`` and ``sound``, which its page plays.
+    """
+
+    def _command(
+        self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
+    ) -> list[str]:
         profile = self._home / "profile"
         profile.mkdir()
         (profile / "user.js").write_text(user_js(), encoding="utf-8")

@@ -53,15 +53,29 @@ export class Adapter {
     this.video = video;
     this.report = report;
     this.decision = new Decision();
+    this.ownTrack = null;
   }
 
   // To be called once a second with `fractionLost` of the latest remote-inbound-rtp report of the stream.
   async onStats(fractionLost) {
     if (!this.decision.onLoss(fractionLost)) return;
     const picture = pictureAt(this.decision.step, this.video);
+    await this.detach();
     await applyPicture(this.sender, picture, this.video);
     const detail = `${picture.width}x${picture.height}@${picture.frameRate}`;
     this.report("event", { event: "adapted", detail });
+  }
+
+  // Gives the sender a track of its own, because constraints would change the camera of all connections.
+  async detach() {
+    if (this.ownTrack) return;
+    this.ownTrack = this.sender.track.clone();
+    await this.sender.replaceTrack(this.ownTrack);
+  }
+
+  // Releases the camera at the end of the connection.
+  close() {
+    this.ownTrack?.stop();
   }
 }
 

@@ -1,7 +1,11 @@
 // The camera and the microphone of a participant.
 
-// Opens what `config` says: `video` (width, height, frameRate) or null, `audio` or null. `config.clip`, the address of
-// a video file, is for browsers that cannot play a file as their camera; `config.sound` likewise for the microphone.
+// A user's own sound is sent as it is: noise suppression would remove music and tones.
+const UNPROCESSED = { echoCancellation: false, noiseSuppression: false, autoGainControl: false };
+
+// Opens what `config` says: `video` (width, height, frameRate) or null, `audio` (`file`: whether the browser's
+// microphone plays a user's file) or null. `config.clip`, the address of a video file, is for browsers that cannot play
+// a file as their camera; `config.sound` likewise for the microphone.
 export async function openCamera(config) {
   const tracks = [];
   const own = { video: config.video && config.clip, audio: config.audio && config.sound };
@@ -9,7 +13,7 @@ export async function openCamera(config) {
   if (own.audio) tracks.push(await trackOf("audio", config.sound));
   const wanted = {
     video: config.video && !own.video ? exactly(config.video) : false,
-    audio: Boolean(config.audio && !own.audio),
+    audio: config.audio && !own.audio ? (config.audio.file ? UNPROCESSED : true) : false,
   };
   if (wanted.video || wanted.audio) {
     const stream = await navigator.mediaDevices.getUserMedia(wanted);
