@@ -56,6 +56,7 @@ class Campaign:
     Attributes:
         items: what to run, in any order.
         backend: name of the backend.
+        label: name of the backend in the rows, if several campaigns on one backend share a file.
         rows: the file of the rows. A repeat that has rows of the same scenario is not run again.
         measure: measures a repeat.
         seed: of the order.
@@ -75,6 +76,12 @@ class Campaign:
     traces: Path | None = None
     version: str = ""
     retry_failed: bool = False
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the backend in the rows."""
+        return self.label or self.backend
 
     def todo(self) -> list[Item]:
         """The items that are not finished, in the order in which they run."""
@@ -82,7 +89,7 @@ class Campaign:
         return [item for item in shuffled(self.items, self.seed) if not self._is_final(item, known)]
 
     def _is_final(self, item: Item, known: dict[Key, Record]) -> bool:
-        record = known.get(item.key(self.backend))
+        record = known.get(item.key(self.name))
         if record is None or record.digest != self._digest(item):
             return False
         if record.outcome == "failed":
@@ -124,10 +131,10 @@ class Campaign:
         known, tally = self.rows.read(), Tally()
         for item in self.items:
             if self._is_final(item, known):
-                tally.count(known[item.key(self.backend)])
+                tally.count(known[item.key(self.name)])
         queue: deque[tuple[Item, int]] = deque()
         for item in self.todo():
-            record = known.get(item.key(self.backend))
+            record = known.get(item.key(self.name))
             again = (
                 record is not None and record.outcome == "disturbed" and record.digest == self._digest(item)
             )
@@ -174,29 +181,27 @@ class Campaign:
             running[pool.submit(self._attempt, item, attempt)] = item
 
     def _attempt(self, item: Item, attempt: int) -> Record | Unsupported:
-        return attempt_of(
-            item, attempt, self.backend, self.measure, digest=self._digest(item), traces=self.traces
-        )
+        record = Record(item.key(self.name), attempt, "failed", digest=self._digest(item))
+        return attempt_of(item, record, self.backend, self.measure, self.traces)
 
 
 def attempt_of(
-    item: Item, attempt: int, backend_name: str, measure: Measure, *, digest: str, traces: Path | None
+    item: Item, record: Record, backend_name: str, measure: Measure, traces: Path | None
 ) -> Record | Unsupported:
     """Runs an item once and measures it. A failure is a result.
 
     Returns:
-        What was measured, or why the backend cannot run the item.
+        ``record`` with its outcome and what was measured, or why the backend cannot run the item.
 
     Raises:
         BackendUnavailable: this machine lacks what the backend needs.
         DiskFull: no space is left.
     """
-    record = Record(item.key(backend_name), attempt, "failed", digest=digest)
     runs = backend(backend_name)
     with tempfile.TemporaryDirectory(prefix="rtclab-") as temporary:
         out = Path(temporary) / "trace"
         if traces is not None:
-            out = traces / item.condition / f"repeat-{item.repeat}-try-{attempt}"
+            out = traces / item.condition / f"repeat-{item.repeat}-try-{record.attempt}"
             shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         try:
