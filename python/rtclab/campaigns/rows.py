@@ -5,19 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan, nan
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast, get_args
 
 from rtclab.errors import BadInput, DiskFull, is_disk_full
 from rtclab.trace.files import replace_file, write_bytes
 
 COLUMNS = ("condition", "backend", "repeat", "try", "flow", "metric", "value")
-OUTCOME, REASON, DIGEST = "outcome", "reason", "digest"
-"""Metrics of every repeat that are texts. The row of the outcome is the last one of its repeat."""
+OUTCOME, REASON = "outcome", "reason"
+"""Metrics that are texts. The row of the outcome is the last one of its repeat; the digest follows the outcome."""
 
 Outcome = Literal["finished", "disturbed", "failed"]
 Value = tuple[str, str, "float | str"]
@@ -122,23 +122,21 @@ class RowFile:
 def _records(lines: Iterable[list[str]]) -> Iterator[Record]:
     """Records of complete repeats, whose rows follow each other and end with the outcome."""
     values: list[Value] = []
-    texts: dict[str, str] = {}
+    reason = ""
     last: tuple[str, ...] = ()
     for line in lines:
         if len(line) != len(COLUMNS):
             continue
         *group, flow, metric, value = line
         if tuple(group) != last:
-            values, texts, last = [], {}, tuple(group)
-        if metric in (REASON, DIGEST):
-            texts[metric] = value
-        elif metric == OUTCOME and value in ("finished", "disturbed", "failed"):
+            values, reason, last = [], "", tuple(group)
+        outcome, _, digest = value.partition(" ")
+        if metric == REASON:
+            reason = value
+        elif metric == OUTCOME and outcome in get_args(Outcome):
             condition, backend, repeat, attempt = group
             key = Key(condition, backend, int(repeat))
-            outcome: Outcome = value  # type: ignore[assignment]
-            yield Record(
-                key, int(attempt), outcome, texts.get(REASON, ""), texts.get(DIGEST, ""), tuple(values)
-            )
+            yield Record(key, int(attempt), cast(Outcome, outcome), reason, digest, tuple(values))
             last = ()
         else:
             values.append((flow, metric, _parsed(value)))
@@ -152,11 +150,9 @@ def _lines(record: Record) -> Iterator[Sequence[str]]:
             yield [*group, flow, metric, value]
         elif not isnan(value):
             yield [*group, flow, metric, f"{value:.5g}"]
-    texts: Mapping[str, str] = {REASON: record.reason, DIGEST: record.digest}
-    for metric, text in texts.items():
-        if text:
-            yield [*group, "", metric, " ".join(text.split())]
-    yield [*group, "", OUTCOME, record.outcome]
+    if record.reason:
+        yield [*group, "", REASON, " ".join(record.reason.split())]
+    yield [*group, "", OUTCOME, f"{record.outcome} {record.digest}".strip()]
 
 
 def _text(lines: Iterable[Sequence[str]]) -> str:

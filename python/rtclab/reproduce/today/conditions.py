@@ -17,11 +17,13 @@ from rtclab.reproduce import paper
 from rtclab.reproduce.cells import OVERALL, UNUSABLE, Cell
 from rtclab.reproduce.measures import WINDOW_S
 from rtclab.reproduce.paper import Paper
+from rtclab.reproduce.today.measured import COMPARED, Need
 from rtclab.reproduce.today.translate import Today, as_today
 from rtclab.reproduce.trends import Quantity
 from rtclab.scenario import Duration, Scenario
 from rtclab.scenario.table import Table
 
+ONE_WAY = "One-way delay (ms)"
 FILE = Path(__file__).with_name("conditions.toml")
 
 
@@ -91,6 +93,7 @@ class Line:
         published: the number; NaN if none was published.
         sd: published standard deviation; NaN if none was.
         note: what else the paper says.
+        status: why the number cannot be compared: a key of ``Paper.reasons``, or empty.
     """
 
     row: str
@@ -99,6 +102,7 @@ class Line:
     published: float
     sd: float = nan
     note: str = ""
+    status: str = ""
 
     @property
     def key(self) -> str:
@@ -143,14 +147,19 @@ class Plan:
         """The length of the run of a scenario today."""
         return str(self.conditions.durations.get(scenario, self.conditions.duration))
 
-    def needs(self, scenario: str, *, today: bool) -> list[str]:
-        """The names of the values to measure in a scenario; windows of today shrink with the run."""
-        found: dict[str, None] = {}
-        for section in self.sections:
-            for line in section.lines:
-                quantity = self.quantity_of_today(line) if today else line.quantity
-                found |= dict.fromkeys(name for of, name in quantity.needs if of == scenario)
-        return list(found)
+    def need(self, scenario: str, *, today: bool) -> Need:
+        """What to measure in a scenario; windows of today shrink with the run.
+
+        Today also has what backends are compared by.
+        """
+        measures = dict.fromkeys(COMPARED if today else ())
+        flows: dict[str, None] = {}
+        for line in (line for section in self.sections for line in section.lines):
+            quantity = self.quantity_of_today(line) if today else line.quantity
+            if names := [name for of, name in quantity.needs if of == scenario]:
+                measures |= dict.fromkeys(names)
+                flows |= dict.fromkeys(_flows(quantity))
+        return Need(tuple(measures), tuple(flows))
 
     def quantity_of_today(self, line: Line) -> Quantity:
         """What to compute from results of today: the same, in a window that shrinks with the run.
@@ -231,7 +240,15 @@ def _line(source: Paper, cell: Cell) -> Line:
     quantity = Quantity.read(data, f"table {cell.table}: {cell.row}")
     note = "the paper contradicts this number" if cell.status == UNUSABLE else ""
     sd = nan if cell.sd is None else cell.sd
-    return Line(cell.row, cell.column, quantity, cell.mean, sd, note)
+    # Some columns are mislabelled in the paper.
+    column = ONE_WAY if cell.metric == "owd_ms" else cell.column
+    return Line(cell.row, column, quantity, cell.mean, sd, note, cell.status)
+
+
+def _flows(quantity: Quantity) -> list[str]:
+    """The patterns of flows of a quantity and of those that it is related to."""
+    related = [one for one in (quantity.percent_of, quantity.percent_below, quantity.ratio_to) if one]
+    return [*quantity.flows, *(flow for one in (*quantity.mean_of, *related) for flow in _flows(one))]
 
 
 def is_published(line: Line) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from math import isnan, nan
 
 import polars as pl
@@ -11,6 +13,7 @@ from rtclab.campaigns import Item
 from rtclab.campaigns.rows import Value
 from rtclab.metrics import METRICS
 from rtclab.reproduce.measures import MEDIA, measure
+from rtclab.reproduce.results import EVERY_FLOW
 from rtclab.trace import Trace
 
 COMPARED = ("rate_kbps", "rtt_ms")
@@ -46,29 +49,46 @@ FAIRNESS, TCP_SHARE = "fairness", "tcp_share"
 CONNECTIONS, NOT_CONNECTED, LATE_MS, BROWSER = "connections", "not_connected", "late_p99_ms", "browser"
 """Of a repeat: planned and failed connections, the emulator's lateness (p99), and the browser's version."""
 
-Needs = Mapping[str, Sequence[str]]
-"""Names of the measures of each condition."""
+NOT_MEDIA = "not_media"
+"""1 for a flow that carries no media between participants: legs of a server, feedback and cross traffic."""
 
 
-def measured(item: Item, trace: Trace, *, needs: Needs, everything: bool) -> list[Value]:
+@dataclass(frozen=True)
+class Need:
+    """What the papers' numbers need of a condition: names of measures, and patterns of flows."""
+
+    measures: tuple[str, ...]
+    flows: tuple[str, ...]
+
+
+def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], everything: bool) -> list[Value]:
     """The values of a repeat.
 
     Args:
         item: the repeat.
         trace: what happened.
-        needs: measures of the papers' numbers, by condition.
+        needs: what the papers' numbers need, by condition. Of flows without media, only those that a pattern
+            names are kept.
         everything: also keep what only a live call can tell, per flow, participant and repeat.
     """
-    names = dict.fromkeys((MEDIA, *needs[item.condition]))
-    values: list[Value] = [
+    need = needs[item.condition]
+    found = measure(trace, dict.fromkeys((MEDIA, *need.measures)))
+    media = {flow for flow, (is_media, _) in found.pop(MEDIA).items() if is_media}
+    others = {flow for flow in trace.flows if flow not in media and _named(flow, need.flows)}
+    values: list[Value] = [(flow, NOT_MEDIA, 1.0) for flow in sorted(others)]
+    values += [
         (flow, name, value)
-        for name, of_flows in measure(trace, names).items()
+        for name, of_flows in found.items()
         for flow, (value, _) in of_flows.items()
-        if value is not None
+        if value is not None and flow in media | others
     ]
     if everything:
         values += [*_of_flows(trace), *_of_participants(trace), *_of_the_repeat(trace)]
     return [value for value in values if isinstance(value[2], str) or not isnan(value[2])]
+
+
+def _named(flow: str, patterns: Sequence[str]) -> bool:
+    return any(pattern != EVERY_FLOW and fnmatchcase(flow, pattern) for pattern in patterns)
 
 
 def _of_flows(trace: Trace) -> Iterator[Value]:

@@ -12,10 +12,10 @@ from rtclab.campaigns import Key, Record
 from rtclab.metrics.registry import NOT_NEGATIVE
 from rtclab.metrics.statistics import Summary, summarise
 from rtclab.report.words import number
-from rtclab.reproduce.measures import Values
+from rtclab.reproduce.measures import MEASURES, MEDIA, Values
 from rtclab.reproduce.results import EVERY_FLOW, Results
 from rtclab.reproduce.today.conditions import Line, Plan
-from rtclab.reproduce.today.measured import COMPARED
+from rtclab.reproduce.today.measured import COMPARED, NOT_MEDIA
 from rtclab.reproduce.today.run import LIVE, SIM, THEN
 from rtclab.reproduce.trends import Quantity
 from rtclab.trace import Trace
@@ -79,11 +79,14 @@ class OneRepeat:
 
 
 def as_values(record: Record) -> Values:
-    """The values of a repeat by metric and flow."""
+    """The papers' measures of a repeat by metric and flow, and which flows carry media."""
     found: Values = defaultdict(dict)
     for flow, metric, value in record.values:
-        if isinstance(value, float):
+        if isinstance(value, float) and metric.partition("@")[0] in MEASURES:
             found[metric][flow] = (value, None)
+    others = record.by_flow(NOT_MEDIA)
+    flows = dict.fromkeys(flow for of_flows in found.values() for flow in of_flows)
+    found[MEDIA] = {flow: (None if flow in others else 1.0, None) for flow in flows}
     return dict(found)
 
 

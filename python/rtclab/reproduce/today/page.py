@@ -13,6 +13,7 @@ from statistics import median
 from rtclab.campaigns import MAX_TRIES, Record
 from rtclab.report.picture import as_svg
 from rtclab.report.words import number
+from rtclab.reproduce.cells import UNUSABLE
 from rtclab.reproduce.measures import DELAY, MEASURES, RATE
 from rtclab.reproduce.today import agreement, costs
 from rtclab.reproduce.today.conditions import Line, Section, is_published
@@ -22,9 +23,11 @@ from rtclab.reproduce.today.plots import drawing
 from rtclab.reproduce.today.run import LIVE, SIM, THEN
 from rtclab.trace import write_text
 
+FEW_LEFT_OUT = 3
+"""At most this many scenarios are named instead of the others."""
 NOT_RUN = "not run yet"
 FAILED = "failed"
-DISTURBED_MARK, FAILED_MARK = "†", "‡"
+DISTURBED_MARK, FAILED_MARK, UNCOMPARABLE_MARK = "†", "‡", "○"
 _PLACEHOLDER = re.compile(r"\{(published|then|sim|now):([^}|]+\|[^}]+)\}")
 _CAMPAIGNS = {"then": THEN, "sim": SIM, "now": LIVE}
 
@@ -87,7 +90,8 @@ def _introduction(numbers: Numbers) -> Iterator[str]:
     yield ""
     yield "The number after ± is half of Student's 95 % interval over the repeats. With fewer than three repeats"
     yield "their range is given in parentheses. What was changed in a scenario is [below](#what-was-changed)."
-    yield f"{DISTURBED_MARK}: the machine disturbed a repeat. {FAILED_MARK}: a repeat failed and is not part of the number."
+    yield f"{DISTURBED_MARK}: the machine disturbed a repeat. {FAILED_MARK}: a repeat failed and is not part of the number. "
+    yield f"{UNCOMPARABLE_MARK}: no model of network and congestion control explains the published number."
     yield ""
 
 
@@ -103,7 +107,7 @@ def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[s
         yield f"| {row} | {line.column} | {published_words(line)} | {' | '.join(cells)} |"
         before = line.row
     yield ""
-    sentences = [*facts(section, numbers), *filled(section, numbers)]
+    sentences = [*facts(section, numbers), *filled(section, numbers), *_reasons(section)]
     if sentences:
         yield " ".join(sentences)
         yield ""
@@ -112,12 +116,21 @@ def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[s
         yield ""
 
 
+def _reasons(section: Section) -> Iterator[str]:
+    """Why published numbers cannot be compared, each reason once."""
+    for status in dict.fromkeys(line.status for line in section.lines):
+        if status in section.paper.reasons:
+            yield f"{UNCOMPARABLE_MARK}: {section.paper.reasons[status]}"
+
+
 def published_words(line: Line) -> str:
     """The published number as text: ``1950 ± 234 (note)``."""
     words = number(line.published) if is_published(line) else ""
     if words and not isnan(line.sd):
         words += f" ± {number(line.sd, line.published)}"
-    return f"{words} ({line.note})".strip() if line.note else words or number(None)
+    if line.status in ("", UNUSABLE):
+        return f"{words} ({line.note})".strip() if line.note else words or number(None)
+    return f"{words} {UNCOMPARABLE_MARK}"
 
 
 def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
@@ -150,7 +163,7 @@ def _ratios(section: Section, numbers: Numbers, campaign: str, kind: str) -> lis
     found = [
         numbers.of_line(line, campaign).mean / line.published
         for line in section.lines
-        if is_published(line) and line.published and kind_of(line) == kind
+        if is_published(line) and line.published and not line.status and kind_of(line) == kind
     ]
     return [ratio for ratio in found if not isnan(ratio)]
 
@@ -213,7 +226,7 @@ def _runs(numbers: Numbers) -> Iterator[str]:
         for records in tries.values():
             yield from (_named(record) for record in records if record.outcome == outcome)
     if missing:
-        yield f"- {NOT_RUN}: {', '.join(f'`{name}`' for name in missing)}"
+        yield f"- {NOT_RUN}: {'; '.join(_which(missing, numbers.plan.scenarios))}"
     if missing or count["disturbed"] or count["failed"]:
         yield ""
 
@@ -236,6 +249,22 @@ def _changes(numbers: Numbers) -> Iterator[str]:
         for change in today.changes:
             by_change.setdefault(change, []).append(name)
     for change, names in by_change.items():
-        every = len(names) == len(numbers.plan.scenarios)
-        yield f"| {change} | {'all' if every else ', '.join(f'`{name}`' for name in names)} |"
+        yield f"| {change} | {'; '.join(_which(names, numbers.plan.scenarios))} |"
     yield ""
+
+
+def _which(names: Sequence[str], of: Sequence[str]) -> Iterator[str]:
+    """Names of scenarios by paper: ``singh2013: all but mcu-3; iqbal: loss-5-percent``."""
+    for folder, group in groupby(of, key=lambda name: name.partition("/")[0]):
+        every = list(group)
+        chosen, others = [name for name in every if name in names], [name for name in every if name not in names]
+        if not others:
+            yield f"{folder}: all"
+        elif len(others) <= FEW_LEFT_OUT < len(chosen):
+            yield f"{folder}: all but {_short(others)}"
+        elif chosen:
+            yield f"{folder}: {_short(chosen)}"
+
+
+def _short(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name.partition('/')[2]}`" for name in names)

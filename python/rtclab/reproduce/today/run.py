@@ -9,7 +9,7 @@ from pathlib import Path
 from rtclab.campaigns import Campaign, RowFile, items_of
 from rtclab.fingerprint import code_digest
 from rtclab.reproduce.today.conditions import Plan
-from rtclab.reproduce.today.measured import COMPARED, measured
+from rtclab.reproduce.today.measured import measured
 from rtclab.scenario import Scenario
 
 THEN, SIM, LIVE = "then", "sim", "live"
@@ -40,8 +40,8 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
     chosen, version = plan.conditions, code_digest()[:8]
     then = [(name, Scenario.load(name)) for name in plan.scenarios]
     today = [(name, plan.today[name].scenario) for name in plan.scenarios]
-    needs_then = {name: plan.needs(name, today=False) for name in plan.scenarios}
-    needs_today = {name: [*plan.needs(name, today=True), *COMPARED] for name in plan.scenarios}
+    needs_then = {name: plan.need(name, today=False) for name in plan.scenarios}
+    needs_today = {name: plan.need(name, today=True) for name in plan.scenarios}
     simulated = partial(measured, needs=needs_today, everything=False)
     found = [
         Campaign(
