@@ -101,7 +101,9 @@ class RowFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with self.path.open("ab") as file:
-                file.write(("" if file.tell() else _text([COLUMNS])).encode() + _text(_lines(record)).encode())
+                file.write(
+                    ("" if file.tell() else _text([COLUMNS])).encode() + _text(_lines(record)).encode()
+                )
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -166,4 +168,3 @@ def _parsed(value: str) -> float | str:
         return float(value)
     except ValueError:
         return value
-

@@ -257,7 +257,10 @@ def _which(names: Sequence[str], of: Sequence[str]) -> Iterator[str]:
     """Names of scenarios by paper: ``singh2013: all but mcu-3; iqbal: loss-5-percent``."""
     for folder, group in groupby(of, key=lambda name: name.partition("/")[0]):
         every = list(group)
-        chosen, others = [name for name in every if name in names], [name for name in every if name not in names]
+        chosen, others = (
+            [name for name in every if name in names],
+            [name for name in every if name not in names],
+        )
         if not others:
             yield f"{folder}: all"
         elif len(others) <= FEW_LEFT_OUT < len(chosen):

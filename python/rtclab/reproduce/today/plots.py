@@ -43,9 +43,7 @@ def drawing(section: Section, column: str, numbers: Numbers, name: str) -> Drawi
     return Drawing(name, title, title, x, Axis.from_zero(column, top), [Axes("", marks)])
 
 
-def _bars(
-    lines: Sequence[Line], source: str, numbers: Numbers
-) -> tuple[Array, Array, Array]:
+def _bars(lines: Sequence[Line], source: str, numbers: Numbers) -> tuple[Array, Array, Array]:
     """Values, and the ends of their intervals: published ± sd, and else as ``Estimate`` says."""
     rows = [_bar(line, source, numbers) for line in lines]
     values, low, high = (np.array(column, dtype=float) for column in zip(*rows, strict=True))

@@ -230,9 +230,7 @@ def _size(video: Video) -> str:
 
 
 def _with_frame_rate(scenario: Scenario) -> Scenario:
-    return _with_video(
-        scenario, lambda video: {"frame_rate": min(video["frame_rate"], FRAME_RATE)}
-    )
+    return _with_video(scenario, lambda video: {"frame_rate": min(video["frame_rate"], FRAME_RATE)})
 
 
 def _with_box(scenario: Scenario, box: tuple[int, int]) -> Scenario:
