@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
 from rtclab.backend.live.namespaces import check_lab
+from rtclab.backend.live.nat import find_nft, nft_rules
 from rtclab.errors import BackendUnavailable
 
 SETUP = "make setup-live"
@@ -60,14 +61,23 @@ def doctor() -> list[Check]:
     ]
 
 
-def what_is_missing() -> list[Check]:
-    """The failed checks of what every live call needs. It is faster than :func:`doctor`."""
+def what_is_missing(*, turn: bool = False, janus: bool = False, nat: bool = False) -> list[Check]:
+    """The failed checks of what a live call needs. It is faster than :func:`doctor`.
+
+    Args:
+        turn: the call needs a TURN or STUN server.
+        janus: the call needs the SFU Janus.
+        nat: participants are behind a NAT.
+    """
     checks = [
         check_python_packages(),
         check_command("unshare", "util-linux"),
         check_command("nsenter", "util-linux"),
         check_user_namespaces(),
         check_chromium(),
+        *([check_turn()] if turn else []),
+        *([check_janus()] if janus else []),
+        *([check_nft()] if nat else []),
     ]
     return [check for check in checks if not check.ok]
 
@@ -114,6 +124,28 @@ def check_chromium() -> Check:
         return Check("chromium", False, "not found in PATH", hint)
     ok, said = probe([executable, "--version"])
     return Check("chromium", ok, f"{said} ({executable})" if ok else said, hint)
+
+
+def check_turn() -> Check:
+    """Whether the TURN server is installed."""
+    return check_command("turnserver", "coturn", only_for="calls over a relay or with a NAT")
+
+
+def check_janus() -> Check:
+    """Whether the SFU is installed."""
+    return check_command("janus", "janus", only_for="calls over the SFU `janus`")
+
+
+def check_nft() -> Check:
+    """Whether nftables make a NAT inside an unprivileged user namespace."""
+    nft, only_for = find_nft(), "participants with `nat`"
+    if nft is None:
+        hint = f"{SETUP}, or apt-get install nftables"
+        return Check("nft", False, f"not found (only for {only_for})", hint, required=False)
+    rules = nft_rules("symmetric")
+    ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, rules])
+    hint = "use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ"
+    return Check("nft", ok, f"{nft if ok else said} (only for {only_for})", hint, required=False)
 
 
 def check_python_packages() -> Check:
