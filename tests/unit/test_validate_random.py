@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from synthetic_run import trace
 
+from rtclab.campaigns.disturbance import SLOWEST_ENCODER_MS
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import Lateness, Run
-from rtclab.campaigns.disturbance import SLOWEST_ENCODER_MS
 from rtclab.validate.campaign import disturbance
 from rtclab.validate.conditions import DURATION_S, draw
 from rtclab.validate.twin import Outcome, Pair, expected, outcome_of, read_rows, write_rows
