@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
+from rtclab.backend.live.firefox import FIREFOX_NAMES
 from rtclab.backend.live.namespaces import check_lab
 from rtclab.errors import BackendUnavailable
 
@@ -47,6 +48,7 @@ def doctor() -> list[Check]:
         check_user_namespaces(),
         check_packet_sockets(),
         check_chromium(),
+        check_firefox(),
         check_command("iperf3", "iperf3", only_for="`rtclab validate --tcp` and examples of `rtclab link`"),
         check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
@@ -71,6 +73,11 @@ def what_is_missing() -> list[Check]:
 def find_chromium() -> str | None:
     """Path of the first Chromium in ``PATH``, None if there is none."""
     return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
+def find_firefox() -> str | None:
+    """Path of the first Firefox in ``PATH``, None if there is none."""
+    return next(filter(None, map(shutil.which, FIREFOX_NAMES)), None)
 
 
 def check_command(command: str, package: str, *, only_for: str | None = None) -> Check:
@@ -110,6 +117,16 @@ def check_chromium() -> Check:
         return Check("chromium", False, "not found in PATH", hint)
     ok, said = probe([executable, "--version"])
     return Check("chromium", ok, f"{said} ({executable})" if ok else said, hint)
+
+
+def check_firefox() -> Check:
+    """Whether Firefox is installed and starts, and its version. Only participants that ask for it need it."""
+    executable, hint = find_firefox(), f"{SETUP}, or apt-get install firefox-esr"
+    only_for = '(only for `browser.name = "firefox"`)'
+    if executable is None:
+        return Check("firefox", False, f"not found in PATH {only_for}", hint, required=False)
+    ok, said = probe([executable, "--version"])
+    return Check("firefox", ok, f"{said} ({executable}) {only_for}" if ok else said, hint, required=False)
 
 
 def check_python_packages() -> Check:

@@ -14,7 +14,7 @@ KBPS = 1700
 """Rate of the encoder; browsers send this size at 1.7 Mbit/s at most."""
 
 FRAMES = 60
-REST_CORES = 0.25
+REST_CORES = 0.2
 """What the rest of a browser takes in a call of two, in cores: receiving, decoding, showing, the page."""
 
 
