@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
+from rtclab.backend.live.firefox import FIREFOX_NAMES
 from rtclab.backend.live.namespaces import check_lab
 from rtclab.backend.live.nat import find_nft, nft_rules
 from rtclab.errors import BackendUnavailable
@@ -48,6 +49,7 @@ def doctor() -> list[Check]:
         check_user_namespaces(),
         check_packet_sockets(),
         check_chromium(),
+        check_firefox(),
         check_command(
             "iperf3",
             "iperf3",
@@ -85,6 +87,11 @@ def what_is_missing(*, turn: bool = False, janus: bool = False, nat: bool = Fals
 def find_chromium() -> str | None:
     """Path of the first Chromium in ``PATH``, None if there is none."""
     return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
+def find_firefox() -> str | None:
+    """Path of the first Firefox in ``PATH``, None if there is none."""
+    return next(filter(None, map(shutil.which, FIREFOX_NAMES)), None)
 
 
 def check_command(command: str, package: str, *, only_for: str | None = None) -> Check:
@@ -146,6 +153,16 @@ def check_nft() -> Check:
     ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, rules])
     hint = "use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ"
     return Check("nft", ok, f"{nft if ok else said} (only for {only_for})", hint, required=False)
+
+
+def check_firefox() -> Check:
+    """Whether Firefox is installed and starts, and its version. Only participants that ask for it need it."""
+    executable, hint = find_firefox(), f"{SETUP}, or apt-get install firefox-esr"
+    only_for = '(only for `browser.name = "firefox"`)'
+    if executable is None:
+        return Check("firefox", False, f"not found in PATH {only_for}", hint, required=False)
+    ok, said = probe([executable, "--version"])
+    return Check("firefox", ok, f"{said} ({executable}) {only_for}" if ok else said, hint, required=False)
 
 
 def check_python_packages() -> Check:
