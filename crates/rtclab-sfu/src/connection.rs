@@ -56,7 +56,7 @@ impl Connection {
     ) -> Result<Self, RtcError> {
         let config = Rtc::builder()
             .set_rtp_mode(true)
-            // Pages find the server at the address in its answer; it need not look for them.
+            // Pages find the server at the address in its answer. It need not look for them.
             .set_ice_lite(true)
             .set_stats_interval(Some(STATISTICS_INTERVAL))
             .enable_bwe(forwards.map(|_| Bitrate::bps(START_BPS)));
@@ -83,14 +83,6 @@ impl Connection {
         answer
             .map(|answer| answer.to_sdp_string())
             .map_err(|error| format!("cannot accept the offer: {error}"))
-    }
-
-    /// Adds a candidate of the page.
-    pub(crate) fn add_candidate(&mut self, candidate: &str) -> Result<(), String> {
-        let parsed = Candidate::from_sdp_string(candidate)
-            .map_err(|error| format!("malformed candidate `{candidate}`: {error}"))?;
-        self.rtc.add_remote_candidate(parsed);
-        Ok(())
     }
 
     /// Handles a datagram if it belongs to this connection, and says whether it does.
@@ -158,7 +150,7 @@ impl Connection {
             Event::EgressBitrateEstimate(BweKind::Twcc { estimate, .. }) => {
                 self.estimate_bps = Some(estimate.as_u64());
             }
-            Event::PeerStats(statistics) => {
+            Event::MediaEgressStats(statistics) => {
                 self.rtt_s = statistics.rtt.map(|rtt| rtt.as_secs_f64()).or(self.rtt_s);
             }
             _ => {}

@@ -33,10 +33,12 @@ impl RateMeter {
         }
     }
 
-    /// Rate in bit/s; `None` if nothing came in the window.
+    /// Rate in bit/s; `None` if nothing came in the window. A stream that began within the window is
+    /// averaged since then.
     pub(crate) fn bps(&self) -> Option<f64> {
-        let bytes: u64 = self.ticks.iter().sum();
-        (bytes > 0).then(|| (bytes * 8 * TICKS_PER_S) as f64 / self.ticks.len() as f64)
+        let ticks = self.ticks.iter().skip_while(|&&bytes| bytes == 0);
+        let (count, bytes) = ticks.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        (count > 0).then(|| (bytes * 8 * TICKS_PER_S) as f64 / f64::from(count))
     }
 }
 
@@ -93,6 +95,15 @@ mod tests {
     }
 
     #[test]
+    fn a_new_stream_has_its_full_rate_at_once() {
+        let mut meter = RateMeter::default();
+        (0..20).for_each(|_| meter.tick());
+        meter.add(1250);
+        meter.tick();
+        assert_eq!(meter.bps(), Some(100e3));
+    }
+
+    #[test]
     fn a_rate_is_that_of_the_last_second() {
         let mut meter = RateMeter::default();
         assert_eq!(meter.bps(), None);
@@ -101,6 +112,9 @@ mod tests {
             meter.tick();
         }
         assert_eq!(meter.bps(), Some(100e3));
+        meter.add(12_500);
+        meter.tick();
+        assert_eq!(meter.bps(), Some(190e3));
         (0..10).for_each(|_| meter.tick());
         assert_eq!(meter.bps(), None);
     }

@@ -10,6 +10,10 @@
 //! out  {"statistics": {"at_ms": 1764000000000, "connection": 7, "estimate_bps": 500000, …}}
 //! out  {"error": "…", "connection": 7}
 //! ```
+//!
+//! A line with an error and a number says that this connection has ended; without a number, that a line could
+//! not be read. Lines with candidates are allowed, but the server does nothing with them: it is a lite ICE
+//! agent (RFC 8445 section 2.5), which learns the addresses of a page from the page's checks.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,7 +26,6 @@ pub(crate) struct Request {
     pub(crate) description: Option<Description>,
     /// The connection whose media this one wants; `None` publishes.
     pub(crate) forwards: Option<u64>,
-    pub(crate) candidate: Option<CandidateInit>,
     #[serde(default)]
     pub(crate) close: bool,
 }
@@ -33,12 +36,6 @@ pub(crate) struct Description {
     #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) sdp: String,
-}
-
-/// A candidate in the form of `RTCIceCandidate`. An empty one says that there are no more.
-#[derive(Debug, Deserialize)]
-pub(crate) struct CandidateInit {
-    pub(crate) candidate: String,
 }
 
 /// What the server knows about a subscription, once a second.

@@ -52,32 +52,11 @@ impl Server {
         let id = request.connection;
         if request.close {
             self.connections.remove(&id);
-            return;
+        } else if let Some(description) = request.description {
+            let result = self.describe(id, &description, request.forwards, now, outbox);
+            self.end_if_failed(id, result, outbox);
+            self.pass_on(id, now, outbox);
         }
-        let result = self.handle_request(now, request, outbox);
-        self.end_if_failed(id, result, outbox);
-        self.pass_on(id, now, outbox);
-    }
-
-    fn handle_request(
-        &mut self,
-        now: Instant,
-        request: Request,
-        outbox: &mut Outbox,
-    ) -> Result<(), String> {
-        let id = request.connection;
-        if let Some(description) = request.description {
-            self.describe(id, &description, request.forwards, now, outbox)?;
-        }
-        // A candidate may follow the end of its connection.
-        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        match request.candidate {
-            Some(init) if !init.candidate.is_empty() => {
-                connection.add_candidate(&init.candidate)?
-            }
-            _ => {}
-        }
-        connection.drive(now, outbox).map_err(|error| error.to_string())
     }
 
     fn describe(
@@ -103,7 +82,7 @@ impl Server {
         let connection = self.connections.entry(id).or_insert(connection);
         let answer = connection.accept(&description.sdp)?;
         outbox.messages.push(message::answer(id, &answer));
-        Ok(())
+        connection.drive(now, outbox).map_err(|error| error.to_string())
     }
 
     /// Handles a datagram that arrived from `source`.
