@@ -1,12 +1,15 @@
-"""TCP cross traffic, from the table `traffic` to flows, tables and metrics."""
+"""Cross traffic, from the table `traffic` to flows, tables and metrics."""
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from scenario_text import error, scenario
 
 from rtclab.backend.sim import SimBackend
+from rtclab.metrics.rate import receiving_rate
 from rtclab.metrics.tcp import tcp_throughput
+from rtclab.report.words import calls
 
 LONG = """
 name = "long"
@@ -39,6 +42,65 @@ def test_several_transfers_are_separate_flows_and_objects_are_one_flow(tmp_path:
     assert [flow.name for flow in two.traffic_flows()] == ["download.1", "download.2"]
     web = scenario(tmp_path, "flows = 2\nobjects = {}\n", base=LONG)
     assert [flow.name for flow in web.traffic_flows()] == ["download"]
+
+
+UDP = """
+name = "noise"
+duration = "20 s"
+[participants.alice]
+[participants.bob]
+[participants.bob.link]
+down = { capacity = "500 kbit/s", queue = "100 ms", delay = "25 ms" }
+[traffic.noise]
+protocol = "udp"
+sender = "core"
+receiver = "bob"
+start = "5 s"
+"""
+
+
+def test_udp_keeps_its_rate_and_loses_what_the_link_cannot_carry(tmp_path: Path) -> None:
+    udp = scenario(tmp_path, 'rate = "1 Mbit/s"\npacket_size = "1250 B"\n', base=UDP)
+    trace = SimBackend().run(udp, seed=1, repeat=0, out=tmp_path / "trace")
+    packets = trace.table("packets").filter(pl.col("flow") == "noise")
+    # 100 packets/s for 15 s, every 10 ms from 5 s on, beside the few packets of a call without media.
+    assert packets["sent_ns"].to_list() == [5 * 10**9 + number * 10**7 for number in range(1500)]
+    assert set(packets["size_bytes"]) == {1250}
+    assert set(packets["protocol"]) == {"udp"}
+    # Half is dropped, but for 100 ms of queue (5 packets), one in service and two in flight.
+    assert 742 <= packets["dropped_ns"].count() <= 750
+    assert 490 <= receiving_rate(trace, "noise", (6, 20)) <= 510
+    assert set(trace.manifest.flows) == {"alice->bob", "bob->alice", "noise"}
+
+
+def test_udp_flows_are_numbered_and_their_size_has_a_default(tmp_path: Path) -> None:
+    two = scenario(tmp_path, 'rate = "300 kbit/s"\nflows = 2\n', base=UDP)
+    assert [flow.name for flow in two.traffic_flows()] == ["noise.1", "noise.2"]
+    native = two.native(seed=1)["traffic"][0]
+    assert native["udp"] == {"rate_bps": 300_000, "packet_bytes": 1200}
+    assert calls(two.model_dump(mode="json")).endswith("noise is 2 300 kbit/s UDP flows from core to bob")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([], "traffic.noise.rate: UDP needs a rate\n  hint: for example"),
+        (["rate=0 kbit/s"], "traffic.noise.rate: must be positive; got `0 bit/s`"),
+        (
+            ["rate=1 Mbit/s", "congestion_control=cubic"],
+            "traffic.noise.congestion_control: UDP has none; got `cubic`",
+        ),
+        (["rate=1 Mbit/s", "objects={}"], "traffic.noise.objects: only TCP sends objects"),
+        (
+            ["rate=1 Mbit/s", "packet_size=2 kB"],
+            "traffic.noise.packet_size: `2 kB` is not between 44 B and 1.5 kB",
+        ),
+        (["protocol=tcp", "rate=1 Mbit/s"], "traffic.noise.rate: only UDP has one; got `1 Mbit/s`"),
+    ],
+)
+def test_what_does_not_fit_the_protocol_is_an_error(tmp_path: Path, changes: list[str], message: str) -> None:
+    changed = [f"traffic.noise.{change}" for change in changes]
+    assert message in error(tmp_path, "", *changed, base=UDP)
 
 
 @pytest.mark.parametrize(

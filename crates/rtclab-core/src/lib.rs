@@ -23,6 +23,7 @@ pub mod stack;
 pub mod table;
 pub mod tcp;
 mod timeouts;
+pub mod udp;
 pub mod units;
 
 /// The example of the page on new congestion controls compiles and does what it says.

@@ -337,3 +337,27 @@ fn each_object_over_tcp_has_a_port_and_is_acknowledged_to_its_last_byte() {
         assert!((30_001..=50_001).contains(&sent), "{sent}");
     }
 }
+
+#[test]
+fn a_packet_of_cross_traffic_over_udp_has_its_size_at_both_ends() {
+    let mut config = call(&lossy(), 2, 1);
+    config.connections.clear();
+    config.traffic = serde_json::from_value(serde_json::json!([{
+        "flows": ["noise"], "sender": "bob", "receiver": "alice", "start_ns": 0,
+        "stop_ns": 1_000_000_000_u64, "connections": 1, "objects": null,
+        "udp": {"rate_bps": 100_000, "packet_bytes": 1_250},
+    }]))
+    .expect("valid traffic");
+    let seen = captured(&config);
+    let sent = seen.iter().filter(|seen| seen.direction == Direction::Inbound).count();
+    assert_eq!(sent, 10);
+    assert!(seen.len() > sent, "some packets arrive");
+    for packet in &seen {
+        assert_eq!(packet.wire_bytes, 1_250);
+        // IPv4 with UDP (17), whose length is that of the packet without 20 B.
+        assert_eq!(
+            (packet.bytes[0], packet.bytes[9], &packet.bytes[24..26]),
+            (0x45, 17, &[4, 206][..])
+        );
+    }
+}

@@ -156,7 +156,9 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
         span = {"begin_ns": min(traffic.start, stop).ns, "end_ns": stop.ns}
         there, back = (traffic.sender, traffic.receiver), (traffic.receiver, traffic.sender)
         for flow in traffic.flow_names(name):
-            for key, ends, data in ((flow, there, None), (f"{flow} acks", back, flow)):
+            ways = [(flow, there, None), (f"{flow} acks", back, flow)]
+            # Nobody acknowledges UDP.
+            for key, ends, data in ways[: 1 if traffic.protocol == "udp" else 2]:
                 sender, receiver = ends
                 flows[key] = FlowInfo(
                     sender=sender, receiver=receiver, route=route(scenario, *ends), acknowledges=data, **span

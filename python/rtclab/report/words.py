@@ -35,7 +35,7 @@ def flow_in_words(flow: str) -> str:
 
 
 def calls(scenario: Mapping[str, Any]) -> str:
-    """One sentence on the calls and the TCP flows of a scenario, which is given as JSON values."""
+    """One sentence on the calls and the cross traffic of a scenario, which is given as JSON values."""
     everybody = list(scenario.get("participants", {}))
     if not everybody:
         return ""
@@ -80,7 +80,8 @@ def _sends(scenario: Mapping[str, Any], participant: Mapping[str, Any], kind: st
 
 def _traffic(name: str, traffic: Mapping[str, Any]) -> str:
     number = traffic.get("flows", 1)
-    kind = f"{traffic.get('congestion_control', '')} TCP".strip()
+    udp = traffic.get("protocol") == "udp"
+    kind = f"{traffic.get('rate')} UDP" if udp else f"{traffic.get('congestion_control') or ''} TCP".strip()
     many = f"{number} {kind} flows" if number > 1 else f"a {kind} flow"
     return f"{name} is {many} from {traffic['sender']} to {traffic['receiver']}"
 

@@ -88,7 +88,7 @@ class ScenarioTables(Table):
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
     """TURN relays, SFUs and MCUs with access links of their own, by name."""
     traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
-    """TCP cross traffic, by name."""
+    """Cross traffic over TCP or UDP, by name."""
 
     @model_validator(mode="before")
     @classmethod

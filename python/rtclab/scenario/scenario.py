@@ -60,7 +60,7 @@ class Scenario(ScenarioTables):
         return network.flows(self)
 
     def traffic_flows(self) -> list[Flow]:
-        """Every flow of TCP cross traffic, without acknowledgements."""
+        """Every flow of cross traffic, without acknowledgements."""
         return network.traffic_flows(self)
 
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:

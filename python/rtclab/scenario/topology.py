@@ -20,7 +20,7 @@ class Flow:
     """One direction between two participants, or between a participant and a forwarder.
 
     ``paths`` are the names of the paths it crosses, in order. ``call`` is the index of its call, or ``None``
-    for TCP cross traffic.
+    for cross traffic.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""TCP cross traffic: endless transfers, or objects with pauses between them."""
+"""Cross traffic: endless TCP transfers, TCP objects with pauses between them, and UDP at a constant rate."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rtclab.errors import FieldError
+from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario.table import Table, closest
-from rtclab.scenario.units import Duration, Size
+from rtclab.scenario.units import Bitrate, Duration, Size
+
+PACKET_SIZE = Size(1200)
+"""Default size of UDP packets, as large as those of calls (libwebrtc's limit for RTP packets is 1200 B)."""
+SMALLEST_PACKET, LARGEST_PACKET = Size(44), Size(1500)
+"""IPv4 and UDP headers with the smallest payload of iperf3 (16 B), and the MTU of live calls."""
 
 
 class Objects(Table):
@@ -43,26 +48,86 @@ class Objects(Table):
 
 
 class Traffic(Table):
-    """TCP from one node to another: ``flows`` connections in parallel, each an endless transfer or objects.
+    """Traffic from one node to another beside the calls, over ``flows`` connections in parallel.
 
-    The round trip needs a capacity or a delay. Without either, only the receiver's window of 6 MiB would
-    limit the rate, and virtual time would not advance.
+    A connection over TCP is an endless transfer or objects. A connection over UDP sends packets at a constant
+    rate, whatever happens to them.
+
+    The round trip of TCP needs a capacity or a delay. Without either, only the receiver's window of 6 MiB
+    would limit the rate, and virtual time would not advance.
     """
 
     sender: str
     """Node that sends: a participant, a server or ``core``."""
     receiver: str
     """Node that receives."""
-    congestion_control: Literal["newreno", "cubic", "bbr"] = "cubic"
-    """TCP's congestion control."""
+    protocol: Literal["tcp", "udp"] = "tcp"
+    """Whether the traffic adapts to the network (TCP) or has a constant rate (UDP)."""
+    congestion_control: Literal["newreno", "cubic", "bbr"] | None = "cubic"
+    """TCP's congestion control; UDP has none."""
+    rate: Bitrate | None = None
+    """UDP: rate of each connection, which counts whole IP packets; required for UDP."""
+    packet_size: Size | None = None
+    """UDP: size of the packets, IP header included, 44 B to 1500 B; by default 1200 B."""
     flows: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     """Number of parallel connections."""
     start: Duration = Duration(0)
-    """When the transfer begins."""
+    """When the traffic begins."""
     stop: Duration | None = None
-    """When the transfer ends; by default at the end of the run."""
+    """When the traffic ends; by default at the end of the run."""
     objects: Objects | None = None
-    """Short transfers with pauses between them; by default each connection sends without end."""
+    """TCP: short transfers with pauses between them; by default each connection sends without end."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_congestion_control_over_udp(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or data.get("protocol") != "udp":
+            return data
+        if data.get("congestion_control") is not None:
+            raise FieldError(
+                f"UDP has none; got `{data['congestion_control']}`",
+                key="congestion_control",
+                hint='leave it out, or set protocol = "tcp"',
+            )
+        return data | {"congestion_control": None}
+
+    @model_validator(mode="after")
+    def _fits_its_protocol(self) -> Self:
+        errors = self._tcp_errors() if self.protocol == "tcp" else self._udp_errors()
+        if errors:
+            raise FieldErrors(errors)
+        return self
+
+    def _tcp_errors(self) -> list[FieldError]:
+        errors = [
+            FieldError(f"only UDP has one; got `{value}`", key=key, hint='set protocol = "udp"')
+            for key, value in (("rate", self.rate), ("packet_size", self.packet_size))
+            if value is not None
+        ]
+        if self.congestion_control is None:
+            errors.append(FieldError("TCP needs one", key="congestion_control"))
+        return errors
+
+    def _udp_errors(self) -> list[FieldError]:
+        errors = []
+        if self.rate is None:
+            errors.append(FieldError("UDP needs a rate", key="rate", hint='for example rate = "1 Mbit/s"'))
+        elif not self.rate.bps:
+            errors.append(FieldError(f"must be positive; got `{self.rate}`", key="rate"))
+        if self.packet_size is not None and not SMALLEST_PACKET <= self.packet_size <= LARGEST_PACKET:
+            errors.append(
+                FieldError(
+                    f"`{self.packet_size}` is not between {SMALLEST_PACKET} and {LARGEST_PACKET}",
+                    key="packet_size",
+                )
+            )
+        if self.objects is not None:
+            errors.append(
+                FieldError(
+                    "only TCP sends objects", key="objects", hint='leave it out, or set protocol = "tcp"'
+                )
+            )
+        return errors
 
     def problems(self, nodes: Sequence[str], duration: Duration) -> list[FieldError]:
         """Conflicts with the rest of the scenario. The keys of the errors are relative to this table."""
@@ -81,7 +146,7 @@ class Traffic(Table):
         return errors
 
     def flow_names(self, name: str) -> list[str]:
-        """The names of the flows: one, or one per endless transfer: ``download.1``, ``download.2`` …"""
+        """The names of the flows: one, or one per connection (``download.1`` …) if there are no objects."""
         if self.flows == 1 or self.objects:
             return [name]
         return [f"{name}.{number}" for number in range(1, self.flows + 1)]
@@ -93,7 +158,7 @@ class Traffic(Table):
             "flows": self.flow_names(name),
             "sender": self.sender,
             "receiver": self.receiver,
-            "congestion_control": self.congestion_control,
+            **({"congestion_control": self.congestion_control} if self.congestion_control else {}),
             "connections": self.flows,
             "start_ns": self.start.ns,
             "stop_ns": min(self.stop or duration, duration).ns,
@@ -104,4 +169,6 @@ class Traffic(Table):
                 "mean_idle_ns": own.mean_idle.ns,
                 "idle_first": own.begin == "idle",
             },
+            "udp": self.rate
+            and {"rate_bps": self.rate.bps, "packet_bytes": (self.packet_size or PACKET_SIZE).bytes},
         }

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from rtclab.errors import TraceError
 from rtclab.trace.files import read_json
 
-SCHEMA: Literal[3] = 3
+SCHEMA: Literal[4] = 4
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
@@ -47,7 +47,7 @@ class Machine(_Entry):
 class FlowInfo(_Entry):
     """One direction between two participants, and the time during which it was active.
 
-    ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for TCP cross
+    ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for cross
     traffic and for captures. ``begin_ns`` is when its first packet was sent, or when its connection began if
     no packet was sent. ``end_ns`` is when its connection ended. For a flow of acknowledgements,
     ``acknowledges`` names the flow of the data; it is None for all others.
@@ -60,7 +60,7 @@ class FlowInfo(_Entry):
     route: tuple[str, ...] = ()
     """Paths that it crosses, in order."""
     call: int | None = None
-    """Index of its call; null for TCP beside the calls and for captures."""
+    """Index of its call; null for traffic beside the calls and for captures."""
     begin_ns: Ns
     """When its first packet was sent, or when its connection began if none was."""
     end_ns: Ns
@@ -155,7 +155,7 @@ class _Manifest(_Entry):
     )
     what: ClassVar[str]
 
-    schema_number: Literal[3] = Field(SCHEMA, alias="schema")
+    schema_number: Literal[4] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
     """`sim`, `live`, `capture` or `log`."""

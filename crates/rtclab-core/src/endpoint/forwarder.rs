@@ -180,7 +180,11 @@ impl Forwarder {
             Content::Rtcp(rtcp) if self.config.forwarding == Forwarding::Terminating => {
                 return self.on_rtcp(now, rtcp);
             }
-            Content::Rtp(_) | Content::Rtcp(_) | Content::Tcp(_) | Content::WebSocket(_) => return,
+            Content::Rtp(_)
+            | Content::Rtcp(_)
+            | Content::Tcp(_)
+            | Content::Udp(_)
+            | Content::WebSocket(_) => return,
             Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
             Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
             Content::Dtls13(datagram) => {

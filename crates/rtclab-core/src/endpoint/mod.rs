@@ -300,7 +300,7 @@ impl Peer {
             Content::Allocation(answer) => {
                 self.setup.on_allocation(now, *answer, &mut self.outbox);
             }
-            Content::Tcp(_) | Content::WebSocket(_) => {}
+            Content::Tcp(_) | Content::Udp(_) | Content::WebSocket(_) => {}
         }
         self.after_setup(now)?;
         self.timers.sender = self.sender.poll_timeout();

@@ -55,7 +55,8 @@ impl Content {
             Content::Signalling(_)
             | Content::WebSocket(_)
             | Content::Allocation(_)
-            | Content::Tcp(_) => {}
+            | Content::Tcp(_)
+            | Content::Udp(_) => {}
         }
     }
 

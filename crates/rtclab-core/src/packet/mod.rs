@@ -130,6 +130,8 @@ pub enum Content {
     Allocation(Allocation),
     /// A segment of cross traffic over TCP.
     Tcp(Segment),
+    /// A datagram of cross traffic over UDP, with this much payload.
+    Udp(Bytes),
 }
 
 impl Content {
@@ -143,7 +145,8 @@ impl Content {
             Content::Signalling(_)
             | Content::WebSocket(_)
             | Content::Allocation(_)
-            | Content::Tcp(_) => None,
+            | Content::Tcp(_)
+            | Content::Udp(_) => None,
         }
     }
 
@@ -158,6 +161,7 @@ impl Content {
             Content::Signalling(segment) => Bytes(TCP_IP_BYTES + u64::from(segment.bytes)),
             Content::Allocation(_) => Bytes(IP_UDP_BYTES + Allocation::UDP_BYTES),
             Content::Tcp(segment) => segment.size(),
+            Content::Udp(payload) => Bytes(IP_UDP_BYTES + payload.0),
         }
     }
 }

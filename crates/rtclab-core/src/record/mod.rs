@@ -23,10 +23,12 @@ use std::borrow::Cow;
 
 pub use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
-/// Names of protocols in a trace: the variants of [`crate::rtp::Protocol`] in order, then TCP.
-const PROTOCOLS: [&str; 7] = ["stun", "dtls", "turn", "rtp", "rtcp", "other", "tcp"];
+/// Names of protocols in a trace: the variants of [`crate::rtp::Protocol`] in order, then those of cross traffic.
+const PROTOCOLS: [&str; 8] = ["stun", "dtls", "turn", "rtp", "rtcp", "other", "tcp", "udp"];
 /// Index of TCP in [`PROTOCOLS`].
 const TCP: usize = 6;
+/// Index of UDP in [`PROTOCOLS`].
+const UDP: usize = 7;
 
 /// How much is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -207,6 +209,7 @@ impl Recorder {
         let content = &transmit.datagram.content;
         let protocol = match content {
             Content::Tcp(_) => TCP,
+            Content::Udp(_) => UDP,
             _ => content.protocol()? as usize,
         };
         let rtp = match content {

@@ -18,6 +18,7 @@ use crate::signalling;
 use crate::stack::{PROFILES, SetupProfile, StackProfile};
 use crate::tcp::{Client, ClientConfig, Server};
 use crate::timeouts::Timeouts;
+use crate::udp::{self, ConstantRate};
 use crate::units::Time;
 use std::collections::HashMap;
 
@@ -392,9 +393,16 @@ fn stack_of(participant: &ParticipantConfig) -> Result<&'static StackProfile, Si
     })
 }
 
-/// The TCP ends, whose indices follow those of the calls.
+/// What the sending end of cross traffic does.
+enum Sender {
+    Tcp(ClientConfig),
+    /// Packets at this rate, from the first time on and before the second one.
+    Udp(ConstantRate, [Time; 2]),
+}
+
+/// The ends of cross traffic, whose indices follow those of the calls.
 struct Traffic {
-    clients: Vec<(ClientConfig, [Address; 2], [FlowId; 2])>,
+    senders: Vec<(Sender, [Address; 2], [FlowId; 2])>,
 }
 
 impl Traffic {
@@ -406,38 +414,55 @@ impl Traffic {
         first_port: u32,
     ) -> Result<Self, SimError> {
         let seed = derive_seed(config.seed, TRAFFIC_STREAM);
-        let mut clients = Vec::new();
+        let mut senders = Vec::new();
         for traffic in &config.traffic {
             let [from, to] = [nodes.get(&traffic.sender)?, nodes.get(&traffic.receiver)?];
-            check_takes_time(traffic, network, [from, to])?;
-            let ids: Vec<[FlowId; 2]> = traffic
-                .flows
-                .iter()
-                .map(|flow| {
-                    let names = [flow.clone(), format!("{flow} acks")];
-                    names.map(|name| flows.get(name, traffic.stop_ns))
-                })
-                .collect();
-            for &of_flow in ids.iter().cycle().take(traffic.connections as usize) {
-                let port = first_port + 2 * clients.len() as u32;
-                let client = ClientConfig {
-                    congestion_control: traffic.congestion_control,
-                    start: traffic.start_ns,
-                    stop: traffic.stop_ns,
-                    objects: traffic.objects,
-                    seed: derive_seed(seed, clients.len() as u64),
+            if traffic.udp.is_none() {
+                check_takes_time(traffic, network, [from, to])?;
+            }
+            let mut flow_ids = |flow: &String| {
+                let data = flows.get(flow.clone(), traffic.stop_ns);
+                // Nothing acknowledges UDP: its receiver sends no flow.
+                let acks = match traffic.udp {
+                    Some(_) => data,
+                    None => flows.get(format!("{flow} acks"), traffic.stop_ns),
+                };
+                [data, acks]
+            };
+            let ids: Vec<[FlowId; 2]> = traffic.flows.iter().map(&mut flow_ids).collect();
+            let of_connections = ids.iter().cycle().take(traffic.connections as usize);
+            for (number, &of_flow) in of_connections.enumerate() {
+                let port = first_port + 2 * senders.len() as u32;
+                let sender = match traffic.udp {
+                    Some(rate) => udp_sender(traffic, rate, number as u64),
+                    None => Sender::Tcp(ClientConfig {
+                        congestion_control: traffic.congestion_control,
+                        start: traffic.start_ns,
+                        stop: traffic.stop_ns,
+                        objects: traffic.objects,
+                        seed: derive_seed(seed, senders.len() as u64),
+                    }),
                 };
                 let ends = [Address { node: from, port }, Address { node: to, port: port + 1 }];
-                clients.push((client, ends, of_flow));
+                senders.push((sender, ends, of_flow));
             }
         }
-        Ok(Traffic { clients })
+        Ok(Traffic { senders })
     }
 
     fn add_ends(self, ends: &mut Vec<End>, places: &mut Vec<Place>) {
-        for (config, [from, to], [data, acks]) in self.clients {
-            ends.push(End::Client(Box::new(Client::new(config, to))));
-            ends.push(End::Server(Box::new(Server::new(from))));
+        for (sender, [from, to], [data, acks]) in self.senders {
+            let pair = match sender {
+                Sender::Tcp(config) => [
+                    End::Client(Box::new(Client::new(config, to))),
+                    End::Server(Box::new(Server::new(from))),
+                ],
+                Sender::Udp(rate, [first, stop]) => [
+                    End::Source(Box::new(udp::Source::new(rate, first, stop, to))),
+                    End::Sink(udp::Sink),
+                ],
+            };
+            ends.extend(pair);
             for (Address { node, .. }, flow) in [(from, data), (to, acks)] {
                 places.push(Place {
                     node,
@@ -452,6 +477,14 @@ impl Traffic {
             }
         }
     }
+}
+
+/// The sender of one of several connections over UDP. Their first packets are spread evenly over an interval,
+/// so that all connections together send at equal intervals too.
+fn udp_sender(traffic: &TrafficConfig, rate: ConstantRate, number: u64) -> Sender {
+    let interval = rate.after(1).unwrap_or(Time::ZERO);
+    let offset = Time(interval.0 / u64::from(traffic.connections.max(1)) * number);
+    Sender::Udp(rate, [traffic.start_ns.saturating_add(offset), traffic.stop_ns])
 }
 
 /// Adds a page for each node whose ends of calls meet over signalling, and the server. Returns the index of the

@@ -8,6 +8,7 @@ use crate::media::repair::Repair;
 use crate::network::{NetworkConfig, NetworkError};
 use crate::record::Detail;
 use crate::tcp::{Algorithm, ObjectsConfig};
+use crate::udp::ConstantRate;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -91,22 +92,23 @@ pub struct SimConfig {
     pub participants: Vec<ParticipantConfig>,
     /// Connections between participants and servers.
     pub connections: Vec<ConnectionConfig>,
-    /// TCP cross traffic.
+    /// Cross traffic.
     #[serde(default)]
     pub traffic: Vec<TrafficConfig>,
 }
 
-/// TCP from one node to another.
+/// Cross traffic from one node to another, over TCP or UDP.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficConfig {
-    /// Names of its flows: one for each endless transfer, one for all objects together.
+    /// Names of its flows: one for each connection, one for all objects together.
     pub flows: Vec<String>,
     /// Name of the node that sends data.
     pub sender: String,
     /// Name of the node that receives data.
     pub receiver: String,
-    /// Its congestion control.
+    /// Its congestion control over TCP.
+    #[serde(default)]
     pub congestion_control: Algorithm,
     /// Number of simultaneous connections.
     pub connections: u32,
@@ -114,8 +116,11 @@ pub struct TrafficConfig {
     pub start_ns: Time,
     /// When the connections stop sending new data.
     pub stop_ns: Time,
-    /// What is sent; `None` is an endless transfer.
+    /// What is sent over TCP; `None` is an endless transfer.
     pub objects: Option<ObjectsConfig>,
+    /// The rate of each connection over UDP; `None` selects TCP.
+    #[serde(default)]
+    pub udp: Option<ConstantRate>,
 }
 
 /// Why a run could not start or continue.

@@ -4,6 +4,7 @@ use crate::endpoint::{self, Forwarder, Peer};
 use crate::packet::{Address, Datagram, Signal, Transmit};
 use crate::signalling;
 use crate::tcp::{self, Client, Server};
+use crate::udp::{Sink, Source};
 use crate::units::Time;
 
 /// An end of a connection.
@@ -16,6 +17,10 @@ pub(super) enum End {
     Client(Box<Client>),
     /// Receives data over TCP.
     Server(Box<Server>),
+    /// Sends datagrams at a constant rate.
+    Source(Box<Source>),
+    /// Receives datagrams.
+    Sink(Sink),
     /// The WebSocket of a page.
     Page(Box<signalling::Client>),
     /// The signalling server.
@@ -40,6 +45,8 @@ macro_rules! each {
             End::Forwarder($inner) => $call,
             End::Client($inner) => $call,
             End::Server($inner) => $call,
+            End::Source($inner) => $call,
+            End::Sink($inner) => $call,
             End::Page($inner) => $call,
             End::Signalling($inner) => $call,
         }
@@ -95,6 +102,7 @@ impl End {
             End::Forwarder(forwarder) => forwarder.poll_event().map(Event::Endpoint),
             End::Client(client) => client.poll_event().map(Event::Tcp),
             End::Server(server) => server.poll_event().map(Event::Tcp),
+            End::Source(_) | End::Sink(_) => None,
             End::Page(page) => page.poll_event().map(Event::Signalling),
             End::Signalling(server) => server.poll_event().map(Event::Signalling),
         }

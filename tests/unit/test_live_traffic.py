@@ -1,0 +1,88 @@
+"""Cross traffic of live calls: what is planned and what is refused, without a lab."""
+
+from pathlib import Path
+
+import pytest
+from scenario_text import scenario
+
+from rtclab.backend.live import traffic
+from rtclab.backend.live.traffic import FlowPort, Traffic, check_traffic, flow_of
+from rtclab.errors import BackendUnavailable, UnsupportedScenario
+
+CALL = """
+name = "beside"
+duration = "20 s"
+[participants.alice]
+[participants.bob]
+[video]
+[traffic.download]
+sender = "core"
+receiver = "bob"
+congestion_control = "bbr"
+flows = 2
+[traffic.web]
+sender = "alice"
+receiver = "bob"
+flows = 3
+objects = {}
+[traffic.noise]
+protocol = "udp"
+rate = "10 Mbit/s"
+packet_size = "1250 B"
+sender = "bob"
+receiver = "alice"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _a_kernel_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "kernel_congestion_controls", lambda: {"newreno", "cubic", "bbr"})
+    monkeypatch.setattr(traffic.shutil, "which", lambda name: f"/usr/bin/{name}")
+
+
+def planned(tmp_path: Path) -> Traffic:
+    addresses = {"core": "10.77.0.1", "alice": "10.77.0.2", "bob": "10.77.0.3"}
+    config = scenario(tmp_path, base=CALL).native(seed=1)["traffic"]
+    return Traffic(config, addresses, spawn=None, home=tmp_path, fail=pytest.fail)
+
+
+def test_what_the_kernel_lacks_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_traffic(scenario(tmp_path, base=CALL))
+    monkeypatch.setattr(traffic, "kernel_congestion_controls", lambda: {"newreno", "cubic"})
+    with pytest.raises(UnsupportedScenario) as caught:
+        check_traffic(scenario(tmp_path, base=CALL))
+    assert "traffic.download.congestion_control" in str(caught.value)
+    assert "this kernel has no `bbr`; expected `cubic` or `newreno`" in str(caught.value)
+    assert "kernel module tcp_bbr" in str(caught.value)
+
+
+def test_iperf3_is_needed_only_for_transfers_and_udp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic.shutil, "which", lambda _: None)
+    with pytest.raises(BackendUnavailable, match="iperf3 is not installed"):
+        check_traffic(scenario(tmp_path, base=CALL))
+    begin, end = CALL.index("[traffic.web]"), CALL.index("[traffic.noise]")
+    check_traffic(scenario(tmp_path, base=CALL[: CALL.index("[traffic.download]")] + CALL[begin:end]))
+
+
+def test_each_flow_is_known_by_a_port_of_its_own(tmp_path: Path) -> None:
+    ports = planned(tmp_path).ports()
+    assert ports == [
+        FlowPort("tcp", "core", 20_001, outgoing="download.1", incoming="download.1 acks"),
+        FlowPort("tcp", "core", 20_003, outgoing="download.2", incoming="download.2 acks"),
+        FlowPort("tcp", "bob", 20_004, outgoing="web acks", incoming="web"),
+        FlowPort("udp", "bob", 20_007, outgoing="noise", incoming=None),
+    ]
+    assert flow_of(ports, "tcp", ("alice", 43_210), ("bob", 20_004)) == "web"
+    assert flow_of(ports, "tcp", ("bob", 20_004), ("alice", 43_210)) == "web acks"
+    # iperf3's control connection, and a packet of a call.
+    assert flow_of(ports, "tcp", ("core", 43_210), ("bob", 20_000)) is None
+    assert flow_of(ports, "udp", ("core", 20_001), ("bob", 20_000)) is None
+
+
+def test_iperf3_is_told_the_rate_of_its_payload(tmp_path: Path) -> None:
+    noise = next(run for run in planned(tmp_path)._runs if run.flow == "noise")
+    command = noise.client.command
+    # 1222 of 1250 B are payload; a packet a millisecond.
+    assert command[command.index("--bitrate") + 1] == "9776000"
+    assert command[command.index("--length") + 1] == "1222"
+    assert command[command.index("--pacing-timer") + 1] == "1000"
