@@ -74,5 +74,8 @@ pub(crate) fn statistics(of: &Statistics) -> Value {
 }
 
 pub(crate) fn error(connection: Option<u64>, reason: &str) -> Value {
-    json!({"error": reason, "connection": connection})
+    match connection {
+        Some(connection) => json!({"error": reason, "connection": connection}),
+        None => json!({"error": reason}),
+    }
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
 from rtclab.backend.live.namespaces import check_lab
+from rtclab.backend.live.str0m import PROGRAM, find_server
 from rtclab.errors import BackendUnavailable
 
 SETUP = "make setup-live"
@@ -52,6 +53,7 @@ def doctor() -> list[Check]:
             "iperf3",
             only_for="cross traffic, `rtclab validate --tcp` and examples of `rtclab link`",
         ),
+        check_forwarding_server(),
         check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
         check_clip(),
@@ -88,6 +90,13 @@ def check_command(command: str, package: str, *, only_for: str | None = None) ->
         detail += f" (only for {only_for})"
     hint = f"{SETUP}, or apt-get install {package}"
     return Check(command, found is not None, detail, hint, required=only_for is None)
+
+
+def check_forwarding_server() -> Check:
+    """Whether rtclab's own SFU is installed."""
+    found = find_server()
+    detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
+    return Check(PROGRAM, found is not None, detail, SETUP, required=False)
 
 
 def check_user_namespaces() -> Check:
