@@ -13,6 +13,7 @@ from rtclab.backend.live.clip import clip_path
 from rtclab.backend.live.firefox import FIREFOX_NAMES
 from rtclab.backend.live.namespaces import check_lab
 from rtclab.backend.live.nat import find_nft, nft_rules
+from rtclab.backend.live.str0m import PROGRAM, find_server
 from rtclab.errors import BackendUnavailable
 
 SETUP = "make setup-live"
@@ -55,6 +56,10 @@ def doctor() -> list[Check]:
             "iperf3",
             only_for="cross traffic, `rtclab validate --tcp` and examples of `rtclab link`",
         ),
+        check_turn(),
+        check_janus(),
+        check_forwarding_server(),
+        check_nft(),
         check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
         check_clip(),
@@ -105,6 +110,13 @@ def check_command(command: str, package: str, *, only_for: str | None = None) ->
         detail += f" (only for {only_for})"
     hint = f"{SETUP}, or apt-get install {package}"
     return Check(command, found is not None, detail, hint, required=only_for is None)
+
+
+def check_forwarding_server() -> Check:
+    """Whether rtclab's own SFU is installed."""
+    found = find_server()
+    detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
+    return Check(PROGRAM, found is not None, detail, SETUP, required=False)
 
 
 def check_user_namespaces() -> Check:

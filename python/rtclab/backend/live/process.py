@@ -9,6 +9,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -43,9 +44,12 @@ class Process:
         self._exit_descriptor = -1
         self._stopping = False
 
-    def start(self, command: list[str], environment: Mapping[str, str] | None = None) -> None:
+    def start(
+        self, command: list[str], environment: Mapping[str, str] | None = None, *, pipes: bool = False
+    ) -> None:
         """Starts the program in its home, with a small environment to which ``environment`` adds.
 
+        With ``pipes`` one can talk to it through ``stdin`` and ``stdout``, and only its standard error is kept.
         It needs a running event loop, which notices the program's end.
         """
         self._home.mkdir(parents=True, exist_ok=True)
@@ -58,9 +62,9 @@ class Process:
         with self._output.open("wb") as output:
             self._process = self._spawn(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if pipes else output,
+                stderr=output,
                 env={**small, **(environment or {})},
                 cwd=self._home,
             )
@@ -110,6 +114,20 @@ class Process:
             except psutil.NoSuchProcess:
                 continue
         self._process.wait()
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        """The pipe to the program."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        """The pipe from the program."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return self._process.stdout
 
     def tree(self) -> list[psutil.Process]:
         """The program's process and its descendants; empty if it does not run."""
