@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.backend import manifest, paths_table
+from rtclab.backend.live.cgroup import check_limits, limited
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.backend.live.traffic import check_traffic
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario
@@ -36,12 +37,17 @@ class LiveBackend:
             UnsupportedScenario: browsers do not support the scenario. The message names the field.
             BackendUnavailable: something is missing. The message names it, the hint says how to get it.
         """
+        from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.doctor import what_is_missing
 
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
-        missing = what_is_missing()
+        missing = what_is_missing(
+            turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
+            janus=any(one.server == "janus" for one in live_connections(scenario)),
+            nat=has_nat(scenario),
+        )
         if missing:
             raise BackendUnavailable(
                 "live calls cannot run here: "
@@ -59,6 +65,7 @@ class LiveBackend:
         from rtclab.backend.live.browsers import browsers
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.pages import pages
+        from rtclab.backend.live.speed import cores_for
 
         started = browsers(scenario)
         planned = manifest(
@@ -79,11 +86,22 @@ class LiveBackend:
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,
         }
+        shares = {
+            name: cores_for(host.encoder_capacity.pixels_per_second)
+            for name in scenario.participants
+            if (host := scenario.host_of(name)) is not None
+        }
         try:
-            run_in_lab(SESSION, argument)
+            with limited(shares) as groups:
+                run_in_lab(SESSION, argument | {"groups": groups})
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)
+
+
+def has_nat(scenario: Scenario) -> bool:
+    """Whether a participant is behind a NAT."""
+    return any(participant.nat != "none" for participant in scenario.participants.values())
 
 
 def check_calls(scenario: Scenario) -> None:
@@ -133,11 +151,7 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"the congestion control of browsers takes no options; got `{', '.join(control.options)}`",
         )
     if scenario.host_of(participant) is not None:
-        raise UnsupportedScenario(
-            field("host", "encoder_capacity"),
-            "browsers encode as fast as this machine can; expected no encoder_capacity",
-            hint="run it simulated: --backend sim",
-        )
+        check_limits()
     audio = scenario.audio_of(participant)
     if audio is not None and audio.frame.ns != OPUS_FRAME_MS * 10**6:
         raise UnsupportedScenario(

@@ -22,6 +22,7 @@ from aiohttp import web
 from rtclab import _native
 from rtclab.backend.live.browser import Browser, LoadMeter
 from rtclab.backend.live.carried import Address, Claim
+from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.firefox import Firefox
 from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
@@ -65,7 +66,7 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
-            ``nat``, the kind of NAT by participant; ``out``, the directory of the trace; ``manifest`` as planned; and
+            ``nat``, the kind of NAT by participant; ``groups``, the file that joins its control group; ``out``, the directory of the trace; ``manifest`` as planned; and
             ``paths``, a table of the trace.
 
     Raises:
@@ -233,10 +234,11 @@ class Session:
 
     async def _seat(self, participant: Json, signalling: str) -> None:
         name = participant["name"]
-        place = self._place_of(name)
+        place, group = self._place_of(name), self._argument["groups"].get(name)
 
         def start(command: list[str], **options: Any) -> Popen[bytes]:
-            return Popen(node_command(place, ["nice", "-n", str(BROWSER_NICENESS), *command]), **options)
+            nice = in_group(group, ["nice", "-n", str(BROWSER_NICENESS), *command])
+            return Popen(node_command(place, nice), **options)
 
         started = self._argument["browsers"][name]
         files = started["files"]
