@@ -30,7 +30,6 @@ export function preferCodec(transceivers, codec, { fec }) {
 }
 
 // Makes one sender use a codec that its connection has negotiated, so that both ends may send different ones.
-// Chromium only: Firefox has no `codec` in its encodings and ignores it.
 export async function chooseCodec(sender, codec) {
   const parameters = sender.getParameters();
   const chosen = parameters.codecs.find(({ mimeType }) => mimeType.toLowerCase() === `video/${codec}`);
