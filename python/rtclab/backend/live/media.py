@@ -19,7 +19,7 @@ MOVIE_BITS_PER_PIXEL = 1.0
 class Prepared(TypedDict):
     """Files that stand for a participant's devices; None without the device, or with the browser's fake one.
 
-    Chromium takes them on its command line. The page server of Firefox serves them as ``/clip`` and ``/sound``.
+    Chromium takes them on its command line. Firefox gets them from its page, as ``/clip`` and ``/sound``.
     """
 
     camera: str | None
