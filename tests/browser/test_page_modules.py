@@ -122,34 +122,51 @@ def test_without_transport_feedback_the_receivers_still_report_remb(browser: Any
     ]
 
 
-@pytest.mark.parametrize("codec", ["vp8", "vp9", "h264", "av1"])
-def test_the_browser_sends_the_preferred_codec_and_says_so(browser: Any, codec: str) -> None:
-    used = result(
-        browser,
-        "codecs.js",
-        f"""
-        const camera = await navigator.mediaDevices.getUserMedia({{ video: true }});
-        const [one, other] = [new RTCPeerConnection(), new RTCPeerConnection()];
-        one.onicecandidate = ({{ candidate }}) => candidate && other.addIceCandidate(candidate);
-        other.onicecandidate = ({{ candidate }}) => candidate && one.addIceCandidate(candidate);
-        one.addTrack(camera.getTracks()[0], camera);
-        it.preferCodec(one.getTransceivers(), "{codec}", {{ fec: false }});
-        const before = it.codecInUse(await one.getStats());
+CALL = """
+    const camera = await navigator.mediaDevices.getUserMedia({ video: true });
+    const [one, other] = [new RTCPeerConnection(), new RTCPeerConnection()];
+    one.onicecandidate = ({ candidate }) => candidate && other.addIceCandidate(candidate);
+    other.onicecandidate = ({ candidate }) => candidate && one.addIceCandidate(candidate);
+    const sender = one.addTrack(camera.getTracks()[0], camera);
+    const connect = async () => {
         await one.setLocalDescription();
         await other.setRemoteDescription(one.localDescription);
         await other.setLocalDescription();
         await one.setRemoteDescription(other.localDescription);
-        let after = null;
-        for (let tries = 0; tries < 100 && after === null; tries += 1) {{
+    };
+    const used = async () => {
+        let codec = null;
+        for (let tries = 0; tries < 100 && codec === null; tries += 1) {
             await new Promise((resolve) => setTimeout(resolve, 100));
-            after = it.codecInUse(await one.getStats());
-        }}
+            codec = it.codecInUse(await one.getStats());
+        }
         camera.getTracks()[0].stop();
-        one.close(); other.close();
-        return [before, after];
-        """,
-    )
-    assert used == [None, f"video/{codec.upper()}"]
+        one.close();
+        other.close();
+        return codec;
+    };
+"""
+"""A connection from ``one`` to ``other``, and the codec that it uses."""
+
+
+@pytest.mark.parametrize("codec", ["vp8", "vp9", "h264", "av1"])
+def test_the_browser_sends_the_preferred_codec_and_says_so(browser: Any, codec: str) -> None:
+    prefer = f'it.preferCodec(one.getTransceivers(), "{codec}", {{ fec: false }});'
+    before = "const before = it.codecInUse(await one.getStats()); await connect();"
+    codecs = result(browser, "codecs.js", f"{CALL} {prefer} {before} return [before, await used()];")
+    assert codecs == [None, f"video/{codec.upper()}"]
+
+
+def test_a_sender_may_use_another_codec_than_the_first(browser: Any) -> None:
+    choose = 'await connect(); await it.chooseCodec(sender, "vp9"); return await used();'
+    assert result(browser, "codecs.js", CALL + choose) == "video/VP9"
+    missing = """
+        it.preferCodec(one.getTransceivers(), "av1", { fec: false });
+        await connect();
+        await it.chooseCodec(sender, "vp9");
+    """
+    said = "Error: vp9 was not negotiated; the connection has AV1"
+    assert result(browser, "codecs.js", CALL + missing) == said
 
 
 def test_simulcast_has_three_sizes_that_share_the_maximum_rate(browser: Any) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scenario_text import scenario
 
+from rtclab.backend.live.checks import check_media
 from rtclab.backend.live.clip import clip_path, prepare_clip
 from rtclab.backend.live.media import check_files, prepare_movie, prepare_sound
-from rtclab.errors import BadInput
+from rtclab.errors import BadInput, UnsupportedScenario
 
 
 @pytest.fixture(autouse=True)
@@ -116,3 +117,38 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_field(
 
 def test_files_that_can_be_used_pass(tmp_path: Path, film: Path, tone: Path) -> None:
     check_files(scenario(tmp_path, f"file = '{film}'\n[audio]\nfile = '{tone}'"), "bob")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["video.codec=vp9-2016"], "video.codec: chromium has no encoder for `vp9-2016`; expected one of"),
+        (
+            ["browser.name=firefox", "video.codec=h264"],
+            "video.codec: firefox has no encoder for `h264`; expected one of `vp8`, `vp9`, `av1`",
+        ),
+        (["video.simulcast=true"], "video.simulcast: only an SFU can choose between the sizes"),
+        (
+            ["browser.name=firefox", "video.start_bitrate=1 Mbit/s"],
+            "video.start_bitrate: pages cannot tell it to Firefox; got `1 Mbit/s`, expected the default",
+        ),
+    ],
+)
+def test_what_a_browser_cannot_do_is_refused_with_its_field(
+    tmp_path: Path, changes: list[str], said: str
+) -> None:
+    with pytest.raises(UnsupportedScenario) as refused:
+        check_media(scenario(tmp_path, "", *changes), "alice")
+    assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["video.codec=h264", "video.start_bitrate=1 Mbit/s"],
+        ["browser.name=firefox", "video.codec=av1", "video.max_bitrate=20 kbit/s"],
+        ["video.simulcast=true", "calls.0.kind=sfu"],
+    ],
+)
+def test_what_a_browser_can_do_passes(tmp_path: Path, changes: list[str]) -> None:
+    check_media(scenario(tmp_path, "", *changes), "alice")

@@ -297,7 +297,7 @@ TABLES: dict[str, Table] = {
                 _text("Flow that the participant receives over the connection in question, if any")
             ),
             "event": _text(
-                "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, "
+                "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, `adapted`, "
                 "`page_error`, `failed` or `left`; of event logs also `route_changed` and `probe`"
             ),
             "detail": _text("Details, or empty"),

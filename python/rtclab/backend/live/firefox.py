@@ -89,6 +89,10 @@ class Firefox(Browser):
         }
 
 
+BROWSERS: dict[str, type[Browser]] = {"chromium": Browser, "firefox": Firefox}
+"""The class of each browser that a scenario can name."""
+
+
 def user_js() -> str:
     """The file of preferences in a profile."""
     return "".join(

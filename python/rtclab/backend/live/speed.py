@@ -8,6 +8,7 @@ from itertools import islice
 
 from rtclab.backend.live.clip import scaled_frames, source_path
 from rtclab.backend.live.libvpx import Vp8Encoder
+from rtclab.scenario import Scenario
 
 SIZE = (640, 480)
 KBPS = 1700
@@ -16,6 +17,20 @@ KBPS = 1700
 FRAMES = 60
 REST_CORES = 0.2
 """What the rest of a browser takes in a call of two, in cores: receiving, decoding, showing, the page."""
+
+
+def shares(scenario: Scenario) -> dict[str, float]:
+    """The cores of each participant whose machine is limited, for :func:`rtclab.backend.live.cgroup.limited`.
+
+    Raises:
+        BackendUnavailable: PyAV or scikit-video is not installed.
+    """
+    hosts = {name: scenario.host_of(name) for name in scenario.participants}
+    return {
+        name: cores_for(host.encoder_capacity.pixels_per_second)
+        for name, host in hosts.items()
+        if host is not None
+    }
 
 
 def cores_for(pixels_per_second: float) -> float:

@@ -29,6 +29,18 @@ export function preferCodec(transceivers, codec, { fec }) {
   }
 }
 
+// Makes one sender use a codec that its connection has negotiated, so that both ends may send different ones.
+export async function chooseCodec(sender, codec) {
+  const parameters = sender.getParameters();
+  const chosen = parameters.codecs.find(({ mimeType }) => mimeType.toLowerCase() === `video/${codec}`);
+  if (!chosen) throw new Error(`${codec} was not negotiated; the connection has ${mediaCodecs(parameters.codecs)}`);
+  const { mimeType, clockRate, sdpFmtpLine } = chosen;
+  for (const encoding of parameters.encodings) {
+    encoding.codec = sdpFmtpLine === undefined ? { mimeType, clockRate } : { mimeType, clockRate, sdpFmtpLine };
+  }
+  await sender.setParameters(parameters);
+}
+
 // A session description without transport-wide feedback. If each end gives this to setRemoteDescription, neither
 // sends such feedback: the receivers estimate the rate and send REMB. Local descriptions stay as they are.
 export function withoutTransportFeedback(sdp) {
