@@ -44,9 +44,10 @@ class Process:
         self._stopping = False
 
     def start(self, command: list[str], environment: Mapping[str, str] | None = None) -> None:
-        """Starts the program in its home, with a small environment to which ``environment`` adds.
+        """Starts the program in its home.
 
-        It needs a running event loop, which notices the program's end.
+        Its environment is small, and ``environment`` adds to it. So what it writes is below its home. A running
+        event loop is needed, which notices its end.
         """
         self._home.mkdir(parents=True, exist_ok=True)
         small = {
