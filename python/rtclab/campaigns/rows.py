@@ -17,7 +17,7 @@ from rtclab.trace.files import replace_file, write_bytes
 
 COLUMNS = ("condition", "backend", "repeat", "try", "flow", "metric", "value")
 OUTCOME, REASON = "outcome", "reason"
-"""Metrics that are texts. The row of the outcome is the last one of its repeat; the digest follows the outcome."""
+"""Metrics that are texts. A repeat's last row is its outcome, which the digest of its scenario follows."""
 
 Outcome = Literal["finished", "disturbed", "failed"]
 Value = tuple[str, str, "float | str"]

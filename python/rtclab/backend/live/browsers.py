@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from rtclab.backend.live.clip import prepare_clip
-from rtclab.backend.live.doctor import find_chromium
-from rtclab.backend.live.firefox import FIREFOX_NAMES
+from rtclab.backend.live.doctor import find_chromium, find_firefox
 from rtclab.backend.live.media import prepare_movie, prepare_sound
 from rtclab.errors import BackendUnavailable
 from rtclab.scenario import Scenario
@@ -57,8 +55,3 @@ def _devices(scenario: Scenario, participant: str) -> tuple[str | None, str | No
         camera = prepare(video.width, video.height, video.frame_rate, source)
     microphone = None if audio is None or audio.file is None else prepare_sound(Path(audio.file))
     return camera and str(camera), microphone and str(microphone)
-
-
-def find_firefox() -> str | None:
-    """Path of the first Firefox in ``PATH``, None if there is none."""
-    return next(filter(None, map(shutil.which, FIREFOX_NAMES)), None)

@@ -10,8 +10,10 @@ import sys
 from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
+from rtclab.backend.live.firefox import FIREFOX_NAMES
 from rtclab.backend.live.namespaces import check_lab
 from rtclab.backend.live.nat import find_nft, nft_rules
+from rtclab.backend.live.str0m import PROGRAM, find_server
 from rtclab.errors import BackendUnavailable
 
 SETUP = "make setup-live"
@@ -48,15 +50,17 @@ def doctor() -> list[Check]:
         check_user_namespaces(),
         check_packet_sockets(),
         check_chromium(),
+        check_firefox(),
         check_command(
             "iperf3",
             "iperf3",
             only_for="cross traffic, `rtclab validate --tcp` and examples of `rtclab link`",
         ),
-        check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_turn(),
         check_janus(),
+        check_forwarding_server(),
         check_nft(),
+        check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
         check_clip(),
         check_cores(),
@@ -90,6 +94,11 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
 
 
+def find_firefox() -> str | None:
+    """Path of the first Firefox in ``PATH``, None if there is none."""
+    return next(filter(None, map(shutil.which, FIREFOX_NAMES)), None)
+
+
 def check_command(command: str, package: str, *, only_for: str | None = None) -> Check:
     """Whether a program of a Debian package is in ``PATH``.
 
@@ -101,6 +110,13 @@ def check_command(command: str, package: str, *, only_for: str | None = None) ->
         detail += f" (only for {only_for})"
     hint = f"{SETUP}, or apt-get install {package}"
     return Check(command, found is not None, detail, hint, required=only_for is None)
+
+
+def check_forwarding_server() -> Check:
+    """Whether rtclab's own SFU is installed."""
+    found = find_server()
+    detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
+    return Check(PROGRAM, found is not None, detail, SETUP, required=False)
 
 
 def check_user_namespaces() -> Check:
@@ -149,6 +165,16 @@ def check_nft() -> Check:
     ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, rules])
     hint = "use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ"
     return Check("nft", ok, f"{nft if ok else said} (only for {only_for})", hint, required=False)
+
+
+def check_firefox() -> Check:
+    """Whether Firefox is installed and starts, and its version. Only participants that ask for it need it."""
+    executable, hint = find_firefox(), f"{SETUP}, or apt-get install firefox-esr"
+    only_for = '(only for `browser.name = "firefox"`)'
+    if executable is None:
+        return Check("firefox", False, f"not found in PATH {only_for}", hint, required=False)
+    ok, said = probe([executable, "--version"])
+    return Check("firefox", ok, f"{said} ({executable}) {only_for}" if ok else said, hint, required=False)
 
 
 def check_python_packages() -> Check:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -43,11 +44,13 @@ class Process:
         self._exit_descriptor = -1
         self._stopping = False
 
-    def start(self, command: list[str], environment: Mapping[str, str] | None = None) -> None:
-        """Starts the program in its home.
+    def start(
+        self, command: list[str], environment: Mapping[str, str] | None = None, *, pipes: bool = False
+    ) -> None:
+        """Starts the program in its home, with a small environment to which ``environment`` adds.
 
-        Its environment is small, and ``environment`` adds to it. So what it writes is below its home. A running
-        event loop is needed, which notices its end.
+        With ``pipes`` one can talk to it through ``stdin`` and ``stdout``, and only its standard error is
+        kept. It needs a running event loop, which notices the program's end.
         """
         self._home.mkdir(parents=True, exist_ok=True)
         small = {
@@ -59,9 +62,9 @@ class Process:
         with self._output.open("wb") as output:
             self._process = self._spawn(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if pipes else output,
+                stderr=output,
                 env={**small, **(environment or {})},
                 cwd=self._home,
             )
@@ -80,8 +83,12 @@ class Process:
         deadline = asyncio.get_running_loop().time() + timeout_s
         where = f"port {port} ({' and '.join(protocols)}) of {address}"
         while self._process.poll() is None:
-            found = {one: waiting_sockets(self._process.pid, one, address, port) for one in protocols}
-            own = own_sockets(self._process.pid)  # after those of anybody: it may open one at any time
+            try:
+                found = {one: waiting_sockets(self._process.pid, one, address, port) for one in protocols}
+                own = own_sockets(self._process.pid)  # after those of anybody: it may open one at any time
+            except OSError:  # it is ending
+                await asyncio.sleep(CHECK_INTERVAL_S)
+                continue
             if any(sockets - own for sockets in found.values()):
                 raise CallFailed(
                     f"{self.name} cannot listen at {where}: another program has it; expected a free port"
@@ -111,6 +118,20 @@ class Process:
             except psutil.NoSuchProcess:
                 continue
         self._process.wait()
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        """The pipe to the program."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        """The pipe from the program."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return self._process.stdout
 
     def tree(self) -> list[psutil.Process]:
         """The program's process and its descendants; empty if it does not run."""

@@ -89,7 +89,11 @@ class Servers:
 
     async def stop(self) -> None:
         """Stops all servers."""
-        everything = (*self._turn.values(), *self._janus.values(), *self._str0m.values())
+        everything: list[TurnServer | JanusServer | ForwardingServer] = [
+            *self._turn.values(),
+            *self._janus.values(),
+            *self._str0m.values(),
+        ]
         await asyncio.gather(*(server.stop() for server in everything))
 
     @property
@@ -125,7 +129,7 @@ class Servers:
 
     async def _pass(self, node: str, _sender: str, message: Message) -> None:
         number = message["number"]
-        fields = {key: message[key] for key in ("description", "candidate") if key in message}
+        fields: Json = {key: message[key] for key in ("description", "candidate") if key in message}
         forwards = self._connections[number].forwards
         self._str0m[node].send({"connection": number, "forwards": forwards, **fields})
 

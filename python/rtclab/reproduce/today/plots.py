@@ -34,7 +34,7 @@ def drawing(section: Section, column: str, numbers: Numbers, name: str) -> Drawi
         return None
     marks = []
     for index, (source, (values, low, high)) in enumerate(bars.items()):
-        places = np.arange(len(lines)) + (index - (len(bars) - 1) / 2) * WIDTH
+        places = np.arange(len(lines), dtype=np.float64) + (index - (len(bars) - 1) / 2) * WIDTH
         if not np.isnan(values).all():
             marks.append(Columns(LOOKS[source], places, WIDTH, values, low, high))
     top = largest([array for values in bars.values() for array in values])
