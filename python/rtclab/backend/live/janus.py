@@ -70,9 +70,9 @@ general: {{
     events = false
 }}
 """
-# With `bitrate = 0` Janus sends no REMB of its own, which would limit publishers (janus_videoroom.c, v1.1.2). With
-# `fir_freq = 0` it asks for key frames only when a subscriber needs one. A publisher may ask for one of
-# `videocodec`; else the first that it offers is used.
+# With `bitrate = 0` Janus sends no REMB of its own, which would limit publishers (janus_videoroom.c, v1.1.2).
+# With `fir_freq = 0` it asks for key frames only when a subscriber needs one. A publisher may ask for one of
+# `videocodec`; otherwise the first in this list that it offers is used.
 ROOM = """\
 room-{room}: {{
     description = "{room}"
