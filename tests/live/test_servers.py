@@ -202,6 +202,22 @@ def start_where_the_port_is_taken(argument: dict[str, Any], _emit: Any) -> dict[
     return {}
 
 
+def end_before_listening(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
+    connect(SERVER, CLIENT)
+
+    def spawn(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        words = ["sh", "-c", f"sleep {argument['after_s']}; echo bad configuration; exit 3"]
+        return subprocess.Popen(node_command(SERVER, words), **options)
+
+    async def run() -> None:
+        server = TurnServer(spawn, ADDRESS, HOMES / "turn", lambda reason: None)
+        server.start()
+        await server.ready()
+
+    asyncio.run(run())
+    return {}
+
+
 # --- tests -------------------------------------------------------------------------------------------
 
 both_servers = pytest.mark.parametrize("which", ["turn", "janus"])
@@ -271,6 +287,12 @@ def test_a_port_that_is_taken_is_named(in_lab, which, address) -> None:
     with pytest.raises(LabError, match=rf"cannot listen at port {PORTS[which]} .* another program") as caught:
         in_lab("start_where_the_port_is_taken", which=which, address=address)
     assert caught.value.kind == "CallFailed"
+
+
+@pytest.mark.parametrize("after_s", [0, 0.3])
+def test_a_server_that_ends_before_it_listens_is_named_with_what_it_said(in_lab, after_s) -> None:
+    with pytest.raises(LabError, match=r"the TURN server .* ended with .* 3;.*\n  bad configuration"):
+        in_lab("end_before_listening", after_s=after_s)
 
 
 @both_servers

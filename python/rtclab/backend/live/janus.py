@@ -43,7 +43,7 @@ media: {{
     rtp_port_range = "20000-40000"
 }}
 nat: {{
-    ice_lite = {ice_lite}
+    ice_lite = true
     ice_enforce_list = "{address}"
     ignore_mdns = true
 }}
@@ -70,9 +70,9 @@ general: {{
     events = false
 }}
 """
-# With `bitrate = 0` Janus sends no REMB of its own, which would limit publishers (janus_videoroom.c). With
-# `fir_freq = 0` it asks for key frames only when a subscriber needs one. A publisher may ask for one of
-# `videocodec`; else the first that it offers is used.
+# With `bitrate = 0` Janus sends no REMB of its own, which would limit publishers (janus_videoroom.c, v1.1.2).
+# With `fir_freq = 0` it asks for key frames only when a subscriber needs one. A publisher may ask for one of
+# `videocodec`; otherwise the first in this list that it offers is used.
 ROOM = """\
 room-{room}: {{
     description = "{room}"
@@ -108,12 +108,9 @@ class JanusServer:
         home: Path,
         on_exit: Callable[[str], None],
         calls: Iterable[str],
-        *,
-        ice_lite: bool = True,
     ) -> None:
         self._address = address
         self._home = home
-        self._ice_lite = ice_lite
         self._api_secret = secrets.token_hex(16)
         self._rooms = {call: secrets.randbelow(2**31) + 1 for call in calls}
         self._pins = {call: secrets.token_hex(8) for call in self._rooms}
@@ -161,12 +158,7 @@ class JanusServer:
             for call, room in self._rooms.items()
         ]
         return {
-            "janus": JANUS.format(
-                home=self._home,
-                address=self._address,
-                api_secret=self._api_secret,
-                ice_lite=str(self._ice_lite).lower(),
-            ),
+            "janus": JANUS.format(home=self._home, address=self._address, api_secret=self._api_secret),
             "janus.transport.websockets": WEBSOCKETS.format(port=PORT, address=self._address),
             "janus.plugin.videoroom": VIDEOROOM.format(admin_key=secrets.token_hex(16)) + "".join(rooms),
         }

@@ -49,8 +49,8 @@ class Process:
     ) -> None:
         """Starts the program in its home, with a small environment to which ``environment`` adds.
 
-        With ``pipes`` one can talk to it through ``stdin`` and ``stdout``, and only its standard error is kept.
-        It needs a running event loop, which notices the program's end.
+        With ``pipes`` one can talk to it through ``stdin`` and ``stdout``, and only its standard error is
+        kept. It needs a running event loop, which notices the program's end.
         """
         self._home.mkdir(parents=True, exist_ok=True)
         small = {
@@ -83,8 +83,12 @@ class Process:
         deadline = asyncio.get_running_loop().time() + timeout_s
         where = f"port {port} ({' and '.join(protocols)}) of {address}"
         while self._process.poll() is None:
-            found = {one: waiting_sockets(self._process.pid, one, address, port) for one in protocols}
-            own = own_sockets(self._process.pid)  # after those of anybody: it may open one at any time
+            try:
+                found = {one: waiting_sockets(self._process.pid, one, address, port) for one in protocols}
+                own = own_sockets(self._process.pid)  # after those of anybody: it may open one at any time
+            except OSError:  # it is ending
+                await asyncio.sleep(CHECK_INTERVAL_S)
+                continue
             if any(sockets - own for sockets in found.values()):
                 raise CallFailed(
                     f"{self.name} cannot listen at {where}: another program has it; expected a free port"

@@ -13,21 +13,15 @@ export class JanusRoom {
   constructor(settings, participant) {
     this.settings = settings;
     this.participant = participant;
-    this.waiting = new Map(); // by transaction: {resolve, reject}
-    this.feeds = new Map(); // participant by id of the feed
+    this.waiting = new Map(); // by transaction: {resolve, reject, message}
+    this.feeds = new Set(); // ids of those that were called back
     this.publisherCallback = () => {};
-    this.goneCallback = () => {};
     this.errorCallback = () => {};
   }
 
   // Calls back with (participant, feedId) for each other publisher, those that were there before included.
   onPublisher(callback) {
     this.publisherCallback = callback;
-  }
-
-  // Calls back with (participant, feedId) when a publisher has left.
-  onGone(callback) {
-    this.goneCallback = callback;
   }
 
   // Calls back with a reason when the connection to Janus is lost.
@@ -71,11 +65,6 @@ export class JanusRoom {
   // Sends one of the page's candidates, or null after the last one.
   async trickle(handle, candidate) {
     await this.request({ janus: "trickle", handle_id: handle, candidate: candidate ?? { completed: true } });
-  }
-
-  // Ends one subscription.
-  async unsubscribe(handle) {
-    await this.request({ janus: "detach", handle_id: handle });
   }
 
   // Leaves the room and ends everything on the server.
@@ -131,7 +120,6 @@ export class JanusRoom {
     const data = message.plugindata?.data ?? {};
     if (this.waiting.has(message.transaction)) this.settle(message, message.error ?? (data.error && { reason: data.error }));
     else if (data.publishers) this.addPublishers(data.publishers);
-    else if (data.unpublished ?? data.leaving) this.removePublisher(data.unpublished ?? data.leaving);
     else if (message.janus === "timeout") this.errorCallback("Janus ended the session, because it heard nothing from the page");
   }
 
@@ -147,14 +135,8 @@ export class JanusRoom {
   addPublishers(publishers) {
     for (const { id, display } of publishers) {
       if (this.feeds.has(id)) continue;
-      this.feeds.set(id, display);
+      this.feeds.add(id);
       this.publisherCallback(display, id);
     }
-  }
-
-  removePublisher(id) {
-    if (!this.feeds.has(id)) return;
-    this.goneCallback(this.feeds.get(id), id);
-    this.feeds.delete(id);
   }
 }
