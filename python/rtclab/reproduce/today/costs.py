@@ -4,7 +4,6 @@ Abello Lozano 2013."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import nan
 
 import numpy as np
 
@@ -119,5 +118,7 @@ def _values(records: Sequence[Record], metric: str) -> list[float]:
 
 def spread(values: Sequence[float]) -> str:
     """Median and 95th percentile: ``612 (1040)``; a dash without values."""
-    middle, high = np.percentile(values, [50, 95]) if len(values) else (nan, nan)
-    return f"{number(float(middle))} ({number(float(high), float(middle))})" if len(values) else number(None)
+    if not len(values):
+        return number(None)
+    middle, high = np.percentile(values, [50, 95])
+    return f"{number(float(middle))} ({number(float(high))})"
