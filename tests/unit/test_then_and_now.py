@@ -14,6 +14,8 @@ from rtclab.backend.live import check_participant
 from rtclab.backend.sim import SimBackend
 from rtclab.campaigns import Key, Record, RowFile
 from rtclab.campaigns.rows import Value
+from rtclab.cli import reproducing_today
+from rtclab.cli.reproducing_today import TodayRequest, run_today
 from rtclab.errors import BadInput
 from rtclab.reproduce import NAMES, paper
 from rtclab.reproduce.today.agreement import lines as agreement_lines
@@ -23,7 +25,7 @@ from rtclab.reproduce.today.costs import spread, topology
 from rtclab.reproduce.today.measured import Need, measured
 from rtclab.reproduce.today.numbers import Estimate, Numbers
 from rtclab.reproduce.today.page import NOT_RUN, facts, filled, lines_of, number_of, write_page
-from rtclab.reproduce.today.run import LIVE, SIM, THEN, How, campaigns
+from rtclab.reproduce.today.run import LIVE, SIM, THEN, How, campaigns, current
 from rtclab.reproduce.today.translate import (
     ENCODED_PIXELS_PER_S,
     as_today,
@@ -228,6 +230,7 @@ def numbers_of(*records: Record) -> Numbers:
 
 
 LATENCY = "singh2013/latency-50ms"
+NOWHERE = How(RowFile(Path("none.csv")), Path("none"))
 
 
 def line_of(section: str, row: str, column: str) -> Any:
@@ -355,7 +358,7 @@ def test_costs_are_grouped_by_topology() -> None:
         record(LATENCY, LIVE, 1, {}, outcome="failed", reason="died"),
         record("singh2013/mesh-3", LIVE, 0, values | {("", "not_connected"): 1.0, ("", "connections"): 3.0}),
     )
-    text = list(cost_lines(numbers))
+    text = list(cost_lines(numbers, "setup"))
     assert "| two over a relay | 2 | – | – | – | – | 600 (690) |" in text
     assert "| two over a relay | 2 | 1 | 1 | 0 |" in text
     assert "| mesh of three | 1 | 0 | 3 | 1 |" in text
@@ -413,10 +416,33 @@ def test_the_page_is_made_of_the_rows_that_simulations_left(tmp_path: Path) -> N
     assert page.read_bytes() == first
 
 
+def test_rows_of_a_scenario_that_has_changed_do_not_count() -> None:
+    items = {item.condition: item for item in campaigns(plan(), NOWHERE, live=True)[2].items}
+    now = record(LATENCY, LIVE, 0, rates(1000, 1000), digest=items[LATENCY].digest)
+    simulated = record(LATENCY, SIM, 0, rates(1000, 1000), digest=f"{items[LATENCY].digest}-0123abcd")
+    before = record("singh2013/latency-100ms", LIVE, 0, rates(1000, 1000), digest="0123456789ab")
+    known = {one.key: one for one in (now, simulated, before)}
+    assert set(current(plan(), known)) == {now.key, simulated.key}
+
+
+def test_the_page_alone_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproducing_today, "campaigns", None)
+    page = tmp_path / "page.md"
+    request = TodayRequest(["iqbal"], None, None, tmp_path, page, False, False, False, False)
+    assert run_today(request) == 0
+    assert "R. Iqbal" in page.read_text()
+    assert "V. Singh" not in page.read_text()
+    item = campaigns(plan(), NOWHERE, live=True)[2].items[0]
+    RowFile(tmp_path / "data" / "page.csv").append(Record(item.key(LIVE), 1, "finished", digest=item.digest))
+    run_today(request)
+    assert item.condition.startswith("singh2013/")
+    assert "V. Singh" in page.read_text()
+
+
 def test_a_live_repeat_keeps_everything() -> None:
     scenario = as_today(Scenario.load("singh2013/tcp-10mbit-10mbit-50ms"), "4 s").scenario
     trace = SimBackend().simulate(scenario, seed=scenario.seed_of(0), repeat=0)
-    item = campaigns(plan(), How(RowFile(Path("none.csv")), Path("none")), live=True)[2].items[0]
+    item = campaigns(plan(), NOWHERE, live=True)[2].items[0]
     need = {item.condition: Need(("media_rate_kbps",), ("*->*",))}
     values = {
         (flow, metric): value for flow, metric, value in measured(item, trace, needs=need, everything=True)
