@@ -105,7 +105,7 @@ def test_everybody_receives_video_in_every_topology(kind: str, before: Left, tmp
 
 
 def seen(kind: str, out: Path) -> tuple[tuple[NotConnected, ...], set[str], set[str]]:
-    """After one call: the pairs that did not connect, the flows whose video was decoded, and those expected."""
+    """Of one call: pairs that did not connect, flows whose video was decoded, and flows that have video."""
     trace = call(kind, out)
     received = trace.table("inbound_rtp").filter(pl.col("kind") == "video")
     shown = set(received.filter(pl.col("framesDecoded") > 0)["flow"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,7 +36,7 @@ def measure(item: Item, trace: Trace) -> list[Value]:
 
 
 class Fake:
-    """A live backend that notes what it runs; ``act`` may raise, or say how the machine disturbed the call."""
+    """A live backend that notes what it runs. ``act`` may raise, or say how the machine disturbed it."""
 
     def __init__(self, act: Callable[[int], str] = lambda number: "") -> None:
         self.act = act
@@ -54,13 +54,15 @@ class Fake:
 
 
 @pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Fake], Fake]]:
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fake], Fake]:
     def use(fake: Fake) -> Fake:
         monkeypatch.setattr(runner, "backend", lambda name: fake)
-        monkeypatch.setattr(runner, "disturbances", lambda trace: [trace.disturbed] if trace.disturbed else [])
+        monkeypatch.setattr(
+            runner, "disturbances", lambda trace: [trace.disturbed] if trace.disturbed else []
+        )
         return fake
 
-    yield use
+    return use
 
 
 def campaign(rows: RowFile, items: list[Item] = ITEMS, **options: object) -> Campaign:

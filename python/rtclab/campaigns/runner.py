@@ -203,9 +203,9 @@ def attempt_of(
         if traces is not None:
             out = traces / item.condition / f"repeat-{item.repeat}-try-{record.attempt}"
             shutil.rmtree(out, ignore_errors=True)
-        out.mkdir(parents=True)
         try:
             runs.check(item.scenario)
+            out.mkdir(parents=True)
             trace = runs.run(item.scenario, seed=item.seed, repeat=item.repeat, out=out)
             if trace.manifest.failure is not None:
                 return replace(record, reason=trace.manifest.failure)

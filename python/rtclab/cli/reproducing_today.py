@@ -18,7 +18,7 @@ from rtclab.reproduce.results import results_path
 from rtclab.reproduce.today.conditions import read_plan
 from rtclab.reproduce.today.numbers import Numbers
 from rtclab.reproduce.today.page import write_page
-from rtclab.reproduce.today.run import LIVE, How, campaigns
+from rtclab.reproduce.today.run import LIVE, How, campaigns, current
 
 PAGE = "then-and-now.md"
 TITLES = {"then": "simulating the past", "sim": "simulating today", "live": "calling live"}
@@ -61,10 +61,9 @@ def run_today(request: TodayRequest) -> int:
         print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
     known = rows.read()
-    shown = [
-        name for name in NAMES if name in names or any(key.condition.startswith(f"{name}/") for key in known)
-    ]
-    numbers = Numbers(read_plan(shown), known)
+    with_rows = {key.condition.partition("/")[0] for key in known}
+    plan = read_plan(name for name in NAMES if name in names or name in with_rows)
+    numbers = Numbers(plan, current(plan, known))
     write_page(page, numbers)
     _show(request, page, numbers, tallies)
     return EXIT_FAILED if any(tally.failed for tally in tallies.values()) else 0

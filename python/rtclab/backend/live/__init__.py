@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.backend import manifest, paths_table
-from rtclab.backend.live.cgroup import check_limits, limited
+from rtclab.backend.live.cgroup import limited
+from rtclab.backend.live.checks import check_media
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.backend.live.traffic import check_traffic
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario
 from rtclab.scenario import Scenario
-from rtclab.scenario.table import one_of
 from rtclab.trace import Trace
 
 SESSION = "rtclab.backend.live.session:run_session"
@@ -65,7 +65,7 @@ class LiveBackend:
         from rtclab.backend.live.browsers import browsers
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.pages import pages
-        from rtclab.backend.live.speed import cores_for
+        from rtclab.backend.live.speed import shares
 
         started = browsers(scenario)
         planned = manifest(
@@ -86,13 +86,8 @@ class LiveBackend:
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,
         }
-        shares = {
-            name: cores_for(host.encoder_capacity.pixels_per_second)
-            for name in scenario.participants
-            if (host := scenario.host_of(name)) is not None
-        }
         try:
-            with limited(shares) as groups:
+            with limited(shares(scenario)) as groups:
                 run_in_lab(SESSION, argument | {"groups": groups})
         except LabError as error:
             raise as_raised(error, out) from error
@@ -150,8 +145,6 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             field("congestion_control", "options"),
             f"the congestion control of browsers takes no options; got `{', '.join(control.options)}`",
         )
-    if scenario.host_of(participant) is not None:
-        check_limits()
     audio = scenario.audio_of(participant)
     if audio is not None and audio.frame.ns != OPUS_FRAME_MS * 10**6:
         raise UnsupportedScenario(
@@ -165,13 +158,13 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"browsers have their own loss repair, not `{video.repair}`; expected `auto` or `rtx`",
             hint="run it simulated: --backend sim",
         )
-    for key, known in (("codec", ["vp8", "vp9", "h264", "av1"]), ("device", ["desktop"])):
-        if video is not None and (got := getattr(video, key)) not in known:
-            raise UnsupportedScenario(
-                field("video", key),
-                f"browsers have today's encoders; got `{got}`, expected {one_of(known)}",
-                hint="run it simulated: --backend sim",
-            )
+    if video is not None and video.device != "desktop":
+        raise UnsupportedScenario(
+            field("video", "device"),
+            f"browsers have today's encoders; got `{video.device}`, expected `desktop`",
+            hint="run it simulated: --backend sim",
+        )
+    check_media(scenario, participant)
     if video is not None and (video.width % 2 or video.height % 2):
         raise UnsupportedScenario(
             field("video", "width" if video.width % 2 else "height"),

@@ -36,8 +36,8 @@ class End:
 class Claim:
     """What a port of another program than a browser stands for.
 
-    ``incoming`` and ``outgoing`` are the flows of the packets to and from it, None if they belong to none, and
-    ``protocol`` is theirs in the trace.
+    ``incoming`` and ``outgoing`` are the flows of the packets to and from it, None if they belong to none,
+    and ``protocol`` is theirs in the trace.
     """
 
     incoming: str | None = None
@@ -47,7 +47,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Owner:
-    """The flow of a packet; ``leg`` is 1 behind a relay, otherwise 0. ``protocol`` replaces an unknown one."""
+    """The flow of a packet; ``leg`` is 1 behind a relay, otherwise 0; ``protocol`` if the port tells it."""
 
     flow: str
     leg: int = 0
@@ -90,7 +90,11 @@ def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
 def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]:
     """The owner of each tuple of ends that has one."""
     names = {End(known.nodes.get(end.address, ""), end.port, end.connection) for end in known.ends}
-    used: dict[Address, int] = {(end.address, end.port): end.connection for end in names}
+    users: defaultdict[Address, set[int]] = defaultdict(set)
+    for end in names:
+        users[end.address, end.port].add(end.connection)
+    # A server may use one port for all its connections.
+    used = {end: next(iter(those)) for end, those in users.items() if len(those) == 1}
     votes = _votes(packets, known)
     found = {}
     for key in packets.select(TUPLE).unique(maintain_order=True).iter_rows():
@@ -161,15 +165,17 @@ ALIKE = ["flow", "protocol", "ssrc", "payload_type", "seq", "size_bytes"]
 def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
     """Joins the two legs of relayed packets: sent on the first, delivered or dropped on either.
 
-    A relay also exchanges messages of its own with each end. They have only one leg, and are left out.
+    A relay also exchanges STUN messages of its own with each end, which look like those that it passes on. So
+    all STUN messages are left out.
     """
     relayed = packets.filter(leg=1)["flow"].unique().to_list()
     if not relayed:
         return packets
     direct = packets.filter(~pl.col("flow").is_in(relayed))
-    first = packets.filter(pl.col("flow").is_in(relayed), leg=0)
+    media = packets.filter(pl.col("flow").is_in(relayed), pl.col("protocol") != "stun")
+    first, behind = media.filter(leg=0), media.filter(leg=1)
     arrived = _numbered(first.filter(pl.col("delivered_ns").is_not_null()), "delivered_ns")
-    second = _numbered(packets.filter(pl.col("flow").is_in(relayed), leg=1), "sent_ns")
+    second = _numbered(behind, "sent_ns")
     outcome = second.select(*ALIKE, "nth", *OUTCOME)
     passed = arrived.drop(OUTCOME).join(outcome, on=[*ALIKE, "nth"], how="inner", nulls_equal=True)
     lost = first.filter(pl.col("delivered_ns").is_null())

@@ -17,9 +17,9 @@ class LiveConnection:
     """One peer connection between ``a`` and ``b``.
 
     ``flows`` are the names of what ``a`` and what ``b`` send. ``relay`` is the node of the TURN server that
-    all packets pass. ``forwards`` is the number of the connection whose media ``a`` passes on. ``server`` is the
-    kind of the SFU if ``a`` or ``b`` is one: ``janus`` or ``str0m``. ``feed`` is the participant whose media
-    ``a`` sends.
+    all packets pass. ``forwards`` is the number of the connection whose media ``a`` passes on. ``server`` is
+    the kind of the SFU if ``a`` or ``b`` is one: ``janus`` or ``str0m``. ``feed`` is the participant whose
+    media ``a`` sends.
     """
 
     number: int

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rtclab.backend.live.connections import LiveConnection, live_connections
+from rtclab.backend.live.media import page_media
 from rtclab.scenario import Scenario, Video
 from rtclab.scenario.device import browser_max_bps
 
@@ -47,8 +48,8 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
             "simulcast": video.simulcast,
             "adapt": video.adapt,
         },
-        "audio": None if audio is None else {"file": audio.file is not None},
         "formats": formats,
+        **page_media(scenario, participant),
     }
 
 

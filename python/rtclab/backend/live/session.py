@@ -66,8 +66,8 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
-            ``nat``, the kind of NAT by participant; ``groups``, the file that joins its control group; ``out``, the directory of the trace; ``manifest`` as planned; and
-            ``paths``, a table of the trace.
+            ``nat``, the kind of NAT by participant; ``groups``, the files that join their control groups;
+            ``out``, the directory of the trace; ``manifest`` as planned; and ``paths``, a table of the trace.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
@@ -247,7 +247,6 @@ class Session:
             "signalling": signalling,
             "ice": self._servers.ice_of(name),
             "rooms": self._servers.rooms(),
-            **{file: f"/{file}" for file in files},
         }
         server.configure({**self._argument["pages"][name], **of_session})
         browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)

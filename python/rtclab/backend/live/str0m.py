@@ -27,7 +27,7 @@ Message = dict[str, Any]
 
 
 def find_server() -> str | None:
-    """Path of the server: beside the Python interpreter, in ``PATH``, or as built by cargo; None without it."""
+    """Path of the server: beside the interpreter, in ``PATH``, or as built by cargo; None without it."""
     found = shutil.which(Path(sys.executable).with_name(PROGRAM)) or shutil.which(PROGRAM)
     return found or shutil.which(BUILT)
 

@@ -4,11 +4,11 @@ Abello Lozano 2013."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import nan
 
 import numpy as np
 
 from rtclab.campaigns import Record
+from rtclab.report.drawing import Axes, Axis, Drawing, Line, Look
 from rtclab.report.words import number
 from rtclab.reproduce.today.measured import (
     CONNECTIONS,
@@ -49,8 +49,8 @@ def topology(scenario: Scenario) -> str:
     return words + (" beside TCP" if scenario.traffic else "")
 
 
-def lines(numbers: Numbers) -> Iterator[str]:
-    """The section of the page."""
+def lines(numbers: Numbers, plot: str) -> Iterator[str]:
+    """The section of the page; ``plot`` names the drawing of the set-up time."""
     yield "## Set-up time, failures, processor and memory"
     yield ""
     groups = _groups(numbers)
@@ -60,6 +60,8 @@ def lines(numbers: Numbers) -> Iterator[str]:
         return
     yield ABOUT
     yield from _setup(groups)
+    yield f"![Distribution of the set-up time per topology]({plot}.svg)"
+    yield ""
     yield from _failures(groups)
     yield from _load(groups)
 
@@ -71,6 +73,25 @@ def _groups(numbers: Numbers) -> dict[str, list[Record]]:
         if tries := numbers.tries(LIVE, name):
             found.setdefault(topology(today.scenario), []).extend(tries)
     return dict(sorted(found.items()))
+
+
+def drawing(numbers: Numbers, name: str) -> Drawing | None:
+    """The distribution of the set-up time of each topology; None without live calls."""
+    groups = {
+        words: np.sort(_values(records, SETUP_STAGES[-1])) for words, records in _groups(numbers).items()
+    }
+    known = {words: values / 1e3 for words, values in groups.items() if values.size}
+    if not known:
+        return None
+    marks = [
+        Line(
+            Look.numbered(index, words), values, 100 * np.arange(1, values.size + 1) / values.size, steps=True
+        )
+        for index, (words, values) in enumerate(known.items())
+    ]
+    title = "Set-up time of live calls: share of the flows that were set up by then"
+    x = Axis.from_zero("set-up time (s)", max(float(values[-1]) for values in known.values()))
+    return Drawing(name, title, title, x, Axis("share of flows (%)", 0, 100), [Axes("", marks)])
 
 
 def _setup(groups: dict[str, list[Record]]) -> Iterator[str]:
@@ -87,7 +108,7 @@ def _setup(groups: dict[str, list[Record]]) -> Iterator[str]:
 def _failures(groups: dict[str, list[Record]]) -> Iterator[str]:
     yield "### Failures"
     yield ""
-    yield "| topology | repeats | failed | connections | not connected |"
+    yield "| topology | repeats | failed | connections of the others | not connected |"
     yield "|---|---|---|---|---|"
     for words, records in groups.items():
         failed = sum(record.outcome == "failed" for record in records)
@@ -119,5 +140,7 @@ def _values(records: Sequence[Record], metric: str) -> list[float]:
 
 def spread(values: Sequence[float]) -> str:
     """Median and 95th percentile: ``612 (1040)``; a dash without values."""
-    middle, high = np.percentile(values, [50, 95]) if len(values) else (nan, nan)
-    return f"{number(float(middle))} ({number(float(high), float(middle))})" if len(values) else number(None)
+    if not len(values):
+        return number(None)
+    middle, high = np.percentile(values, [50, 95])
+    return f"{number(float(middle))} ({number(float(high))})"

@@ -55,10 +55,10 @@ _CAMPAIGNS = {"then": THEN, "sim": SIM, "now": LIVE}
 def write_page(page: Path, numbers: Numbers) -> None:
     """Writes the Markdown page, and its plots beside it as ``NAME-TABLE.svg``, if they have numbers."""
     page.parent.mkdir(parents=True, exist_ok=True)
-    for section, name in _plotted(page.stem, numbers):
-        drawn = drawing(section, section.plot, numbers, name)
-        if drawn is not None:
-            write_text(page.with_name(f"{name}.svg"), as_svg(drawn))
+    drawn = [drawing(section, section.plot, numbers, name) for section, name in _plotted(page.stem, numbers)]
+    for one in (*drawn, costs.drawing(numbers, f"{page.stem}-setup")):
+        if one is not None:
+            write_text(page.with_name(f"{one.name}.svg"), as_svg(one))
     write_text(page, "\n".join(lines_of(page.stem, numbers)).rstrip() + "\n")
 
 
@@ -74,7 +74,7 @@ def lines_of(stem: str, numbers: Numbers) -> Iterator[str]:
         for section in sections:
             yield from _section(section, numbers, plots.get(id(section)))
     yield from agreement.lines(numbers)
-    yield from costs.lines(numbers)
+    yield from costs.lines(numbers, f"{stem}-setup")
     yield from _runs(numbers)
     yield from _changes(numbers)
 

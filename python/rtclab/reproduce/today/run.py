@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rtclab.campaigns import Campaign, RowFile, items_of
+from rtclab.campaigns import Campaign, Item, Key, Record, RowFile, items_of
 from rtclab.fingerprint import code_digest
 from rtclab.reproduce.today.conditions import Plan
 from rtclab.reproduce.today.measured import measured
@@ -70,3 +71,15 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
             )
         )
     return found
+
+
+def current(plan: Plan, records: Mapping[Key, Record]) -> dict[Key, Record]:
+    """The records of scenarios as they are now. Simulated ones of an older rtclab are among them."""
+    digests = {(THEN, name): Item(name, Scenario.load(name), 0).digest for name in plan.scenarios}
+    for name in plan.scenarios:
+        digests[SIM, name] = digests[LIVE, name] = Item(name, plan.today[name].scenario, 0).digest
+    return {
+        key: record
+        for key, record in records.items()
+        if record.digest.partition("-")[0] == digests.get((key.backend, key.condition))
+    }

@@ -118,7 +118,7 @@ export class Connection {
     const video = this.config.video;
     const sender = this.videoSender();
     if (!video || !sender) return;
-    if (video.adapt === "loss") this.adapter ??= new Adapter(sender, video, (detail) => this.adapted(detail));
+    if (video.adapt === "loss") this.adapter ??= new Adapter(sender, video, (type, step) => this.adapted(type, step));
     // A stream of several layers has the bounds of its layers, and without a bound the browser has its own default.
     if (!video.maxBitrate || (this.about.server && video.simulcast)) return;
     const parameters = sender.getParameters();
@@ -126,8 +126,8 @@ export class Connection {
     await sender.setParameters(parameters);
   }
 
-  adapted(detail) {
-    report("event", { event: "adapted", number: this.about.number, detail });
+  adapted(type, step) {
+    report(type, { ...step, number: this.about.number });
   }
 
   // getStats does not tell the payload type of retransmissions.
@@ -185,6 +185,7 @@ export class Connection {
   }
 
   close() {
+    this.adapter?.close();
     this.pc.close();
   }
 }
