@@ -49,7 +49,7 @@ class Process:
     ) -> None:
         """Starts the program in its home, with a small environment to which ``environment`` adds.
 
-        With ``pipes`` one can talk to it through ``stdin`` and ``stdout``, and only its standard error is kept.
+        With ``pipes`` one talks to it through ``stdin`` and ``stdout``, and only its standard error is kept.
         It needs a running event loop, which notices the program's end.
         """
         self._home.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from rtclab.backend.live.process import Process, Spawn
 from rtclab.errors import BackendUnavailable, CallFailed
 
 PROGRAM = "rtclab-sfu"
-BUILT = Path(__file__).parents[4] / "target" / "release" / PROGRAM
+BUILT = Path(__file__).parents[4] / "target" / "server" / PROGRAM
 READY_TIMEOUT_S = 10.0
 MAX_LINE_BYTES = 1_000_000
 
@@ -27,7 +27,7 @@ Message = dict[str, Any]
 
 
 def find_server() -> str | None:
-    """Path of the server: beside the Python interpreter, in ``PATH``, or as built by cargo; None without it."""
+    """Path of the server: beside the Python interpreter, in ``PATH``, or where cargo builds it; else None."""
     found = shutil.which(Path(sys.executable).with_name(PROGRAM)) or shutil.which(PROGRAM)
     return found or shutil.which(BUILT)
 
