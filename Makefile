@@ -80,8 +80,8 @@ $(VENV)/built: $(BIN)/maturin $(NATIVE)
 	touch $@
 
 $(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src -name '*.rs') crates/rtclab-sfu/Cargo.toml
-	cargo build --quiet --locked --profile server -p rtclab-sfu
-	install target/server/rtclab-sfu $@
+	cargo build --quiet --locked --release -p rtclab-sfu
+	install target/release/rtclab-sfu $@
 
 $(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
 	$(MATURIN) --extras live

@@ -19,7 +19,7 @@ from rtclab.backend.live.process import Process, Spawn
 from rtclab.errors import BackendUnavailable, CallFailed
 
 PROGRAM = "rtclab-sfu"
-BUILT = Path(__file__).parents[4] / "target" / "server" / PROGRAM
+BUILT = Path(__file__).parents[4] / "target" / "release" / PROGRAM
 READY_TIMEOUT_S = 10.0
 MAX_LINE_BYTES = 1_000_000
 
