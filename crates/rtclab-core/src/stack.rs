@@ -90,7 +90,8 @@ pub enum RtcpSchedule {
 pub enum RateAccounting {
     /// Whole packets of all streams, including headers.
     Packets,
-    /// Payloads of video packets: until 2019 headers and audio came on top of the controlled rate.
+    /// Payloads of video packets: until 2019, and today without transport-wide feedback, headers and audio come on
+    /// top of the controlled rate.
     Payloads,
 }
 
@@ -124,25 +125,36 @@ const CHROME_52: StackProfile = StackProfile {
     ..CHROME_27
 };
 
+const CHROME_156: StackProfile = StackProfile {
+    name: "chrome-156",
+    feedback: FeedbackKind::TransportWide,
+    rtcp: RtcpSchedule::PerMedia,
+    pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
+    rate_accounting: RateAccounting::Packets,
+    repair: Repair::RtxAndUlpfec,
+    retransmission: Retransmission::Today,
+    playout: PlayoutRule::JitterEstimate,
+    encoder_control: EncoderControl::LeavesRoom,
+    encoder_model: EncoderModel::Libvpx,
+    setup: SetupProfile::Page,
+    plays_audio: true,
+};
+
 /// All profiles, oldest first.
-pub const PROFILES: [StackProfile; 4] = [
+pub const PROFILES: [StackProfile; 5] = [
     CHROME_27,
     // The publication with its congestion controls does not say how losses were repaired: as in 2013.
     StackProfile { name: "chrome-45", repair: Repair::Hybrid2013, ..CHROME_52 },
     CHROME_52,
+    CHROME_156,
+    // A page that removes transport-wide feedback from its descriptions. Without it headers and audio do not count
+    // in the target (libwebrtc f3ae3eb62e, `rtp_video_sender.cc` and `audio_send_stream.cc`), and REMB leaves at
+    // once (`rtcp_sender.cc`).
     StackProfile {
-        name: "chrome-156",
-        feedback: FeedbackKind::TransportWide,
-        rtcp: RtcpSchedule::PerMedia,
-        pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
-        rate_accounting: RateAccounting::Packets,
-        repair: Repair::RtxAndUlpfec,
-        retransmission: Retransmission::Today,
-        playout: PlayoutRule::JitterEstimate,
-        encoder_control: EncoderControl::LeavesRoom,
-        encoder_model: EncoderModel::Libvpx,
-        setup: SetupProfile::Page,
-        plays_audio: true,
+        name: "chrome-156-remb",
+        feedback: FeedbackKind::Remb { at_once: true, with_recovered: false },
+        rate_accounting: RateAccounting::Payloads,
+        ..CHROME_156
     },
 ];
 

@@ -15,8 +15,9 @@ UNRELATED = {"name", "title", "source", "repeats"}
 """Fields of a scenario that do not change what happens in a repeat."""
 
 CORES_PER_PARTICIPANT = 1.0
-"""Cores that a live participant takes: its browser, its encoder and its share of the emulator. Not measured yet:
-docs/then-and-now.md has the processor's load per participant and topology, from which it follows."""
+"""Cores that a live participant takes: browser, encoder and its share of the emulator.
+
+An assumption until it is measured: docs/then-and-now.md has the load of each participant per topology."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Item:
 
     @cached_property
     def digest(self) -> str:
-        """Identifies what is run. Fields with default values do not count, so that new fields change nothing."""
+        """Identifies what is run. Fields with default values do not count, so new fields change nothing."""
         text = self.scenario.model_dump_json(exclude=UNRELATED, exclude_defaults=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

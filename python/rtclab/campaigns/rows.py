@@ -17,7 +17,7 @@ from rtclab.trace.files import replace_file, write_bytes
 
 COLUMNS = ("condition", "backend", "repeat", "try", "flow", "metric", "value")
 OUTCOME, REASON = "outcome", "reason"
-"""Metrics that are texts. The row of the outcome is the last one of its repeat; the digest follows the outcome."""
+"""Metrics that are texts. A repeat's last row is its outcome, which the digest of its scenario follows."""
 
 Outcome = Literal["finished", "disturbed", "failed"]
 Value = tuple[str, str, "float | str"]
@@ -101,7 +101,9 @@ class RowFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with self.path.open("ab") as file:
-                file.write(("" if file.tell() else _text([COLUMNS])).encode() + _text(_lines(record)).encode())
+                file.write(
+                    ("" if file.tell() else _text([COLUMNS])).encode() + _text(_lines(record)).encode()
+                )
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -166,4 +168,3 @@ def _parsed(value: str) -> float | str:
         return float(value)
     except ValueError:
         return value
-

@@ -19,7 +19,7 @@ from rtclab.processes import cores, process_pool
 from rtclab.trace import Trace
 
 Measure = Callable[[Item, Trace], Iterable[Value]]
-"""Measures a finished repeat: flow, metric and value. It must be a function of a module, for other processes."""
+"""Measures a finished repeat: flow, metric and value. Other processes must be able to import it."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig};
 use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
 use crate::units::Time;
 
-const KALMAN_2016: KalmanConfig = KalmanConfig {
+pub(crate) const KALMAN_2016: KalmanConfig = KalmanConfig {
     process_noise: [1e-13, 1e-3],
     per_period: false,
     noise_floor: 1.0,

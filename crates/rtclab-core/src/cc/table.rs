@@ -30,12 +30,18 @@ pub struct Algorithm {
 }
 
 /// All algorithms.
-pub const ALGORITHMS: [Algorithm; 6] = [
+pub const ALGORITHMS: [Algorithm; 7] = [
     Algorithm {
         name: "goog-cc",
         options: goog_cc::OPTIONS,
         stack: "chrome-156",
         create: goog_cc::create,
+    },
+    Algorithm {
+        name: "remb",
+        options: &[],
+        stack: "chrome-156-remb",
+        create: |bounds, _| goog_cc::create_remb(bounds),
     },
     Algorithm {
         name: "fixed",

@@ -167,7 +167,7 @@ def check_participant(scenario: Scenario, participant: str) -> None:
 
 def versions_of(started: Mapping[str, Mapping[str, Any]]) -> str:
     """The versions of the browsers in use, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
-    executables = dict.fromkeys(browser["executable"] for browser in started.values())
+    executables = dict.fromkeys(browser["start"]["executable"] for browser in started.values())
     return ", ".join(map(version_of, executables))
 
 

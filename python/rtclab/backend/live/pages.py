@@ -47,7 +47,7 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
             "simulcast": video.simulcast,
             "adapt": video.adapt,
         },
-        "audio": None if audio is None else {},
+        "audio": None if audio is None else {"file": audio.file is not None},
         "formats": formats,
     }
 

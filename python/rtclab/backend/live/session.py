@@ -23,6 +23,7 @@ from rtclab import _native
 from rtclab.backend.live.browser import Browser, LoadMeter
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.firefox import Firefox
 from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.servers import Servers, spawn
@@ -35,6 +36,7 @@ from rtclab.logs.live import log_name
 from rtclab.scenario.participant import CORE
 from rtclab.trace import NotConnected
 
+BROWSERS = {"chromium": Browser, "firefox": Firefox}
 LOOPBACK = "127.0.0.1"
 SUBNET = "10.77.0"
 HOMES = Path("/run/homes")
@@ -236,19 +238,22 @@ class Session:
         def start(command: list[str], **options: Any) -> Popen[bytes]:
             return Popen(node_command(place, ["nice", "-n", str(BROWSER_NICENESS), *command]), **options)
 
-        server = PageServer(partial(self._receive, name), partial(self._page_closed, name))
+        started = self._argument["browsers"][name]
+        files = started["files"]
+        server = PageServer(partial(self._receive, name), partial(self._page_closed, name), files)
         of_session = {
             "signalling": signalling,
             "ice": self._servers.ice_of(name),
             "rooms": self._servers.rooms(),
+            **{file: f"/{file}" for file in files},
         }
         server.configure({**self._argument["pages"][name], **of_session})
-        browser = Browser(name, start, HOMES / name, self.fail)
+        browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
         self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], server, browser)
         listening = listen_in_node(place, LOOPBACK)
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        browser.start(url=url, **self._argument["browsers"][name])
+        browser.start(url=url, **started["start"])
 
     def _place_of(self, participant: str) -> str:
         """The namespace of the participant's browser, behind its NAT if it has one."""

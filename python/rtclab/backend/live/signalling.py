@@ -101,15 +101,18 @@ class PageServer:
     """Serves the call page to one participant and receives its reports.
 
     Args:
-        clip: video file for a browser without a camera that plays files, under ``/clip``; None if it has one.
+        files: paths of the media that the page plays, by name: ``clip`` is served as ``/clip``.
         on_message: called with each message of the page.
         on_closed: called when the report socket closes for any reason.
     """
 
     def __init__(
-        self, on_message: Callable[[Message], None], on_closed: Callable[[], None], clip: Path | None = None
+        self,
+        on_message: Callable[[Message], None],
+        on_closed: Callable[[], None],
+        files: Mapping[str, str] | None = None,
     ) -> None:
-        self._clip = clip
+        self._files = files or {}
         self._on_message = on_message
         self._on_closed = on_closed
         self._connection: web.WebSocketResponse | None = None
@@ -124,8 +127,8 @@ class PageServer:
         application = web.Application(middlewares=[isolate])
         application.router.add_get("/", self._index)
         application.router.add_get("/report", self._handle)
-        if self._clip is not None:
-            application.router.add_get("/clip", self._play)
+        for name in self._files:
+            application.router.add_get(f"/{name}", self._play)
         application.router.add_static("/", PAGE)
         return application
 
@@ -138,9 +141,8 @@ class PageServer:
     async def _index(self, _request: web.Request) -> web.FileResponse:
         return web.FileResponse(PAGE / "index.html")
 
-    async def _play(self, _request: web.Request) -> web.FileResponse:
-        assert self._clip is not None
-        return web.FileResponse(self._clip)
+    async def _play(self, request: web.Request) -> web.FileResponse:
+        return web.FileResponse(Path(self._files[request.path.removeprefix("/")]))
 
     async def _handle(self, request: web.Request) -> web.WebSocketResponse:
         connection = web.WebSocketResponse(max_msg_size=MAX_MESSAGE_BYTES)

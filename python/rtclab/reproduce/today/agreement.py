@@ -13,6 +13,10 @@ from rtclab.reproduce.today.numbers import Numbers, Pair
 
 FAR = 0.3
 """Share of the live value above which an error is listed."""
+ABOUT = """\
+Errors are simulated minus live, in per cent of live. Values are means over all flows of media and all
+repeats.
+"""
 NAMES = {"rate_kbps": "mean rate", "rtt_ms": "round trip"}
 
 
@@ -25,8 +29,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
         yield "No condition has been run both simulated and live yet."
         yield ""
         return
-    yield "Errors are simulated minus live, in per cent of live, of the mean over all flows of media and all repeats."
-    yield ""
+    yield ABOUT
     yield "| quantity | conditions | median error, without sign | median error | above 30 % |"
     yield "|---|---|---|---|---|"
     for measure in COMPARED:
@@ -34,7 +37,8 @@ def lines(numbers: Numbers) -> Iterator[str]:
         if errors:
             far = sum(abs(error) > FAR for error in errors)
             size = median(abs(error) for error in errors)
-            yield f"| {NAMES[measure]} | {len(errors)} | {_percent(size)} | {_percent(median(errors))} | {far} |"
+            middle = f"{_percent(size)} | {_percent(median(errors))}"
+            yield f"| {NAMES[measure]} | {len(errors)} | {middle} | {far} |"
     yield ""
     yield from _far(pairs)
 

@@ -24,12 +24,19 @@ from rtclab.reproduce.today.numbers import Numbers
 from rtclab.reproduce.today.run import LIVE
 from rtclab.scenario import Scenario
 
+ABOUT = """\
+Live calls, per topology, over all conditions, repeats and flows. Networks differ between topologies as
+the conditions do, so a row describes its conditions, not the topology alone. Numbers are the median and,
+in parentheses, the 95th percentile. The thesis has 1.44 s of set-up for two over a relay with nothing
+limited (table 8), half a second more with an MCU than in a mesh (6.10), and 90 % of the processor for
+three calls and for a mesh (6.11).
+"""
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
 _STAGES = ("signalling", "ICE", "DTLS", "first frame", "all")
 
 
 def topology(scenario: Scenario) -> str:
-    """The topology of a scenario in words, by which conditions are grouped: ``two over a relay, beside TCP``."""
+    """The topology of a scenario in words, to group conditions: ``two over a relay beside TCP``."""
     call = scenario.calls[0]
     people = _NUMBERS.get(len(call.participants), str(len(call.participants)))
     if len(scenario.calls) > 1:
@@ -51,11 +58,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
         yield "No live call has been run yet."
         yield ""
         return
-    yield "Live calls, per topology, over all conditions, repeats and flows. Networks differ between topologies as the"
-    yield "conditions do, so a row describes its conditions, not the topology alone. Median, and the 95th percentile in"
-    yield "parentheses. The thesis has 1.44 s of set-up for two over a relay with nothing limited (table 8), half a"
-    yield "second more with an MCU than in a mesh (6.10), and 90 % of the processor for three calls and for a mesh (6.11)."
-    yield ""
+    yield ABOUT
     yield from _setup(groups)
     yield from _failures(groups)
     yield from _load(groups)
@@ -97,7 +100,10 @@ def _failures(groups: dict[str, list[Record]]) -> Iterator[str]:
 def _load(groups: dict[str, list[Record]]) -> Iterator[str]:
     yield "### Processor and memory per participant"
     yield ""
-    yield "| topology | processor (% of one core) | memory (MB) | time to encode a frame (ms) | encoder | TCP's share (%) |"
+    yield (
+        "| topology | processor (% of one core) | memory (MB) | time to encode a frame (ms) | encoder "
+        "| TCP's share (%) |"
+    )
     yield "|---|---|---|---|---|---|"
     for words, records in groups.items():
         names = sorted({text for record in records for text in record.texts(ENCODER).values()})

@@ -1,4 +1,4 @@
-"""What is measured in a repeat and kept as rows: numbers of the papers, and everything else of a live call."""
+"""What is measured in a repeat and kept as rows: the papers' numbers, and all else of a live call."""
 
 from __future__ import annotations
 

@@ -20,9 +20,8 @@ from rtclab.reproduce.today.run import LIVE, SIM, THEN
 from rtclab.reproduce.trends import Quantity
 from rtclab.trace import Trace
 
-
 FEW = 3
-"""With fewer repeats, Student's interval is many times as wide as the values, so their range is given instead."""
+"""With fewer repeats, Student's interval is much wider than the values differ, so their range is given."""
 
 
 @dataclass(frozen=True)

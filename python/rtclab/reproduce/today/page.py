@@ -28,12 +28,32 @@ FEW_LEFT_OUT = 3
 NOT_RUN = "not run yet"
 FAILED = "failed"
 DISTURBED_MARK, FAILED_MARK, UNCOMPARABLE_MARK = "†", "‡", "○"
+INTRODUCTION = """\
+Made by `rtclab reproduce --backend live`. {conditions} conditions of the papers, with four numbers each:
+
+- **published**: in the paper, ± its standard deviation if it has one. Words in parentheses are what the
+  paper says instead, or besides.
+- **then**: simulated, with the paper's own scenario and the congestion control of its time,
+  {chosen.then_repeats} repeats.
+- **today, simulated**: the same network with the congestion control, repair and encoder of a browser of
+  today, {chosen.simulated_repeats} repeats of {chosen.duration}, longer if the network changes meanwhile.
+- **today, live**: the same scenario with real browsers ({browsers}), {chosen.repeats} repeats.
+
+The number after ± is half of Student's 95 % interval over the repeats. With fewer than three repeats
+their range is given in parentheses. What was changed in a scenario is [below](#what-was-changed).
+{disturbed}: the machine disturbed a repeat. {failed}: a repeat failed and does not count.
+{uncomparable}: no model of network and congestion control explains the published number.
+"""
+CHANGED = """\
+The network is that of the paper, with the effects of its testbed. Everything of the browser and the
+machine that belongs to the past is replaced by what a browser of today does:
+"""
 _PLACEHOLDER = re.compile(r"\{(published|then|sim|now):([^}|]+\|[^}]+)\}")
 _CAMPAIGNS = {"then": THEN, "sim": SIM, "now": LIVE}
 
 
 def write_page(page: Path, numbers: Numbers) -> None:
-    """Writes the Markdown page, and its plots beside it as ``NAME-N.svg``; plots without numbers are left out."""
+    """Writes the Markdown page, and its plots beside it as ``NAME-TABLE.svg``, if they have numbers."""
     page.parent.mkdir(parents=True, exist_ok=True)
     for section, name in _plotted(page.stem, numbers):
         drawn = drawing(section, section.plot, numbers, name)
@@ -67,32 +87,20 @@ def _plotted(stem: str, numbers: Numbers) -> Iterator[tuple[Section, str]]:
 
 
 def _introduction(numbers: Numbers) -> Iterator[str]:
-    chosen = numbers.plan.conditions
     browsers = Counter(
         browser
         for scenario in numbers.plan.scenarios
         for record in numbers.tries(LIVE, scenario)
         for browser in record.texts(BROWSER).values()
     )
-    yield f"Made by `rtclab reproduce --backend live`. {len(numbers.plan.scenarios)} conditions of the papers, each four times:"
-    yield ""
-    yield "- **published**: the number in the paper, ± its standard deviation where it has one. Words in parentheses are what the paper says instead, or besides."
-    yield (
-        "- **then**: simulated, with the paper's own scenario and the congestion control of its time, "
-        f"{chosen.then_repeats} repeats."
+    yield INTRODUCTION.format(
+        conditions=len(numbers.plan.scenarios),
+        chosen=numbers.plan.conditions,
+        browsers=", ".join(browsers) or "no live call was run yet",
+        disturbed=DISTURBED_MARK,
+        failed=FAILED_MARK,
+        uncomparable=UNCOMPARABLE_MARK,
     )
-    yield (
-        "- **today, simulated**: the same network with the congestion control, repair and encoder of a browser "
-        f"of today, {chosen.simulated_repeats} repeats of {chosen.duration} unless the network changes during the run."
-    )
-    what = ", ".join(browsers) or "no live call was run yet"
-    yield f"- **today, live**: the same scenario with real browsers ({what}), {chosen.repeats} repeats."
-    yield ""
-    yield "The number after ± is half of Student's 95 % interval over the repeats. With fewer than three repeats"
-    yield "their range is given in parentheses. What was changed in a scenario is [below](#what-was-changed)."
-    yield f"{DISTURBED_MARK}: the machine disturbed a repeat. {FAILED_MARK}: a repeat failed and is not part of the number. "
-    yield f"{UNCOMPARABLE_MARK}: no model of network and congestion control explains the published number."
-    yield ""
 
 
 def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[str]:
@@ -181,7 +189,8 @@ def _multiple(ratios: Sequence[float], what: str) -> str:
     low, high, middle = min(ratios), max(ratios), median(ratios)
     if len(ratios) == 1 or f"{low:.2g}" == f"{high:.2g}":
         return f"the {what} is {_times(middle)} times the published one"
-    return f"the {what} is {_times(low)} to {_times(high)} times the published one ({_times(middle)} in the median)"
+    between = f"{_times(low)} to {_times(high)} times the published one"
+    return f"the {what} is {between} ({_times(middle)} in the median)"
 
 
 def _times(ratio: float) -> str:
@@ -218,8 +227,9 @@ def _runs(numbers: Numbers) -> Iterator[str]:
     missing = [name for name, records in tries.items() if not records]
     done = sum(count.values())
     yield (
-        f"{done} repeats of {len(tries) - len(missing)} conditions were run: {count['finished']} undisturbed, "
-        f"{count['disturbed']} disturbed by the machine in each of {MAX_TRIES} tries, {count['failed']} failed."
+        f"{done} repeats of {len(tries) - len(missing)} conditions were run: "
+        f"{count['finished']} undisturbed, {count['disturbed']} disturbed by the machine in each of "
+        f"{MAX_TRIES} tries, {count['failed']} failed."
     )
     yield ""
     for outcome in ("disturbed", "failed"):
@@ -239,9 +249,7 @@ def _named(record: Record) -> str:
 def _changes(numbers: Numbers) -> Iterator[str]:
     yield "## What was changed"
     yield ""
-    yield "The network is that of the paper, with the effects of its testbed. Everything of the browser and the"
-    yield "machine that belongs to the past is replaced by what a browser of today does:"
-    yield ""
+    yield CHANGED
     yield "| change | conditions |"
     yield "|---|---|"
     by_change: dict[str, list[str]] = {}
@@ -257,7 +265,10 @@ def _which(names: Sequence[str], of: Sequence[str]) -> Iterator[str]:
     """Names of scenarios by paper: ``singh2013: all but mcu-3; iqbal: loss-5-percent``."""
     for folder, group in groupby(of, key=lambda name: name.partition("/")[0]):
         every = list(group)
-        chosen, others = [name for name in every if name in names], [name for name in every if name not in names]
+        chosen, others = (
+            [name for name in every if name in names],
+            [name for name in every if name not in names],
+        )
         if not others:
             yield f"{folder}: all"
         elif len(others) <= FEW_LEFT_OUT < len(chosen):

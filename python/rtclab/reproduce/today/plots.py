@@ -34,7 +34,7 @@ def drawing(section: Section, column: str, numbers: Numbers, name: str) -> Drawi
         return None
     marks = []
     for index, (source, (values, low, high)) in enumerate(bars.items()):
-        places = np.arange(len(lines)) + (index - (len(bars) - 1) / 2) * WIDTH
+        places = np.arange(len(lines), dtype=np.float64) + (index - (len(bars) - 1) / 2) * WIDTH
         if not np.isnan(values).all():
             marks.append(Columns(LOOKS[source], places, WIDTH, values, low, high))
     top = largest([array for values in bars.values() for array in values])
@@ -43,9 +43,7 @@ def drawing(section: Section, column: str, numbers: Numbers, name: str) -> Drawi
     return Drawing(name, title, title, x, Axis.from_zero(column, top), [Axes("", marks)])
 
 
-def _bars(
-    lines: Sequence[Line], source: str, numbers: Numbers
-) -> tuple[Array, Array, Array]:
+def _bars(lines: Sequence[Line], source: str, numbers: Numbers) -> tuple[Array, Array, Array]:
     """Values, and the ends of their intervals: published ± sd, and else as ``Estimate`` says."""
     rows = [_bar(line, source, numbers) for line in lines]
     values, low, high = (np.array(column, dtype=float) for column in zip(*rows, strict=True))

@@ -21,9 +21,10 @@ REPAIRS_OF_TODAY = ("auto", "rtx")
 AUDIO_FRAME = "20 ms"
 
 ENCODED_PIXELS_PER_S = 56_000_000
-"""Pixels per second that all encoders of a live call together may encode: two of 1280x720 at 30 frames/s, which
-two cores carried undisturbed beside two browsers (docs/twin.md). A constant, so that the same scenario is run on
-every machine."""
+"""Pixels per second that all encoders of a live call together may encode: two of 1280x720 at 30 frames/s.
+
+Two cores carried that undisturbed beside two browsers (docs/twin.md). It is a constant, so that the same
+scenario is run on every machine."""
 
 SIZES = ((1280, 720), (960, 540), (640, 480), (480, 360), (320, 240))
 """Boxes into which a picture is scaled, in this order, until all encoders together are within the limit."""
@@ -43,9 +44,8 @@ class Today:
 def as_today(scenario: Scenario, duration: str | None = None) -> Today:
     """The scenario with what browsers do today in place of the software and devices of its time.
 
-    The network stays as it is, with the effects of its testbed. Where the machine of a live call could not encode
-    all streams, pictures are smaller; ``max_bitrate`` stays. The result is the same on every machine, and can
-    be simulated as well.
+    The network stays as it is, with the effects of its testbed. Where two cores could not encode all streams,
+    pictures are smaller; ``max_bitrate`` stays. The result can be simulated as well.
 
     Args:
         scenario: a scenario of a paper.
@@ -146,7 +146,7 @@ def _shorten(scenario: Scenario, data: dict[str, Any], duration: Duration, chang
 
 
 def _scale_times(data: dict[str, Any], factor: float) -> bool:
-    """Multiplies all times of changes in a scenario's JSON by a factor; says whether there were any after 0."""
+    """Multiplies all times of changes in a scenario's JSON by a factor; says whether any is after 0."""
     found = False
 
     def scaled(time: str) -> str:
@@ -198,13 +198,13 @@ def encoded_pixels_per_s(scenario: Scenario) -> float:
 
 
 def _encoders(scenario: Scenario, participant: str) -> int:
-    sent = {
-        (connection.call, *sorted((connection.a, connection.b)))
-        for connection in connections(scenario)
-        if participant in (connection.a, connection.b)
+    """Number of encoders of a participant: one per connection, or one per call over a server."""
+    used = {
+        (one.call, "" if scenario.calls[one.call].kind in ("sfu", "mcu") else "".join(sorted((one.a, one.b))))
+        for one in connections(scenario)
+        if participant in (one.a, one.b)
     }
-    forwarded = {call for call, *_ in sent if scenario.calls[call].kind in ("sfu", "mcu")}
-    return len([key for key in sent if key[0] not in forwarded]) + len(forwarded)
+    return len(used)
 
 
 def _within_limit(scenario: Scenario, changes: list[str]) -> Scenario:
@@ -230,9 +230,7 @@ def _size(video: Video) -> str:
 
 
 def _with_frame_rate(scenario: Scenario) -> Scenario:
-    return _with_video(
-        scenario, lambda video: {"frame_rate": min(video["frame_rate"], FRAME_RATE)}
-    )
+    return _with_video(scenario, lambda video: {"frame_rate": min(video["frame_rate"], FRAME_RATE)})
 
 
 def _with_box(scenario: Scenario, box: tuple[int, int]) -> Scenario:

@@ -18,11 +18,13 @@ mod probe_controller;
 mod probe_estimator;
 mod pushback;
 mod rate_control;
+mod remb;
 mod send_side;
 mod throughput;
 mod trendline;
 
 pub(super) use options::OPTIONS;
+pub(super) use remb::create as create_remb;
 
 use super::control::{
     ControlError, Controller, Decision, Feedback, Halves, Observation, PacketReport, Probe,

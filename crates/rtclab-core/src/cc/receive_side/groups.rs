@@ -9,21 +9,37 @@ pub(crate) struct Grouping {
     pub(crate) ticks_per_ms: f64,
     /// Packets sent within this time of the first packet of a group belong to it.
     pub(crate) length_ms: f64,
-    /// Whether packets that arrive in a burst after a backlog stay in one group.
-    pub(crate) merges_bursts: bool,
+    /// Which packets that arrive in a burst after a backlog stay in one group.
+    pub(crate) bursts: Bursts,
+}
+
+/// Which packets that arrive in a burst stay in one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bursts {
+    /// None beyond the length of the group.
+    Split,
+    /// All that arrive sooner after the last one than they were sent.
+    Merged,
+    /// The same, for at most 100 ms, with times between sending in whole milliseconds (libwebrtc since 2018).
+    MergedFor100Ms,
 }
 
 impl Grouping {
     /// Packets of one frame: the same RTP timestamp, on a 90 kHz clock.
     pub(crate) const FRAMES: Grouping =
-        Grouping { ticks_per_ms: 90.0, length_ms: 0.0, merges_bursts: false };
+        Grouping { ticks_per_ms: 90.0, length_ms: 0.0, bursts: Bursts::Split };
     /// Packets within 5 ms of abs-send-time, shifted from 24 to 32 bits.
     pub(crate) const BURSTS_OF_5_MS: Grouping =
-        Grouping { ticks_per_ms: (1 << 26) as f64 / 1e3, length_ms: 5.0, merges_bursts: true };
+        Grouping { ticks_per_ms: (1 << 26) as f64 / 1e3, length_ms: 5.0, bursts: Bursts::Merged };
+    /// The same, as libwebrtc f3ae3eb62e (August 2026) groups them.
+    pub(crate) const BURSTS_TODAY: Grouping =
+        Grouping { bursts: Bursts::MergedFor100Ms, ..Grouping::BURSTS_OF_5_MS };
 }
 
 /// A packet that arrives within this time of the previous one of its group may belong to a burst.
 const BURST_ARRIVAL_MS: i64 = 5;
+/// With [`Bursts::MergedFor100Ms`], a burst ends this long after the first arrival of its group.
+const LONGEST_BURST_MS: i64 = 100;
 
 /// Differences between two consecutive groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +56,7 @@ pub(crate) struct Deltas {
 struct Group {
     first: u32,
     last: u32,
+    first_arrival_ms: i64,
     complete_ms: i64,
     size: u64,
 }
@@ -63,7 +80,13 @@ impl Groups {
         arrival_ms: i64,
         size: u64,
     ) -> Option<Deltas> {
-        let fresh = Group { first: timestamp, last: timestamp, complete_ms: arrival_ms, size };
+        let fresh = Group {
+            first: timestamp,
+            last: timestamp,
+            first_arrival_ms: arrival_ms,
+            complete_ms: arrival_ms,
+            size,
+        };
         let Some(current) = &mut self.current else {
             self.current = Some(fresh);
             return None;
@@ -74,11 +97,20 @@ impl Groups {
         }
         let grouping = self.grouping;
         let since_first = f64::from(timestamp.wrapping_sub(current.first)) / grouping.ticks_per_ms;
-        let burst = grouping.merges_bursts && {
-            let ticks = timestamp.wrapping_sub(current.last) as i32;
-            let send_ms = f64::from(ticks) / grouping.ticks_per_ms;
-            let arrival_ms = arrival_ms - current.complete_ms;
-            ticks == 0 || (arrival_ms <= BURST_ARRIVAL_MS && (arrival_ms as f64) < send_ms)
+        let ticks = timestamp.wrapping_sub(current.last) as i32;
+        let send_ms = f64::from(ticks) / grouping.ticks_per_ms;
+        let gap_ms = arrival_ms - current.complete_ms;
+        let burst = match grouping.bursts {
+            Bursts::Split => false,
+            Bursts::Merged => {
+                ticks == 0 || (gap_ms <= BURST_ARRIVAL_MS && (gap_ms as f64) < send_ms)
+            }
+            Bursts::MergedFor100Ms => {
+                let send_ms = (send_ms + 0.5).floor() as i64;
+                let length_ms = arrival_ms - current.first_arrival_ms;
+                let catches_up = gap_ms <= BURST_ARRIVAL_MS && gap_ms < send_ms;
+                send_ms == 0 || (catches_up && length_ms < LONGEST_BURST_MS)
+            }
         };
         if since_first <= grouping.length_ms || burst {
             if timestamp.wrapping_sub(current.last) <= u32::MAX / 2 {

@@ -6,12 +6,12 @@
 pub(crate) mod detector;
 pub(crate) mod dynamic_alpha;
 pub(crate) mod groups;
-mod incoming;
+pub(crate) mod incoming;
 pub(crate) mod increase;
 pub(crate) mod kalman;
-mod probe;
+pub(crate) mod probe;
 pub(crate) mod rate_control;
-mod remb;
+pub(crate) mod remb;
 pub(crate) mod state;
 
 use super::control::{ControlError, Estimator, Observation, ReceivedPacket};
