@@ -125,10 +125,17 @@ struct Link {
     bps: Option<u64>,
     free_at: Option<Instant>,
     flying: VecDeque<(Instant, Vec<u8>)>,
+    /// Of so many datagrams one is lost.
+    loses_one_of: Option<usize>,
+    count: usize,
 }
 
 impl Link {
     fn push(&mut self, now: Instant, bytes: Vec<u8>) {
+        self.count += 1;
+        if self.loses_one_of.is_some_and(|period| self.count.is_multiple_of(period)) {
+            return;
+        }
         let start = self.free_at.unwrap_or(now).max(now);
         if start > now + QUEUE {
             return;
@@ -140,7 +147,8 @@ impl Link {
     }
 
     fn pop(&mut self, now: Instant) -> Option<Vec<u8>> {
-        self.flying.pop_front_if(|(at, _)| *at <= now).map(|(_, bytes)| bytes)
+        let due = self.flying.front().is_some_and(|(at, _)| *at <= now);
+        due.then(|| self.flying.pop_front()).flatten().map(|(_, bytes)| bytes)
     }
 }
 
@@ -282,4 +290,29 @@ fn switches_leave_numbers_times_and_pictures_continuous() {
         let expected = if pictures == 0 { 0..1 } else { 1..2 * 2970 + 1 };
         assert!(expected.contains(&ticks), "{ticks} ticks between neighbours");
     }
+}
+
+/// Runs the lab for 10 s with losses after the connections are up, and counts the missing numbers.
+fn missing(lose: impl Fn(&mut Lab)) -> usize {
+    let mut lab = Lab::new();
+    lab.run(1, WIDE_BPS);
+    lose(&mut lab);
+    lab.run(8, WIDE_BPS);
+    (lab.up, lab.down) = Default::default();
+    lab.run(1, WIDE_BPS);
+    let numbers: std::collections::BTreeSet<u64> =
+        lab.clients[1].packets.iter().map(|packet| *packet.seq_no).collect();
+    let (first, last) = (numbers.first().expect("packets"), numbers.last().expect("packets"));
+    assert!(last - first > 250, "{first} to {last}");
+    (last - first) as usize + 1 - numbers.len()
+}
+
+#[test]
+fn what_a_subscriber_misses_is_sent_again() {
+    assert_eq!(missing(|lab| lab.down[SUBSCRIBER as usize].loses_one_of = Some(20)), 0);
+}
+
+#[test]
+fn what_the_server_misses_is_sent_again_and_forwarded() {
+    assert_eq!(missing(|lab| lab.up[PUBLISHER as usize].loses_one_of = Some(20)), 0);
 }
