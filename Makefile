@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Pip would print a line for every package of an extra that is not wanted.
 MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
+SFU := $(BIN)/rtclab-sfu
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables iperf3 tshark iputils-ping iproute2 util-linux
 # Packages that start a service of the same name for everybody when they are installed. Live calls start their own.
@@ -86,11 +87,15 @@ $(VENV)/built: $(BIN)/maturin $(NATIVE)
 	$(MATURIN)
 	touch $@
 
-$(VENV)/built-live: $(BIN)/maturin $(NATIVE)
+$(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src -name '*.rs') crates/rtclab-sfu/Cargo.toml
+	cargo build --quiet --locked --release -p rtclab-sfu
+	install target/release/rtclab-sfu $@
+
+$(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
 	$(MATURIN) --extras live
 	touch $(VENV)/built $@
 
-$(VENV)/built-dev: $(BIN)/maturin $(NATIVE)
+$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) $(SFU)
 	$(MATURIN) --extras dev,docs,live
 	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-live $@
 

@@ -220,3 +220,6 @@ impl Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
