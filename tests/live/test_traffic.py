@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from rtclab.backend.live.namespaces import run_in_lab
-from rtclab.backend.live.traffic import FlowPort, flow_of
+from rtclab.backend.live.traffic_plan import FlowPort, flow_of
 from rtclab.backend.live.traffic_rows import tcp_rows
 from rtclab.monitor import watch
 
