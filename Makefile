@@ -6,7 +6,9 @@ BIN := $(VENV)/bin
 # Pip would print a line for every package of an extra that is not wanted.
 MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium chromium-driver iperf3 tshark iputils-ping iproute2 util-linux
+LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables iperf3 tshark iputils-ping iproute2 util-linux
+# Packages that start a service of the same name for everybody when they are installed. Live calls start their own.
+SERVICES := coturn janus
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
@@ -22,6 +24,9 @@ setup: $(VENV)/built              ## .venv with the native module
 
 setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Python packages, the video clip
 	$(SUDO) apt-get update
+	for service in $(SERVICES); do \
+	  dpkg -s $$service >/dev/null 2>&1 || test ! -d /run/systemd/system || $(SUDO) systemctl mask $$service.service || exit 1; \
+	done
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(LIVE_PACKAGES)
 	$(BIN)/python -m rtclab.backend.live.clip
 

@@ -11,27 +11,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+SPEED_OVER_S = 3600.0
+"""Length of the past from which the remaining time is estimated. Live calls advance a bar once a minute."""
+
 Advance = Callable[[int], None]
 """Advances a progress bar by a number of steps."""
 
 
 @contextmanager
-def progress(title: str, total: int, unit: str, *, show: bool = True) -> Iterator[Advance]:
-    """Shows a progress bar up to ``total``; yields the function that advances it."""
+def progress(
+    title: str, total: int, unit: str, *, show: bool = True, remaining: bool = False
+) -> Iterator[Advance]:
+    """Shows a progress bar up to ``total``; yields the function that advances it.
+
+    With ``remaining`` it also shows how much longer it takes, if further steps take as long as those before.
+    """
     if not (show and total and _visible()):
         yield lambda steps: None
         return
     from rich import progress as bars
 
-    columns = (
+    columns: list[bars.ProgressColumn] = [
         bars.SpinnerColumn(),
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
         bars.MofNCompleteColumn(),
         bars.TextColumn(unit),
         bars.TimeElapsedColumn(),
-    )
-    with bars.Progress(*columns, console=_console(), transient=True) as bar:
+    ]
+    if remaining:
+        columns += [bars.TextColumn("remaining"), bars.TimeRemainingColumn()]
+    with bars.Progress(
+        *columns, console=_console(), transient=True, speed_estimate_period=SPEED_OVER_S
+    ) as bar:
         task = bar.add_task(title, total=total)
         yield lambda steps: bar.advance(task, steps)
 

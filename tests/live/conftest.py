@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
-from rtclab.backend.live.namespaces import check_lab
+from rtclab.backend.live.namespaces import check_lab, run_in_lab
 from rtclab.errors import BackendUnavailable
 from rtclab.trace import Trace
 
@@ -41,6 +41,17 @@ def _namespaces() -> None:
         check_lab()
     except BackendUnavailable as error:
         cannot_tell(str(error))
+
+
+@pytest.fixture
+def in_lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Calls a function of the test's own file inside a lab."""
+    monkeypatch.setenv("PYTHONPATH", str(request.path.parent), prepend=":")
+
+    def call(function: str, **argument: Any) -> dict[str, Any]:
+        return run_in_lab(f"{request.path.stem}:{function}", argument)
+
+    return call
 
 
 def cannot_tell(reason: str) -> NoReturn:

@@ -17,7 +17,7 @@ import pytest
 from conftest import undisturbed, was_late
 
 from rtclab.backend.live import LiveBackend, pages
-from rtclab.backend.live.browser import STOP_GRACE_S
+from rtclab.backend.live.process import STOP_GRACE_S
 from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario

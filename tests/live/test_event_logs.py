@@ -60,7 +60,7 @@ def captured(call: Trace) -> pl.DataFrame:
 
 
 def log_of(call: Trace, participant: str, peer: str) -> EventLog:
-    return read_event_log(call.path / log_name(participant, peer))
+    return read_event_log(call.path / log_name(f"{participant}->{peer}"))
 
 
 def on_the_wall_clock(log: EventLog, column: str) -> pl.Expr:
@@ -122,7 +122,7 @@ def test_every_packet_received_left_the_emulator(
 
 
 def test_the_logs_of_both_ends_lose_what_the_emulator_dropped(call: Trace) -> None:
-    imported = open_logs([call.path / log_name(*end) for end in ENDS])
+    imported = open_logs([call.path / log_name("->".join(end)) for end in ENDS])
     key = ["flow", *PACKET]
     truth = call.table("packets").filter(pl.col("protocol") == "rtp").unique(key, keep="first")
     both = imported.tables["packets"].join(truth, on=key, suffix="_in_emulator")

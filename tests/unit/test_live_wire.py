@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from captures import BEGIN_NS, IP_AND_UDP_BYTES, MS, RTP_BYTES, rtp, udp
-from test_live_tables import summary
+from test_live_tables import of_the_call, summary
 
 from rtclab.backend.live.tables import packet_log, packets_table
 from rtclab.backend.live.wire import SEEN, described, entered
@@ -72,7 +72,7 @@ def test_a_logged_packet_is_described_by_the_captured_one_of_the_same_time(seen:
     assert table.select("protocol", "ssrc", "payload_type", "seq").rows() == [
         ("rtp", 0x1234, 0, seq) for seq in (7, 8, 9)
     ]
-    assert table.columns == log(3).columns
+    assert table.columns == [*log(3).columns, "from_port", "to_port"]
 
 
 def test_a_packet_missing_from_the_capture_keeps_the_description_of_the_log(seen: pl.DataFrame) -> None:
@@ -88,7 +88,7 @@ def test_packets_that_enter_at_the_same_time_are_told_apart_by_their_order(seen:
 
 def test_kinds_from_a_session_description_take_precedence_over_inferred_ones(seen: pl.DataFrame) -> None:
     inferred = described(log(3, 23), seen)
-    assert packets_table(inferred, ["alice->bob"], {}, 10**9)["kind"].to_list() == ["audio"] * 2
-    said = packets_table(inferred, ["alice->bob"], {("alice->bob", 0): "rtx"}, 10**9)
+    assert packets_table(of_the_call(inferred), ["alice->bob"], {}, 10**9)["kind"].to_list() == ["audio"] * 2
+    said = packets_table(of_the_call(inferred), ["alice->bob"], {("alice->bob", 0): "rtx"}, 10**9)
     assert said["kind"].to_list() == ["rtx"] * 2
     assert set(SEEN) <= set(said.columns)

@@ -219,8 +219,8 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
             "link.up.loss.steps.1: `0 s` is not after `1 s`; expected ascending times",
         ),
         (
-            "[participants.alice.video]\ncodec = 'h264'",
-            "participants.alice.video.codec: unknown value `h264`",
+            "[participants.alice.video]\ncodec = 'h265'",
+            "participants.alice.video.codec: unknown value `h265`",
         ),
         (
             '[link]\nup = { wifi = {}, capacity = "1 Mbit/s" }',

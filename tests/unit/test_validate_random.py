@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from synthetic_run import trace
 
+from rtclab.campaigns.disturbance import SLOWEST_ENCODER_MS
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import Lateness, Run
-from rtclab.validate import campaign
 from rtclab.validate.campaign import disturbance
 from rtclab.validate.conditions import DURATION_S, draw
 from rtclab.validate.twin import Outcome, Pair, expected, outcome_of, read_rows, write_rows
@@ -226,6 +226,4 @@ def test_a_live_run_is_disturbed_by_a_late_emulator_a_slow_encoder_or_a_processo
     assert told(4_000_000, "bandwidth", 0.3) == ""
     assert told(6_000_000, "none", 0.3) == "emulator 6.0 ms late (p99)"
     assert told(1, "cpu", 0.3) == "the processor limited the video of alice"
-    assert (
-        told(1, "none", 100 * (campaign.SLOWEST_ENCODER_MS + 1) / 1e3) == "alice took 26 ms to encode a frame"
-    )
+    assert told(1, "none", 100 * (SLOWEST_ENCODER_MS + 1) / 1e3) == "alice took 26 ms to encode a frame"

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from rtclab import _native
 from rtclab.backend import failure_of, manifest, not_connected, paths_table
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
-from rtclab.scenario import Scenario
+from rtclab.scenario import Scenario, Video
+from rtclab.scenario.toml_text import toml_text
 from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace, write_bytes, write_text
 
 CAPTURE = "capture.pcapng"
@@ -39,11 +40,13 @@ class SimBackend:
         self.capture = capture
 
     def check(self, scenario: Scenario) -> None:
-        """Checks the congestion controls and their options; the simulator supports everything else.
+        """Checks what only live calls have, and the congestion controls and their options.
 
         Raises:
-            UnsupportedScenario: a congestion control or an option does not exist.
+            UnsupportedScenario: only live calls have it, or a congestion control or an option does not exist.
         """
+        for participant in scenario.participants:
+            _check_video(scenario, participant)
         for participant in scenario.participants:
             control = scenario.congestion_control_of(participant)
             if control.name not in _native.CONGESTION_CONTROLS:
@@ -104,6 +107,27 @@ class SimBackend:
         return Trace.in_memory(tables, about.model_copy(update=known))
 
 
+LIVE_ONLY = {"codec": ("vp9", "h264", "av1"), "adapt": ("loss",), "simulcast": (True,)}
+"""By field of a video, the values that only live calls know."""
+
+
+def _check_video(scenario: Scenario, participant: str) -> None:
+    """Checks that a participant's camera has nothing that only live calls have."""
+    video = scenario.video_of(participant)
+    table = (
+        "video" if scenario.participants[participant].video is None else f"participants.{participant}.video"
+    )
+    for key, values in LIVE_ONLY.items() if video is not None else ():
+        value = getattr(video, key)
+        if value in values:
+            usual = toml_text(Video.model_fields[key].default)
+            raise UnsupportedScenario(
+                f"{table}.{key}",
+                f"the simulator has no model of `{toml_text(value)}`; expected `{usual}`",
+                hint="run it live: --backend live",
+            )
+
+
 def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[str, FlowInfo]:
     """The flows with the time in which each was really active. Begins are null if no packet was sent."""
     flows = dict(planned)
@@ -120,9 +144,20 @@ FLOWS = pl.Schema({"flow": pl.String(), "begin_ns": pl.Int64(), "end_ns": pl.Int
 
 NOT_SIMULATED = {
     "packets": {"written_ns"},
-    "outbound_rtp": {"totalPacketSendDelay", "encoderImplementation"},
+    "outbound_rtp": {
+        "totalPacketSendDelay",
+        "encoderImplementation",
+        "mimeType",
+        "powerEfficientEncoder",
+        "qualityLimitationDurationCpu",
+        "qualityLimitationDurationBandwidth",
+        "qualityLimitationDurationOther",
+    },
     "inbound_rtp": {
         "fecBytesReceived",
+        "mimeType",
+        "decoderImplementation",
+        "powerEfficientDecoder",
     },
 }
 """Columns that only live calls have."""

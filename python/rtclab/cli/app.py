@@ -546,21 +546,52 @@ def reproduce(
         ),
     ] = None,
     list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and exit.")] = False,
+    backend_name: Annotated[
+        Literal["sim", "live"],
+        typer.Option(
+            "--backend",
+            help="sim: as the papers did, simulated. live: chosen conditions with browsers of today, and "
+            "simulated beside them.",
+        ),
+    ] = "sim",
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
+        int | None,
+        typer.Option(
+            min=1, help="Repeats of each scenario, instead of its own number; with live: live repeats."
+        ),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes; by default one per core.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of processes; by default one per core. With live: calls at once, by default as many "
+            "as have a core per participant.",
+        ),
     ] = None,
     out: Out = RUNS,
     docs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a page for the documentation.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page for the documentation. With live: the page, by default below --out; "
+            "its rows are in data/ beside it.",
+        ),
     ] = None,
+    keep_live: Annotated[
+        bool, typer.Option("--keep-live", help="With live: use the live runs that are there, and simulate.")
+    ] = False,
+    page_only: Annotated[
+        bool, typer.Option("--page-only", help="With live: run nothing, make the page from its rows.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="With live: run failed calls again.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the conditions of published papers and compare our results with theirs.
 
-    Finished repeats are kept below --out. They run again only if the scenario or rtclab has changed.
+    Finished repeats are kept below --out. They run again only if the scenario or rtclab has changed; live
+    ones only if the scenario has.
     The exit status is 1 if a repeat failed.
     """
     from rtclab.cli.reproducing import ReproduceRequest, run_and_compare, show_papers
@@ -570,6 +601,14 @@ def reproduce(
         return
     if not papers:
         raise BadInput("no paper given", hint="`rtclab reproduce --papers` lists them; `all` runs all")
+    if backend_name == "live":
+        from rtclab.cli.reproducing_today import TodayRequest, run_today
+
+        live = not (keep_live or page_only)
+        request = TodayRequest(papers, repeats, jobs, out, docs, live, not page_only, retry_failed, as_json)
+        raise typer.Exit(run_today(request))
+    if keep_live or page_only or retry_failed:
+        raise BadInput("--keep-live, --page-only and --retry-failed need --backend live")
     raise typer.Exit(run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json)))
 
 

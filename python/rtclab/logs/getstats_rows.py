@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from rtclab.errors import BadInput
-from rtclab.trace import NULLABLE, SCHEMAS, CallInfo, CaptureInfo, FlowInfo, TraceManifest
+from rtclab.trace import NULLABLE, SCHEMAS, CallInfo, CaptureInfo, FlowInfo, TraceManifest, flattened
 
 PAGE, REMOTE = "page", "remote"
 """The two parties of a connection: the page that made the log, and the other end."""
@@ -300,6 +300,7 @@ def _bytes_of(pair: Report) -> int:
 
 def _row(table: str, report: Report) -> Row:
     """The columns of a table; null for what the report lacks and for values of another type."""
+    report = flattened(report)
     return {
         column: _VALUES[dtype](report.get(column))
         for column, dtype in SCHEMAS[table].items()
@@ -330,4 +331,8 @@ def _string(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-_VALUES = {pl.Int64(): _integer, pl.Float64(): _number, pl.String(): _string}
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+_VALUES = {pl.Int64(): _integer, pl.Float64(): _number, pl.String(): _string, pl.Boolean(): _flag}

@@ -15,9 +15,9 @@ from rtclab.trace import SCHEMAS, FlowInfo
 NS_PER_MS = 1_000_000
 
 
-def log_name(participant: str, peer: str) -> str:
-    """Name of the file, in the directory of a trace, with a participant's event log of one connection."""
-    return f"event-log-{participant}-{peer}.log"
+def log_name(flow: str) -> str:
+    """Name of the file, in the directory of a trace, with the event log of a flow's sender."""
+    return f"event-log-{flow.replace('->', '-').replace('#', '-')}.log"
 
 
 def rows_of(
@@ -52,8 +52,6 @@ def controller_rows(
 ) -> pl.DataFrame:
     """The rows of all logs in the directory of a trace; logs that are missing or cannot be read are left out.
 
-    If two participants had several calls, their log is that of the last.
-
     Args:
         directory: the directory of the trace.
         flows: the flows of the run.
@@ -61,13 +59,12 @@ def controller_rows(
         duration_ns: see :func:`rows_of`.
     """
     frames = [SCHEMAS["controller"].to_frame()]
-    last = {(flow.sender, flow.receiver): name for name, flow in flows.items()}
-    for (sender, receiver), flow in last.items():
-        path = directory / log_name(sender, receiver)
+    for flow, about in flows.items():
+        path = directory / log_name(flow)
         if path.is_file():
             try:
                 log = read_event_log(path)
             except BadInput:
                 continue
-            frames.append(rows_of(log, sender, flow, began_monotonic_ns, duration_ns))
+            frames.append(rows_of(log, about.sender, flow, began_monotonic_ns, duration_ns))
     return pl.concat(frames)

@@ -34,11 +34,7 @@ def socket_times(log: EventLog) -> npt.NDArray[np.int64]:
         trace = Trace(log.path.parent)
     except RtclabError:
         return unknown
-    flows = [
-        name
-        for name, flow in trace.manifest.flows.items()
-        if log_name(flow.sender, flow.receiver) == log.path.name
-    ]
+    flows = [name for name in trace.manifest.flows if log_name(name) == log.path.name]
     began_ns = _began_ns(log, trace, flows)
     if began_ns is None:
         return unknown

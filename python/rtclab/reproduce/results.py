@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from math import isnan, nan
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from rtclab.metrics.statistics import Summary, summarise
 from rtclab.reproduce.measures import MEDIA, Value, Values, none_if_nan
-from rtclab.reproduce.store import Store
 from rtclab.trace import Trace
 
 EVERY_FLOW = "*->*"
@@ -37,6 +37,16 @@ class Measured:
         return self.summary.mean
 
 
+class Finished(Protocol):
+    """Finished repeats of a scenario, wherever they are kept."""
+
+    def read(self) -> dict[int, Values]:
+        """The values of each repeat by number."""
+
+    def traces(self, repeats: int) -> list[Trace]:
+        """The full traces of the first repeats that were kept."""
+
+
 @dataclass(frozen=True)
 class Results:
     """The finished repeats of every scenario.
@@ -44,7 +54,7 @@ class Results:
     ``repeats`` is the number of repeats of each scenario to use. An earlier run may have left more.
     """
 
-    stores: Mapping[str, Store]
+    stores: Mapping[str, Finished]
     repeats: Mapping[str, int]
 
     @cached_property

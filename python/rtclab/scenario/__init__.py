@@ -4,7 +4,16 @@ from rtclab.scenario.call import Call
 from rtclab.scenario.layers import Change
 from rtclab.scenario.load import shipped
 from rtclab.scenario.model import Bottleneck
-from rtclab.scenario.participant import CORE, Audio, CongestionControl, Host, Link, Participant, Video
+from rtclab.scenario.participant import (
+    CORE,
+    Audio,
+    Browser,
+    CongestionControl,
+    Host,
+    Link,
+    Participant,
+    Video,
+)
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.scenario import Scenario
 from rtclab.scenario.topology import Flow
@@ -17,6 +26,7 @@ __all__ = [
     "Audio",
     "Bitrate",
     "Bottleneck",
+    "Browser",
     "Call",
     "Change",
     "CongestionControl",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, PlainValidator, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.scenario.path import PathSpec
+from rtclab.scenario.path import FileName, PathSpec
 from rtclab.scenario.table import Table
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate
@@ -20,6 +21,18 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
 # RFC 7587, section 4.2: what a packet of Opus may hold.
 SHORTEST_AUDIO_FRAME, LONGEST_AUDIO_FRAME = Duration(2_500_000), Duration(120_000_000)
+
+
+def _absolute(name: object) -> object:
+    """The absolute path of a file, so that it is found from any directory."""
+    if not isinstance(name, str):
+        return name
+    if not name:
+        raise FieldError("is empty; expected the name of a file")
+    return str(name.path if isinstance(name, FileName) else Path(name).absolute())
+
+
+MediaFile = Annotated[str, BeforeValidator(_absolute)]
 
 
 def _default_bitrate(usual: str) -> Any:
@@ -44,10 +57,22 @@ class Video(Table):
     camera: Literal["rfc8593", "steady"] = "rfc8593"
     """Intervals between captured frames: ``rfc8593`` varies them as in RFC 8593; with ``steady`` they are
     equal, as when a browser plays a file."""
-    codec: Literal["vp8", "vp9-2016", "h264-2016"] = "vp8"
+    codec: Literal["vp8", "vp9", "h264", "av1", "vp9-2016", "h264-2016"] = "vp8"
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
     ``vp9-2016`` does so at lower rates and does not return to full resolution; ``h264-2016`` keeps the
-    resolution and lowers the frame rate (Jansen et al. 2017, section 5.1)."""
+    resolution and lowers the frame rate (Jansen et al. 2017, section 5.1). ``vp9``, ``h264`` and ``av1`` are
+    today's encoders of browsers, in live calls only; those of 2016 are simulated only."""
+    file: MediaFile | None = None
+    """Video file that live calls use as the camera, in any format that FFmpeg reads, relative to the TOML
+    file that names it; by default a clip that comes with rtclab. It is cropped and scaled to the size of
+    the camera, and played forward and backward in a loop. Simulated calls ignore it."""
+    adapt: Literal["off", "loss"] = "off"
+    """Whether the page of a live call changes size and frame rate of the camera itself: ``loss`` lowers them
+    when the fraction of lost packets rises and raises them again when it falls, beside what the browser does
+    (Abelló Lozano 2013, section 4.2.1). The simulator has no such page."""
+    simulcast: Annotated[bool, Field(strict=True)] = False
+    """Whether the camera is sent to an SFU in three sizes at once: full, half and quarter width and height;
+    live calls only."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     """Device of the sender; the cameras of 2016 deliver at most 640x480 at 30 frames per second."""
     repair: Literal["auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "none"] = "auto"
@@ -83,6 +108,10 @@ class Audio(Table):
     """Constant rate of the encoder."""
     frame: Duration = Duration(20_000_000)
     """Length of a frame, 2.5 to 120 ms; each frame is one packet."""
+    file: MediaFile | None = None
+    """File whose sound live calls use as the microphone, in any format that FFmpeg reads, relative to the
+    TOML file that names it; by default the browser's beeps. It is played in a loop. Simulated calls ignore
+    it."""
 
     @model_validator(mode="after")
     def _as_long_as_frames_are(self) -> Self:
@@ -124,7 +153,8 @@ class Host(Table):
     """
 
     encoder_capacity: PixelRate
-    """Number of pixels that the machine can encode per second."""
+    """Number of pixels that the machine can encode per second. In live calls the browser's processes get the
+    share of one core that encodes so many pixels of VP8."""
 
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
@@ -134,8 +164,10 @@ class Host(Table):
 
 
 class Browser(Table):
-    """How the browser of a live call is started. Simulated calls ignore it."""
+    """The browser of a live call, and how it is started. Simulated calls ignore it."""
 
+    name: Literal["chromium", "firefox"] = "chromium"
+    """Browser of the participant."""
     field_trials: str = ""
     """Field trials of WebRTC that the browser is forced to use, such as
     ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default those of its build."""
@@ -148,6 +180,8 @@ class Browser(Table):
             raise FieldError(
                 f"cannot read `{self.field_trials}`; expected `NAME/GROUP/`, repeated", key="field_trials"
             )
+        if self.field_trials and self.name == "firefox":
+            raise FieldError("Firefox takes no field trials; expected none", key="field_trials")
         return self
 
 
@@ -193,6 +227,9 @@ class Participant(Table):
     """Machine of this participant, instead of the scenario's."""
     browser: Browser | None = None
     """Browser of this participant in live calls, instead of the scenario's."""
+    nat: Literal["none", "port-restricted", "symmetric"] = "none"
+    """NAT that the participant's browser sits behind in live calls: ``port-restricted`` shows one port to
+    everybody, ``symmetric`` another port to each destination. Simulated calls ignore it."""
 
 
 class Server(Table):
@@ -200,6 +237,10 @@ class Server(Table):
 
     link: Link = Link()
     """Access link of the server; by default it neither limits nor delays anything."""
+    kind: Literal["janus", "str0m"] = "janus"
+    """Program that is the SFU in live calls: ``janus`` is the server of that name, which does not estimate
+    the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does. Simulated calls and TURN relays
+    ignore it."""
 
 
 SENT = ("video", "audio")

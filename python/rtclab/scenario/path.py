@@ -38,8 +38,8 @@ class CapacitySteps(Table):
         return self
 
 
-class TraceName(str):
-    """The file name of a trace as written in TOML, and the directory that it is relative to."""
+class FileName(str):
+    """The name of a file as written in TOML, and the directory that it is relative to."""
 
     directory: Path
 
@@ -48,13 +48,22 @@ class TraceName(str):
         located.directory = directory
         return located
 
+    @property
+    def path(self) -> Path:
+        """The absolute path of the file."""
+        return (self.directory / self).absolute()
+
+
+NAMING_FILES = ("trace", "file")
+"""Keys whose texts are names of files, in any table."""
+
 
 def located(data: Any, directory: Path) -> Any:
-    """A copy of parsed TOML in which every name of a trace is a :class:`TraceName`."""
+    """A copy of parsed TOML in which every name of a file is a :class:`FileName`."""
     if isinstance(data, dict):
         return {
-            key: TraceName(value, directory)
-            if key == "trace" and isinstance(value, str)
+            key: FileName(value, directory)
+            if key in NAMING_FILES and isinstance(value, str)
             else located(value, directory)
             for key, value in data.items()
         }
@@ -62,7 +71,9 @@ def located(data: Any, directory: Path) -> Any:
 
 
 def self_contained(data: Any) -> Any:
-    """A copy of :func:`located` data with the content of the recorded capacities' files, so it needs no file.
+    """A copy of :func:`located` data that means the same in any directory.
+
+    It has the content of the recorded capacities' files, and absolute paths of media files.
 
     Raises:
         FieldError: a file cannot be read.
@@ -71,8 +82,10 @@ def self_contained(data: Any) -> Any:
         return [self_contained(value) for value in data]
     if not isinstance(data, dict):
         return data
-    if isinstance(data.get("trace"), TraceName):
+    if isinstance(data.get("trace"), FileName):
         data = _with_file_read(data)
+    if isinstance(data.get("file"), FileName):
+        data = data | {"file": str(data["file"].path)}
     return {key: self_contained(value) for key, value in data.items()}
 
 
@@ -81,7 +94,7 @@ def _with_file_read(data: dict[str, Any]) -> dict[str, Any]:
     name = data.get("trace")
     if not isinstance(name, str) or "opportunities_ms" in data:
         return data
-    directory = name.directory if isinstance(name, TraceName) else Path()
+    directory = name.directory if isinstance(name, FileName) else Path()
     return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
 
 

@@ -9,6 +9,7 @@ from rtclab.trace.files import (
     write_json,
     write_text,
 )
+from rtclab.trace.getstats import flattened
 from rtclab.trace.lock import one_after_another, only_writer
 from rtclab.trace.manifest import (
     INTERRUPTED,
@@ -51,6 +52,7 @@ __all__ = [
     "TraceManifest",
     "conform",
     "delay_histogram_table",
+    "flattened",
     "flow_seconds_table",
     "new_directory",
     "one_after_another",

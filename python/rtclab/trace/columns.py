@@ -34,6 +34,10 @@ def _text(meaning: str) -> Column:
     return Column(pl.String(), meaning)
 
 
+def _flag(meaning: str) -> Column:
+    return Column(pl.Boolean(), meaning)
+
+
 def _maybe(column: Column) -> Column:
     return column._replace(nullable=True)
 
@@ -121,10 +125,21 @@ TABLES: dict[str, Table] = {
             "qualityLimitationReason": _maybe(
                 _text("Why size or frame rate is reduced: `none`, `bandwidth`, `cpu` or `other`")
             ),
+            "qualityLimitationDurationCpu": _maybe(
+                _number("Live: time limited by the CPU, in seconds; `qualityLimitationDurations.cpu` in W3C")
+            ),
+            "qualityLimitationDurationBandwidth": _maybe(
+                _number("Live: time limited by the bandwidth, in seconds")
+            ),
+            "qualityLimitationDurationOther": _maybe(
+                _number("Live: time limited by something else, in seconds")
+            ),
             "qualityLimitationResolutionChanges": _maybe(
                 _integer("Changes of the resolution because of a limitation")
             ),
-            "encoderImplementation": _maybe(_text("Encoder, as the browser names it")),
+            "mimeType": _maybe(_text("Live: codec in use, such as `video/VP8`")),
+            "encoderImplementation": _maybe(_text("Live: encoder, as the browser names it")),
+            "powerEfficientEncoder": _maybe(_flag("Live: whether the encoder saves power, as hardware does")),
         }
         | _PICTURE
         | {
@@ -141,6 +156,9 @@ TABLES: dict[str, Table] = {
             "bytesReceived": _integer("Payload bytes received"),
             "headerBytesReceived": _maybe(_integer("Bytes of RTP headers and padding received")),
             "jitter": _maybe(_number("Interarrival jitter in seconds; RFC 3550")),
+            "mimeType": _maybe(_text("Live: codec in use, such as `video/VP8`")),
+            "decoderImplementation": _maybe(_text("Live: decoder, as the browser names it")),
+            "powerEfficientDecoder": _maybe(_flag("Live: whether the decoder saves power, as hardware does")),
             "framesReceived": _maybe(_integer("Complete frames received")),
             "framesDecoded": _maybe(_integer("Frames decoded")),
             "framesDropped": _maybe(_integer("Frames dropped before or after decoding")),
@@ -252,12 +270,12 @@ TABLES: dict[str, Table] = {
         {
             "at_ns": _integer("When"),
             "flow": _text("The flow"),
-            "connections": _integer("Open connections"),
+            "connections": _maybe(_integer("Open connections")),
             "cwnd_segments": _maybe(_integer("Congestion window, summed over the connections")),
             "srtt_ms": _maybe(_number("Smoothed round-trip time, mean over the connections")),
             "delivered_bytes": _integer("Bytes delivered in order to the application so far"),
-            "retransmitted_segments": _integer("Segments sent again so far"),
-            "timeouts": _integer("Retransmission timeouts so far"),
+            "retransmitted_segments": _maybe(_integer("Segments sent again so far")),
+            "timeouts": _maybe(_integer("Retransmission timeouts so far; null in live calls")),
             "objects": _integer("Objects finished so far"),
         },
     ),
@@ -279,7 +297,7 @@ TABLES: dict[str, Table] = {
                 _text("Flow that the participant receives over the connection in question, if any")
             ),
             "event": _text(
-                "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, "
+                "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, `adapted`, "
                 "`page_error`, `failed` or `left`; of event logs also `route_changed` and `probe`"
             ),
             "detail": _text("Details, or empty"),

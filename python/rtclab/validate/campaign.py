@@ -7,18 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
-
 from rtclab.backend import backend
 from rtclab.campaign import run_scenario
-from rtclab.trace import Run, Trace
+from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
+from rtclab.trace import Run
 from rtclab.validate.conditions import Condition
-
-MAX_TRIES = 3
-"""A condition that the machine disturbed this often is reported as disturbed."""
-
-SLOWEST_ENCODER_MS = 25.0
-"""A call is disturbed if encoding took longer in the mean; at 30 frames/s there are 33 ms for a frame."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +68,4 @@ def _finished(place: Path) -> Run | None:
 
 def disturbance(run: Run) -> str:
     """How the machine, rather than the network, disturbed a live run; empty if it did not."""
-    return "; ".join(reason for trace in run.traces for reason in _disturbances(trace))
-
-
-def _disturbances(trace: Trace) -> list[str]:
-    reasons = []
-    lateness = trace.manifest.lateness
-    if lateness is not None and lateness.late:
-        reasons.append(f"emulator {lateness.p99_ns / 1e6:.1f} ms late (p99)")
-    video = trace.table("outbound_rtp").filter(pl.col("kind") == "video")
-    limited = video.filter(pl.col("qualityLimitationReason") == "cpu")["participant"].unique().sort()
-    reasons += [f"the processor limited the video of {name}" for name in limited]
-    last = video.group_by("participant", maintain_order=True).last()
-    for name, seconds, frames in last.select("participant", "totalEncodeTime", "framesEncoded").iter_rows():
-        mean_ms = 1e3 * (seconds or 0.0) / max(frames or 0, 1)
-        if mean_ms > SLOWEST_ENCODER_MS:
-            reasons.append(f"{name} took {mean_ms:.0f} ms to encode a frame")
-    return reasons
+    return "; ".join(reason for trace in run.traces for reason in disturbances(trace))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import errno
 import subprocess
-from itertools import combinations
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rtclab.backend import manifest, paths_table
+from rtclab.backend.live.cgroup import check_limits, limited
 from rtclab.backend.live.namespaces import LabError, run_in_lab
+from rtclab.backend.live.traffic import check_traffic
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario
-from rtclab.scenario import Duration, Scenario
+from rtclab.scenario import Scenario
+from rtclab.scenario.table import one_of
 from rtclab.trace import Trace
 
 SESSION = "rtclab.backend.live.session:run_session"
@@ -32,12 +37,17 @@ class LiveBackend:
             UnsupportedScenario: browsers do not support the scenario. The message names the field.
             BackendUnavailable: something is missing. The message names it, the hint says how to get it.
         """
+        from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.doctor import what_is_missing
 
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
-        missing = what_is_missing()
+        missing = what_is_missing(
+            turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
+            janus=any(one.server == "janus" for one in live_connections(scenario)),
+            nat=has_nat(scenario),
+        )
         if missing:
             raise BackendUnavailable(
                 "live calls cannot run here: "
@@ -52,78 +62,62 @@ class LiveBackend:
             CallFailed: a browser died, a page failed, nobody connected, or the lab ended.
             DiskFull: no space is left.
         """
-        from rtclab.backend.live.clip import prepare_clip
-        from rtclab.backend.live.doctor import find_chromium
+        from rtclab.backend.live.browsers import browsers
+        from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.pages import pages
+        from rtclab.backend.live.speed import cores_for
 
-        executable = find_chromium()
-        if executable is None:
-            raise BackendUnavailable("no Chromium found in PATH", hint="make setup-live")
-        videos = {name: scenario.video_of(name) for name in scenario.participants}
-        clips = {
-            name: str(prepare_clip(video.width, video.height, video.frame_rate))
-            for name, video in videos.items()
-            if video is not None
-        }
+        started = browsers(scenario)
+        planned = manifest(
+            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started)
+        ).as_json()
         argument = {
             "call": scenario.native(seed=seed),
+            "calls": planned["calls"],
+            "connections": [one.as_json() for one in live_connections(scenario)],
             "pages": pages(scenario),
-            "executable": executable,
-            "clips": clips,
-            "browsers": {
-                name: scenario.browser_of(name).model_dump(mode="json") for name in scenario.participants
+            "browsers": started,
+            "nat": {
+                name: participant.nat
+                for name, participant in scenario.participants.items()
+                if participant.nat != "none"
             },
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
-            "manifest": manifest(
-                scenario, backend=self.name, seed=seed, repeat=repeat, browser=version_of(executable)
-            ).as_json(),
+            "manifest": planned,
+        }
+        shares = {
+            name: cores_for(host.encoder_capacity.pixels_per_second)
+            for name in scenario.participants
+            if (host := scenario.host_of(name)) is not None
         }
         try:
-            run_in_lab(SESSION, argument)
+            with limited(shares) as groups:
+                run_in_lab(SESSION, argument | {"groups": groups})
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)
 
 
+def has_nat(scenario: Scenario) -> bool:
+    """Whether a participant is behind a NAT."""
+    return any(participant.nat != "none" for participant in scenario.participants.values())
+
+
 def check_calls(scenario: Scenario) -> None:
-    """Checks that every call is one direct connection per pair for the whole run.
+    """Checks that there is a program for every part of every call.
 
     Raises:
-        UnsupportedScenario: there is another kind of call, a server, or TCP cross traffic.
+        UnsupportedScenario: a call is of a kind that has no program, or needs more than one for a pair.
     """
-    simulate = "run it simulated: --backend sim"
-    if scenario.servers:
-        field = f"servers.{next(iter(scenario.servers))}"
-        raise UnsupportedScenario(field, "live calls have no servers of their own", hint=simulate)
-    if scenario.traffic:
-        field = f"traffic.{next(iter(scenario.traffic))}"
-        raise UnsupportedScenario(field, "live calls have no TCP cross traffic", hint=simulate)
-    paired: set[frozenset[str]] = set()
     for index, call in enumerate(scenario.calls):
-        for key, value, usual in (
-            ("kind", call.kind, "p2p"),
-            ("relay", call.relay, None),
-            ("start", call.start, Duration(0)),
-            ("end", call.end, None),
-        ):
-            if value != usual:
-                expected = f"`{usual}`" if key == "kind" else f"a call without {key}"
-                raise UnsupportedScenario(
-                    f"calls.{index}.{key}",
-                    f"in live calls each pair is connected directly while both are present; got `{value}`, "
-                    f"expected {expected}",
-                    hint=simulate,
-                )
-        pairs = {frozenset(pair) for pair in combinations(call.participants, 2)}
-        if pairs & paired:
-            names = " and ".join(sorted(min(map(sorted, pairs & paired))))
+        if call.kind == "mcu":
             raise UnsupportedScenario(
-                f"calls.{index}.participants",
-                f"{names} are already together in an earlier call; a live call connects each pair once",
-                hint=simulate,
+                f"calls.{index}.kind",
+                "no server of live calls passes on feedback unchanged; got `mcu`, expected another kind",
+                hint='use kind = "sfu", or run it simulated: --backend sim',
             )
-        paired |= pairs
+    check_traffic(scenario)
 
 
 def check_participant(scenario: Scenario, participant: str) -> None:
@@ -139,10 +133,10 @@ def check_participant(scenario: Scenario, participant: str) -> None:
         return f"participants.{participant}.{table}.{key}" if is_own else f"{table}.{key}"
 
     control = scenario.congestion_control_of(participant)
-    if control.name != "goog-cc":
+    if control.name not in ("goog-cc", "remb"):
         raise UnsupportedScenario(
             field("congestion_control", "name"),
-            f"browsers have their own congestion control, not `{control.name}`; expected `goog-cc`",
+            f"browsers have their own congestion control, not `{control.name}`; expected `goog-cc` or `remb`",
             hint="run it simulated: --backend sim",
         )
     if control.stack is not None:
@@ -157,11 +151,7 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"the congestion control of browsers takes no options; got `{', '.join(control.options)}`",
         )
     if scenario.host_of(participant) is not None:
-        raise UnsupportedScenario(
-            field("host", "encoder_capacity"),
-            "browsers encode as fast as this machine can; expected no encoder_capacity",
-            hint="run it simulated: --backend sim",
-        )
+        check_limits()
     audio = scenario.audio_of(participant)
     if audio is not None and audio.frame.ns != OPUS_FRAME_MS * 10**6:
         raise UnsupportedScenario(
@@ -175,11 +165,11 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"browsers have their own loss repair, not `{video.repair}`; expected `auto` or `rtx`",
             hint="run it simulated: --backend sim",
         )
-    for key, usual in (("codec", "vp8"), ("device", "desktop")):
-        if video is not None and getattr(video, key) != usual:
+    for key, known in (("codec", ["vp8", "vp9", "h264", "av1"]), ("device", ["desktop"])):
+        if video is not None and (got := getattr(video, key)) not in known:
             raise UnsupportedScenario(
                 field("video", key),
-                f"browsers have today's encoders; got `{getattr(video, key)}`, expected `{usual}`",
+                f"browsers have today's encoders; got `{got}`, expected {one_of(known)}",
                 hint="run it simulated: --backend sim",
             )
     if video is not None and (video.width % 2 or video.height % 2):
@@ -189,8 +179,15 @@ def check_participant(scenario: Scenario, participant: str) -> None:
         )
 
 
+def versions_of(started: Mapping[str, Mapping[str, Any]]) -> str:
+    """The versions of the browsers in use, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
+    executables = dict.fromkeys(browser["start"]["executable"] for browser in started.values())
+    return ", ".join(map(version_of, executables))
+
+
+@cache
 def version_of(executable: str) -> str:
-    """A browser's version, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
+    """A browser's version."""
     return subprocess.run(
         [executable, "--version"], capture_output=True, text=True, check=False
     ).stdout.strip()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +10,8 @@ from typing import TypedDict
 
 import psutil
 
-STOP_GRACE_S = 2.0
-STDERR_LINES = 6
+from rtclab.backend.live.process import Process, Spawn
+
 MIN_SHARED_MEMORY_BYTES = 256_000_000
 
 CHROMIUM_FLAGS = (
@@ -45,13 +41,11 @@ CHROMIUM_FLAGS = (
     "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess",
 )
 
-Spawn = Callable[..., subprocess.Popen[bytes]]
-"""Starts a command in a participant's namespace, with the arguments of ``subprocess.Popen``."""
-
 
 class BrowserOptions(TypedDict):
     """What a scenario says in ``[browser]``."""
 
+    name: str
     field_trials: str
     args: list[str]
 
@@ -68,16 +62,24 @@ class Browser:
 
     def __init__(self, participant: str, spawn: Spawn, home: Path, on_exit: Callable[[str], None]) -> None:
         self.participant = participant
-        self._spawn = spawn
         self._home = home
-        self._on_exit = on_exit
-        self._process: subprocess.Popen[bytes] | None = None
-        self._exit_descriptor = -1
-        self._stopping = False
+        self._process = Process(f"the browser of {participant}", spawn, home, on_exit)
 
-    def start(self, executable: str, url: str, clip: str | None, options: BrowserOptions) -> None:
-        """Starts the browser with a page, and a clip for its camera if given. The page reports when ready."""
+    def start(
+        self, executable: str, url: str, clip: str | None, options: BrowserOptions, sound: str | None = None
+    ) -> None:
+        """Starts the browser with a page. The page reports when ready.
+
+        ``clip`` and ``sound`` are files that the browser uses as camera and microphone, None for fake ones.
+        """
         self.event_logs.mkdir(parents=True)
+        command = self._command(executable, clip, sound, options)
+        self._process.start([*command, url], self._environment())
+
+    def _command(
+        self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
+    ) -> list[str]:
+        """The command line without the address of the page."""
         command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self._home / 'profile'}"]
         command.append(f"--webrtc-event-logging={self.event_logs}")
         if options["field_trials"]:
@@ -85,84 +87,33 @@ class Browser:
         command += options["args"]
         if clip is not None:
             command.append(f"--use-file-for-fake-video-capture={clip}")
+        if sound is not None:
+            command.append(f"--use-file-for-fake-audio-capture={sound}")
         if shutil.disk_usage("/dev/shm").total < MIN_SHARED_MEMORY_BYTES:
             command.append("--disable-dev-shm-usage")
-        environment = {
-            "HOME": str(self._home),
-            "TMPDIR": str(self._home),
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LANG": "C.UTF-8",
-            # The browser must not use the session bus of the desktop.
-            "DBUS_SESSION_BUS_ADDRESS": "disabled:",
-        }
-        with self._stderr_path.open("wb") as stderr:
-            self._process = self._spawn(
-                [*command, url],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                env=environment,
-                cwd=self._home,
-            )
-        self._exit_descriptor = os.pidfd_open(self._process.pid)
-        asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
+        return command
+
+    def _environment(self) -> dict[str, str]:
+        """What the browser needs in its environment besides that of every program."""
+        # It must not use the session bus of the desktop.
+        return {"DBUS_SESSION_BUS_ADDRESS": "disabled:"}
 
     @property
     def event_logs(self) -> Path:
-        """Directory in which the browser keeps one RTC event log per connection."""
+        """Directory in which Chromium keeps one RTC event log per connection. Firefox has no such logs."""
         return self._home / "event-logs"
 
     async def stop(self) -> None:
-        """Asks the browser to exit, and kills it after ``STOP_GRACE_S``."""
-        self._stopping = True
-        if self._process is None or self._process.poll() is not None:
-            return
-        tree = process_tree(self._process.pid)
-        self._process.send_signal(signal.SIGTERM)
-        deadline = asyncio.get_running_loop().time() + STOP_GRACE_S
-        while self._process.poll() is None and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.02)
-        for process in tree:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
-        self._process.wait()
+        """Asks the browser to exit, and kills it after a grace."""
+        await self._process.stop()
 
     def processes(self) -> list[psutil.Process]:
         """All processes of the browser."""
-        return process_tree(self._process.pid) if self._process is not None else []
-
-    def _exited(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._exit_descriptor)
-        os.close(self._exit_descriptor)
-        if self._stopping or self._process is None:
-            return
-        status = self._process.wait()
-        how = (
-            f"was killed by {signal.Signals(-status).name}"
-            if status < 0
-            else f"ended with exit status {status}"
-        )
-        self._on_exit(f"the browser of {self.participant} {how}{self.last_words()}")
+        return self._process.tree()
 
     def last_words(self) -> str:
-        """The last lines that the browser wrote to standard error, to append to a reason."""
-        lines = self._stderr_path.read_text(errors="replace").strip().splitlines()[-STDERR_LINES:]
-        return "; it last said:" + "".join(f"\n  {line}" for line in lines) if lines else ""
-
-    @property
-    def _stderr_path(self) -> Path:
-        return self._home / "stderr.txt"
-
-
-def process_tree(pid: int) -> list[psutil.Process]:
-    """A process and its descendants; empty if it has ended."""
-    try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
+        """The last lines that the browser wrote, to append to a reason."""
+        return self._process.last_words()
 
 
 class LoadMeter:

@@ -10,7 +10,10 @@ import sys
 from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
+from rtclab.backend.live.firefox import FIREFOX_NAMES
 from rtclab.backend.live.namespaces import check_lab
+from rtclab.backend.live.nat import find_nft, nft_rules
+from rtclab.backend.live.str0m import PROGRAM, find_server
 from rtclab.errors import BackendUnavailable
 
 SETUP = "make setup-live"
@@ -47,11 +50,16 @@ def doctor() -> list[Check]:
         check_user_namespaces(),
         check_packet_sockets(),
         check_chromium(),
+        check_firefox(),
         check_command(
             "iperf3",
             "iperf3",
             only_for="cross traffic, `rtclab validate --tcp` and examples of `rtclab link`",
         ),
+        check_turn(),
+        check_janus(),
+        check_forwarding_server(),
+        check_nft(),
         check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
         check_clip(),
@@ -60,14 +68,23 @@ def doctor() -> list[Check]:
     ]
 
 
-def what_is_missing() -> list[Check]:
-    """The failed checks of what every live call needs. It is faster than :func:`doctor`."""
+def what_is_missing(*, turn: bool = False, janus: bool = False, nat: bool = False) -> list[Check]:
+    """The failed checks of what a live call needs. It is faster than :func:`doctor`.
+
+    Args:
+        turn: the call needs a TURN or STUN server.
+        janus: the call needs the SFU Janus.
+        nat: participants are behind a NAT.
+    """
     checks = [
         check_python_packages(),
         check_command("unshare", "util-linux"),
         check_command("nsenter", "util-linux"),
         check_user_namespaces(),
         check_chromium(),
+        *([check_turn()] if turn else []),
+        *([check_janus()] if janus else []),
+        *([check_nft()] if nat else []),
     ]
     return [check for check in checks if not check.ok]
 
@@ -75,6 +92,11 @@ def what_is_missing() -> list[Check]:
 def find_chromium() -> str | None:
     """Path of the first Chromium in ``PATH``, None if there is none."""
     return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
+def find_firefox() -> str | None:
+    """Path of the first Firefox in ``PATH``, None if there is none."""
+    return next(filter(None, map(shutil.which, FIREFOX_NAMES)), None)
 
 
 def check_command(command: str, package: str, *, only_for: str | None = None) -> Check:
@@ -88,6 +110,13 @@ def check_command(command: str, package: str, *, only_for: str | None = None) ->
         detail += f" (only for {only_for})"
     hint = f"{SETUP}, or apt-get install {package}"
     return Check(command, found is not None, detail, hint, required=only_for is None)
+
+
+def check_forwarding_server() -> Check:
+    """Whether rtclab's own SFU is installed."""
+    found = find_server()
+    detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
+    return Check(PROGRAM, found is not None, detail, SETUP, required=False)
 
 
 def check_user_namespaces() -> Check:
@@ -114,6 +143,38 @@ def check_chromium() -> Check:
         return Check("chromium", False, "not found in PATH", hint)
     ok, said = probe([executable, "--version"])
     return Check("chromium", ok, f"{said} ({executable})" if ok else said, hint)
+
+
+def check_turn() -> Check:
+    """Whether the TURN server is installed."""
+    return check_command("turnserver", "coturn", only_for="calls over a relay or with a NAT")
+
+
+def check_janus() -> Check:
+    """Whether the SFU is installed."""
+    return check_command("janus", "janus", only_for="calls over the SFU `janus`")
+
+
+def check_nft() -> Check:
+    """Whether nftables make a NAT inside an unprivileged user namespace."""
+    nft, only_for = find_nft(), "participants with `nat`"
+    if nft is None:
+        hint = f"{SETUP}, or apt-get install nftables"
+        return Check("nft", False, f"not found (only for {only_for})", hint, required=False)
+    rules = nft_rules("symmetric")
+    ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, rules])
+    hint = "use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ"
+    return Check("nft", ok, f"{nft if ok else said} (only for {only_for})", hint, required=False)
+
+
+def check_firefox() -> Check:
+    """Whether Firefox is installed and starts, and its version. Only participants that ask for it need it."""
+    executable, hint = find_firefox(), f"{SETUP}, or apt-get install firefox-esr"
+    only_for = '(only for `browser.name = "firefox"`)'
+    if executable is None:
+        return Check("firefox", False, f"not found in PATH {only_for}", hint, required=False)
+    ok, said = probe([executable, "--version"])
+    return Check("firefox", ok, f"{said} ({executable}) {only_for}" if ok else said, hint, required=False)
 
 
 def check_python_packages() -> Check:

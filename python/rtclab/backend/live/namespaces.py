@@ -256,10 +256,7 @@ def _create_node(index: int, name: str, address: str) -> Node:
     from pyroute2 import IPRoute
 
     node = Node(name, address, mac=f"02:77:00:00:00:{index + 1:02x}", port_interface=f"port{index}")
-    path = NAMESPACES / name
-    path.touch()
-    subprocess.run(["unshare", f"--net={path}", "true"], check=True)
-    call_in_node(name, lambda: _write_settings("all", "default"))
+    create_namespace(name)
     _write_settings("all", "default")
     with IPRoute() as lab:
         peer = {"ifname": NODE_INTERFACE, "address": node.mac, "net_ns_fd": name}
@@ -268,14 +265,31 @@ def _create_node(index: int, name: str, address: str) -> Node:
     # The end that comes up last can send at once. The other end's queueing discipline swallows frames until a
     # kernel worker activates it, but the emulator bypasses it, so the emulator's port comes up first.
     _bring_up(node.port_interface)
-    with IPRoute(netns=name) as inside:
-        inside.addr(
-            "add", index=inside.link_lookup(ifname=NODE_INTERFACE)[0], address=address, prefixlen=PREFIX_BITS
-        )
-    call_in_node(name, lambda: _turn_offloads_off(NODE_INTERFACE))
-    call_in_node(name, lambda: _bring_up("lo"))
-    call_in_node(name, lambda: _bring_up(NODE_INTERFACE))
+    set_up_interface(name, NODE_INTERFACE, address)
     return node
+
+
+def create_namespace(name: str) -> None:
+    """Creates a network namespace in which only ``lo`` exists, with the settings of a node."""
+    path = NAMESPACES / name
+    path.touch()
+    subprocess.run(["unshare", f"--net={path}", "true"], check=True)
+    call_in_node(name, lambda: _write_settings("all", "default"))
+    call_in_node(name, lambda: _bring_up("lo"))
+
+
+def set_up_interface(name: str, interface: str, address: str) -> None:
+    """Gives an interface in namespace ``name`` its IPv4 address, turns its offloads off and brings it up."""
+    from pyroute2 import IPRoute
+
+    def set_up() -> None:
+        with IPRoute() as here:
+            index = here.link_lookup(ifname=interface)[0]
+            here.addr("add", index=index, address=address, prefixlen=PREFIX_BITS)
+        _turn_offloads_off(interface)
+        _bring_up(interface)
+
+    call_in_node(name, set_up)
 
 
 def node_command(name: str, command: Iterable[str]) -> list[str]:

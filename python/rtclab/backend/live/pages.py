@@ -1,9 +1,11 @@
-"""The configuration of each participant's page: what to send and whom to call."""
+"""The configuration of each participant's page: what to send, and over which connections."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from rtclab.backend.live.connections import LiveConnection, live_connections
 from rtclab.scenario import Scenario, Video
 from rtclab.scenario.device import browser_max_bps
 
@@ -12,15 +14,12 @@ BROWSER_START_BPS = 300_000
 
 
 def pages(scenario: Scenario) -> dict[str, Any]:
-    """The configuration of every page, by participant. The session adds the signalling server's address."""
-    peers: dict[str, dict[str, Any]] = {name: {} for name in scenario.participants}
-    for flow in scenario.flows():
-        sends = {
-            "video": scenario.video_of(flow.sender) is not None,
-            "audio": scenario.audio_of(flow.sender) is not None,
-        }
-        peers[flow.receiver][flow.sender] = sends
-    return {name: _page(scenario, name) | {"peers": peers[name]} for name in scenario.participants}
+    """The configuration of every page, by participant. The session adds addresses of servers."""
+    joined = live_connections(scenario)
+    return {
+        name: _page(scenario, name) | {"connections": _connections_of(scenario, name, joined)}
+        for name in scenario.participants
+    }
 
 
 def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
@@ -32,8 +31,10 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
         formats["opus"] = f"maxaveragebitrate={audio.bitrate.bps};cbr=1"
     return {
         "participant": participant,
+        "browser": scenario.browser_of(participant).name,
         "codec": video.codec if video is not None else "vp8",
         "fec": video is None or video.repair == "auto",
+        "transportFeedback": scenario.congestion_control_of(participant).name != "remb",
         "video": None
         if video is None
         else {
@@ -43,9 +44,43 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
             "maxBitrate": None
             if video.max_bitrate.bps == browser_max_bps(video.width, video.height)
             else video.max_bitrate.bps,
+            "simulcast": video.simulcast,
+            "adapt": video.adapt,
         },
-        "audio": None if audio is None else {},
+        "audio": None if audio is None else {"file": audio.file is not None},
         "formats": formats,
+    }
+
+
+def _connections_of(
+    scenario: Scenario, participant: str, joined: Sequence[LiveConnection]
+) -> list[dict[str, Any]]:
+    """The connections of a page, in the order in which it makes them."""
+    return [
+        {
+            "number": one.number,
+            "call": one.call,
+            "peer": one.peer_of(participant),
+            "feed": one.feed,
+            "server": one.server,
+            "forwards": one.forwards,
+            "passesOn": one.forwards is not None and participant == one.a,
+            "sends": _sent(scenario, one, participant),
+            "receives": _sent(scenario, one, one.peer_of(participant)),
+        }
+        for one in joined
+        if participant in one.ends and one.start_ns < one.end_ns
+    ]
+
+
+def _sent(scenario: Scenario, connection: LiveConnection, node: str) -> dict[str, bool]:
+    """The kinds of media that a node sends over a connection."""
+    if node != connection.a and connection.one_way:
+        return {"video": False, "audio": False}
+    source = connection.feed if node == connection.a else node
+    return {
+        "video": scenario.video_of(source) is not None,
+        "audio": scenario.audio_of(source) is not None,
     }
 
 

@@ -1,4 +1,4 @@
-"""One repeat of a live call, inside its lab: nodes, emulator, servers and browsers.
+"""One repeat of live calls, inside its lab: nodes, emulator, servers, browsers and cross traffic.
 
 The lab's own process runs :func:`run_session`. When that process ends, the kernel kills everything else in
 the lab.
@@ -10,6 +10,7 @@ import asyncio
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,18 +21,27 @@ from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend.live.browser import Browser, LoadMeter
+from rtclab.backend.live.carried import Address, Claim
+from rtclab.backend.live.cgroup import in_group
+from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.firefox import Firefox
 from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
-from rtclab.backend.live.signalling import Message, PageServer, SignallingServer, serve
-from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, write_trace
+from rtclab.backend.live.nat import put_behind_nat
+from rtclab.backend.live.servers import Servers, spawn
+from rtclab.backend.live.signalling import Message, PageServer, serve
+from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, pick, write_trace
+from rtclab.backend.live.tcp_rows import tcp_rows
+from rtclab.backend.live.traffic import Traffic
 from rtclab.errors import CallFailed
 from rtclab.logs.live import log_name
+from rtclab.scenario.participant import CORE
 from rtclab.trace import NotConnected
 
-CORE = "core"
+BROWSERS = {"chromium": Browser, "firefox": Firefox}
 LOOPBACK = "127.0.0.1"
 SUBNET = "10.77.0"
 HOMES = Path("/run/homes")
-"""Profiles of the browsers, in the lab's own memory file system, which disappears with the lab."""
+"""Files of browsers and servers, in the lab's own memory file system, which disappears with the lab."""
 
 BROWSER_NICENESS = 10
 """Lower priority than the emulator's, which an unprivileged user cannot raise."""
@@ -46,19 +56,23 @@ is lost when the browser ends."""
 CLOSED_GRACE_S = 0.5
 """How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
 
+SUSPENDED_S = 1.0
+"""A machine that slept for longer than this has disturbed the calls."""
+
 
 def run_session(argument: Json, _emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
     Args:
-        argument: ``call`` from ``Scenario.native``; ``pages``, the configuration of each participant's page;
-            ``executable``, the path of Chromium; ``clips`` for the cameras, by participant; ``out``, the
-            directory of the trace; ``manifest`` as planned; and ``paths``, a table of the trace.
+        argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
+            ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
+            ``nat``, the kind of NAT by participant; ``groups``, the file that joins its control group; ``out``, the directory of the trace; ``manifest`` as planned; and
+            ``paths``, a table of the trace.
 
     Raises:
-        CallFailed: a browser died, a page failed, or nobody connected.
+        CallFailed: a program died, a page failed, or nobody connected.
     """
-    names = [CORE, *(participant["name"] for participant in argument["call"]["participants"])]
+    names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     return asyncio.run(_run_and_write(argument, nodes))
 
@@ -74,13 +88,13 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
     finally:
         summary = await session.stop()
     if summary is not None:
-        addresses = {node.address: node.name for node in nodes}
         write_trace(
             Path(argument["out"]),
             argument,
             session.recorder,
             summary,
-            addresses,
+            {node.address: node.name for node in nodes},
+            claimed=session.claimed,
             failure=str(failure) if failure else None,
             not_connected=session.not_connected,
             ended_ns=session.ended_ns,
@@ -99,8 +113,8 @@ class Seat:
     leave_ns: int
     server: PageServer
     browser: Browser
-    peers: list[str] = field(default_factory=list)
-    """The other ends of its connections, in the order in which the page made them."""
+    made: list[int] = field(default_factory=list)
+    """Its connections, in the order in which the page made them."""
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -109,17 +123,44 @@ class Session:
     """One repeat. ``argument`` is that of :func:`run_session`; the first of ``nodes`` is ``core``."""
 
     def __init__(self, argument: Json, nodes: list[Node]) -> None:
-        self.recorder = Recorder(run_began_ms=time.time() * 1000)
         self._argument = argument
         self._call: Json = argument["call"]
-        self._seats: dict[str, Seat] = {}
+        self._connections = {
+            one.number: one for one in map(LiveConnection.from_json, argument["connections"])
+        }
+        self.recorder = Recorder(self._connections, run_began_ms=time.time() * 1000)
         self._nodes = nodes
+        addresses = {node.name: node.address for node in nodes}
+        self._servers = Servers(
+            self._connections,
+            addresses,
+            HOMES,
+            stun=bool(argument["nat"]),
+            fail=self.fail,
+            on_statistics=lambda message: self.recorder.add_server_statistics(message),
+        )
+        self._traffic = Traffic(
+            self._call["traffic"],
+            addresses,
+            spawn,
+            HOMES / "traffic",
+            self.fail,
+            seed=self._call["seed"],
+        )
+        self._seats: dict[str, Seat] = {}
         self._runners: list[web.AppRunner] = []
         self._emulator: _native.Emulator | None = None
-        self._connected: set[frozenset[str]] = set()
+        self._connected: set[int] = set()
+        self._signalling_port = 0
         self.not_connected: list[NotConnected] = []
         self.ended_ns = 0
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def claimed(self) -> dict[Address, Claim]:
+        """Ports of programs that are not part of a call, with their flows."""
+        signalling = {(CORE, self._signalling_port): Claim()}
+        return signalling | self._servers.claimed | self._traffic.claimed()
 
     async def run(self) -> None:
         """Runs the repeat to its end.
@@ -143,45 +184,86 @@ class Session:
         """Stops everything. Returns the emulator's record, None if the run had not begun."""
         self._failure.cancel()
         self.ended_ns = self._now_ns()
+        said = await self._traffic.stop()
         summary = self._emulator.stop() if self._emulator is not None else None
+        out = Path(self._argument["out"])
+        for report in said:
+            (out / f"traffic-{report['name']}.json").write_text(json.dumps(report))
+            self._add_tcp(report)
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         for seat in self._seats.values():
-            keep_event_logs(seat.browser.event_logs, seat.name, seat.peers, Path(self._argument["out"]))
+            keep_event_logs(
+                seat.browser.event_logs, [self._connections[one].sent_by(seat.name) for one in seat.made], out
+            )
+        await self._servers.stop()
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
+
+    def _add_tcp(self, report: Json) -> None:
+        start_ns = next(one["start_ns"] for one in self._call["traffic"] if _name_of(one) == report["name"])
+        began_ns, duration_ns = self.recorder.run_began_monotonic_ns, self._call["duration_ns"]
+        self.recorder.rows["tcp"] += [
+            pick("tcp", row) for row in tcp_rows(report, start_ns, began_ns, duration_ns)
+        ]
 
     async def _work(self) -> None:
         await self._prepare()
         self._begin()
-        await asyncio.gather(*(self._attend(seat) for seat in self._seats.values()), self._watch())
+        await asyncio.gather(
+            *(self._attend(seat) for seat in self._seats.values()),
+            self._traffic.run(self._sleep_until),
+            self._watch(),
+        )
         self._check_connections(at_end=True)
         await self._sleep_until(self._call["duration_ns"] + round(HOLD_S * NS_PER_S))
         if self._failure.done():
             await self._failure
 
     async def _prepare(self) -> None:
+        await self._servers.start()
+        await self._traffic.prepare()
         listening = listen_in_node(CORE, self._nodes[0].address)
-        self._runners.append(await serve(SignallingServer().application(), listening))
-        host, port = listening.getsockname()
+        self._runners.append(await serve(self._servers.signalling.application(), listening))
+        host, self._signalling_port = listening.getsockname()
         for participant in self._call["participants"]:
-            await self._seat(participant, f"ws://{host}:{port}/signalling?participant={participant['name']}")
+            await self._seat(
+                participant,
+                f"ws://{host}:{self._signalling_port}/signalling?participant={participant['name']}",
+            )
         await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
 
     async def _seat(self, participant: Json, signalling: str) -> None:
         name = participant["name"]
+        place, group = self._place_of(name), self._argument["groups"].get(name)
 
-        def spawn(command: list[str], **options: Any) -> Popen[bytes]:
-            return Popen(node_command(name, ["nice", "-n", str(BROWSER_NICENESS), *command]), **options)
+        def start(command: list[str], **options: Any) -> Popen[bytes]:
+            nice = in_group(group, ["nice", "-n", str(BROWSER_NICENESS), *command])
+            return Popen(node_command(place, nice), **options)
 
-        server = PageServer(partial(self._receive, name), partial(self._page_closed, name))
-        server.configure({**self._argument["pages"][name], "signalling": signalling})
-        browser = Browser(name, spawn, HOMES / name, self.fail)
+        started = self._argument["browsers"][name]
+        files = started["files"]
+        server = PageServer(partial(self._receive, name), partial(self._page_closed, name), files)
+        of_session = {
+            "signalling": signalling,
+            "ice": self._servers.ice_of(name),
+            "rooms": self._servers.rooms(),
+            **{file: f"/{file}" for file in files},
+        }
+        server.configure({**self._argument["pages"][name], **of_session})
+        browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
         self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], server, browser)
-        listening = listen_in_node(name, LOOPBACK)
+        listening = listen_in_node(place, LOOPBACK)
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        clip, options = self._argument["clips"].get(name), self._argument["browsers"][name]
-        browser.start(self._argument["executable"], url, clip, options)
+        browser.start(url=url, **started["start"])
+
+    def _place_of(self, participant: str) -> str:
+        """The namespace of the participant's browser, behind its NAT if it has one."""
+        kind = self._argument["nat"].get(participant)
+        if kind is None:
+            return participant
+        node = next(node for node in self._nodes if node.name == participant)
+        return put_behind_nat(node, kind).name
 
     async def _wait_until_ready(self, seat: Seat) -> None:
         try:
@@ -214,8 +296,22 @@ class Session:
         await asyncio.sleep(max(0, at_ns - self._now_ns()) / NS_PER_S)
 
     async def _attend(self, seat: Seat) -> None:
+        mine = {
+            number: call
+            for number, call in enumerate(self._argument["calls"])
+            if seat.name in call["participants"]
+        }
+        later = {number: call["start_ns"] for number, call in mine.items() if call["start_ns"] > seat.join_ns}
+        ending = {number: call["end_ns"] for number, call in mine.items() if call["end_ns"] < seat.leave_ns}
         await self._sleep_until(seat.join_ns)
-        await seat.server.send("join")
+        await seat.server.send("join", calls=[number for number in mine if number not in later])
+        changes = [("joinCall", number, at_ns) for number, at_ns in later.items() if at_ns < seat.leave_ns]
+        changes += [("leaveCall", number, at_ns) for number, at_ns in ending.items() if at_ns > seat.join_ns]
+        for kind, number, at_ns in sorted(changes, key=lambda change: change[2]):
+            await self._sleep_until(at_ns)
+            await seat.server.send(kind, call=number)
+            if kind == "leaveCall":
+                self._close(seat.name, number)
         await self._sleep_until(seat.leave_ns)
         to_the_end = seat.leave_ns >= self._call["duration_ns"]
         await seat.server.send("finish" if to_the_end else "leave")
@@ -223,10 +319,18 @@ class Session:
             await asyncio.wait_for(seat.left.wait(), LEAVE_TIMEOUT_S)
         except TimeoutError:
             self.fail(f"the page of {seat.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
+        if not to_the_end:
+            self._close(seat.name)
+
+    def _close(self, participant: str, call: int | None = None) -> None:
+        for one in self._connections.values():
+            if participant in one.ends and call in (None, one.call):
+                self._servers.close(one)
 
     async def _watch(self) -> None:
-        """Once a second, records the load of the browsers, and checks the connections and the emulator."""
+        """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
         meters = {name: LoadMeter(seat.browser) for name, seat in self._seats.items()}
+        asleep_s = suspended_s()
         for second in range(self._call["duration_ns"] // NS_PER_S + 1):
             await self._sleep_until(second * NS_PER_S)
             for name, meter in meters.items():
@@ -236,33 +340,45 @@ class Session:
             self._check_connections()
             if self._emulator is not None and not self._emulator.is_running():
                 self.fail("the emulator ended during the call")
+            if (slept_s := suspended_s() - asleep_s) > SUSPENDED_S:
+                self.fail(f"this machine was suspended for {slept_s:.0f} s during the call")
 
     def _check_connections(self, *, at_end: bool = False) -> None:
         """Fails the repeat if no pair has connected in time. At the end, lists pairs that did not connect."""
-        missing = [one for one in self._pairs() if frozenset((one.a, one.b)) not in self._connected]
+        pairs = self._pairs()
+        missing = [pair for pair, numbers in pairs if self._connected.isdisjoint(numbers)]
         late = [one for one in missing if at_end or one.within_ns > CONNECT_TIMEOUT_S * NS_PER_S]
         if at_end:
             self.not_connected = missing
-        if late and len(late) == len(self._pairs()):
+        if late and len(late) == len(pairs):
             first = late[0]
             steps = " and ".join(
-                f"{name}'s is `{self.recorder.last_event(name)}`" for name in (first.a, first.b)
+                f"{name}'s is `{self.recorder.last_event(name)}`"
+                for name in (first.a, first.b)
+                if name in self._seats
             )
             self.not_connected = missing
             self.fail(f"{first}; last event: {steps}")
 
-    def _pairs(self) -> list[NotConnected]:
-        """Every pair that should connect, with the time it has had so far. Each pair is in one call only."""
-        now_ns, flows = self._now_ns(), self._argument["manifest"]["flows"]
+    def _pairs(self) -> list[tuple[NotConnected, list[int]]]:
+        """Every pair that should connect, with the time it has had so far, and its connections."""
+        now_ns = self._now_ns()
+        found: dict[tuple[int, str, str], list[LiveConnection]] = {}
+        for one in self._connections.values():
+            if one.start_ns < one.end_ns:
+                a, b = sorted(one.ends)
+                found.setdefault((one.call, a, b), []).append(one)
         return [
-            NotConnected(
-                a=connection["a"],
-                b=connection["b"],
-                call=flows[connection["flows"][0]]["call"],
-                within_ns=max(0, min(now_ns, connection["end_ns"]) - connection["start_ns"]),
+            (
+                NotConnected(
+                    a=a,
+                    b=b,
+                    call=call,
+                    within_ns=max(0, *(min(now_ns, one.end_ns) - one.start_ns for one in several)),
+                ),
+                [one.number for one in several],
             )
-            for connection in self._call["connections"]
-            if connection["start_ns"] < connection["end_ns"]
+            for (call, a, b), several in found.items()
         ]
 
     def _page_closed(self, name: str) -> None:
@@ -276,31 +392,48 @@ class Session:
             case "ready":
                 self._seats[name].ready.set()
             case "connection":
-                self._seats[name].peers.append(message["peer"])
+                self._seats[name].made.append(message["number"])
             case "event":
                 self._receive_event(name, message)
             case "stats":
                 self.recorder.add_stats(name, message)
             case "payload_types":
-                self.recorder.add_payload_types(name, message)
+                self.recorder.add_payload_types(message)
             case "bye":
                 self._seats[name].left.set()
 
     def _receive_event(self, name: str, message: Message) -> None:
-        event, peer, detail = message["event"], message.get("peer"), message.get("detail", "")
-        flow = None if peer is None else f"{peer}->{name}"
+        event, number, detail = message["event"], message.get("number"), message.get("detail", "")
+        flow = None if number is None else self._connections[number].received_by(name)
         self.recorder.add_event(self.recorder.at_ns(message["at_ms"]), name, event, flow=flow, detail=detail)
         if event == "dtls_connected":
-            self._connected.add(frozenset((name, str(peer))))
+            self._connected.add(message["number"])
         if event == "page_error":
             self.fail(f"the page of {name} reported an error: {detail}")
 
 
-def keep_event_logs(folder: Path, participant: str, peers: list[str], out: Path) -> None:
+def _name_of(traffic: Json) -> str:
+    """The name of a table of cross traffic, with which the names of its flows begin."""
+    return str(traffic["flows"][0]).partition(".")[0]
+
+
+def keep_event_logs(folder: Path, flows: Sequence[str], out: Path) -> None:
     """Copies a browser's event logs to the directory of the trace.
 
-    Chromium ends their names with the number of the connection. It logs the first five only.
+    Chromium ends their names with the number of the connection. It logs the first five only. Of several
+    connections with the same flow, the first log is kept.
+
+    Args:
+        folder: the browser's directory of logs.
+        flows: what the browser sent, by connection, in the order in which it made them.
+        out: the directory of the trace.
     """
     logs = sorted(folder.glob("event_log_*.log"), key=lambda log: int(log.stem.rpartition("_")[2]))
-    for peer, log in zip(peers, logs, strict=False):
-        shutil.copyfile(log, out / log_name(participant, peer))
+    for flow, log in zip(flows, logs, strict=False):
+        if not (kept := out / log_name(flow)).exists():
+            shutil.copyfile(log, kept)
+
+
+def suspended_s() -> float:
+    """How long the machine has been suspended since it started: only one of the two clocks counts it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,54 +23,96 @@ MAX_MESSAGE_BYTES = 16_000_000
 Message = dict[str, Any]
 """A JSON message from or to a page. ``type`` is its kind."""
 
+ToServer = Callable[[str, Message], Awaitable[None]]
+"""Passes a message of a participant to an SFU."""
+
 
 class SignallingServer:
-    """Tells each participant who is present, and passes messages between them without interpreting them."""
+    """Tells each participant who is present in a call, and passes messages between them unread.
 
-    def __init__(self) -> None:
-        self._present: dict[str, web.WebSocketResponse] = {}
+    Args:
+        servers: by name of an SFU, what passes messages to it.
+    """
+
+    def __init__(self, servers: Mapping[str, ToServer] | None = None) -> None:
+        self._servers = servers or {}
+        self._sockets: dict[str, web.WebSocketResponse] = {}
+        self._present: dict[int, list[str]] = defaultdict(list)
+        self._published: dict[int, list[int]] = defaultdict(list)
 
     def application(self) -> web.Application:
-        """The server as an aiohttp application: ``ws://…/signalling?participant=NAME``."""
+        """The server as an aiohttp application: ``ws://…/signalling?participant=NAME&calls=0,1``."""
         application = web.Application()
         application.router.add_get("/signalling", self._handle)
         return application
+
+    async def send(self, receiver: str, message: Message) -> None:
+        """Sends a message to a participant who is present."""
+        connection = self._sockets.get(receiver)
+        if connection is not None:
+            with suppress(ConnectionError):  # the receiver is leaving
+                await connection.send_json(message)
+
+    async def publish(self, call: int, connection: int) -> None:
+        """Tells everybody in a call that the SFU has the media of a connection."""
+        self._published[call].append(connection)
+        for participant in self._present[call]:
+            await self.send(participant, {"type": "published", "call": call, "connections": [connection]})
 
     async def _handle(self, request: web.Request) -> web.WebSocketResponse:
         participant = request.query["participant"]
         connection = web.WebSocketResponse(max_msg_size=MAX_MESSAGE_BYTES)
         await connection.prepare(request)
-        await connection.send_json({"type": "present", "participants": list(self._present)})
-        self._present[participant] = connection
+        self._sockets[participant] = connection
         try:
+            for begun in filter(None, request.query["calls"].split(",")):
+                await self._join(participant, int(begun))
             async for message in connection:
                 if message.type is WSMsgType.TEXT:
-                    await self._pass_on(participant, json.loads(message.data))
+                    await self._receive(participant, json.loads(message.data))
         finally:
-            del self._present[participant]
-            for other in list(self._present):
-                await self._send(other, {"type": "gone", "from": participant})
+            del self._sockets[participant]
+            for call in [call for call, present in self._present.items() if participant in present]:
+                await self._leave(participant, call)
         return connection
 
-    async def _pass_on(self, sender: str, message: Message) -> None:
-        await self._send(message["to"], {**message, "from": sender})
+    async def _receive(self, sender: str, message: Message) -> None:
+        if "join" in message:
+            await self._join(sender, message["join"])
+        elif message["to"] in self._servers:
+            await self._servers[message["to"]](sender, message)
+        else:
+            await self.send(message["to"], {**message, "from": sender})
 
-    async def _send(self, receiver: str, message: Message) -> None:
-        connection = self._present.get(receiver)
-        if connection is not None:
-            with suppress(ConnectionError):  # the receiver is leaving
-                await connection.send_json(message)
+    async def _join(self, participant: str, call: int) -> None:
+        present = self._present[call]
+        await self.send(participant, {"type": "present", "call": call, "participants": list(present)})
+        present.append(participant)
+        if published := self._published[call]:
+            await self.send(participant, {"type": "published", "call": call, "connections": list(published)})
+
+    async def _leave(self, participant: str, call: int) -> None:
+        self._present[call].remove(participant)
+        for other in list(self._present[call]):
+            await self.send(other, {"type": "gone", "call": call, "from": participant})
 
 
 class PageServer:
     """Serves the call page to one participant and receives its reports.
 
     Args:
+        files: paths of the media that the page plays, by name: ``clip`` is served as ``/clip``.
         on_message: called with each message of the page.
         on_closed: called when the report socket closes for any reason.
     """
 
-    def __init__(self, on_message: Callable[[Message], None], on_closed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        on_message: Callable[[Message], None],
+        on_closed: Callable[[], None],
+        files: Mapping[str, str] | None = None,
+    ) -> None:
+        self._files = files or {}
         self._on_message = on_message
         self._on_closed = on_closed
         self._connection: web.WebSocketResponse | None = None
@@ -84,17 +127,22 @@ class PageServer:
         application = web.Application(middlewares=[isolate])
         application.router.add_get("/", self._index)
         application.router.add_get("/report", self._handle)
+        for name in self._files:
+            application.router.add_get(f"/{name}", self._play)
         application.router.add_static("/", PAGE)
         return application
 
-    async def send(self, kind: str) -> None:
-        """Sends a command (``join``, ``finish`` or ``leave``) to the page, if it is still connected."""
+    async def send(self, kind: str, **fields: Any) -> None:
+        """Sends a command such as ``join`` or ``leave`` to the page, if it is still connected."""
         if self._connection is not None:
             with suppress(ConnectionError):
-                await self._connection.send_json({"type": kind})
+                await self._connection.send_json({"type": kind, **fields})
 
     async def _index(self, _request: web.Request) -> web.FileResponse:
         return web.FileResponse(PAGE / "index.html")
+
+    async def _play(self, request: web.Request) -> web.FileResponse:
+        return web.FileResponse(Path(self._files[request.path.removeprefix("/")]))
 
     async def _handle(self, request: web.Request) -> web.WebSocketResponse:
         connection = web.WebSocketResponse(max_msg_size=MAX_MESSAGE_BYTES)

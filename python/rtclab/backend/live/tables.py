@@ -9,6 +9,9 @@ from typing import Any
 
 import polars as pl
 
+from rtclab.backend.live.carried import Address, Claim, End, Known, assigned
+from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.forwarded import since_originals
 from rtclab.backend.live.wire import described, entered
 from rtclab.logs.live import controller_rows
 from rtclab.trace import (
@@ -20,6 +23,7 @@ from rtclab.trace import (
     Trace,
     TraceManifest,
     delay_histogram_table,
+    flattened,
     flow_seconds_table,
 )
 
@@ -38,18 +42,25 @@ class Recorder:
     """Collects the reports of the pages as rows of the trace's tables, on the clock of the run.
 
     Args:
+        connections: the connections of the call, by number.
         run_began_ms: wall-clock time at which the run began, in milliseconds since 1970.
         run_began_monotonic_ns: the same on the machine's monotonic clock, which event logs have.
     """
 
+    connections: Mapping[int, LiveConnection]
     run_began_ms: float
     run_began_monotonic_ns: int = 0
     rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
     payload_kinds: dict[tuple[str, int], str] = field(default_factory=dict)
     """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
 
-    last_report_ns: dict[str, int] = field(default_factory=dict)
-    """The time of the latest report, by the flow that its participant sends."""
+    ends: set[End] = field(default_factory=set)
+    """Addresses that the pages use."""
+
+    ssrcs: dict[int, str] = field(default_factory=dict)
+    """Flow by SSRC."""
+
+    _last_report_ns: dict[tuple[str, int], int] = field(default_factory=dict)
 
     _decoded: dict[str, dict[int, int]] = field(default_factory=dict)
     _shown_ssrc: dict[str, int] = field(default_factory=dict)
@@ -77,24 +88,26 @@ class Recorder:
             }
         )
 
-    def add_payload_types(self, participant: str, message: Mapping[str, Any]) -> None:
+    def add_payload_types(self, message: Mapping[str, Any]) -> None:
         """Stores the payload types of a session description, which both directions of a connection share."""
         for payload_type, codec in message["codecs"].items():
             kind = "rtx" if codec.lower() == "rtx" else message["kinds"][payload_type]
-            for flow in (f"{participant}->{message['peer']}", f"{message['peer']}->{participant}"):
+            for flow in self.connections[message["number"]].flows:
                 self.payload_kinds[flow, int(payload_type)] = kind
 
     def add_stats(self, participant: str, message: Mapping[str, Any]) -> None:
         """Adds the rows of one ``getStats`` report, and of the frames since the last report."""
-        outgoing, incoming = f"{participant}->{message['peer']}", f"{message['peer']}->{participant}"
+        connection = self.connections[message["number"]]
+        outgoing, incoming = connection.sent_by(participant), connection.received_by(participant)
         at_ns = self.at_ns(message["at_ms"])
         common = {"at_ns": at_ns, "participant": participant}
         by_type: dict[str, Rows] = {}
-        for report in message["reports"]:
+        for report in map(flattened, message["reports"]):
             by_type.setdefault(report["type"], []).append(report)
         # Within 50 ms, Chromium returns the same report again.
-        repeated = self.last_report_ns.get(outgoing) == at_ns
-        self.last_report_ns[outgoing] = at_ns
+        key = participant, connection.number
+        repeated = self._last_report_ns.get(key) == at_ns
+        self._last_report_ns[key] = at_ns
         flows = {"outbound-rtp": outgoing, "inbound-rtp": incoming, "remote-inbound-rtp": outgoing}
         for kind, flow in {**flows, "candidate-pair": outgoing}.items():
             table = kind.replace("-", "_")
@@ -102,6 +115,10 @@ class Recorder:
                 self.rows[table].append(pick(table, {**report, **common, "flow": flow}))
         for pair in [] if repeated else by_type.get("candidate-pair", []):
             self._add_estimate(common, outgoing, pair)
+        for stream in by_type.get("outbound-rtp", []):
+            self.ssrcs[stream["ssrc"]] = outgoing
+        for side in ("local", "remote") if message.get("selected") else ():
+            self._add_end(connection.number, message["selected"][side])
         videos = [stream for stream in by_type.get("inbound-rtp", []) if stream["kind"] == "video"]
         if videos:
             self._add_frames(incoming, self._shown(incoming, videos), message["frames"])
@@ -111,6 +128,20 @@ class Recorder:
             value = float(pair["availableOutgoingBitrate"])
             row = {**common, "flow": flow, "name": "available_outgoing_bitrate_bps", "value": value}
             self.rows["controller"].append(row)
+
+    def add_server_statistics(self, message: Mapping[str, Any]) -> None:
+        """Adds what an SFU says once a second of the media that it sends over a connection."""
+        connection = self.connections[message["connection"]]
+        common = {"at_ns": self.at_ns(message["at_ms"]), "participant": connection.a}
+        common["flow"] = connection.flows[0]
+        for key, name in (("estimate_bps", "available_outgoing_bitrate_bps"), ("rtt_s", "rtt_s")):
+            if message.get(key) is not None:
+                self.rows["controller"].append({**common, "name": name, "value": float(message[key])})
+
+    def _add_end(self, number: int, candidate: Row) -> None:
+        # The port of a relayed candidate belongs to the relay, and those of one relay look alike.
+        if candidate["candidateType"] != "relay" and candidate["address"] is not None:
+            self.ends.add(End(candidate["address"], candidate["port"], number))
 
     def _shown(self, flow: str, videos: Rows) -> int:
         """The SSRC of the video that the page shows: the one with the most frames since the last report.
@@ -158,8 +189,9 @@ def write_trace(
     argument: Mapping[str, Any],
     recorder: Recorder,
     summary: Mapping[str, Any],
-    addresses: Mapping[str, str],
+    nodes: Mapping[str, str],
     *,
+    claimed: Mapping[Address, Claim],
     failure: str | None,
     not_connected: Iterable[NotConnected] = (),
     ended_ns: int,
@@ -171,14 +203,17 @@ def write_trace(
         argument: see :func:`rtclab.backend.live.session.run_session`.
         recorder: the reports of the pages.
         summary: the result of the emulator's ``stop``.
-        addresses: name of the node by IP address.
+        nodes: name of the node by IP address.
+        claimed: server ports of programs other than calls; see :class:`Known`.
         failure: why the call failed, None if it did not.
         not_connected: the pairs that should have connected and did not.
         ended_ns: when the session ended, which is earlier than planned if the call failed.
     """
     call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
-    log = described(packet_log(summary), entered(out / CAPTURE, addresses, summary["epoch_ns"]))
-    packets = packets_table(log, planned.flows, recorder.payload_kinds, planned.duration_ns)
+    log = described(packet_log(summary), entered(out / CAPTURE, nodes, summary["epoch_ns"]))
+    known = Known(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed)
+    carried = packets_table(assigned(log, known), planned.flows, recorder.payload_kinds, planned.duration_ns)
+    packets = since_originals(carried, recorder.connections.values())
     flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)
     tables = {name: recorder.table(name) for name in recorder.rows}
     logged = controller_rows(out, flows, recorder.run_began_monotonic_ns, planned.duration_ns)
@@ -188,14 +223,14 @@ def write_trace(
     tables["paths"] = pl.DataFrame(argument["paths"], schema=SCHEMAS["paths"])
     if call["record"] == "packets":
         tables["packets"] = packets
-    known = {
+    outcome = {
         "flows": flows,
         "failure": failure,
         "not_connected": tuple(not_connected),
         "lateness": lateness_of(summary),
         "emulator": dict(summary["counters"]),
     }
-    return Trace.write(out, tables, planned.model_copy(update=known))
+    return Trace.write(out, tables, planned.model_copy(update=outcome))
 
 
 def as_seen(
@@ -247,7 +282,7 @@ def packets_table(
     """The table ``packets``: what the participants sent each other during the run, in order of sending.
 
     Args:
-        log: the emulator's log with the monitor's ``kind``. Columns ``from`` and ``to`` give the flow.
+        log: packets with their ``flow``; see :func:`rtclab.backend.live.carried.assigned`.
         flows: names of the flows. Other packets are left out.
         payload_kinds: see :class:`Recorder`. These kinds take precedence over those inferred by the monitor.
         duration_ns: packets sent later are left out.
@@ -258,8 +293,7 @@ def packets_table(
         orient="row",
     )
     return (
-        log.with_columns(flow=pl.format("{}->{}", "from", "to"))
-        .filter(
+        log.filter(
             pl.col("flow").is_in(list(flows)) & pl.col("sent_ns").is_between(0, duration_ns, closed="left")
         )
         .cast({"payload_type": SCHEMAS["packets"]["payload_type"]})

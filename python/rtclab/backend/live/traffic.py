@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from subprocess import PIPE
 
+from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.namespaces import Json, call_in_node
 from rtclab.backend.live.program import Program, Spawn
 from rtclab.backend.live.tcp import KERNEL_NAMES, kernel_congestion_controls
@@ -96,6 +97,14 @@ class Traffic:
         object has another port there, so objects are known by the port of their receiver.
         """
         return [run.port for run in self._runs]
+
+    def claimed(self) -> dict[Address, Claim]:
+        """The ports of the programs, with their flows. Those of iperf3's control connections have none."""
+        servers = {(run.server.node, run.server_port): Claim() for run in self._runs}
+        return servers | {
+            (port.node, port.port): Claim(port.incoming, port.outgoing, port.transport)
+            for port in self.ports()
+        }
 
     async def prepare(self) -> None:
         """Starts all servers, and the senders of objects, which wait. Returns when all servers listen."""

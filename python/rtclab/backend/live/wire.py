@@ -27,7 +27,8 @@ def entered(capture: Path, addresses: Mapping[str, str], epoch_ns: int) -> pl.Da
         addresses: name of the node by IP address.
         epoch_ns: time zero of the run on the clock of the capture.
 
-    Returns ``from``, ``to``, ``sent_ns``, ``size_bytes`` and the monitor's description of each packet.
+    Returns ``from``, ``to``, ``sent_ns``, ``size_bytes``, ``from_port``, ``to_port`` and the monitor's
+    description of each packet.
     """
     packets = monitor.watch(capture, packets=True)["packets"].filter(pl.col("direction") == "inbound")
     return packets.select(
@@ -35,6 +36,8 @@ def entered(capture: Path, addresses: Mapping[str, str], epoch_ns: int) -> pl.Da
         _node("destination", addresses).alias("to"),
         (pl.col("at_ns") - epoch_ns).alias("sent_ns"),
         "size_bytes",
+        _port("source").alias("from_port"),
+        _port("destination").alias("to_port"),
         *SEEN,
     ).with_columns(pl.col("marker").cast(pl.Boolean))
 
@@ -44,8 +47,15 @@ def _node(column: str, addresses: Mapping[str, str]) -> pl.Expr:
     return address.replace_strict(dict(addresses), default=None, return_dtype=pl.String)
 
 
+def _port(column: str) -> pl.Expr:
+    return pl.col(column).str.extract(r":(\d+)$").cast(pl.Int64)
+
+
 def described(log: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
-    """The log with the monitor's description of each packet; packets not in the capture keep the log's."""
+    """The log with the monitor's description of each packet, and its ports.
+
+    Packets that are not in the capture keep the description of the log, and have no ports.
+    """
     joined = _numbered(log).join(
         _numbered(seen).with_columns(captured=True),
         on=OF_PACKET,
@@ -56,7 +66,7 @@ def described(log: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
     captured = pl.col("captured").is_not_null()
     return joined.with_columns(
         pl.when(captured).then(f"{name}_seen").otherwise(name).alias(name) for name in SEEN
-    ).select(log.columns)
+    ).select(*log.columns, "from_port", "to_port")
 
 
 def _numbered(packets: pl.DataFrame) -> pl.DataFrame:

@@ -1,7 +1,9 @@
-// One participant of a call. The session serves this page and tells it over the report socket what to send, whom to
-// call and when. The page joins by itself and reports what it sees, so the browser needs no driver.
+// One participant of its calls. The session serves this page and tells it over the report socket what to send, over
+// which connections and when. The page joins by itself and reports what it sees, so the browser needs no driver.
 import { Connection } from "./connection.js";
-import { report, openReportSocket, reportErrors } from "./report.js";
+import { JanusCall } from "./janus_call.js";
+import { openCamera } from "./media.js";
+import { openReportSocket, report, reportErrors } from "./report.js";
 
 const STATS_INTERVAL_MS = 1000;
 
@@ -9,7 +11,8 @@ let config;
 let camera;
 let signalling;
 let statsTimer;
-const connections = new Map(); // by the name of the other participant
+const connections = new Map(); // by number
+const janusCalls = new Map(); // by call
 
 function show(state) {
   document.getElementById("state").textContent = state;
@@ -24,49 +27,117 @@ async function prepare(message) {
   report("ready", {});
 }
 
-function openCamera({ video, audio }) {
-  const exactly = video && {
-    width: { exact: video.width },
-    height: { exact: video.height },
-    frameRate: { exact: video.frameRate },
-  };
-  return navigator.mediaDevices.getUserMedia({ video: exactly ?? false, audio: audio !== null });
-}
-
-function join() {
+// Joins the session with the calls that have already begun.
+function join({ calls }) {
   report("event", { event: "joined" });
-  signalling = new WebSocket(config.signalling);
+  signalling = new WebSocket(`${config.signalling}&calls=${calls.join(",")}`);
   signalling.onmessage = (event) => receive(JSON.parse(event.data));
   signalling.onerror = () => report("event", { event: "failed", detail: `no signalling at ${config.signalling}` });
   statsTimer = setInterval(reportStats, STATS_INTERVAL_MS);
+  calls.forEach(joinJanus);
   show("joined");
 }
 
-// A page that joins calls those who are already present, and they answer. So two pages never call each other at once.
+// Joins a call that begins later than this participant came. A signalling socket that is still opening will do it.
+function joinCall({ call }) {
+  const ask = () => signalling.send(JSON.stringify({ join: call }));
+  if (signalling.readyState === WebSocket.CONNECTING) signalling.addEventListener("open", ask);
+  else if (signalling.readyState === WebSocket.OPEN) ask();
+  joinJanus(call);
+}
+
+function joinJanus(call) {
+  const room = config.rooms[call];
+  if (!room) return;
+  const janus = new JanusCall(room, config.participant, config.codec, connectionsOf(call), connectionTo);
+  janusCalls.set(call, janus);
+  janus.join();
+}
+
+function connectionsOf(call) {
+  return config.connections.filter((about) => about.call === call);
+}
+
 async function receive(message) {
-  if (message.type === "present") {
-    for (const peer of message.participants) {
-      if (peer in config.peers) await connectionTo(peer).call();
+  if (message.type === "present") await meet(message.call, message.participants);
+  else if (message.type === "published") await subscribe(message.connections);
+  else if (message.type === "gone") await part(message.call, message.from);
+  else await receiveFrom(message);
+}
+
+// Who joins a call connects with those who are already present, and they answer. So two pages never call each other at
+// once. Only a page that passes media on always makes the call, because it must first have them.
+async function meet(call, present) {
+  for (const about of connectionsOf(call)) {
+    if (about.server === "janus") continue;
+    if (about.server === "str0m") {
+      if (about.forwards === null) await connectionTo(about).call();
+    } else if (!present.includes(about.peer)) {
+      continue;
+    } else if (about.passesOn) {
+      passOn(about);
+    } else if (about.forwards === null) {
+      await connectionTo(about).call();
+    } else {
+      send(about, { ready: true });
     }
-  } else if (message.type === "gone") {
-    await connections.get(message.from)?.reportStats();
-    connections.get(message.from)?.close();
-    connections.delete(message.from);
-  } else {
-    await connectionTo(message.from).receive(message);
   }
 }
 
-function connectionTo(peer) {
-  if (!connections.has(peer)) {
-    const send = (message) => signalling.send(JSON.stringify({ to: peer, ...message }));
-    connections.set(peer, new Connection(peer, config, camera, send));
+async function subscribe(published) {
+  for (const about of config.connections) {
+    if (about.server === "str0m" && published.includes(about.forwards) && !connections.has(about.number)) {
+      await connectionTo(about).call();
+    }
   }
-  return connections.get(peer);
+}
+
+async function part(call, participant) {
+  for (const about of connectionsOf(call)) {
+    if (about.peer === participant || (about.server && about.feed === participant)) await close(about.number);
+  }
+}
+
+async function close(number) {
+  const connection = connections.get(number);
+  connections.delete(number);
+  await connection?.reportStats();
+  connection?.close();
+}
+
+async function receiveFrom({ number, ready, ...message }) {
+  const about = config.connections.find((one) => one.number === number);
+  if (ready) passOn(about);
+  else await connectionTo(about).receive(message);
+}
+
+// Passes on what another connection receives, as soon as it has it.
+async function passOn(about) {
+  if (connections.has(about.number)) return;
+  const source = connectionTo(config.connections.find((one) => one.number === about.forwards));
+  const media = await source.media();
+  if (!connections.has(about.number)) await connectionTo(about, media).call();
+}
+
+function send(about, message) {
+  signalling.send(JSON.stringify({ to: about.peer, number: about.number, ...message }));
+}
+
+function connectionTo(about, media = camera) {
+  if (!connections.has(about.number)) {
+    connections.set(about.number, new Connection(about, config, media, (message) => send(about, message)));
+  }
+  return connections.get(about.number);
 }
 
 async function reportStats() {
   await Promise.all([...connections.values()].map((connection) => connection.reportStats()));
+}
+
+// A call ends while the participant stays.
+async function leaveCall({ call }) {
+  for (const about of connectionsOf(call)) await close(about.number);
+  janusCalls.get(call)?.leave();
 }
 
 // Makes the last report. Media continue until the page is closed or told to leave.
@@ -80,10 +151,11 @@ async function finish() {
 async function leave() {
   await finish();
   for (const connection of connections.values()) connection.close();
+  for (const janus of janusCalls.values()) janus.leave();
   camera.getTracks().forEach((track) => track.stop());
   signalling?.close();
   show("left");
 }
 
 reportErrors();
-openReportSocket({ configure: prepare, join, finish, leave });
+openReportSocket({ configure: prepare, join, joinCall, leaveCall, finish, leave });

@@ -1,46 +1,66 @@
 // One peer connection: negotiation, timings, statistics and received frames.
+import { Adapter } from "./adapt.js";
+import { preferCodec, simulcastEncodings, withCodec, withoutTransportFeedback } from "./codecs.js";
 import { report, wallClock } from "./report.js";
 
 const STATS_TYPES = new Set(["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"]);
 
 export class Connection {
-  constructor(peer, config, camera, send) {
-    this.peer = peer;
+  // `about` says who sends what over this connection, `media` is what this page sends, and `send` passes a description
+  // or candidate to the other end.
+  constructor(about, config, media, send) {
+    this.about = about;
     this.config = config;
+    this.sent = media;
     this.send = send;
     this.frames = [];
     this.seen = new Set(); // each event of the set-up is reported once
     this.candidates = []; // those that arrived before the description
-    this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle" });
+    this.received = new MediaStream(); // all tracks of the other end
+    const { servers, policy } = config.ice[about.number];
+    this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle", iceServers: servers, iceTransportPolicy: policy });
     this.pc.onicecandidate = ({ candidate }) => candidate && this.send({ candidate });
     this.pc.oniceconnectionstatechange = () => this.iceChanged();
     this.pc.onconnectionstatechange = () => this.pc.connectionState === "connected" && this.once("dtls_connected");
-    this.pc.ontrack = ({ track, streams }) => track.kind === "video" && this.play(track, streams[0]);
-    this.camera = camera;
-    report("connection", { peer });
+    this.pc.ontrack = ({ track, streams }) => this.receiveTrack(track, streams[0] ?? new MediaStream([track]));
+    report("connection", { number: about.number });
   }
 
   once(event, detail = "") {
     if (this.seen.has(event)) return;
     this.seen.add(event);
-    report("event", { event, peer: this.peer, detail });
+    report("event", { event, number: this.about.number, detail });
   }
 
   iceChanged() {
     const state = this.pc.iceConnectionState;
     if (state === "connected" || state === "completed") this.once("ice_connected");
-    if (state === "failed") report("event", { event: "failed", peer: this.peer, detail: "ICE failed" });
+    if (state === "failed") report("event", { event: "failed", number: this.about.number, detail: "ICE failed" });
   }
+
+  // Resolves with the received media once there is a track of each kind that the other end sends.
+  media() {
+    this.complete ??= new Promise((resolve) => (this.resolveMedia = resolve));
+    this.checkMedia();
+    return this.complete;
+  }
+
+  checkMedia() {
+    const { video, audio } = this.about.receives;
+    const has = this.received.getVideoTracks().length >= video && this.received.getAudioTracks().length >= audio;
+    if (has) this.resolveMedia?.(this.received);
+  }
+
 
   async call() {
     this.addTracks();
     for (const kind of ["audio", "video"]) {
-      // Ask to receive a kind that only the other participant sends.
-      if (!this.config[kind] && this.config.peers[this.peer][kind]) this.pc.addTransceiver(kind, { direction: "recvonly" });
+      // Ask to receive a kind that only the other end sends.
+      if (this.about.receives[kind] && !this.about.sends[kind]) this.pc.addTransceiver(kind, { direction: "recvonly" });
     }
     this.preferCodec();
     await this.pc.setLocalDescription();
-    this.send({ description: this.pc.localDescription });
+    this.sendDescription();
   }
 
   async receive({ description, candidate }) {
@@ -50,12 +70,13 @@ export class Connection {
       return;
     }
     if (description.type === "answer") this.once("signalling_done");
-    await this.pc.setRemoteDescription({ type: description.type, sdp: withFormats(description.sdp, this.config.formats) });
+    const sdp = withFormats(this.feedback(description.sdp), this.config.formats);
+    await this.pc.setRemoteDescription({ type: description.type, sdp });
     if (description.type === "offer") {
       this.addTracks();
       this.preferCodec();
       await this.pc.setLocalDescription();
-      this.send({ description: this.pc.localDescription });
+      this.sendDescription();
       this.once("signalling_done");
     }
     for (const early of this.candidates.splice(0)) await this.pc.addIceCandidate(early);
@@ -63,29 +84,50 @@ export class Connection {
     this.reportPayloadTypes();
   }
 
-  addTracks() {
-    for (const track of this.camera.getTracks()) this.pc.addTrack(track, this.camera);
+  sendDescription() {
+    const { type, sdp } = this.pc.localDescription;
+    this.send({ description: { type, sdp: this.feedback(sdp) } });
   }
 
-  // A plain page states no preference, so the browser offers all its codecs, RED and ULPFEC included.
-  preferCodec() {
-    if (this.config.fec) return;
-    const wanted = [`video/${this.config.codec}`, "video/rtx"];
-    const codecs = RTCRtpReceiver.getCapabilities("video").codecs.filter((codec) =>
-      wanted.includes(codec.mimeType.toLowerCase()),
-    );
-    for (const transceiver of this.pc.getTransceivers()) {
-      if (transceiver.receiver.track.kind === "video") transceiver.setCodecPreferences(codecs);
+  // Neither end uses transport-wide feedback that is missing in what it gets from the other one.
+  feedback(sdp) {
+    return this.config.transportFeedback ? sdp : withoutTransportFeedback(sdp);
+  }
+
+  addTracks() {
+    for (const track of this.sent.getTracks()) {
+      if (!this.about.sends[track.kind]) continue;
+      if (track.kind === "video" && this.about.server && this.config.video?.simulcast) {
+        const sendEncodings = simulcastEncodings(this.config.video);
+        this.pc.addTransceiver(track, { direction: "sendonly", streams: [this.sent], sendEncodings });
+      } else {
+        this.pc.addTrack(track, this.sent);
+      }
     }
   }
 
+  preferCodec() {
+    preferCodec(this.pc.getTransceivers(), this.config.codec, { fec: this.config.fec });
+  }
+
+  videoSender() {
+    return this.pc.getSenders().find(({ track }) => track?.kind === "video");
+  }
+
   async limitVideo() {
-    const maxBitrate = this.config.video?.maxBitrate;
-    const sender = this.pc.getSenders().find(({ track }) => track?.kind === "video");
-    if (!maxBitrate || !sender) return; // the browser's own default
+    const video = this.config.video;
+    const sender = this.videoSender();
+    if (!video || !sender) return;
+    if (video.adapt === "loss") this.adapter ??= new Adapter(sender, video, (detail) => this.adapted(detail));
+    // A stream of several layers has the bounds of its layers, and without a bound the browser has its own default.
+    if (!video.maxBitrate || (this.about.server && video.simulcast)) return;
     const parameters = sender.getParameters();
-    for (const encoding of parameters.encodings) encoding.maxBitrate = maxBitrate;
+    for (const encoding of parameters.encodings) encoding.maxBitrate = video.maxBitrate;
     await sender.setParameters(parameters);
+  }
+
+  adapted(detail) {
+    report("event", { event: "adapted", number: this.about.number, detail });
   }
 
   // getStats does not tell the payload type of retransmissions.
@@ -101,10 +143,16 @@ export class Connection {
         kinds[payloadType] = kind;
       }
     }
-    report("payload_types", { peer: this.peer, codecs, kinds });
+    report("payload_types", { number: this.about.number, codecs, kinds });
   }
 
-  play(track, stream) {
+  receiveTrack(track, stream) {
+    this.received.addTrack(track);
+    this.checkMedia();
+    if (track.kind === "video") this.play(stream);
+  }
+
+  play(stream) {
     const video = document.createElement("video");
     video.autoplay = true;
     video.playsInline = true;
@@ -115,8 +163,8 @@ export class Connection {
       this.once("first_frame");
       const clock = (time) => (time === undefined ? null : wallClock(time));
       this.frames.push([
-        frame.rtpTimestamp, clock(frame.captureTime), clock(frame.receiveTime), clock(frame.expectedDisplayTime),
-        frame.width, frame.height,
+        frame.rtpTimestamp ?? null, clock(frame.captureTime), clock(frame.receiveTime),
+        clock(frame.expectedDisplayTime), frame.width, frame.height,
       ]);
       video.requestVideoFrameCallback(onFrame);
     };
@@ -127,15 +175,32 @@ export class Connection {
     const stats = await this.pc.getStats();
     const entries = [...stats.values()];
     const at_ms = entries[0]?.timestamp ?? wallClock();
-    const pair = stats.get(entries.find((entry) => entry.type === "transport")?.selectedCandidatePairId);
-    const reports = entries.filter((entry) => STATS_TYPES.has(entry.type));
+    const pair = selectedPair(stats, entries);
+    const reports = entries.filter(({ type }) => STATS_TYPES.has(type)).map((entry) => withCodec(entry, stats));
     if (pair) reports.push(pair);
-    report("stats", { at_ms, peer: this.peer, reports, frames: this.frames.splice(0) });
+    const end = (id) => pick(stats.get(id), ["address", "port", "candidateType", "relayProtocol"]);
+    const selected = pair && { local: end(pair.localCandidateId), remote: end(pair.remoteCandidateId) };
+    this.adapter?.onStats(lossOf(reports));
+    report("stats", { at_ms, number: this.about.number, reports, selected, frames: this.frames.splice(0) });
   }
 
   close() {
     this.pc.close();
   }
+}
+
+// Firefox has no report of type `transport`, but marks the pair that it uses.
+function selectedPair(stats, entries) {
+  const transport = entries.find((entry) => entry.type === "transport");
+  return stats.get(transport?.selectedCandidatePairId) ?? entries.find((entry) => entry.type === "candidate-pair" && entry.selected);
+}
+
+function pick(report, names) {
+  return Object.fromEntries(names.map((name) => [name, report?.[name] ?? null]));
+}
+
+function lossOf(reports) {
+  return reports.find(({ type, kind }) => type === "remote-inbound-rtp" && kind === "video")?.fractionLost ?? 0;
 }
 
 // Adds parameters, by codec, to the formats of a remote description: {"opus": "cbr=1"}. The encoder on this side uses

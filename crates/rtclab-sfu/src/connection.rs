@@ -1,0 +1,275 @@
+//! One peer connection: a publication or a subscription.
+
+use crate::forwarded::Forwarded;
+use crate::keyframe::starts_keyframe;
+use crate::layers::UP_FACTOR;
+use crate::message::Statistics;
+use crate::publication::{Publication, Received};
+use crate::server::Outbox;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use str0m::bwe::{Bitrate, BweKind};
+use str0m::change::SdpOffer;
+use str0m::media::{KeyframeRequestKind, MediaAdded, Rid};
+use str0m::net::{Protocol, Receive};
+use str0m::rtp::RtpPacket;
+use str0m::{Candidate, Event, Input, Output, Rtc, RtcError};
+
+/// Estimate before the first feedback (libwebrtc, `BitrateConstraints::start_bitrate_bps`).
+const START_BPS: u64 = 300_000;
+/// Retransmissions come from the packets of this time: str0m's own default, as is the number of packets.
+const STORED_FOR: Duration = Duration::from_secs(3);
+const STORED_PACKETS: usize = 2000;
+const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
+/// Most timeouts of a connection that are handled at the same instant.
+const MAX_TIMEOUTS_AT_ONCE: usize = 100;
+const BREAK: Duration = Duration::from_millis(1);
+
+/// What happened on a connection that concerns another one.
+#[derive(Debug)]
+pub(crate) enum Happened {
+    /// A publisher sent a packet.
+    Received(Box<Received>),
+    /// A subscriber needs a key frame.
+    NeedsKeyframe,
+}
+
+/// One peer connection.
+pub(crate) struct Connection {
+    rtc: Rtc,
+    timeout: Instant,
+    /// The connection whose media this one wants; `None` publishes.
+    pub(crate) forwards: Option<u64>,
+    pub(crate) publication: Publication,
+    forwarded: Vec<Forwarded>,
+    happened: Vec<Happened>,
+    estimate_bps: Option<u64>,
+    sent_bytes: u64,
+    rtt_s: Option<f64>,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        address: SocketAddr,
+        forwards: Option<u64>,
+        now: Instant,
+    ) -> Result<Self, RtcError> {
+        let config = Rtc::builder()
+            .set_rtp_mode(true)
+            // Pages find the server at the address in its answer. It need not look for them.
+            .set_ice_lite(true)
+            .set_stats_interval(Some(STATISTICS_INTERVAL))
+            .enable_bwe(forwards.map(|_| Bitrate::bps(START_BPS)));
+        let mut rtc = config.build(now);
+        rtc.add_local_candidate(Candidate::host(address, "udp")?);
+        Ok(Self {
+            rtc,
+            timeout: now,
+            forwards,
+            publication: Publication::default(),
+            forwarded: Vec::new(),
+            happened: Vec::new(),
+            estimate_bps: None,
+            sent_bytes: 0,
+            rtt_s: None,
+        })
+    }
+
+    /// Answers an offer, the first or a later one.
+    pub(crate) fn accept(&mut self, sdp: &str) -> Result<String, String> {
+        let offer =
+            SdpOffer::from_sdp_string(sdp).map_err(|error| format!("malformed offer: {error}"))?;
+        let answer = self.rtc.sdp_api().accept_offer(offer);
+        answer
+            .map(|answer| answer.to_sdp_string())
+            .map_err(|error| format!("cannot accept the offer: {error}"))
+    }
+
+    /// Handles a datagram if it belongs to this connection, and says whether it does.
+    pub(crate) fn receive(
+        &mut self,
+        at: Instant,
+        receive: Receive,
+        outbox: &mut Outbox,
+    ) -> Result<bool, RtcError> {
+        let input = Input::Receive(at, receive);
+        if !self.rtc.accepts(&input) {
+            return Ok(false);
+        }
+        self.rtc.handle_input(input)?;
+        self.drive(at, outbox)?;
+        Ok(true)
+    }
+
+    /// When [`Connection::drive`] must be called.
+    pub(crate) fn poll_timeout(&self) -> Instant {
+        self.timeout
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn take_happened(&mut self) -> Vec<Happened> {
+        std::mem::take(&mut self.happened)
+    }
+
+    /// Sends what is due, and handles what happened. To be called after everything that changes the state.
+    pub(crate) fn drive(&mut self, now: Instant, outbox: &mut Outbox) -> Result<(), RtcError> {
+        for _ in 0..MAX_TIMEOUTS_AT_ONCE {
+            self.timeout = self.drain(outbox)?;
+            if self.timeout > now {
+                return Ok(());
+            }
+            self.rtc.handle_input(Input::Timeout(now))?;
+        }
+        self.timeout = self.drain(outbox)?.max(now + BREAK);
+        Ok(())
+    }
+
+    fn drain(&mut self, outbox: &mut Outbox) -> Result<Instant, RtcError> {
+        loop {
+            match self.rtc.poll_output()? {
+                Output::Timeout(at) => return Ok(at),
+                Output::Transmit(transmit) => {
+                    self.sent_bytes += transmit.contents.len() as u64;
+                    outbox.datagrams.push((transmit.destination, transmit.contents.to_vec()));
+                }
+                Output::Event(event) => self.handle_event(event),
+            }
+        }
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::MediaAdded(media) => self.add_media(&media),
+            Event::Connected | Event::KeyframeRequest(_) => {
+                self.happened.push(Happened::NeedsKeyframe)
+            }
+            Event::RtpPacket(packet) => {
+                let received = self.classify(packet);
+                self.happened.extend(received.map(|it| Happened::Received(Box::new(it))));
+            }
+            Event::EgressBitrateEstimate(BweKind::Twcc { estimate, .. }) => {
+                self.estimate_bps = Some(estimate.as_u64());
+            }
+            Event::MediaEgressStats(statistics) => {
+                self.rtt_s = statistics.rtt.map(|rtt| rtt.as_secs_f64()).or(self.rtt_s);
+            }
+            _ => {}
+        }
+    }
+
+    fn add_media(&mut self, media: &MediaAdded) {
+        if self.forwards.is_none() {
+            self.publication.add(media);
+            return;
+        }
+        if let Some(stream) = self.rtc.direct_api().stream_tx_by_mid(media.mid, None) {
+            // Packets leave in the rhythm in which they came, and every one that is asked for is repeated.
+            stream.set_unpaced(true);
+            stream.set_rtx_cache(STORED_PACKETS, STORED_FOR, None);
+        }
+        self.forwarded.push(Forwarded::new(media.mid, media.kind));
+    }
+
+    fn classify(&mut self, packet: RtpPacket) -> Option<Received> {
+        let pt = packet.header.payload_type;
+        let params = *self.rtc.codec_config().find(|params| params.pt() == pt)?;
+        let mut direct = self.rtc.direct_api();
+        let stream = direct.stream_rx(&packet.header.ssrc)?;
+        let (mid, rid) = (stream.mid(), stream.rid());
+        let kind = self.rtc.media(mid)?.kind();
+        let starts_keyframe = starts_keyframe(params.spec().codec, &packet.payload);
+        let bytes = packet.header.header_len + packet.payload.len();
+        self.publication.count(mid, rid, bytes, starts_keyframe);
+        Some(Received { kind, rid, params, starts_keyframe, packet })
+    }
+
+    /// Forwards a packet of the publication that this connection wants.
+    pub(crate) fn forward(
+        &mut self,
+        received: &Received,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) -> Result<(), RtcError> {
+        if !self.rtc.is_connected() {
+            return Ok(());
+        }
+        let Some(forwarded) = self.forwarded.iter_mut().find(|it| it.kind == received.kind) else {
+            return Ok(());
+        };
+        let Some(params) = self.rtc.codec_config().match_params(received.params) else {
+            return Ok(());
+        };
+        let pt = params.pt();
+        if !self.rtc.media(forwarded.mid).is_some_and(|media| media.remote_pts().contains(&pt)) {
+            return Ok(());
+        }
+        let Some(write) = forwarded.write(received, pt) else { return Ok(()) };
+        if let Some(stream) = self.rtc.direct_api().stream_tx_by_mid(forwarded.mid, None) {
+            stream.write_rtp(write);
+        }
+        self.drive(now, outbox)
+    }
+
+    /// Asks the publisher for the key frames that subscribers need.
+    pub(crate) fn request_keyframes(
+        &mut self,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) -> Result<(), RtcError> {
+        for (mid, rid) in self.publication.keyframes_due(now) {
+            if let Some(stream) = self.rtc.direct_api().stream_rx_by_mid(mid, rid) {
+                stream.request_keyframe(KeyframeRequestKind::Pli);
+            }
+            self.rtc.handle_input(Input::Timeout(now))?;
+            self.drive(now, outbox)?;
+        }
+        Ok(())
+    }
+
+    /// Chooses the layer, and sets what the estimator looks for: the rate at which the highest layer is
+    /// chosen. Returns whether a key frame is needed for a switch.
+    pub(crate) fn choose_layer(&mut self, layers: &[(Rid, Option<f64>)], single_bps: f64) -> bool {
+        let highest_bps = layers.iter().rev().find_map(|&(_, rate)| rate).unwrap_or(0.0);
+        let desired_bps = UP_FACTOR * (single_bps + highest_bps);
+        self.rtc.bwe().set_desired_bitrate(Bitrate::bps(desired_bps as u64));
+        let budget_bps = self.estimate_bps.unwrap_or(START_BPS) as f64 - single_bps;
+        let Some(video) = self.video_mut() else { return false };
+        video.choose(layers, budget_bps);
+        video.is_switching()
+    }
+
+    /// The layer of which a key frame is needed; `None` without simulcast.
+    pub(crate) fn wanted_layer(&self) -> Option<Rid> {
+        self.video().and_then(Forwarded::target)
+    }
+
+    /// What the server knows about it, under its number.
+    pub(crate) fn statistics(&self, connection: u64, at_ms: u64) -> Statistics {
+        Statistics {
+            at_ms,
+            connection,
+            estimate_bps: self.estimate_bps,
+            sent_bytes: self.sent_bytes,
+            layer: self.video().and_then(Forwarded::layer).map(|rid| rid.to_string()),
+            rtt_s: self.rtt_s,
+        }
+    }
+
+    fn video(&self) -> Option<&Forwarded> {
+        self.forwarded.iter().find(|it| it.kind.is_video())
+    }
+
+    fn video_mut(&mut self) -> Option<&mut Forwarded> {
+        self.forwarded.iter_mut().find(|it| it.kind.is_video())
+    }
+}
+
+/// A datagram in the form that str0m takes; `None` if it belongs to no protocol of WebRTC.
+pub(crate) fn datagram(
+    source: SocketAddr,
+    destination: SocketAddr,
+    bytes: &[u8],
+) -> Option<Receive<'_>> {
+    let contents = bytes.try_into().ok()?;
+    Some(Receive { proto: Protocol::Udp, source, destination, contents })
+}

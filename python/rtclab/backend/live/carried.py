@@ -1,0 +1,183 @@
+"""Assigns the packets that the emulator carried to the flows of a trace.
+
+Between two nodes there may be several connections, and a relayed connection has two legs. A packet belongs
+to the connection that uses its addresses and ports. The pages report these. They do not know those of a
+relay, so there the SSRCs decide, which every sender chooses at random.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rtclab.backend.live.connections import LiveConnection
+
+Address = tuple[str, int]
+"""A node and a port."""
+
+TUPLE = ["from", "from_port", "to", "to_port"]
+LEG = pl.Int8
+
+
+@dataclass(frozen=True)
+class End:
+    """An IP address and a port that a connection uses."""
+
+    address: str
+    port: int
+    connection: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a port of another program than a browser stands for.
+
+    ``incoming`` and ``outgoing`` are the flows of the packets to and from it, None if they belong to none, and
+    ``protocol`` is theirs in the trace.
+    """
+
+    incoming: str | None = None
+    outgoing: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The flow of a packet; ``leg`` is 1 behind a relay, otherwise 0. ``protocol`` replaces an unknown one."""
+
+    flow: str
+    leg: int = 0
+    protocol: str | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What tells the flow of a packet.
+
+    ``connections`` are those of the calls, by number. ``ends`` are the addresses that they use, ``nodes`` the
+    names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are the ports of other programs.
+    """
+
+    connections: Mapping[int, LiveConnection]
+    ends: Iterable[End]
+    nodes: Mapping[str, str]
+    ssrcs: Mapping[int, str]
+    claimed: Mapping[Address, Claim]
+
+
+def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
+    """The packets that belong to a flow, with the column ``flow``; relayed ones as one row each.
+
+    Args:
+        packets: the emulator's log with the monitor's description, and with ``from_port`` and ``to_port``.
+        known: what tells the flow of a packet.
+    """
+    owners = _owners(packets, known)
+    rows = [(*key, owner.flow, owner.leg, owner.protocol) for key, owner in owners.items()]
+    schema = {name: packets.schema[name] for name in TUPLE}
+    table = pl.DataFrame(
+        rows, schema | {"flow": pl.String(), "leg": LEG(), "claimed": pl.String()}, orient="row"
+    )
+    owned = packets.join(table, on=TUPLE, how="inner", nulls_equal=True, maintain_order="left")
+    owned = owned.with_columns(protocol=pl.coalesce("claimed", "protocol"))
+    return _one_row_each(owned).drop("leg", "claimed")
+
+
+def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]:
+    """The owner of each tuple of ends that has one."""
+    names = {End(known.nodes.get(end.address, ""), end.port, end.connection) for end in known.ends}
+    used: dict[Address, int] = {(end.address, end.port): end.connection for end in names}
+    votes = _votes(packets, known)
+    found = {}
+    for key in packets.select(TUPLE).unique(maintain_order=True).iter_rows():
+        source, destination = key[:2], key[2:]
+        claims = known.claimed.get(source), known.claimed.get(destination)
+        if any(claims):
+            if (owner := _claimed(*claims)) is not None:
+                found[key] = owner
+            continue
+        candidates = _between(known.connections.values(), source[0], destination[0])
+        by_port = {used[end] for end in (source, destination) if end in used} & candidates.keys()
+        by_ssrc = [one for one in votes[frozenset((source, destination))] if one in candidates]
+        chosen = next(iter(by_port), None) if by_port else next(iter(by_ssrc), None)
+        if chosen is None and len(candidates) == 1:
+            chosen = next(iter(candidates))
+        if chosen is not None:
+            found[key] = candidates[chosen]
+    return found
+
+
+def _claimed(source: Claim | None, destination: Claim | None) -> Owner | None:
+    """The owner of packets between two ports of which at least one is claimed; None if they have none."""
+    if source is not None and source.outgoing is not None:
+        return Owner(source.outgoing, protocol=source.protocol)
+    if destination is not None and destination.incoming is not None:
+        return Owner(destination.incoming, protocol=destination.protocol)
+    return None
+
+
+def _between(connections: Iterable[LiveConnection], source: str, destination: str) -> dict[int, Owner]:
+    """The connections that have packets from one node to another, with the owner of these packets."""
+    found = {}
+    for one in connections:
+        if one.relay is None:
+            if {source, destination} == set(one.ends):
+                found[one.number] = Owner(one.sent_by(source))
+        elif source in one.ends and destination == one.relay:
+            found[one.number] = Owner(one.sent_by(source))
+        elif source == one.relay and destination in one.ends:
+            found[one.number] = Owner(one.received_by(destination), leg=1)
+    return found
+
+
+def _votes(packets: pl.DataFrame, known: Known) -> defaultdict[frozenset[Address], list[int]]:
+    """The connections whose streams are seen between two ends, the most frequent first."""
+    of_flow: dict[str, int] = {}
+    for one in known.connections.values():
+        for flow in one.flows:
+            of_flow.setdefault(flow, one.number)
+    counts: defaultdict[frozenset[Address], Counter[int]] = defaultdict(Counter)
+    streams = packets.filter(pl.col("ssrc").is_in(list(known.ssrcs))).group_by([*TUPLE, "ssrc"]).len()
+    for source, source_port, destination, destination_port, ssrc, count in streams.iter_rows():
+        if (flow := known.ssrcs[ssrc]) in of_flow:
+            ends = frozenset(((source, source_port), (destination, destination_port)))
+            counts[ends][of_flow[flow]] += count
+    ordered: defaultdict[frozenset[Address], list[int]] = defaultdict(list)
+    for ends, counter in counts.items():
+        ordered[ends] = [number for number, _ in counter.most_common()]
+    return ordered
+
+
+OUTCOME = ["delivered_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"]
+"""Columns that say what became of a packet."""
+ALIKE = ["flow", "protocol", "ssrc", "payload_type", "seq", "size_bytes"]
+"""Columns that a relay leaves as they are."""
+
+
+def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
+    """Joins the two legs of relayed packets: sent on the first, delivered or dropped on either.
+
+    A relay also exchanges messages of its own with each end. They have only one leg, and are left out.
+    """
+    relayed = packets.filter(leg=1)["flow"].unique().to_list()
+    if not relayed:
+        return packets
+    direct = packets.filter(~pl.col("flow").is_in(relayed))
+    first = packets.filter(pl.col("flow").is_in(relayed), leg=0)
+    arrived = _numbered(first.filter(pl.col("delivered_ns").is_not_null()), "delivered_ns")
+    second = _numbered(packets.filter(pl.col("flow").is_in(relayed), leg=1), "sent_ns")
+    outcome = second.select(*ALIKE, "nth", *OUTCOME)
+    passed = arrived.drop(OUTCOME).join(outcome, on=[*ALIKE, "nth"], how="inner", nulls_equal=True)
+    lost = first.filter(pl.col("delivered_ns").is_null())
+    return pl.concat([direct, lost, passed.select(packets.columns)]).sort("sent_ns", maintain_order=True)
+
+
+def _numbered(packets: pl.DataFrame, order: str) -> pl.DataFrame:
+    """The packets in an order, with the column ``nth`` that numbers packets that are alike."""
+    return packets.sort(order, maintain_order=True).with_columns(
+        pl.int_range(pl.len()).over(ALIKE).alias("nth")
+    )

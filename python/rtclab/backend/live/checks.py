@@ -1,0 +1,55 @@
+"""What browsers can do of a participant's camera, microphone and machine."""
+
+from __future__ import annotations
+
+from rtclab.backend.live.cgroup import check_limits
+from rtclab.backend.live.media import check_files
+from rtclab.backend.live.pages import BROWSER_MIN_BPS, BROWSER_START_BPS
+from rtclab.errors import UnsupportedScenario
+from rtclab.scenario import Scenario
+
+TODAY = ("vp8", "vp9", "h264", "av1")
+LACKING = {"firefox": ("h264",)}
+"""By browser, codecs that it cannot encode. Firefox would have to download its H.264 encoder."""
+
+
+def check_media(scenario: Scenario, participant: str) -> None:
+    """Checks codec, simulcast, bitrates, media files and encoder capacity of a participant.
+
+    Raises:
+        UnsupportedScenario: the participant's browser, or this machine, cannot do it.
+        BadInput: a media file cannot be read. The message names the field.
+    """
+    _check_video(scenario, participant)
+    check_files(scenario, participant)
+    if scenario.host_of(participant) is not None:
+        check_limits()
+
+
+def _check_video(scenario: Scenario, participant: str) -> None:
+    video, browser = scenario.video_of(participant), scenario.browser_of(participant).name
+    if video is None:
+        return
+    own = scenario.participants[participant].video
+    table = "video" if own is None else f"participants.{participant}.video"
+    known = [codec for codec in TODAY if codec not in LACKING.get(browser, ())]
+    if video.codec not in known:
+        expected = ", ".join(f"`{codec}`" for codec in known)
+        raise UnsupportedScenario(
+            f"{table}.codec",
+            f"{browser} has no encoder for `{video.codec}`; expected one of {expected}",
+            hint="run it simulated: --backend sim" if video.codec not in TODAY else None,
+        )
+    if video.simulcast and any(
+        call.kind != "sfu" for call in scenario.calls if participant in call.participants
+    ):
+        raise UnsupportedScenario(
+            f"{table}.simulcast", "only an SFU can choose between the sizes; expected calls of kind `sfu`"
+        )
+    if browser == "firefox":
+        for key, usual_bps in (("min_bitrate", BROWSER_MIN_BPS), ("start_bitrate", BROWSER_START_BPS)):
+            value = getattr(video, key)
+            if value.bps != min(usual_bps, video.max_bitrate.bps):
+                raise UnsupportedScenario(
+                    f"{table}.{key}", f"pages cannot tell it to Firefox; got `{value}`, expected the default"
+                )

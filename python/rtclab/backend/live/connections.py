@@ -1,0 +1,93 @@
+"""The connections of a live call: between which nodes, for which flows, and who sends what over them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from rtclab.scenario import Scenario
+from rtclab.scenario.participant import CORE
+from rtclab.scenario.topology import connections, flow_names
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LiveConnection:
+    """One peer connection between ``a`` and ``b``.
+
+    ``flows`` are the names of what ``a`` and what ``b`` send. ``relay`` is the node of the TURN server that
+    all packets pass. ``forwards`` is the number of the connection whose media ``a`` passes on. ``server`` is the
+    kind of the SFU if ``a`` or ``b`` is one: ``janus`` or ``str0m``. ``feed`` is the participant whose media
+    ``a`` sends.
+    """
+
+    number: int
+    call: int
+    a: str
+    b: str
+    start_ns: int
+    end_ns: int
+    flows: tuple[str, str]
+    feed: str
+    one_way: bool
+    relay: str | None
+    forwards: int | None
+    server: str | None
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The two nodes."""
+        return self.a, self.b
+
+    def peer_of(self, node: str) -> str:
+        """The node at the other end."""
+        return self.b if node == self.a else self.a
+
+    def sent_by(self, node: str) -> str:
+        """The flow that ``node`` sends."""
+        return self.flows[node != self.a]
+
+    def received_by(self, node: str) -> str:
+        """The flow that ``node`` receives."""
+        return self.flows[node == self.a]
+
+    def as_json(self) -> Json:
+        """The connection as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Json) -> Self:
+        """The connection that :meth:`as_json` described."""
+        return cls(**values | {"flows": tuple(values["flows"])})
+
+
+def live_connections(scenario: Scenario) -> list[LiveConnection]:
+    """The connections of a scenario, in the order and with the flows that a simulation has."""
+    joined = connections(scenario)
+    return [
+        LiveConnection(
+            number=number,
+            call=one.call,
+            a=one.a,
+            b=one.b,
+            start_ns=one.start_ns,
+            end_ns=one.end_ns,
+            flows=flows,
+            feed=one.ends[0],
+            one_way=one.one_way,
+            relay=one.relay,
+            forwards=one.forwards,
+            server=server_kind(scenario, one.call),
+        )
+        for number, (one, flows) in enumerate(zip(joined, flow_names(joined), strict=True))
+    ]
+
+
+def server_kind(scenario: Scenario, call: int) -> str | None:
+    """Which program forwards the media of a call; None if participants do so, or nobody."""
+    about = scenario.calls[call]
+    if about.kind != "sfu":
+        return None
+    server = about.server or CORE
+    return scenario.servers[server].kind if server in scenario.servers else "janus"

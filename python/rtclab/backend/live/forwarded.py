@@ -1,0 +1,87 @@
+"""Finds the original of each packet that an SFU forwards, so that delays count from its sender.
+
+An SFU numbers the packets of each receiver's streams anew, from another first number. So the difference of
+the numbers of a copy and its original is the same for all packets of a stream. Packets that end a frame tell
+it: one that leaves the server is, nearly always, a copy of the last one that came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from rtclab.backend.live.connections import LiveConnection
+
+SEQ_RANGE = 2**16
+COPIED = ("video", "audio")
+LONGEST_WAY_NS = 1_000_000_000
+"""A server holds no packet for longer than this. Sequence numbers repeat after a minute or more."""
+
+
+def since_originals(packets: pl.DataFrame, connections: Iterable[LiveConnection]) -> pl.DataFrame:
+    """The table ``packets``, where ``sent_ns`` of a copy is when its sender sent the original.
+
+    A packet whose original is not found, such as a retransmission by the server, keeps its own time.
+    """
+    joined = {one.number: one for one in connections}
+    pairs = {
+        one.flows[0]: joined[one.forwards].flows[0]
+        for one in joined.values()
+        if one.server is not None and one.forwards is not None
+    }
+    if not pairs:
+        return packets
+    numbered = packets.with_row_index("row")
+    media = numbered.filter(pl.col("kind").is_in(COPIED))
+    found = [
+        _originals(media.filter(flow=copies), media.filter(flow=originals))
+        for copies, originals in pairs.items()
+    ]
+    sent = pl.concat(found).unique("row", keep="first")
+    return (
+        numbered.join(sent, on="row", how="left", maintain_order="left")
+        .with_columns(sent_ns=pl.coalesce("original_ns", "sent_ns"))
+        .drop("row", "original_ns")
+        .sort("sent_ns", maintain_order=True)
+    )
+
+
+def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
+    """``row`` of the copies whose original was found, and ``original_ns``, when that was sent."""
+    came = originals.filter(pl.col("written_ns").is_not_null()).select(
+        "kind", "seq", came_ns="written_ns", original_ns="sent_ns", stream="ssrc", ends="marker"
+    )
+    offsets = _offsets(copies, came)
+    return (
+        copies.join(offsets, on="ssrc")
+        .with_columns(seq=(pl.col("seq") - pl.col("offset")) % SEQ_RANGE)
+        .join(came, on=["kind", "stream", "seq"])
+        .with_columns(held_ns=pl.col("sent_ns") - pl.col("came_ns"))
+        .filter(pl.col("held_ns").is_between(0, LONGEST_WAY_NS))
+        .sort("held_ns")
+        .unique("row", keep="first")
+        .select("row", "original_ns")
+    )
+
+
+def _offsets(copies: pl.DataFrame, came: pl.DataFrame) -> pl.DataFrame:
+    """For each ``ssrc`` of the copies, the ``stream`` that it copies and the ``offset`` of its numbers."""
+    last = pl.col("ends") | (pl.col("kind") == "audio")
+    ends = copies.filter(pl.col("marker") | (pl.col("kind") == "audio")).sort("sent_ns")
+    before = ends.select("kind", "ssrc", "seq", came_ns="sent_ns").join_asof(
+        came.filter(last).sort("came_ns").select("kind", "came_ns", "stream", original="seq"),
+        on="came_ns",
+        by="kind",
+        strategy="backward",
+        check_sortedness=False,  # both are sorted; it cannot tell within groups
+    )
+    return (
+        before.drop_nulls("original")
+        .with_columns(offset=(pl.col("seq") - pl.col("original")) % SEQ_RANGE)
+        .group_by("ssrc", "stream", "offset")
+        .len()
+        .sort("len", "offset", descending=True)
+        .unique("ssrc", keep="first", maintain_order=True)
+        .select("ssrc", "stream", "offset")
+    )

@@ -1,0 +1,187 @@
+"""A program in a node: starts it, notices its end, waits until it listens, stops it, keeps its last words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from rtclab.errors import CallFailed
+
+STOP_GRACE_S = 2.0
+CHECK_INTERVAL_S = 0.02
+LAST_LINES = 6
+WAITING = {"tcp": "0A", "udp": "07"}
+"""State, by protocol, of a socket that waits for clients: listening, or not connected (net/tcp_states.h)."""
+
+Spawn = Callable[..., subprocess.Popen[bytes]]
+"""Starts a command in a node, with the arguments of ``subprocess.Popen``."""
+
+
+class Process:
+    """One program.
+
+    Args:
+        name: what it is, for reasons, such as ``the browser of alice``.
+        spawn: starts a command in the program's node.
+        home: the program's directory, which has its output in ``output.txt``. The caller deletes it.
+        on_exit: called once, with the reason, if the program ends before it is stopped.
+    """
+
+    def __init__(self, name: str, spawn: Spawn, home: Path, on_exit: Callable[[str], None]) -> None:
+        self.name = name
+        self._spawn = spawn
+        self._home = home
+        self._on_exit = on_exit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._exit_descriptor = -1
+        self._stopping = False
+
+    def start(
+        self, command: list[str], environment: Mapping[str, str] | None = None, *, pipes: bool = False
+    ) -> None:
+        """Starts the program in its home, with a small environment to which ``environment`` adds.
+
+        With ``pipes`` one can talk to it through ``stdin`` and ``stdout``, and only its standard error is
+        kept. It needs a running event loop, which notices the program's end.
+        """
+        self._home.mkdir(parents=True, exist_ok=True)
+        small = {
+            "HOME": str(self._home),
+            "TMPDIR": str(self._home),
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+        }
+        with self._output.open("wb") as output:
+            self._process = self._spawn(
+                command,
+                stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if pipes else output,
+                stderr=output,
+                env={**small, **(environment or {})},
+                cwd=self._home,
+            )
+        self._exit_descriptor = os.pidfd_open(self._process.pid)
+        asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
+
+    async def listening(
+        self, address: str, port: int, *, protocols: tuple[str, ...], timeout_s: float
+    ) -> None:
+        """Waits until the program itself has sockets of all ``protocols`` at an IPv4 address and a port.
+
+        Raises:
+            CallFailed: the program ended, another one has the port, or it took longer than ``timeout_s``.
+        """
+        assert self._process is not None
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        where = f"port {port} ({' and '.join(protocols)}) of {address}"
+        while self._process.poll() is None:
+            try:
+                found = {one: waiting_sockets(self._process.pid, one, address, port) for one in protocols}
+                own = own_sockets(self._process.pid)  # after those of anybody: it may open one at any time
+            except OSError:  # it is ending
+                await asyncio.sleep(CHECK_INTERVAL_S)
+                continue
+            if any(sockets - own for sockets in found.values()):
+                raise CallFailed(
+                    f"{self.name} cannot listen at {where}: another program has it; expected a free port"
+                )
+            if all(found.values()):
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise CallFailed(
+                    f"{self.name} did not listen at {where} within {timeout_s:g} s{self.last_words()}"
+                )
+            await asyncio.sleep(CHECK_INTERVAL_S)
+        raise CallFailed(f"{self.name} {how_it_ended(self._process.wait())}{self.last_words()}")
+
+    async def stop(self) -> None:
+        """Asks the program to exit, and kills it and its children after ``STOP_GRACE_S``."""
+        self._stopping = True
+        if self._process is None or self._process.poll() is not None:
+            return
+        tree = self.tree()
+        self._process.send_signal(signal.SIGTERM)
+        deadline = asyncio.get_running_loop().time() + STOP_GRACE_S
+        while self._process.poll() is None and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(CHECK_INTERVAL_S)
+        for process in tree:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self._process.wait()
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        """The pipe to the program."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        """The pipe from the program."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def tree(self) -> list[psutil.Process]:
+        """The program's process and its descendants; empty if it does not run."""
+        if self._process is None:
+            return []
+        try:
+            root = psutil.Process(self._process.pid)
+            return [root, *root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def last_words(self) -> str:
+        """The last lines of the program's output, to append to a reason."""
+        lines = self._output.read_text(errors="replace").strip().splitlines()[-LAST_LINES:]
+        return "; it last said:" + "".join(f"\n  {line}" for line in lines) if lines else ""
+
+    def _exited(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._exit_descriptor)
+        os.close(self._exit_descriptor)
+        if self._stopping or self._process is None:
+            return
+        self._on_exit(f"{self.name} {how_it_ended(self._process.wait())}{self.last_words()}")
+
+    @property
+    def _output(self) -> Path:
+        return self._home / "output.txt"
+
+
+def how_it_ended(status: int) -> str:
+    """The end of a process in words, by ``subprocess.Popen.returncode``."""
+    if status < 0:
+        return f"was killed by {signal.Signals(-status).name}"
+    return f"ended with exit status {status}"
+
+
+def waiting_sockets(pid: int, protocol: str, address: str, port: int) -> set[str]:
+    """Inodes of the sockets that wait for clients at ``address`` or at any address, in a process's node."""
+    places = {f"{socket.inet_aton(ip)[::-1].hex().upper()}:{port:04X}" for ip in (address, "0.0.0.0")}
+    rows = [line.split() for line in Path(f"/proc/{pid}/net/{protocol}").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if row[1] in places and row[3] == WAITING[protocol]}
+
+
+def own_sockets(pid: int) -> set[str]:
+    """Inodes of a process's sockets."""
+    inodes = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            kind, _, inode = os.readlink(descriptor).partition(":[")
+        except FileNotFoundError:
+            continue  # the process has closed it
+        if kind == "socket":
+            inodes.add(inode.rstrip("]"))
+    return inodes

@@ -1,0 +1,162 @@
+"""The TURN servers and SFUs of a live call, and what the pages must know of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+from rtclab.backend.live.carried import Address, Claim
+from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.janus import PORT as JANUS_PORT
+from rtclab.backend.live.janus import JanusServer
+from rtclab.backend.live.namespaces import node_command
+from rtclab.backend.live.signalling import Message, SignallingServer
+from rtclab.backend.live.str0m import ForwardingServer
+from rtclab.backend.live.turn import TurnServer
+from rtclab.scenario.participant import CORE
+
+Fail = Callable[[str], None]
+Json = dict[str, Any]
+
+
+class Servers:
+    """Starts the servers that the connections need, each in its node.
+
+    Args:
+        connections: the connections of all calls, by number.
+        addresses: IP address of each node.
+        home: directory for the servers' files, which the caller deletes.
+        stun: whether participants need a STUN server, because some are behind a NAT.
+        fail: called with the reason if a server ends by itself.
+        on_statistics: called with each connection's statistics of a ``str0m`` server.
+    """
+
+    def __init__(
+        self,
+        connections: Mapping[int, LiveConnection],
+        addresses: Mapping[str, str],
+        home: Path,
+        *,
+        stun: bool,
+        fail: Fail,
+        on_statistics: Callable[[Message], None],
+    ) -> None:
+        self._connections = connections
+        self._on_statistics = on_statistics
+        relays = {one.relay for one in connections.values() if one.relay is not None}
+        self._turn = {
+            node: TurnServer(partial(spawn, node), addresses[node], home / f"turn-{node}", fail)
+            for node in sorted(relays | ({CORE} if stun else set()))
+        }
+        self._stun = stun
+        calls: dict[tuple[str, str], set[str]] = {}
+        for one in connections.values():
+            if one.server is not None:
+                calls.setdefault((server_of(one), one.server), set()).add(str(one.call))
+        self._janus = {
+            node: JanusServer(
+                partial(spawn, node), addresses[node], home / f"janus-{node}", fail, sorted(own)
+            )
+            for (node, kind), own in calls.items()
+            if kind == "janus"
+        }
+        self._str0m = {
+            node: ForwardingServer(partial(spawn, node), addresses[node], partial(self._receive, node), fail)
+            for node, kind in calls
+            if kind == "str0m"
+        }
+        self.signalling = SignallingServer({node: partial(self._pass, node) for node in self._str0m})
+
+    async def start(self) -> None:
+        """Starts all servers and waits until they can be used.
+
+        Raises:
+            CallFailed: a server did not start.
+        """
+        for turn in self._turn.values():
+            turn.start()
+        for janus in self._janus.values():
+            janus.start()
+        await asyncio.gather(
+            *(turn.ready() for turn in self._turn.values()),
+            *(janus.ready() for janus in self._janus.values()),
+            *(sfu.start() for sfu in self._str0m.values()),
+        )
+
+    async def stop(self) -> None:
+        """Stops all servers."""
+        everything: list[TurnServer | JanusServer | ForwardingServer] = [
+            *self._turn.values(),
+            *self._janus.values(),
+            *self._str0m.values(),
+        ]
+        await asyncio.gather(*(server.stop() for server in everything))
+
+    @property
+    def claimed(self) -> dict[Address, Claim]:
+        """Ports of servers whose packets belong to no flow."""
+        return {(node, JANUS_PORT): Claim() for node in self._janus}
+
+    def ice_of(self, participant: str) -> dict[int, Json]:
+        """The ICE servers and policy of each of the participant's connections, by number."""
+        found: dict[int, Json] = {}
+        for one in self._connections.values():
+            if participant not in one.ends:
+                continue
+            if one.relay is not None:
+                servers, policy = self._turn[one.relay].ice_servers(participant), "relay"
+            else:
+                servers, policy = self._turn[CORE].ice_servers(participant)[:1] if self._stun else [], "all"
+            found[one.number] = {"servers": servers, "policy": policy}
+        return found
+
+    def rooms(self) -> dict[int, Json]:
+        """The room of each call over a Janus server, by the number of the call."""
+        return {
+            one.call: self._janus[server_of(one)].room(str(one.call))
+            for one in self._connections.values()
+            if one.server == "janus"
+        }
+
+    def close(self, connection: LiveConnection) -> None:
+        """Tells a ``str0m`` server that a connection has ended."""
+        if connection.server == "str0m":
+            self._str0m[server_of(connection)].send({"connection": connection.number, "close": True})
+
+    async def _pass(self, node: str, _sender: str, message: Message) -> None:
+        number = message["number"]
+        fields: Json = {key: message[key] for key in ("description", "candidate") if key in message}
+        forwards = self._connections[number].forwards
+        self._str0m[node].send({"connection": number, "forwards": forwards, **fields})
+
+    def _receive(self, node: str, message: Message) -> None:
+        if "statistics" in message:
+            self._on_statistics(message["statistics"])
+        elif "connection" in message:
+            asyncio.get_running_loop().create_task(self._answer(node, message))
+
+    async def _answer(self, node: str, message: Message) -> None:
+        one = self._connections[message["connection"]]
+        if "description" in message:
+            answer = {"from": node, "number": one.number, "description": message["description"]}
+            await self.signalling.send(one.peer_of(node), answer)
+            if one.forwards is None:
+                await self.signalling.publish(one.call, one.number)
+        elif "error" in message:
+            await self.signalling.send(
+                one.peer_of(node), {"from": node, "number": one.number, "error": message["error"]}
+            )
+
+
+def server_of(connection: LiveConnection) -> str:
+    """The node of the SFU: it receives what a participant sends, and sends the copies."""
+    return connection.b if connection.forwards is None else connection.a
+
+
+def spawn(node: str, command: list[str], **options: Any) -> Popen[bytes]:
+    """Starts a command in a node."""
+    return Popen(node_command(node, command), **options)

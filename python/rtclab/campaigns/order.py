@@ -1,0 +1,72 @@
+"""What a campaign runs: repeats of scenarios, their order, and how many at once."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rtclab.campaigns.rows import Key
+from rtclab.scenario import Scenario
+
+UNRELATED = {"name", "title", "source", "repeats"}
+"""Fields of a scenario that do not change what happens in a repeat."""
+
+CORES_PER_PARTICIPANT = 1.0
+"""Cores that a live participant takes: browser, encoder and its share of the emulator.
+
+An assumption until it is measured: docs/then-and-now.md has the load of each participant per topology."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A repeat of a scenario. ``condition`` is its name in the rows."""
+
+    condition: str
+    scenario: Scenario
+    repeat: int
+
+    @property
+    def seed(self) -> int:
+        """The seed of the repeat."""
+        return self.scenario.seed_of(self.repeat)
+
+    @property
+    def weight(self) -> int:
+        """Number of participants, each of which needs a browser in a live call."""
+        return len(self.scenario.participants)
+
+    @cached_property
+    def digest(self) -> str:
+        """Identifies what is run. Fields with default values do not count, so new fields change nothing."""
+        text = self.scenario.model_dump_json(exclude=UNRELATED, exclude_defaults=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def key(self, backend: str) -> Key:
+        """The repeat in the rows."""
+        return Key(self.condition, backend, self.repeat)
+
+
+def items_of(scenarios: Iterable[tuple[str, Scenario]], repeats: int) -> list[Item]:
+    """Every repeat of the named scenarios."""
+    return [Item(name, scenario, repeat) for name, scenario in scenarios for repeat in range(repeats)]
+
+
+def shuffled(items: Sequence[Item], seed: int) -> list[Item]:
+    """All items in an order that depends only on the seed, the names and the numbers of the repeats.
+
+    An order that follows the conditions would confuse a change of the machine with one of the condition.
+    """
+    order = sorted(items, key=lambda item: (item.condition, item.repeat))
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def participants_at_once(cores: int) -> int:
+    """How many live participants run at once by default: one per core, but always a call of two.
+
+    A call with more participants than that runs alone.
+    """
+    return max(2, int(cores / CORES_PER_PARTICIPANT))

@@ -1,0 +1,220 @@
+"""Runs the items of a campaign and keeps their rows."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rtclab.backend import backend
+from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
+from rtclab.campaigns.order import Item, participants_at_once, shuffled
+from rtclab.campaigns.rows import Key, Record, RowFile, Value
+from rtclab.errors import BackendUnavailable, DiskFull, UnsupportedScenario, reason_of
+from rtclab.processes import cores, process_pool
+from rtclab.trace import Trace
+
+Measure = Callable[[Item, Trace], Iterable[Value]]
+"""Measures a finished repeat: flow, metric and value. Other processes must be able to import it."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """The backend cannot run an item. Unlike the error, it can be passed between processes."""
+
+    why: str
+
+
+@dataclass
+class Tally:
+    """What became of a campaign's repeats."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Number of repeats by outcome, those of earlier runs of the campaign included."""
+    failed: dict[Key, str] = field(default_factory=dict)
+    """Why repeats failed."""
+    disturbed: dict[Key, str] = field(default_factory=dict)
+    """How the machine disturbed repeats, ``MAX_TRIES`` times each."""
+    unsupported: dict[str, str] = field(default_factory=dict)
+    """Why the backend cannot run conditions."""
+
+    def count(self, record: Record) -> None:
+        """Counts a repeat that is not run again."""
+        self.outcomes[record.outcome] += 1
+        if record.outcome != "finished":
+            getattr(self, record.outcome)[record.key] = record.reason
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Repeats of scenarios on one backend, whose measured values go into one file.
+
+    Attributes:
+        items: what to run, in any order.
+        backend: name of the backend.
+        label: name of the backend in the rows, if several campaigns on one backend share a file.
+        rows: the file of the rows. A repeat that has rows of the same scenario is not run again.
+        measure: measures a repeat.
+        seed: of the order.
+        jobs: repeats at once. By default, live ones as ``participants_at_once`` says, and one per core
+            simulated. With 1, everything runs in this process.
+        traces: directory in which traces are kept, by condition, repeat and try; by default none are kept.
+        version: identifies what else the results depend on, such as the simulator's code.
+        retry_failed: whether repeats that failed earlier run again.
+    """
+
+    items: Sequence[Item]
+    backend: str
+    rows: RowFile
+    measure: Measure
+    seed: int = 1
+    jobs: int | None = None
+    traces: Path | None = None
+    version: str = ""
+    retry_failed: bool = False
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the backend in the rows."""
+        return self.label or self.backend
+
+    def todo(self) -> list[Item]:
+        """The items that are not finished, in the order in which they run."""
+        known = self.rows.read()
+        return [item for item in shuffled(self.items, self.seed) if not self._is_final(item, known)]
+
+    def _is_final(self, item: Item, known: dict[Key, Record]) -> bool:
+        record = known.get(item.key(self.name))
+        if record is None or record.digest != self._digest(item):
+            return False
+        if record.outcome == "failed":
+            return not self.retry_failed
+        return record.outcome == "finished" or record.attempt >= MAX_TRIES
+
+    def _digest(self, item: Item) -> str:
+        return f"{item.digest}{self.version and '-'}{self.version}"
+
+    def run(self, on_done: Callable[[Item, Record | None], None] = lambda item, record: None) -> Tally:
+        """Runs what is not finished; a repeat's rows are on the disk before the next one is reported.
+
+        Args:
+            on_done: called after every item that is not run again, with None if the backend cannot run it.
+
+        Raises:
+            BackendUnavailable: this machine lacks what the backend needs.
+            DiskFull: no space is left.
+            KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept.
+        """
+        self.rows.compact()
+        tally, queue = self._begin()
+        for item, outcome in self._outcomes(queue):
+            if isinstance(outcome, Unsupported):
+                tally.unsupported[item.condition] = outcome.why
+                on_done(item, None)
+                continue
+            self.rows.append(outcome)
+            if outcome.outcome == "disturbed" and outcome.attempt < MAX_TRIES:
+                queue.append((item, outcome.attempt + 1))
+                continue
+            tally.count(outcome)
+            on_done(item, outcome)
+        self.rows.compact()
+        return tally
+
+    def _begin(self) -> tuple[Tally, deque[tuple[Item, int]]]:
+        """The count of what is finished, and the other items with the number of their next try."""
+        known, tally = self.rows.read(), Tally()
+        for item in self.items:
+            if self._is_final(item, known):
+                tally.count(known[item.key(self.name)])
+        queue: deque[tuple[Item, int]] = deque()
+        for item in self.todo():
+            record = known.get(item.key(self.name))
+            again = (
+                record is not None and record.outcome == "disturbed" and record.digest == self._digest(item)
+            )
+            queue.append((item, record.attempt + 1 if record is not None and again else 1))
+        return tally, queue
+
+    def _outcomes(self, queue: deque[tuple[Item, int]]) -> Iterator[tuple[Item, Record | Unsupported]]:
+        """Runs the items of the queue, to which the caller may append, and yields each outcome."""
+        limit, at_once = self._limits()
+        if at_once == 1:
+            while queue:
+                item, attempt = queue.popleft()
+                yield item, self._attempt(item, attempt)
+            return
+        with process_pool(at_once) as pool:
+            running: dict[Future[Record | Unsupported], Item] = {}
+            while queue or running:
+                self._fill(queue, running, pool, limit, at_once)
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(done), done.result()
+
+    def _limits(self) -> tuple[int | None, int]:
+        """How many participants, and how many repeats, run at once."""
+        if self.jobs is not None or self.backend != "live":
+            return None, self.jobs or cores()
+        limit = participants_at_once(cores())
+        return limit, max(1, limit // 2)
+
+    def _fill(
+        self,
+        queue: deque[tuple[Item, int]],
+        running: dict[Future[Record | Unsupported], Item],
+        pool: ProcessPoolExecutor,
+        limit: int | None,
+        at_once: int,
+    ) -> None:
+        """Starts the next items as long as there is room."""
+        while queue and len(running) < at_once:
+            item, attempt = queue[0]
+            taken = sum(other.weight for other in running.values())
+            if limit is not None and running and taken + item.weight > limit:
+                return
+            queue.popleft()
+            running[pool.submit(self._attempt, item, attempt)] = item
+
+    def _attempt(self, item: Item, attempt: int) -> Record | Unsupported:
+        record = Record(item.key(self.name), attempt, "failed", digest=self._digest(item))
+        return attempt_of(item, record, self.backend, self.measure, self.traces)
+
+
+def attempt_of(
+    item: Item, record: Record, backend_name: str, measure: Measure, traces: Path | None
+) -> Record | Unsupported:
+    """Runs an item once and measures it. A failure is a result.
+
+    Returns:
+        ``record`` with its outcome and what was measured, or why the backend cannot run the item.
+
+    Raises:
+        BackendUnavailable: this machine lacks what the backend needs.
+        DiskFull: no space is left.
+    """
+    runs = backend(backend_name)
+    with tempfile.TemporaryDirectory(prefix="rtclab-") as temporary:
+        out = Path(temporary) / "trace"
+        if traces is not None:
+            out = traces / item.condition / f"repeat-{item.repeat}-try-{record.attempt}"
+            shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        try:
+            runs.check(item.scenario)
+            trace = runs.run(item.scenario, seed=item.seed, repeat=item.repeat, out=out)
+            if trace.manifest.failure is not None:
+                return replace(record, reason=trace.manifest.failure)
+            values = tuple(measure(item, trace))
+            reason = "; ".join(disturbances(trace)) if backend_name == "live" else ""
+        except UnsupportedScenario as error:
+            return Unsupported(str(error))
+        except (BackendUnavailable, DiskFull):
+            raise
+        except Exception as error:
+            return replace(record, reason=reason_of(error))
+    return replace(record, outcome="disturbed" if reason else "finished", reason=reason, values=values)

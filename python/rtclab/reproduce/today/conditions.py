@@ -1,0 +1,256 @@
+"""The conditions that are run with today's browsers, and the published numbers to compare them with."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan, nan
+from pathlib import Path
+from typing import Any
+
+from pydantic import InstanceOf
+
+from rtclab.errors import BadInput
+from rtclab.reproduce import paper
+from rtclab.reproduce.cells import OVERALL, UNUSABLE, Cell
+from rtclab.reproduce.measures import WINDOW_S
+from rtclab.reproduce.paper import Paper
+from rtclab.reproduce.today.measured import COMPARED, Need
+from rtclab.reproduce.today.translate import Today, as_today
+from rtclab.reproduce.trends import Quantity
+from rtclab.scenario import Duration, Scenario
+from rtclab.scenario.table import Table
+
+ONE_WAY = "One-way delay (ms)"
+FILE = Path(__file__).with_name("conditions.toml")
+
+
+class Stated(Quantity):
+    """A number that a paper states in its text or shows in a figure."""
+
+    row: str
+    """Condition, as in the figure."""
+    column: str
+    """Quantity with its unit."""
+    published: float = nan
+    """The number; NaN if there is only a statement."""
+    note: str = ""
+    """The statement, in our words."""
+
+
+class Chosen(Table):
+    """A table of the page: numbers of a published table, or those that a paper states."""
+
+    paper: str
+    """Short name of the paper."""
+    table: str = ""
+    """Number of the published table; empty for stated numbers."""
+    title: str = ""
+    """Title, for stated numbers."""
+    machine: str = OVERALL
+    """Machine whose numbers to take; empty for all."""
+    rows: tuple[str, ...] = ()
+    """Rows to take; by default all."""
+    metrics: tuple[str, ...] = ()
+    """Metrics to take, instead of those of the whole file."""
+    values: tuple[InstanceOf[Stated], ...] = ()
+    """Stated numbers."""
+    today: str = ""
+    """What ten years changed, with placeholders."""
+    plot: str = ""
+    """Column to draw; by default none."""
+
+
+class Conditions(Table):
+    """The content of ``conditions.toml``."""
+
+    duration: Duration
+    """Length of each run today."""
+    repeats: int
+    """Live repeats of each scenario."""
+    simulated_repeats: int
+    """Simulated repeats of each scenario as of today."""
+    then_repeats: int
+    """Simulated repeats of each scenario with the control of its time."""
+    metrics: tuple[str, ...]
+    """Metrics to take of published tables."""
+    durations: dict[str, Duration] = {}
+    """Lengths of scenarios that need another one."""
+    tables: tuple[InstanceOf[Chosen], ...]
+    """The tables of the page."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A published number, and what it is in our results.
+
+    Attributes:
+        row: the condition, as the paper calls it.
+        column: the quantity, with its unit.
+        quantity: what to compute from results of its time.
+        published: the number; NaN if none was published.
+        sd: published standard deviation; NaN if none was.
+        note: what else the paper says.
+        status: why the number cannot be compared: a key of ``Paper.reasons``, or empty.
+    """
+
+    row: str
+    column: str
+    quantity: Quantity
+    published: float
+    sd: float = nan
+    note: str = ""
+    status: str = ""
+
+    @property
+    def key(self) -> str:
+        """Row and column, as placeholders name them."""
+        return f"{self.row}|{self.column}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of the page."""
+
+    paper: Paper
+    title: str
+    lines: Sequence[Line]
+    today: str
+    plot: str
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The scenarios that its lines need."""
+        return list(dict.fromkeys(name for line in self.lines for name, _ in line.quantity.needs))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the page compares."""
+
+    conditions: Conditions
+    sections: Sequence[Section]
+
+    @cached_property
+    def scenarios(self) -> list[str]:
+        """The scenarios to run, each once: the conditions."""
+        return list(dict.fromkeys(name for section in self.sections for name in section.scenarios))
+
+    @cached_property
+    def today(self) -> Mapping[str, Today]:
+        """Each scenario as of today."""
+        return {name: as_today(Scenario.load(name), self.duration_of(name)) for name in self.scenarios}
+
+    def duration_of(self, scenario: str) -> str:
+        """The length of the run of a scenario today."""
+        return str(self.conditions.durations.get(scenario, self.conditions.duration))
+
+    def need(self, scenario: str, *, today: bool) -> Need:
+        """What to measure in a scenario; windows of today shrink with the run.
+
+        Today also has what backends are compared by.
+        """
+        measures = dict.fromkeys(COMPARED if today else ())
+        flows: dict[str, None] = {}
+        for line in (line for section in self.sections for line in section.lines):
+            quantity = self.quantity_of_today(line) if today else line.quantity
+            if names := [name for of, name in quantity.needs if of == scenario]:
+                measures |= dict.fromkeys(names)
+                flows |= dict.fromkeys(_flows(quantity))
+        return Need(tuple(measures), tuple(flows))
+
+    def quantity_of_today(self, line: Line) -> Quantity:
+        """What to compute from results of today: the same, in a window that shrinks with the run.
+
+        Raises:
+            BadInput: the shorter window has no whole tens of seconds.
+        """
+        window = line.quantity.window_s
+        if window is None:
+            return line.quantity
+        name = line.quantity.scenario
+        factor = Duration.parse(self.duration_of(name)).ns / Scenario.load(name).duration.ns
+        begin, end = (second * factor for second in window)
+        if begin % WINDOW_S or end % WINDOW_S:
+            raise BadInput(
+                f"{FILE.name}: {line.key}: the window of {window[0]} to {window[1]} s becomes {begin:g} to "
+                f"{end:g} s; expected whole tens of seconds",
+                hint=f"choose another length of {name} in [durations]",
+            )
+        return line.quantity.model_copy(update={"window_s": (int(begin), int(end))})
+
+
+def read_plan(papers: Iterable[str], file: Path = FILE) -> Plan:
+    """The tables of these papers.
+
+    Raises:
+        BadInput: the file is invalid, or names something that a paper does not have.
+    """
+    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    wanted = set(papers)
+    tables = [
+        _chosen(table, f"{file.name}: table {index}")
+        for index, table in enumerate(data.pop("tables"), start=1)
+        if table.get("paper") in wanted
+    ]
+    conditions = Conditions.read(data | {"tables": tables}, file.name)
+    return Plan(conditions, [_section(table, conditions, file.name) for table in tables])
+
+
+def _chosen(data: dict[str, Any], place: str) -> Chosen:
+    values = [
+        Stated.read(value, f"{place}: value {index}") for index, value in enumerate(data.get("values", ()), 1)
+    ]
+    return Chosen.read(data | {"values": values}, place)
+
+
+def _section(table: Chosen, conditions: Conditions, origin: str) -> Section:
+    source = paper(table.paper)
+    if table.values:
+        lines = [
+            Line(value.row, value.column, value, value.published, nan, value.note) for value in table.values
+        ]
+        return Section(source, table.title, lines, table.today, table.plot)
+    metrics = table.metrics or conditions.metrics
+    cells = [cell for cell in source.cells if _wanted(cell, table, metrics)]
+    missing = set(table.rows) - {cell.row for cell in cells}
+    if missing or not cells:
+        what = f"row `{min(missing)}`" if missing else "numbers"
+        raise BadInput(f"{origin}: {table.paper}, table {table.table}: no {what} with these metrics")
+    title = f"Table {table.table}: {source.tables[table.table]}"
+    if table.machine not in ("", OVERALL):
+        title += f" (machine {table.machine})"
+    return Section(source, title, [_line(source, cell) for cell in cells], table.today, table.plot)
+
+
+def _wanted(cell: Cell, table: Chosen, metrics: Sequence[str]) -> bool:
+    return (
+        cell.table == table.table
+        and table.machine in ("", cell.machine)
+        and (not table.rows or cell.row in table.rows)
+        and cell.metric in metrics
+        and bool(cell.scenario)
+    )
+
+
+def _line(source: Paper, cell: Cell) -> Line:
+    data = {"metric": cell.metric, "scenario": cell.scenario, "flows": source.flows(cell)}
+    quantity = Quantity.read(data, f"table {cell.table}: {cell.row}")
+    note = "the paper contradicts this number" if cell.status == UNUSABLE else ""
+    sd = nan if cell.sd is None else cell.sd
+    # Some columns are mislabelled in the paper.
+    column = ONE_WAY if cell.metric == "owd_ms" else cell.column
+    return Line(cell.row, column, quantity, cell.mean, sd, note, cell.status)
+
+
+def _flows(quantity: Quantity) -> list[str]:
+    """The patterns of flows of a quantity and of those that it is related to."""
+    related = [one for one in (quantity.percent_of, quantity.percent_below, quantity.ratio_to) if one]
+    return [*quantity.flows, *(flow for one in (*quantity.mean_of, *related) for flow in _flows(one))]
+
+
+def is_published(line: Line) -> bool:
+    """Whether there is a number to compare with."""
+    return not isnan(line.published)

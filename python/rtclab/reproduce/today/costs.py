@@ -1,0 +1,123 @@
+"""Set-up time, failures, processor and memory of live calls per topology, as in sections 6.10 and 6.11 of
+Abello Lozano 2013."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import nan
+
+import numpy as np
+
+from rtclab.campaigns import Record
+from rtclab.report.words import number
+from rtclab.reproduce.today.measured import (
+    CONNECTIONS,
+    CPU,
+    ENCODE_MS,
+    ENCODER,
+    MEMORY,
+    NOT_CONNECTED,
+    SETUP_STAGES,
+    TCP_SHARE,
+)
+from rtclab.reproduce.today.numbers import Numbers
+from rtclab.reproduce.today.run import LIVE
+from rtclab.scenario import Scenario
+
+ABOUT = """\
+Live calls, per topology, over all conditions, repeats and flows. Networks differ between topologies as
+the conditions do, so a row describes its conditions, not the topology alone. Numbers are the median and,
+in parentheses, the 95th percentile. The thesis has 1.44 s of set-up for two over a relay with nothing
+limited (table 8), half a second more with an MCU than in a mesh (6.10), and 90 % of the processor for
+three calls and for a mesh (6.11).
+"""
+_NUMBERS = {2: "two", 3: "three", 4: "four"}
+_STAGES = ("signalling", "ICE", "DTLS", "first frame", "all")
+
+
+def topology(scenario: Scenario) -> str:
+    """The topology of a scenario in words, to group conditions: ``two over a relay beside TCP``."""
+    call = scenario.calls[0]
+    people = _NUMBERS.get(len(call.participants), str(len(call.participants)))
+    if len(scenario.calls) > 1:
+        words = f"{_NUMBERS.get(len(scenario.calls), len(scenario.calls))} calls of {people}"
+    elif call.kind != "p2p":
+        words = f"{people}, {call.kind.upper() if call.kind == 'sfu' else call.kind}"
+    else:
+        words = people if len(call.participants) == 2 else f"mesh of {people}"
+    words += " over a relay" if call.relay else ""
+    return words + (" beside TCP" if scenario.traffic else "")
+
+
+def lines(numbers: Numbers) -> Iterator[str]:
+    """The section of the page."""
+    yield "## Set-up time, failures, processor and memory"
+    yield ""
+    groups = _groups(numbers)
+    if not groups:
+        yield "No live call has been run yet."
+        yield ""
+        return
+    yield ABOUT
+    yield from _setup(groups)
+    yield from _failures(groups)
+    yield from _load(groups)
+
+
+def _groups(numbers: Numbers) -> dict[str, list[Record]]:
+    """The live repeats of each topology, failed ones included."""
+    found: dict[str, list[Record]] = {}
+    for name, today in numbers.plan.today.items():
+        if tries := numbers.tries(LIVE, name):
+            found.setdefault(topology(today.scenario), []).extend(tries)
+    return dict(sorted(found.items()))
+
+
+def _setup(groups: dict[str, list[Record]]) -> Iterator[str]:
+    yield "### Set-up time by stage (ms)"
+    yield ""
+    yield f"| topology | flows | {' | '.join(_STAGES)} |"
+    yield f"|---|---|{'---|' * len(_STAGES)}"
+    for words, records in groups.items():
+        stages = [_values(records, stage) for stage in SETUP_STAGES]
+        yield f"| {words} | {len(stages[-1])} | {' | '.join(map(spread, stages))} |"
+    yield ""
+
+
+def _failures(groups: dict[str, list[Record]]) -> Iterator[str]:
+    yield "### Failures"
+    yield ""
+    yield "| topology | repeats | failed | connections | not connected |"
+    yield "|---|---|---|---|---|"
+    for words, records in groups.items():
+        failed = sum(record.outcome == "failed" for record in records)
+        planned = sum(_values(records, CONNECTIONS))
+        missing = sum(_values(records, NOT_CONNECTED))
+        yield f"| {words} | {len(records)} | {failed} | {planned:.0f} | {missing:.0f} |"
+    yield ""
+
+
+def _load(groups: dict[str, list[Record]]) -> Iterator[str]:
+    yield "### Processor and memory per participant"
+    yield ""
+    yield (
+        "| topology | processor (% of one core) | memory (MB) | time to encode a frame (ms) | encoder "
+        "| TCP's share (%) |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for words, records in groups.items():
+        names = sorted({text for record in records for text in record.texts(ENCODER).values()})
+        cells = [spread(_values(records, metric)) for metric in (CPU, MEMORY, ENCODE_MS)]
+        share = spread(_values(records, TCP_SHARE))
+        yield f"| {words} | {' | '.join(cells)} | {', '.join(names) or number(None)} | {share} |"
+    yield ""
+
+
+def _values(records: Sequence[Record], metric: str) -> list[float]:
+    return [value for record in records for value in record.by_flow(metric).values()]
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and 95th percentile: ``612 (1040)``; a dash without values."""
+    middle, high = np.percentile(values, [50, 95]) if len(values) else (nan, nan)
+    return f"{number(float(middle))} ({number(float(high), float(middle))})" if len(values) else number(None)

@@ -1,0 +1,132 @@
+"""What is measured in a repeat and kept as rows: the papers' numbers, and all else of a live call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import isnan, nan
+
+import polars as pl
+
+from rtclab.campaigns import Item
+from rtclab.campaigns.rows import Value
+from rtclab.metrics import METRICS
+from rtclab.reproduce.measures import MEDIA, measure
+from rtclab.reproduce.results import EVERY_FLOW
+from rtclab.trace import Trace
+
+COMPARED = ("rate_kbps", "rtt_ms")
+"""Measures by which live and simulated calls are compared."""
+
+OF_A_FLOW = (
+    "goodput",
+    "one_way_delay",
+    "queuing_delay_p50",
+    "queuing_delay_p95",
+    "packet_loss",
+    "residual_loss",
+    "frame_rate",
+    "frame_height",
+    "freeze_count",
+    "freeze_duration",
+    "setup_signalling",
+    "setup_ice",
+    "setup_dtls",
+    "setup_first_frame",
+    "setup_time",
+    "tcp_throughput",
+    "tcp_retransmissions",
+)
+"""Metrics of each flow of a live call. A flow has those that make sense for it."""
+
+SETUP_STAGES = ("setup_signalling", "setup_ice", "setup_dtls", "setup_first_frame", "setup_time")
+
+CPU, MEMORY, ENCODE_MS, ENCODER = "cpu", "memory", "encode_ms", "encoder"
+"""Of a participant: % of one core, MB of 10^6 bytes, mean time per frame in ms, and the encoder's name."""
+FAIRNESS, TCP_SHARE = "fairness", "tcp_share"
+"""Of a repeat: Jain's index of the flows of media, and TCP's share of all rates in %."""
+CONNECTIONS, NOT_CONNECTED, LATE_MS, BROWSER = "connections", "not_connected", "late_p99_ms", "browser"
+"""Of a repeat: planned and failed connections, the emulator's lateness (p99), and the browser's version."""
+
+NOT_MEDIA = "not_media"
+"""1 for a flow that carries no media between participants: legs of a server, feedback and cross traffic."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What the papers' numbers need of a condition: names of measures, and patterns of flows."""
+
+    measures: tuple[str, ...]
+    flows: tuple[str, ...]
+
+
+def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], everything: bool) -> list[Value]:
+    """The values of a repeat.
+
+    Args:
+        item: the repeat.
+        trace: what happened.
+        needs: what the papers' numbers need, by condition. Of flows without media, only those that a pattern
+            names are kept.
+        everything: also keep what only a live call can tell, per flow, participant and repeat.
+    """
+    need = needs[item.condition]
+    found = measure(trace, dict.fromkeys((MEDIA, *need.measures)))
+    media = {flow for flow, (is_media, _) in found.pop(MEDIA).items() if is_media}
+    others = {flow for flow in trace.flows if flow not in media and _named(flow, need.flows)}
+    values: list[Value] = [(flow, NOT_MEDIA, 1.0) for flow in sorted(others)]
+    values += [
+        (flow, name, value)
+        for name, of_flows in found.items()
+        for flow, (value, _) in of_flows.items()
+        if value is not None and flow in media | others
+    ]
+    if everything:
+        values += [*_of_flows(trace), *_of_participants(trace), *_of_the_repeat(trace)]
+    return [value for value in values if isinstance(value[2], str) or not isnan(value[2])]
+
+
+def _named(flow: str, patterns: Sequence[str]) -> bool:
+    return any(pattern != EVERY_FLOW and fnmatchcase(flow, pattern) for pattern in patterns)
+
+
+def _of_flows(trace: Trace) -> Iterator[Value]:
+    for flow in trace.flows:
+        for name in OF_A_FLOW:
+            yield flow, name, METRICS[name].function(trace, flow, None)
+
+
+def _of_participants(trace: Trace) -> Iterator[Value]:
+    host = trace.table("host").group_by("participant").agg(pl.col("cpu_percent", "memory_bytes").mean())
+    for name, cpu, memory in host.sort("participant").iter_rows():
+        yield name, CPU, nan if cpu is None else cpu
+        yield name, MEMORY, nan if memory is None else memory / 1e6
+    video = trace.table("outbound_rtp").filter(pl.col("kind") == "video")
+    last = video.group_by("participant", maintain_order=True).last()
+    columns = ("participant", "totalEncodeTime", "framesEncoded", "encoderImplementation")
+    for name, seconds, frames, encoder in last.select(columns).iter_rows():
+        if seconds is not None and frames:
+            yield name, ENCODE_MS, 1e3 * seconds / frames
+        if encoder:
+            yield name, ENCODER, encoder
+
+
+def _of_the_repeat(trace: Trace) -> Iterator[Value]:
+    manifest = trace.manifest
+    yield "", FAIRNESS, METRICS["fairness"].function(trace, None)
+    yield "", TCP_SHARE, _tcp_share(trace)
+    yield "", CONNECTIONS, float(manifest.connections)
+    yield "", NOT_CONNECTED, float(len(manifest.not_connected))
+    if manifest.lateness is not None:
+        yield "", LATE_MS, manifest.lateness.p99_ns / 1e6
+    if manifest.browser is not None:
+        yield "", BROWSER, manifest.browser
+
+
+def _tcp_share(trace: Trace) -> float:
+    """Sum of the rates of TCP in % of the sum of all; NaN without TCP."""
+    rates = {flow: METRICS["receiving_rate"].function(trace, flow, None) for flow in trace.flows}
+    known = {flow: rate for flow, rate in rates.items() if not isnan(rate)}
+    tcp = [rate for flow, rate in known.items() if trace.manifest.flows[flow].call is None]
+    return 100 * sum(tcp) / (sum(known.values()) or nan) if tcp else nan

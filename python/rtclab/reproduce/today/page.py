@@ -1,0 +1,281 @@
+"""The page that compares published numbers with the past and the present, made from rows alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from math import isnan
+from pathlib import Path
+from statistics import median
+
+from rtclab.campaigns import MAX_TRIES, Record
+from rtclab.report.picture import as_svg
+from rtclab.report.words import number
+from rtclab.reproduce.cells import UNUSABLE
+from rtclab.reproduce.measures import DELAY, MEASURES, RATE
+from rtclab.reproduce.today import agreement, costs
+from rtclab.reproduce.today.conditions import Line, Section, is_published
+from rtclab.reproduce.today.measured import BROWSER
+from rtclab.reproduce.today.numbers import Numbers
+from rtclab.reproduce.today.plots import drawing
+from rtclab.reproduce.today.run import LIVE, SIM, THEN
+from rtclab.trace import write_text
+
+FEW_LEFT_OUT = 3
+"""At most this many scenarios are named instead of the others."""
+NOT_RUN = "not run yet"
+FAILED = "failed"
+DISTURBED_MARK, FAILED_MARK, UNCOMPARABLE_MARK = "†", "‡", "○"
+INTRODUCTION = """\
+Made by `rtclab reproduce --backend live`. {conditions} conditions of the papers, with four numbers each:
+
+- **published**: in the paper, ± its standard deviation if it has one. Words in parentheses are what the
+  paper says instead, or besides.
+- **then**: simulated, with the paper's own scenario and the congestion control of its time,
+  {chosen.then_repeats} repeats.
+- **today, simulated**: the same network with the congestion control, repair and encoder of a browser of
+  today, {chosen.simulated_repeats} repeats of {chosen.duration}, longer if the network changes meanwhile.
+- **today, live**: the same scenario with real browsers ({browsers}), {chosen.repeats} repeats.
+
+The number after ± is half of Student's 95 % interval over the repeats. With fewer than three repeats
+their range is given in parentheses. What was changed in a scenario is [below](#what-was-changed).
+{disturbed}: the machine disturbed a repeat. {failed}: a repeat failed and does not count.
+{uncomparable}: no model of network and congestion control explains the published number.
+"""
+CHANGED = """\
+The network is that of the paper, with the effects of its testbed. Everything of the browser and the
+machine that belongs to the past is replaced by what a browser of today does:
+"""
+_PLACEHOLDER = re.compile(r"\{(published|then|sim|now):([^}|]+\|[^}]+)\}")
+_CAMPAIGNS = {"then": THEN, "sim": SIM, "now": LIVE}
+
+
+def write_page(page: Path, numbers: Numbers) -> None:
+    """Writes the Markdown page, and its plots beside it as ``NAME-TABLE.svg``, if they have numbers."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    for section, name in _plotted(page.stem, numbers):
+        drawn = drawing(section, section.plot, numbers, name)
+        if drawn is not None:
+            write_text(page.with_name(f"{name}.svg"), as_svg(drawn))
+    write_text(page, "\n".join(lines_of(page.stem, numbers)).rstrip() + "\n")
+
+
+def lines_of(stem: str, numbers: Numbers) -> Iterator[str]:
+    """The lines of the page; ``stem`` begins the names of its plots."""
+    yield "# Then and now: the papers' conditions with browsers of today"
+    yield ""
+    yield from _introduction(numbers)
+    plots = {id(section): name for section, name in _plotted(stem, numbers)}
+    for title, sections in groupby(numbers.plan.sections, key=lambda section: section.paper):
+        yield f"## {title.source}"
+        yield ""
+        for section in sections:
+            yield from _section(section, numbers, plots.get(id(section)))
+    yield from agreement.lines(numbers)
+    yield from costs.lines(numbers)
+    yield from _runs(numbers)
+    yield from _changes(numbers)
+
+
+def _plotted(stem: str, numbers: Numbers) -> Iterator[tuple[Section, str]]:
+    for section in numbers.plan.sections:
+        if section.plot and drawing(section, section.plot, numbers, "") is not None:
+            words = f"{section.paper.name}-{section.title.partition(':')[0]}".lower()
+            yield section, f"{stem}-{re.sub('[^a-z0-9]+', '-', words)}"
+
+
+def _introduction(numbers: Numbers) -> Iterator[str]:
+    browsers = Counter(
+        browser
+        for scenario in numbers.plan.scenarios
+        for record in numbers.tries(LIVE, scenario)
+        for browser in record.texts(BROWSER).values()
+    )
+    yield INTRODUCTION.format(
+        conditions=len(numbers.plan.scenarios),
+        chosen=numbers.plan.conditions,
+        browsers=", ".join(browsers) or "no live call was run yet",
+        disturbed=DISTURBED_MARK,
+        failed=FAILED_MARK,
+        uncomparable=UNCOMPARABLE_MARK,
+    )
+
+
+def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[str]:
+    yield f"### {section.title}"
+    yield ""
+    yield "| condition | quantity | published | then | today, simulated | today, live |"
+    yield "|---|---|---|---|---|---|"
+    before = ""
+    for line in section.lines:
+        cells = [number_of(line, numbers, campaign) for campaign in (THEN, SIM, LIVE)]
+        row = line.row if line.row != before else ""
+        yield f"| {row} | {line.column} | {published_words(line)} | {' | '.join(cells)} |"
+        before = line.row
+    yield ""
+    sentences = [*facts(section, numbers), *filled(section, numbers), *_reasons(section)]
+    if sentences:
+        yield " ".join(sentences)
+        yield ""
+    if plot is not None:
+        yield f"![{section.title}: {section.plot}, published, then and today]({plot}.svg)"
+        yield ""
+
+
+def _reasons(section: Section) -> Iterator[str]:
+    """Why published numbers cannot be compared, each reason once."""
+    for status in dict.fromkeys(line.status for line in section.lines):
+        if status in section.paper.reasons:
+            yield f"{UNCOMPARABLE_MARK}: {section.paper.reasons[status]}"
+
+
+def published_words(line: Line) -> str:
+    """The published number as text: ``1950 ± 234 (note)``."""
+    words = number(line.published) if is_published(line) else ""
+    if words and not isnan(line.sd):
+        words += f" ± {number(line.sd, line.published)}"
+    if line.status in ("", UNUSABLE):
+        return f"{words} ({line.note})".strip() if line.note else words or number(None)
+    return f"{words} {UNCOMPARABLE_MARK}"
+
+
+def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
+    """What a line is in a campaign, as text; marked if repeats were disturbed or failed."""
+    names = dict.fromkeys(name for name, _ in line.quantity.needs)
+    tries = [record for name in names for record in numbers.tries(campaign, name)]
+    outcomes = Counter(record.outcome for record in tries)
+    if not tries:
+        return NOT_RUN
+    if outcomes["failed"] == len(tries):
+        return f"{FAILED} {len(tries)} of {len(tries)}"
+    marks = (DISTURBED_MARK if outcomes["disturbed"] else "") + (FAILED_MARK if outcomes["failed"] else "")
+    return numbers.of_line(line, campaign).words + (f" {marks}" if marks else "")
+
+
+def facts(section: Section, numbers: Numbers) -> Iterator[str]:
+    """Sentences that follow from the numbers: today's rates and delays as multiples of the published ones."""
+    for campaign, begin in ((LIVE, "Live"), (SIM, "Simulated as of today")):
+        found = [
+            words
+            for kind, what in ((RATE, "rate"), (DELAY, "delay"))
+            if (words := _multiple(_ratios(section, numbers, campaign, kind), what))
+        ]
+        if found:
+            yield f"{begin}, {' and '.join(found)}."
+            return
+
+
+def _ratios(section: Section, numbers: Numbers, campaign: str, kind: str) -> list[float]:
+    found = [
+        numbers.of_line(line, campaign).mean / line.published
+        for line in section.lines
+        if is_published(line) and line.published and not line.status and kind_of(line) == kind
+    ]
+    return [ratio for ratio in found if not isnan(ratio)]
+
+
+def kind_of(line: Line) -> str:
+    """The kind of a line's quantity; Jain's indices, shares and the like have none."""
+    quantity = line.quantity
+    related = quantity.percent_of or quantity.ratio_to or quantity.combine == "jain"
+    return "" if related else MEASURES[quantity.metric or ""].kind
+
+
+def _multiple(ratios: Sequence[float], what: str) -> str:
+    if not ratios:
+        return ""
+    low, high, middle = min(ratios), max(ratios), median(ratios)
+    if len(ratios) == 1 or f"{low:.2g}" == f"{high:.2g}":
+        return f"the {what} is {_times(middle)} times the published one"
+    between = f"{_times(low)} to {_times(high)} times the published one"
+    return f"the {what} is {between} ({_times(middle)} in the median)"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
+
+
+def filled(section: Section, numbers: Numbers) -> Iterator[str]:
+    """The sentence that was written for a table, if everything that it names was measured.
+
+    Raises:
+        KeyError: a placeholder names a row and column that the table does not have.
+    """
+    lines = {line.key: line for line in section.lines}
+    missing = False
+
+    def value(found: re.Match[str]) -> str:
+        nonlocal missing
+        source, key = found.groups()
+        line = lines[key]
+        mean = line.published if source == "published" else numbers.of_line(line, _CAMPAIGNS[source]).mean
+        missing = missing or isnan(mean)
+        return number(mean)
+
+    text = _PLACEHOLDER.sub(value, section.today)
+    if text and not missing:
+        yield text
+
+
+def _runs(numbers: Numbers) -> Iterator[str]:
+    yield "## What became of the live runs"
+    yield ""
+    tries = {name: numbers.tries(LIVE, name) for name in numbers.plan.scenarios}
+    count = Counter(record.outcome for records in tries.values() for record in records)
+    missing = [name for name, records in tries.items() if not records]
+    done = sum(count.values())
+    yield (
+        f"{done} repeats of {len(tries) - len(missing)} conditions were run: "
+        f"{count['finished']} undisturbed, {count['disturbed']} disturbed by the machine in each of "
+        f"{MAX_TRIES} tries, {count['failed']} failed."
+    )
+    yield ""
+    for outcome in ("disturbed", "failed"):
+        for records in tries.values():
+            yield from (_named(record) for record in records if record.outcome == outcome)
+    if missing:
+        yield f"- {NOT_RUN}: {'; '.join(_which(missing, numbers.plan.scenarios))}"
+    if missing or count["disturbed"] or count["failed"]:
+        yield ""
+
+
+def _named(record: Record) -> str:
+    what = "failed" if record.outcome == "failed" else f"disturbed in {record.attempt} tries"
+    return f"- `{record.key.condition}`, repeat {record.key.repeat}: {what}: {record.reason}"
+
+
+def _changes(numbers: Numbers) -> Iterator[str]:
+    yield "## What was changed"
+    yield ""
+    yield CHANGED
+    yield "| change | conditions |"
+    yield "|---|---|"
+    by_change: dict[str, list[str]] = {}
+    for name, today in numbers.plan.today.items():
+        for change in today.changes:
+            by_change.setdefault(change, []).append(name)
+    for change, names in by_change.items():
+        yield f"| {change} | {'; '.join(_which(names, numbers.plan.scenarios))} |"
+    yield ""
+
+
+def _which(names: Sequence[str], of: Sequence[str]) -> Iterator[str]:
+    """Names of scenarios by paper: ``singh2013: all but mcu-3; iqbal: loss-5-percent``."""
+    for folder, group in groupby(of, key=lambda name: name.partition("/")[0]):
+        every = list(group)
+        chosen, others = (
+            [name for name in every if name in names],
+            [name for name in every if name not in names],
+        )
+        if not others:
+            yield f"{folder}: all"
+        elif len(others) <= FEW_LEFT_OUT < len(chosen):
+            yield f"{folder}: all but {_short(others)}"
+        elif chosen:
+            yield f"{folder}: {_short(chosen)}"
+
+
+def _short(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name.partition('/')[2]}`" for name in names)

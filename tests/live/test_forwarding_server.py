@@ -1,0 +1,91 @@
+"""The process of rtclab's own SFU: it starts, answers, and is stopped or dies. It needs no namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import cannot_tell
+
+from rtclab.backend.live.str0m import ForwardingServer, find_server
+from rtclab.errors import CallFailed
+
+pytestmark = pytest.mark.live
+
+ADDRESS = "127.0.0.1"
+WAIT_S = 10
+
+
+class Spawned:
+    """Remembers the processes, messages and exits of a server."""
+
+    def __init__(self, address: str = ADDRESS) -> None:
+        if find_server() is None:
+            cannot_tell("rtclab-sfu is not built; `make setup-live` does it")
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.exits: asyncio.Queue[str] = asyncio.Queue()
+        self.server = ForwardingServer(self._spawn, address, self.messages.put_nowait, self.exits.put_nowait)
+
+    def _spawn(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        self.processes.append(subprocess.Popen(command, **options))
+        return self.processes[-1]
+
+    async def message(self) -> dict[str, Any]:
+        return await asyncio.wait_for(self.messages.get(), WAIT_S)
+
+
+def test_a_started_server_listens_answers_and_stops_without_a_word() -> None:
+    async def run() -> None:
+        spawned = Spawned()
+        await spawned.server.start()
+        address, port = spawned.server.listening.rsplit(":", 1)
+        assert address == ADDRESS
+        assert 1024 <= int(port) <= 65535
+        spawned.server.send({"connection": 7, "description": {"type": "offer", "sdp": "nonsense"}})
+        message = await spawned.message()
+        assert message["connection"] == 7
+        assert "malformed offer" in message["error"]
+        await spawned.server.stop()
+        assert spawned.processes[0].returncode is not None
+        assert spawned.exits.empty()
+
+    asyncio.run(run())
+
+
+def test_the_end_of_a_killed_server_is_told_with_its_reason() -> None:
+    async def run() -> None:
+        spawned = Spawned()
+        await spawned.server.start()
+        spawned.processes[0].kill()
+        reason = await asyncio.wait_for(spawned.exits.get(), WAIT_S)
+        assert reason == "the SFU (str0m) at 127.0.0.1 was killed by SIGKILL"
+        spawned.server.send({"connection": 7, "close": True})
+        await spawned.server.stop()
+
+    asyncio.run(run())
+
+
+def test_a_server_that_cannot_listen_says_why() -> None:
+    async def run() -> None:
+        spawned = Spawned("192.0.2.1")
+        with pytest.raises(CallFailed, match="cannot bind a UDP socket on 192.0.2.1"):
+            await spawned.server.start()
+        await spawned.server.stop()
+
+    asyncio.run(run())
+
+
+def test_a_stopped_server_leaves_no_files() -> None:
+    async def run() -> None:
+        spawned = Spawned()
+        await spawned.server.start()
+        home = Path(f"/proc/{spawned.processes[0].pid}/cwd").resolve()
+        assert home.exists()
+        await spawned.server.stop()
+        assert not home.exists()
+
+    asyncio.run(run())

@@ -1,0 +1,260 @@
+"""Campaigns: order, resuming, disturbed and failed repeats, and the file of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rtclab.campaigns import (
+    MAX_TRIES,
+    Campaign,
+    Item,
+    Key,
+    Record,
+    RowFile,
+    items_of,
+    participants_at_once,
+    runner,
+    shuffled,
+)
+from rtclab.campaigns.rows import Value
+from rtclab.errors import BackendUnavailable, BadInput, CallFailed, UnsupportedScenario
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace
+
+CALL = Scenario.load("first-call", {"duration": "2 s"})
+ITEMS = items_of([(name, CALL) for name in ("a/one", "a/two", "b/three")], 4)
+RATE = 512.25
+
+
+def measure(item: Item, trace: Trace) -> list[Value]:
+    return [("alice->bob", "rate", RATE + item.repeat), ("alice", "encoder", "libvpx")]
+
+
+class Fake:
+    """A live backend that notes what it runs; ``act`` may raise, or say how the machine disturbed the call."""
+
+    def __init__(self, act: Callable[[int], str] = lambda number: "") -> None:
+        self.act = act
+        self.ran: list[int] = []
+        self.out: list[Path] = []
+
+    def check(self, scenario: Scenario) -> None:
+        """Everything is supported."""
+
+    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> SimpleNamespace:
+        self.ran.append(repeat)
+        self.out.append(out)
+        assert seed == scenario.seed_of(repeat)
+        return SimpleNamespace(manifest=SimpleNamespace(failure=None), disturbed=self.act(len(self.ran)))
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Fake], Fake]]:
+    def use(fake: Fake) -> Fake:
+        monkeypatch.setattr(runner, "backend", lambda name: fake)
+        monkeypatch.setattr(runner, "disturbances", lambda trace: [trace.disturbed] if trace.disturbed else [])
+        return fake
+
+    yield use
+
+
+def campaign(rows: RowFile, items: list[Item] = ITEMS, **options: object) -> Campaign:
+    return Campaign(items, "live", rows, measure, jobs=1, **options)  # type: ignore[arg-type]
+
+
+def test_the_order_depends_on_the_seed_alone_and_has_every_item_once() -> None:
+    first = shuffled(ITEMS, 7)
+    assert first == shuffled(list(reversed(ITEMS)), 7)
+    assert Counter((item.condition, item.repeat) for item in first) == Counter(
+        (item.condition, item.repeat) for item in ITEMS
+    )
+    assert first != shuffled(ITEMS, 8)
+    assert first != ITEMS
+
+
+def test_a_core_per_participant_but_always_a_call_of_two() -> None:
+    assert [participants_at_once(cores) for cores in (1, 2, 4, 9)] == [2, 2, 4, 9]
+
+
+def test_rows_of_a_repeat_are_read_as_they_were_written(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
+    play(Fake())
+    rows = RowFile(tmp_path / "data" / "rows.csv")
+    tally = campaign(rows).run()
+    assert tally.outcomes == {"finished": len(ITEMS)}
+    record = rows.read()[Key("a/two", "live", 3)]
+    assert record.number("rate", "alice->bob") == RATE + 3
+    assert record.texts("encoder") == {"alice": "libvpx"}
+    assert record.attempt == 1
+
+
+def test_an_interrupted_campaign_goes_on_with_what_is_left(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    def stop_at_the_sixth(number: int) -> str:
+        if number == 6:
+            raise KeyboardInterrupt
+        return ""
+
+    rows = RowFile(tmp_path / "rows.csv")
+    play(Fake(stop_at_the_sixth))
+    with pytest.raises(KeyboardInterrupt):
+        campaign(rows).run()
+    assert len(rows.read()) == 5
+    done: list[str] = []
+    rest = play(Fake())
+    tally = campaign(rows).run(lambda item, record: done.append(item.condition))
+    assert len(rest.ran) == len(done) == len(ITEMS) - 5
+    assert tally.outcomes == {"finished": len(ITEMS)}
+    again = play(Fake())
+    campaign(rows).run()
+    assert again.ran == []
+
+
+def test_a_repeat_whose_rows_a_kill_truncated_runs_again(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    rows = RowFile(tmp_path / "rows.csv")
+    play(Fake())
+    campaign(rows).run()
+    for cut in (3, 30):  # within the outcome's row, and before it
+        whole = rows.path.read_bytes()
+        rows.path.write_bytes(whole[:-cut])
+        again = play(Fake())
+        campaign(rows).run()
+        assert again.ran == [3]  # the last one in the file: the file is sorted
+        assert rows.path.read_bytes() == whole
+
+
+def test_a_disturbed_repeat_runs_again_until_it_is_undisturbed(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    fake = play(Fake(lambda number: "late" if number == 1 else ""))
+    rows = RowFile(tmp_path / "rows.csv")
+    tally = campaign(rows, ITEMS[:2]).run()
+    assert tally.outcomes == {"finished": 2}
+    assert not tally.disturbed
+    assert len(fake.ran) == 3
+    assert fake.ran[0] == fake.ran[2] != fake.ran[1]  # after everything else
+    assert sorted(record.attempt for record in rows.read().values()) == [1, 2]
+
+
+def test_a_repeat_disturbed_three_times_is_reported_and_kept(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    fake = play(Fake(lambda number: "emulator 20.0 ms late (p99)"))
+    rows = RowFile(tmp_path / "rows.csv")
+    tally = campaign(rows, ITEMS[:1]).run()
+    assert len(fake.ran) == MAX_TRIES == 3
+    key = ITEMS[0].key("live")
+    assert tally.disturbed == {key: "emulator 20.0 ms late (p99)"}
+    assert rows.read()[key].number("rate", "alice->bob") == RATE
+    again = play(Fake())
+    assert campaign(rows, ITEMS[:1]).run().disturbed == tally.disturbed
+    assert again.ran == []
+
+
+def test_tries_before_a_kill_count(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
+    rows = RowFile(tmp_path / "rows.csv")
+    rows.append(Record(ITEMS[0].key("live"), 2, "disturbed", "late", ITEMS[0].digest))
+    fake = play(Fake(lambda number: "late"))
+    campaign(rows, ITEMS[:1]).run()
+    assert len(fake.ran) == 1
+    assert rows.read()[ITEMS[0].key("live")].attempt == 3
+
+
+def test_failures_are_counted_with_their_reason_and_the_campaign_goes_on(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    def fail_the_second(number: int) -> str:
+        if number == 2:
+            raise CallFailed("the browser of bob died")
+        return ""
+
+    rows = RowFile(tmp_path / "rows.csv")
+    fake = play(Fake(fail_the_second))
+    tally = campaign(rows).run()
+    assert len(fake.ran) == len(ITEMS)
+    assert tally.outcomes == {"finished": len(ITEMS) - 1, "failed": 1}
+    assert list(tally.failed.values()) == ["the browser of bob died"]
+    assert not play(Fake()).ran
+    assert campaign(rows).run().failed == tally.failed
+    again = play(Fake())
+    assert campaign(rows, retry_failed=True).run().outcomes == {"finished": len(ITEMS)}
+    assert len(again.ran) == 1
+
+
+def test_what_the_backend_does_not_support_is_named_and_leaves_no_rows(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    def refuse(number: int) -> str:
+        raise UnsupportedScenario("calls.0.relay", "no relay")
+
+    play(Fake(refuse))
+    rows = RowFile(tmp_path / "rows.csv")
+    tally = campaign(rows).run()
+    assert tally.unsupported == dict.fromkeys(("a/one", "a/two", "b/three"), "calls.0.relay: no relay")
+    assert not tally.outcomes
+    assert not rows.read()
+
+
+def test_a_machine_without_browsers_ends_the_campaign(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
+    def refuse(number: int) -> str:
+        raise BackendUnavailable("no Chromium found")
+
+    fake = play(Fake(refuse))
+    with pytest.raises(BackendUnavailable, match="no Chromium"):
+        campaign(RowFile(tmp_path / "rows.csv")).run()
+    assert len(fake.ran) == 1
+
+
+def test_a_changed_scenario_runs_again_and_another_title_does_not(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    rows = RowFile(tmp_path / "rows.csv")
+    play(Fake())
+    campaign(rows, items_of([("a", CALL)], 1)).run()
+    renamed = items_of([("a", CALL.model_copy(update={"title": "Another title"}))], 1)
+    assert campaign(rows, renamed).todo() == []
+    longer = items_of([("a", Scenario.load(CALL, {"duration": "3 s"}))], 1)
+    assert campaign(rows, longer).todo() == longer
+
+
+def test_traces_are_kept_by_condition_repeat_and_try(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
+    fake = play(Fake(lambda number: "late" if number == 1 else ""))
+    campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces").run()
+    folder = tmp_path / "traces" / "a" / "one"
+    assert fake.out == [folder / "repeat-0-try-1", folder / "repeat-0-try-2"]
+
+
+def test_campaigns_on_the_same_backend_share_a_file_under_labels(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    play(Fake())
+    rows = RowFile(tmp_path / "rows.csv")
+    campaign(rows, ITEMS[:1], label="then").run()
+    campaign(rows, ITEMS[:1], label="now").run()
+    assert sorted(key.backend for key in rows.read()) == ["now", "then"]
+
+
+def test_processes_find_what_one_process_finds(tmp_path: Path) -> None:
+    items = items_of([("call", CALL)], 3)
+    files = [RowFile(tmp_path / name) for name in ("one.csv", "two.csv")]
+    for jobs, rows in zip((1, 2), files, strict=True):
+        tally = Campaign(items, "sim", rows, frames_sent, jobs=jobs).run()
+        assert tally.outcomes == {"finished": 3}
+    assert files[0].path.read_text() == files[1].path.read_text()
+
+
+def frames_sent(item: Item, trace: Trace) -> list[Value]:
+    return [("", "rows", float(trace.table("outbound_rtp").height))]
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("seed,half\n1,odd\n")
+    with pytest.raises(BadInput, match="expected condition, backend"):
+        RowFile(tmp_path / "rows.csv").read()

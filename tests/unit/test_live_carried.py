@@ -1,0 +1,119 @@
+"""Which flow a packet belongs to that the emulator carried, and the two legs of a relayed one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from scenario_text import scenario
+
+from rtclab.backend.live.carried import Claim, End, Known, assigned
+from rtclab.backend.live.connections import LiveConnection, live_connections
+
+ALICE, BOB = 50_000, 60_000
+TURN = 3478
+MS = 10**6
+COLUMNS = {
+    "from": pl.String,
+    "from_port": pl.Int64,
+    "to": pl.String,
+    "to_port": pl.Int64,
+    "protocol": pl.String,
+    "ssrc": pl.Int64,
+    "seq": pl.Int64,
+    "sent_ns": pl.Int64,
+    "delivered_ns": pl.Int64,
+    "dropped_ns": pl.Int64,
+    "drop_path": pl.String,
+    "drop_cause": pl.String,
+    "written_ns": pl.Int64,
+    "payload_type": pl.Int64,
+    "size_bytes": pl.Int64,
+}
+
+
+def connections(tmp_path: Path, text: str) -> dict[int, LiveConnection]:
+    return {one.number: one for one in live_connections(scenario(tmp_path, text))}
+
+
+def packets(*rows: dict[str, Any]) -> pl.DataFrame:
+    """Packets of 100 bytes that were delivered 20 ms after they were sent."""
+    usual = {"protocol": "rtp", "size_bytes": 100}
+    full = [
+        {"delivered_ns": None if "dropped_ns" in row else row["sent_ns"] + 20 * MS} | usual | row
+        for row in rows
+    ]
+    return pl.DataFrame(full, schema=COLUMNS)
+
+
+def between(source: tuple[str, int], destination: tuple[str, int], at_ms: int, **more: Any) -> dict[str, Any]:
+    ends = {"from": source[0], "from_port": source[1], "to": destination[0], "to_port": destination[1]}
+    return ends | {"sent_ns": at_ms * MS} | more
+
+
+def flows(found: pl.DataFrame) -> list[str]:
+    return found["flow"].to_list()
+
+
+def test_of_two_calls_between_the_same_people_a_packet_belongs_to_the_one_that_uses_its_port(
+    tmp_path: Path,
+) -> None:
+    made = connections(tmp_path, "[[calls]]\n[[calls]]")
+    ends = {End("10.77.0.2", ALICE, 0), End("10.77.0.2", ALICE + 1, 1)}
+    known = Known(made, ends, {"10.77.0.2": "alice"}, {}, {})
+    seen = packets(
+        between(("alice", ALICE), ("bob", BOB), 0),
+        between(("alice", ALICE + 1), ("bob", BOB + 1), 1),
+        between(("bob", BOB + 1), ("alice", ALICE + 1), 2),
+    )
+    assert flows(assigned(seen, known)) == ["alice->bob", "alice->bob#2", "bob->alice#2"]
+
+
+def test_without_ports_a_stream_tells_the_connection_of_all_packets_between_the_same_ends(
+    tmp_path: Path,
+) -> None:
+    made = connections(tmp_path, "[[calls]]\n[[calls]]")
+    known = Known(made, set(), {}, {7: "alice->bob#2"}, {})
+    seen = packets(
+        between(("alice", ALICE), ("bob", BOB), 0, ssrc=7),
+        between(("bob", BOB), ("alice", ALICE), 1, protocol="stun"),
+        between(("alice", 1), ("bob", 2), 2, protocol="stun"),
+    )
+    # The third could belong to either call.
+    assert flows(assigned(seen, known)) == ["alice->bob#2", "bob->alice#2"]
+
+
+def test_signalling_belongs_to_no_flow_and_traffic_to_that_of_its_port(tmp_path: Path) -> None:
+    made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
+    claimed = {("core", 443): Claim(), ("bob", 20_000): Claim("download", "download acks", "tcp")}
+    known = Known(made, set(), {}, {}, claimed)
+    seen = packets(
+        between(("alice", 33_000), ("core", 443), 0, protocol="other"),
+        between(("alice", 33_001), ("bob", 20_000), 1, protocol="other"),
+        between(("bob", 20_000), ("alice", 33_001), 2, protocol="other"),
+    )
+    found = assigned(seen, known)
+    assert found.select("flow", "protocol").rows() == [("download", "tcp"), ("download acks", "tcp")]
+
+
+def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp_path: Path) -> None:
+    made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
+    up, down = (("alice", ALICE), ("core", TURN)), (("core", TURN), ("bob", BOB))
+    lost = {"dropped_ns": 45 * MS, "drop_path": "bob.down", "drop_cause": "queue"}
+    seen = packets(
+        between(*up, 0, ssrc=7, seq=1),
+        between(*up, 10, ssrc=7, seq=2),
+        between(*up, 20, ssrc=7, seq=3, dropped_ns=21 * MS, drop_path="alice.up", drop_cause="loss"),
+        between(*down, 25, ssrc=7, seq=1),
+        between(*down, 35, ssrc=7, seq=2, **lost),
+        # The relay answers a request of its own client.
+        between(*up, 50, protocol="stun", size_bytes=120),
+        between(("core", TURN), ("alice", ALICE), 75, protocol="stun", size_bytes=90),
+    )
+    found = assigned(seen, Known(made, set(), {}, {}, {}))
+    assert found.select("flow", "sent_ns", "delivered_ns", "drop_path").rows() == [
+        ("alice->bob", 0, 45 * MS, None),
+        ("alice->bob", 10 * MS, None, "bob.down"),
+        ("alice->bob", 20 * MS, None, "alice.up"),
+    ]

@@ -1,0 +1,55 @@
+"""The originals of the packets that an SFU forwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from scenario_text import scenario
+
+from rtclab.backend.live.connections import live_connections
+from rtclab.backend.live.forwarded import SEQ_RANGE, since_originals
+from rtclab.trace import SCHEMAS
+
+MS = 10**6
+UP_MS, HELD_MS, DOWN_MS = 20, 1, 30
+
+
+def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, count: int = 40) -> pl.DataFrame:
+    """Frames of four packets every 33 ms, whose packets are 2 ms apart."""
+    sent_ns = [(begin_ms + 33 * (index // 4) + 2 * (index % 4)) * MS for index in range(count)]
+    rows = {
+        "sent_ns": sent_ns,
+        "delivered_ns": [at_ns + way_ms * MS for at_ns in sent_ns],
+        "written_ns": [at_ns + way_ms * MS for at_ns in sent_ns],
+        "seq": [(first_seq + index) % SEQ_RANGE for index in range(count)],
+        "marker": [index % 4 == 3 for index in range(count)],
+    }
+    same = {"flow": flow, "ssrc": ssrc, "kind": "video", "protocol": "rtp", "size_bytes": 1000}
+    missing = [name for name in SCHEMAS["packets"] if name not in rows and name not in same]
+    return (
+        pl.DataFrame(rows)
+        .with_columns(**{name: pl.lit(value) for name, value in same.items()})
+        .with_columns(pl.lit(None).alias(name) for name in missing)
+        .select(pl.col(name).cast(dtype) for name, dtype in SCHEMAS["packets"].items())
+    )
+
+
+@pytest.mark.parametrize("first_seq", [1, SEQ_RANGE - 10])
+def test_a_copy_counts_from_when_its_sender_sent_the_original(tmp_path: Path, first_seq: int) -> None:
+    joined = live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'"))
+    originals = stream("alice->core", 7, first_seq, 0, UP_MS)
+    copies = stream("alice->bob", 8, 500, UP_MS + HELD_MS, DOWN_MS)
+    found = since_originals(pl.concat([originals, copies]), joined).filter(flow="alice->bob").sort("seq")
+    assert found["sent_ns"].to_list() == originals["sent_ns"].to_list()
+    delays_ms = ((found["delivered_ns"] - found["sent_ns"]) / MS).unique().to_list()
+    assert delays_ms == [UP_MS + HELD_MS + DOWN_MS]
+
+
+def test_what_a_server_sends_by_itself_keeps_its_own_time(tmp_path: Path) -> None:
+    joined = live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'"))
+    originals = stream("alice->core", 7, 1, 0, UP_MS)
+    repeated = stream("alice->bob", 9, 1, UP_MS + HELD_MS, DOWN_MS).with_columns(kind=pl.lit("rtx"))
+    found = since_originals(pl.concat([originals, repeated]), joined)
+    assert found.filter(flow="alice->bob")["sent_ns"].to_list() == repeated["sent_ns"].to_list()
