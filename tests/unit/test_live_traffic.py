@@ -6,7 +6,8 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live import traffic
-from rtclab.backend.live.traffic import FlowPort, Traffic, check_traffic, flow_of
+from rtclab.backend.live.traffic import Traffic, check_traffic
+from rtclab.backend.live.traffic_plan import FlowPort, flow_of
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 
 CALL = """

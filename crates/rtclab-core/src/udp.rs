@@ -1,6 +1,6 @@
 //! Cross traffic over UDP: a source that sends at a constant rate, and a sink that answers nothing.
 //!
-//! Neither end knows the network. Both have the five methods of an endpoint.
+//! Neither end knows the network. Both have the methods of an endpoint, except that they have no events.
 
 use crate::packet::{Address, Content, Datagram, IP_UDP_BYTES, Transmit};
 use crate::units::{Bitrate, Bytes, Time};
