@@ -41,14 +41,12 @@ class Fake:
     def __init__(self, act: Callable[[int], str] = lambda number: "") -> None:
         self.act = act
         self.ran: list[int] = []
-        self.out: list[Path] = []
 
     def check(self, scenario: Scenario) -> None:
         """Everything is supported."""
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> SimpleNamespace:
         self.ran.append(repeat)
-        self.out.append(out)
         assert seed == scenario.seed_of(repeat)
         return SimpleNamespace(manifest=SimpleNamespace(failure=None), disturbed=self.act(len(self.ran)))
 
@@ -227,10 +225,36 @@ def test_a_changed_scenario_runs_again_and_another_title_does_not(
 
 
 def test_traces_are_kept_by_condition_repeat_and_try(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
-    fake = play(Fake(lambda number: "late" if number == 1 else ""))
+    play(Fake(lambda number: "late" if number == 1 else ""))
     campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces").run()
-    folder = tmp_path / "traces" / "a" / "one"
-    assert fake.out == [folder / "repeat-0-try-1", folder / "repeat-0-try-2"]
+    kept = sorted(path.name for path in (tmp_path / "traces" / "a" / "one").iterdir())
+    assert kept == ["repeat-0-try-1", "repeat-0-try-2"]
+
+
+def test_what_a_failed_call_left_is_kept_under_a_name_of_its_own(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    def fail(number: int) -> str:
+        raise CallFailed("the browser of bob died")
+
+    play(Fake(fail))
+    campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces").run()
+    assert [path.name for path in (tmp_path / "traces" / "a" / "one").iterdir()] == ["repeat-0-try-1-failed"]
+
+
+def test_a_repeat_without_rows_is_measured_from_its_trace(tmp_path: Path) -> None:
+    items, rows, traces = items_of([("call", CALL)], 1), RowFile(tmp_path / "rows.csv"), tmp_path / "traces"
+    whole = Campaign(items, "sim", rows, frames_sent, jobs=1, traces=traces)
+    whole.run()
+    before, kept = rows.path.read_text(), traces / "call" / "repeat-0-try-1"
+    written = (kept / "manifest.json").stat().st_mtime_ns
+    rows.path.unlink()
+    assert whole.run().outcomes == {"finished": 1}
+    assert rows.path.read_text() == before
+    assert (kept / "manifest.json").stat().st_mtime_ns == written
+    longer = items_of([("call", Scenario.load(CALL, {"duration": "3 s"}))], 1)
+    Campaign(longer, "sim", rows, frames_sent, jobs=1, traces=traces).run()
+    assert Trace(kept).manifest.duration_ns == 3 * 10**9
 
 
 def test_campaigns_on_the_same_backend_share_a_file_under_labels(

@@ -179,6 +179,15 @@ def test_every_family_of_published_tables_is_there() -> None:
         assert ("jansen2017", f"Table {number}") in titles
 
 
+def test_scenarios_of_two_papers_are_measured_for_both_whichever_is_run() -> None:
+    shared = "singh2013/mesh-3"
+    alone = read_plan(["abello2013"])
+    assert shared in alone.scenarios
+    assert "singh2013/latency-50ms" not in alone.scenarios
+    for today in (False, True):
+        assert set(alone.need(shared, today=today).measures) == set(plan().need(shared, today=today).measures)
+
+
 def test_windows_shrink_with_the_run() -> None:
     lines = {line.key: line for section in plan().sections for line in section.lines}
     line = lines["call|Data rate (kbit/s)"]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rtclab.backend import backend
+from rtclab.backend import Backend, backend
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab.campaigns.order import Item, participants_at_once, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile, Value
 from rtclab.errors import BackendUnavailable, DiskFull, UnsupportedScenario, reason_of
 from rtclab.processes import cores, process_pool
 from rtclab.trace import Trace
+from rtclab.trace.trace import MANIFEST
 
 Measure = Callable[[Item, Trace], Iterable[Value]]
 """Measures a finished repeat: flow, metric and value. Other processes must be able to import it."""
@@ -62,8 +63,9 @@ class Campaign:
         seed: of the order.
         jobs: repeats at once. By default, live ones as ``participants_at_once`` says, and one per core
             simulated. With 1, everything runs in this process.
-        traces: directory in which traces are kept, by condition, repeat and try; by default none are kept.
-        version: identifies what else the results depend on, such as the simulator's code.
+        traces: directory in which traces are kept, by condition, repeat and try; by default none are kept. A
+            repeat without rows whose trace is there is measured again instead of run again.
+        versions: identifies, by condition, what else its rows depend on, such as the simulator's code.
         retry_failed: whether repeats that failed earlier run again.
     """
 
@@ -74,7 +76,7 @@ class Campaign:
     seed: int = 1
     jobs: int | None = None
     traces: Path | None = None
-    version: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
     retry_failed: bool = False
     label: str = ""
 
@@ -97,7 +99,7 @@ class Campaign:
         return record.outcome == "finished" or record.attempt >= MAX_TRIES
 
     def _digest(self, item: Item) -> str:
-        return f"{item.digest}{self.version and '-'}{self.version}"
+        return "-".join(filter(None, (item.digest, self.versions.get(item.condition, ""))))
 
     def run(self, on_done: Callable[[Item, Record | None], None] = lambda item, record: None) -> Tally:
         """Runs what is not finished; a repeat's rows are on the disk before the next one is reported.
@@ -199,14 +201,10 @@ def attempt_of(
     """
     runs = backend(backend_name)
     with tempfile.TemporaryDirectory(prefix="rtclab-") as temporary:
-        out = Path(temporary) / "trace"
-        if traces is not None:
-            out = traces / item.condition / f"repeat-{item.repeat}-try-{record.attempt}"
-            shutil.rmtree(out, ignore_errors=True)
+        folder = Path(temporary) if traces is None else traces / item.condition
         try:
             runs.check(item.scenario)
-            out.mkdir(parents=True)
-            trace = runs.run(item.scenario, seed=item.seed, repeat=item.repeat, out=out)
+            trace = _trace(item, runs, folder, f"repeat-{item.repeat}-try-{record.attempt}")
             if trace.manifest.failure is not None:
                 return replace(record, reason=trace.manifest.failure)
             values = tuple(measure(item, trace))
@@ -218,3 +216,25 @@ def attempt_of(
         except Exception as error:
             return replace(record, reason=reason_of(error))
     return replace(record, outcome="disturbed" if reason else "finished", reason=reason, values=values)
+
+
+def _trace(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
+    """The trace of an item: the one in the folder if it is of the same scenario, or else that of a new run.
+
+    A run gets its name when it has ended. What a failed one left has a name of its own.
+    """
+    place, unfinished = folder / name, folder / f".{name}"
+    if place.is_dir() and Trace(place).manifest.scenario == item.scenario.model_dump(mode="json"):
+        return Trace(place)
+    for left_behind in (place, unfinished):
+        shutil.rmtree(left_behind, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        trace = runs.run(item.scenario, seed=item.seed, repeat=item.repeat, out=unfinished)
+    except Exception:
+        failed = folder / f"{name}-failed"
+        shutil.rmtree(failed, ignore_errors=True)
+        unfinished.rename(failed)
+        raise
+    unfinished.rename(place)
+    return Trace(place) if (place / MANIFEST).is_file() else trace

@@ -132,6 +132,8 @@ class Plan:
 
     conditions: Conditions
     sections: Sequence[Section]
+    others: Sequence[Section] = ()
+    """Tables of other papers, which may need more of the same scenarios."""
 
     @cached_property
     def scenarios(self) -> list[str]:
@@ -154,12 +156,12 @@ class Plan:
         """
         measures = dict.fromkeys(COMPARED if today else ())
         flows: dict[str, None] = {}
-        for line in (line for section in self.sections for line in section.lines):
+        for line in (line for section in (*self.sections, *self.others) for line in section.lines):
             quantity = self.quantity_of_today(line) if today else line.quantity
             if names := [name for of, name in quantity.needs if of == scenario]:
                 measures |= dict.fromkeys(names)
                 flows |= dict.fromkeys(_flows(quantity))
-        return Need(tuple(measures), tuple(flows))
+        return Need(tuple(sorted(measures)), tuple(sorted(flows)))
 
     def quantity_of_today(self, line: Line) -> Quantity:
         """What to compute from results of today: the same, in a window that shrinks with the run.
@@ -191,12 +193,15 @@ def read_plan(papers: Iterable[str], file: Path = FILE) -> Plan:
     data = tomllib.loads(file.read_text(encoding="utf-8"))
     wanted = set(papers)
     tables = [
-        _chosen(table, f"{file.name}: table {index}")
-        for index, table in enumerate(data.pop("tables"), start=1)
-        if table.get("paper") in wanted
+        _chosen(table, f"{file.name}: table {index}") for index, table in enumerate(data["tables"], start=1)
     ]
     conditions = Conditions.read(data | {"tables": tables}, file.name)
-    return Plan(conditions, [_section(table, conditions, file.name) for table in tables])
+    sections = [_section(table, conditions, file.name) for table in tables]
+    return Plan(
+        conditions,
+        [section for section in sections if section.paper.name in wanted],
+        [section for section in sections if section.paper.name not in wanted],
+    )
 
 
 def _chosen(data: dict[str, Any], place: str) -> Chosen:

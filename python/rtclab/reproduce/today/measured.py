@@ -67,28 +67,29 @@ def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], everything:
     Args:
         item: the repeat.
         trace: what happened.
-        needs: what the papers' numbers need, by condition. Of flows without media, only those that a pattern
-            names are kept.
+        needs: what the papers' numbers need, by condition. What backends are compared by is kept of all flows
+            of media.
         everything: also keep what only a live call can tell, per flow, participant and repeat.
     """
     need = needs[item.condition]
     found = measure(trace, dict.fromkeys((MEDIA, *need.measures)))
     media = {flow for flow, (is_media, _) in found.pop(MEDIA).items() if is_media}
-    others = {flow for flow in trace.flows if flow not in media and _named(flow, need.flows)}
-    values: list[Value] = [(flow, NOT_MEDIA, 1.0) for flow in sorted(others)]
+    wanted = {flow for flow in trace.flows if _is_wanted(flow, need.flows, is_media=flow in media)}
+    values: list[Value] = [(flow, NOT_MEDIA, 1.0) for flow in sorted(wanted - media)]
     values += [
         (flow, name, value)
         for name, of_flows in found.items()
         for flow, (value, _) in of_flows.items()
-        if value is not None and flow in media | others
+        if value is not None and flow in (wanted | media if name in COMPARED else wanted)
     ]
     if everything:
         values += [*_of_flows(trace), *_of_participants(trace), *_of_the_repeat(trace)]
     return [value for value in values if isinstance(value[2], str) or not isnan(value[2])]
 
 
-def _named(flow: str, patterns: Sequence[str]) -> bool:
-    return any(pattern != EVERY_FLOW and fnmatchcase(flow, pattern) for pattern in patterns)
+def _is_wanted(flow: str, patterns: Sequence[str], *, is_media: bool) -> bool:
+    """Whether a pattern matches the flow. The one of all flows means those of media."""
+    return any(is_media if pattern == EVERY_FLOW else fnmatchcase(flow, pattern) for pattern in patterns)
 
 
 def _of_flows(trace: Trace) -> Iterator[Value]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from rtclab.campaigns import Campaign, Item, Key, Record, RowFile, items_of
-from rtclab.fingerprint import code_digest
+from rtclab.fingerprint import PACKAGE, code_digest
 from rtclab.reproduce.today.conditions import Plan
-from rtclab.reproduce.today.measured import measured
+from rtclab.reproduce.today.measured import Need, measured
 from rtclab.scenario import Scenario
+
+MEASURING = (PACKAGE / "reproduce" / "measures.py", Path(__file__).with_name("measured.py"))
+"""Source files that affect how a repeat is measured."""
 
 THEN, SIM, LIVE = "then", "sim", "live"
 """The three campaigns, as the column ``backend`` of the rows names them."""
@@ -37,40 +41,49 @@ class How:
 
 
 def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
-    """The campaigns of a plan, in the order in which they run; simulated ones depend on rtclab's code."""
-    chosen, version = plan.conditions, code_digest()[:8]
+    """The campaigns of a plan, in the order in which they run: the past and today simulated, and live.
+
+    Simulated repeats run again if rtclab's code has changed, and all if the papers need other numbers.
+    """
+    chosen, code = plan.conditions, code_digest(MEASURING)
+    needs = {
+        today: {name: plan.need(name, today=today) for name in plan.scenarios} for today in (False, True)
+    }
     then = [(name, Scenario.load(name)) for name in plan.scenarios]
     today = [(name, plan.today[name].scenario) for name in plan.scenarios]
-    needs_then = {name: plan.need(name, today=False) for name in plan.scenarios}
-    needs_today = {name: plan.need(name, today=True) for name in plan.scenarios}
-    simulated = partial(measured, needs=needs_today, everything=False)
     found = [
         Campaign(
-            items_of(then, chosen.then_repeats),
+            items_of(scenarios, repeats),
             "sim",
             how.rows,
-            partial(measured, needs=needs_then, everything=False),
-            version=version,
-            label=THEN,
-        ),
-        Campaign(
-            items_of(today, chosen.simulated_repeats), "sim", how.rows, simulated, version=version, label=SIM
-        ),
+            partial(measured, needs=needs[label == SIM], everything=False),
+            versions=_versions(needs[label == SIM], code),
+            label=label,
+        )
+        for label, scenarios, repeats in (
+            (THEN, then, chosen.then_repeats),
+            (SIM, today, chosen.simulated_repeats),
+        )
     ]
     if live:
-        found.append(
-            Campaign(
-                items_of(today, how.repeats or chosen.repeats),
-                "live",
-                how.rows,
-                partial(measured, needs=needs_today, everything=True),
-                jobs=how.jobs,
-                traces=how.out,
-                retry_failed=how.retry_failed,
-                label=LIVE,
-            )
+        calls = Campaign(
+            items_of(today, how.repeats or chosen.repeats),
+            "live",
+            how.rows,
+            partial(measured, needs=needs[True], everything=True),
+            jobs=how.jobs,
+            traces=how.out,
+            versions=_versions(needs[True]),
+            retry_failed=how.retry_failed,
+            label=LIVE,
         )
+        found.append(calls)
     return found
+
+
+def _versions(needs: Mapping[str, Need], code: str = "") -> dict[str, str]:
+    """What rows depend on besides the scenario: what is measured, and the code. By condition."""
+    return {name: hashlib.sha256(f"{code} {need}".encode()).hexdigest()[:8] for name, need in needs.items()}
 
 
 def current(plan: Plan, records: Mapping[Key, Record]) -> dict[Key, Record]:
