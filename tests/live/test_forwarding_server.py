@@ -28,7 +28,10 @@ class Spawned:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.exits: asyncio.Queue[str] = asyncio.Queue()
-        self.server = ForwardingServer(self._spawn, address, self.messages.put_nowait, self.exits.put_nowait)
+        self._home = TemporaryDirectory()
+        self.server = ForwardingServer(
+            self._spawn, address, Path(self._home.name), self.messages.put_nowait, self.exits.put_nowait
+        )
 
     def _spawn(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         self.processes.append(subprocess.Popen(command, **options))

@@ -65,7 +65,9 @@ class Servers:
             if kind == "janus"
         }
         self._str0m = {
-            node: ForwardingServer(partial(spawn, node), addresses[node], partial(self._receive, node), fail)
+            node: ForwardingServer(
+                partial(spawn, node), addresses[node], home / f"str0m-{node}", partial(self._receive, node), fail
+            )
             for node, kind in calls
             if kind == "str0m"
         }

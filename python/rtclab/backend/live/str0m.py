@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rtclab.backend.live.process import Process, Spawn
@@ -38,6 +37,7 @@ class ForwardingServer:
     Args:
         spawn: starts a command in the server's node.
         address: IP address of the node. The server has one UDP port there, which it chooses.
+        home: directory for its output. The caller deletes it.
         on_message: called with each message of the server: descriptions, statistics and errors.
         on_exit: called once, with the reason, if the server ends before it is stopped.
     """
@@ -46,13 +46,13 @@ class ForwardingServer:
         self,
         spawn: Spawn,
         address: str,
+        home: Path,
         on_message: Callable[[Message], None],
         on_exit: Callable[[str], None],
     ) -> None:
         self._address = address
         self._on_message = on_message
-        self._home = TemporaryDirectory(prefix=f"{PROGRAM}-")
-        self._process = Process(f"the SFU (str0m) at {address}", spawn, Path(self._home.name), on_exit)
+        self._process = Process(f"the SFU (str0m) at {address}", spawn, home, on_exit)
         self._reading: asyncio.Task[None] | None = None
         self.listening = ""
         """Address and port of the server, such as ``10.77.0.5:40123``, once it has started."""
@@ -95,7 +95,6 @@ class ForwardingServer:
         await self._process.stop()
         if self._reading is not None:
             await self._reading
-        self._home.cleanup()
 
     async def _read(self, lines: asyncio.StreamReader) -> None:
         async for line in lines:
