@@ -28,8 +28,9 @@ scenario is run on every machine."""
 
 SIZES = ((1280, 720), (960, 540), (640, 480), (480, 360), (320, 240))
 """Boxes into which a picture is scaled, in this order, until all encoders together are within the limit."""
-OF_MANY = (640, 480)
-"""The largest box with more than two participants, because each also decodes what the others send."""
+OF_MANY = {3: (640, 480), 4: (320, 240)}
+"""The largest box with so many participants, because each also decodes what the others send. With four at 480x270
+or 640x360, two cores took 25 and 37 ms to encode a frame."""
 FRAME_RATE = 30
 
 
@@ -209,9 +210,9 @@ def _encoders(scenario: Scenario, participant: str) -> int:
 
 def _within_limit(scenario: Scenario, changes: list[str]) -> Scenario:
     """The scenario with pictures that fit the limit of all encoders together."""
-    crowd = len(scenario.participants) > 2
-    ways: list[Callable[[Scenario], Scenario]] = [] if crowd else [lambda one: one, _with_frame_rate]
-    boxes = SIZES[SIZES.index(OF_MANY) :] if crowd else SIZES
+    crowd = min(len(scenario.participants), max(OF_MANY))
+    ways: list[Callable[[Scenario], Scenario]] = [] if crowd in OF_MANY else [lambda one: one, _with_frame_rate]
+    boxes = SIZES[SIZES.index(OF_MANY[crowd]) :] if crowd in OF_MANY else SIZES
     ways += [lambda one, box=box: _with_box(one, box) for box in boxes]  # type: ignore[misc]
     fitting = scenario
     for way in ways:
