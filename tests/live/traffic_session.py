@@ -1,4 +1,4 @@
-"""Cross traffic without a call, in a lab: what `test_traffic.py` runs inside."""
+"""Cross traffic without a call, in a lab: what `test_cross_traffic.py` runs inside."""
 
 from __future__ import annotations
 
