@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -79,6 +80,25 @@ def test_the_order_depends_on_the_seed_alone_and_has_every_item_once() -> None:
 
 def test_a_core_per_participant_but_always_a_call_of_two() -> None:
     assert [participants_at_once(cores) for cores in (1, 2, 4, 9)] == [2, 2, 4, 9]
+
+
+def test_calls_that_run_at_once_have_a_core_per_participant() -> None:
+    class Pool:
+        def submit(self, *_: object) -> Future[Record]:
+            return Future()
+
+    three = Scenario.load("singh2013/mesh-3")
+    items = items_of([("two", CALL)], 2) + items_of([("three", three)], 2)
+    queue, running = deque((item, 1) for item in items), {}
+    four_cores = campaign(RowFile(Path("none.csv")))
+    four_cores._fill(queue, running, Pool(), 4, 2)  # type: ignore[arg-type]
+    assert [item.condition for item in running.values()] == ["two", "two"]
+    running.popitem()
+    four_cores._fill(queue, running, Pool(), 4, 2)  # type: ignore[arg-type]
+    assert len(running) == 1  # three do not fit beside two
+    running.clear()
+    four_cores._fill(queue, running, Pool(), 2, 2)  # type: ignore[arg-type]
+    assert [item.condition for item in running.values()] == ["three"]  # alone, although there are two cores
 
 
 def test_rows_of_a_repeat_are_read_as_they_were_written(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:

@@ -316,6 +316,17 @@ def test_sentences_follow_from_the_numbers() -> None:
     assert list(facts(section, numbers_of())) == []
 
 
+def test_sentences_about_rates_leave_out_cross_traffic() -> None:
+    section = next(one for one in plan().sections if one.title.startswith("Figure 13"))
+    values: dict[tuple[str, str], float | str] = {
+        ("alice->bob", "stats_rate_kbps@10"): 704.0,
+        ("download", "stats_rate_kbps@10"): 902.0,
+        ("download", "not_media"): 1.0,
+    }
+    numbers = numbers_of(record("jansen2017/tcp", LIVE, 0, values))
+    assert list(facts(section, numbers)) == ["Live, the rate is 0.50 times the published one."]
+
+
 def test_a_written_sentence_appears_only_with_all_its_numbers() -> None:
     section = next(one for one in plan().sections if one.title.startswith("Table I:"))
     today = "From {published:50 ms|Rate (kbit/s)} to {now:50 ms|Rate (kbit/s)} kbit/s."

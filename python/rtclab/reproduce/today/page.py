@@ -177,10 +177,11 @@ def _ratios(section: Section, numbers: Numbers, campaign: str, kind: str) -> lis
 
 
 def kind_of(line: Line) -> str:
-    """The kind of a line's quantity; Jain's indices, shares and the like have none."""
+    """The kind of a line's quantity; Jain's indices, shares, and numbers of cross traffic have none."""
     quantity = line.quantity
     related = quantity.percent_of or quantity.ratio_to or quantity.combine == "jain"
-    return "" if related else MEASURES[quantity.metric or ""].kind
+    of_media = all("->" in flow for flow in quantity.flows)
+    return MEASURES[quantity.metric or ""].kind if of_media and not related else ""
 
 
 def _multiple(ratios: Sequence[float], what: str) -> str:
