@@ -239,3 +239,15 @@ def test_many_participants_are_counted_instead_of_listed() -> None:
     crowd = {f"p{number}": {} for number in range(50)}
     text = calls_in_words({}, participants=crowd, calls=[{"kind": "sfu", "participants": list(crowd)}])
     assert text == "50 participants (p0, p1 … p49) meet through the SFU with video"
+
+
+def sfu_scenario(**servers: dict[str, str]) -> dict[str, object]:
+    """A scenario of an SFU call over the first of the servers, or over ``core``."""
+    return {"servers": servers, "calls": [{"kind": "sfu", "server": next(iter(servers), None)}]}
+
+
+def test_results_over_janus_say_that_it_does_not_estimate() -> None:
+    for scenario in (sfu_scenario(sfu={"kind": "janus"}), sfu_scenario()):
+        assert "does not estimate the bandwidth towards its receivers" in words.janus_caution(scenario)
+    assert words.janus_caution(sfu_scenario(sfu={"kind": "str0m"})) == ""
+    assert words.janus_caution({"calls": [{"kind": "p2p"}]}) == ""

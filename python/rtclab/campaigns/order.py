@@ -17,9 +17,9 @@ UNRELATED = {"name", "title", "source", "repeats"}
 CORES_PER_PARTICIPANT = 0.5
 """Cores that a live participant takes: browser, encoder and its share of the emulator.
 
-Measured on two cores with calls of two at 640x480 and 2 Mbit/s, for 15 s: the 99th percentile of the emulator's
-lateness was 1.2 ms with one call, 2.8 and 4.3 ms with two at once, and 17 to 26 ms with three, above the bound of
-5 ms. Encoding a frame took 4, 6 and 12 ms."""
+Measured on two cores with calls of two at 640x480 and 2 Mbit/s, for 15 s: the 99th percentile of the
+emulator's lateness was 1.2 ms with one call, 2.8 and 4.3 ms with two at once, and 17 to 26 ms with three,
+above the bound of 5 ms. Encoding a frame took 4, 6 and 12 ms."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from rtclab.cli import tables
-from rtclab.cli.running import warn_of_lateness
+from rtclab.cli.running import print_cautions
 from rtclab.errors import BadInput
 from rtclab.lab import compare, essential, open_run
 from rtclab.metrics import METRICS
@@ -57,7 +57,7 @@ def compare_and_show(
         rows = chosen(compared.table(), metrics)
         page = compared.report(html)
     for one in (compared.a, compared.b):
-        warn_of_lateness(one)
+        print_cautions(one)
     if _print_for_programs(rows, output):
         return
     all_metrics = output.all_metrics or bool(metrics)

@@ -53,7 +53,7 @@ def run_and_report(output: Output, **arguments: Any) -> int:
             raise
         interrupted = True
     finally:
-        warn_of_lateness(made)
+        print_cautions(made)
         for entry in failed:
             print(f"repeat {entry.repeat} failed: {entry.reason}", file=sys.stderr)
         for entry in (entry for entry in made.repeats if entry.note):
@@ -83,10 +83,10 @@ def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | 
         print(f"report: {page}")
 
 
-def warn_of_lateness(run: Run) -> None:
-    """Says on standard error if the emulator of a live run was late."""
+def print_cautions(run: Run) -> None:
+    """Says on standard error what a reader must know of a live run's results."""
     if run.backend == "live":
         from rtclab.report import words
 
-        if warning := words.late_warning(run.traces):
-            print(f"{run.name}: {warning}", file=sys.stderr)
+        for caution in words.cautions(run):
+            print(f"{run.name}: {caution}", file=sys.stderr)

@@ -63,7 +63,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
         calls=words.calls(run.scenario),
         verdict=verdict(findings(run, _means(measured, "mean"))),
-        late=words.late_warning(run.traces),
+        cautions=words.cautions(run),
         facts=_facts(run),
         network=words.network(run.scenario),
         failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
@@ -98,7 +98,7 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
                 "calls": words.calls(run.scenario),
                 "network": words.network(run.scenario),
                 "verdict": verdict(findings(run, _means(compared, mean))),
-                "late": words.late_warning(run.traces),
+                "cautions": words.cautions(run),
                 "facts": _facts(run),
             }
             for run, mean in ((a, "mean_a"), (b, "mean_b"))

@@ -154,6 +154,29 @@ def lateness(traces: list[Trace]) -> str:
     return f"99th percentile {p99_ms} ms, largest {largest_ms} ms (bound {bound_ms} ms); {verdict}"
 
 
+def cautions(run: Run) -> list[str]:
+    """What a reader must know of a live run's results, each in a sentence or two; empty if nothing."""
+    if run.backend != "live":
+        return []
+    return [text for text in (late_warning(run.traces), janus_caution(run.scenario)) if text]
+
+
+def janus_caution(scenario: Mapping[str, Any]) -> str:
+    """A sentence on what Janus does not do, if a live scenario uses it as SFU; otherwise empty."""
+    servers = scenario.get("servers", {})
+    kinds = {
+        servers.get(call.get("server"), {}).get("kind", "janus")
+        for call in scenario.get("calls", [])
+        if call.get("kind") == "sfu"
+    }
+    if "janus" not in kinds:
+        return ""
+    return (
+        "The SFU, Janus, does not estimate the bandwidth towards its receivers: it forwards what senders "
+        "send, whatever the receiver's link can carry."
+    )
+
+
 def late_warning(traces: Sequence[Trace]) -> str:
     """Two sentences that warn of the repeats in which the emulator was late; empty if it never was."""
     late = [entry for trace in traces if (entry := trace.manifest.lateness) and entry.late]

@@ -191,6 +191,8 @@ def as_raised(error: LabError, out: Path) -> Exception:
     text, _, hint = error.message.partition("\n  hint: ")
     if error.kind == "DiskFull" or f"(os error {errno.ENOSPC})" in text:
         return DiskFull(out)
+    if error.kind == "BackendUnavailable":
+        return BackendUnavailable(text, hint=hint or None)
     if error.kind in ("CallFailed", "LabError"):
         return CallFailed(text, hint=hint or None)
     # A bug in rtclab. The traceback is a note on `error`, which becomes the cause.

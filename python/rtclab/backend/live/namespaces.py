@@ -270,10 +270,20 @@ def _create_node(index: int, name: str, address: str) -> Node:
 
 
 def create_namespace(name: str) -> None:
-    """Creates a network namespace in which only ``lo`` exists, with the settings of a node."""
+    """Creates a network namespace in which only ``lo`` exists, with the settings of a node.
+
+    Raises:
+        BackendUnavailable: the kernel refused, because of its limit of namespaces.
+    """
     path = NAMESPACES / name
     path.touch()
-    subprocess.run(["unshare", f"--net={path}", "true"], check=True)
+    done = subprocess.run(["unshare", f"--net={path}", "true"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        limit = Path("/proc/sys/user/max_net_namespaces").read_text().strip()
+        raise BackendUnavailable(
+            f"cannot create the network namespace of {name}: {done.stderr.strip()}",
+            hint=f"use sysctl to set user.max_net_namespaces above {limit}",
+        )
     call_in_node(name, lambda: _write_settings("all", "default"))
     call_in_node(name, lambda: _bring_up("lo"))
 

@@ -66,7 +66,11 @@ class Servers:
         }
         self._str0m = {
             node: ForwardingServer(
-                partial(spawn, node), addresses[node], home / f"str0m-{node}", partial(self._receive, node), fail
+                partial(spawn, node),
+                addresses[node],
+                home / f"str0m-{node}",
+                partial(self._receive, node),
+                fail,
             )
             for node, kind in calls
             if kind == "str0m"

@@ -29,8 +29,8 @@ scenario is run on every machine."""
 SIZES = ((1280, 720), (960, 540), (640, 480), (480, 360), (320, 240))
 """Boxes into which a picture is scaled, in this order, until all encoders together are within the limit."""
 OF_MANY = {3: (640, 480), 4: (320, 240)}
-"""The largest box with so many participants, because each also decodes what the others send. With four at 480x270
-or 640x360, two cores took 25 and 37 ms to encode a frame."""
+"""The largest box with so many participants, because each also decodes what the others send. With four at
+480x270 or 640x360, two cores took 25 and 37 ms to encode a frame."""
 FRAME_RATE = 30
 
 
@@ -211,8 +211,10 @@ def _encoders(scenario: Scenario, participant: str) -> int:
 def _within_limit(scenario: Scenario, changes: list[str]) -> Scenario:
     """The scenario with pictures that fit the limit of all encoders together."""
     crowd = min(len(scenario.participants), max(OF_MANY))
-    ways: list[Callable[[Scenario], Scenario]] = [] if crowd in OF_MANY else [lambda one: one, _with_frame_rate]
+    ways: list[Callable[[Scenario], Scenario]] = []
     boxes = SIZES[SIZES.index(OF_MANY[crowd]) :] if crowd in OF_MANY else SIZES
+    if crowd not in OF_MANY:
+        ways = [lambda one: one, _with_frame_rate]
     ways += [lambda one, box=box: _with_box(one, box) for box in boxes]  # type: ignore[misc]
     fitting = scenario
     for way in ways:

@@ -1,6 +1,6 @@
 // One peer connection: negotiation, timings, statistics and received frames.
 import { Adapter } from "./adapt.js";
-import { preferCodec, simulcastEncodings, withCodec, withoutTransportFeedback } from "./codecs.js";
+import { chooseCodec, preferCodec, simulcastEncodings, withCodec, withoutTransportFeedback } from "./codecs.js";
 import { report, wallClock } from "./report.js";
 
 const STATS_TYPES = new Set(["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"]);
@@ -118,6 +118,9 @@ export class Connection {
     const video = this.config.video;
     const sender = this.videoSender();
     if (!video || !sender) return;
+    // The answerer may send another codec than the offerer prefers.
+    const [negotiated] = sender.getParameters().codecs;
+    if (negotiated && !isCodec(negotiated.mimeType, this.config.codec)) await chooseCodec(sender, this.config.codec);
     if (video.adapt === "loss") this.adapter ??= new Adapter(sender, video, (type, step) => this.adapted(type, step));
     // A stream of several layers has the bounds of its layers, and without a bound the browser has its own default.
     if (!video.maxBitrate || (this.about.server && video.simulcast)) return;
@@ -181,13 +184,25 @@ export class Connection {
     const end = (id) => pick(stats.get(id), ["address", "port", "candidateType", "relayProtocol"]);
     const selected = pair && { local: end(pair.localCandidateId), remote: end(pair.remoteCandidateId) };
     this.adapter?.onStats(lossOf(reports));
+    this.checkCodec(reports);
     report("stats", { at_ms, number: this.about.number, reports, selected, frames: this.frames.splice(0) });
+  }
+
+  // The codec must be the scenario's, not another that was negotiated as well.
+  checkCodec(reports) {
+    const sent = reports.find(({ type, kind, framesEncoded }) => type === "outbound-rtp" && kind === "video" && framesEncoded > 0);
+    if (!sent?.mimeType || isCodec(sent.mimeType, this.config.codec)) return;
+    this.once("page_error", `the browser sends ${sent.mimeType}; expected ${this.config.codec}`);
   }
 
   close() {
     this.adapter?.close();
     this.pc.close();
   }
+}
+
+function isCodec(mimeType, codec) {
+  return mimeType.toLowerCase() === `video/${codec}`;
 }
 
 // Firefox has no report of type `transport`, but marks the pair that it uses.

@@ -1,0 +1,175 @@
+"""What happens to a live repeat when a part of it fails, and that nothing else suffers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+from conftest import as_ordinary_user
+
+from rtclab.backend.live import LiveBackend
+from rtclab.campaign import run_scenario
+from rtclab.errors import CallFailed
+from rtclab.scenario import Scenario
+from rtclab.trace import Run
+
+pytestmark = pytest.mark.live
+
+COMMON = """
+name = "faulty"
+duration = "{seconds} s"
+[link]
+up = {{ capacity = "3 Mbit/s", queue = "300 ms", delay = "20 ms" }}
+down = {{ capacity = "5 Mbit/s", queue = "300 ms", delay = "20 ms" }}
+[video]
+width = 320
+height = 240
+max_bitrate = "300 kbit/s"
+[participants.alice]
+[participants.bob]
+"""
+SFU = "[servers.sfu]\nkind = '{kind}'\n[[calls]]\nkind = 'sfu'\nserver = 'sfu'\n"
+STARTS_S = 40
+RUN = """
+import sys
+from pathlib import Path
+from rtclab.backend.live import LiveBackend
+from rtclab.scenario import Scenario
+LiveBackend().run(Scenario.load(sys.argv[1]), seed=1, repeat=0, out=Path(sys.argv[2]))
+"""
+
+
+def scenario(tmp_path: Path, text: str = "", seconds: int = 15) -> Scenario:
+    file = tmp_path / "faulty.toml"
+    file.write_text(COMMON.format(seconds=seconds) + text)
+    return Scenario.load(file)
+
+
+def one_repeat(tmp_path: Path, text: str = "", seconds: int = 15) -> Run:
+    return run_scenario(scenario(tmp_path, text, seconds), LiveBackend(), out=tmp_path / "runs", repeats=1)
+
+
+def while_it_runs(tmp_path: Path, act: Callable[[], None]) -> threading.Thread:
+    """Calls ``act`` in a thread as soon as the emulator of a run below ``tmp_path`` writes its capture."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + STARTS_S
+        while not any(tmp_path.glob("**/capture.pcapng")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def kill(program: str) -> None:
+    """Kills the first process of this name below this one."""
+    for child in psutil.Process().children(recursive=True):
+        if child.name() == program:
+            child.kill()
+            return
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "reason"),
+    [
+        ("turnserver", "[[calls]]\nrelay = 'core'\n", r"the TURN server .* was killed by SIGKILL"),
+        ("janus", SFU.format(kind="janus"), r"the SFU \(Janus\) .* was killed by SIGKILL"),
+        ("rtclab-sfu", SFU.format(kind="str0m"), r"the SFU \(str0m\) .* was killed by SIGKILL"),
+        ("iperf3", "[traffic.web]\nsender = 'core'\nreceiver = 'bob'\n", r"iperf3 .* was killed by SIGKILL"),
+    ],
+)
+def test_a_killed_program_fails_the_repeat_and_is_named(
+    tmp_path: Path, program: str, text: str, reason: str
+) -> None:
+    killer = while_it_runs(tmp_path, lambda: kill(program))
+    run = one_repeat(tmp_path, text)
+    killer.join()
+    (repeat,) = run.repeats
+    assert repeat.status == "failed"
+    assert re.search(reason, repeat.reason), repeat.reason
+    assert psutil.Process().children(recursive=True) == []
+
+
+def test_one_pair_that_cannot_connect_leaves_the_figures_of_the_others(tmp_path: Path) -> None:
+    # Two symmetric NATs cannot be punched, and there is no relay.
+    nats = "".join(f"[participants.{name}]\nnat = 'symmetric'\n" for name in ("carol", "dave"))
+    run = one_repeat(tmp_path, nats, seconds=10)
+    (repeat,) = run.repeats
+    assert (repeat.status, repeat.note) == ("finished", "carol and dave did not connect within 10 s")
+    packets = run.trace(0).table("packets").filter(pl.col("delivered_ns").is_not_null(), kind="video")
+    received = dict(packets.group_by("flow").len().iter_rows())
+    assert received.keys() == set(run.trace(0).flows) - {"carol->dave", "dave->carol"}
+    assert min(received.values()) > 30  # several seconds of video
+
+
+def test_a_browser_without_the_codec_fails_the_repeat_and_says_what_it_has(tmp_path: Path) -> None:
+    # The check before the run refuses this combination, so it is left out.
+    asked = scenario(tmp_path, "[browser]\nname = 'firefox'\n").model_copy(deep=True)
+    assert asked.video is not None
+    asked = asked.model_copy(update={"video": asked.video.model_copy(update={"codec": "h264"})})
+    (tmp_path / "out").mkdir()
+    with pytest.raises(CallFailed, match="this browser has no encoder for h264; it offers VP8"):
+        LiveBackend().run(asked, seed=1, repeat=0, out=tmp_path / "out")
+
+
+def test_too_few_namespaces_are_an_error_that_names_the_limit(tmp_path: Path) -> None:
+    scenario(tmp_path)
+    (tmp_path / "out").mkdir()
+    # One namespace for the lab and one for a node; alice and bob get none.
+    limited = 'echo 2 > /proc/sys/user/max_net_namespaces && exec "$@"'
+    command = [sys.executable, "-c", RUN, str(tmp_path / "faulty.toml"), str(tmp_path / "out")]
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "cannot create the network namespace of bob" in done.stderr
+    assert "set user.max_net_namespaces above" in done.stderr
+
+
+def test_without_rights_to_limit_a_browser_the_scenario_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text(COMMON.format(seconds=5) + "[host]\nencoder_capacity = '5 Mpixel/s'\n")
+    check = "import sys; from rtclab.backend.live.cgroup import check_limits; check_limits()"
+    done = subprocess.run(
+        as_ordinary_user([sys.executable, "-c", check]), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "host.encoder_capacity" in done.stderr
+
+
+def test_no_program_of_a_call_has_a_socket_outside_the_namespaces(tmp_path: Path) -> None:
+    outside: list[str] = []
+    inside: set[str] = set()
+
+    def look() -> None:
+        host = Path("/proc/self/ns/net").readlink()
+        for child in psutil.Process().children(recursive=True):
+            try:
+                if Path(f"/proc/{child.pid}/ns/net").readlink() != host:
+                    inside.add(child.name())
+                elif child.net_connections():
+                    outside.append(child.name())
+            except (psutil.Error, OSError):
+                continue  # it has ended
+
+    looker = while_it_runs(tmp_path, look)
+    text = "[[calls]]\nrelay = 'core'\n[traffic.web]\nsender = 'core'\nreceiver = 'bob'\n"
+    run = one_repeat(tmp_path, text, seconds=8)
+    looker.join()
+    assert run.repeats[0].status == "finished"
+    assert outside == []
+    assert {"turnserver", "iperf3", "chromium"} <= inside
