@@ -17,8 +17,8 @@ from rtclab.campaigns import (
     Key,
     Record,
     RowFile,
+    encoders_at_once,
     items_of,
-    participants_at_once,
     runner,
     shuffled,
 )
@@ -78,8 +78,21 @@ def test_the_order_depends_on_the_seed_alone_and_has_every_item_once() -> None:
     assert first != ITEMS
 
 
-def test_a_core_per_participant_but_always_a_call_of_two() -> None:
-    assert [participants_at_once(cores) for cores in (1, 2, 4, 9)] == [2, 2, 4, 9]
+def test_a_core_carries_two_encoders() -> None:
+    assert [encoders_at_once(cores) for cores in (1, 2, 4, 9)] == [2, 4, 8, 18]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoders"),
+    [
+        ("singh2013/unconstrained", 2),
+        ("singh2013/mesh-3", 6),
+        ("singh2013/calls-3", 6),
+        ("jansen2017/sfu-4", 4),
+    ],
+)
+def test_an_item_weighs_as_much_as_its_encoders(name: str, encoders: int) -> None:
+    assert Item(name, Scenario.load(name), 0).weight == encoders
 
 
 def test_calls_that_run_at_once_have_a_core_per_participant() -> None:

@@ -6,7 +6,7 @@ one CSV file as soon as a repeat has ended.
 """
 
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
-from rtclab.campaigns.order import Item, items_of, participants_at_once, shuffled
+from rtclab.campaigns.order import Item, encoders_at_once, items_of, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile
 from rtclab.campaigns.runner import Campaign, Tally
 
@@ -19,7 +19,7 @@ __all__ = [
     "RowFile",
     "Tally",
     "disturbances",
+    "encoders_at_once",
     "items_of",
-    "participants_at_once",
     "shuffled",
 ]

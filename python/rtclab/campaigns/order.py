@@ -10,12 +10,13 @@ from functools import cached_property
 
 from rtclab.campaigns.rows import Key
 from rtclab.scenario import Scenario
+from rtclab.scenario.topology import encoders
 
 UNRELATED = {"name", "title", "source", "repeats"}
 """Fields of a scenario that do not change what happens in a repeat."""
 
-CORES_PER_PARTICIPANT = 0.5
-"""Cores that a live participant takes: browser, encoder and its share of the emulator.
+ENCODERS_PER_CORE = 2
+"""Encoders of live calls that a core carries, with their browsers and emulators.
 
 Measured on two cores with calls of two at 640x480 and 2 Mbit/s, for 15 s: the 99th percentile of the
 emulator's lateness was 1.2 ms with one call, 2.8 and 4.3 ms with two at once, and 17 to 26 ms with three,
@@ -37,8 +38,8 @@ class Item:
 
     @property
     def weight(self) -> int:
-        """Number of participants, each of which needs a browser in a live call."""
-        return len(self.scenario.participants)
+        """Number of encoders in a live call, or of participants if these are more."""
+        return max(len(encoders(self.scenario)), len(self.scenario.participants))
 
     @cached_property
     def digest(self) -> str:
@@ -66,9 +67,6 @@ def shuffled(items: Sequence[Item], seed: int) -> list[Item]:
     return order
 
 
-def participants_at_once(cores: int) -> int:
-    """How many live participants run at once by default: one per core, but always a call of two.
-
-    A call with more participants than that runs alone.
-    """
-    return max(2, int(cores / CORES_PER_PARTICIPANT))
+def encoders_at_once(cores: int) -> int:
+    """How many encoders of live calls run at once by default. A call with more than that runs alone."""
+    return cores * ENCODERS_PER_CORE

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rtclab.backend import Backend, backend
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
-from rtclab.campaigns.order import Item, participants_at_once, shuffled
+from rtclab.campaigns.order import Item, encoders_at_once, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile, Value
 from rtclab.errors import BackendUnavailable, DiskFull, UnsupportedScenario, reason_of
 from rtclab.processes import cores, process_pool
@@ -61,7 +61,7 @@ class Campaign:
         rows: the file of the rows. A repeat that has rows of the same scenario is not run again.
         measure: measures a repeat.
         seed: of the order.
-        jobs: repeats at once. By default, live ones as ``participants_at_once`` says, and one per core
+        jobs: repeats at once. By default, live ones as ``encoders_at_once`` says, and one per core
             simulated. With 1, everything runs in this process.
         traces: directory in which traces are kept, by condition, repeat and try; by default none are kept. A
             repeat without rows whose trace is there is measured again instead of run again.
@@ -159,10 +159,10 @@ class Campaign:
                     yield running.pop(done), done.result()
 
     def _limits(self) -> tuple[int | None, int]:
-        """How many participants, and how many repeats, run at once."""
+        """How many encoders, and how many repeats, run at once."""
         if self.jobs is not None or self.backend != "live":
             return None, self.jobs or cores()
-        limit = participants_at_once(cores())
+        limit = encoders_at_once(cores())
         return limit, max(1, limit // 2)
 
     def _fill(

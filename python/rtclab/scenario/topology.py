@@ -119,6 +119,20 @@ def numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}#{number}"
 
 
+def encoders(scenario: ScenarioTables) -> list[str]:
+    """Who encodes video in a live call: a participant for each of its encoders.
+
+    There is one for each connection over which a participant sends its own camera or, where participants
+    forward media, that of another one. Connections that do not overlap in time count too.
+    """
+    return [
+        node
+        for one in connections(scenario)
+        for node, source in ((one.a, one.ends[0]), *([] if one.one_way else [(one.b, one.b)]))
+        if node in scenario.participants and scenario.video_of(source) is not None
+    ]
+
+
 def _p2p(calls: _Calls, index: int, call: Call) -> None:
     for a, b in combinations(call.participants, 2):
         calls.join(index, a, b, relay=call.relay)

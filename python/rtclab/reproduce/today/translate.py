@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from rtclab.scenario import Duration, Scenario, Video
 from rtclab.scenario.device import CAMERAS, native_video
-from rtclab.scenario.topology import connections
+from rtclab.scenario.topology import encoders
 
 TODAY = "goog-cc"
 """The congestion control of browsers today; its default stack is that of the newest browser known."""
@@ -185,27 +185,12 @@ def _courses(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def encoded_pixels_per_s(scenario: Scenario) -> float:
-    """Pixels per second that all encoders of a scenario encode together.
-
-    A participant has an encoder for each connection over which it sends its own camera: one per other
-    participant in a mesh, one with a server. Connections that do not overlap in time count, too.
-    """
+    """Pixels per second that all encoders of a scenario encode together, each from its own camera."""
     return sum(
         video.width * video.height * video.frame_rate
-        for name in scenario.participants
+        for name in encoders(scenario)
         if (video := scenario.video_of(name)) is not None
-        for _ in range(_encoders(scenario, name))
     )
-
-
-def _encoders(scenario: Scenario, participant: str) -> int:
-    """Number of encoders of a participant: one per connection, or one per call over a server."""
-    used = {
-        (one.call, "" if scenario.calls[one.call].kind in ("sfu", "mcu") else "".join(sorted((one.a, one.b))))
-        for one in connections(scenario)
-        if participant in (one.a, one.b)
-    }
-    return len(used)
 
 
 def _within_limit(scenario: Scenario, changes: list[str]) -> Scenario:
