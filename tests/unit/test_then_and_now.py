@@ -464,13 +464,11 @@ def test_a_live_repeat_keeps_everything() -> None:
     trace = SimBackend().simulate(scenario, seed=scenario.seed_of(0), repeat=0)
     item = campaigns(plan(), NOWHERE, live=True)[2].items[0]
     need = {item.condition: Need(("media_rate_kbps",), ("*->*",))}
-    values = {
-        (flow, metric): value for flow, metric, value in measured(item, trace, needs=need, everything=True)
-    }
+    values = {(flow, metric): value for flow, metric, value in measured(item, trace, needs=need, more="live")}
     assert values["alice->bob", "setup_time"] > 0  # type: ignore[operator]
     assert 0 < values["", "tcp_share"] < 100  # type: ignore[operator]
     assert values["alice-upload.1", "tcp_throughput"] > 0  # type: ignore[operator]
     assert ("alice-upload.1", "media_rate_kbps") not in values
-    few = {metric for _, metric, _ in measured(item, trace, needs=need, everything=False)}
+    few = {metric for _, metric, _ in measured(item, trace, needs=need, more="none")}
     assert few == {"media_rate_kbps"}
     assert nan not in values.values()

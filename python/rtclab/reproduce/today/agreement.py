@@ -8,14 +8,16 @@ from statistics import median
 
 from rtclab.report.words import number
 from rtclab.reproduce.measures import MEASURES
-from rtclab.reproduce.today.measured import COMPARED
+from rtclab.reproduce.today.measured import COMPARED, FAIRNESS, ONE_WAY_DELAY, TCP_SHARE
 from rtclab.reproduce.today.numbers import Numbers, Pair
+from rtclab.reproduce.today.run import LIVE, SIM
 
 FAR = 0.3
 """Share of the live value above which an error is listed."""
 ABOUT = """\
 Errors are simulated minus live, in per cent of live. Values are means over all flows of media and all
-repeats.
+repeats. The last column of the second table is twice the mean one-way delay, simulated and live: what the
+emulated network adds to the round trip. The rest is spent in the two hosts and, over a relay, in coturn.
 """
 NAMES = {"rate_kbps": "mean rate", "rtt_ms": "round trip"}
 
@@ -40,22 +42,43 @@ def lines(numbers: Numbers) -> Iterator[str]:
             middle = f"{_percent(size)} | {_percent(median(errors))}"
             yield f"| {NAMES[measure]} | {len(errors)} | {middle} | {far} |"
     yield ""
-    yield from _far(pairs)
+    yield from _far(pairs, numbers)
+    yield from _shares(numbers)
 
 
-def _far(pairs: list[Pair]) -> Iterator[str]:
+def _far(pairs: list[Pair], numbers: Numbers) -> Iterator[str]:
     far = sorted((pair for pair in pairs if abs(pair.error) > FAR), key=lambda pair: -abs(pair.error))
     if not far:
         yield "No error is above 30 %."
         yield ""
         return
-    yield "| above 30 % | quantity | simulated | live | error |"
-    yield "|---|---|---|---|---|"
+    yield "| above 30 % | quantity | simulated | live | error | there and back in the network |"
+    yield "|---|---|---|---|---|---|"
     for pair in far:
         unit = MEASURES[pair.measure].label.rpartition("(")[2].rstrip(")")
         values = f"{number(pair.simulated)} {unit} | {number(pair.live)} {unit}"
-        yield f"| `{pair.scenario}` | {NAMES[pair.measure]} | {values} | {_percent(pair.error)} |"
+        delays = (2 * numbers.of_repeats(ONE_WAY_DELAY, pair.scenario, one) for one in (SIM, LIVE))
+        network = " and ".join(map(number, delays))
+        name = f"`{pair.scenario}` | {NAMES[pair.measure]}"
+        yield f"| {name} | {values} | {_percent(pair.error)} | {network} ms |"
     yield ""
+
+
+def _shares(numbers: Numbers) -> Iterator[str]:
+    """Jain's index of conditions with several calls, and TCP's share of those with cross traffic."""
+    today = {name: one.scenario for name, one in numbers.plan.today.items()}
+    for title, metric, chosen in (
+        ("Jain's index", FAIRNESS, [name for name, one in today.items() if len(one.calls) > 1]),
+        ("TCP's share (%)", TCP_SHARE, [name for name, one in today.items() if one.traffic]),
+    ):
+        yield f"| {title} | simulated | live | difference |"
+        yield "|---|---|---|---|"
+        for name in chosen:
+            simulated, live = (numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))
+            if not (isnan(simulated) or isnan(live)):
+                row = " | ".join(map(number, (simulated, live, simulated - live)))
+                yield f"| `{name}` | {row} |"
+        yield ""
 
 
 def _percent(ratio: float) -> str:

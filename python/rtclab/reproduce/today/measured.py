@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import isnan, nan
+from typing import Literal
 
 import polars as pl
 
@@ -19,9 +20,10 @@ from rtclab.trace import Trace
 COMPARED = ("rate_kbps", "rtt_ms")
 """Measures by which live and simulated calls are compared."""
 
+ONE_WAY_DELAY = "one_way_delay"
 OF_A_FLOW = (
     "goodput",
-    "one_way_delay",
+    ONE_WAY_DELAY,
     "queuing_delay_p50",
     "queuing_delay_p95",
     "packet_loss",
@@ -61,7 +63,9 @@ class Need:
     flows: tuple[str, ...]
 
 
-def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], everything: bool) -> list[Value]:
+def measured(
+    item: Item, trace: Trace, *, needs: Mapping[str, Need], more: Literal["none", "compared", "live"]
+) -> list[Value]:
     """The values of a repeat.
 
     Args:
@@ -69,7 +73,8 @@ def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], everything:
         trace: what happened.
         needs: what the papers' numbers need, by condition. What backends are compared by is kept of all flows
             of media.
-        everything: also keep what only a live call can tell, per flow, participant and repeat.
+        more: what else is kept: nothing, what simulated and live calls are compared by, or also what only a
+            live call can tell, per flow, participant and repeat.
     """
     need = needs[item.condition]
     found = measure(trace, dict.fromkeys((MEDIA, *need.measures)))
@@ -82,8 +87,15 @@ def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], everything:
         for flow, (value, _) in of_flows.items()
         if value is not None and flow in (wanted | media if name in COMPARED else wanted)
     ]
-    if everything:
-        values += [*_of_flows(trace), *_of_participants(trace), *_of_the_repeat(trace)]
+    if more == "compared":
+        values += [*_of_flows(trace, (ONE_WAY_DELAY,)), *_shares(trace)]
+    if more == "live":
+        values += [
+            *_of_flows(trace, OF_A_FLOW),
+            *_of_participants(trace),
+            *_shares(trace),
+            *_of_the_repeat(trace),
+        ]
     return [value for value in values if isinstance(value[2], str) or not isnan(value[2])]
 
 
@@ -92,9 +104,9 @@ def _is_wanted(flow: str, patterns: Sequence[str], *, is_media: bool) -> bool:
     return any(is_media if pattern == EVERY_FLOW else fnmatchcase(flow, pattern) for pattern in patterns)
 
 
-def _of_flows(trace: Trace) -> Iterator[Value]:
+def _of_flows(trace: Trace, names: Sequence[str]) -> Iterator[Value]:
     for flow in trace.flows:
-        for name in OF_A_FLOW:
+        for name in names:
             yield flow, name, METRICS[name].function(trace, flow, None)
 
 
@@ -113,10 +125,13 @@ def _of_participants(trace: Trace) -> Iterator[Value]:
             yield name, ENCODER, encoder
 
 
-def _of_the_repeat(trace: Trace) -> Iterator[Value]:
-    manifest = trace.manifest
+def _shares(trace: Trace) -> Iterator[Value]:
     yield "", FAIRNESS, METRICS["fairness"].function(trace, None)
     yield "", TCP_SHARE, _tcp_share(trace)
+
+
+def _of_the_repeat(trace: Trace) -> Iterator[Value]:
+    manifest = trace.manifest
     yield "", CONNECTIONS, float(manifest.connections)
     yield "", NOT_CONNECTED, float(len(manifest.not_connected))
     if manifest.lateness is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
+from statistics import fmean
 
 from rtclab.campaigns import Key, Record
 from rtclab.metrics.registry import NOT_NEGATIVE
@@ -145,6 +146,16 @@ class Numbers:
             quantity.of(_results({name: known[name][repeat] for name in names})) for repeat in sorted(common)
         ]
         return Estimate(tuple(value for value in found if not isnan(value)))
+
+    def of_repeats(self, metric: str, scenario: str, campaign: str) -> float:
+        """Mean of a metric over all repeats and flows that have it; NaN if none has."""
+        found = [
+            value
+            for record in self.measured(campaign, scenario).values()
+            for _, name, value in record.values
+            if name == metric and isinstance(value, float)
+        ]
+        return fmean(found) if found else nan
 
     def pairs(self) -> list[Pair]:
         """The measures by which the backends are compared, in every condition that has both."""

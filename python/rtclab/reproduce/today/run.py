@@ -56,13 +56,13 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
             items_of(scenarios, repeats),
             "sim",
             how.rows,
-            partial(measured, needs=needs[label == SIM], everything=False),
+            partial(measured, needs=needs[label == SIM], more=more),
             versions=_versions(needs[label == SIM], code),
             label=label,
         )
-        for label, scenarios, repeats in (
-            (THEN, then, chosen.then_repeats),
-            (SIM, today, chosen.simulated_repeats),
+        for label, scenarios, repeats, more in (
+            (THEN, then, chosen.then_repeats, "none"),
+            (SIM, today, chosen.simulated_repeats, "compared"),
         )
     ]
     if live:
@@ -70,7 +70,7 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
             items_of(today, how.repeats or chosen.repeats),
             "live",
             how.rows,
-            partial(measured, needs=needs[True], everything=True),
+            partial(measured, needs=needs[True], more="live"),
             jobs=how.jobs,
             traces=how.out,
             versions=_versions(needs[True]),
