@@ -49,9 +49,8 @@ BROWSER_NICENESS = 10
 READY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 5.0
-HOLD_S = 6.0
-"""How long calls go on after the end of the run. Chromium writes its event log every 5 s, and the rest of it
-is lost when the browser ends."""
+FLUSH_S = 0.5
+"""How long Chromium may take to write the rest of its event logs, after their connections were closed."""
 
 CLOSED_GRACE_S = 0.5
 """How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
@@ -215,7 +214,7 @@ class Session:
             self._watch(),
         )
         self._check_connections(at_end=True)
-        await self._sleep_until(self._call["duration_ns"] + round(HOLD_S * NS_PER_S))
+        await asyncio.sleep(FLUSH_S)
         if self._failure.done():
             await self._failure
 
@@ -312,14 +311,12 @@ class Session:
             if kind == "leaveCall":
                 self._close(seat.name, number)
         await self._sleep_until(seat.leave_ns)
-        to_the_end = seat.leave_ns >= self._call["duration_ns"]
-        await seat.server.send("finish" if to_the_end else "leave")
+        await seat.server.send("leave")
         try:
             await asyncio.wait_for(seat.left.wait(), LEAVE_TIMEOUT_S)
         except TimeoutError:
             self.fail(f"the page of {seat.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
-        if not to_the_end:
-            self._close(seat.name)
+        self._close(seat.name)
 
     def _close(self, participant: str, call: int | None = None) -> None:
         for one in self._connections.values():

@@ -51,6 +51,9 @@ FAIRNESS, TCP_SHARE = "fairness", "tcp_share"
 CONNECTIONS, NOT_CONNECTED, LATE_MS, BROWSER = "connections", "not_connected", "late_p99_ms", "browser"
 """Of a repeat: planned and failed connections, the emulator's lateness (p99), and the browser's version."""
 
+More = Literal["none", "compared", "live"]
+"""What is kept of a repeat beyond the papers' numbers; see :func:`measured`."""
+
 NOT_MEDIA = "not_media"
 """1 for a flow that carries no media between participants: legs of a server, feedback and cross traffic."""
 
@@ -63,9 +66,7 @@ class Need:
     flows: tuple[str, ...]
 
 
-def measured(
-    item: Item, trace: Trace, *, needs: Mapping[str, Need], more: Literal["none", "compared", "live"]
-) -> list[Value]:
+def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], more: More) -> list[Value]:
     """The values of a repeat.
 
     Args:

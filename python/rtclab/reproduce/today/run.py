@@ -11,7 +11,7 @@ from pathlib import Path
 from rtclab.campaigns import Campaign, Item, Key, Record, RowFile, items_of
 from rtclab.fingerprint import PACKAGE, code_digest
 from rtclab.reproduce.today.conditions import Plan
-from rtclab.reproduce.today.measured import Need, measured
+from rtclab.reproduce.today.measured import More, Need, measured
 from rtclab.scenario import Scenario
 
 MEASURING = (PACKAGE / "reproduce" / "measures.py", Path(__file__).with_name("measured.py"))
@@ -51,6 +51,10 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
     }
     then = [(name, Scenario.load(name)) for name in plan.scenarios]
     today = [(name, plan.today[name].scenario) for name in plan.scenarios]
+    simulated: list[tuple[str, list[tuple[str, Scenario]], int, More]] = [
+        (THEN, then, chosen.then_repeats, "none"),
+        (SIM, today, chosen.simulated_repeats, "compared"),
+    ]
     found = [
         Campaign(
             items_of(scenarios, repeats),
@@ -60,10 +64,7 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
             versions=_versions(needs[label == SIM], code),
             label=label,
         )
-        for label, scenarios, repeats, more in (
-            (THEN, then, chosen.then_repeats, "none"),
-            (SIM, today, chosen.simulated_repeats, "compared"),
-        )
+        for label, scenarios, repeats, more in simulated
     ]
     if live:
         calls = Campaign(

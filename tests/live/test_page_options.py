@@ -1,0 +1,93 @@
+"""What a scenario asks of the pages of a live call: codecs, own media, adaptation, feedback of the past."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import numpy as np
+import polars as pl
+import pytest
+from conftest import undisturbed, was_late
+
+from rtclab import monitor
+from rtclab.backend.live import LiveBackend
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace
+
+pytestmark = pytest.mark.live
+
+
+def call(out: Path, *changes: str, seconds: int = 8) -> Trace:
+    scenario = Scenario.load("first-call", [f"duration={seconds} s", *changes])
+    backend = LiveBackend()
+    backend.check(scenario)
+    out.mkdir()
+    return backend.run(scenario, seed=1, repeat=0, out=out)
+
+
+@pytest.mark.parametrize("codec", ["vp9", "h264", "av1"])
+def test_the_browsers_send_the_codec_of_the_scenario_and_say_what_encoded_it(
+    tmp_path: Path, codec: str
+) -> None:
+    trace = call(tmp_path / "call", f"video.codec={codec}", "video.width=320", "video.height=240")
+    sent = trace.table("outbound_rtp").filter(pl.col("kind") == "video", pl.col("framesEncoded") > 0)
+    assert set(sent["participant"]) == {"alice", "bob"}
+    assert set(sent["mimeType"].str.to_lowercase()) == {f"video/{codec}"}
+    assert sent["encoderImplementation"].null_count() == 0
+    assert sent["qualityLimitationDurationBandwidth"].null_count() == 0
+
+
+def test_two_participants_may_send_different_codecs(tmp_path: Path) -> None:
+    trace = call(tmp_path / "call", "participants.bob.video.codec=vp9")
+    last = trace.table("outbound_rtp").filter(kind="video").group_by("participant").last()
+    assert dict(last.select("participant", "mimeType").iter_rows()) == {
+        "alice": "video/VP8",
+        "bob": "video/VP9",
+    }
+
+
+def test_without_transport_wide_feedback_the_receivers_estimate_and_send_remb(tmp_path: Path) -> None:
+    def run() -> Trace:
+        number = len(list(tmp_path.iterdir()))
+        return call(tmp_path / str(number), "congestion_control.name=remb", seconds=15)
+
+    trace = undisturbed(run, was_late)
+    seen = monitor.watch(trace.path / "capture.pcapng", packets=True)["packets"]
+    media = seen.filter(pl.col("protocol") == "rtp", pl.col("kind") == "video")
+    assert media.height > 500
+    # The header extension that carries transport-wide numbers was not negotiated.
+    assert media["transport_seq"].null_count() == media.height
+    estimates = (
+        trace.table("controller").filter(name="available_outgoing_bitrate_bps").group_by("flow").last()
+    )
+    # The path has 1 Mbit/s; without an estimate the target would stay at the start of 300 kbit/s.
+    assert estimates["value"].is_between(350e3, 1.2e6).all()
+
+
+def test_a_page_that_adapts_lowers_its_camera_when_much_is_lost(tmp_path: Path) -> None:
+    trace = call(tmp_path / "call", "video.adapt=loss", "link.up.loss=25 %", seconds=12)
+    steps = trace.table("events").filter(event="adapted")
+    first = steps.filter(participant="alice")["detail"].to_list()[0]
+    assert first == "480x360@30"  # three quarters of 640x480
+
+
+def test_a_users_own_film_is_the_camera(tmp_path: Path) -> None:
+    film = tmp_path / "film.mkv"
+    with av.open(str(film), "w") as out:
+        stream = out.add_stream("libvpx", rate=30, width=64, height=48)
+        stream.pix_fmt = "yuv420p"
+        grey = np.full((48, 64, 3), 128, np.uint8)
+        for _ in range(60):
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(grey, format="rgb24")))
+        out.mux(stream.encode(None))
+    trace = call(tmp_path / "call", f"participants.alice.video.file={film}")
+    packets = (
+        trace.table("packets")
+        .filter(pl.col("kind") == "video")
+        .group_by("flow")
+        .agg(pl.col("size_bytes").sum())
+    )
+    bytes_of = dict(packets.iter_rows())
+    # A grey picture that never changes takes next to nothing; bob sends the usual clip.
+    assert bytes_of["alice->bob"] < 0.3 * bytes_of["bob->alice"]
