@@ -116,7 +116,8 @@ impl Peer {
     /// The statistics as of now; [`Peer::poll_event`] returns them once a second.
     pub(super) fn statistics(&mut self, now: Time) -> Statistics {
         let counters = &mut self.counters;
-        let rtt = self.setup.check_rtt;
+        // Out and in at both ends.
+        let in_hosts = self.config.sends.stack.socket_way * 4;
         let elapsed = now.saturating_sub(counters.reported);
         let (mut packets_sent, mut bytes_sent) = (0, 0);
         let mut outbound = Vec::new();
@@ -137,14 +138,16 @@ impl Peer {
         };
         let remotes = counters.remotes.iter();
         let remote_inbound =
-            remotes.filter_map(|remote| remote_inbound(remote, &kind_of)).collect();
+            remotes.filter_map(|remote| remote_inbound(remote, in_hosts, &kind_of)).collect();
         counters.reported = now;
         Statistics {
             outbound,
             inbound,
             remote_inbound,
             candidate_pair: CandidatePair {
-                current_round_trip_time: seconds(rtt),
+                current_round_trip_time: seconds(
+                    self.setup.check_rtt.map(|rtt| rtt + in_hosts),
+                ),
                 available_outgoing_bitrate: self.sender.target().0 as f64,
                 bytes_sent,
                 bytes_received: counters.received_bytes,
@@ -329,6 +332,7 @@ fn with_details(row: InboundRtp, details: Option<&PlayoutDetails>) -> InboundRtp
 
 fn remote_inbound(
     remote: &Remote,
+    in_hosts: Time,
     kind_of: &impl Fn(u32) -> Option<Kind>,
 ) -> Option<RemoteInboundRtp> {
     let (block, kind) = (remote.block?, kind_of(remote.ssrc)?);
@@ -336,7 +340,7 @@ fn remote_inbound(
     Some(RemoteInboundRtp {
         ssrc: remote.ssrc,
         kind,
-        round_trip_time: seconds(remote.rtt),
+        round_trip_time: seconds(remote.rtt.map(|rtt| rtt + in_hosts)),
         fraction_lost: f64::from(block.fraction_lost) / 256.0,
         packets_lost: i64::from(block.cumulative_lost),
         jitter: f64::from(block.jitter) / clock as f64,
