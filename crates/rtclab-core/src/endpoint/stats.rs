@@ -145,9 +145,7 @@ impl Peer {
             inbound,
             remote_inbound,
             candidate_pair: CandidatePair {
-                current_round_trip_time: seconds(
-                    self.setup.check_rtt.map(|rtt| rtt + in_hosts),
-                ),
+                current_round_trip_time: seconds(self.setup.check_rtt.map(|rtt| rtt + in_hosts)),
                 available_outgoing_bitrate: self.sender.target().0 as f64,
                 bytes_sent,
                 bytes_received: counters.received_bytes,
