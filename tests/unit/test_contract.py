@@ -263,7 +263,7 @@ def test_minus_one_and_nan_are_null_only_in_columns_that_may_be_null() -> None:
     made = frame("tcp", columns)
     assert made["cwnd_segments"].to_list() == [None, 7]
     assert made["srtt_ms"].to_list() == [None, -1.0]
-    assert made["timeouts"].to_list() == [-1, 7]
+    assert made["objects"].to_list() == [-1, 7]
     host = {name: np.array([0]) for name in SCHEMAS["host"]}
     host |= {"cpu_percent": np.array([np.nan]), "participant": (np.array([0], np.uint32), ["alice"])}
     assert frame("host", host)["cpu_percent"].null_count() == 0

@@ -45,7 +45,11 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         )
         for number, (a, b) in enumerate(PAIRS)
     ]
-    return {"call": {"traffic": []}, "connections": [one.as_json() for one in connections], "nat": {}}
+    return {
+        "call": {"traffic": [], "seed": 1},
+        "connections": [one.as_json() for one in connections],
+        "nat": {},
+    }
 
 
 def checked(

@@ -156,9 +156,8 @@ def lateness(traces: list[Trace]) -> str:
 
 def cautions(run: Run) -> list[str]:
     """What a reader must know of a live run's results, each in a sentence or two; empty if nothing."""
-    if run.backend != "live":
-        return []
-    return [text for text in (late_warning(run.traces), janus_caution(run.scenario)) if text]
+    janus = janus_caution(run.scenario) if run.backend == "live" else ""
+    return [text for text in (late_warning(run.traces), janus) if text]
 
 
 def janus_caution(scenario: Mapping[str, Any]) -> str:
