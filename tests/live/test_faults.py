@@ -125,7 +125,7 @@ def test_a_browser_without_the_codec_fails_the_repeat_and_says_what_it_has(tmp_p
 def test_too_few_namespaces_are_an_error_that_names_the_limit(tmp_path: Path) -> None:
     scenario(tmp_path)
     (tmp_path / "out").mkdir()
-    # One namespace for the lab and one for a node; alice and bob get none.
+    # One namespace for the lab and one for core; alice and bob get none.
     limited = 'echo 2 > /proc/sys/user/max_net_namespaces && exec "$@"'
     command = [sys.executable, "-c", RUN, str(tmp_path / "faulty.toml"), str(tmp_path / "out")]
     done = subprocess.run(
@@ -136,8 +136,8 @@ def test_too_few_namespaces_are_an_error_that_names_the_limit(tmp_path: Path) ->
         timeout=60,
     )
     assert done.returncode == 1
-    assert "cannot create the network namespace of bob" in done.stderr
-    assert "set user.max_net_namespaces above" in done.stderr
+    assert "cannot create the network namespace of alice" in done.stderr
+    assert "hint: use sysctl to raise user.max_net_namespaces" in done.stderr
 
 
 def test_without_rights_to_limit_a_browser_the_scenario_is_refused_by_name(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def test_a_page_is_not_told_to_do_what_browsers_do_by_default() -> None:
                 "peer": "bob",
                 "feed": "alice",
                 "server": None,
+                "codec": "vp8",
                 "forwards": None,
                 "passesOn": False,
                 "sends": {"video": True, "audio": False},

@@ -279,10 +279,9 @@ def create_namespace(name: str) -> None:
     path.touch()
     done = subprocess.run(["unshare", f"--net={path}", "true"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        limit = Path("/proc/sys/user/max_net_namespaces").read_text().strip()
         raise BackendUnavailable(
             f"cannot create the network namespace of {name}: {done.stderr.strip()}",
-            hint=f"use sysctl to set user.max_net_namespaces above {limit}",
+            hint="use sysctl to raise user.max_net_namespaces",
         )
     call_in_node(name, lambda: _write_settings("all", "default"))
     call_in_node(name, lambda: _bring_up("lo"))

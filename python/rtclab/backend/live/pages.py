@@ -33,7 +33,7 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
     return {
         "participant": participant,
         "browser": scenario.browser_of(participant).name,
-        "codec": video.codec if video is not None else "vp8",
+        "codec": _codec(scenario, participant),
         "fec": video is None or video.repair == "auto",
         "transportFeedback": scenario.congestion_control_of(participant).name != "remb",
         "video": None
@@ -64,6 +64,7 @@ def _connections_of(
             "peer": one.peer_of(participant),
             "feed": one.feed,
             "server": one.server,
+            "codec": _codec(scenario, one.feed if participant == one.b else one.peer_of(participant)),
             "forwards": one.forwards,
             "passesOn": one.forwards is not None and participant == one.a,
             "sends": _sent(scenario, one, participant),
@@ -83,6 +84,12 @@ def _sent(scenario: Scenario, connection: LiveConnection, node: str) -> dict[str
         "video": scenario.video_of(source) is not None,
         "audio": scenario.audio_of(source) is not None,
     }
+
+
+def _codec(scenario: Scenario, node: str) -> str:
+    """The codec of what a node sends; the default for servers and for those who send no video."""
+    video = scenario.video_of(node) if node in scenario.participants else None
+    return "vp8" if video is None else video.codec
 
 
 def _video_format(video: Video) -> str:

@@ -49,8 +49,9 @@ BROWSER_NICENESS = 10
 READY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 5.0
-FLUSH_S = 0.5
-"""How long Chromium may take to write the rest of its event logs, after their connections were closed."""
+LOG_INTERVAL_S = 5.0
+"""How often Chromium writes its event logs. What it has not written is lost when it ends."""
+LOG_GRACE_S = 1.0
 
 CLOSED_GRACE_S = 0.5
 """How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
@@ -214,9 +215,16 @@ class Session:
             self._watch(),
         )
         self._check_connections(at_end=True)
-        await asyncio.sleep(FLUSH_S)
+        await self._logs_written()
         if self._failure.done():
             await self._failure
+
+    async def _logs_written(self) -> None:
+        """Waits, while the calls go on, until the browsers have written their event logs up to now."""
+        ended_s, deadline_s = time.time(), time.time() + LOG_INTERVAL_S + LOG_GRACE_S
+        logs = [log for seat in self._seats.values() for log in seat.browser.event_logs.glob("*.log")]
+        while any(log.stat().st_mtime < ended_s for log in logs) and time.time() < deadline_s:
+            await asyncio.sleep(0.1)
 
     async def _prepare(self) -> None:
         await self._servers.start()
@@ -311,12 +319,14 @@ class Session:
             if kind == "leaveCall":
                 self._close(seat.name, number)
         await self._sleep_until(seat.leave_ns)
-        await seat.server.send("leave")
+        to_the_end = seat.leave_ns >= self._call["duration_ns"]
+        await seat.server.send("finish" if to_the_end else "leave")
         try:
             await asyncio.wait_for(seat.left.wait(), LEAVE_TIMEOUT_S)
         except TimeoutError:
             self.fail(f"the page of {seat.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
-        self._close(seat.name)
+        if not to_the_end:
+            self._close(seat.name)
 
     def _close(self, participant: str, call: int | None = None) -> None:
         for one in self._connections.values():

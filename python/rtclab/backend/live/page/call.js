@@ -140,12 +140,16 @@ async function leaveCall({ call }) {
   janusCalls.get(call)?.leave();
 }
 
-// Makes the last report and ends everything. Closing a connection also makes Chromium write the rest of its event log.
-async function leave() {
+// Makes the last report. Media continue until the page is closed or told to leave.
+async function finish() {
   clearInterval(statsTimer);
   await reportStats();
   report("event", { event: "left" });
   report("bye", {});
+}
+
+async function leave() {
+  await finish();
   for (const connection of connections.values()) connection.close();
   for (const janus of janusCalls.values()) janus.leave();
   camera.getTracks().forEach((track) => track.stop());
@@ -154,4 +158,4 @@ async function leave() {
 }
 
 reportErrors();
-openReportSocket({ configure: prepare, join, joinCall, leaveCall, leave });
+openReportSocket({ configure: prepare, join, joinCall, leaveCall, finish, leave });

@@ -4,13 +4,14 @@ const FEC = ["video/red", "video/ulpfec"];
 
 // The codecs to offer, best first: `codec` (such as "vp9"), its retransmissions and, with `fec`, RED and ULPFEC. Null
 // means no preference: a plain page has none, and its browser sends VP8 with FEC. `offered` is a list of
-// RTCRtpCodec. Throws if the browser has no such codec.
-export function preferredCodecs(offered, codec, { fec }) {
+// RTCRtpCodec, and `other` the codec of the other end. Throws if the browser has no such codec.
+export function preferredCodecs(offered, codec, { fec, other = codec }) {
   const named = (names) => offered.filter(({ mimeType }) => names.includes(mimeType.toLowerCase()));
   const wanted = named([`video/${codec}`]);
   if (!wanted.length) throw new Error(`this browser has no encoder for ${codec}; it offers ${mediaCodecs(offered)}`);
   if (fec && codec === "vp8") return null;
-  return [...wanted, ...named(["video/rtx"]), ...(fec ? named(FEC) : [])];
+  const received = other === codec ? [] : named([`video/${other}`]);
+  return [...wanted, ...received, ...named(["video/rtx"]), ...(fec ? named(FEC) : [])];
 }
 
 function mediaCodecs(offered) {
@@ -20,9 +21,9 @@ function mediaCodecs(offered) {
 }
 
 // States the preference of a connection's video, before its offer or answer is made.
-export function preferCodec(transceivers, codec, { fec }) {
-  preferredCodecs(RTCRtpSender.getCapabilities("video").codecs, codec, { fec });
-  const codecs = preferredCodecs(RTCRtpReceiver.getCapabilities("video").codecs, codec, { fec });
+export function preferCodec(transceivers, codec, options) {
+  preferredCodecs(RTCRtpSender.getCapabilities("video").codecs, codec, options);
+  const codecs = preferredCodecs(RTCRtpReceiver.getCapabilities("video").codecs, codec, options);
   if (!codecs) return;
   for (const transceiver of transceivers) {
     if (transceiver.receiver.track.kind === "video") transceiver.setCodecPreferences(codecs);

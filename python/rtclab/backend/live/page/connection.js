@@ -107,7 +107,7 @@ export class Connection {
   }
 
   preferCodec() {
-    preferCodec(this.pc.getTransceivers(), this.config.codec, { fec: this.config.fec });
+    preferCodec(this.pc.getTransceivers(), this.config.codec, { fec: this.config.fec, other: this.about.codec });
   }
 
   videoSender() {
