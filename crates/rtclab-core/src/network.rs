@@ -237,6 +237,21 @@ impl<P> Network<P> {
         Some(self.timeouts.earliest().1.min(ready)).filter(|at| *at < Time::MAX)
     }
 
+    /// Lower bound of when a packet that is in the network now reaches its destination; `None` if none will.
+    ///
+    /// Who only writes what comes out need not call [`Network::poll`] earlier: what happens on the way, and
+    /// drops, keep their logical times.
+    pub fn output_timeout(&self) -> Option<Time> {
+        let ahead = |hop: &Hop<P>| {
+            let later = &self.routes[hop.route as usize].1[hop.hop as usize + 1..];
+            let least = later.iter().map(|path| self.paths[path.0 as usize].least_transit());
+            least.fold(Time::ZERO, Time::saturating_add)
+        };
+        let ready = self.ready.front().map_or(Time::MAX, |(at, ..)| *at);
+        let outputs = self.paths.iter().map(|path| path.earliest_output(ahead));
+        Some(outputs.fold(ready, Time::min)).filter(|at| *at < Time::MAX)
+    }
+
     fn route_index(&self, from: NodeId, to: NodeId) -> Option<usize> {
         let routes = self.routes_from.get(from.0 as usize)?;
         let behind = routes.partition_point(|(node, _)| *node <= to);

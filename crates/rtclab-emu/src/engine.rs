@@ -139,9 +139,14 @@ impl<D: Device> Engine<D> {
                     self.drain(now)?;
                     self.network.set_config(now, path, *config);
                 }
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => break,
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
+                    // Drops so far are logged.
+                    let now = self.device.now();
+                    self.drain(now)?;
+                    break;
+                }
                 Err(TryRecvError::Empty) => {
-                    let timeout = self.network.poll_timeout();
+                    let timeout = self.network.output_timeout();
                     self.device.wait(timeout).map_err(EngineError::Device)?;
                     self.step()?;
                 }

@@ -168,4 +168,52 @@ proptest! {
         prop_assert!(found.is_sorted_by_key(|(at, ..)| *at));
         prop_assert_eq!(found, expected);
     }
+
+    #[test]
+    fn who_wakes_for_outputs_alone_is_never_late_for_one_and_wakes_less_often(
+        sent in vec((0u64..20_000, 0usize..ROUTES.len()), 1..60),
+    ) {
+        let nodes: Vec<String> = (0..=ROUTES.len()).map(|node| node.to_string()).collect();
+        let routes = ROUTES.iter().enumerate().map(|(from, paths)| {
+            let names: Vec<String> = paths.iter().map(usize::to_string).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            route(&from.to_string(), &(from + 1).to_string(), &names)
+        });
+        let config = NetworkConfig { nodes, paths: four_paths(), routes: routes.collect() };
+        let mut sent: Vec<(Time, usize)> = sent.into_iter().map(|(at, r)| (Time(at), r)).collect();
+        sent.sort();
+        let (all, often) = woken(&config, &sent, Network::poll_timeout);
+        let (same, seldom) = woken(&config, &sent, Network::output_timeout);
+        prop_assert!(same.iter().all(|(woke, at, _)| woke == at));
+        prop_assert_eq!(same, all);
+        prop_assert!(seldom <= often);
+    }
+}
+
+/// Drives a network that is woken at `timeout`, and whenever a packet is sent. Returns when it was woken for each
+/// packet that came out, the packet's own time and number, and how often it was woken between the packets.
+fn woken(
+    config: &NetworkConfig,
+    sent: &[(Time, usize)],
+    timeout: fn(&Network<u32>) -> Option<Time>,
+) -> (Vec<(Time, Time, u32)>, u32) {
+    let mut network = Network::new(config.clone(), 1).expect("valid");
+    let (mut out, mut wakes) = (Vec::new(), 0);
+    let mut drain = |network: &mut Network<u32>, now| {
+        out.extend(delivered(network, now).into_iter().map(|(at, _, id)| (now, at, id)));
+    };
+    for (id, &(now, index)) in (0..).zip(sent) {
+        while let Some(at) = timeout(&network).filter(|at| *at <= now) {
+            drain(&mut network, at);
+            wakes += 1;
+        }
+        drain(&mut network, now);
+        let [from, to] = [index, index + 1].map(|node| NodeId(node as u32));
+        network.handle_packet(now, from, to, packet(id)).expect("there is a route");
+    }
+    while let Some(at) = timeout(&network) {
+        drain(&mut network, at);
+        wakes += 1;
+    }
+    (out, wakes)
 }
