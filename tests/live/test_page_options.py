@@ -91,3 +91,43 @@ def test_a_users_own_film_is_the_camera(tmp_path: Path) -> None:
     bytes_of = dict(packets.iter_rows())
     # A grey picture that never changes takes next to nothing; bob sends the usual clip.
     assert bytes_of["alice->bob"] < 0.3 * bytes_of["bob->alice"]
+
+
+SIMULCAST = """
+name = "simulcast"
+duration = "20 s"
+[link]
+up = { capacity = "5 Mbit/s", queue = "300 ms", delay = "10 ms" }
+down = { capacity = "5 Mbit/s", queue = "300 ms", delay = "10 ms" }
+[video]
+simulcast = true
+[participants.alice]
+[participants.bob]
+link.down.capacity = "300 kbit/s"
+[servers.sfu]
+kind = "str0m"
+[[calls]]
+kind = "sfu"
+server = "sfu"
+"""
+
+
+def test_an_sfu_that_estimates_gives_a_slow_receiver_a_smaller_picture(tmp_path: Path) -> None:
+    (tmp_path / "simulcast.toml").write_text(SIMULCAST)
+    scenario = Scenario.load(tmp_path / "simulcast.toml")
+    backend = LiveBackend()
+    backend.check(scenario)
+
+    def run() -> Trace:
+        out = tmp_path / str(len(list(tmp_path.iterdir())))
+        out.mkdir()
+        return backend.run(scenario, seed=1, repeat=0, out=out)
+
+    trace = undisturbed(run, was_late)
+    sent = trace.table("outbound_rtp").filter(pl.col("kind") == "video", pl.col("framesEncoded") > 0)
+    assert sent.filter(participant="alice")["ssrc"].n_unique() >= 2  # layers
+    received = trace.table("inbound_rtp").filter(pl.col("kind") == "video", pl.col("framesDecoded") > 0)
+    widths = dict(received.sort("at_ns").group_by("flow").agg(pl.col("frameWidth").last()).iter_rows())
+    assert widths["alice->bob"] <= 320
+    estimate = trace.table("controller").filter(name="available_outgoing_bitrate_bps", flow="alice->bob")
+    assert 50e3 < estimate["value"][-1] < 600e3

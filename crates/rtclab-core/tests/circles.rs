@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "units",
     "timeouts",
     "ipv4",
@@ -22,6 +22,7 @@ const ORDER: [&str; 21] = [
     "media",
     "stack",
     "tcp",
+    "udp",
     "endpoint",
     "signalling",
     "record",

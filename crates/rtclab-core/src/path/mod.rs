@@ -330,10 +330,12 @@ impl<P> Path<P> {
     /// Lower bound of when anything that is on this path now comes out at the end of its route, [`Time::MAX`] if
     /// nothing will. `ahead` is the minimum time that a packet needs after this path. Drops do not come out.
     pub(crate) fn earliest_output(&self, ahead: impl Fn(&P) -> Time) -> Time {
-        let on_wire = self.wire.iter().map(|(at, packet)| at.saturating_add(ahead(&packet.payload)));
+        let on_wire =
+            self.wire.iter().map(|(at, packet)| at.saturating_add(ahead(&packet.payload)));
         let serving = self.in_service.iter().map(|service| {
             // Those that wait behind it may have less ahead of them.
-            let behind = if self.queue.is_empty() { ahead(&service.packet.payload) } else { Time::ZERO };
+            let behind =
+                if self.queue.is_empty() { ahead(&service.packet.payload) } else { Time::ZERO };
             service.finish.saturating_add(self.unobserved).saturating_add(behind)
         });
         on_wire.chain(serving).min().unwrap_or(Time::MAX)
