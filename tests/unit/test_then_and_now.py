@@ -112,6 +112,12 @@ def test_the_host_the_repair_and_the_audio_of_the_past_are_replaced() -> None:
         assert today.audio_of(name).frame.ns == 20_000_000  # type: ignore[union-attr]
 
 
+def test_three_calls_at_once_send_smaller_pictures_at_the_same_rate() -> None:
+    video = as_today(Scenario.load("singh2013/calls-3")).scenario.video
+    assert video is not None
+    assert (video.width, video.height, video.max_bitrate.bps) == (480, 360, 2_000_000)
+
+
 def test_effects_of_the_testbed_stay() -> None:
     before = Scenario.load("singh2013/loss-5-percent")
     assert as_today(before, "45 s").scenario.bottlenecks == before.bottlenecks

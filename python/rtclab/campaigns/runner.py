@@ -125,7 +125,8 @@ class Campaign:
                 continue
             tally.count(outcome)
             on_done(item, outcome)
-        self.rows.compact()
+        # Rows of what the backend could run once, with another scenario, would be taken for today's.
+        self.rows.compact(item.key(self.name) for item in self.items if item.condition in tally.unsupported)
         return tally
 
     def _begin(self) -> tuple[Tally, deque[tuple[Item, int]]]:
