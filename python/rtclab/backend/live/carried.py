@@ -160,6 +160,9 @@ OUTCOME = ["delivered_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"
 """Columns that say what became of a packet."""
 ALIKE = ["flow", "protocol", "ssrc", "payload_type", "seq", "size_bytes"]
 """Columns that a relay leaves as they are."""
+KEYS = [f"{name}_key" for name in ALIKE]
+LONGEST_WAY_NS = 100_000_000
+"""A relay holds no packet for longer than this."""
 
 
 def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
@@ -174,16 +177,32 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
     direct = packets.filter(~pl.col("flow").is_in(relayed))
     media = packets.filter(pl.col("flow").is_in(relayed), pl.col("protocol") != "stun")
     first, behind = media.filter(leg=0), media.filter(leg=1)
-    arrived = _numbered(first.filter(pl.col("delivered_ns").is_not_null()), "delivered_ns")
-    second = _numbered(behind, "sent_ns")
-    outcome = second.select(*ALIKE, "nth", *OUTCOME)
-    passed = arrived.drop(OUTCOME).join(outcome, on=[*ALIKE, "nth"], how="inner", nulls_equal=True)
+    # It may leave before the emulator has noted that it was written, but not before it was due.
+    arrived = first.filter(pl.col("delivered_ns").is_not_null()).with_columns(due_ns="delivered_ns")
+    outcome = _keyed(behind).select(*KEYS, at_ns="sent_ns", **{f"{name}_behind": name for name in OUTCOME})
+    # A relay passes a packet on at once, so the one that leaves is a copy of the last such one that came.
+    passed = (
+        outcome.sort("at_ns")
+        .join_asof(
+            _keyed(arrived).with_row_index("nth").sort("due_ns"),
+            left_on="at_ns",
+            right_on="due_ns",
+            by=KEYS,
+            strategy="backward",
+            tolerance=LONGEST_WAY_NS,
+            check_sortedness=False,  # both are sorted; it cannot tell within groups
+        )
+        .drop_nulls("nth")
+        .unique("nth", keep="first", maintain_order=True)
+        .with_columns(pl.col(f"{name}_behind").alias(name) for name in OUTCOME)
+    )
     lost = first.filter(pl.col("delivered_ns").is_null())
     return pl.concat([direct, lost, passed.select(packets.columns)]).sort("sent_ns", maintain_order=True)
 
 
-def _numbered(packets: pl.DataFrame, order: str) -> pl.DataFrame:
-    """The packets in an order, with the column ``nth`` that numbers packets that are alike."""
-    return packets.sort(order, maintain_order=True).with_columns(
-        pl.int_range(pl.len()).over(ALIKE).alias("nth")
+def _keyed(packets: pl.DataFrame) -> pl.DataFrame:
+    """The packets with columns without nulls that a relay leaves as they are."""
+    return packets.with_columns(
+        (pl.col(name) if packets.schema[name] == pl.String else pl.col(name).fill_null(-1)).alias(key)
+        for name, key in zip(ALIKE, KEYS, strict=True)
     )
