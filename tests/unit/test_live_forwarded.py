@@ -14,6 +14,8 @@ from rtclab.trace import SCHEMAS
 
 MS = 10**6
 UP_MS, HELD_MS, DOWN_MS = 20, 1, 30
+NOTED_MS = 2
+"""How long after a packet was due the emulator notes that it was written: longer than the server holds it."""
 
 
 def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, count: int = 40) -> pl.DataFrame:
@@ -22,7 +24,7 @@ def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, cou
     rows = {
         "sent_ns": sent_ns,
         "delivered_ns": [at_ns + way_ms * MS for at_ns in sent_ns],
-        "written_ns": [at_ns + way_ms * MS for at_ns in sent_ns],
+        "written_ns": [at_ns + (way_ms + NOTED_MS) * MS for at_ns in sent_ns],
         "seq": [(first_seq + index) % SEQ_RANGE for index in range(count)],
         "marker": [index % 4 == 3 for index in range(count)],
     }

@@ -16,10 +16,12 @@ mod keyframe;
 mod layers;
 mod message;
 mod numbering;
+mod outbox;
 mod publication;
 mod server;
 
-use server::{Outbox, Server};
+use outbox::Outbox;
+use server::Server;
 use std::io::{BufRead, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::ExitCode;

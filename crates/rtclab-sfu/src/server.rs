@@ -3,22 +3,13 @@
 use crate::connection::{Connection, Happened, datagram};
 use crate::layers::TICKS_PER_S;
 use crate::message::{self, Description, Request};
-use serde_json::Value;
+use crate::outbox::Outbox;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(1000 / TICKS_PER_S);
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
-
-/// What the server wants to send.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    /// Datagrams with their destinations.
-    pub(crate) datagrams: Vec<(SocketAddr, Vec<u8>)>,
-    /// JSON objects for the caller.
-    pub(crate) messages: Vec<Value>,
-}
 
 /// The forwarding server without its sockets and clocks.
 pub(crate) struct Server {

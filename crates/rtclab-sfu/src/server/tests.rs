@@ -1,6 +1,7 @@
 //! Simulcast over a narrow link, in virtual time: no sockets, no clock.
 
 use super::*;
+use serde_json::Value;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use str0m::change::{SdpAnswer, SdpPendingOffer};

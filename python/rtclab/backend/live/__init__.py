@@ -43,10 +43,13 @@ class LiveBackend:
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
+        joined = live_connections(scenario)
         missing = what_is_missing(
             turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
-            janus=any(one.server == "janus" for one in live_connections(scenario)),
+            janus=any(one.server == "janus" for one in joined),
+            str0m=any(one.server == "str0m" for one in joined),
             nat=has_nat(scenario),
+            firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
         )
         if missing:
             raise BackendUnavailable(
@@ -100,10 +103,11 @@ def has_nat(scenario: Scenario) -> bool:
 
 
 def check_calls(scenario: Scenario) -> None:
-    """Checks that there is a program for every part of every call.
+    """Checks that there is a program for every call and for all cross traffic.
 
     Raises:
-        UnsupportedScenario: a call is of a kind that has no program, or needs more than one for a pair.
+        UnsupportedScenario: no server does what a call needs, or the kernel lacks a congestion control.
+        BackendUnavailable: iperf3 is not installed.
     """
     for index, call in enumerate(scenario.calls):
         if call.kind == "mcu":

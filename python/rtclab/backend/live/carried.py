@@ -20,7 +20,6 @@ Address = tuple[str, int]
 """A node and a port."""
 
 TUPLE = ["from", "from_port", "to", "to_port"]
-LEG = pl.Int8
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
     rows = [(*key, owner.flow, owner.leg, owner.protocol) for key, owner in owners.items()]
     schema = {name: packets.schema[name] for name in TUPLE}
     table = pl.DataFrame(
-        rows, schema | {"flow": pl.String(), "leg": LEG(), "claimed": pl.String()}, orient="row"
+        rows, schema | {"flow": pl.String(), "leg": pl.Int8(), "claimed": pl.String()}, orient="row"
     )
     owned = packets.join(table, on=TUPLE, how="inner", nulls_equal=True, maintain_order="left")
     owned = owned.with_columns(protocol=pl.coalesce("claimed", "protocol"))

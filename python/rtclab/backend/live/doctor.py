@@ -68,13 +68,22 @@ def doctor() -> list[Check]:
     ]
 
 
-def what_is_missing(*, turn: bool = False, janus: bool = False, nat: bool = False) -> list[Check]:
+def what_is_missing(
+    *,
+    turn: bool = False,
+    janus: bool = False,
+    str0m: bool = False,
+    nat: bool = False,
+    firefox: bool = False,
+) -> list[Check]:
     """The failed checks of what a live call needs. It is faster than :func:`doctor`.
 
     Args:
         turn: the call needs a TURN or STUN server.
         janus: the call needs the SFU Janus.
+        str0m: the call needs rtclab's own SFU.
         nat: participants are behind a NAT.
+        firefox: participants use Firefox.
     """
     checks = [
         check_python_packages(),
@@ -84,7 +93,9 @@ def what_is_missing(*, turn: bool = False, janus: bool = False, nat: bool = Fals
         check_chromium(),
         *([check_turn()] if turn else []),
         *([check_janus()] if janus else []),
+        *([check_forwarding_server()] if str0m else []),
         *([check_nft()] if nat else []),
+        *([check_firefox()] if firefox else []),
     ]
     return [check for check in checks if not check.ok]
 

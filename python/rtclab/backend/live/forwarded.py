@@ -49,8 +49,9 @@ def since_originals(packets: pl.DataFrame, connections: Iterable[LiveConnection]
 
 def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
     """``row`` of the copies whose original was found, and ``original_ns``, when that was sent."""
-    came = originals.filter(pl.col("written_ns").is_not_null()).select(
-        "kind", "seq", came_ns="written_ns", original_ns="sent_ns", stream="ssrc", ends="marker"
+    # A copy may leave before the emulator has noted that the original was written, but not before it was due.
+    came = originals.filter(pl.col("delivered_ns").is_not_null()).select(
+        "kind", "seq", came_ns="delivered_ns", original_ns="sent_ns", stream="ssrc", ends="marker"
     )
     offsets = _offsets(copies, came)
     return (

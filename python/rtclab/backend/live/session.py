@@ -24,7 +24,7 @@ from rtclab.backend.live.browser import Browser, LoadMeter
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.firefox import Firefox
+from rtclab.backend.live.firefox import BROWSERS
 from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.servers import Servers, spawn
@@ -37,7 +37,6 @@ from rtclab.logs.live import log_name
 from rtclab.scenario.participant import CORE
 from rtclab.trace import NotConnected
 
-BROWSERS = {"chromium": Browser, "firefox": Firefox}
 LOOPBACK = "127.0.0.1"
 SUBNET = "10.77.0"
 HOMES = Path("/run/homes")

@@ -51,7 +51,6 @@ export class Connection {
     if (has) this.resolveMedia?.(this.received);
   }
 
-
   async call() {
     this.addTracks();
     for (const kind of ["audio", "video"]) {
@@ -181,7 +180,7 @@ export class Connection {
     const pair = selectedPair(stats, entries);
     const reports = entries.filter(({ type }) => STATS_TYPES.has(type)).map((entry) => withCodec(entry, stats));
     if (pair) reports.push(pair);
-    const end = (id) => pick(stats.get(id), ["address", "port", "candidateType", "relayProtocol"]);
+    const end = (id) => pick(stats.get(id), ["address", "port", "candidateType"]);
     const selected = pair && { local: end(pair.localCandidateId), remote: end(pair.remoteCandidateId) };
     this.adapter?.onStats(lossOf(reports));
     this.checkCodec(reports);
