@@ -14,31 +14,16 @@ from pathlib import Path
 import polars as pl
 import psutil
 import pytest
+from small_call import SFU, small_call
 
 from rtclab.backend.live import LiveBackend
 from rtclab.errors import RtclabError
-from rtclab.scenario import Scenario
 from rtclab.trace import NotConnected, Trace
 
 pytestmark = pytest.mark.live
 
 SECONDS, SECONDS_IN_A_ROW = 7, 10
-COMMON = """
-name = "topology"
-duration = "{seconds} s"
-[link]
-up = {{ capacity = "3 Mbit/s", queue = "300 ms", delay = "20 ms" }}
-down = {{ capacity = "5 Mbit/s", queue = "300 ms", delay = "20 ms" }}
-[video]
-width = 320
-height = 240
-max_bitrate = "300 kbit/s"
-[audio]
-[participants.alice]
-[participants.bob]
-"""
 CAROL = "[participants.carol]\n"
-SFU = CAROL + "[servers.sfu]\nkind = '{kind}'\n[[calls]]\nkind = 'sfu'\nserver = 'sfu'\n"
 TCP = "[traffic.download]\nsender = 'core'\nreceiver = 'bob'\nstart = '3 s'\n"
 KINDS = {
     "two": "",
@@ -46,13 +31,15 @@ KINDS = {
     "two calls": "[[calls]]\n[[calls]]\nstart = '2 s'\nend = '5 s'\n",
     "beside TCP": TCP,
     "mesh": CAROL,
+    "mesh of four": CAROL + "[participants.dave]\n",
     "star": CAROL + "[[calls]]\nkind = 'star'\n",
     "hub": CAROL + "[[calls]]\nkind = 'hub-and-spoke'\n",
     "tree": CAROL + "[[calls]]\nkind = 'tree'\nfan_out = 1\n",
-    "janus": SFU.format(kind="janus"),
-    "str0m": SFU.format(kind="str0m"),
+    "janus": CAROL + SFU.format(kind="janus"),
+    "str0m": CAROL + SFU.format(kind="str0m"),
     "nat": "[participants.carol]\nnat = 'port-restricted'\n",
-    "firefox": CAROL.replace("carol", "dave") + "[participants.dave.browser]\nname = 'firefox'\n",
+    "with firefox": CAROL + "[participants.carol.browser]\nname = 'firefox'\n",
+    "firefox alone": "[browser]\nname = 'firefox'\n",
 }
 """What each kind adds to a call of alice and bob."""
 
@@ -76,9 +63,7 @@ def left() -> Left:
 def call(kind: str, out: Path, seconds: int = SECONDS) -> Trace:
     """Makes one call and returns its trace."""
     out.mkdir()
-    file = out.with_suffix(".toml")
-    file.write_text(COMMON.format(seconds=seconds) + KINDS[kind])
-    scenario = Scenario.load(file)
+    scenario = small_call(out.with_suffix(".toml"), KINDS[kind], seconds=seconds)
     backend = LiveBackend()
     backend.check(scenario)
     return backend.run(scenario, seed=1, repeat=0, out=out)

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from rtclab.backend.live.carried import Address, Claim, owner_by_claim
 from rtclab.backend.live.namespaces import run_in_lab
 from rtclab.backend.live.tcp_rows import tcp_rows
-from rtclab.backend.live.traffic_plan import FlowPort, flow_of
 from rtclab.monitor import watch
 
 pytestmark = pytest.mark.live
@@ -81,17 +81,17 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     pcap = tmp_path_factory.mktemp("traffic") / "capture.pcapng"
     result = run([UPLOAD, NOISE, WEB], pcap)
     nodes = {f"10.77.0.{index + 1}": name for index, name in enumerate(NETWORK["nodes"])}
-    ports = [FlowPort(**port) for port in result["ports"]]
+    claimed: dict[Address, Claim] = {(node, port): Claim(**claim) for node, port, claim in result["claimed"]}
 
-    def end(address: str) -> tuple[str, int]:
+    def claim(address: str) -> Claim | None:
         ip, _, port = address.rpartition(":")
-        return nodes[ip], int(port)
+        return claimed.get((nodes[ip], int(port)))
 
     flows = watch(pcap)["flows"]
-    names = [
-        flow_of(ports, row["transport"], end(row["source"]), end(row["destination"]))
-        for row in flows.iter_rows(named=True)
+    owners = [
+        owner_by_claim(claim(row["source"]), claim(row["destination"])) for row in flows.iter_rows(named=True)
     ]
+    names = [owner and owner.flow for owner in owners]
     said = {table["name"]: table for table in result["said"]}
     return Seen(said, result["failed"], flows.with_columns(name=pl.Series(names, dtype=pl.String)))
 
@@ -170,5 +170,5 @@ def test_a_killed_iperf3_is_a_failure_that_names_it(tmp_path: Path) -> None:
 def test_an_iperf3_that_cannot_work_fails_with_its_own_words(tmp_path: Path) -> None:
     wrong = {**NOISE, "udp": {"rate_bps": 500_000, "packet_bytes": 40}}
     result = run([wrong], tmp_path / "capture.pcapng")
-    assert result["failed"].startswith("iperf3 (sender of noise) ended with status 1; it last said: ")
+    assert result["failed"].startswith("iperf3 (sender of noise) ended with exit status 1; it last said: ")
     assert "block size" in result["failed"]

@@ -14,6 +14,7 @@ import polars as pl
 import psutil
 import pytest
 from conftest import as_ordinary_user
+from small_call import SFU, small_call
 
 from rtclab.backend.live import LiveBackend
 from rtclab.campaign import run_scenario
@@ -23,20 +24,6 @@ from rtclab.trace import Run
 
 pytestmark = pytest.mark.live
 
-COMMON = """
-name = "faulty"
-duration = "{seconds} s"
-[link]
-up = {{ capacity = "3 Mbit/s", queue = "300 ms", delay = "20 ms" }}
-down = {{ capacity = "5 Mbit/s", queue = "300 ms", delay = "20 ms" }}
-[video]
-width = 320
-height = 240
-max_bitrate = "300 kbit/s"
-[participants.alice]
-[participants.bob]
-"""
-SFU = "[servers.sfu]\nkind = '{kind}'\n[[calls]]\nkind = 'sfu'\nserver = 'sfu'\n"
 STARTS_S = 40
 RUN = """
 import sys
@@ -48,9 +35,7 @@ LiveBackend().run(Scenario.load(sys.argv[1]), seed=1, repeat=0, out=Path(sys.arg
 
 
 def scenario(tmp_path: Path, text: str = "", seconds: int = 15) -> Scenario:
-    file = tmp_path / "faulty.toml"
-    file.write_text(COMMON.format(seconds=seconds) + text)
-    return Scenario.load(file)
+    return small_call(tmp_path / "faulty.toml", text, seconds=seconds)
 
 
 def one_repeat(tmp_path: Path, text: str = "", seconds: int = 15) -> Run:
@@ -141,9 +126,7 @@ def test_too_few_namespaces_are_an_error_that_names_the_limit(tmp_path: Path) ->
     assert "hint: use sysctl to raise user.max_net_namespaces" in done.stderr
 
 
-def test_without_rights_to_limit_a_browser_the_scenario_is_refused_by_name(tmp_path: Path) -> None:
-    file = tmp_path / "slow.toml"
-    file.write_text(COMMON.format(seconds=5) + "[host]\nencoder_capacity = '5 Mpixel/s'\n")
+def test_without_rights_to_limit_a_browser_the_scenario_is_refused_by_name() -> None:
     check = "import sys; from rtclab.backend.live.cgroup import check_limits; check_limits()"
     done = subprocess.run(
         as_ordinary_user([sys.executable, "-c", check]), capture_output=True, text=True, check=False

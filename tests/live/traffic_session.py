@@ -67,5 +67,5 @@ async def _session(argument: Json, addresses: dict[str, str], config: Json) -> J
         "failed": failed.result() if failed.done() else None,
         "ran_until_ns": ran_until_ns,
         "lateness": summary["lateness"],
-        "ports": [vars(port) for port in traffic.ports()],
+        "claimed": [[*address, vars(claim)] for address, claim in traffic.claimed().items()],
     }

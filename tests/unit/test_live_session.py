@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any, cast
 
 import pytest
@@ -25,6 +26,9 @@ class Clock:
     def now_ns(self) -> int:
         return round(self.now_s * S)
 
+    def is_running(self) -> bool:
+        return True
+
 
 def argument(start_s: float = 0) -> dict[str, Any]:
     """The argument of a call of three people from ``start_s`` to 60 s."""
@@ -46,7 +50,7 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         for number, (a, b) in enumerate(PAIRS)
     ]
     return {
-        "call": {"traffic": [], "seed": 1},
+        "call": {"traffic": [], "seed": 1, "duration_ns": 2 * S},
         "connections": [one.as_json() for one in connections],
         "nat": {},
     }
@@ -62,14 +66,18 @@ def checked(
         session._emulator = cast(_native.Emulator, Clock(now_s))
         session._connected = {PAIRS.index(pair) for pair in connected}
         session._check_connections(at_end=at_end)
-        reason = ""
-        if session._failure.done():
-            with pytest.raises(CallFailed) as failed:
-                session._failure.result()
-            reason = failed.value.message
-        return [str(one) for one in session.not_connected], reason
+        return [str(one) for one in session.not_connected], reason_of(session)
 
     return asyncio.run(look())
+
+
+def reason_of(session: Session) -> str:
+    """Why the session failed; empty if it did not."""
+    if not session._failure.done():
+        return ""
+    with pytest.raises(CallFailed) as failed:
+        session._failure.result()
+    return failed.value.message
 
 
 def test_nobody_fails_while_there_is_still_time() -> None:
@@ -96,3 +104,24 @@ def test_a_short_call_in_which_nobody_connected_fails_at_its_end() -> None:
     missing, reason = checked(4, at_end=True)
     assert reason.startswith("alice and bob did not connect within 4 s")
     assert len(missing) == 3
+
+
+@pytest.mark.parametrize(
+    ("slept_s", "reason"),
+    [(0.9, ""), (42.0, "this machine was suspended for 42 s during the call")],
+)
+def test_a_machine_that_was_suspended_fails_the_repeat(
+    slept_s: float, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No test can suspend the machine: one clock counts the time of a suspension, the other does not.
+    boot_s = iter([100.0, 100.0, 100.0 + slept_s, 100.0 + slept_s])
+    clocks = {time.CLOCK_BOOTTIME: lambda: next(boot_s), time.CLOCK_MONOTONIC: lambda: 70.0}
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: clocks[clock]())
+
+    async def watch() -> str:
+        session = Session(argument(), [])
+        session._emulator = cast(_native.Emulator, Clock(2))
+        await session._watch()
+        return reason_of(session)
+
+    assert asyncio.run(watch()) == reason

@@ -6,8 +6,8 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live import traffic
+from rtclab.backend.live.carried import Claim
 from rtclab.backend.live.traffic import Traffic, check_traffic
-from rtclab.backend.live.traffic_plan import FlowPort, flow_of
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 
 CALL = """
@@ -44,7 +44,7 @@ def _a_kernel_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(tmp_path: Path) -> Traffic:
     addresses = {"core": "10.77.0.1", "alice": "10.77.0.2", "bob": "10.77.0.3"}
     config = scenario(tmp_path, base=CALL).native(seed=1)["traffic"]
-    return Traffic(config, addresses, spawn=None, home=tmp_path, fail=pytest.fail)
+    return Traffic(config, addresses, spawn=pytest.fail, home=tmp_path, fail=pytest.fail)
 
 
 def test_what_the_kernel_lacks_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,22 +66,20 @@ def test_iperf3_is_needed_only_for_transfers_and_udp(tmp_path: Path, monkeypatch
 
 
 def test_each_flow_is_known_by_a_port_of_its_own(tmp_path: Path) -> None:
-    ports = planned(tmp_path).ports()
-    assert ports == [
-        FlowPort("tcp", "core", 20_001, outgoing="download.1", incoming="download.1 acks"),
-        FlowPort("tcp", "core", 20_003, outgoing="download.2", incoming="download.2 acks"),
-        FlowPort("tcp", "bob", 20_004, outgoing="web acks", incoming="web"),
-        FlowPort("udp", "bob", 20_007, outgoing="noise", incoming=None),
-    ]
-    assert flow_of(ports, "tcp", ("alice", 43_210), ("bob", 20_004)) == "web"
-    assert flow_of(ports, "tcp", ("bob", 20_004), ("alice", 43_210)) == "web acks"
-    # iperf3's control connection, and a packet of a call.
-    assert flow_of(ports, "tcp", ("core", 43_210), ("bob", 20_000)) is None
-    assert flow_of(ports, "udp", ("core", 20_001), ("bob", 20_000)) is None
+    assert planned(tmp_path).claimed() == {
+        ("core", 20_001): Claim("download.1 acks", "download.1", "tcp"),
+        ("core", 20_003): Claim("download.2 acks", "download.2", "tcp"),
+        ("bob", 20_004): Claim("web", "web acks", "tcp"),
+        ("bob", 20_007): Claim(outgoing="noise", protocol="udp"),
+        # Where iperf3 listens, for its control connection too.
+        ("bob", 20_000): Claim(),
+        ("bob", 20_002): Claim(),
+        ("alice", 20_006): Claim(),
+    }
 
 
 def test_iperf3_is_told_the_rate_of_its_payload(tmp_path: Path) -> None:
-    noise = next(run for run in planned(tmp_path)._runs if run.flow == "noise")
+    noise = next(plan for plan in planned(tmp_path).plans if plan.flow == "noise")
     command = noise.client.command
     # 1222 of 1250 B are payload; a packet a millisecond.
     assert command[command.index("--bitrate") + 1] == "9776000"

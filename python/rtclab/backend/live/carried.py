@@ -100,7 +100,7 @@ def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]
         source, destination = key[:2], key[2:]
         claims = known.claimed.get(source), known.claimed.get(destination)
         if any(claims):
-            if (owner := _claimed(*claims)) is not None:
+            if (owner := owner_by_claim(*claims)) is not None:
                 found[key] = owner
             continue
         candidates = _between(known.connections.values(), source[0], destination[0])
@@ -114,8 +114,8 @@ def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]
     return found
 
 
-def _claimed(source: Claim | None, destination: Claim | None) -> Owner | None:
-    """The owner of packets between two ports of which at least one is claimed; None if they have none."""
+def owner_by_claim(source: Claim | None, destination: Claim | None) -> Owner | None:
+    """The owner of packets from one port to another by what claims these; None if no claim names a flow."""
     if source is not None and source.outgoing is not None:
         return Owner(source.outgoing, protocol=source.protocol)
     if destination is not None and destination.incoming is not None:

@@ -33,40 +33,55 @@ class Process:
         spawn: starts a command in the program's node.
         home: the program's directory, which has its output in ``output.txt``. The caller deletes it.
         on_exit: called once, with the reason, if the program ends before it is stopped.
+        may_finish: whether it may end by itself, with exit status 0, when it has nothing more to do.
     """
 
-    def __init__(self, name: str, spawn: Spawn, home: Path, on_exit: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        spawn: Spawn,
+        home: Path,
+        on_exit: Callable[[str], None],
+        *,
+        may_finish: bool = False,
+    ) -> None:
         self.name = name
         self._spawn = spawn
-        self._home = home
+        self.home = home
         self._on_exit = on_exit
+        self._may_finish = may_finish
         self._process: subprocess.Popen[bytes] | None = None
         self._exit_descriptor = -1
         self._stopping = False
 
     def start(
-        self, command: list[str], environment: Mapping[str, str] | None = None, *, pipes: bool = False
+        self,
+        command: list[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | IO[bytes] | None = None,
     ) -> None:
         """Starts the program in its home, with a small environment to which ``environment`` adds.
 
-        With ``pipes`` one can talk to it through ``stdin`` and ``stdout``, and only its standard error is
-        kept. It needs a running event loop, which notices the program's end.
+        ``stdin`` and ``stdout`` are those of ``subprocess.Popen``. Without ``stdout``, standard output is
+        kept together with standard error. It needs a running event loop, which notices the program's end.
         """
-        self._home.mkdir(parents=True, exist_ok=True)
+        self.home.mkdir(parents=True, exist_ok=True)
         small = {
-            "HOME": str(self._home),
-            "TMPDIR": str(self._home),
+            "HOME": str(self.home),
+            "TMPDIR": str(self.home),
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
         }
         with self._output.open("wb") as output:
             self._process = self._spawn(
                 command,
-                stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if pipes else output,
+                stdin=stdin,
+                stdout=output if stdout is None else stdout,
                 stderr=output,
                 env={**small, **(environment or {})},
-                cwd=self._home,
+                cwd=self.home,
             )
         self._exit_descriptor = os.pidfd_open(self._process.pid)
         asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
@@ -102,13 +117,23 @@ class Process:
             await asyncio.sleep(CHECK_INTERVAL_S)
         raise CallFailed(f"{self.name} {how_it_ended(self._process.wait())}{self.last_words()}")
 
-    async def stop(self) -> None:
-        """Asks the program to exit, and kills it and its children after ``STOP_GRACE_S``."""
+    def expect_end(self) -> None:
+        """Makes an end of the program from now on no failure."""
         self._stopping = True
+
+    def interrupt(self) -> None:
+        """Interrupts the program, if it runs, and returns at once."""
+        self.expect_end()
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Asks the program to exit, and kills it and its children after ``STOP_GRACE_S``."""
+        self.expect_end()
         if self._process is None or self._process.poll() is not None:
             return
         tree = self.tree()
-        self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(number)
         deadline = asyncio.get_running_loop().time() + STOP_GRACE_S
         while self._process.poll() is None and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(CHECK_INTERVAL_S)
@@ -153,11 +178,13 @@ class Process:
         os.close(self._exit_descriptor)
         if self._stopping or self._process is None:
             return
+        if self._may_finish and self._process.wait() == 0:
+            return
         self._on_exit(f"{self.name} {how_it_ended(self._process.wait())}{self.last_words()}")
 
     @property
     def _output(self) -> Path:
-        return self._home / "output.txt"
+        return self.home / "output.txt"
 
 
 def how_it_ended(status: int) -> str:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 from rtclab.backend.live.process import Process, Spawn
@@ -67,7 +68,7 @@ class ForwardingServer:
         program = find_server()
         if program is None:
             raise BackendUnavailable(f"`{PROGRAM}` is not installed", hint="make setup-live")
-        self._process.start([program, "--listen", self._address], pipes=True)
+        self._process.start([program, "--listen", self._address], stdin=PIPE, stdout=PIPE)
         lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(lines), self._process.stdout

@@ -15,16 +15,17 @@ import asyncio
 import json
 import shutil
 import signal
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from subprocess import PIPE
+from subprocess import PIPE, Popen
+from typing import IO
 
 from rtclab.backend.live.carried import Address, Claim
-from rtclab.backend.live.namespaces import Json, call_in_node
-from rtclab.backend.live.program import Program, Spawn
+from rtclab.backend.live.namespaces import Json
+from rtclab.backend.live.program import Program
 from rtclab.backend.live.tcp import KERNEL_NAMES, kernel_congestion_controls
-from rtclab.backend.live.traffic_plan import FlowPort, Run, planned
+from rtclab.backend.live.traffic_plan import Part, Plan, planned
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.scenario.table import one_of
@@ -32,10 +33,6 @@ from rtclab.scenario.table import one_of
 FIRST_PORT = 20_000
 """Below the kernel's ephemeral ports (from 32768), from which calls and signalling take theirs."""
 LISTEN_TIMEOUT_S = 10.0
-STOP_GRACE_S = 2.0
-"""How long programs may take to write their last words. iperf3 takes milliseconds."""
-LISTENING = "0A"
-"""State of a listening TCP socket in /proc/net/tcp."""
 
 
 def check_traffic(scenario: Scenario) -> None:
@@ -59,6 +56,10 @@ def check_traffic(scenario: Scenario) -> None:
             raise BackendUnavailable("iperf3 is not installed", hint="apt-get install iperf3")
 
 
+Spawn = Callable[..., Popen[bytes]]
+"""``spawn(node, command, **options)`` starts a command in a node; the options are those of ``Popen``."""
+
+
 class Traffic:
     """All cross traffic of a live call.
 
@@ -66,7 +67,7 @@ class Traffic:
         config: the tables ``[traffic.NAME]`` as :meth:`rtclab.scenario.Traffic.native` gives them.
         addresses: IPv4 address of each node.
         spawn: starts a command in a node, see :data:`Spawn`.
-        home: directory for what the programs write. It is created; the caller deletes it.
+        home: directory for what the programs write. The caller deletes it.
         fail: called with the reason when a program ends that should not.
         seed: of the sizes of objects and the pauses between them.
     """
@@ -81,49 +82,27 @@ class Traffic:
         *,
         seed: int = 1,
     ) -> None:
-        self._spawn = spawn
-        self._fail = fail
-        self._home = home
-        self._runs: list[Run] = []
+        self.plans: list[Plan] = []
         for index, table in enumerate(config):
             for flow in table["flows"]:
-                port = FIRST_PORT + 2 * len(self._runs)
-                self._runs.append(planned(table, flow, port, addresses, home, f"{seed}/{index}"))
-
-    def ports(self) -> list[FlowPort]:
-        """The port of each flow.
-
-        A flow of iperf3 is known by the port of its sender, which its control connection does not share. Each
-        object has another port there, so objects are known by the port of their receiver.
-        """
-        return [run.port for run in self._runs]
+                port = FIRST_PORT + 2 * len(self.plans)
+                self.plans.append(planned(table, flow, port, addresses, f"{seed}/{index}"))
+        self._flows = [_Flow(plan, spawn, home / plan.flow, fail) for plan in self.plans]
 
     def claimed(self) -> dict[Address, Claim]:
         """The ports of the programs, with their flows. Those of iperf3's control connections have none."""
-        servers = {(run.server.node, run.server_port): Claim() for run in self._runs}
-        return servers | {
-            (port.node, port.port): Claim(port.incoming, port.outgoing, port.transport)
-            for port in self.ports()
-        }
+        servers = {(plan.server.node, plan.server_port): Claim() for plan in self.plans}
+        return servers | {plan.address: plan.claim for plan in self.plans}
 
     async def prepare(self) -> None:
-        """Starts all servers, and the senders of objects, which wait. Returns when all servers listen."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        for run in self._runs:
-            run.server.start(self._spawn, self._exited)
-            if run.sends_objects:
-                run.client.start(self._spawn, self._exited, PIPE)
-                assert run.client.process is not None
-                run.pipe = run.client.process.stdin
-        deadline = time.monotonic() + LISTEN_TIMEOUT_S
-        for run in self._runs:
-            while run.server_port not in call_in_node(run.server.node, _listening_ports):
-                if run.server.told_to_end:
-                    return  # it has failed, which is reported
-                if time.monotonic() > deadline:
-                    self._fail(f"{run.server.what} did not listen within {LISTEN_TIMEOUT_S:g} s")
-                    return
-                await asyncio.sleep(0.01)
+        """Starts all servers, and the senders of objects, which wait. Returns when all servers listen.
+
+        Raises:
+            CallFailed: a server ended, or it took too long.
+        """
+        for flow in self._flows:
+            flow.prepare()
+        await asyncio.gather(*(flow.listening() for flow in self._flows))
 
     async def run(self, sleep_until: Callable[[int], Awaitable[None]]) -> None:
         """Starts and stops everything at its time. Returns when all of it has been stopped.
@@ -131,23 +110,7 @@ class Traffic:
         Args:
             sleep_until: waits until a time in ns since the run began.
         """
-        await asyncio.gather(*(self._run_one(run, sleep_until) for run in self._runs))
-
-    async def _run_one(self, run: Run, sleep_until: Callable[[int], Awaitable[None]]) -> None:
-        await sleep_until(run.config["start_ns"])
-        if run.pipe is not None:
-            run.pipe.write(b"begin\n")
-            run.pipe.close()
-        else:
-            run.client.start(self._spawn, self._exited)
-        await sleep_until(run.config["stop_ns"])
-        if run.sends_objects:
-            return  # objects that have begun are sent to their end
-        run.client.signal(signal.SIGINT)
-        run.server.told_to_end = True
-        if run.port.transport == "tcp":
-            # What the sender's kernel holds is not sent any more: the receiver's kernel answers with a reset.
-            run.server.signal(signal.SIGINT)
+        await asyncio.gather(*(flow.run(sleep_until) for flow in self._flows))
 
     async def stop(self) -> list[Json]:
         """Ends all programs.
@@ -157,35 +120,69 @@ class Traffic:
             ``receiver`` of each flow, or ``objects``: ``source``, ``bytes``, and on the monotonic clock
             ``began_ns`` and ``ended_ns`` of each object.
         """
-        for run in self._runs:
-            for program in run.programs:
-                # iperf3 writes its figures when it is interrupted.
-                program.signal(signal.SIGTERM if run.sends_objects else signal.SIGINT)
-        deadline = time.monotonic() + STOP_GRACE_S
-        for program in (program for run in self._runs for program in run.programs):
-            while program.process is not None and program.process.poll() is None:
-                if time.monotonic() > deadline:
-                    program.process.kill()
-                await asyncio.sleep(0.01)
+        await asyncio.gather(*(flow.stop() for flow in self._flows))
         said: dict[str, Json] = {}
-        for run in self._runs:
-            name = run.flow.partition(".")[0]
-            if run.sends_objects:
-                said[name] = {"name": name, "objects": _lines(run.client.output)}
+        for flow in self._flows:
+            name = flow.plan.flow.partition(".")[0]
+            if flow.plan.sends_objects:
+                said[name] = {"name": name, "objects": _lines(flow.client.report)}
             else:
-                both = {"sender": run.client.json(), "receiver": run.server.json()}
-                said.setdefault(name, {"name": name, "flows": {}})["flows"][run.flow] = both
+                both = {"sender": flow.client.json(), "receiver": flow.server.json()}
+                said.setdefault(name, {"name": name, "flows": {}})["flows"][flow.plan.flow] = both
         return list(said.values())
 
-    def _exited(self, program: Program) -> None:
-        assert program.process is not None
-        if program.told_to_end or (program.may_finish and program.process.wait() == 0):
-            return
+
+class _Flow:
+    """The two programs of a plan, while they run."""
+
+    def __init__(self, plan: Plan, spawn: Spawn, home: Path, fail: Callable[[str], None]) -> None:
+        self.plan = plan
+        self._fail = fail
+        self._begin: IO[bytes] | None = None
+        """Standard input of a sender of objects, which waits for a line."""
+
+        def program(part: Part, folder: str) -> Program:
+            own = partial(spawn, part.node)
+            return Program(part.what, own, home / folder, self._failed, may_finish=part.may_finish)
+
+        self.server, self.client = program(plan.server, "server"), program(plan.client, "client")
+
+    def prepare(self) -> None:
+        self.server.run(self.plan.server.command)
+        if self.plan.sends_objects:
+            self._begin = self.client.run(self.plan.client.command, stdin=PIPE)
+
+    async def listening(self) -> None:
+        await self.server.listening(
+            self.plan.server_address, self.plan.server_port, protocols=("tcp",), timeout_s=LISTEN_TIMEOUT_S
+        )
+
+    async def run(self, sleep_until: Callable[[int], Awaitable[None]]) -> None:
+        await sleep_until(self.plan.config["start_ns"])
+        if self._begin is not None:
+            self._begin.write(b"begin\n")
+            self._begin.close()
+        else:
+            self.client.run(self.plan.client.command)
+        await sleep_until(self.plan.config["stop_ns"])
+        if self.plan.sends_objects:
+            return  # objects that have begun are sent to their end
+        self.client.interrupt()
+        self.server.expect_end()
+        if self.plan.claim.protocol == "tcp":
+            # What the sender's kernel holds is not sent any more: the receiver's kernel answers with a reset.
+            self.server.interrupt()
+
+    async def stop(self) -> None:
+        # iperf3 writes its figures when it is interrupted.
+        number = signal.SIGTERM if self.plan.sends_objects else signal.SIGINT
+        await asyncio.gather(self.client.stop(number), self.server.stop(number))
+
+    def _failed(self, reason: str) -> None:
         # The other end of the connection ends too, for no reason of its own.
-        for run in self._runs:
-            if program in run.programs:
-                run.server.told_to_end = run.client.told_to_end = True
-        self._fail(program.how_it_ended())
+        self.server.expect_end()
+        self.client.expect_end()
+        self._fail(reason)
 
 
 def _lines(path: Path) -> list[Json]:
@@ -193,9 +190,3 @@ def _lines(path: Path) -> list[Json]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-
-
-def _listening_ports() -> set[int]:
-    """Ports of this thread's network namespace on which TCP sockets listen."""
-    rows = (line.split() for line in Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:])
-    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == LISTENING}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rtclab.backend.live import objects
+from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.namespaces import Json
-from rtclab.backend.live.program import Program
 from rtclab.backend.live.tcp import KERNEL_NAMES
 
 IP_AND_UDP_HEADER_BYTES = 28
@@ -23,79 +23,69 @@ PACING_TIMER_US = (100, 1000)
 
 
 @dataclass(frozen=True)
-class FlowPort:
-    """A port that tells a flow from all others."""
+class Part:
+    """The program at one end of a flow. ``what`` names it in errors: ``iperf3 (sender of download)``."""
 
-    transport: str
-    """``tcp`` or ``udp``."""
+    what: str
     node: str
-    port: int
-    outgoing: str | None
-    """Flow of the packets that leave this port; None if they belong to no flow."""
-    incoming: str | None
-    """Flow of the packets that arrive at this port."""
+    command: list[str]
+    may_finish: bool = False
+    """Whether it ends by itself when it has nothing more to do."""
 
 
-def flow_of(
-    ports: Iterable[FlowPort], transport: str, source: tuple[str, int], destination: tuple[str, int]
-) -> str | None:
-    """The flow of a packet between two pairs of node and port; None if it belongs to no cross traffic."""
-    for port in ports:
-        if transport == port.transport and (port.node, port.port) == source:
-            return port.outgoing
-        if transport == port.transport and (port.node, port.port) == destination:
-            return port.incoming
-    return None
-
-
-@dataclass
-class Run:
-    """The programs of one flow, or of all objects of one table."""
+@dataclass(frozen=True)
+class Plan:
+    """The programs of one flow, or of all objects of one table ``[traffic.NAME]``."""
 
     flow: str
     config: Json
-    port: FlowPort
+    """The table."""
+    address: Address
+    """The node and the port that tell the flow from all others."""
+    claim: Claim
+    """The flows of the packets from and to ``address``."""
+    server_address: str
+    """IPv4 address at which the server listens."""
     server_port: int
-    server: Program
-    client: Program
-    pipe: IO[bytes] | None = field(default=None, repr=False)
-    """Standard input of a sender of objects, which waits for a line."""
+    server: Part
+    client: Part
 
     @property
     def sends_objects(self) -> bool:
+        """Whether it is a table of objects."""
         return self.config["objects"] is not None
 
-    @property
-    def programs(self) -> tuple[Program, Program]:
-        return self.server, self.client
 
+def planned(table: Json, flow: str, port: int, addresses: Mapping[str, str], seed: str) -> Plan:
+    """Plans the programs of a flow of a table ``[traffic.NAME]``, or of its objects.
 
-def planned(table: Json, flow: str, port: int, addresses: Mapping[str, str], home: Path, seed: str) -> Run:
+    A flow of iperf3 is known by the port of its sender, which its control connection does not share. Each
+    object has another port there, so objects are known by the port of their receiver.
+
+    Args:
+        table: as :meth:`rtclab.scenario.Traffic.native` gives it.
+        flow: name of the flow.
+        port: port of the server; the next one may be used too.
+        addresses: IPv4 address of each node.
+        seed: of the sizes of objects and the pauses between them.
+    """
     if table["objects"] is not None:
-        return _objects(table, flow, port, addresses, home, seed)
+        return _objects(table, flow, port, addresses, seed)
     udp = table.get("udp")
     sender, receiver = table["sender"], table["receiver"]
     server = ["iperf3", "--server", "--one-off", "--json", "--bind", addresses[receiver], "--port", str(port)]
-    client = [
-        "iperf3",
-        "--client",
-        addresses[receiver],
-        "--port",
-        str(port),
-        "--cport",
-        str(port + 1),
-        "--json",
-    ]
+    client = ["iperf3", "--client", addresses[receiver], "--port", str(port), "--cport", str(port + 1)]
     # It is interrupted when it is to stop, because iperf3 counts whole seconds.
-    client += ["--time", str(MOST_SECONDS), *(_udp_options(udp) if udp else _tcp_options(table))]
-    acks = None if udp else f"{flow} acks"
-    return Run(
+    client += ["--json", "--time", str(MOST_SECONDS), *(_udp_options(udp) if udp else _tcp_options(table))]
+    return Plan(
         flow,
         table,
-        FlowPort("udp" if udp else "tcp", sender, port + 1, outgoing=flow, incoming=acks),
+        (sender, port + 1),
+        Claim(outgoing=flow, protocol="udp") if udp else Claim(f"{flow} acks", flow, "tcp"),
+        addresses[receiver],
         port,
-        Program(f"iperf3 (receiver of {flow})", receiver, server, home / f"{flow}-receiver.json"),
-        Program(f"iperf3 (sender of {flow})", sender, client, home / f"{flow}-sender.json"),
+        Part(f"iperf3 (receiver of {flow})", receiver, server),
+        Part(f"iperf3 (sender of {flow})", sender, client),
     )
 
 
@@ -116,7 +106,7 @@ def _udp_options(udp: Json) -> list[str]:
     return ["--udp", "--bitrate", str(rate), "--length", str(payload), "--pacing-timer", str(timer_us)]
 
 
-def _objects(table: Json, flow: str, port: int, addresses: Mapping[str, str], home: Path, seed: str) -> Run:
+def _objects(table: Json, flow: str, port: int, addresses: Mapping[str, str], seed: str) -> Plan:
     own, sender, receiver = table["objects"], table["sender"], table["receiver"]
     options: dict[str, Any] = {
         "address": addresses[receiver],
@@ -133,17 +123,13 @@ def _objects(table: Json, flow: str, port: int, addresses: Mapping[str, str], ho
     # Not as a module: the package would take longer to import than the programs need to start.
     program = [sys.executable, "-I", str(Path(objects.__file__))]
     receive = [*program, "receive", addresses[receiver], str(port)]
-    return Run(
+    return Plan(
         flow,
         table,
-        FlowPort("tcp", receiver, port, outgoing=f"{flow} acks", incoming=flow),
+        (receiver, port),
+        Claim(flow, f"{flow} acks", "tcp"),
+        addresses[receiver],
         port,
-        Program(f"the receiver of {flow}", receiver, receive, home / f"{flow}-receiver.json"),
-        Program(
-            f"the sender of {flow}",
-            sender,
-            [*program, "send", json.dumps(options)],
-            home / f"{flow}-sender.json",
-            may_finish=True,
-        ),
+        Part(f"the receiver of {flow}", receiver, receive),
+        Part(f"the sender of {flow}", sender, [*program, "send", json.dumps(options)], may_finish=True),
     )
