@@ -37,7 +37,8 @@ KINDS = {
     "tree": CAROL + "[[calls]]\nkind = 'tree'\nfan_out = 1\n",
     "janus": CAROL + SFU.format(kind="janus"),
     "str0m": CAROL + SFU.format(kind="str0m"),
-    "nat": "[participants.carol]\nnat = 'port-restricted'\n",
+    "nat": CAROL + "nat = 'port-restricted'\n",
+    "relay over TCP": CAROL + "nat = 'udp-blocked'\n[[calls]]\nrelay = 'core'\n",
     "with firefox": CAROL + "[participants.carol.browser]\nname = 'firefox'\n",
     "firefox alone": "[browser]\nname = 'firefox'\n",
 }

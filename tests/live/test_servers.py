@@ -75,7 +75,7 @@ def allocate(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     """Exchanges packets between relayed addresses, with right and wrong credentials."""
 
     async def use(server: TurnServer) -> dict[str, Any]:
-        user = server.ice_servers("alice")[1]
+        user = server.ice_servers("alice", tcp=argument["tcp"])[1]
         password = user["credential"] if argument["right"] else "wrong"
         options = ["-t"] if argument["tcp"] else []
         # -y: the client sends to itself, from one relayed address to another; -n: messages of each of four.

@@ -117,3 +117,21 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
         ("alice->bob", 10 * MS, None, "bob.down"),
         ("alice->bob", 20 * MS, None, "alice.up"),
     ]
+
+
+def test_of_a_relayed_packet_whose_other_leg_is_tcp_the_row_is_that_of_the_leg_over_udp(
+    tmp_path: Path,
+) -> None:
+    made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
+    alice, bob, turn = ("alice", ALICE), ("bob", BOB), ("core", TURN)
+    seen = packets(
+        between(alice, turn, 0, protocol="other"),
+        between(turn, bob, 25, ssrc=7, seq=1),
+        between(bob, turn, 30, ssrc=8, seq=1),
+        between(turn, alice, 55, protocol="other"),
+    )
+    found = assigned(seen, Known(made, set(), {}, {}, {}, over_tcp={"alice"}))
+    assert found.select("flow", "sent_ns", "delivered_ns").rows() == [
+        ("alice->bob", 25 * MS, 45 * MS),
+        ("bob->alice", 30 * MS, 50 * MS),
+    ]

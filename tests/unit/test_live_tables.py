@@ -268,6 +268,7 @@ def test_the_trace_of_a_live_call_has_its_flows_its_lateness_and_the_pairs_not_c
         tmp_path,
         {
             "call": scenario.native(seed=1),
+            "nat": {},
             "manifest": planned.as_json(),
             "paths": paths_table(scenario).to_dict(as_series=False),
         },

@@ -370,9 +370,18 @@ def test_the_backends_are_compared_over_all_conditions() -> None:
     text = list(agreement_lines(numbers_of(*records)))
     assert "| mean rate | 2 | 30.0 % | −20.0 % | 1 |" in text
     assert "| round trip | 2 | 0.0 % | 0.0 % | 0 |" in text
-    assert (
-        "| `singh2013/latency-100ms` | mean rate | 500 kbit/s | 1000 kbit/s | −50.0 % | – and – ms |" in text
-    )
+    far = "| `singh2013/latency-100ms` | mean rate | 500 kbit/s | 1000 kbit/s | −50.0 % | – and – ms |"
+    assert f"{far} not known |" in text
+
+
+def test_differences_of_fairness_are_judged() -> None:
+    records = [
+        record(f"singh2013/calls-{calls}", campaign, 0, rates(1, 1, "rate_kbps") | {("", "fairness"): value})
+        for calls, campaign, value in ((2, LIVE, 0.98), (2, SIM, 0.94), (3, LIVE, 0.98), (3, SIM, 0.9))
+    ]
+    text = list(agreement_lines(numbers_of(*records)))
+    assert "Differences within 0.05: 1 of 2." in text
+    assert not any(line.startswith("| TCP's share") for line in text)
 
 
 def test_costs_are_grouped_by_topology() -> None:

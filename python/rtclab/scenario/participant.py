@@ -227,9 +227,10 @@ class Participant(Table):
     """Machine of this participant, instead of the scenario's."""
     browser: Browser | None = None
     """Browser of this participant in live calls, instead of the scenario's."""
-    nat: Literal["none", "port-restricted", "symmetric"] = "none"
+    nat: Literal["none", "port-restricted", "symmetric", "udp-blocked"] = "none"
     """NAT that the participant's browser sits behind in live calls: ``port-restricted`` shows one port to
-    everybody, ``symmetric`` another port to each destination. Simulated calls ignore it."""
+    everybody, ``symmetric`` another port to each destination, ``udp-blocked`` lets only TCP out, so that the
+    browser needs a relay, which it reaches over TCP. Simulated calls ignore it."""
 
 
 class Server(Table):

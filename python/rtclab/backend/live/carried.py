@@ -8,7 +8,7 @@ relay, so there the SSRCs decide, which every sender chooses at random.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,8 @@ class Known:
 
     ``connections`` are those of the calls, by number. ``ends`` are the addresses that they use, ``nodes`` the
     names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are the ports of other programs.
+    ``over_tcp`` are the participants who reach a relay over TCP. The segments of that leg have no packets of
+    media to tell, so of such a flow only the other leg is known.
     """
 
     connections: Mapping[int, LiveConnection]
@@ -66,6 +68,7 @@ class Known:
     nodes: Mapping[str, str]
     ssrcs: Mapping[int, str]
     claimed: Mapping[Address, Claim]
+    over_tcp: Collection[str] = ()
 
 
 def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
@@ -103,7 +106,7 @@ def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]
             if (owner := owner_by_claim(*claims)) is not None:
                 found[key] = owner
             continue
-        candidates = _between(known.connections.values(), source[0], destination[0])
+        candidates = _between(known, source[0], destination[0])
         by_port = {used[end] for end in (source, destination) if end in used} & candidates.keys()
         by_ssrc = [one for one in votes[frozenset((source, destination))] if one in candidates]
         chosen = next(iter(by_port), None) if by_port else next(iter(by_ssrc), None)
@@ -123,17 +126,20 @@ def owner_by_claim(source: Claim | None, destination: Claim | None) -> Owner | N
     return None
 
 
-def _between(connections: Iterable[LiveConnection], source: str, destination: str) -> dict[int, Owner]:
+def _between(known: Known, source: str, destination: str) -> dict[int, Owner]:
     """The connections that have packets from one node to another, with the owner of these packets."""
     found = {}
-    for one in connections:
+    for one in known.connections.values():
         if one.relay is None:
             if {source, destination} == set(one.ends):
                 found[one.number] = Owner(one.sent_by(source))
+        elif source in known.over_tcp or destination in known.over_tcp:
+            continue
         elif source in one.ends and destination == one.relay:
             found[one.number] = Owner(one.sent_by(source))
         elif source == one.relay and destination in one.ends:
-            found[one.number] = Owner(one.received_by(destination), leg=1)
+            leg = 0 if one.peer_of(destination) in known.over_tcp else 1
+            found[one.number] = Owner(one.received_by(destination), leg)
     return found
 
 

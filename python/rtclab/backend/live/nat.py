@@ -24,13 +24,18 @@ from rtclab.backend.live.namespaces import (
 )
 from rtclab.errors import BackendUnavailable
 
-NatKind = Literal["port-restricted", "symmetric"]
+NatKind = Literal["port-restricted", "symmetric", "udp-blocked"]
 
+UDP_BLOCKED: NatKind = "udp-blocked"
 LAN_INTERFACE = "lan0"
 SYSTEM_PROGRAMS = "/usr/sbin:/sbin"
 """Where Debian has ``nft``. These directories are not in the ``PATH`` of ordinary users."""
 
-MASQUERADE = {"port-restricted": "masquerade", "symmetric": "masquerade fully-random"}
+MASQUERADE = {
+    "port-restricted": "masquerade",
+    "symmetric": "masquerade fully-random",
+    UDP_BLOCKED: "masquerade",
+}
 """Rule of nftables by kind of NAT. Linux lets packets in only from the address and port that the mapping
 was made for. ``masquerade`` keeps the inner port if it can, so that all destinations see the same one: a
 port-restricted cone (RFC 3489, section 5). With ``fully-random`` each destination sees another port."""
@@ -50,7 +55,13 @@ table ip filter {{
         type filter hook input priority filter;
         iifname "{outside}" ct state new,invalid,untracked drop
     }}
-}}
+{forward}}}
+"""
+BLOCK_UDP = """\
+    chain forward {
+        type filter hook forward priority filter;
+        meta l4proto udp drop
+    }
 """
 
 
@@ -92,7 +103,8 @@ def find_nft() -> str | None:
 
 def nft_rules(kind: NatKind) -> str:
     """The rules of a NAT, as ``nft`` reads them."""
-    return RULES.format(outside=NODE_INTERFACE, masquerade=MASQUERADE[kind])
+    forward = BLOCK_UDP if kind == UDP_BLOCKED else ""
+    return RULES.format(outside=NODE_INTERFACE, masquerade=MASQUERADE[kind], forward=forward)
 
 
 def _join(namespace: str) -> None:

@@ -14,6 +14,7 @@ from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.janus import PORT as JANUS_PORT
 from rtclab.backend.live.janus import JanusServer
 from rtclab.backend.live.namespaces import node_command
+from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.signalling import Message, SignallingServer
 from rtclab.backend.live.str0m import ForwardingServer
 from rtclab.backend.live.turn import TurnServer
@@ -30,7 +31,7 @@ class Servers:
         connections: the connections of all calls, by number.
         addresses: IP address of each node.
         home: directory for the servers' files, which the caller deletes.
-        stun: whether participants need a STUN server, because some are behind a NAT.
+        nats: kind of NAT by participant. If anybody is behind one, ``core`` has a STUN server.
         fail: called with the reason if a server ends by itself.
         on_statistics: called with each connection's statistics of a ``str0m`` server.
     """
@@ -41,7 +42,7 @@ class Servers:
         addresses: Mapping[str, str],
         home: Path,
         *,
-        stun: bool,
+        nats: Mapping[str, str],
         fail: Fail,
         on_statistics: Callable[[Message], None],
     ) -> None:
@@ -50,9 +51,9 @@ class Servers:
         relays = {one.relay for one in connections.values() if one.relay is not None}
         self._turn = {
             node: TurnServer(partial(spawn, node), addresses[node], home / f"turn-{node}", fail)
-            for node in sorted(relays | ({CORE} if stun else set()))
+            for node in sorted(relays | ({CORE} if nats else set()))
         }
-        self._stun = stun
+        self._nats = nats
         calls: dict[tuple[str, str], set[str]] = {}
         for one in connections.values():
             if one.server is not None:
@@ -113,11 +114,14 @@ class Servers:
         for one in self._connections.values():
             if participant not in one.ends:
                 continue
-            if one.relay is not None:
-                servers, policy = self._turn[one.relay].ice_servers(participant), "relay"
-            else:
-                servers, policy = self._turn[CORE].ice_servers(participant)[:1] if self._stun else [], "all"
-            found[one.number] = {"servers": servers, "policy": policy}
+            turn = self._turn.get(one.relay or CORE)
+            tcp = self._nats.get(participant) == UDP_BLOCKED
+            servers = turn.ice_servers(participant, tcp=tcp) if turn is not None else []
+            found[one.number] = (
+                {"servers": servers, "policy": "relay"}
+                if one.relay is not None
+                else {"servers": servers[:1] if self._nats else [], "policy": "all"}
+            )
         return found
 
     def rooms(self) -> dict[int, Json]:

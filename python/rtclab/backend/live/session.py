@@ -134,7 +134,7 @@ class Session:
             self._connections,
             addresses,
             HOMES,
-            stun=bool(argument["nat"]),
+            nats=argument["nat"],
             fail=self.fail,
             on_statistics=lambda message: self.recorder.add_server_statistics(message),
         )

@@ -12,6 +12,7 @@ import polars as pl
 from rtclab.backend.live.carried import Address, Claim, End, Known, assigned
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.forwarded import since_originals
+from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.wire import described, entered
 from rtclab.logs.live import controller_rows
 from rtclab.trace import (
@@ -211,7 +212,8 @@ def write_trace(
     """
     call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
     log = described(packet_log(summary), entered(out / CAPTURE, nodes, summary["epoch_ns"]))
-    known = Known(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed)
+    over_tcp = {name for name, kind in argument["nat"].items() if kind == UDP_BLOCKED}
+    known = Known(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed, over_tcp)
     carried = packets_table(assigned(log, known), planned.flows, recorder.payload_kinds, planned.duration_ns)
     packets = since_originals(carried, recorder.connections.values())
     flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)

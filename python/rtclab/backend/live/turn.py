@@ -83,7 +83,7 @@ class TurnServer:
         """Stops the server."""
         await self._process.stop()
 
-    def ice_servers(self, participant: str, *, tcp: bool = False) -> list[dict[str, Any]]:
+    def ice_servers(self, participant: str, *, tcp: bool) -> list[dict[str, Any]]:
         """``iceServers`` for the participant's ``RTCPeerConnection``, with credentials of its own.
 
         The credentials are made as in *A REST API For Access To TURN Services*
@@ -91,10 +91,11 @@ class TurnServer:
         expire, and the password is its HMAC-SHA1 with the server's secret.
 
         Args:
-            tcp: also offer TURN over TCP.
+            participant: whose credentials they are.
+            tcp: offer TURN over TCP instead of UDP.
         """
         server = f"{self._address}:{PORT}"
         user = f"{int(time.time()) + CREDENTIALS_LAST_S}:{participant}"
         password = base64.b64encode(hmac.digest(self._secret.encode(), user.encode(), "sha1")).decode()
-        urls = [f"turn:{server}?transport={one}" for one in (("udp", "tcp") if tcp else ("udp",))]
-        return [{"urls": [f"stun:{server}"]}, {"urls": urls, "username": user, "credential": password}]
+        url = f"turn:{server}?transport={'tcp' if tcp else 'udp'}"
+        return [{"urls": [f"stun:{server}"]}, {"urls": [url], "username": user, "credential": password}]

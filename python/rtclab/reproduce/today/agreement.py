@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import isnan
 from statistics import median
 
@@ -14,6 +14,10 @@ from rtclab.reproduce.today.run import LIVE, SIM
 
 FAR = 0.3
 """Share of the live value above which an error is listed."""
+FAIRNESS_BOUND = 0.05
+"""Largest difference that is accepted between two of Jain's indices."""
+SHARE_BOUND = 0.15
+"""Largest difference that is accepted between two shares of TCP, as a share of the live one."""
 ABOUT = """\
 Errors are simulated minus live, in per cent of live. Values are means over all flows of media and all
 repeats. The last column of the second table is twice the mean one-way delay, simulated and live: what the
@@ -52,33 +56,49 @@ def _far(pairs: list[Pair], numbers: Numbers) -> Iterator[str]:
         yield "No error is above 30 %."
         yield ""
         return
-    yield "| above 30 % | quantity | simulated | live | error | there and back in the network |"
-    yield "|---|---|---|---|---|---|"
+    yield "| above 30 % | quantity | simulated | live | error | there and back in the network | cause |"
+    yield "|---|---|---|---|---|---|---|"
+    causes = {(cause.scenario, cause.measure): cause.text for cause in numbers.plan.conditions.causes}
     for pair in far:
         unit = MEASURES[pair.measure].label.rpartition("(")[2].rstrip(")")
         values = f"{number(pair.simulated)} {unit} | {number(pair.live)} {unit}"
         delays = (2 * numbers.of_repeats(ONE_WAY_DELAY, pair.scenario, one) for one in (SIM, LIVE))
         network = " and ".join(map(number, delays))
         name = f"`{pair.scenario}` | {NAMES[pair.measure]}"
-        yield f"| {name} | {values} | {_percent(pair.error)} | {network} ms |"
+        cause = causes.get((pair.scenario, pair.measure), "not known")
+        yield f"| {name} | {values} | {_percent(pair.error)} | {network} ms | {cause} |"
     yield ""
 
 
 def _shares(numbers: Numbers) -> Iterator[str]:
     """Jain's index of conditions with several calls, and TCP's share of those with cross traffic."""
     today = {name: one.scenario for name, one in numbers.plan.today.items()}
-    for title, metric, chosen in (
-        ("Jain's index", FAIRNESS, [name for name, one in today.items() if len(one.calls) > 1]),
-        ("TCP's share (%)", TCP_SHARE, [name for name, one in today.items() if one.traffic]),
-    ):
-        yield f"| {title} | simulated | live | difference |"
-        yield "|---|---|---|---|"
-        for name in chosen:
-            simulated, live = (numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))
-            if not (isnan(simulated) or isnan(live)):
-                row = " | ".join(map(number, (simulated, live, simulated - live)))
-                yield f"| `{name}` | {row} |"
-        yield ""
+    several = [name for name, one in today.items() if len(one.calls) > 1]
+    beside = [name for name, one in today.items() if one.traffic]
+    within = f"Differences within {FAIRNESS_BOUND:g}"
+    yield from _differences(numbers, "Jain's index", FAIRNESS, several, within, lambda _: FAIRNESS_BOUND)
+    within = f"Differences within {100 * SHARE_BOUND:g} % of the live share"
+    yield from _differences(
+        numbers, "TCP's share (%)", TCP_SHARE, beside, within, lambda live: SHARE_BOUND * live
+    )
+
+
+def _differences(
+    numbers: Numbers, title: str, metric: str, names: list[str], within: str, bound: Callable[[float], float]
+) -> Iterator[str]:
+    """A table of a metric, simulated and live, and how many differences are within a bound."""
+    both = [(name, *(numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))) for name in names]
+    known = [(name, simulated, live) for name, simulated, live in both if not isnan(simulated + live)]
+    if not known:
+        return
+    yield f"| {title} | simulated | live | difference |"
+    yield "|---|---|---|---|"
+    for name, simulated, live in known:
+        yield f"| `{name}` | {' | '.join(map(number, (simulated, live, simulated - live)))} |"
+    close = sum(abs(simulated - live) <= bound(live) for _, simulated, live in known)
+    yield ""
+    yield f"{within}: {close} of {len(known)}."
+    yield ""
 
 
 def _percent(ratio: float) -> str:

@@ -63,6 +63,17 @@ class Chosen(Table):
     """Column to draw; by default none."""
 
 
+class Cause(Table):
+    """Why simulated and live calls differ much in a condition, as an experiment has shown."""
+
+    scenario: str
+    """The condition."""
+    measure: str
+    """The measure that differs, as in ``COMPARED``."""
+    text: str
+    """The cause, with the figures of the experiment."""
+
+
 class Conditions(Table):
     """The content of ``conditions.toml``."""
 
@@ -80,6 +91,8 @@ class Conditions(Table):
     """Lengths of scenarios that need another one."""
     tables: tuple[InstanceOf[Chosen], ...]
     """The tables of the page."""
+    causes: tuple[Cause, ...] = ()
+    """Causes of large differences between simulated and live calls."""
 
 
 @dataclass(frozen=True)
