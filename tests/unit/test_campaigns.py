@@ -37,14 +37,21 @@ def measure(item: Item, trace: Trace) -> list[Value]:
 
 
 class Fake:
-    """A live backend that notes what it runs. ``act`` may raise, or say how the machine disturbed it."""
+    """A live backend that notes what it runs.
 
-    def __init__(self, act: Callable[[int], str] = lambda number: "") -> None:
+    ``act`` may raise, or say how the machine disturbed the run. The check before a run raises ``refusal``.
+    """
+
+    def __init__(
+        self, act: Callable[[int], str] = lambda number: "", refusal: Exception | None = None
+    ) -> None:
         self.act = act
+        self.refusal = refusal
         self.ran: list[int] = []
 
     def check(self, scenario: Scenario) -> None:
-        """Everything is supported."""
+        if self.refusal is not None:
+            raise self.refusal
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> SimpleNamespace:
         self.ran.append(repeat)
@@ -224,10 +231,7 @@ def test_failures_are_counted_with_their_reason_and_the_campaign_goes_on(
 def test_what_the_backend_does_not_support_is_named_and_leaves_no_rows(
     tmp_path: Path, play: Callable[[Fake], Fake]
 ) -> None:
-    def refuse(number: int) -> str:
-        raise UnsupportedScenario("calls.0.relay", "no relay")
-
-    play(Fake(refuse))
+    play(Fake(refusal=UnsupportedScenario("calls.0.relay", "no relay")))
     rows = RowFile(tmp_path / "rows.csv")
     # Of when the condition had another scenario, which the backend could run.
     rows.append(Record(ITEMS[0].key("live"), 1, "finished", digest="another"))
@@ -238,13 +242,37 @@ def test_what_the_backend_does_not_support_is_named_and_leaves_no_rows(
 
 
 def test_a_machine_without_browsers_ends_the_campaign(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
-    def refuse(number: int) -> str:
-        raise BackendUnavailable("no Chromium found")
-
-    fake = play(Fake(refuse))
+    fake = play(Fake(refusal=BackendUnavailable("no Chromium found")))
     with pytest.raises(BackendUnavailable, match="no Chromium"):
         campaign(RowFile(tmp_path / "rows.csv")).run()
-    assert len(fake.ran) == 1
+    assert not fake.ran
+
+
+def test_a_limit_of_the_machine_that_only_a_run_meets_fails_that_repeat(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    def meet(number: int) -> str:
+        if number == 2:
+            raise BackendUnavailable("cannot create the network namespace of alice")
+        return ""
+
+    play(Fake(meet))
+    tally = campaign(RowFile(tmp_path / "rows.csv")).run()
+    assert tally.outcomes == {"finished": len(ITEMS) - 1, "failed": 1}
+    assert list(tally.failed.values()) == ["cannot create the network namespace of alice"]
+
+
+def test_finished_rows_stay_when_the_backend_cannot_run_the_rest(
+    tmp_path: Path, play: Callable[[Fake], Fake]
+) -> None:
+    rows = RowFile(tmp_path / "rows.csv")
+    two = items_of([("a", CALL)], 2)
+    play(Fake())
+    campaign(rows, two[:1]).run()
+    play(Fake(refusal=UnsupportedScenario("traffic.web.congestion_control", "this kernel has no `bbr`")))
+    tally = campaign(rows, two).run()
+    assert tally.outcomes == {"finished": 1}
+    assert set(rows.read()) == {two[0].key("live")}
 
 
 def test_a_changed_scenario_runs_again_and_another_title_does_not(

@@ -135,3 +135,15 @@ def test_of_a_relayed_packet_whose_other_leg_is_tcp_the_row_is_that_of_the_leg_o
         ("alice->bob", 25 * MS, 45 * MS),
         ("bob->alice", 30 * MS, 50 * MS),
     ]
+
+
+def test_a_packet_that_a_relay_does_not_pass_on_is_a_row_that_was_not_delivered(tmp_path: Path) -> None:
+    made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
+    up, down = (("alice", ALICE), ("core", TURN)), (("core", TURN), ("bob", BOB))
+    seen = packets(
+        between(*up, 0, ssrc=7, seq=1),
+        between(*up, 10, ssrc=7, seq=2),
+        between(*down, 35, ssrc=7, seq=2),
+    )
+    found = assigned(seen, Known(made, set(), {}, {}, {}))
+    assert found.select("sent_ns", "delivered_ns").rows() == [(0, None), (10 * MS, 55 * MS)]

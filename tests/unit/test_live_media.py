@@ -130,7 +130,7 @@ def test_files_that_can_be_used_pass(tmp_path: Path, film: Path, tone: Path) -> 
         (["video.simulcast=true"], "video.simulcast: only an SFU can choose between the sizes"),
         (
             ["browser.name=firefox", "video.start_bitrate=1 Mbit/s"],
-            "video.start_bitrate: pages cannot tell it to Firefox; got `1 Mbit/s`, expected the default",
+            "video.start_bitrate: pages cannot set it in Firefox; got `1 Mbit/s`, expected the default",
         ),
     ],
 )

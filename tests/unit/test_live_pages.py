@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scenario_text import scenario
 
-from rtclab.backend.live import LiveBackend, check_calls
+from rtclab.backend.live import LiveBackend, check_calls, check_participant
 from rtclab.backend.live.connections import live_connections
 from rtclab.backend.live.pages import pages
 from rtclab.errors import UnsupportedScenario
@@ -23,7 +23,6 @@ def page_of(participant: str, *changes: str) -> dict[str, object]:
 def test_a_page_is_not_told_to_do_what_browsers_do_by_default() -> None:
     assert page_of("alice") == {
         "participant": "alice",
-        "browser": "chromium",
         "codec": "vp8",
         "fec": True,
         "transportFeedback": True,
@@ -112,6 +111,29 @@ def test_a_server_that_passes_on_feedback_unchanged_has_no_program(tmp_path: Pat
     with pytest.raises(UnsupportedScenario) as refused:
         check_calls(scenario(tmp_path, "[[calls]]\nkind = 'mcu'"))
     assert refused.value.field == "calls.0.kind"
+
+
+def test_over_an_sfu_remb_is_refused(tmp_path: Path) -> None:
+    asked = scenario(tmp_path, "[[calls]]\nkind = 'sfu'", "congestion_control.name=remb")
+    with pytest.raises(UnsupportedScenario) as refused:
+        check_participant(asked, "alice")
+    assert refused.value.field == "congestion_control.name"
+    check_participant(scenario(tmp_path, "", "congestion_control.name=remb"), "alice")
+
+
+@pytest.mark.parametrize(("kind", "codec"), [("hub-and-spoke", "vp8"), ("sfu", "av1")])
+def test_what_a_page_receives_has_the_codec_of_who_encoded_it(tmp_path: Path, kind: str, codec: str) -> None:
+    # alice is the hub: she encodes bob's video again. An SFU does not.
+    text = f"[participants.carol]\n[[calls]]\nkind = '{kind}'"
+    page = pages(scenario(tmp_path, text, "participants.bob.video.codec=av1"))["carol"]
+    (passed,) = [one for one in page["connections"] if one["feed"] == "bob" and one["forwards"] is not None]
+    assert passed["codec"] == codec
+
+
+def test_a_hub_without_a_camera_encodes_in_the_codec_of_the_scenario(tmp_path: Path) -> None:
+    text = "[participants.carol]\n[[calls]]\nkind = 'hub-and-spoke'"
+    changes = ["video.codec=h264", "participants.alice.video=false"]
+    assert pages(scenario(tmp_path, text, *changes))["alice"]["codec"] == "h264"
 
 
 @pytest.mark.parametrize(

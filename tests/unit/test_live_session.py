@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from rtclab import _native
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.session import Session
+from rtclab.backend.live.session import Session, _run_and_write
 from rtclab.errors import CallFailed
 
 S = 10**9
@@ -69,6 +70,26 @@ def checked(
         return [str(one) for one in session.not_connected], reason_of(session)
 
     return asyncio.run(look())
+
+
+class Broken(Clock):
+    """An emulator that has ended by itself, such as by an error of the disk."""
+
+    def stop(self) -> Any:
+        raise OSError(5, "Input/output error")
+
+
+def test_why_the_emulator_ended_is_the_reason_of_the_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(session: Session) -> None:
+        session._emulator = cast(_native.Emulator, Broken(3))
+        session.fail("the emulator ended during the call")
+        await session._failure
+
+    monkeypatch.setattr(Session, "run", run)
+    with pytest.raises(CallFailed, match=r"ended during the call: \[Errno 5\] Input/output error"):
+        asyncio.run(_run_and_write({**argument(), "out": str(tmp_path)}, []))
 
 
 def reason_of(session: Session) -> str:

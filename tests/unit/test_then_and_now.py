@@ -85,10 +85,10 @@ def test_every_change_but_the_recording_is_told() -> None:
     codec = "h264" if "h264" in codecs_of_today() else "vp8"
     assert fields["video.codec"] == ("h264-2016", codec)
     assert today.changes == (
-        "congestion control gcc-2016 is the browser's own, goog-cc",
-        f"codec h264-2016 is today's {codec}",
-        "420 s are 105 s; all times in between shrink alike",
-        "video of 1280x720 at 50/s is 1280x720 at 30/s, which two cores can encode",
+        "congestion control gcc-2016 becomes the browser's goog-cc",
+        f"codec h264-2016 becomes today's {codec}",
+        "420 s become 105 s; all times in between scale alike",
+        "video of 1280x720 at 50/s becomes 1280x720 at 30/s, which two cores can encode",
     )
 
 
@@ -129,10 +129,10 @@ def test_a_phone_becomes_a_desktop_that_sends_what_its_camera_delivered() -> Non
     assert video is not None
     assert (video.device, video.width, video.height, video.frame_rate) == ("desktop", 640, 360, 30)
     assert video.max_bitrate.bps == 1_700_000
-    assert "device android-2016 is a desktop that sends what that camera delivered" in today.changes
+    assert "device android-2016 becomes a desktop that sends what that camera delivered" in today.changes
 
 
-def test_all_times_shrink_alike() -> None:
+def test_all_times_scale_alike() -> None:
     today = as_today(Scenario.load("jansen2017/three-calls"), "150 s").scenario
     assert [call.start.ns / 1e9 for call in today.calls] == [0, 30, 60]
     assert today.calls[2].end is not None

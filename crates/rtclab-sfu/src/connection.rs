@@ -17,7 +17,7 @@ use str0m::{Candidate, Event, Input, Output, Rtc, RtcError};
 
 /// Estimate before the first feedback (libwebrtc, `BitrateConstraints::start_bitrate_bps`).
 const START_BPS: u64 = 300_000;
-/// Retransmissions come from the packets of this time: str0m's own default, as is the number of packets.
+/// How long sent packets are kept for retransmission. This and their number are str0m's defaults.
 const STORED_FOR: Duration = Duration::from_secs(3);
 const STORED_PACKETS: usize = 2000;
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
@@ -44,7 +44,6 @@ pub(crate) struct Connection {
     forwarded: Vec<Forwarded>,
     happened: Vec<Happened>,
     estimate_bps: Option<u64>,
-    sent_bytes: u64,
     rtt_s: Option<f64>,
 }
 
@@ -70,7 +69,6 @@ impl Connection {
             forwarded: Vec::new(),
             happened: Vec::new(),
             estimate_bps: None,
-            sent_bytes: 0,
             rtt_s: None,
         })
     }
@@ -129,7 +127,6 @@ impl Connection {
             match self.rtc.poll_output()? {
                 Output::Timeout(at) => return Ok(at),
                 Output::Transmit(transmit) => {
-                    self.sent_bytes += transmit.contents.len() as u64;
                     outbox.datagrams.push((transmit.destination, transmit.contents.to_vec()));
                 }
                 Output::Event(event) => self.handle_event(event),
@@ -163,7 +160,7 @@ impl Connection {
             return;
         }
         if let Some(stream) = self.rtc.direct_api().stream_tx_by_mid(media.mid, None) {
-            // Packets leave in the rhythm in which they came, and every one that is asked for is repeated.
+            // No pacing: packets leave as they arrive. No cap on the share of retransmissions.
             stream.set_unpaced(true);
             stream.set_rtx_cache(STORED_PACKETS, STORED_FOR, None);
         }
@@ -249,7 +246,6 @@ impl Connection {
             at_ms,
             connection,
             estimate_bps: self.estimate_bps,
-            sent_bytes: self.sent_bytes,
             layer: self.video().and_then(Forwarded::layer).map(|rid| rid.to_string()),
             rtt_s: self.rtt_s,
         }

@@ -7,7 +7,7 @@ const WINDOW_TICKS: usize = 10;
 /// Ticks a second.
 pub(crate) const TICKS_PER_S: u64 = 10;
 
-/// How much larger than the rate of a higher layer an estimate must be for the switch up. A switch costs a
+/// A switch up needs an estimate this many times the rate of the higher layer. A switch costs a
 /// key frame, and rates vary from second to second. libwebrtc keeps the same distance before it adds a layer
 /// (`StableTargetRateExperiment`, `video_hysteresis_factor`).
 pub(crate) const UP_FACTOR: f64 = 1.2;

@@ -46,8 +46,6 @@ pub(crate) struct Statistics {
     pub(crate) connection: u64,
     /// Send-side estimate in bit/s; `None` before the first.
     pub(crate) estimate_bps: Option<u64>,
-    /// Bytes in all UDP payloads that were sent on the connection.
-    pub(crate) sent_bytes: u64,
     /// Identifier (`rid`) of the forwarded simulcast layer; `None` without simulcast.
     pub(crate) layer: Option<String>,
     /// Round-trip time in seconds; `None` before the first measurement.
@@ -67,7 +65,6 @@ pub(crate) fn statistics(of: &Statistics) -> Value {
         "at_ms": of.at_ms,
         "connection": of.connection,
         "estimate_bps": of.estimate_bps,
-        "sent_bytes": of.sent_bytes,
         "layer": of.layer,
         "rtt_s": of.rtt_s,
     }})

@@ -104,7 +104,7 @@ impl Server {
         timeouts.fold(self.next_tick.min(self.next_statistics), Instant::min)
     }
 
-    /// Does what is due at `now`, which is `unix_ms` on the calendar.
+    /// Does what is due at `now`, which is `unix_ms` in Unix time.
     pub(crate) fn handle_timeout(&mut self, now: Instant, unix_ms: u64, outbox: &mut Outbox) {
         self.for_each(now, outbox, |connection, outbox| {
             if connection.poll_timeout() <= now { connection.drive(now, outbox) } else { Ok(()) }

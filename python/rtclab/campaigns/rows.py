@@ -17,7 +17,7 @@ from rtclab.trace.files import replace_file, write_bytes
 
 COLUMNS = ("condition", "backend", "repeat", "try", "flow", "metric", "value")
 OUTCOME, REASON = "outcome", "reason"
-"""Metrics that are texts. A repeat's last row is its outcome, which the digest of its scenario follows."""
+"""Metrics whose values are text. The last row of a try has its outcome and its scenario's digest."""
 
 Outcome = Literal["finished", "disturbed", "failed"]
 Value = tuple[str, str, "float | str"]

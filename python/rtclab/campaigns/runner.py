@@ -14,7 +14,7 @@ from rtclab.backend import Backend, backend
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab.campaigns.order import Item, encoders_at_once, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile, Value
-from rtclab.errors import BackendUnavailable, DiskFull, UnsupportedScenario, reason_of
+from rtclab.errors import DiskFull, UnsupportedScenario, reason_of
 from rtclab.processes import cores, process_pool
 from rtclab.trace import Trace
 from rtclab.trace.trace import MANIFEST
@@ -61,8 +61,8 @@ class Campaign:
         rows: the file of the rows. A repeat that has rows of the same scenario is not run again.
         measure: measures a repeat.
         seed: of the order.
-        jobs: repeats at once. By default, live ones as ``encoders_at_once`` says, and one per core
-            simulated. With 1, everything runs in this process.
+        jobs: repeats at once. By default one per core if simulated, and as ``encoders_at_once`` allows if
+            live. With 1, everything runs in this process.
         traces: directory in which traces are kept, by condition, repeat and try; by default none are kept. A
             repeat without rows whose trace is there is measured again instead of run again.
         versions: identifies, by condition, what else its rows depend on, such as the simulator's code.
@@ -125,9 +125,18 @@ class Campaign:
                 continue
             tally.count(outcome)
             on_done(item, outcome)
-        # Rows of what the backend could run once, with another scenario, would be taken for today's.
-        self.rows.compact(item.key(self.name) for item in self.items if item.condition in tally.unsupported)
+        # Rows of an older scenario that the backend cannot run as it is now would look current.
+        known = self.rows.read()
+        self.rows.compact(
+            item.key(self.name)
+            for item in self.items
+            if item.condition in tally.unsupported and not self._is_current(item, known)
+        )
         return tally
+
+    def _is_current(self, item: Item, known: dict[Key, Record]) -> bool:
+        record = known.get(item.key(self.name))
+        return record is not None and record.digest == self._digest(item)
 
     def _begin(self) -> tuple[Tally, deque[tuple[Item, int]]]:
         """The count of what is finished, and the other items with the number of their next try."""
@@ -205,14 +214,15 @@ def attempt_of(
         folder = Path(temporary) if traces is None else traces / item.condition
         try:
             runs.check(item.scenario)
+        except UnsupportedScenario as error:
+            return Unsupported(str(error))
+        try:
             trace = _trace(item, runs, folder, f"repeat-{item.repeat}-try-{record.attempt}")
             if trace.manifest.failure is not None:
                 return replace(record, reason=trace.manifest.failure)
             values = tuple(measure(item, trace))
             reason = "; ".join(disturbances(trace)) if backend_name == "live" else ""
-        except UnsupportedScenario as error:
-            return Unsupported(str(error))
-        except (BackendUnavailable, DiskFull):
+        except DiskFull:
             raise
         except Exception as error:
             return replace(record, reason=reason_of(error))
@@ -222,7 +232,7 @@ def attempt_of(
 def _trace(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
     """The trace of an item: the one in the folder if it is of the same scenario, or else that of a new run.
 
-    A run gets its name when it has ended. What a failed one left has a name of its own.
+    The directory gets its name when the run has ended; that of a failed run ends in ``-failed``.
     """
     place, unfinished = folder / name, folder / f".{name}"
     if place.is_dir() and Trace(place).manifest.scenario == item.scenario.model_dump(mode="json"):

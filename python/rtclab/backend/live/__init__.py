@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -24,7 +25,7 @@ OPUS_FRAME_MS = 20
 
 
 class LiveBackend:
-    """Runs a scenario in real time, with one Chromium per participant."""
+    """Runs a scenario in real time, with one browser per participant."""
 
     name = "live"
     parallel = False
@@ -138,6 +139,13 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             f"browsers have their own congestion control, not `{control.name}`; expected `goog-cc` or `remb`",
             hint="run it simulated: --backend sim",
         )
+    over_sfu = any(call.kind == "sfu" and participant in call.participants for call in scenario.calls)
+    if control.name == "remb" and over_sfu:
+        raise UnsupportedScenario(
+            field("congestion_control", "name"),
+            "the SFUs of live calls neither send nor read REMB; got `remb`, expected `goog-cc`",
+            hint='use kind = "p2p", or run it simulated: --backend sim',
+        )
     if control.stack is not None:
         raise UnsupportedScenario(
             field("congestion_control", "stack"),
@@ -190,10 +198,14 @@ def version_of(executable: str) -> str:
     ).stdout.strip()
 
 
+_DISK_FULL = re.compile(rf"(?:os error|Errno) (?:{errno.ENOSPC}|{errno.EDQUOT})\b")
+"""How Rust and Python name the number of an error in its text."""
+
+
 def as_raised(error: LabError, out: Path) -> Exception:
     """The error to raise for an error inside the lab."""
     text, _, hint = error.message.partition("\n  hint: ")
-    if error.kind == "DiskFull" or f"(os error {errno.ENOSPC})" in text:
+    if error.kind == "DiskFull" or _DISK_FULL.search(text):
         return DiskFull(out)
     if error.kind == "BackendUnavailable":
         return BackendUnavailable(text, hint=hint or None)

@@ -33,7 +33,7 @@ class End:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a port of another program than a browser stands for.
+    """The flows at a port of a program that is not a browser.
 
     ``incoming`` and ``outgoing`` are the flows of the packets to and from it, None if they belong to none,
     and ``protocol`` is theirs in the trace.
@@ -59,8 +59,8 @@ class Known:
 
     ``connections`` are those of the calls, by number. ``ends`` are the addresses that they use, ``nodes`` the
     names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are the ports of other programs.
-    ``over_tcp`` are the participants who reach a relay over TCP. The segments of that leg have no packets of
-    media to tell, so of such a flow only the other leg is known.
+    ``over_tcp`` are the participants who reach a relay over TCP. Segments of that leg do not show the media
+    packets in them, so only the other leg of such a flow is known.
     """
 
     connections: Mapping[int, LiveConnection]
@@ -183,13 +183,14 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
     media = packets.filter(pl.col("flow").is_in(relayed), pl.col("protocol") != "stun")
     first, behind = media.filter(leg=0), media.filter(leg=1)
     # It may leave before the emulator has noted that it was written, but not before it was due.
-    arrived = first.filter(pl.col("delivered_ns").is_not_null()).with_columns(due_ns="delivered_ns")
+    arrived = _keyed(first.filter(pl.col("delivered_ns").is_not_null())).with_columns(due_ns="delivered_ns")
+    arrived = arrived.with_row_index("nth")
     outcome = _keyed(behind).select(*KEYS, at_ns="sent_ns", **{f"{name}_behind": name for name in OUTCOME})
     # A relay passes a packet on at once, so the one that leaves is a copy of the last such one that came.
     passed = (
         outcome.sort("at_ns")
         .join_asof(
-            _keyed(arrived).with_row_index("nth").sort("due_ns"),
+            arrived.sort("due_ns"),
             left_on="at_ns",
             right_on="due_ns",
             by=KEYS,
@@ -202,7 +203,11 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col(f"{name}_behind").alias(name) for name in OUTCOME)
     )
     lost = first.filter(pl.col("delivered_ns").is_null())
-    return pl.concat([direct, lost, passed.select(packets.columns)]).sort("sent_ns", maintain_order=True)
+    kept_by_relay = arrived.join(passed, on="nth", how="anti").with_columns(
+        pl.lit(None, pl.Int64).alias(name) for name in ("delivered_ns", "written_ns")
+    )
+    rows = [direct, lost, *(part.select(packets.columns) for part in (passed, kept_by_relay))]
+    return pl.concat(rows).sort("sent_ns", maintain_order=True)
 
 
 def _keyed(packets: pl.DataFrame) -> pl.DataFrame:

@@ -51,5 +51,5 @@ def _check_video(scenario: Scenario, participant: str) -> None:
             value = getattr(video, key)
             if value.bps != min(usual_bps, video.max_bitrate.bps):
                 raise UnsupportedScenario(
-                    f"{table}.{key}", f"pages cannot tell it to Firefox; got `{value}`, expected the default"
+                    f"{table}.{key}", f"pages cannot set it in Firefox; got `{value}`, expected the default"
                 )

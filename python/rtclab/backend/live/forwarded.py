@@ -1,8 +1,7 @@
 """Finds the original of each packet that an SFU forwards, so that delays count from its sender.
 
-An SFU numbers the packets of each receiver's streams anew, from another first number. So the difference of
-the numbers of a copy and its original is the same for all packets of a stream. Packets that end a frame tell
-it: one that leaves the server is, nearly always, a copy of the last one that came.
+An SFU may renumber a receiver's packets, by the same offset for all packets of a stream. Packets that end a
+frame reveal the offset: one that leaves the server is nearly always a copy of the last one that arrived.
 """
 
 from __future__ import annotations

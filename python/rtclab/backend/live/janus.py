@@ -40,7 +40,7 @@ general: {{
 }}
 media: {{
     ipv6 = false
-    rtp_port_range = "20000-40000"
+    rtp_port_range = "25000-32000"
 }}
 nat: {{
     ice_lite = true

@@ -146,26 +146,20 @@ class Vp8Encoder:
     ) -> None:
         self._vpx.vpx_codec_destroy(self._context)
 
-    def set_rate(self, kbps: int) -> None:
-        """Sets the target rate from the next frame on."""
-        self._config.kbps = kbps
-        self._check(self._vpx.vpx_codec_enc_config_set(self._context, ctypes.byref(self._config)))
-
-    def encode(self, picture: bytes, *, key: bool = False) -> Encoded | None:
+    def encode(self, picture: bytes) -> Encoded | None:
         """Encodes a picture in I420; ``None`` if the rate control drops it."""
         luma = self._config.width * self._config.height
         start = ctypes.cast(ctypes.c_char_p(picture), ctypes.c_void_p).value or 0
         self._image.planes[0] = start
         self._image.planes[1] = start + luma
         self._image.planes[2] = start + luma * 5 // 4
-        flags = _KEY if key else _KEEP_LAST_ONLY
         self._check(
             self._vpx.vpx_codec_encode(
                 self._context,
                 ctypes.byref(self._image),
                 ctypes.c_int64(self._pts),
                 ctypes.c_ulong(self._duration),
-                ctypes.c_long(flags),
+                ctypes.c_long(_KEEP_LAST_ONLY),
                 ctypes.c_ulong(_REALTIME),
             )
         )

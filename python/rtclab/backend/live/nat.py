@@ -40,9 +40,9 @@ MASQUERADE = {
 was made for. ``masquerade`` keeps the inner port if it can, so that all destinations see the same one: a
 port-restricted cone (RFC 3489, section 5). With ``fully-random`` each destination sees another port."""
 
-# The router answers nothing that it did not ask for. Without the second table, a packet that comes before the
-# browser has sent one to its sender would be for the router itself. It would be answered with ICMP, and its
-# entry would take the port, so that the browser would get another one and no hole could be punched.
+# The router drops unsolicited packets. Without the second table, a packet that arrives before the browser
+# has sent to its source would be delivered to the router. The router would answer with ICMP, and the
+# conntrack entry would occupy the port. The browser would get another port, and hole punching would fail.
 RULES = """
 table ip nat {{
     chain postrouting {{

@@ -32,7 +32,6 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
         formats["opus"] = f"maxaveragebitrate={audio.bitrate.bps};cbr=1"
     return {
         "participant": participant,
-        "browser": scenario.browser_of(participant).name,
         "codec": _codec(scenario, participant),
         "fec": video is None or video.repair == "auto",
         "transportFeedback": scenario.congestion_control_of(participant).name != "remb",
@@ -64,7 +63,7 @@ def _connections_of(
             "peer": one.peer_of(participant),
             "feed": one.feed,
             "server": one.server,
-            "codec": _codec(scenario, one.feed if participant == one.b else one.peer_of(participant)),
+            "codec": _codec(scenario, _encoder(one, participant)),
             "forwards": one.forwards,
             "passesOn": one.forwards is not None and participant == one.a,
             "sends": _sent(scenario, one, participant),
@@ -86,9 +85,17 @@ def _sent(scenario: Scenario, connection: LiveConnection, node: str) -> dict[str
     }
 
 
+def _encoder(connection: LiveConnection, receiver: str) -> str:
+    """Who encoded what arrives at an end: the other one, or behind an SFU the one whose media it forwards."""
+    if receiver == connection.b and connection.server is not None:
+        return connection.feed
+    return connection.peer_of(receiver)
+
+
 def _codec(scenario: Scenario, node: str) -> str:
-    """The codec of what a node sends; the default for servers and for those who send no video."""
-    video = scenario.video_of(node) if node in scenario.participants else None
+    """The codec in which a node encodes. A participant without a camera may pass on the video of others."""
+    own = scenario.video_of(node) if node in scenario.participants else None
+    video = own or scenario.video
     return "vp8" if video is None else video.codec
 
 

@@ -118,7 +118,7 @@ class Process:
         raise CallFailed(f"{self.name} {how_it_ended(self._process.wait())}{self.last_words()}")
 
     def expect_end(self) -> None:
-        """Makes an end of the program from now on no failure."""
+        """From now on, the end of the program is no failure."""
         self._stopping = True
 
     def interrupt(self) -> None:

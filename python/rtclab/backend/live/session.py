@@ -32,7 +32,7 @@ from rtclab.backend.live.signalling import Message, PageServer, serve
 from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, pick, write_trace
 from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import Traffic
-from rtclab.errors import CallFailed
+from rtclab.errors import CallFailed, is_disk_full
 from rtclab.logs.live import log_name
 from rtclab.scenario.participant import CORE
 from rtclab.trace import NotConnected
@@ -62,6 +62,8 @@ SUSPENDED_S = 1.0
 def run_session(argument: Json, _emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
+    If the emulator failed, there is no record of the packets and no trace.
+
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
@@ -86,6 +88,10 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
         failure = error
     finally:
         summary = await session.stop()
+    if (error := session.emulator_error) is not None:
+        if isinstance(error, OSError) and is_disk_full(error):
+            raise error
+        raise CallFailed(f"{failure or 'the emulator ended'}: {error}") from error
     if summary is not None:
         write_trace(
             Path(argument["out"]),
@@ -153,6 +159,8 @@ class Session:
         self._signalling_port = 0
         self.not_connected: list[NotConnected] = []
         self.ended_ns = 0
+        self.emulator_error: Exception | None = None
+        """Why the emulator ended by itself, once the session has been stopped."""
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -184,7 +192,7 @@ class Session:
         self._failure.cancel()
         self.ended_ns = self._now_ns()
         said = await self._traffic.stop()
-        summary = self._emulator.stop() if self._emulator is not None else None
+        summary = self._stop_emulator()
         out = Path(self._argument["out"])
         for report in said:
             (out / f"traffic-{report['name']}.json").write_text(json.dumps(report))
@@ -197,6 +205,16 @@ class Session:
         await self._servers.stop()
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
+
+    def _stop_emulator(self) -> Json | None:
+        """The emulator's record; None if it had not begun, or has ended by itself."""
+        if self._emulator is None:
+            return None
+        try:
+            return self._emulator.stop()
+        except (OSError, RuntimeError) as error:
+            self.emulator_error = error
+            return None
 
     def _add_tcp(self, report: Json) -> None:
         start_ns = next(one["start_ns"] for one in self._call["traffic"] if _name_of(one) == report["name"])
@@ -329,7 +347,7 @@ class Session:
 
     def _close(self, participant: str, call: int | None = None) -> None:
         for one in self._connections.values():
-            if participant in one.ends and call in (None, one.call):
+            if participant in (*one.ends, one.feed) and call in (None, one.call):
                 self._servers.close(one)
 
     async def _watch(self) -> None:

@@ -63,6 +63,9 @@ class Recorder:
 
     _last_report_ns: dict[tuple[str, int], int] = field(default_factory=dict)
 
+    _layers: dict[str, str] = field(default_factory=dict)
+    """The simulcast layer that an SFU forwards of each flow."""
+
     _decoded: dict[str, dict[int, int]] = field(default_factory=dict)
     _shown_ssrc: dict[str, int] = field(default_factory=dict)
 
@@ -138,6 +141,10 @@ class Recorder:
         for key, name in (("estimate_bps", "available_outgoing_bitrate_bps"), ("rtt_s", "rtt_s")):
             if message.get(key) is not None:
                 self.rows["controller"].append({**common, "name": name, "value": float(message[key])})
+        flow, layer = connection.flows[0], message.get("layer")
+        if layer is not None and layer != self._layers.get(flow):
+            self._layers[flow] = layer
+            self.add_event(common["at_ns"], connection.a, "layer_chosen", flow=flow, detail=layer)
 
     def _add_end(self, number: int, candidate: Row) -> None:
         # The port of a relayed candidate belongs to the relay, and those of one relay look alike.

@@ -19,9 +19,9 @@ def tcp_rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of one table ``[traffic.NAME]``, one per flow and second.
 
-    iperf3 tells the time since its connection was open, which is taken for the flow's start. Its receiver
-    counts bytes; its sender tells the congestion window, the round-trip time and retransmissions. Of objects
-    only bytes and number are known.
+    iperf3 counts time from when its connection opened, which is taken as the flow's start. Its receiver
+    counts bytes; its sender reports the congestion window, the round-trip time and retransmissions. Of
+    objects only bytes and number are known.
 
     Args:
         report: the element of ``Traffic.stop`` with this name.

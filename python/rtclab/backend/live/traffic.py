@@ -3,9 +3,9 @@
 Endless transfers and UDP are iperf3, one process at each end of each flow. Objects are :mod:`.objects`, one
 process at each end of each table ``[traffic.NAME]``.
 
-iperf3 has a control connection, which crosses the emulated network too and belongs to no flow. It is silent
-while data are sent. Its 26 packets have 1.5 kB together (measured), two thirds of them on the way of the data
-and most before the first of these: as much as one packet of the data. Because this connection comes first,
+iperf3's control connection crosses the emulated network too and belongs to no flow. It is silent while data
+are sent. Its 26 packets are 1.5 kB in total (measured), as much as one data packet. Two thirds of them travel
+in the direction of the data, most of them before the first data packet. Because this connection comes first,
 data begin three to four round trips later than planned.
 """
 

@@ -19,7 +19,7 @@ NS_PER_S = 10**9
 MOST_SECONDS = 86_400
 """The longest that iperf3 transfers."""
 PACING_TIMER_US = (100, 1000)
-"""Bounds of iperf3's timer, which it looks at the clock with: its default of 1 ms, and what costs little."""
+"""Bounds of iperf3's pacing timer: the shortest that costs little CPU, and its default of 1 ms."""
 
 
 @dataclass(frozen=True)

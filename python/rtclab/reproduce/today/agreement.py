@@ -19,9 +19,9 @@ FAIRNESS_BOUND = 0.05
 SHARE_BOUND = 0.15
 """Largest difference that is accepted between two shares of TCP, as a share of the live one."""
 ABOUT = """\
-Errors are simulated minus live, in per cent of live. Values are means over all flows of media and all
-repeats. The last column of the second table is twice the mean one-way delay, simulated and live: what the
-emulated network adds to the round trip. The rest is spent in the two hosts and, over a relay, in coturn.
+Errors are simulated minus live, in per cent of live. Values are means over all media flows and repeats.
+The column "twice the one-way delay" is the mean over all flows, simulated and live, with the time in
+coturn. The two hosts add the rest of the round trip.
 """
 NAMES = {"rate_kbps": "mean rate", "rtt_ms": "round trip"}
 
@@ -36,7 +36,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
         yield ""
         return
     yield ABOUT
-    yield "| quantity | conditions | median error, without sign | median error | above 30 % |"
+    yield "| quantity | conditions | median absolute error | median error | above 30 % |"
     yield "|---|---|---|---|---|"
     for measure in COMPARED:
         errors = [pair.error for pair in pairs if pair.measure == measure and not isnan(pair.error)]
@@ -56,7 +56,7 @@ def _far(pairs: list[Pair], numbers: Numbers) -> Iterator[str]:
         yield "No error is above 30 %."
         yield ""
         return
-    yield "| above 30 % | quantity | simulated | live | error | there and back in the network | cause |"
+    yield "| above 30 % | quantity | simulated | live | error | twice the one-way delay | cause |"
     yield "|---|---|---|---|---|---|---|"
     causes = {(cause.scenario, cause.measure): cause.text for cause in numbers.plan.conditions.causes}
     for pair in far:

@@ -58,7 +58,7 @@ class Chosen(Table):
     values: tuple[InstanceOf[Stated], ...] = ()
     """Stated numbers."""
     today: str = ""
-    """What ten years changed, with placeholders."""
+    """The sentence below the table, with placeholders."""
     plot: str = ""
     """Column to draw; by default none."""
 
@@ -88,7 +88,7 @@ class Conditions(Table):
     metrics: tuple[str, ...]
     """Metrics to take of published tables."""
     durations: dict[str, Duration] = {}
-    """Lengths of scenarios that need another one."""
+    """Lengths of the runs of scenarios that need another one than ``duration``."""
     tables: tuple[InstanceOf[Chosen], ...]
     """The tables of the page."""
     causes: tuple[Cause, ...] = ()

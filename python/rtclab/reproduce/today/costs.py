@@ -25,11 +25,11 @@ from rtclab.reproduce.today.run import LIVE
 from rtclab.scenario import Scenario
 
 ABOUT = """\
-Live calls, per topology, over all conditions, repeats and flows. Networks differ between topologies as
-the conditions do, so a row describes its conditions, not the topology alone. Numbers are the median and,
-in parentheses, the 95th percentile. The thesis has 1.44 s of set-up for two over a relay with nothing
-limited (table 8), half a second more with an MCU than in a mesh (6.10), and 90 % of the processor for
-three calls and for a mesh (6.11).
+Live calls by topology, over all conditions, repeats and flows. Topologies ran in different networks, so
+a row describes its conditions, not the topology alone. Numbers are the median and, in parentheses, the
+95th percentile. Abello Lozano's thesis reports a set-up time of 1.44 s for two over a relay with nothing
+limited (table 8), half a second more with an MCU than in a mesh (6.10), and 90 % CPU use for three calls
+and for a mesh (6.11).
 """
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
 _STAGES = ("signalling", "ICE", "DTLS", "first frame", "all")
@@ -108,7 +108,7 @@ def _setup(groups: dict[str, list[Record]]) -> Iterator[str]:
 def _failures(groups: dict[str, list[Record]]) -> Iterator[str]:
     yield "### Failures"
     yield ""
-    yield "| topology | repeats | failed | connections of the others | not connected |"
+    yield "| topology | repeats | failed | planned connections | not connected |"
     yield "|---|---|---|---|---|"
     for words, records in groups.items():
         failed = sum(record.outcome == "failed" for record in records)

@@ -11,6 +11,7 @@ from typing import Literal
 import polars as pl
 
 from rtclab.campaigns import Item
+from rtclab.campaigns.disturbance import encode_ms
 from rtclab.campaigns.rows import Value
 from rtclab.metrics import METRICS
 from rtclab.reproduce.measures import MEDIA, measure
@@ -117,11 +118,10 @@ def _of_participants(trace: Trace) -> Iterator[Value]:
         yield name, CPU, nan if cpu is None else cpu
         yield name, MEMORY, nan if memory is None else memory / 1e6
     video = trace.table("outbound_rtp").filter(pl.col("kind") == "video")
+    for name, mean_ms in encode_ms(trace).items():
+        yield name, ENCODE_MS, mean_ms
     last = video.group_by("participant", maintain_order=True).last()
-    columns = ("participant", "totalEncodeTime", "framesEncoded", "encoderImplementation")
-    for name, seconds, frames, encoder in last.select(columns).iter_rows():
-        if seconds is not None and frames:
-            yield name, ENCODE_MS, 1e3 * seconds / frames
+    for name, encoder in last.select("participant", "encoderImplementation").iter_rows():
         if encoder:
             yield name, ENCODER, encoder
 
@@ -142,7 +142,7 @@ def _of_the_repeat(trace: Trace) -> Iterator[Value]:
 
 
 def _tcp_share(trace: Trace) -> float:
-    """Sum of the rates of TCP in % of the sum of all; NaN without TCP."""
+    """Cross traffic's share of all rates in %; NaN if there is none."""
     rates = {flow: METRICS["receiving_rate"].function(trace, flow, None) for flow in trace.flows}
     known = {flow: rate for flow, rate in rates.items() if not isnan(rate)}
     tcp = [rate for flow, rate in known.items() if trace.manifest.flows[flow].call is None]

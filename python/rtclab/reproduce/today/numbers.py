@@ -47,7 +47,7 @@ class Estimate:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Student's 95 % interval of the mean, or, with few repeats, the range; NaN without spread."""
+        """Student's 95 % interval of the mean, or, with few repeats, the range; NaN for one value."""
         if not self.is_range:
             return self._summary.ci95_low, self._summary.ci95_high
         return (min(self.values), max(self.values)) if len(self.values) > 1 else (nan, nan)

@@ -12,7 +12,7 @@ from statistics import median
 
 from rtclab.campaigns import MAX_TRIES, Record
 from rtclab.report.picture import as_svg
-from rtclab.report.words import number
+from rtclab.report.words import janus_caution, number
 from rtclab.reproduce.cells import UNUSABLE
 from rtclab.reproduce.measures import DELAY, MEASURES, RATE
 from rtclab.reproduce.today import agreement, costs
@@ -24,7 +24,7 @@ from rtclab.reproduce.today.run import LIVE, SIM, THEN
 from rtclab.trace import write_text
 
 FEW_LEFT_OUT = 3
-"""At most this many scenarios are named instead of the others."""
+"""A list that lacks at most this many names is written as ``all but`` these."""
 NOT_RUN = "not run yet"
 FAILED = "failed"
 DISTURBED_MARK, FAILED_MARK, UNCOMPARABLE_MARK = "†", "‡", "○"
@@ -42,11 +42,11 @@ Made by `rtclab reproduce --backend live`. {conditions} conditions of the papers
 The number after ± is half of Student's 95 % interval over the repeats. With fewer than three repeats
 their range is given in parentheses. What was changed in a scenario is [below](#what-was-changed).
 {disturbed}: the machine disturbed a repeat. {failed}: a repeat failed and does not count.
-{uncomparable}: no model of network and congestion control explains the published number.
+{uncomparable}: the published number cannot be compared, for the reason given below the table.
 """
 CHANGED = """\
-The network is that of the paper, with the effects of its testbed. Everything of the browser and the
-machine that belongs to the past is replaced by what a browser of today does:
+The network is that of the paper, with the effects of its testbed. What a browser does today replaces
+the browser and the machine of the past:
 """
 _PLACEHOLDER = re.compile(r"\{(published|then|sim|now):([^}|]+\|[^}]+)\}")
 _CAMPAIGNS = {"then": THEN, "sim": SIM, "now": LIVE}
@@ -116,12 +116,20 @@ def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[s
         before = line.row
     yield ""
     sentences = [*facts(section, numbers), *filled(section, numbers), *_reasons(section)]
+    sentences += _cautions(section, numbers)
     if sentences:
         yield " ".join(sentences)
         yield ""
     if plot is not None:
         yield f"![{section.title}: {section.plot}, published, then and today]({plot}.svg)"
         yield ""
+
+
+def _cautions(section: Section, numbers: Numbers) -> list[str]:
+    """What the SFU of live calls does not do, if one of the table's scenarios has one."""
+    scenarios = [numbers.plan.today[name].scenario for name in section.scenarios]
+    cautions = (janus_caution(one.model_dump(mode="json")) for one in scenarios)
+    return [f"Live: {caution}" for caution in dict.fromkeys(filter(None, cautions))]
 
 
 def _reasons(section: Section) -> Iterator[str]:
@@ -156,7 +164,7 @@ def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
 
 def facts(section: Section, numbers: Numbers) -> Iterator[str]:
     """Sentences that follow from the numbers: today's rates and delays as multiples of the published ones."""
-    for campaign, begin in ((LIVE, "Live"), (SIM, "Simulated as of today")):
+    for campaign, begin in ((LIVE, "Live"), (SIM, "In today's simulation")):
         found = [
             words
             for kind, what in ((RATE, "rate"), (DELAY, "delay"))
@@ -191,7 +199,7 @@ def _multiple(ratios: Sequence[float], what: str) -> str:
     if len(ratios) == 1 or f"{low:.2g}" == f"{high:.2g}":
         return f"the {what} is {_times(middle)} times the published one"
     between = f"{_times(low)} to {_times(high)} times the published one"
-    return f"the {what} is {between} ({_times(middle)} in the median)"
+    return f"the {what} is {between} (median {_times(middle)})"
 
 
 def _times(ratio: float) -> str:

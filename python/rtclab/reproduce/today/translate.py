@@ -53,7 +53,7 @@ def as_today(scenario: Scenario, duration: str | None = None) -> Today:
 
     Args:
         scenario: a scenario of a paper.
-        duration: the new length of the run. If anything changes during the run, all times shrink alike.
+        duration: the new length of the run. If anything changes during the run, all times scale alike.
     """
     data = scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
     changes: list[str] = []
@@ -79,7 +79,7 @@ def _replace_software(data: dict[str, Any], changes: list[str]) -> None:
     for control in _tables(data, "congestion_control"):
         if control["name"] != TODAY or control.get("stack") or control.get("options"):
             was = control["name"] if control["name"] != TODAY else f"{TODAY} with other stack or options"
-            changes.append(f"congestion control {was} is the browser's own, {TODAY}")
+            changes.append(f"congestion control {was} becomes the browser's {TODAY}")
         control.clear()
         control["name"] = TODAY
     for owner in (data, *data["participants"].values()):
@@ -94,16 +94,16 @@ def _replace_media(scenario: Scenario, data: dict[str, Any], changes: list[str])
         if codec in CODECS:
             known = codecs_of_today()
             video["codec"] = CODECS[codec] if CODECS[codec] in known else "vp8"
-            changes.append(f"codec {codec} is today's {video['codec']}")
+            changes.append(f"codec {codec} becomes today's {video['codec']}")
         if video["repair"] not in REPAIRS_OF_TODAY:
-            changes.append(f"repair {video['repair']} is the browser's own")
+            changes.append(f"repair {video['repair']} becomes the browser's own")
             video["repair"] = "auto"
         if video["camera"] != "steady":
             changes.append("the camera is a file with steady frames")
             video["camera"] = "steady"
     for audio in _tables(data, "audio"):
         if Duration.parse(audio["frame"]) != Duration.parse(AUDIO_FRAME):
-            changes.append(f"audio frames of {audio['frame']} are {AUDIO_FRAME}")
+            changes.append(f"audio frames of {audio['frame']} become {AUDIO_FRAME}")
             audio["frame"] = AUDIO_FRAME
 
 
@@ -128,14 +128,14 @@ def _replace_device(was: Video, video: dict[str, Any], changes: list[str]) -> No
         "min_bitrate": f"{camera['min_bps']} bit/s",
         "start_bitrate": f"{camera['start_bps']} bit/s",
     }
-    changes.append(f"device {was.device} is a desktop that sends what that camera delivered")
+    changes.append(f"device {was.device} becomes a desktop that sends what that camera delivered")
 
 
 def _replace_topology(data: dict[str, Any], changes: list[str]) -> None:
     for call in data["calls"]:
         if call["kind"] == "mcu":
             call["kind"] = "sfu"
-            changes.append("the MCU, which forwarded all feedback, is an SFU")
+            changes.append("the MCU, which forwarded all feedback, becomes an SFU")
 
 
 def _shorten(scenario: Scenario, data: dict[str, Any], duration: Duration, changes: list[str]) -> None:
@@ -145,8 +145,8 @@ def _shorten(scenario: Scenario, data: dict[str, Any], duration: Duration, chang
     if factor == 1:
         return
     scaled = _scale_times(data, factor)
-    times = f"{scenario.duration} are {duration}"
-    changes.append(f"{times}; all times in between shrink alike" if scaled else times)
+    times = f"{scenario.duration} become {duration}"
+    changes.append(f"{times}; all times in between scale alike" if scaled else times)
 
 
 def _scale_times(data: dict[str, Any], factor: float) -> bool:
@@ -213,7 +213,7 @@ def _within_limit(scenario: Scenario, changes: list[str]) -> Scenario:
     for name in scenario.participants:
         was, now = scenario.video_of(name), fitting.video_of(name)
         if was is not None and now is not None and _size(was) != _size(now):
-            changes.append(f"video of {_size(was)} is {_size(now)}, which two cores can encode")
+            changes.append(f"video of {_size(was)} becomes {_size(now)}, which two cores can encode")
     return fitting
 
 

@@ -56,7 +56,7 @@ export class Adapter {
     this.ownTrack = null;
   }
 
-  // To be called once a second with `fractionLost` of the latest remote-inbound-rtp report of the stream.
+  // To be called once a second with the `fractionLost` of a new remote-inbound-rtp report, or null without one.
   async onStats(fractionLost) {
     if (!this.decision.onLoss(fractionLost)) return;
     const picture = pictureAt(this.decision.step, this.video);

@@ -65,8 +65,8 @@ async function receive(message) {
   else await receiveFrom(message);
 }
 
-// Who joins a call connects with those who are already present, and they answer. So two pages never call each other at
-// once. Only a page that passes media on always makes the call, because it must first have them.
+// A page that joins calls those already present, and they answer. So two pages never call each other at once. But a page
+// that passes media on always makes the call itself, because it must receive the media first.
 async function meet(call, present) {
   for (const about of connectionsOf(call)) {
     if (about.server === "janus") continue;
@@ -94,7 +94,7 @@ async function subscribe(published) {
 
 async function part(call, participant) {
   for (const about of connectionsOf(call)) {
-    if (about.peer === participant || (about.server && about.feed === participant)) await close(about.number);
+    if (about.peer === participant || about.feed === participant) await close(about.number);
   }
 }
 
@@ -105,9 +105,10 @@ async function close(number) {
   connection?.close();
 }
 
-async function receiveFrom({ number, ready, ...message }) {
+async function receiveFrom({ number, ready, error, ...message }) {
   const about = config.connections.find((one) => one.number === number);
-  if (ready) passOn(about);
+  if (error) report("event", { event: "failed", number, detail: error });
+  else if (ready) passOn(about);
   else await connectionTo(about).receive(message);
 }
 

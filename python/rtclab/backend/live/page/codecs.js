@@ -66,17 +66,6 @@ export function simulcastEncodings({ maxBitrate }) {
   return LAYERS.map((layer) => ({ ...layer, maxBitrate: Math.floor((maxBitrate * pixels(layer)) / all) }));
 }
 
-// The MIME type of the video that a connection sends, such as "video/VP8"; null if it sends none yet.
-// `stats` is the report of getStats.
-export function codecInUse(stats) {
-  for (const report of stats.values()) {
-    if (report.type === "outbound-rtp" && report.kind === "video" && report.codecId) {
-      return withCodec(report, stats).mimeType;
-    }
-  }
-  return null;
-}
-
 // A report of a stream with the MIME type of its codec as `mimeType`; null while it has none.
 export function withCodec(report, stats) {
   return { ...report, mimeType: stats.get(report.codecId)?.mimeType ?? null };

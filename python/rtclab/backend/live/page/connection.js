@@ -182,9 +182,17 @@ export class Connection {
     if (pair) reports.push(pair);
     const end = (id) => pick(stats.get(id), ["address", "port", "candidateType"]);
     const selected = pair && { local: end(pair.localCandidateId), remote: end(pair.remoteCandidateId) };
-    this.adapter?.onStats(lossOf(reports));
+    this.adapter?.onStats(this.newLoss(reports));
     this.checkCodec(reports);
     report("stats", { at_ms, number: this.about.number, reports, selected, frames: this.frames.splice(0) });
+  }
+
+  // The fraction lost in the receiver's latest report; null if there is none since the last call.
+  newLoss(reports) {
+    const latest = reports.find(({ type, kind }) => type === "remote-inbound-rtp" && kind === "video");
+    if (!latest || latest.timestamp === this.lossReportedAt) return null;
+    this.lossReportedAt = latest.timestamp;
+    return latest.fractionLost ?? null;
   }
 
   // The codec must be the scenario's, not another that was negotiated as well.
@@ -212,10 +220,6 @@ function selectedPair(stats, entries) {
 
 function pick(report, names) {
   return Object.fromEntries(names.map((name) => [name, report?.[name] ?? null]));
-}
-
-function lossOf(reports) {
-  return reports.find(({ type, kind }) => type === "remote-inbound-rtp" && kind === "video")?.fractionLost ?? 0;
 }
 
 // Adds parameters, by codec, to the formats of a remote description: {"opus": "cbr=1"}. The encoder on this side uses
