@@ -1,4 +1,4 @@
-"""Benchmarks of whole commands: speed of simulation, memory, and lateness of the emulated link.
+"""Benchmarks of whole commands: speed of simulation, memory, lateness of the emulated link, and a live call.
 
 ``make bench`` prints them after the Rust benchmarks. They are not pass or fail, and they get worse if the
 machine is busy. With ``BASE=<commit>``, that commit is measured alternately with this tree, and the last
@@ -54,6 +54,31 @@ receiver = "p1"
 """
 
 
+LIVE_CALL_S = 60
+_LIVE_CALL = f"""
+name = "live"
+duration = "{LIVE_CALL_S} s"
+[video]
+max_bitrate = "600 kbit/s"
+[participants.alice]
+[participants.bob]
+[link]
+up = {{ capacity = "10 Mbit/s", queue = "300 ms", delay = "20 ms" }}
+down = {{ capacity = "10 Mbit/s", queue = "300 ms", delay = "20 ms" }}
+[traffic.there]
+sender = "alice"
+receiver = "bob"
+protocol = "udp"
+rate = "4.4 Mbit/s"
+[traffic.back]
+sender = "bob"
+receiver = "alice"
+protocol = "udp"
+rate = "4.4 Mbit/s"
+"""
+"""A call of two that makes 5 Mbit/s each way together with constant-rate traffic."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """One line of the table: a rate, cost or size measured from runs of a scenario."""
@@ -101,7 +126,7 @@ def main() -> None:
         table.add_row(*_measured(figure, options.base))
     for figure in SWEEPS:
         table.add_row(*_measured(figure, None))
-    for name, value, unit in _emulator():
+    for name, value, unit in [*_emulator(), *_live_call()]:
         table.add_row(name, value, "", unit)
     Console(width=150).print(table)
 
@@ -281,6 +306,51 @@ def _emulator() -> list[tuple[str, str, str]]:
     for name, key in delays.items():
         rows.append((f"{link}: added delay, {name}", f"{figures[f'added_delay_{key}_ms']:.3f}", "ms"))
     return rows
+
+
+def _live_call() -> list[tuple[str, str, str]]:
+    """Time of the whole command of a live call, and the CPU time of the emulator's threads meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "live.toml"
+        file.write_text(_LIVE_CALL)
+        options = ["--backend", "live", "--repeats", "1", "--no-report", "--out", folder]
+        began_s = time.monotonic()
+        command = [sys.executable, "-m", "rtclab", "run", str(file), *options]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            readings = []
+            while process.poll() is None:
+                readings.append((time.monotonic(), _emulator_threads_s(process.pid)))
+                time.sleep(1)
+            took_s = time.monotonic() - began_s
+            assert process.stderr is not None
+            said = process.stderr.read().decode().strip()
+        if process.returncode:
+            return [("live call", f"not measured: {said}", "")]
+    known = [(at_s, cpu_s) for at_s, cpu_s in readings if cpu_s]
+    (first_s, first), (last_s, last) = known[0], known[-1]
+    rows = [(f"live call of {LIVE_CALL_S} s: whole command", f"{took_s:.1f}", "s")]
+    for name in sorted(last):
+        share = (last[name] - first.get(name, 0.0)) / (last_s - first_s)
+        rows.append((f"emulator at 2 x 5 Mbit/s: thread {name}", f"{100 * share:.1f}", "% of a core"))
+    return rows
+
+
+def _emulator_threads_s(pid: int) -> dict[str, float]:
+    """CPU time so far of the emulator's threads in the descendants of a process, by name."""
+    import psutil
+
+    found: dict[str, float] = {}
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    for process in psutil.Process(pid).children(recursive=True):
+        for thread in Path(f"/proc/{process.pid}/task").glob("*"):
+            try:
+                name = (thread / "comm").read_text().strip()
+                times = (thread / "stat").read_text().rpartition(")")[2].split()[11:13]
+            except OSError:
+                continue  # it has ended
+            if name.startswith("rtclab-"):
+                found[name] = tick_s * sum(map(int, times))
+    return found
 
 
 if __name__ == "__main__":
