@@ -170,5 +170,5 @@ def test_a_killed_iperf3_is_a_failure_that_names_it(tmp_path: Path) -> None:
 def test_an_iperf3_that_cannot_work_fails_with_its_own_words(tmp_path: Path) -> None:
     wrong = {**NOISE, "udp": {"rate_bps": 500_000, "packet_bytes": 40}}
     result = run([wrong], tmp_path / "capture.pcapng")
-    assert result["failed"].startswith("iperf3 (sender of noise) ended with exit status 1; it last said: ")
+    assert result["failed"].startswith("iperf3 (sender of noise) ended with exit status 1; it last said:")
     assert "block size" in result["failed"]

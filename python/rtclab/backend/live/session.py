@@ -88,10 +88,10 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
         failure = error
     finally:
         summary = await session.stop()
-    if (error := session.emulator_error) is not None:
-        if isinstance(error, OSError) and is_disk_full(error):
-            raise error
-        raise CallFailed(f"{failure or 'the emulator ended'}: {error}") from error
+    if (reason := session.emulator_error) is not None:
+        if isinstance(reason, OSError) and is_disk_full(reason):
+            raise reason
+        raise CallFailed(f"{failure or 'the emulator ended'}: {reason}") from reason
     if summary is not None:
         write_trace(
             Path(argument["out"]),

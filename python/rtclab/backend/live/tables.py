@@ -136,15 +136,15 @@ class Recorder:
     def add_server_statistics(self, message: Mapping[str, Any]) -> None:
         """Adds what an SFU says once a second of the media that it sends over a connection."""
         connection = self.connections[message["connection"]]
-        common = {"at_ns": self.at_ns(message["at_ms"]), "participant": connection.a}
-        common["flow"] = connection.flows[0]
+        at_ns, flow = self.at_ns(message["at_ms"]), connection.flows[0]
+        common = {"at_ns": at_ns, "participant": connection.a, "flow": flow}
         for key, name in (("estimate_bps", "available_outgoing_bitrate_bps"), ("rtt_s", "rtt_s")):
             if message.get(key) is not None:
                 self.rows["controller"].append({**common, "name": name, "value": float(message[key])})
-        flow, layer = connection.flows[0], message.get("layer")
+        layer = message.get("layer")
         if layer is not None and layer != self._layers.get(flow):
             self._layers[flow] = layer
-            self.add_event(common["at_ns"], connection.a, "layer_chosen", flow=flow, detail=layer)
+            self.add_event(at_ns, connection.a, "layer_chosen", flow=flow, detail=layer)
 
     def _add_end(self, number: int, candidate: Row) -> None:
         # The port of a relayed candidate belongs to the relay, and those of one relay look alike.

@@ -87,8 +87,11 @@ def _differences(
     numbers: Numbers, title: str, metric: str, names: list[str], within: str, bound: Callable[[float], float]
 ) -> Iterator[str]:
     """A table of a metric, simulated and live, and how many differences are within a bound."""
-    both = [(name, *(numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))) for name in names]
-    known = [(name, simulated, live) for name, simulated, live in both if not isnan(simulated + live)]
+    known: list[tuple[str, float, float]] = []
+    for name in names:
+        simulated, live = (numbers.of_repeats(metric, name, one) for one in (SIM, LIVE))
+        if not isnan(simulated + live):
+            known.append((name, simulated, live))
     if not known:
         return
     yield f"| {title} | simulated | live | difference |"
