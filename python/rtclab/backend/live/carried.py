@@ -203,7 +203,7 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col(f"{name}_behind").alias(name) for name in OUTCOME)
     )
     lost = first.filter(pl.col("delivered_ns").is_null())
-    # The handshake crosses the two legs in TURN messages of different size, so its packets are not among these.
+    # Packets of the handshake differ in size between the legs, because TURN frames them otherwise.
     swallowed = arrived.join(passed, on="nth", how="anti").filter(pl.col("protocol").is_in(["rtp", "rtcp"]))
     kept_by_relay = swallowed.with_columns(
         pl.lit(None, pl.Int64).alias(name) for name in ("delivered_ns", "written_ns")
