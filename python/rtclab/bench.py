@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -320,7 +321,8 @@ def _live_call() -> list[tuple[str, str, str]]:
             readings = []
             while process.poll() is None:
                 readings.append((time.monotonic(), _emulator_threads_s(process.pid)))
-                time.sleep(1)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
             took_s = time.monotonic() - began_s
             assert process.stderr is not None
             said = process.stderr.read().decode().strip()

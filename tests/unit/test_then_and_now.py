@@ -22,7 +22,7 @@ from rtclab.reproduce.today.agreement import lines as agreement_lines
 from rtclab.reproduce.today.conditions import Plan, is_published, read_plan
 from rtclab.reproduce.today.costs import lines as cost_lines
 from rtclab.reproduce.today.costs import spread, topology
-from rtclab.reproduce.today.measured import Need, measured
+from rtclab.reproduce.today.measured import COMPARED, Need, measured
 from rtclab.reproduce.today.numbers import Estimate, Numbers
 from rtclab.reproduce.today.page import NOT_RUN, facts, filled, lines_of, number_of, write_page
 from rtclab.reproduce.today.run import LIVE, SIM, THEN, How, campaigns, current
@@ -372,6 +372,12 @@ def test_the_backends_are_compared_over_all_conditions() -> None:
     assert "| round trip | 2 | 0.0 % | 0.0 % | 0 |" in text
     far = "| `singh2013/latency-100ms` | mean rate | 500 kbit/s | 1000 kbit/s | −50.0 % | – and – ms |"
     assert f"{far} not known |" in text
+
+
+def test_causes_are_of_conditions_and_of_what_is_compared() -> None:
+    for cause in plan().conditions.causes:
+        assert cause.scenario in plan().scenarios
+        assert cause.measure in COMPARED
 
 
 def test_differences_of_fairness_are_judged() -> None:

@@ -35,8 +35,10 @@ def disturbances(trace: Trace) -> list[str]:
 
 
 def encode_ms(trace: Trace) -> dict[str, float]:
-    """Mean time in ms in which each participant encoded a frame, over all streams (``totalEncodeTime`` of W3C
-    webrtc-stats). Participants who encoded nothing are left out."""
+    """Mean time to encode a frame in ms, by participant, over all streams.
+
+    From ``totalEncodeTime`` and ``framesEncoded`` (W3C webrtc-stats). Participants who encoded nothing are left out.
+    """
     streams = (
         trace.table("outbound_rtp")
         .filter(pl.col("kind") == "video", pl.col("framesEncoded") > 0)

@@ -14,7 +14,7 @@ from rtclab.backend import Backend, backend
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab.campaigns.order import Item, encoders_at_once, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile, Value
-from rtclab.errors import DiskFull, UnsupportedScenario, reason_of
+from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario, reason_of
 from rtclab.processes import cores, process_pool
 from rtclab.trace import Trace
 from rtclab.trace.trace import MANIFEST
@@ -91,9 +91,9 @@ class Campaign:
         return [item for item in shuffled(self.items, self.seed) if not self._is_final(item, known)]
 
     def _is_final(self, item: Item, known: dict[Key, Record]) -> bool:
-        record = known.get(item.key(self.name))
-        if record is None or record.digest != self._digest(item):
+        if not self._is_current(item, known):
             return False
+        record = known[item.key(self.name)]
         if record.outcome == "failed":
             return not self.retry_failed
         return record.outcome == "finished" or record.attempt >= MAX_TRIES
@@ -135,6 +135,7 @@ class Campaign:
         return tally
 
     def _is_current(self, item: Item, known: dict[Key, Record]) -> bool:
+        """Whether an item has a record of its scenario and its version as they are now."""
         record = known.get(item.key(self.name))
         return record is not None and record.digest == self._digest(item)
 
@@ -146,11 +147,10 @@ class Campaign:
                 tally.count(known[item.key(self.name)])
         queue: deque[tuple[Item, int]] = deque()
         for item in self.todo():
-            record = known.get(item.key(self.name))
-            again = (
-                record is not None and record.outcome == "disturbed" and record.digest == self._digest(item)
-            )
-            queue.append((item, record.attempt + 1 if record is not None and again else 1))
+            attempt = 1
+            if self._is_current(item, known) and known[item.key(self.name)].outcome == "disturbed":
+                attempt += known[item.key(self.name)].attempt
+            queue.append((item, attempt))
         return tally, queue
 
     def _outcomes(self, queue: deque[tuple[Item, int]]) -> Iterator[tuple[Item, Record | Unsupported]]:
@@ -214,15 +214,14 @@ def attempt_of(
         folder = Path(temporary) if traces is None else traces / item.condition
         try:
             runs.check(item.scenario)
-        except UnsupportedScenario as error:
-            return Unsupported(str(error))
-        try:
             trace = _trace(item, runs, folder, f"repeat-{item.repeat}-try-{record.attempt}")
             if trace.manifest.failure is not None:
                 return replace(record, reason=trace.manifest.failure)
             values = tuple(measure(item, trace))
             reason = "; ".join(disturbances(trace)) if backend_name == "live" else ""
-        except DiskFull:
+        except UnsupportedScenario as error:
+            return Unsupported(str(error))
+        except (BackendUnavailable, DiskFull):
             raise
         except Exception as error:
             return replace(record, reason=reason_of(error))
@@ -242,10 +241,12 @@ def _trace(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
     unfinished.mkdir(parents=True)
     try:
         trace = runs.run(item.scenario, seed=item.seed, repeat=item.repeat, out=unfinished)
-    except Exception:
+    except Exception as error:
         failed = folder / f"{name}-failed"
         shutil.rmtree(failed, ignore_errors=True)
         unfinished.rename(failed)
+        if isinstance(error, BackendUnavailable):  # a limit that the check before could not see
+            raise CallFailed(str(error)) from error
         raise
     unfinished.rename(place)
     return Trace(place) if (place / MANIFEST).is_file() else trace

@@ -118,7 +118,7 @@ def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]
 
 
 def owner_by_claim(source: Claim | None, destination: Claim | None) -> Owner | None:
-    """The owner of packets from one port to another by what claims these; None if no claim names a flow."""
+    """The owner of packets between two ports, of which one is claimed; None if they belong to no flow."""
     if source is not None and source.outgoing is not None:
         return Owner(source.outgoing, protocol=source.protocol)
     if destination is not None and destination.incoming is not None:
@@ -203,7 +203,7 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col(f"{name}_behind").alias(name) for name in OUTCOME)
     )
     lost = first.filter(pl.col("delivered_ns").is_null())
-    # Packets of the handshake differ in size between the legs, because TURN frames them otherwise.
+    # Packets of the handshake differ in size between the legs, because TURN frames them differently.
     swallowed = arrived.join(passed, on="nth", how="anti").filter(pl.col("protocol").is_in(["rtp", "rtcp"]))
     kept_by_relay = swallowed.with_columns(
         pl.lit(None, pl.Int64).alias(name) for name in ("delivered_ns", "written_ns")

@@ -114,14 +114,14 @@ class Servers:
         for one in self._connections.values():
             if participant not in one.ends:
                 continue
-            turn = self._turn.get(one.relay or CORE)
-            tcp = self._nats.get(participant) == UDP_BLOCKED
-            servers = turn.ice_servers(participant, tcp=tcp) if turn is not None else []
-            found[one.number] = (
-                {"servers": servers, "policy": "relay"}
-                if one.relay is not None
-                else {"servers": servers[:1] if self._nats else [], "policy": "all"}
-            )
+            servers: list[Json] = []
+            if one.relay is not None:
+                tcp = self._nats.get(participant) == UDP_BLOCKED
+                servers = self._turn[one.relay].ice_servers(participant, tcp=tcp)
+            elif self._nats:
+                servers = [self._turn[CORE].stun_server]
+            policy = "all" if one.relay is None else "relay"
+            found[one.number] = {"servers": servers, "policy": policy}
         return found
 
     def rooms(self) -> dict[int, Json]:

@@ -56,17 +56,14 @@ def check_traffic(scenario: Scenario) -> None:
             raise BackendUnavailable("iperf3 is not installed", hint="apt-get install iperf3")
 
 
-Spawn = Callable[..., Popen[bytes]]
-"""``spawn(node, command, **options)`` starts a command in a node; the options are those of ``Popen``."""
-
-
 class Traffic:
     """All cross traffic of a live call.
 
     Args:
         config: the tables ``[traffic.NAME]`` as :meth:`rtclab.scenario.Traffic.native` gives them.
         addresses: IPv4 address of each node.
-        spawn: starts a command in a node, see :data:`Spawn`.
+        spawn: ``spawn(node, command, **options)`` starts a command in a node, with options of
+            ``Popen``.
         home: directory for what the programs write. The caller deletes it.
         fail: called with the reason when a program ends that should not.
         seed: of the sizes of objects and the pauses between them.
@@ -76,7 +73,7 @@ class Traffic:
         self,
         config: Sequence[Json],
         addresses: Mapping[str, str],
-        spawn: Spawn,
+        spawn: Callable[..., Popen[bytes]],
         home: Path,
         fail: Callable[[str], None],
         *,
@@ -135,7 +132,9 @@ class Traffic:
 class _Flow:
     """The two programs of a plan, while they run."""
 
-    def __init__(self, plan: Plan, spawn: Spawn, home: Path, fail: Callable[[str], None]) -> None:
+    def __init__(
+        self, plan: Plan, spawn: Callable[..., Popen[bytes]], home: Path, fail: Callable[[str], None]
+    ) -> None:
         self.plan = plan
         self._fail = fail
         self._begin: IO[bytes] | None = None

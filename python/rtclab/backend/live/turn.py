@@ -83,6 +83,11 @@ class TurnServer:
         """Stops the server."""
         await self._process.stop()
 
+    @property
+    def stun_server(self) -> dict[str, Any]:
+        """The server as an entry of ``iceServers`` that relays nothing."""
+        return {"urls": [f"stun:{self._address}:{PORT}"]}
+
     def ice_servers(self, participant: str, *, tcp: bool) -> list[dict[str, Any]]:
         """``iceServers`` for the participant's ``RTCPeerConnection``, with credentials of its own.
 
@@ -94,8 +99,7 @@ class TurnServer:
             participant: whose credentials they are.
             tcp: offer TURN over TCP instead of UDP.
         """
-        server = f"{self._address}:{PORT}"
         user = f"{int(time.time()) + CREDENTIALS_LAST_S}:{participant}"
         password = base64.b64encode(hmac.digest(self._secret.encode(), user.encode(), "sha1")).decode()
-        url = f"turn:{server}?transport={'tcp' if tcp else 'udp'}"
-        return [{"urls": [f"stun:{server}"]}, {"urls": [url], "username": user, "credential": password}]
+        url = f"turn:{self._address}:{PORT}?transport={'tcp' if tcp else 'udp'}"
+        return [self.stun_server, {"urls": [url], "username": user, "credential": password}]

@@ -91,7 +91,7 @@ def drawing(numbers: Numbers, name: str) -> Drawing | None:
         for index, (words, values) in enumerate(known.items())
     ]
     title = "Set-up time of live calls: share of the flows that were set up by then"
-    # Beside TCP it takes a hundred times as long as with nothing limited.
+    # The axis is logarithmic, because set-up takes many times as long beside TCP as without.
     ends = np.log10(SETUP_TICKS_S)
     low = max(ends[ends <= min(values[0] for values in known.values())], default=ends[0])
     high = min(ends[ends >= max(values[-1] for values in known.values())], default=ends[-1])
