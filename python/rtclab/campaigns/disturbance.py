@@ -37,7 +37,8 @@ def disturbances(trace: Trace) -> list[str]:
 def encode_ms(trace: Trace) -> dict[str, float]:
     """Mean time to encode a frame in ms, by participant, over all streams.
 
-    From ``totalEncodeTime`` and ``framesEncoded`` (W3C webrtc-stats). Participants who encoded nothing are left out.
+    From ``totalEncodeTime`` and ``framesEncoded`` (W3C webrtc-stats). Participants who encoded nothing are
+    left out.
     """
     streams = (
         trace.table("outbound_rtp")
