@@ -1,5 +1,6 @@
 //! Arrivals that transport-wide feedback has not reported yet.
 
+use crate::media::grid::Grid;
 use crate::rtp::SeqUnwrapper;
 use crate::rtp::rtcp::TransportFeedback;
 use crate::units::{Bitrate, Bytes, Time};
@@ -19,6 +20,8 @@ const MAX_PACKETS: i64 = 500;
 
 #[derive(Default)]
 pub(super) struct Arrivals {
+    /// When a browser's timers run; those of a server are exact.
+    grid: Option<Grid>,
     unwrapper: SeqUnwrapper,
     /// First sequence number of the next report.
     base: Option<i64>,
@@ -29,9 +32,16 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
+    /// No arrivals yet. Reports leave on the grid, if there is one.
+    pub(super) fn new(grid: Option<Grid>) -> Self {
+        Arrivals { grid, ..Arrivals::default() }
+    }
+
     pub(super) fn note(&mut self, now: Time, seq: u16) {
         let seq = self.unwrapper.unwrap(seq);
-        self.next_report.get_or_insert(now + FIRST_INTERVAL);
+        if self.next_report.is_none() {
+            self.next_report = Some(self.timer(now + FIRST_INTERVAL));
+        }
         let base = *self.base.get_or_insert(seq);
         if seq < base {
             // Like libwebrtc, reports again from a late packet on.
@@ -47,10 +57,18 @@ impl Arrivals {
     }
 
     /// Schedules the next report so that reports take their share of `rate`.
+    ///
+    /// On the grid the shortest interval of 50 ms becomes 62.5 ms. Measured: of 565 intervals in a live call of
+    /// Chromium 156, 407 are 62.5 ms.
     pub(super) fn schedule(&mut self, now: Time, rate: Bitrate) {
         let interval = rate.scaled(REPORT_SHARE).time_for(REPORT_SIZE);
         let interval = interval.map_or(MAX_INTERVAL, |at| at.clamp(MIN_INTERVAL, MAX_INTERVAL));
-        self.next_report = Some(now + interval);
+        self.next_report = Some(self.timer(now + interval));
+    }
+
+    /// When a timer that is set to `at` fires.
+    fn timer(&self, at: Time) -> Time {
+        self.grid.map_or(at, |grid| grid.after(at))
     }
 
     /// The next report, from the base to the highest sequence number seen.

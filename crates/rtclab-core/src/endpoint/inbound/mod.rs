@@ -77,7 +77,7 @@ impl Receiver {
         Receiver {
             local_ssrc,
             feedback: direction.stack.feedback,
-            arrivals: Arrivals::default(),
+            arrivals: Arrivals::new(plays.then_some(timers.grid)),
             estimator,
             remb: None,
             videos: videos

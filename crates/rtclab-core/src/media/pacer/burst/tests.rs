@@ -103,12 +103,73 @@ fn audio_is_never_held_back_but_video_pays_for_it() {
 #[test]
 fn audio_overtakes_retransmissions_and_these_overtake_video() {
     let mut pacer = pacer(Bitrate::from_kbps(100), 40);
-    let order = [Kind::Video, Kind::Fec, Kind::Rtx, Kind::Audio];
+    let order = [Kind::Video, Kind::Rtx, Kind::Audio];
     for (seq, kind) in (0..).zip(order) {
         pacer.push(Time::ZERO, packet(kind, seq, 0), Bytes(500));
     }
     let out = run(&mut pacer, Time::from_secs(1));
-    assert_eq!(sequence(&out), [3, 2, 0, 1]);
+    assert_eq!(sequence(&out), [2, 1, 0]);
+}
+
+/// Queues a frame of one FEC packet and as many video packets, all of 500 bytes, which take 4 ms each at 1 Mbit/s.
+fn push_protected(pacer: &mut BurstPacer, seqs: std::ops::Range<u16>, timestamp: u32) {
+    for seq in seqs.clone() {
+        let marker = seq + 1 == seqs.end;
+        let video = MediaPacket { marker, ..packet(Kind::Video, seq, timestamp) };
+        pacer.push(Time::ZERO, video, Bytes(500));
+    }
+    pacer.push(Time::ZERO, packet(Kind::Fec, seqs.end, timestamp), Bytes(500));
+}
+
+/// Three packets take 12 ms, so that the pacer sleeps for 5 ms.
+#[test]
+fn fec_leaves_five_milliseconds_after_its_frame() {
+    let mut pacer = pacer(Bitrate::from_mbps(1), 40);
+    push_protected(&mut pacer, 0..2, 0);
+    let out = run(&mut pacer, Time::from_secs(1));
+    assert_eq!((millis(&out), sequence(&out)), (vec![0, 0, 5], vec![0, 1, 2]));
+}
+
+#[test]
+fn fec_that_waits_leaves_when_the_pacer_has_something_else_to_do() {
+    let mut pacer = pacer(Bitrate::from_mbps(1), 40);
+    push_protected(&mut pacer, 0..2, 0);
+    let at = Time::from_millis(2);
+    run(&mut pacer, at);
+    pacer.set_rates(at, Bitrate::from_mbps(1), Bitrate::ZERO);
+    assert_eq!(pacer.poll_timeout(), Some(at));
+    assert_eq!(sequence(&run(&mut pacer, at)), [2]);
+}
+
+#[test]
+fn fec_follows_at_once_when_another_frame_waits() {
+    let mut pacer = pacer(Bitrate::from_mbps(1), 40);
+    push_protected(&mut pacer, 0..1, 0);
+    fill(&mut pacer, Time::ZERO, 10..11, 500);
+    let out = run(&mut pacer, Time::from_secs(1));
+    assert_eq!((millis(&out), sequence(&out)), (vec![0, 0, 0], vec![0, 10, 1]));
+}
+
+/// Without debt a pacer that may pad is free at once.
+#[test]
+fn fec_of_a_single_packet_follows_at_once_when_there_is_padding_to_send() {
+    let mut pacer = pacer(Bitrate::from_mbps(1), 40);
+    pacer.set_rates(Time::ZERO, Bitrate::from_mbps(1), Bitrate::from_kbps(100));
+    push_protected(&mut pacer, 0..1, 0);
+    let out = run(&mut pacer, Time::from_millis(4));
+    assert_eq!((millis(&out), sequence(&out)), (vec![0, 0], vec![0, 1]));
+}
+
+/// Frames of 4 kB take 32 ms, so that the key frame comes before the last packet of the frame has left.
+#[test]
+fn fec_of_a_frame_that_a_key_frame_replaces_is_dropped() {
+    let mut pacer = pacer(Bitrate::from_mbps(1), 10);
+    push_protected(&mut pacer, 0..8, 0);
+    run(&mut pacer, Time::from_millis(1));
+    let key = MediaPacket { part: part(500, true), ..packet(Kind::Video, 20, 3_000) };
+    assert!(pacer.push(Time::from_millis(1), key, Bytes(500)));
+    let out = run(&mut pacer, Time::from_secs(1));
+    assert_eq!(sequence(&out), [20]);
 }
 
 #[test]
