@@ -57,6 +57,8 @@ impl Level {
 pub(super) struct PacketQueue {
     levels: [Level; 4],
     packets: u64,
+    /// How many of the packets are FEC.
+    fec: u64,
     bytes: u64,
     /// Sum of the times at which the packets came.
     arrivals: u128,
@@ -65,6 +67,11 @@ pub(super) struct PacketQueue {
 impl PacketQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.packets == 0
+    }
+
+    /// Whether FEC waits and nothing else does.
+    pub(super) fn has_only_fec(&self) -> bool {
+        self.fec > 0 && self.fec == self.packets
     }
 
     /// Whether audio waits.
@@ -103,6 +110,7 @@ impl PacketQueue {
             Release::Repeat | Release::Padding => (PADDING, 0),
         };
         self.packets += 1;
+        self.fec += u64::from(is_fec(&release));
         self.bytes += size.0;
         self.arrivals += u128::from(now.0);
         self.levels[level].push(stream, Queued { release, size, at: now });
@@ -110,7 +118,7 @@ impl PacketQueue {
 
     pub(super) fn pop(&mut self) -> Option<(Release, Bytes)> {
         let Queued { release, size, at } = self.levels.iter_mut().find_map(Level::pop)?;
-        self.forget(size, at);
+        self.forget(&release, size, at);
         Some((release, size))
     }
 
@@ -131,13 +139,18 @@ impl PacketQueue {
             let level = &mut self.levels[level];
             level.turns.retain(|turn| *turn != stream);
             let dropped = level.streams.get_mut(stream).map(std::mem::take).unwrap_or_default();
-            dropped.iter().for_each(|queued| self.forget(queued.size, queued.at));
+            dropped.iter().for_each(|queued| self.forget(&queued.release, queued.size, queued.at));
         }
     }
 
-    fn forget(&mut self, size: Bytes, at: Time) {
+    fn forget(&mut self, release: &Release, size: Bytes, at: Time) {
         self.packets -= 1;
+        self.fec -= u64::from(is_fec(release));
         self.bytes -= size.0;
         self.arrivals -= u128::from(at.0);
     }
+}
+
+fn is_fec(release: &Release) -> bool {
+    matches!(release, Release::Media(packet) if packet.kind == Kind::Fec)
 }
