@@ -57,8 +57,6 @@ impl Level {
 pub(super) struct PacketQueue {
     levels: [Level; 4],
     packets: u64,
-    /// How many of the packets are FEC.
-    fec: u64,
     bytes: u64,
     /// Sum of the times at which the packets came.
     arrivals: u128,
@@ -71,7 +69,9 @@ impl PacketQueue {
 
     /// Whether FEC waits and nothing else does.
     pub(super) fn has_only_fec(&self) -> bool {
-        self.fec > 0 && self.fec == self.packets
+        let is_fec = |queued: &Queued| matches!(queued.release, Release::Media(packet) if packet.kind == Kind::Fec);
+        let mut waiting = self.levels.iter().flat_map(|level| &level.streams).flatten();
+        !self.is_empty() && waiting.all(is_fec)
     }
 
     /// Whether audio waits.
@@ -110,7 +110,6 @@ impl PacketQueue {
             Release::Repeat | Release::Padding => (PADDING, 0),
         };
         self.packets += 1;
-        self.fec += u64::from(is_fec(&release));
         self.bytes += size.0;
         self.arrivals += u128::from(now.0);
         self.levels[level].push(stream, Queued { release, size, at: now });
@@ -118,7 +117,7 @@ impl PacketQueue {
 
     pub(super) fn pop(&mut self) -> Option<(Release, Bytes)> {
         let Queued { release, size, at } = self.levels.iter_mut().find_map(Level::pop)?;
-        self.forget(&release, size, at);
+        self.forget(size, at);
         Some((release, size))
     }
 
@@ -139,18 +138,13 @@ impl PacketQueue {
             let level = &mut self.levels[level];
             level.turns.retain(|turn| *turn != stream);
             let dropped = level.streams.get_mut(stream).map(std::mem::take).unwrap_or_default();
-            dropped.iter().for_each(|queued| self.forget(&queued.release, queued.size, queued.at));
+            dropped.iter().for_each(|queued| self.forget(queued.size, queued.at));
         }
     }
 
-    fn forget(&mut self, release: &Release, size: Bytes, at: Time) {
+    fn forget(&mut self, size: Bytes, at: Time) {
         self.packets -= 1;
-        self.fec -= u64::from(is_fec(release));
         self.bytes -= size.0;
         self.arrivals -= u128::from(at.0);
     }
-}
-
-fn is_fec(release: &Release) -> bool {
-    matches!(release, Release::Media(packet) if packet.kind == Kind::Fec)
 }
