@@ -322,11 +322,17 @@ def test_an_encoding_machine_and_a_wandering_clock_reach_the_simulator() -> None
         "first-call",
         {
             "host.encoder_capacity": "20 Mpixel/s",
+            "host.decoder_capacity": "40 Mpixel/s",
+            "host.variation": {"deviation": "8 %", "correlation": "400 ms"},
             "link.up.clock": {"wander": "3 %", "correlation": "100 ms"},
         },
     )
     native = scenario.native(seed=1)
-    assert native["participants"][0]["host"] == {"encoder_capacity_pixels_per_second": 20_000_000}
+    assert native["participants"][0]["host"] == {
+        "encoder_capacity_pixels_per_second": 20_000_000,
+        "decoder_capacity_pixels_per_second": 40_000_000,
+        "variation": {"deviation": 0.08, "correlation_ns": 400_000_000},
+    }
     assert native["network"]["paths"][0]["clock"] == {"wander": 0.03, "correlation_ns": 100_000_000}
 
 

@@ -18,6 +18,8 @@ pub struct StackProfile {
     pub feedback: FeedbackKind,
     /// When reports are sent, and what they contain.
     pub rtcp: RtcpSchedule,
+    /// Whether round trips are computed from times in whole milliseconds.
+    pub round_trips_in_ms: bool,
     /// How packets are paced.
     pub pacing: Pacing,
     /// Which bytes count towards the target rate.
@@ -112,6 +114,7 @@ const CHROME_27: StackProfile = StackProfile {
     name: "chrome-27",
     feedback: FeedbackKind::Remb { at_once: false, with_recovered: true },
     rtcp: RtcpSchedule::Joint,
+    round_trips_in_ms: true,
     pacing: Pacing::None,
     rate_accounting: RateAccounting::Payloads,
     repair: Repair::Hybrid2013,
@@ -128,6 +131,7 @@ const CHROME_52: StackProfile = StackProfile {
     name: "chrome-52",
     feedback: FeedbackKind::Remb { at_once: true, with_recovered: false },
     rtcp: RtcpSchedule::PerStream,
+    round_trips_in_ms: false,
     pacing: Pacing::Ticks { factor: PACING_FACTOR_2016, tick: Time::from_millis(5) },
     repair: Repair::Rtx,
     ..CHROME_27
@@ -137,6 +141,7 @@ const CHROME_156: StackProfile = StackProfile {
     name: "chrome-156",
     feedback: FeedbackKind::TransportWide,
     rtcp: RtcpSchedule::PerMedia,
+    round_trips_in_ms: false,
     pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
     rate_accounting: RateAccounting::Packets,
     repair: Repair::RtxAndUlpfec,

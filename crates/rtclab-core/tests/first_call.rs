@@ -182,7 +182,11 @@ fn a_machine_that_needs_50_ms_for_a_picture_encodes_every_second_one_at_the_same
     // 307,200 pixels at 6.144 million a second take 50 ms: of pictures 33 ms apart every second one is
     // encoded.
     for participant in &mut config.participants {
-        participant.host = Some(HostConfig { encoder_capacity_pixels_per_second: 6.144e6 });
+        participant.host = Some(HostConfig {
+            encoder_capacity_pixels_per_second: 6.144e6,
+            decoder_capacity_pixels_per_second: None,
+            variation: None,
+        });
     }
     let result = simulate(&config).expect("a run");
     let count = ints(table(&result, "frames"), "rendered_ns").len() as f64 / 2.0 / 60.0;

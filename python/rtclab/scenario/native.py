@@ -7,7 +7,7 @@ from itertools import permutations
 from rtclab.scenario.device import native_video
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.network import Routes, paths
-from rtclab.scenario.participant import CORE
+from rtclab.scenario.participant import CORE, Host
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.topology import connections, flow_names
 
@@ -53,6 +53,17 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
     }
 
 
+def _native_host(host: Host) -> dict[str, object]:
+    variation = host.variation
+    return {
+        "encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second,
+        "decoder_capacity_pixels_per_second": host.decoder_capacity
+        and host.decoder_capacity.pixels_per_second,
+        "variation": variation
+        and {"deviation": variation.deviation.value, "correlation_ns": variation.correlation.ns},
+    }
+
+
 def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object]:
     video, audio = scenario.video_of(name), scenario.audio_of(name)
     control = scenario.congestion_control_of(name)
@@ -64,7 +75,7 @@ def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object
         "leave_ns": leave_ns,
         "video": video and native_video(video),
         "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
-        "host": host and {"encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second},
+        "host": host and _native_host(host),
         "congestion_control": {"name": control.name, "options": control.options},
         "stack": control.stack,
         "repair": video.repair if video else "auto",

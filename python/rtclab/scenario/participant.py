@@ -12,7 +12,7 @@ from rtclab.errors import FieldError
 from rtclab.scenario.path import FileName, PathSpec
 from rtclab.scenario.table import Table
 from rtclab.scenario.toml_text import toml_text
-from rtclab.scenario.units import Bitrate, Duration, PixelRate
+from rtclab.scenario.units import Bitrate, Duration, PixelRate, Ratio
 
 CORE = "core"
 """The node in which servers run, unless the scenario gives them an access link of their own."""
@@ -57,11 +57,12 @@ class Video(Table):
     camera: Literal["rfc8593", "steady"] = "rfc8593"
     """Intervals between captured frames: ``rfc8593`` varies them as in RFC 8593; with ``steady`` they are
     equal, as when a browser plays a file."""
-    codec: Literal["vp8", "vp9", "h264", "av1", "vp9-2016", "h264-2016"] = "vp8"
+    codec: Literal["vp8", "vp9", "h264", "av1", "vp8-2013", "vp9-2016", "h264-2016"] = "vp8"
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
+    ``vp8-2013`` keeps the resolution and lowers the frame rate, as in Chrome 27;
     ``vp9-2016`` does so at lower rates and does not return to full resolution; ``h264-2016`` keeps the
     resolution and lowers the frame rate (Jansen et al. 2017, section 5.1). ``vp9``, ``h264`` and ``av1`` are
-    today's encoders of browsers, in live calls only; those of 2016 are simulated only."""
+    today's encoders of browsers, in live calls only; those of 2013 and 2016 are simulated only."""
     file: MediaFile | None = None
     """Video file that live calls use as the camera, in any format that FFmpeg reads, relative to the TOML
     file that names it; by default a clip that comes with rtclab. It is cropped and scaled to the size of
@@ -145,8 +146,23 @@ class CongestionControl(Table):
     """Options of the algorithm, each a number, true or false."""
 
 
+class Variation(Table):
+    """Slow variation of the time that a picture takes, as on a virtual machine that shares its processor."""
+
+    deviation: Ratio
+    """Standard deviation relative to the mean time."""
+    correlation: Duration
+    """Time constant with which a deviation decays."""
+
+    @model_validator(mode="after")
+    def _not_zero(self) -> Self:
+        if not self.correlation.ns:
+            raise FieldError(f"must be positive; got `{self.correlation}`", key="correlation")
+        return self
+
+
 class Host(Table):
-    """The machine of a participant, which encodes one frame at a time.
+    """The machine of a participant, which works on one picture at a time.
 
     All cameras of the participant share it. A frame is skipped if the previous one of the same camera is
     still being encoded.
@@ -155,11 +171,18 @@ class Host(Table):
     encoder_capacity: PixelRate
     """Number of pixels that the machine can encode per second. In live calls the browser's processes get the
     share of one core that encodes so many pixels of VP8."""
+    decoder_capacity: PixelRate | None = None
+    """Number of pixels that the same processor can decode and draw per second; by default decoding takes no
+    time. Simulated calls only."""
+    variation: Variation | None = None
+    """How the time per picture varies; by default it is constant. Simulated calls only."""
 
     @model_validator(mode="after")
     def _not_zero(self) -> Self:
-        if not self.encoder_capacity.pixels_per_second:
-            raise FieldError(f"must be positive; got `{self.encoder_capacity}`", key="encoder_capacity")
+        for key in ("encoder_capacity", "decoder_capacity"):
+            capacity: PixelRate | None = getattr(self, key)
+            if capacity is not None and not capacity.pixels_per_second:
+                raise FieldError(f"must be positive; got `{capacity}`", key=key)
         return self
 
 

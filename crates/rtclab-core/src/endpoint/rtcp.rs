@@ -66,7 +66,11 @@ impl Peer {
             return self.on_joint_blocks(now, reporter, blocks);
         }
         for block in blocks {
-            let rtt = block.round_trip(NtpTime::from_time(now));
+            let now_ntp = NtpTime::from_time(now);
+            let rtt = match self.config.sends.stack.round_trips_in_ms {
+                true => block.round_trip_in_ms(now_ntp),
+                false => block.round_trip(now_ntp),
+            };
             self.sender.rtt = rtt.or(self.sender.rtt);
             if let Some(rtt) = rtt {
                 self.receiver.on_report_block(now, rtt);

@@ -17,6 +17,9 @@ pub enum Codec {
     /// libvpx's VP8 under libwebrtc's quality scaler.
     #[default]
     Vp8,
+    /// libvpx's VP8 in Chrome 27, always in full resolution.
+    #[serde(rename = "vp8-2013")]
+    Vp8In2013,
     /// libvpx's VP9, which does its own resizing.
     #[serde(rename = "vp9-2016")]
     Vp9In2016,
@@ -38,6 +41,8 @@ pub struct EncoderProfile {
     pub min_frame_rate: f64,
     /// Whether the resolution can grow again.
     pub grows: bool,
+    /// Whether the encoder keeps its minimum rate even if repair leaves it less.
+    pub keeps_min_rate: bool,
 }
 
 impl Codec {
@@ -52,6 +57,18 @@ impl Codec {
                 min_pixels: 320 * 180,
                 min_frame_rate: 5.0,
                 grows: true,
+                keeps_min_rate: true,
+            },
+            // Chrome 27 neither scaled VP8 (libwebrtc 4d06db557a, `codec_database.cc`: automaticResizeOn is false,
+            // frameDroppingOn true) nor kept a minimum after repair (`media_optimization.cc`, SetTargetRates).
+            // At its coarsest quantiser, libvpx needs 733 bytes for a picture of 640x480 (`encoder/clip.rs`).
+            Codec::Vp8In2013 => EncoderProfile {
+                min_bits_per_pixel: 733.0 * 8.0 / (640.0 * 480.0),
+                scales: &[8],
+                min_pixels: 0,
+                min_frame_rate: 1.0,
+                grows: true,
+                keeps_min_rate: false,
             },
             // libvpx, `vp9_ratectrl.c`, dynamic resize in one pass: 3/4 and 1/2, not below 180 lines.
             // The resolution did not grow again: Jansen et al. 2017, section 5.1.
@@ -61,6 +78,7 @@ impl Codec {
                 min_pixels: 180 * 180,
                 min_frame_rate: 5.0,
                 grows: false,
+                keeps_min_rate: true,
             },
             // Jansen et al. 2017, section 5.1: always the full resolution, down to one frame a second;
             // the encoder skips pictures that it has no bits for.
@@ -70,6 +88,7 @@ impl Codec {
                 min_pixels: 0,
                 min_frame_rate: 1.0,
                 grows: true,
+                keeps_min_rate: true,
             },
         }
     }

@@ -1,33 +1,86 @@
-//! The machine that encodes: one processor shared by all encoders of a participant.
+//! The machine of a participant: one processor, shared by all its encoders and decoders.
 
 use crate::units::Time;
+use rand::SeedableRng;
+use rand_distr::{Distribution, StandardNormal};
+use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-/// How fast a participant's machine encodes.
+/// A picture takes at least this share of its mean time.
+const SHORTEST: f64 = 0.1;
+
+/// How fast a participant's machine encodes and decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
     /// Pixels encoded per second. Pictures are encoded one at a time, in the order of capture.
     pub encoder_capacity_pixels_per_second: f64,
+    /// Pixels decoded and drawn per second by the same processor; with `None`, decoding takes no time.
+    #[serde(default)]
+    pub decoder_capacity_pixels_per_second: Option<f64>,
+    /// How the time per picture varies; with `None` it is constant.
+    #[serde(default)]
+    pub variation: Option<Variation>,
 }
 
-/// A processor that encodes one picture after another.
+/// Slow variation of the time that a picture takes, as on a virtual machine that shares its processor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variation {
+    /// Standard deviation relative to the mean. The time is Gaussian with an exponential autocorrelation.
+    pub deviation: f64,
+    /// Time after which the autocorrelation has fallen to 1/e.
+    pub correlation_ns: Time,
+}
+
+/// A processor that works on one picture after another.
 pub struct Host {
     config: HostConfig,
     busy_until: Time,
+    rng: Pcg64Mcg,
+    /// Deviation of the last picture in standard deviations, and when that was.
+    last: (f64, Time),
 }
 
 impl Host {
-    /// Creates an idle processor.
-    pub fn new(config: HostConfig) -> Self {
-        Host { config, busy_until: Time::ZERO }
+    /// Creates an idle processor. The same `seed` gives the same variation.
+    pub fn new(config: HostConfig, seed: u64) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let first = StandardNormal.sample(&mut rng);
+        Host { config, busy_until: Time::ZERO, rng, last: (first, Time::ZERO) }
     }
 
     /// When a picture of this many pixels, captured at `now`, will have been encoded.
     pub fn encode(&mut self, now: Time, pixels: u32) -> Time {
-        let work = f64::from(pixels) / self.config.encoder_capacity_pixels_per_second;
-        self.busy_until = self.busy_until.max(now).saturating_add(Time::from_secs_f64(work));
+        self.work(now, pixels, self.config.encoder_capacity_pixels_per_second)
+    }
+
+    /// Decodes and draws a picture of this many pixels.
+    pub fn decode(&mut self, now: Time, pixels: u32) {
+        if let Some(capacity) = self.config.decoder_capacity_pixels_per_second {
+            self.work(now, pixels, capacity);
+        }
+    }
+
+    fn work(&mut self, now: Time, pixels: u32, capacity: f64) -> Time {
+        let mean = f64::from(pixels) / capacity;
+        let time = Time::from_secs_f64(mean * self.slowness(now));
+        self.busy_until = self.busy_until.max(now).saturating_add(time);
         self.busy_until
+    }
+
+    /// How many times as long as on average a picture takes now.
+    fn slowness(&mut self, now: Time) -> f64 {
+        let Some(Variation { deviation, correlation_ns }) = self.config.variation else {
+            return 1.0;
+        };
+        let (last, at) = self.last;
+        let elapsed = now.saturating_sub(at).as_secs_f64();
+        let kept = (-elapsed / correlation_ns.as_secs_f64()).exp();
+        let noise: f64 = StandardNormal.sample(&mut self.rng);
+        let next = kept * last + (1.0 - kept * kept).sqrt() * noise;
+        self.last = (next, now);
+        (1.0 + deviation * next).max(SHORTEST)
     }
 }
 
@@ -35,19 +88,66 @@ impl Host {
 mod tests {
     use super::*;
 
+    /// 307,200 pixels at 30.72 million a second take 10 ms.
+    const CONFIG: HostConfig = HostConfig {
+        encoder_capacity_pixels_per_second: 30.72e6,
+        decoder_capacity_pixels_per_second: None,
+        variation: None,
+    };
+    const VGA: u32 = 640 * 480;
+
     #[test]
     fn a_machine_without_capacity_never_finishes() {
-        let mut host = Host::new(HostConfig { encoder_capacity_pixels_per_second: 0.0 });
-        assert_eq!(host.encode(Time::from_secs(1), 640 * 480), Time::MAX);
+        let config = HostConfig { encoder_capacity_pixels_per_second: 0.0, ..CONFIG };
+        assert_eq!(Host::new(config, 1).encode(Time::from_secs(1), VGA), Time::MAX);
     }
 
     #[test]
     fn a_second_picture_waits_for_the_first() {
-        // 307,200 pixels at 30.72 million a second take 10 ms.
-        let config = HostConfig { encoder_capacity_pixels_per_second: 30.72e6 };
-        let mut host = Host::new(config);
-        assert_eq!(host.encode(Time::ZERO, 640 * 480), Time::from_millis(10));
-        assert_eq!(host.encode(Time::from_millis(4), 640 * 480), Time::from_millis(20));
+        let mut host = Host::new(CONFIG, 1);
+        assert_eq!(host.encode(Time::ZERO, VGA), Time::from_millis(10));
+        assert_eq!(host.encode(Time::from_millis(4), VGA), Time::from_millis(20));
         assert_eq!(host.encode(Time::from_millis(50), 320 * 240), Time::from_micros(52_500));
+    }
+
+    #[test]
+    fn encoding_waits_for_decoding_only_if_decoding_takes_time() {
+        let mut host = Host::new(CONFIG, 1);
+        host.decode(Time::ZERO, VGA);
+        assert_eq!(host.encode(Time::ZERO, VGA), Time::from_millis(10));
+        let config = HostConfig { decoder_capacity_pixels_per_second: Some(61.44e6), ..CONFIG };
+        let mut host = Host::new(config, 1);
+        host.decode(Time::ZERO, VGA);
+        assert_eq!(host.encode(Time::ZERO, VGA), Time::from_millis(15));
+    }
+
+    /// Times of pictures that come every 100 ms, in ms.
+    fn varied(deviation: f64, correlation: Time) -> Vec<f64> {
+        let variation = Some(Variation { deviation, correlation_ns: correlation });
+        let mut host = Host::new(HostConfig { variation, ..CONFIG }, 1);
+        (0..40_000)
+            .map(|i| Time::from_millis(100 * i))
+            .map(|now| 1e3 * (host.encode(now, VGA) - now).as_secs_f64())
+            .collect()
+    }
+
+    #[test]
+    fn times_vary_by_the_deviation_and_stay_similar_for_the_correlation() {
+        let times = varied(0.2, Time::from_millis(200));
+        let count = times.len() as f64;
+        let mean = times.iter().sum::<f64>() / count;
+        let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count;
+        let pairs = times.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));
+        let correlation = pairs.sum::<f64>() / count / variance;
+        assert!((9.95..10.05).contains(&mean), "{mean}");
+        assert!((1.95..2.05).contains(&variance.sqrt()), "{variance}");
+        // exp(-100 / 200) = 0.607
+        assert!((0.59..0.62).contains(&correlation), "{correlation}");
+    }
+
+    #[test]
+    fn a_picture_takes_at_least_a_tenth_of_its_time() {
+        let least = varied(2.0, Time::from_millis(1)).into_iter().fold(f64::MAX, f64::min);
+        assert!((0.999..1.001).contains(&least), "{least}");
     }
 }

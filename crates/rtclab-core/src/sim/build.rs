@@ -30,6 +30,8 @@ const SETUP_STREAM: u64 = 1 << 33;
 const PAGE_STREAM: u64 = 1 << 34;
 /// The pace of the machine that pages and browsers work on.
 const PACE_STREAM: u64 = 1 << 35;
+/// Index of the first random stream of the machines of participants.
+const HOST_STREAM: u64 = 1 << 36;
 /// Name of the node where servers are.
 const CORE: &str = "core";
 
@@ -118,7 +120,8 @@ pub(super) fn simulation(
     let mut hosts = Vec::new();
     for participant in &config.participants {
         if let Some(host) = participant.host {
-            hosts.push((nodes.get(&participant.name)?, Host::new(host)));
+            let seed = derive_seed(config.seed, HOST_STREAM + hosts.len() as u64);
+            hosts.push((nodes.get(&participant.name)?, Host::new(host, seed)));
         }
     }
     let timeouts = Timeouts::new(ends.iter().map(End::poll_timeout));

@@ -256,6 +256,14 @@ impl Simulation<'_> {
                     peer.handle_encoded(stream, ready);
                 }
             }
+            endpoint::Event::FrameRendered { ref frame, .. } => {
+                let node = self.places[index].node;
+                if let Some((_, host)) = self.hosts.iter_mut().find(|(at, _)| *at == node) {
+                    let (width, height) = frame.resolution;
+                    host.decode(now, u32::from(width) * u32::from(height));
+                }
+                self.record(now, index, event);
+            }
             endpoint::Event::KeyFrameRequested => {
                 let Some(source) = self.places[index].media_from else { return };
                 if let End::Peer(peer) = &mut self.ends[source] {
@@ -276,11 +284,13 @@ impl Simulation<'_> {
                 let what = self.places[index].control.clone();
                 self.failure.get_or_insert(SimError::Control { at: now, what, error });
             }
-            event => {
-                if let Some(source) = &self.places[index].source {
-                    self.recorder.event(now, source, event);
-                }
-            }
+            event => self.record(now, index, event),
+        }
+    }
+
+    fn record(&mut self, now: Time, index: usize, event: endpoint::Event) {
+        if let Some(source) = &self.places[index].source {
+            self.recorder.event(now, source, event);
         }
     }
 }

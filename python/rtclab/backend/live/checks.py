@@ -12,6 +12,9 @@ TODAY = ("vp8", "vp9", "h264", "av1")
 LACKING = {"firefox": ("h264",)}
 """By browser, codecs that it cannot encode. Firefox would have to download its H.264 encoder."""
 
+SIMULATED_ONLY = ("decoder_capacity", "variation")
+"""Fields of a machine that only the simulator knows."""
+
 
 def check_media(scenario: Scenario, participant: str) -> None:
     """Checks codec, simulcast, bitrates, media files and encoder capacity of a participant.
@@ -22,8 +25,22 @@ def check_media(scenario: Scenario, participant: str) -> None:
     """
     _check_video(scenario, participant)
     check_files(scenario, participant)
-    if scenario.host_of(participant) is not None:
-        check_limits()
+    _check_host(scenario, participant)
+
+
+def _check_host(scenario: Scenario, participant: str) -> None:
+    host = scenario.host_of(participant)
+    if host is None:
+        return
+    table = "host" if scenario.participants[participant].host is None else f"participants.{participant}.host"
+    for key in SIMULATED_ONLY:
+        if getattr(host, key) is not None:
+            raise UnsupportedScenario(
+                f"{table}.{key}",
+                "a browser decodes at its own pace",
+                hint="leave it out, or simulate the call",
+            )
+    check_limits()
 
 
 def _check_video(scenario: Scenario, participant: str) -> None:

@@ -162,6 +162,7 @@ impl SyntheticEncoder {
 
     fn adjust(&mut self, now: Time) {
         let VideoConfig { min_bps, max_bps, .. } = self.config;
+        let min_bps = if self.profile.keeps_min_rate { min_bps } else { Bitrate::ZERO };
         let wanted = self.available.clamp(min_bps, max_bps);
         self.target = wanted;
         if let Some(overshoot) = &mut self.overshoot {
@@ -368,6 +369,21 @@ mod tests {
         assert!(height == 720 && (34..=38).contains(&rate), "{height} {rate}"); // 1000 / 27.6 = 36.2
         let (height, rate) = at(Codec::H264In2016, Bitrate::from_kbps(10));
         assert!(height == 720 && (1..=2).contains(&rate), "{height} {rate}"); // at 30 kbit/s: 1.09
+    }
+
+    #[test]
+    fn vp8_of_2013_keeps_its_resolution_and_follows_even_less_than_the_minimum_rate() {
+        // 1280x720 at 0.0191 bit: 17,592 bit a picture, 880 kbit/s for 50 a second
+        assert_eq!(at(Codec::Vp8In2013, Bitrate::from_kbps(1000)), (720, 50));
+        let (height, rate) = at(Codec::Vp8In2013, Bitrate::from_kbps(440));
+        assert!(height == 720 && (24..=26).contains(&rate), "{height} {rate}");
+        // The minimum is 30 kbit/s.
+        let mut encoder = hd(Codec::Vp8In2013);
+        encoder.set_target(Bitrate::from_kbps(20));
+        frames(&mut encoder, Time::from_secs(10));
+        let bits: u64 =
+            frames(&mut encoder, Time::from_secs(110)).iter().map(|frame| frame.size.bits()).sum();
+        assert!((18_000..22_000).contains(&(bits / 100)), "{bits}");
     }
 
     #[test]

@@ -82,6 +82,23 @@ fn the_round_trip_is_now_minus_lsr_minus_dlsr() {
     assert_eq!(ReportBlock { last_sender_report: 0, ..block }.round_trip(now), None);
 }
 
+/// A report received at 10.0008 s on a sender report of 9.9002 s that was held for 95.7 ms. In truth the round trip
+/// is 4.9 ms. In whole milliseconds it is 10,000 - 95 - 9,900 = 5. The units of 1/65536 s are below 0.02 ms.
+#[test]
+fn in_2013_round_trips_were_differences_of_whole_milliseconds() {
+    let at = |us: u64| NtpTime::from_time(Time::from_micros(us));
+    let block = |sent: u64, held: u64| ReportBlock {
+        last_sender_report: at(sent).middle(),
+        delay_since_last_sender_report: (held * 65_536 / 1_000_000) as u32,
+        ..ReportBlock::default()
+    };
+    let now = at(10_000_800);
+    assert_eq!(block(9_900_200, 95_700).round_trip_in_ms(now), Some(Time::from_millis(5)));
+    // 0.3 ms are at least 1.
+    assert_eq!(block(10_000_500, 0).round_trip_in_ms(now), Some(Time::from_millis(1)));
+    assert_eq!(ReportBlock::default().round_trip_in_ms(now), None);
+}
+
 #[test]
 fn a_source_description_ends_with_one_to_four_zeros() {
     let with_cname = |cname: &str| {
