@@ -174,7 +174,10 @@ fn options_converge_where_the_default_does() {
     converges("rrtcc-2013", &[("tfrc_cap", 1.0)], 0.9, &[500, 1_000]);
     converges("dynamic-alpha", &[("divisor_by_threshold", 1.0)], 0.9, &[500, 1_000]);
     converges("dynamic-alpha", &[("max_alpha", 0.99)], 0.9, &[500, 1_000]);
+    converges("dynamic-alpha", &[("replaces_beta", 1.0)], 0.9, &[500, 1_000]);
     converges("fixed-alpha", &[("alpha", 0.85)], 0.85, &[500, 1_000]);
+    converges("gcc-2016", &[("window_ms", 500.0)], 0.85, &[1_000, 2_000]);
+    converges("gcc-2016", &[("over_use_ms", 100.0)], 0.85, &[1_000, 2_000]);
 }
 
 /// At 250 kbit/s a frame is one packet that takes a whole frame's time on the link. Half a packet per

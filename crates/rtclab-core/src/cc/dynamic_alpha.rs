@@ -51,6 +51,14 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         meaning: "upper bound of alpha (the paper's text: 0.99)",
         bounds: (0.5, 1.0),
     },
+    switch(
+        "whole_threshold",
+        "gamma stays 25 ms where the detector halves it, so that alpha may exceed 1",
+    ),
+    switch(
+        "replaces_beta",
+        "alpha also replaces the fixed factor of fast recovery and of the known maximum",
+    ),
 ];
 
 /// Options of the algorithm that the paper compares with.
@@ -66,7 +74,9 @@ pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
         bounds,
         DecreaseLaw::Dynamic(DynamicAlpha {
             divisor_by_threshold: options.is_on("divisor_by_threshold"),
-            max: options.get("max_alpha").unwrap_or(1.0),
+            max: options.get("max_alpha").unwrap_or(f64::INFINITY),
+            whole_threshold: options.is_on("whole_threshold"),
+            replaces_beta: options.is_on("replaces_beta"),
         }),
     )
 }

@@ -74,6 +74,16 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         meaning: "gain of the threshold per ms while it is not (from August 2016: 0.039)",
         bounds: (0.0, 1.0),
     },
+    OptionSpec {
+        name: "over_use_ms",
+        meaning: "time in ms that over-use must last (code and draft: 10; Jansen et al.: 100)",
+        bounds: (0.0, 1_000.0),
+    },
+    OptionSpec {
+        name: "window_ms",
+        meaning: "time in ms over which the incoming rate is measured (code: 1000; draft and Jansen et al.: 500)",
+        bounds: (100.0, 5_000.0),
+    },
 ];
 
 /// Creates both halves.
@@ -86,6 +96,10 @@ pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
         *up = options.get("k_up").unwrap_or(*up);
         *down = options.get("k_down").unwrap_or(*down);
     }
-    let receiver = ReceiveSideConfig { kalman, detector, ..RECEIVER_2016 };
+    detector.over_use_ms = options.get("over_use_ms").unwrap_or(detector.over_use_ms);
+    let window = options
+        .get("window_ms")
+        .map_or(RECEIVER_2016.window, |ms| Time::from_secs_f64(ms / 1_000.0));
+    let receiver = ReceiveSideConfig { kalman, detector, window, ..RECEIVER_2016 };
     (Box::new(LossBased::new(bounds, SENDER_2016)), Some(Box::new(ReceiveSide::new(receiver))))
 }

@@ -187,6 +187,13 @@ mod tests {
     }
 
     #[test]
+    fn over_use_that_must_last_100_ms_takes_four_groups() {
+        // 16.7 + 3 * 33.3 = 116.7 ms > 100 ms, while the threshold grows to less than 18 ms
+        let config = DetectorConfig { over_use_ms: 100.0, ..DETECTOR_2016 };
+        assert_eq!(groups_until_over_use(config, 0.3), Some(4));
+    }
+
+    #[test]
     fn with_sixty_differences_the_limit_is_25_sixtieths_of_a_millisecond() {
         assert_eq!(groups_until_over_use(DETECTOR_2013, 25.0 / 60.0 - 0.001), None);
         assert_eq!(groups_until_over_use(DETECTOR_2013, 25.0 / 60.0 + 0.001), Some(4));

@@ -5,10 +5,12 @@
 
 use super::state::Region;
 
-/// Alpha when the detector's value no longer exceeds its threshold.
-const INITIAL_ALPHA: f64 = 0.9;
-/// Threshold in ms up to which the second divisor applies, if chosen by threshold: half of 25.
-const HALVED_THRESHOLD_MS: f64 = 12.5;
+/// Alpha before the first decrease, and when the detector's value no longer exceeds its threshold.
+pub(crate) const INITIAL_ALPHA: f64 = 0.9;
+/// The detector's threshold in ms while no maximum is known.
+const WHOLE_THRESHOLD_MS: f64 = 25.0;
+/// Threshold in ms up to which the second divisor applies, if chosen by threshold.
+const HALVED_THRESHOLD_MS: f64 = WHOLE_THRESHOLD_MS / 2.0;
 
 /// The paper's model of alpha, the fraction of the incoming rate that over-use leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +19,11 @@ pub(crate) struct DynamicAlpha {
     pub(crate) divisor_by_threshold: bool,
     /// Upper bound of alpha.
     pub(crate) max: f64,
+    /// Whether gamma stays 25 ms while the detector's threshold is half of it, so that alpha exceeds 1 where
+    /// the value is between the two.
+    pub(crate) whole_threshold: bool,
+    /// Whether alpha also replaces the factor of fast recovery and of the known maximum.
+    pub(crate) replaces_beta: bool,
 }
 
 impl DynamicAlpha {
@@ -25,7 +32,8 @@ impl DynamicAlpha {
         if value_ms <= threshold_ms {
             return INITIAL_ALPHA;
         }
-        let b = (-(value_ms - threshold_ms) / (2.0 * value_ms)).exp();
+        let gamma_ms = if self.whole_threshold { WHOLE_THRESHOLD_MS } else { threshold_ms };
+        let b = (-(value_ms - gamma_ms) / (2.0 * value_ms)).exp();
         let near = match self.divisor_by_threshold {
             true => threshold_ms <= HALVED_THRESHOLD_MS,
             false => region == Region::NearMax,
@@ -39,7 +47,12 @@ impl DynamicAlpha {
 mod tests {
     use super::*;
 
-    const MODEL: DynamicAlpha = DynamicAlpha { divisor_by_threshold: false, max: 1.0 };
+    const MODEL: DynamicAlpha = DynamicAlpha {
+        divisor_by_threshold: false,
+        max: f64::INFINITY,
+        whole_threshold: false,
+        replaces_beta: false,
+    };
 
     /// The paper's table 1: threshold, value and alpha as printed, then alpha computed from the equations
     /// with the divisors 1.3 and 1.14.
@@ -90,5 +103,17 @@ mod tests {
     fn a_maximum_of_0_99_bounds_alpha() {
         let model = DynamicAlpha { max: 0.99, ..MODEL };
         assert_eq!(model.alpha((26.0, 25.0), Region::NearMax), 0.99);
+    }
+
+    /// exp((25 / 12.5 - 1) / 2) = 1.6487, times 0.1228 plus 0.8772.
+    #[test]
+    fn with_the_whole_threshold_alpha_exceeds_1_between_12_5_and_25_ms() {
+        let model = DynamicAlpha { whole_threshold: true, ..MODEL };
+        assert!((model.alpha((12.5001, 12.5), Region::NearMax) - 1.0797).abs() < 1e-4);
+        assert_eq!(model.alpha((25.0, 12.5), Region::NearMax), 1.0);
+        assert_eq!(
+            model.alpha((100.0, 25.0), Region::MaxUnknown),
+            MODEL.alpha((100.0, 25.0), Region::MaxUnknown)
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Remote rate control: turns over-use and the incoming rate into the rate that the receiver allows.
 
-use super::dynamic_alpha::DynamicAlpha;
+use super::dynamic_alpha::{DynamicAlpha, INITIAL_ALPHA};
 use super::increase::{IncreaseInput, IncreaseLaw};
 use super::state::{Region, Usage};
 use crate::units::{Bitrate, Time};
@@ -213,10 +213,13 @@ impl RateControl {
         (self.variance_kbps * self.maximum_kbps.unwrap_or(0.0)).sqrt()
     }
 
-    /// Fraction of the incoming rate that a decrease leaves, except with dynamic alpha.
+    /// Fraction of the incoming rate that a decrease leaves, except with dynamic alpha. Fast recovery and the
+    /// known maximum use it in any case, unless alpha replaces it there, too.
     fn beta(&self) -> f64 {
         match self.config.decrease {
             DecreaseLaw::Fixed(beta) => beta,
+            DecreaseLaw::Dynamic(law) if law.replaces_beta && self.alpha.is_nan() => INITIAL_ALPHA,
+            DecreaseLaw::Dynamic(law) if law.replaces_beta => self.alpha,
             DecreaseLaw::ByRegion | DecreaseLaw::Dynamic(_) => match self.region {
                 Region::NearMax => 0.95,
                 Region::AboveMax | Region::MaxUnknown => 0.9,

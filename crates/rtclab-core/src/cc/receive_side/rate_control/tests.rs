@@ -97,6 +97,26 @@ fn after_hold_the_rate_returns_to_95_percent_of_what_arrived_during_it() {
     assert_eq!(control.region(), Region::NearMax);
 }
 
+/// 26 ms at a threshold of 25 ms leave 0.9879 of the incoming rate; fast recovery goes to 0.95 of what arrived.
+#[test]
+fn alpha_replaces_the_factor_of_fast_recovery_only_with_the_option() {
+    for (replaces_beta, recovered) in [(false, 760.0), (true, 790.3)] {
+        let law = DynamicAlpha {
+            divisor_by_threshold: false,
+            max: f64::INFINITY,
+            whole_threshold: false,
+            replaces_beta,
+        };
+        let decrease = DecreaseLaw::Dynamic(law);
+        let mut control = at_1_mbps(RateControlConfig { decrease, ..RATE_CONTROL_2013 });
+        control.update(Time::from_secs(3), &input(Usage::Over, 300.0));
+        assert!((kbps(&control) - 296.4).abs() < 0.1, "{}", kbps(&control));
+        control.update(Time::from_secs(4), &input(Usage::Under, 800.0));
+        control.update(Time::from_secs(5), &input(Usage::Normal, 296.0));
+        assert!((kbps(&control) - recovered).abs() < 0.1, "{}", kbps(&control));
+    }
+}
+
 #[test]
 fn an_incoming_rate_3_deviations_above_the_maximum_makes_it_unknown_again() {
     // After one decrease at 500 kbit/s: sqrt(0.4 * 500) = 14.1 kbit/s; limits 535.4 and 542.4
