@@ -160,6 +160,8 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "audio_concealed",
         "call_failures",
         "tcp_retransmissions",
+        "retransmission_share",
+        "fec_share",
     }
     # Only a delay between two clocks may be negative.
     assert [name for name, (low, _) in bounds.items() if low < 0] == ["one_way_delay"]

@@ -5,7 +5,8 @@ the definition that users see.
 """
 
 # Tables list the metrics in the order of these imports.
-from rtclab.metrics import rate, wire, delay, loss, media, audio, setup, host, fairness, tcp  # isort: skip
+from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, audio, setup, host  # isort: skip
+from rtclab.metrics import fairness, tcp  # isort: skip
 from rtclab.metrics.measure import compare_runs, flows_of, measure_repeats, measure_run, prepare
 from rtclab.metrics.registry import ESSENTIAL, METRICS, Metric, metric
 
@@ -13,6 +14,7 @@ __all__ = [
     "ESSENTIAL",
     "METRICS",
     "Metric",
+    "arrivals",
     "audio",
     "compare_runs",
     "delay",
@@ -26,6 +28,7 @@ __all__ = [
     "metric",
     "prepare",
     "rate",
+    "repair",
     "setup",
     "tcp",
     "wire",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import numpy as np
 import polars as pl
 
@@ -28,6 +30,8 @@ from rtclab.metrics.series import (
 from rtclab.trace import Trace, rows_by
 
 KBIT_PER_BYTE = BITS_PER_BYTE / 1000
+REACHED = 0.9
+"""A rise ends when the rate reaches this share of the later rate."""
 
 
 def sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
@@ -166,3 +170,16 @@ def _capacities(trace: Trace) -> dict[object, tuple[IntegerArray, Array]]:
         name: (path["at_ns"].to_numpy(), path["capacity_bps"].to_numpy())
         for name, path in rows_by(rows, "path").items()
     }
+
+
+@metric(unit="s", better="lower", source="Jansen et al. 2017, sections 4.1 and 4.2")
+def time_to_full_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Time (s) from the flow's first packet to the end of the first second in which its receiving rate is at
+    least 90 % of the mean over the second half of the flow."""
+    received = received_kbps(trace, flow, window)
+    if not received.values.size:
+        return nan
+    begin_s, end_s = (moment / NS_PER_S for moment in span_ns(trace, flow, window))
+    later = received.chosen(received.at_s >= (begin_s + end_s) / 2).mean()
+    reached = received.at_s[received.values >= REACHED * later]
+    return float(reached[0] + 0.5 - begin_s) if reached.size and later > 0 else nan

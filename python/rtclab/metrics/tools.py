@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics import delay, wire
-from rtclab.metrics.rate import KBIT_PER_BYTE
+from rtclab.metrics.rate import KBIT_PER_BYTE, REACHED
 from rtclab.metrics.series import NS_PER_S, Samples, counter, gauge, mean_slope, slopes
 from rtclab.trace import Trace
 
@@ -20,8 +20,6 @@ HEADERS_BYTES = 20 + 8 + 10
 CHANNEL_DATA_BYTES = 4
 """Size of a TURN channel data header (RFC 8656, section 12.4)."""
 MINUTE_S = 60
-REACHED = 0.9
-"""A rise ends when the rate reaches this share of the later rate."""
 PEAK_WINDOW_S = 10
 SPIKE = 1.5
 """A round-trip time above this multiple of the call's median is a spike."""
@@ -83,13 +81,6 @@ def sent_to_all_kbps(trace: Trace, sender: str) -> Samples:
     total = seconds.group_by("at_ns").agg(pl.col("sent_bytes").sum()).sort("at_ns")
     at_s = total["at_ns"].to_numpy() / NS_PER_S + 0.5
     return Samples(at_s, total["sent_bytes"].to_numpy() * KBIT_PER_BYTE)
-
-
-def fec_share(trace: Trace, flow: str) -> float:
-    """Share of FEC in the IP bytes of all RTP packets, including repair, in per cent; over all flows."""
-    rtp = trace.table("packets").filter(pl.col("flow").is_in(trace.flows), pl.col("protocol") == "rtp")
-    fec_bytes = int(rtp.filter(pl.col("kind") == "fec")["size_bytes"].sum())
-    return 100 * fec_bytes / (int(rtp["size_bytes"].sum()) or nan)
 
 
 def stats_kbps(trace: Trace, flow: str) -> Samples:

@@ -22,7 +22,7 @@ VARY = "vary"
 NOT_VARIED = {
     "name": "the sweep's directory is named after it",
     "repeats": "all points have the same number of repeats; use --repeats",
-    "record": "it does not change any metric",
+    "record": "simulated sweeps record seconds, so they lack the metrics of single packets",
 }
 TOGETHER_S = 4000
 """Simulated seconds, summed over flows, that are measured together: half a second of work, usually a task."""
