@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import isnan, nan
 from pathlib import Path
 
 import pytest
 
 from rtclab.errors import BadInput
 from rtclab.reproduce import NAMES
+from rtclab.reproduce.ambiguities import Row, ambiguity_of
 from rtclab.reproduce.measures import MEDIA
 from rtclab.reproduce.paper import PUBLISHED, read_paper
 from rtclab.reproduce.results import Results
@@ -61,6 +63,7 @@ OTHER = {"scenario": "my/other"}
         (CALL | {"percent_of": {"value": 800}}, "25"),
         (CALL | {"percent_below": OTHER | {"flows": "a->b"}}, "50"),
         (CALL | {"ratio_to": {"flows": "b->a"}}, "0.800"),  # 200 / 250
+        (CALL | {"minus": OTHER}, "−200"),
         (KBPS | {"window_s": [0, 10], "ratio_to": {"window_s": [10, 20]}}, "0.818"),
         # (150 + 2 · 250) / 2, the second as a ratio to 0.5.
         (CALL | {"mean_of": [{"flows": "a->b"}, {"flows": "b->a", "ratio_to": {"value": 0.5}}]}, "325"),
@@ -128,6 +131,17 @@ metric = "rate_kbps"
 flow = "a->b"
 lines = [{ label = "mine", scenario = "my/call" }, { label = "other", scenario = "my/other" }]
 
+[[ambiguities]]
+ambiguous = "Its unit"
+source = "IV"
+first = "bit"
+other = "byte"
+variant = "-byte"
+changes = ["link.up.capacity"]
+fits = "first"
+verdict = "It agrees"
+numbers = [{ label = "rate", metric = "sent_kbps", scenario = "my/rate", published = 10 }]
+
 [pairs]
 "500 kbit/s" = { before = "my/call", after = "my/other", sessions = 3 }
 """
@@ -144,8 +158,58 @@ def test_a_paper_is_read_from_its_two_files(tmp_path: Path) -> None:
         ("0 ms", 10, None, "host")
     ]
     assert [trend.statement for trend in paper.trends] == ["It falls"]
-    assert paper.scenarios == ["my/call", "my/other"]
+    assert paper.scenarios == ["my/call", "my/other", "my/rate", "my/rate-byte"]
+    assert [reading.scenarios for reading in paper.ambiguities] == [[("my/rate", "my/rate-byte")]]
     assert [figure.names for figure in paper.figures] == [["mine", "other"]]
+
+
+def test_a_statement_that_cannot_be_tested_has_no_checks_and_does_not_hold(
+    tmp_path: Path, results: Results
+) -> None:
+    checks = 'checks = [{ metric = "rate_kbps", scenario = "my/call", between = [0, 1] }]'
+    (tmp_path / "my.toml").write_text(TOML.replace(checks, 'untestable = "A camera would decide"'))
+    (tmp_path / "my.csv").write_text(CSV)
+    (trend,) = read_paper("my", tmp_path).trends
+    assert not trend.needs
+    assert trend.check(results) == Finding(False, "A camera would decide", testable=False)
+
+
+@pytest.mark.parametrize(
+    ("ours", "nearer"),
+    [
+        # Ratios to 200: 0.5 and 2 are as near, 0.5 and 1.9 are not.
+        ((100, 380), "other"),
+        ((110, 400), "first"),
+        ((100, 400), None),
+        ((100, 100.9), None),  # less than 1 % apart
+        ((100, 101.1), "other"),
+        ((nan, 200), None),
+        ((0, 200), None),
+    ],
+)
+def test_the_nearer_reading_has_the_smaller_ratio(ours: tuple[float, float], nearer: str | None) -> None:
+    assert Row("rate", "kbit/s", *ours, published=200).nearer == nearer
+    assert Row("rate", "kbit/s", *ours, published=None).nearer is None
+
+
+def test_both_readings_measure_the_same_quantity(results: Results) -> None:
+    number = {"label": "share", "metric": "rate_kbps", "scenario": "my/", "percent_of": {"value": 800}}
+    entry = {
+        "ambiguous": "Which one",
+        "source": "IV",
+        "first": "the call",
+        "other": "the other",
+        "variant": "other",
+        "changes": ["link.up.capacity"],
+        "fits": "other",
+        "verdict": "The other agrees",
+        "numbers": [number],
+    }
+    reading = ambiguity_of(entry, "my.toml")
+    assert reading.scenarios == [("my/", "my/other")]
+    (row,) = reading.rows(results)
+    assert isnan(row.first), "nothing was measured"
+    assert (row.other, row.published) == (50, None)
 
 
 @pytest.mark.parametrize(
@@ -169,9 +233,17 @@ def test_a_paper_is_read_from_its_two_files(tmp_path: Path) -> None:
         ),
         ("[0, 1] }", "[0, 1], each = [] }", "check 1: each: expected a length of at least 1; got 0"),
         ("checks = [{", "checks = {", "my.toml: Expected"),
-        ("checks = [{ metric", "# [{ metric", "trend `It falls`: checks: missing"),
+        ("checks = [{ metric", "# [{ metric", "checks: expected either checks or `untestable`"),
         ("checks = [{ metric", "checks = 5 # [{ metric", "trend `It falls`: checks: "),
-        ("checks = [{ metric", "checks = [] # [{ metric", "checks: expected a length of at least 1; got 0"),
+        ("checks = [{ metric", "checks = [] # [{ metric", "checks: expected either checks or `untestable`"),
+        ("changes = [", "changes = [] # [", "ambiguity `Its unit`: changes: expected a length of at least 1"),
+        ('fits = "first"', 'fits = "both"', "fits: unknown value `both`; expected `first`, `other`"),
+        ('label = "rate"', 'lable = "rate"', "ambiguity `Its unit`: number 1: "),
+        (
+            "numbers = [{",
+            "numbers = [] # [{",
+            "ambiguity `Its unit`: numbers: expected a length of at least 1",
+        ),
         ("[0, 1] }", '[0, 1], combine = "summ" }', "combine: unknown value `summ`; expected `mean`, `sum`"),
         (
             '"rate_kbps", scen',

@@ -47,7 +47,16 @@ OPTIONAL = (
 """Fields that only some conditions of a testbed have, such as further participants, servers and TCP."""
 
 FILES = [file for name in NAMES for file in sorted((SHIPPED / name).glob("*.toml"))]
-CONDITIONS = [file for file in FILES if "name" in tomllib.loads(file.read_text())]
+NAMED = [file for file in FILES if "name" in tomllib.loads(file.read_text())]
+READINGS = [
+    (first, other, reading.changes)
+    for name in NAMES
+    for reading in paper(name).ambiguities
+    for first, other in reading.scenarios
+]
+OTHERS = {other for _, other, _ in READINGS}
+"""Scenarios of other readings: they change what the paper leaves open, which may be a model's parameter."""
+CONDITIONS = [file for file in NAMED if f"{file.parent.name}/{file.stem}" not in OTHERS]
 
 
 def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -108,7 +117,34 @@ def test_no_paper_may_vary_a_parameter_of_a_model(name: str, parameter: str) -> 
     assert not [pattern for pattern in paper(name).varies if fnmatchcase(field, pattern)]
 
 
-@pytest.mark.parametrize("file", CONDITIONS, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize(("first", "other", "changes"), READINGS, ids=[other for _, other, _ in READINGS])
+def test_another_reading_differs_from_the_first_only_in_what_is_open(
+    first: str, other: str, changes: tuple[str, ...]
+) -> None:
+    # Of what both come to with all defaults, and of what the file says.
+    file = SHIPPED / f"{other}.toml"
+    data = tomllib.loads(file.read_text())
+    assert (file.parent / f"{data['extends']}.toml").resolve() == SHIPPED / f"{first}.toml"
+    ours, theirs = (
+        {field: value for field, value in leaves(scenario.model_dump(mode="json")) if value not in (None, {})}
+        for scenario in map(Scenario.load, (first, other))
+    )
+    found = {field for field in {*ours, *theirs} if ours.get(field) != theirs.get(field)}
+    found |= {field for field, _ in leaves(data)}
+    open_fields = [pattern for change in changes for pattern in (change, f"{change}.*")]
+    for field in found - {*DESCRIPTION, "repeats"}:
+        assert any(fnmatchcase(field, pattern) for pattern in open_fields), field
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_number_and_no_statement_is_taken_from_another_reading(name: str) -> None:
+    one = paper(name)
+    used = {cell.scenario for cell in one.cells}
+    used |= {scenario for trend in one.trends for scenario, _ in trend.needs}
+    assert not used & OTHERS
+
+
+@pytest.mark.parametrize("file", NAMED, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_a_condition_says_which_table_or_figure_it_is_from(file: Path) -> None:
     scenario = Scenario.load(file)
     assert any(word in scenario.source for word in ("table", "figure", "section")), scenario.source

@@ -5,23 +5,30 @@ A trend that does not hold must have a reason. Its ``how`` has the bounds, from 
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rtclab.reproduce import paper, plan_of
+from rtclab.reproduce.ambiguities import Ambiguity
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.runner import run, unfinished
+from rtclab.reproduce.score import scores
 from rtclab.reproduce.trends import Trend
 
 PAPERS = ("singh2013", "abello2013", "jansen2017")
 REPEATS = 2
-# What 10 % of loss leave after a minute depends on which reports exceed them by chance.
-MORE_REPEATS = {"jansen2017/loss-schedule": 5}
+# What 10 % of loss leave after a minute depends on which reports exceed them by chance, and who wins on a
+# shared processor on which pictures meet.
+MORE_REPEATS = {"jansen2017/loss-schedule": 5} | dict.fromkeys(
+    ("singh2013/calls-2", "singh2013/calls-3", "singh2013/mesh-3", "singh2013/mcu-3"), 15
+)
 
-TRENDS = [(name, trend) for name in PAPERS for trend in paper(name).trends]
+TRENDS = [(name, trend) for name in PAPERS for trend in paper(name).trends if not trend.untestable]
+READINGS = [reading for name in PAPERS for reading in paper(name).ambiguities]
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +50,18 @@ def test_a_trend_holds_or_has_a_reason_why_it_does_not(results: Results, name: s
         assert finding.holds, f"{trend.how}: {finding.figures}"
 
 
+@pytest.mark.parametrize("reading", READINGS, ids=lambda reading: reading.ambiguous)
+def test_the_reading_that_fits_is_nearer_to_the_published_numbers(
+    results: Results, reading: Ambiguity
+) -> None:
+    rows = [row for row in reading.rows(results) if row.published is not None]
+    assert rows or reading.fits == "neither"
+    first, other = (sum(row.error(side) for row in rows) for side in ("first", "other"))
+    assert not isnan(first + other)
+    if reading.fits != "neither":
+        assert (first < other) == (reading.fits == "first"), (first, other)
+
+
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_figure_has_a_curve_for_each_of_its_names(results: Results, name: str) -> None:
     for figure in paper(name).figures:
@@ -52,12 +71,11 @@ def test_every_figure_has_a_curve_for_each_of_its_names(results: Results, name: 
         assert drawn == set(figure.names), figure.number
 
 
-def test_four_of_five_rates_and_delays_of_singh2013_that_a_model_can_explain_are_within(
-    results: Results,
-) -> None:
-    counts = {count.kind: count for count in Comparison(paper("singh2013"), results).counts()}
-    within = counts["rate"].within + counts["delay"].within
-    compared = counts["rate"].compared + counts["delay"].compared
-    # 29 rates and 29 delays, without 9 of each in tables V to VII and 3 delays beside TCP over 1 Mbit/s.
-    assert compared == 2 * (29 - 9) - 3
-    assert within / compared >= 0.8
+def test_three_of_four_distinct_rates_are_within_and_the_null_model_has_fewer(results: Results) -> None:
+    (rates, *_) = scores([Comparison(paper(name), results) for name in PAPERS])
+    # 36 rates of 2013 and 10 of jansen2017, of which two are one simulation.
+    assert (rates.kind, rates.all.all) == ("rate", 36 + 9)
+    # Calls that nothing limits, and those at the encoder's minimum, are constants.
+    assert rates.all.null <= 27
+    # A few rates are as near to the tolerance as two repeats of them are apart.
+    assert 0.72 <= rates.all.within / rates.all.all <= 0.9

@@ -75,7 +75,12 @@ def test_exactly_what_belongs_to_the_past_changes() -> None:
     assert changed(before, as_today(before).scenario) == {
         "calls.0.kind": ("mcu", "sfu"),
         "congestion_control.name": ("rrtcc-2013", "goog-cc"),
+        "host.decoder_capacity": ("30.72 Mpixel/s", None),
+        "host.encoder_capacity": ("61.44 Mpixel/s", None),
+        "host.variation.correlation": ("400 ms", None),
+        "host.variation.deviation": ("8 %", None),
         "record": ("seconds", "packets"),
+        "video.codec": ("vp8-2013", "vp8"),
     }
 
 
@@ -478,13 +483,13 @@ def test_the_page_alone_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     page = tmp_path / "page.md"
     request = TodayRequest(["iqbal"], None, None, tmp_path, page, False, False, False, False)
     assert run_today(request) == 0
-    assert "R. Iqbal" in page.read_text()
-    assert "V. Singh" not in page.read_text()
+    assert "Razib Iqbal" in page.read_text()
+    assert "Varun Singh" not in page.read_text()
     item = campaigns(plan(), NOWHERE, live=True)[2].items[0]
     RowFile(tmp_path / "data" / "page.csv").append(Record(item.key(LIVE), 1, "finished", digest=item.digest))
     run_today(request)
     assert item.condition.startswith("singh2013/")
-    assert "V. Singh" in page.read_text()
+    assert "Varun Singh" in page.read_text()
 
 
 def test_a_live_repeat_keeps_everything() -> None:

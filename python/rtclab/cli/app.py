@@ -586,6 +586,12 @@ def reproduce(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="With live: run failed calls again.")
     ] = False,
+    every_reading: Annotated[
+        bool,
+        typer.Option(
+            "--every-reading", help="Also run the other readings of a paper that its trends name as extra."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the conditions of published papers and compare our results with theirs.
@@ -609,7 +615,9 @@ def reproduce(
         raise typer.Exit(run_today(request))
     if keep_live or page_only or retry_failed:
         raise BadInput("--keep-live, --page-only and --retry-failed need --backend live")
-    raise typer.Exit(run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json)))
+    raise typer.Exit(
+        run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json, every_reading))
+    )
 
 
 @app.command("doctor", epilog="Example: rtclab doctor --json")

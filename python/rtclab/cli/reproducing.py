@@ -12,13 +12,14 @@ import typer
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
 from rtclab.progress import progress
-from rtclab.reproduce import EVERY_PAPER, NAMES, paper, plan_of
+from rtclab.reproduce import EVERY_PAPER, NAMES, paper, plan_of, repeats_of
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Results, results_path
 from rtclab.reproduce.runner import Failure, Plan, run, unfinished
-from rtclab.scenario import Scenario, shipped
+from rtclab.reproduce.variants import split
+from rtclab.scenario import shipped
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,14 @@ class ReproduceRequest:
     out: Path
     docs: Path | None
     as_json: bool
+    every_reading: bool = False
 
 
 def run_and_compare(request: ReproduceRequest) -> int:
     """Runs what is not finished, compares and writes the pages; returns the exit status."""
     names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
     papers = [paper(name) for name in names]
-    plans = plans_of(papers, request.repeats)
+    plans = plans_of(papers, request.repeats, every_reading=request.every_reading)
     out = results_path(request.out)
     try:
         failures = _run(plans, out, request.jobs)
@@ -74,11 +76,14 @@ def show_papers(*, as_json: bool) -> None:
     tables.print_table(table)
 
 
-def plans_of(papers: Sequence[Paper], repeats: int | None) -> list[Plan]:
+def plans_of(papers: Sequence[Paper], repeats: int | None, *, every_reading: bool = False) -> list[Plan]:
     """What to run for the papers; a scenario that several papers need runs once."""
     known = shipped()
-    names = dict.fromkeys(name for one in papers for name in one.scenarios if name in known)
-    return [plan_of(name, repeats or Scenario.load(name).repeats) for name in names]
+    names = [name for one in papers for name in one.scenarios]
+    if every_reading:
+        names += [name for one in papers for name, _ in one.extra_needs]
+    names = [name for name in dict.fromkeys(names) if split(name)[0] in known]
+    return [plan_of(name, repeats or repeats_of(name)) for name in names]
 
 
 def _run(plans: Sequence[Plan], out: Path, jobs: int | None) -> list[Failure]:

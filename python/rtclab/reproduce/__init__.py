@@ -12,6 +12,8 @@ from rtclab.errors import BadInput
 from rtclab.reproduce.measures import MEDIA
 from rtclab.reproduce.paper import Paper, read_paper
 from rtclab.reproduce.runner import Plan
+from rtclab.reproduce.variants import Variant, split
+from rtclab.scenario import Scenario
 from rtclab.scenario.table import closest
 
 NAMES = ("singh2013", "abello2013", "jansen2017", "iqbal")
@@ -36,7 +38,29 @@ def plan_of(scenario: str, repeats: int, *, traced: int | None = None) -> Plan:
 
     ``traced`` is the number of repeats whose full trace is kept; by default as many as the figures need.
     """
-    measures = {name for one in map(paper, NAMES) for of, name in one.needs if of == scenario}
+    needs = [need for one in map(paper, NAMES) for need in (*one.needs, *one.extra_needs)]
+    measures = {name for of, name in needs if of == scenario}
     if traced is None:
         traced = max(paper(name).traced(scenario) for name in NAMES)
-    return Plan(scenario, repeats, min(traced, repeats), (MEDIA, *sorted(measures)))
+    variants = variants_of(scenario)
+    return Plan(scenario, repeats, min(traced, repeats), (MEDIA, *sorted(measures)), variants=variants)
+
+
+def variants_of(scenario: str) -> tuple[Variant, ...]:
+    """The variants that the name of a scenario names. They are those of the paper that its folder names.
+
+    Raises:
+        BadInput: the paper has no such variant.
+    """
+    name, variants = split(scenario)
+    known = paper(name.partition("/")[0]).variants if variants else {}
+    for variant in variants:
+        if variant not in known:
+            raise BadInput(f"{scenario}: no variant `{variant}`", hint=closest(variant, known))
+    return tuple(known[variant] for variant in variants)
+
+
+def repeats_of(scenario: str) -> int:
+    """The number of repeats of a scenario: that of its last variant that has one, or else its own."""
+    repeats = [one.repeats for one in variants_of(scenario) if one.repeats]
+    return repeats[-1] if repeats else Scenario.load(split(scenario)[0]).repeats

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from rtclab.errors import FieldError
 from rtclab.reproduce.equations import EQUATIONS
-from rtclab.reproduce.measures import LOSS, MEASURES, OTHER
+from rtclab.reproduce.measures import DELAY, LOSS, MEASURES, OTHER
 from rtclab.scenario.table import Table, closest
 
 OVERALL = "overall"
@@ -18,8 +18,10 @@ OVERALL = "overall"
 UNUSABLE = "unusable"
 """Status of a cell that the paper itself contradicts, so that there is nothing to compare with."""
 RELATIVE = 0.20
-"""Tolerance of rates and delays, as a share of the published number."""
-RELATIVE_LOSS, LOSS_POINTS = 0.30, 1.0
+"""Tolerance of rates, as a share of the published number, and of delays, as a share of what was not set."""
+DELAY_MS = 2.0
+"""Delays are not compared more exactly: emulators ticked once a millisecond, and RTCP had whole ones."""
+RELATIVE_LOSS, LOSS_POINTS = 0.30, 0.2
 """Tolerances of losses, as a share of the published number and in percentage points."""
 
 
@@ -52,8 +54,7 @@ class Cell(Table):
         mean: number to compare with; NaN if none was published.
         sd: published standard deviation.
         printed: what the paper prints, if that differs from ``mean`` and ``sd``.
-        status: empty, ``unusable``, or the key of a reason why a model of network and congestion control
-            cannot explain the number.
+        status: empty, ``unusable``, or the key of a reason why our number differs.
         note: why ``printed`` was corrected, or another remark.
         within: tolerance, if the rule for the kind of number does not apply.
     """
@@ -76,18 +77,24 @@ class Cell(Table):
         """Kind of number, for counting: rate, delay, loss or other (such as frame rate or set-up time)."""
         return MEASURES[self.metric].kind if self.metric in MEASURES else OTHER
 
-    @property
-    def tolerance(self) -> float:
+    def tolerance(self, configured: float = 0.0) -> float:
         """Largest allowed difference between our number and the published one, in the unit of the cell.
 
-        A cell may have a tolerance of its own. The tolerance of losses is 1 percentage point or 30 %, that of
-        everything else is one published standard deviation or 20 %, whichever is larger.
+        A cell may have a tolerance of its own. The tolerance of losses is 0.2 percentage points or 30 %.
+        That of delays is 2 ms or 20 % of the part beyond the ``configured`` delay. That of everything else
+        is one published standard deviation or 20 %. The larger one applies.
         """
         if self.within is not None:
             return self.within
         if self.kind == LOSS:
             return max(LOSS_POINTS, RELATIVE_LOSS * abs(self.mean))
+        if self.kind == DELAY:
+            return max(DELAY_MS, RELATIVE * abs(self.mean - configured))
         return max(self.sd or 0.0, RELATIVE * abs(self.mean))
+
+    def accepts(self, ours: float, configured: float = 0.0) -> bool:
+        """Whether a number is within the tolerance of the published one."""
+        return abs(ours - self.mean) <= self.tolerance(configured)
 
 
 class Verdict(StrEnum):
@@ -98,20 +105,17 @@ class Verdict(StrEnum):
 
     WITHIN = "within"
     OUTSIDE = "outside"
-    NOT_EXPLAINED = "not explained"
     UNUSABLE = "unusable"
     MISSING = "missing"
     UNPUBLISHED = "not published"
 
 
-def verdict(cell: Cell, ours: float) -> Verdict:
-    """The verdict on our mean."""
+def verdict(cell: Cell, ours: float, configured: float = 0.0) -> Verdict:
+    """The verdict on our mean; ``configured`` is the delay that the authors set, for delays."""
     if isnan(cell.mean):
         return Verdict.UNPUBLISHED
     if cell.status == UNUSABLE:
         return Verdict.UNUSABLE
-    if cell.status:
-        return Verdict.NOT_EXPLAINED
     if isnan(ours):
         return Verdict.MISSING
-    return Verdict.WITHIN if abs(ours - cell.mean) <= cell.tolerance else Verdict.OUTSIDE
+    return Verdict.WITHIN if cell.accepts(ours, configured) else Verdict.OUTSIDE

@@ -1,18 +1,22 @@
-"""Effects of changing one setting, and whether the few sessions of a paper could show them."""
+"""Effects of changing one setting, and how often the few sessions of a paper would show them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import isnan, nan
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isnan, nan, prod
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from rtclab.metrics.statistics import Summary, summarise, welch
+from rtclab.metrics.statistics import Summary, summarise
 from rtclab.reproduce.cells import Metric
+from rtclab.reproduce.chance import share_of_samples
 from rtclab.reproduce.measures import OVER_USE
-from rtclab.reproduce.results import Results
+from rtclab.reproduce.results import Results, mean_of_known
 from rtclab.reproduce.trends import Check, Finding, Need
 from rtclab.scenario.table import Table
 
@@ -31,100 +35,191 @@ class Pair(Table):
     sessions: int
 
 
+class Reading(Table):
+    """A way to read the paper: variants of the scenarios before and after the change.
+
+    ``before`` and ``after`` follow the names of the scenarios. An ``extra`` reading runs only on request.
+    """
+
+    label: str = ""
+    before: str = ""
+    after: str = ""
+    extra: bool = False
+
+
 @dataclass(frozen=True)
 class Change:
-    """A metric of a condition with both settings, over the sessions with over-use."""
+    """A metric of a condition with both settings, in the repeats that have over-use with both.
+
+    Repeats with the same number have the same seed, so they are equal until the first over-use.
+    """
 
     pair: Pair
-    before: Summary
-    after: Summary
+    before: dict[int, float]
+    after: dict[int, float]
 
-    @property
-    def percent(self) -> float:
-        """Change of the mean in per cent of the first mean; NaN if that is 0."""
-        return 100 * (self.after.mean - self.before.mean) / (self.before.mean or nan)
+    @cached_property
+    def of_repeats(self) -> dict[int, float]:
+        """The change in each repeat in per cent of the first mean; NaN if that is 0."""
+        mean = float(np.mean([*self.before.values()])) if self.before else nan
+        return {
+            repeat: 100 * (self.after[repeat] - before) / (mean or nan)
+            for repeat, before in self.before.items()
+        }
 
-    def ci95(self, sessions: int | None = None) -> float:
-        """Half the width of the 95 % confidence interval of ``percent`` (Welch's t).
-
-        With ``sessions`` it is the width for that many sessions with our standard deviations. It is 0 if
-        neither setting has any spread, and NaN if a setting has fewer than two sessions.
-        """
-        before, after = self.before, self.after
-        if min(before.repeats, after.repeats) < 2:
-            return nan
-        if sessions is not None:
-            before, after = replace(before, repeats=sessions), replace(after, repeats=sessions)
-        half = 0.0 if before.sd == after.sd == 0 else welch(before, after).ci95
-        return 100 * half / (before.mean or nan)
-
-    @property
-    def hidden(self) -> bool:
-        """Whether as few sessions as the paper ran could not distinguish this change from none."""
-        return abs(self.percent) <= self.ci95(self.pair.sessions)
+    @cached_property
+    def percent(self) -> Summary:
+        """The mean change, with its 95 % interval (t of the paired differences)."""
+        return summarise([*self.of_repeats.values()])
 
     def __str__(self) -> str:
-        sessions = self.before.repeats, self.after.repeats
-        if min(sessions) < 2:
-            return f"{self.pair.label}: over-use in {max(sessions)} sessions"
-        if isnan(self.percent):
-            return f"{self.pair.label}: 0 with both"
-        signed = f"{round(self.percent, 1) + 0:+.1f}".replace("-", "−")
-        return f"{self.pair.label}: {signed} ± {self.ci95():.1f} %"
+        if len(self.before) < 2:
+            return f"{self.pair.label}: over-use in {len(self.before)} sessions"
+        if isnan(self.percent.mean):
+            return f"{self.pair.label}: {'from 0' if any(self.after.values()) else '0 with both'}"
+        return f"{self.pair.label}: {_with_interval(self.percent)}"
 
 
 def change(results: Results, pair: Pair, metric: str) -> Change:
     """The change of a metric in a condition."""
-    return Change(pair, *(_with_over_use(results, name, metric) for name in (pair.before, pair.after)))
+    before, after = (_with_over_use(results, name, metric) for name in (pair.before, pair.after))
+    both = sorted(before.keys() & after.keys())
+    return Change(pair, *({repeat: of[repeat] for repeat in both} for of in (before, after)))
 
 
-def _with_over_use(results: Results, scenario: str, metric: str) -> Summary:
-    pairs = zip(results.per_repeat(scenario, metric), results.per_repeat(scenario, OVER_USE), strict=True)
-    return summarise([value for (value, _), (over_use, _) in pairs if over_use and value is not None])
+def _with_over_use(results: Results, scenario: str, metric: str) -> dict[int, float]:
+    over_use = results.numbered(scenario, OVER_USE)
+    values = results.numbered(scenario, metric)
+    return {
+        repeat: value for repeat, (value, _) in values.items() if over_use[repeat][0] and value is not None
+    }
+
+
+def mean_change(changes: Sequence[Change]) -> Summary:
+    """The mean over conditions of their changes, with the interval over repeats.
+
+    Conditions share their seeds, and so what is drawn for a repeat. That is why a repeat counts once.
+    """
+    repeats = sorted({repeat for one in changes for repeat in one.of_repeats})
+    return summarise([mean_of_known(one.of_repeats.get(repeat) for one in changes) for repeat in repeats])
 
 
 class Changes(Check):
     """Checks the changes of a metric in some conditions against bounds in per cent.
 
-    Each change must be significant, and its interval must overlap the bounds. With ``stays_within``, its
-    interval must instead be within this many per cent of no change.
+    Their mean must be significant, and its interval must overlap the bounds. With ``stays_within``, its
+    interval must instead be within this many per cent of no change. The first of the ``readings`` decides.
     """
 
     one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "stays_within")
 
     metric: Metric
     pairs: tuple[Pair, ...] = Field(min_length=1)
+    readings: tuple[Reading, ...] = (Reading(),)
     stays_within: float | None = None
 
     @property
     def needs(self) -> list[Need]:
-        """What must be measured, with both settings of each condition."""
+        """What must be measured, with both settings of each condition, in the readings that always run."""
+        return self._needs_of(one for one in self.readings if not one.extra)
+
+    @property
+    def extra_needs(self) -> list[Need]:
+        """What must be measured for the readings that run only on request."""
+        return self._needs_of(one for one in self.readings if one.extra)
+
+    def _needs_of(self, readings: Iterable[Reading]) -> list[Need]:
+        pairs = [pair for one in readings for pair in self._pairs_in(one)]
+        scenarios = dict.fromkeys(name for pair in pairs for name in (pair.before, pair.after))
+        return [(scenario, name) for scenario in scenarios for name in (self.metric, OVER_USE)]
+
+    def _pairs_in(self, reading: Reading) -> list[Pair]:
         return [
-            (scenario, name)
+            pair.model_copy(
+                update={"before": pair.before + reading.before, "after": pair.after + reading.after}
+            )
             for pair in self.pairs
-            for scenario in (pair.before, pair.after)
-            for name in (self.metric, OVER_USE)
         ]
 
     def check(self, results: Results) -> Finding:
-        """Whether all changes pass, and the changes as text."""
-        found = [change(results, pair, self.metric) for pair in self.pairs]
-        return Finding(all(map(self._holds, found)), _listed(found))
+        """Whether the changes pass in the first reading, and the changes in all readings as text."""
+        found = {
+            one.label: [change(results, pair, self.metric) for pair in self._pairs_in(one)]
+            for one in self.readings
+            if all(results.repeats_of(scenario) for scenario, _ in self._needs_of([one]))
+        }
+        first, *others = found
+        figures = [
+            self._in_full(found[first]),
+            *(f"{name}: {self._in_short(found[name])}" for name in others),
+        ]
+        return Finding(self._holds(found[first]), "; ".join(figures))
 
-    def _holds(self, one: Change) -> bool:
-        low, high = one.percent - one.ci95(), one.percent + one.ci95()
+    def _in_full(self, found: Sequence[Change]) -> str:
+        if not any(one.before for one in found):
+            return NO_SESSION
+        chance, real = (self._share(found, with_change=given) for given in (False, True))
+        mean = [f"mean {_with_interval(mean_change(found))}"] if len(found) > 1 else []
+        shares = (
+            f"as printed in {_in_words(chance)} of samples of {found[0].pair.sessions} sessions by chance, "
+            f"in {_in_words(real)} with the change"
+        )
+        return "; ".join([*map(str, found), *mean, shares])
+
+    def _in_short(self, found: Sequence[Change]) -> str:
+        if not any(one.before for one in found):
+            return NO_SESSION
+        changes = ", ".join("0" if isnan(one.percent.mean) else _signed(one.percent.mean) for one in found)
+        share = _in_words(self._share(found, with_change=True))
+        return f"{changes} % (as printed in {share}{', holds' if self._holds(found) else ''})"
+
+    def _share(self, found: Sequence[Change], *, with_change: bool) -> float:
+        """Share of samples in which all conditions show at least the printed change.
+
+        A sample has as many sessions of each condition and setting as the paper ran. Without the change, both
+        settings are sampled from the sessions with the first one.
+        """
+        return prod(
+            share_of_samples(
+                [*one.before.values()],
+                [*(one.after if with_change else one.before).values()],
+                one.pair.sessions,
+                self.as_printed,
+            )
+            for one in found
+        )
+
+    def as_printed(self, percent: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether a change has the printed sign and at least the printed size; without size, the sign.
+
+        With ``stays_within`` it is whether it is as small as printed.
+        """
+        if self.stays_within is not None:
+            return np.abs(percent) <= self.stays_within
+        low, high = (self.near, self.near) if self.near is not None else self.between or (-inf, inf)
+        if low > 0 or high < 0:
+            return percent >= low if low > 0 else percent <= high
+        return percent > 0 if low == 0 else percent < 0
+
+    def _holds(self, found: Sequence[Change]) -> bool:
+        mean = mean_change(found)
+        half = 0.0 if mean.sd == 0 else mean.ci95
+        low, high = mean.mean - half, mean.mean + half
         if self.bounds is None:
             limit = self.stays_within or 0
             return -limit <= low and high <= limit
-        significant = abs(one.percent) > one.ci95()
-        return significant and high >= self.bounds[0] and low <= self.bounds[1]
+        return abs(mean.mean) > half and high >= self.bounds[0] and low <= self.bounds[1]
 
 
-def _listed(found: Sequence[Change]) -> str:
-    if not any(one.before.repeats or one.after.repeats for one in found):
-        return NO_SESSION
-    sessions = max(one.pair.sessions for one in found)
-    hidden = [one.pair.label for one in found if one.hidden]
-    which = "" if len(hidden) == len(found) else f" ({', '.join(hidden)})"
-    seen = f"; not distinguishable in {sessions} sessions{which}" if hidden else ""
-    return "; ".join(map(str, found)) + seen
+def _with_interval(percent: Summary) -> str:
+    return f"{_signed(percent.mean)} ± {0.0 if percent.sd == 0 else percent.ci95:.1f} %"
+
+
+def _signed(percent: float) -> str:
+    return f"{round(percent, 1) + 0:+.1f}".replace("-", "−")
+
+
+def _in_words(share: float) -> str:
+    if isnan(share):
+        return "–"
+    return "less than 0.1 %" if share < 0.001 else f"{100 * share:.{0 if share >= 0.095 else 1}f} %"

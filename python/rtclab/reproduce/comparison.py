@@ -9,9 +9,12 @@ from functools import cached_property
 from math import isnan, nan
 
 from rtclab.metrics.statistics import summarise
+from rtclab.reproduce.ambiguities import Ambiguity, Row
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict, verdict
+from rtclab.reproduce.configured import configured
 from rtclab.reproduce.equations import EQUATIONS
-from rtclab.reproduce.measures import DELAY, KINDS, RATE, none_if_nan
+from rtclab.reproduce.measures import DELAY, KINDS, LOSS, none_if_nan
+from rtclab.reproduce.null import null_of
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Measured, Results
 from rtclab.reproduce.trends import Finding, Trend
@@ -19,11 +22,44 @@ from rtclab.reproduce.trends import Finding, Trend
 
 @dataclass(frozen=True)
 class Compared:
-    """A published number, ours, and the verdict."""
+    """A published number, ours, and the verdict.
+
+    Attributes:
+        cell: the published number.
+        ours: our measurement.
+        configured: the delay that the authors set, in ms, if the number is a delay; else 0.
+        is_fitted: whether the number was used to choose a parameter of the model.
+        null: what the null model says; NaN if nothing.
+    """
 
     cell: Cell
     ours: Measured
-    verdict: Verdict
+    configured: float = 0.0
+    is_fitted: bool = False
+    null: float = nan
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on our mean."""
+        return verdict(self.cell, self.ours.mean, self.configured)
+
+    @property
+    def tolerance(self) -> float:
+        """Largest allowed difference, in the unit of the cell."""
+        return self.cell.tolerance(self.configured)
+
+    @property
+    def null_is_within(self) -> bool:
+        """Whether the null model is within the tolerance."""
+        return self.cell.accepts(self.null, self.configured)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the number follows from the configuration, so that any model would agree with it."""
+        if self.cell.kind not in (DELAY, LOSS):
+            return False
+        value = configured(self.cell.scenario).of(self.cell.metric)
+        return value is not None and self.cell.accepts(value, self.configured)
 
     @property
     def off_percent(self) -> float | None:
@@ -38,13 +74,16 @@ class Compared:
         return {
             **{key: value for key, value in vars(cell).items() if value not in ("", None)},
             "mean": none_if_nan(cell.mean),
-            "tolerance": none_if_nan(cell.tolerance),
+            "tolerance": none_if_nan(self.tolerance),
             "ours": none_if_nan(summary.mean),
             "ours_within_sd": none_if_nan(self.ours.within_sd),
             "ours_sd_between_repeats": none_if_nan(summary.sd),
             "ours_ci95": none_if_nan(summary.ci95),
             "repeats": summary.repeats,
             "verdict": str(self.verdict),
+            "fitted": self.is_fitted,
+            "null_model": none_if_nan(self.null),
+            "follows_from_configuration": self.follows,
         }
 
 
@@ -79,12 +118,18 @@ class Comparison:
             ours = self.results.measured(cell.scenario, cell.metric, self.paper.flows(cell))
         else:
             ours = Measured(summarise([EQUATIONS[cell.metric](cell.row, cell.column)]), nan)
-        return Compared(cell, ours, verdict(cell, ours.mean))
+        delay = configured(cell.scenario).of(cell.metric) if cell.kind == DELAY else None
+        return Compared(cell, ours, delay or 0.0, self.paper.is_fitted(cell), null_of(self.paper.null, cell))
 
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:
         """Every trend of the paper with its finding."""
         return [(trend, trend.check(self.results)) for trend in self.paper.trends]
+
+    @cached_property
+    def ambiguities(self) -> list[tuple[Ambiguity, list[Row]]]:
+        """Every condition that the paper leaves open, with the numbers of both readings."""
+        return [(one, one.rows(self.results)) for one in self.paper.ambiguities]
 
     def of(self, table: str) -> list[Compared]:
         """The comparisons of the cells of a table."""
@@ -95,18 +140,8 @@ class Comparison:
         counted = [self._count([kind], overall=overall) for kind in KINDS]
         return [count for count in counted if count.compared]
 
-    def rates_and_delays(self, *, unexplained: bool = False) -> Count:
-        """The count of rates and delays together, in rows over all machines if the paper has such rows.
-
-        With ``unexplained``, cells that are not explained count as outside.
-        """
-        overall = any(cell.machine == OVERALL for cell in self.paper.cells)
-        return self._count([RATE, DELAY], overall=overall, unexplained=unexplained)
-
-    def _count(self, kinds: Sequence[str], *, overall: bool, unexplained: bool = False) -> Count:
+    def _count(self, kinds: Sequence[str], *, overall: bool) -> Count:
         apart = {Verdict.UNUSABLE, Verdict.UNPUBLISHED}
-        if not unexplained:
-            apart.add(Verdict.NOT_EXPLAINED)
         cells = [one for one in self.cells if one.cell.kind in kinds and one.verdict not in apart]
         verdicts = [one.verdict for one in cells if one.cell.machine == OVERALL or not overall]
         return Count(" and ".join(kinds), verdicts.count(Verdict.WITHIN), len(verdicts))
@@ -114,6 +149,14 @@ class Comparison:
     def verdicts(self) -> Counter[Verdict]:
         """Number of cells with each verdict."""
         return Counter(one.verdict for one in self.cells)
+
+    def outcomes(self) -> Counter[str]:
+        """Number of statements with each outcome."""
+        return Counter(finding.outcome for _, finding in self.trends)
+
+    def explained(self) -> list[Compared]:
+        """The cells outside the tolerance for which the paper's file has a reason."""
+        return [one for one in self.listed(Verdict.OUTSIDE) if one.cell.status]
 
     def listed(self, *verdicts: Verdict) -> Iterator[Compared]:
         """The cells with one of these verdicts, in the order of the paper."""
@@ -123,12 +166,15 @@ class Comparison:
         """The comparison as JSON values: everything in the report."""
         return {
             "paper": self.paper.name,
-            "rates_and_delays": vars(self.rates_and_delays()),
-            "with_unexplained": vars(self.rates_and_delays(unexplained=True)),
             "counts": [vars(count) | {"percent": none_if_nan(count.percent)} for count in self.counts()],
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
-                trend.model_dump(exclude={"checks"}) | vars(finding) for trend, finding in self.trends
+                trend.model_dump(exclude={"checks"}) | vars(finding) | {"outcome": finding.outcome}
+                for trend, finding in self.trends
+            ],
+            "ambiguities": [
+                reading.model_dump(exclude={"numbers"}) | {"numbers": [row.as_dict() for row in rows]}
+                for reading, rows in self.ambiguities
             ],
             "cells": [one.as_dict() for one in self.cells],
         }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isnan, nan
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from rtclab.metrics import delay
+from rtclab.errors import FieldError
 from rtclab.metrics.statistics import summarise
 from rtclab.report import forms
 from rtclab.report.bands import MOST_POINTS, band, points_per_line, thinned
@@ -73,6 +73,13 @@ class Figure(Table):
         """The keys as written in TOML, including those that are passed on to lines."""
         return [*super().key_names(), "groups", "parts", *Line.key_names()]
 
+    @model_validator(mode="after")
+    def _distributions_are_known(self) -> Self:
+        for line in self.lines if self.form == "distribution" else ():
+            if MEASURES[line.metric].distribution is None:
+                raise FieldError(f"`{line.metric}` has no distribution", key="lines")
+        return self
+
     @property
     def names(self) -> list[str]:
         """The names of all lines, each once."""
@@ -99,7 +106,8 @@ class Figure(Table):
     @property
     def needs(self) -> list[Need]:
         """What must be measured for the figure."""
-        return [] if self.traced else [(line.condition, line.metric) for line in self.lines]
+        asked = [line for line in self.lines if not self.traced or MEASURES[line.metric].packets]
+        return [(line.condition, line.metric) for line in asked]
 
     def is_known(self, results: Results) -> bool:
         """Whether everything that the figure needs was measured."""
@@ -153,11 +161,13 @@ def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axi
 
 
 def _distribution(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
-    """Cumulative distributions of the one-way delay, over the packets of the first repeats."""
+    """Cumulative distributions of the lines' metrics, over the packets of the first repeats."""
 
     def distribution(line: Line) -> Distribution:
-        delay_ms, share = delay.one_way_delay_cdf(results.traces(line.condition, figure.repeats), line.flow)
-        return Distribution(looks[line.name], thinned(delay_ms, POINTS), thinned(share, POINTS))
+        of = MEASURES[line.metric].distribution
+        assert of is not None
+        values, share = of(results.traces(line.condition, figure.repeats), line.flow)
+        return Distribution(looks[line.name], thinned(values, POINTS), thinned(share, POINTS))
 
     panels = [(title, [distribution(line) for line in lines]) for title, lines in figure.groups.items()]
     return forms.distributions(*words, panels, axis)

@@ -6,16 +6,17 @@ Most papers used a capture tool at the receiver. Their rates are IP bytes in sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
-from statistics import mean
+from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rtclab.backend.together import own_name
-from rtclab.metrics import METRICS, delay, rate, tools
-from rtclab.metrics.series import NO_SAMPLES, Samples
+from rtclab.metrics import METRICS, arrivals, delay, rate, related, tools
+from rtclab.metrics.series import NO_SAMPLES, Array, Samples, counter, increase, samples_in_window
 from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Trace
 
@@ -31,6 +32,10 @@ WINDOW_S = 10
 MEDIA = "media"
 """Name of a value that every repeat has: 1 for flows of media, None for other flows."""
 OVER_USE = "over_use_percent"
+MINUTE_S = 60
+SOON_MS = 25.0
+RECOVERY_S = (40.0, 60.0)
+"""A call that recovers "after about 50 s" recovers in this time: 50 s, 20 % less or more."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Measure:
         series: computes the quantity over time.
         at: computes the value from a given second on; by default the mean of the series over the next 10 s.
         packets: whether every packet must be recorded.
+        distribution: computes values and shares of a cumulative distribution over several repeats.
     """
 
     kind: str = OTHER
@@ -52,6 +58,7 @@ class Measure:
     series: Callable[[Trace, str], Samples] = lambda trace, flow: NO_SAMPLES
     at: Callable[[Trace, str, int], float] | None = None
     packets: bool = False
+    distribution: Callable[[Sequence[Trace], str], tuple[Array, Array]] | None = None
 
     def over_repeat(self, trace: Trace, flow: str) -> Value:
         """The value over the repeat, and the standard deviation of its one-second samples."""
@@ -103,15 +110,56 @@ def _flows_with_reports(trace: Trace) -> set[str]:
     return {flow for table in ("outbound_rtp", "inbound_rtp") for flow in trace.table(table)["flow"].unique()}
 
 
-def _first_call_share(trace: Trace, flow: str) -> float:
-    """Receiving rate of the first of several calls in per cent of the mean of the others, from 30 to 90 s.
+def _first_call_share(trace: Trace, flow: str, begin_s: int = 30) -> float:
+    """Receiving rate of the first of several calls in per cent of the mean of the others, in one minute."""
+    return related.first_call_share(trace, flow, (begin_s, begin_s + MINUTE_S))
 
-    The calls are those with a flow between the same sender and receiver.
-    """
-    ends = {name: (of.sender, of.receiver) for name, of in trace.manifest.flows.items()}
-    calls = [name for name in trace.flows if ends[name] == ends[flow]]
-    first, *others = (rate.receiving_rate(trace, call, (30.0, 90.0)) for call in calls)
-    return 100 * first / (mean(others) or nan) if others else nan
+
+def _recovered_in_time(trace: Trace, flow: str) -> float:
+    """100 if the first call starves and recovers within ``RECOVERY_S``, else 0; over repeats in per cent."""
+    low, high = RECOVERY_S
+    return 100.0 if low <= related.recovery_s(trace, flow) <= high else 0.0
+
+
+def _established(trace: Trace, flow: str) -> float:
+    """100 if the receiver ever shows a picture, else 0; the mean over repeats is in per cent."""
+    return 0.0 if isnan(METRICS["setup_time"].function(trace, flow)) else 100.0
+
+
+def _soon_there(trace: Trace, flow: str) -> float:
+    """Share in per cent of the packets received with a one-way delay of less than ``SOON_MS``."""
+    delay_ms, share = delay.one_way_delay_cdf([trace], flow)
+    return 100 * float(np.interp(SOON_MS, delay_ms, share)) if delay_ms.size else nan
+
+
+def _largest_delay(trace: Trace, flow: str) -> float:
+    """Largest one-way delay of a packet in ms; NaN if none arrived."""
+    delays_ms = delay.largest_delay_ms(trace, flow).values
+    return float(delays_ms.max()) if delays_ms.size else nan
+
+
+def _retransmitted(trace: Trace, flow: str) -> float:
+    """Packets that were sent again, for every 100 that were lost."""
+    again = increase(counter(trace, "outbound_rtp", flow, "retransmittedPacketsSent"))
+    sent = increase(counter(trace, "outbound_rtp", flow, "packetsSent"))
+    lost = METRICS["packet_loss"].function(trace, flow) / 100 * sent
+    return 100 * again / (lost or nan)
+
+
+def _mean_freeze_s(trace: Trace, flow: str) -> float:
+    """Mean length of a freeze in s; NaN if there is none."""
+    total_s, count = (METRICS[name].function(trace, flow) for name in ("freeze_duration", "freeze_count"))
+    return total_s / (count or nan)
+
+
+def _deviation(series: Callable[[Trace, str], Samples]) -> Measure:
+    """The standard deviation of one-second samples, over the repeat or over ten seconds."""
+
+    def at(trace: Trace, flow: str, begin_s: int) -> float:
+        samples = series(trace, flow)
+        return samples_in_window(samples, (begin_s, begin_s + WINDOW_S)).deviation()
+
+    return Measure(value=lambda trace, flow: series(trace, flow).deviation(), at=at)
 
 
 def _over_use(trace: Trace, flow: str) -> float:
@@ -127,10 +175,10 @@ def _flows_with_over_use(trace: Trace) -> set[str]:
     return set(trace.table("controller").filter(pl.col("name") == "alpha")["flow"].unique())
 
 
-def _metric(kind: str, label: str, name: str) -> Measure:
+def _metric(kind: str, label: str, name: str, **more: Any) -> Measure:
     """A measure that is one of rtclab's metrics."""
     metric = METRICS[name]
-    return Measure(kind, label, metric.function, metric.samples or (lambda trace, flow: NO_SAMPLES))
+    return Measure(kind, label, metric.function, metric.samples or (lambda trace, flow: NO_SAMPLES), **more)
 
 
 _KBPS, _RTT, _FPS, _LOST = "Rate (kbit/s)", "RTT (ms)", "Frames per second", "Packet loss (%)"
@@ -142,7 +190,14 @@ MEASURES = {
     "media_rate_kbps": Measure(RATE, _KBPS, tools.rtp_rate, tools.rtp_kbps),
     "rtt_ms": _metric(DELAY, _RTT, "rtt"),
     "media_rtt_ms": Measure(DELAY, _RTT, tools.media_rtt, tools.media_rtt_ms),
-    "owd_ms": _metric(DELAY, "One-way delay (ms)", "one_way_delay"),
+    "owd_ms": _metric(DELAY, "One-way delay (ms)", "one_way_delay", distribution=delay.one_way_delay_cdf),
+    "inter_arrival_ms": _metric(
+        OTHER,
+        "Inter-arrival time (ms)",
+        "inter_arrival_time",
+        packets=True,
+        distribution=arrivals.inter_arrival_cdf,
+    ),
     "packet_loss_pct": _metric(LOSS, _LOST, "packet_loss"),
     "residual_loss_pct": _metric(LOSS, "Residual loss (%)", "residual_loss"),
     # A capture at the receiver shows sequence numbers, but not what FEC recovered.
@@ -160,8 +215,25 @@ MEASURES = {
     "rtt_spike": Measure(value=tools.rtt_spike),
     "rise_s": Measure(at=tools.rise_s),
     # Quantities of a single paper.
-    "fec_share": Measure(value=tools.fec_share, packets=True),
-    "first_call_share": Measure(value=_first_call_share),
+    "fec_share": _metric(OTHER, "FEC (%)", "fec_share", packets=True),
+    "retransmission_share": _metric(OTHER, "Retransmissions (%)", "retransmission_share", packets=True),
+    "retransmitted_pct": Measure(value=_retransmitted),
+    "below_25ms_pct": Measure(value=_soon_there),
+    "largest_owd_ms": Measure(value=_largest_delay),
+    "owd_sd_ms": _deviation(delay.one_way_delay_ms),
+    "rate_sd_kbps": _deviation(rate.received_kbps),
+    "rate_delay_correlation": Measure(value=related.rate_and_delay),
+    "fps_rtt_correlation": Measure(value=related.frames_and_rtt),
+    "calls_correlation": Measure(value=related.with_other_calls),
+    "streams_apart_pct": Measure(value=related.streams_apart),
+    "sides_apart_pct": Measure(value=related.sides_apart),
+    "converges_s": Measure(at=related.converges_s),
+    "dip_pct": Measure(at=related.dip),
+    "first_call_share": Measure(value=_first_call_share, at=_first_call_share),
+    "recovered_pct": Measure(value=_recovered_in_time),
+    "established_pct": Measure(value=_established),
+    "freezes": Measure(value=METRICS["freeze_count"].function),
+    "freeze_s": Measure(value=_mean_freeze_s),
     OVER_USE: Measure(value=_over_use),
     MEDIA: Measure(value=_is_media),
 }

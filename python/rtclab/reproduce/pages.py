@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rtclab.backend import machine, versions
@@ -10,14 +11,14 @@ from rtclab.report.page import load_template, render
 from rtclab.report.words import machine as machine_in_words
 from rtclab.report.words import number
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict
-from rtclab.reproduce.comparison import Compared, Comparison, Count
+from rtclab.reproduce.comparison import Compared, Comparison
 from rtclab.reproduce.layout import grid
+from rtclab.reproduce.score import EVERYTHING, Tally, scores
 from rtclab.trace import write_json, write_text
 
 MARKS = {
     Verdict.WITHIN: "✓",
     Verdict.OUTSIDE: "✗",
-    Verdict.NOT_EXPLAINED: "○",
     Verdict.UNUSABLE: "–",
     Verdict.MISSING: "?",
     Verdict.UNPUBLISHED: "",
@@ -31,18 +32,48 @@ def write_pages(comparisons: Sequence[Comparison], out: Path) -> list[Path]:
     for one in comparisons:
         page = out / f"{one.paper.name}.html"
         write_text(page, _html(one))
-        write_json(page.with_suffix(".json"), one.as_dict())
+        write_json(
+            page.with_suffix(".json"), one.as_dict() | {"scores": [asdict(of) for of in scores([one])]}
+        )
         pages.append(page)
     return pages
 
 
 def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
-    """Writes the comparison of all papers as a Markdown page, which is docs/reproduction.md."""
+    """Writes Markdown pages: ``file`` about all papers, and ``<stem>-<paper>.md`` beside it about each."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = load_template("reproduction.md").render(
-        comparisons=comparisons, grid=grid, cell=_markdown_cell, Verdict=Verdict, explained=_once()
-    )
-    write_text(file, text)
+    known = {
+        "stem": file.stem,
+        "scores": scores,
+        "score_table": _score_table,
+        "tally": _tally,
+        "null": _null,
+        "grid": grid,
+        "cell": _markdown_cell,
+    }
+    write_text(file, load_template("reproduction.md").render(comparisons=comparisons, **known))
+    page = load_template("reproduction-paper.md")
+    for one in comparisons:
+        write_text(file.with_name(f"{file.stem}-{one.paper.name}.md"), page.render(one=one, **known))
+
+
+def _tally(of: Tally) -> str:
+    return f"{of.within} of {of.all} ({of.percent:.0f} %)" if of.all else ""
+
+
+def _null(of: Tally) -> str:
+    return f"{of.null} ({of.null_percent:.0f} %)" if of.all else ""
+
+
+def _score_table(comparisons: Sequence[Comparison]) -> str:
+    """The headline as a Markdown table."""
+    columns = ("", "all: ours", "null model", "fitted", "follow", "test the model: ours", "null model")
+    rows = [columns, ("---",) * len(columns)]
+    for one in scores(comparisons):
+        apart = (f"{of.within} of {of.all}" if of.all else "" for of in (one.fitted, one.follows))
+        kind = f"**{one.kind}**" if one.kind == EVERYTHING else one.kind
+        rows.append((kind, _tally(one.all), _null(one.all), *apart, _tally(one.tests), _null(one.tests)))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def published(one: Compared) -> str:
@@ -69,25 +100,19 @@ def _with_sd(mean: float, sd: float | None) -> str:
     return number(mean) if sd is None or sd != sd else f"{number(mean)} ± {number(sd, mean)}"
 
 
-def _once() -> Callable[[str], str]:
-    """A function that returns a reason in full the first time, and abbreviated after that."""
-    given: set[str] = set()
-
-    def explained(reason: str) -> str:
-        if reason in given:
-            return f"As above: {reason.partition('. ')[0].partition(':')[0]}"
-        given.add(reason)
-        return reason
-
-    return explained
-
-
 def _markdown_cell(one: Compared | None) -> str:
     if one is None:
         return ""
     if one.verdict == Verdict.UNPUBLISHED:
         return number(one.ours.mean)
-    return f"{number(one.ours.mean)} ({number(one.cell.mean)}) {MARKS[one.verdict]}"
+    return f"{number(one.ours.mean)} ({number(one.cell.mean)}) {MARKS[one.verdict]}{apart(one)}"
+
+
+def apart(one: Compared) -> str:
+    """The sign of a cell that was fitted, or that follows from the configuration."""
+    if one.verdict not in (Verdict.WITHIN, Verdict.OUTSIDE):
+        return ""
+    return "ᶠ" if one.is_fitted else "⁼" if one.follows else ""
 
 
 def _html(one: Comparison) -> str:
@@ -97,7 +122,11 @@ def _html(one: Comparison) -> str:
         comparison=one,
         paper=one.paper,
         facts=_facts(one),
-        headline=_headline(one),
+        scores=scores([one]),
+        tally=_tally,
+        null=_null,
+        apart=apart,
+        everything=EVERYTHING,
         grid=grid,
         marks=MARKS,
         overall=OVERALL,
@@ -106,14 +135,6 @@ def _html(one: Comparison) -> str:
         Verdict=Verdict,
         notes=_notes,
     )
-
-
-def _headline(one: Comparison) -> dict[str, Count | None]:
-    """Counts in rows over all machines, by kind; empty if the paper has no other rows."""
-    if all(cell.machine == OVERALL for cell in one.paper.cells):
-        return {}
-    overall = {count.kind: count for count in one.counts(overall=True)}
-    return {count.kind: overall.get(count.kind) for count in one.counts()}
 
 
 def _notes(comparison: Comparison, table: str) -> list[str]:

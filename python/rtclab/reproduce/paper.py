@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import InstanceOf
 
 from rtclab.errors import BadInput
-from rtclab.reproduce.cells import UNUSABLE, Cell
+from rtclab.reproduce.ambiguities import Ambiguity, ambiguity_of
+from rtclab.reproduce.cells import UNUSABLE, Cell, Metric
 from rtclab.reproduce.changes import Changes
 from rtclab.reproduce.figures import Figure, figures_of
+from rtclab.reproduce.null import Null
 from rtclab.reproduce.results import EVERY_FLOW
 from rtclab.reproduce.trends import Check, Need, Numbers, Trend
+from rtclab.reproduce.variants import Variant
 from rtclab.scenario.table import Table, closest
 
 PUBLISHED = Path(__file__).parent / "published"
-TESTBED = ("varies", "machines")
+TESTBED = ("varies", "machines", "null", "fitted")
 """Keys that a paper inherits from the paper it extends, unless it has its own. Reasons are merged."""
+
+
+class Hypothesis(Table):
+    """An explanation that was tried: what it says, what it gave in figures, and whether it was adopted."""
+
+    says: str
+    gave: str
+    verdict: Literal["adopted", "refuted", "open"]
 
 
 class Paper(Table):
@@ -35,10 +47,17 @@ class Paper(Table):
             are what the paper varied; parameters of models are not among them.
         machines: pattern of the flows of each machine in the tables; the key ``14/A`` is machine A of table
             14 only. A machine without a pattern, such as ``overall``, stands for all flows of media.
-        reasons: why numbers cannot be explained, by the keys in ``Cell.status``.
+        reasons: why our numbers differ, by the keys in ``Cell.status``.
+        fitted: metrics that were used to choose the model or a parameter of it, by pattern of scenarios.
+        null: the constants of the null model.
+        done: what was simulated, and what was not.
+        hypotheses: what was tried to explain differences, and what came of it.
+        decides: measurements that would decide what is open.
         remarks: remarks at the end of the report.
         trends: statements of the paper, with checks.
         figures: figures of the paper.
+        variants: variants of the scenarios by name.
+        ambiguities: conditions that the paper leaves open, under two readings.
         name: short name, which is that of the files.
         cells: published numbers.
     """
@@ -50,9 +69,16 @@ class Paper(Table):
     varies: tuple[str, ...] = ()
     machines: dict[str, str] = {}
     reasons: dict[str, str] = {}
+    fitted: dict[str, tuple[Metric, ...]] = {}
+    null: tuple[Null, ...] = ()
+    done: str = ""
+    hypotheses: tuple[Hypothesis, ...] = ()
+    decides: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     trends: tuple[InstanceOf[Trend], ...] = ()
     figures: tuple[InstanceOf[Figure], ...] = ()
+    variants: dict[str, Variant] = {}
+    ambiguities: tuple[InstanceOf[Ambiguity], ...] = ()
     name: str
     cells: tuple[InstanceOf[Cell], ...]
 
@@ -61,7 +87,14 @@ class Paper(Table):
         """What must be measured: pairs of a scenario and the name of a measure."""
         printed = [(cell.scenario, cell.metric) for cell in self.cells if cell.scenario]
         drawn = [need for figure in self.figures for need in figure.needs]
-        return [*printed, *drawn, *(need for trend in self.trends for need in trend.needs)]
+        stated = [need for trend in self.trends for need in trend.needs]
+        return [*printed, *drawn, *stated, *(need for one in self.ambiguities for need in one.needs)]
+
+    @property
+    def extra_needs(self) -> list[Need]:
+        """What must be measured for the readings that run only on request."""
+        changes = [check for trend in self.trends for check in trend.checks if isinstance(check, Changes)]
+        return [need for check in changes for need in check.extra_needs]
 
     @property
     def scenarios(self) -> list[str]:
@@ -72,6 +105,13 @@ class Paper(Table):
     def traced(self, scenario: str) -> int:
         """Number of full traces that the figures need of a scenario."""
         return max((figure.traced for figure in self.figures if scenario in figure.scenarios), default=0)
+
+    def is_fitted(self, cell: Cell) -> bool:
+        """Whether a cell was used to choose the model or a parameter of it."""
+        return any(
+            cell.metric in metrics and fnmatchcase(cell.scenario, pattern)
+            for pattern, metrics in self.fitted.items()
+        )
 
     def flows(self, cell: Cell) -> str:
         """The pattern of the flows of a cell's machine."""
@@ -88,15 +128,20 @@ def read_paper(name: str, directory: Path = PUBLISHED) -> Paper:
     file, numbers = directory / f"{name}.toml", directory / f"{name}.csv"
     data = _with_testbed(file)
     pairs, trends, figures = data.pop("pairs", {}), data.pop("trends", []), data.pop("figures", [])
+    readings = [{"label": label} | one for label, one in data.pop("readings", {}).items()]
     with numbers.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines, restkey="beyond the last column"))
     read = {
         "name": name,
         "cells": [_cell(row, f"{numbers.name}:{line}") for line, row in enumerate(rows, start=2)],
-        "trends": [_trend(row, file.name, pairs) for row in trends],
+        "trends": [_trend(row, file.name, pairs, readings) for row in trends],
         "figures": [figure for row in figures for figure in figures_of(row, file.name)],
+        "ambiguities": [ambiguity_of(row, file.name) for row in data.pop("ambiguities", [])],
     }
     paper = Paper.read(data | read, file.name)
+    paper = paper.model_copy(
+        update={"remarks": (*paper.remarks, *(variant.remark for variant in paper.variants.values()))}
+    )
     for line, cell in enumerate(paper.cells, start=2):
         _known(cell.table, paper.tables, f"{numbers.name}:{line}: table")
         _known(cell.status, ["", UNUSABLE, *paper.reasons], f"{numbers.name}:{line}: status")
@@ -119,20 +164,25 @@ def _toml(file: Path) -> dict[str, Any]:
         raise BadInput(f"{file.name}: {error}") from None
 
 
-def _trend(data: dict[str, Any], origin: str, pairs: dict[str, Any]) -> Trend:
+def _trend(
+    data: dict[str, Any], origin: str, pairs: dict[str, Any], readings: Sequence[dict[str, Any]]
+) -> Trend:
     place = f"{origin}: trend `{data.get('statement', '')}`"
     if isinstance(data.get("checks"), list):
         rows = enumerate(data["checks"], start=1)
-        data = data | {"checks": [_check(row, f"{place}: check {i}", pairs) for i, row in rows]}
+        data = data | {"checks": [_check(row, f"{place}: check {i}", pairs, readings) for i, row in rows]}
     return Trend.read(data, place)
 
 
-def _check(row: dict[str, Any], place: str, pairs: dict[str, Any]) -> Check:
+def _check(
+    row: dict[str, Any], place: str, pairs: dict[str, Any], readings: Sequence[dict[str, Any]]
+) -> Check:
     if "pairs" not in row:
         return Numbers.read(row, place)
     for label in row["pairs"]:
         _known(label, pairs, f"{place}: pairs")
-    return Changes.read(row | {"pairs": [{"label": label} | pairs[label] for label in row["pairs"]]}, place)
+    named = {"pairs": [{"label": label} | pairs[label] for label in row["pairs"]]}
+    return Changes.read(row | named | ({"readings": readings} if readings else {}), place)
 
 
 def _cell(row: dict[str, str], place: str) -> Cell:

@@ -58,15 +58,15 @@ class Results:
     repeats: Mapping[str, int]
 
     @cached_property
-    def _values(self) -> dict[str, list[Values]]:
+    def _values(self) -> dict[str, dict[int, Values]]:
         return {
-            name: [values for repeat, values in store.read().items() if repeat < self.repeats[name]]
+            name: {repeat: values for repeat, values in store.read().items() if repeat < self.repeats[name]}
             for name, store in self.stores.items()
         }
 
     def repeats_of(self, scenario: str) -> int:
         """Number of finished repeats of a scenario."""
-        return len(self._values.get(scenario, []))
+        return len(self._values.get(scenario, {}))
 
     def measured(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Measured:
         """A metric over all repeats; flows that match the pattern ``flows`` have equal weights."""
@@ -80,12 +80,17 @@ class Results:
 
     def per_repeat(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> list[Value]:
         """Mean value and mean standard deviation of the flows that match the pattern, for each repeat."""
-        return [_selected(values, metric, flows) for values in self._values.get(scenario, [])]
+        return list(self.numbered(scenario, metric, flows).values())
+
+    def numbered(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> dict[int, Value]:
+        """As ``per_repeat``, by number of the repeat."""
+        repeats = self._values.get(scenario, {})
+        return {repeat: _selected(values, metric, flows) for repeat, values in repeats.items()}
 
     def flows(self, scenario: str, patterns: Iterable[str]) -> list[str]:
         """The flows of a scenario that match one of the patterns; empty if nothing was measured."""
         values = self._values.get(scenario)
-        flows = values[0][MEDIA] if values else ()
+        flows = next(iter(values.values()))[MEDIA] if values else ()
         return [flow for flow in flows if any(fnmatchcase(flow, pattern) for pattern in patterns)]
 
     def traces(self, scenario: str, repeats: int = 1) -> list[Trace]:

@@ -14,6 +14,7 @@ from rtclab.metrics.series import NS_PER_S
 from rtclab.processes import cores, process_pool
 from rtclab.reproduce.measures import MEASURES, MEDIA, measure
 from rtclab.reproduce.store import Store, fingerprint
+from rtclab.reproduce.variants import Draw, Variant, drawn, split
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
@@ -26,11 +27,12 @@ class Plan:
     """What to run and measure of a scenario.
 
     Attributes:
-        name: name of the scenario.
+        name: name of the scenario, with those of its variants.
         repeats: number of repeats.
         traced: number of repeats, from the first on, whose full trace is kept.
         measures: names of the values to measure.
         given: the scenario, if it is not one that comes with rtclab.
+        variants: the variants of the scenario that ``name`` names.
     """
 
     name: str
@@ -38,16 +40,25 @@ class Plan:
     traced: int = 0
     measures: tuple[str, ...] = (MEDIA,)
     given: Scenario | None = None
+    variants: tuple[Variant, ...] = ()
 
     @cached_property
     def scenario(self) -> Scenario:
         """The scenario to run. It records every packet only if a measure needs that."""
         packets = any(MEASURES[name.partition("@")[0]].packets for name in self.measures)
-        return self.given or Scenario.load(self.name, {"record": "packets" if packets else "seconds"})
+        changes: dict[str, object] = {"record": "packets" if packets else "seconds"}
+        for variant in self.variants:
+            changes |= variant.sets
+        return self.given or Scenario.load(split(self.name)[0], changes)
+
+    @cached_property
+    def draws(self) -> list[Draw]:
+        """The fields that are drawn anew for every repeat."""
+        return [draw for variant in self.variants for draw in variant.draws]
 
     def store(self, out: Path) -> Store:
         """Where finished repeats of this plan are kept."""
-        return Store(out, self.name, fingerprint(self.scenario, self.measures))
+        return Store(out, self.name, fingerprint(self.scenario, [*self.measures, *map(repr, self.draws)]))
 
 
 @dataclass(frozen=True)
@@ -145,14 +156,18 @@ def _traces(batch: Batch) -> dict[int, Trace]:
     from rtclab.backend.sim import SimBackend
     from rtclab.backend.together import simulate_together
 
-    scenario, backend = batch.plan.scenario, SimBackend()
+    scenario, draws, backend = batch.plan.scenario, batch.plan.draws, SimBackend()
     backend.check(scenario)
     traces = {}
     for repeat in [repeat for repeat in batch.repeats if repeat < batch.plan.traced]:
-        traces[repeat] = backend.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
+        own = drawn(scenario, draws, repeat)
+        traces[repeat] = backend.simulate(own, seed=scenario.seed_of(repeat), repeat=repeat)
         traces[repeat].save(batch.store.trace_path(repeat))
     others = [repeat for repeat in batch.repeats if repeat not in traces]
+    if draws:
+        runs = [(drawn(scenario, draws, repeat), [scenario.seed_of(repeat)]) for repeat in others]
+    else:
+        runs = [(scenario, [scenario.seed_of(repeat) for repeat in others])]
     if others:
-        together = simulate_together([(scenario, [scenario.seed_of(repeat) for repeat in others])])
-        traces |= dict(zip(others, together, strict=True))
+        traces |= dict(zip(others, simulate_together(runs), strict=True))
     return traces

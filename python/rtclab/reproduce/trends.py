@@ -26,20 +26,31 @@ RELATIONS: dict[str, Callable[[float, float], float]] = {
     "percent_of": lambda ours, other: 100 * ours / other,
     "percent_below": lambda ours, other: 100 - 100 * ours / other,
     "ratio_to": lambda ours, other: ours / other,
+    "minus": lambda ours, other: ours - other,
 }
 """Relations of a quantity to another one, by key in TOML."""
 SHARED = ("metric", "scenario", "flows", "window_s", "combine")
 """Keys that a nested quantity inherits from the outer one, unless it has its own."""
+KEPT, BROKEN, UNTESTABLE = OUTCOMES = ("kept", "broken", "untestable here")
+"""What can become of a statement."""
 Need = tuple[str, str]
 """A scenario, and the name of a value to measure in it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a trend holds, and the numbers that show it."""
+    """Whether a statement is kept, and the numbers that show it; or why it cannot be tested here."""
 
     holds: bool
     figures: str
+    testable: bool = True
+
+    @property
+    def outcome(self) -> str:
+        """The finding in words."""
+        if not self.testable:
+            return UNTESTABLE
+        return KEPT if self.holds else BROKEN
 
 
 class Quantity(Table):
@@ -62,6 +73,7 @@ class Quantity(Table):
     percent_of: Quantity | None = None
     percent_below: Quantity | None = None
     ratio_to: Quantity | None = None
+    minus: Quantity | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -213,16 +225,26 @@ class Numbers(Quantity, Check):
 
 
 class Trend(Table):
-    """A statement of a paper in our words. It holds if our results meet all ``checks``.
+    """A statement of a paper in our words. It is kept if our results meet all ``checks``.
 
-    ``how`` describes the checks in words. ``reason`` says why the trend does not hold, if that is known.
+    ``how`` describes the checks in words. ``reason`` says why the statement is broken, if that is known.
+    ``untestable`` says why it cannot be tested here; then there are no checks.
     """
 
     statement: str
     source: str
-    how: str
-    checks: tuple[InstanceOf[Check], ...] = Field(min_length=1)
+    how: str = ""
+    checks: tuple[InstanceOf[Check], ...] = ()
     reason: str = ""
+    untestable: str = ""
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> Self:
+        if bool(self.checks) == bool(self.untestable):
+            raise FieldError("expected either checks or `untestable`", key="checks")
+        if self.checks and not self.how:
+            raise FieldError("missing", key="how")
+        return self
 
     @property
     def needs(self) -> list[Need]:
@@ -230,7 +252,9 @@ class Trend(Table):
         return [need for one in self.checks for need in one.needs]
 
     def check(self, results: Results) -> Finding:
-        """Whether the trend holds, and the numbers that show it."""
+        """Whether the statement is kept, and the numbers that show it."""
+        if self.untestable:
+            return Finding(False, self.untestable, testable=False)
         if not all(results.repeats_of(scenario) for scenario, _ in self.needs):
             return Finding(False, "not measured")
         findings = [one.check(results) for one in self.checks]

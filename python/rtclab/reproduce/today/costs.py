@@ -1,5 +1,5 @@
 """Set-up time, failures, processor and memory of live calls per topology, as in sections 6.10 and 6.11 of
-Abello Lozano 2013."""
+Abelló Lozano 2013."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rtclab.scenario import Scenario
 ABOUT = """\
 Live calls by topology, over all conditions, repeats and flows. Topologies ran in different networks, so
 a row describes its conditions, not the topology alone. Numbers are the median and, in parentheses, the
-95th percentile. Abello Lozano's thesis reports a set-up time of 1.44 s for two over a relay with nothing
+95th percentile. Abelló Lozano's thesis reports a set-up time of 1.44 s for two over a relay with nothing
 limited (table 8), half a second more with an MCU than in a mesh (6.10), and 90 % CPU use for three calls
 and for a mesh (6.11).
 """

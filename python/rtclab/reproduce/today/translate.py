@@ -14,7 +14,7 @@ from rtclab.scenario.topology import encoders
 TODAY = "goog-cc"
 """The congestion control of browsers today; its default stack is that of the newest browser known."""
 
-CODECS = {"vp9-2016": "vp9", "h264-2016": "h264"}
+CODECS = {"vp8-2013": "vp8", "vp9-2016": "vp9", "h264-2016": "h264"}
 """Encoders of the past, and the codecs that they encoded."""
 
 REPAIRS_OF_TODAY = ("auto", "rtx")
