@@ -18,6 +18,7 @@ from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Results, results_path
 from rtclab.reproduce.runner import Failure, Plan, run, unfinished
+from rtclab.reproduce.score import scores
 from rtclab.reproduce.variants import split
 from rtclab.scenario import shipped
 
@@ -113,13 +114,14 @@ def _show(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: S
 
 def _show_comparison(comparison: Comparison) -> None:
     print(f"{comparison.paper.name}: {comparison.paper.title}")
-    table = tables.new_table("cells", *tables.right("within", "of", "%"))
-    for count in comparison.counts():
-        table.add_row(count.kind, str(count.within), str(count.compared), f"{count.percent:.0f}")
+    table = tables.new_table("measurements", *tables.right("within", "of", "%", "null model"))
+    for score in scores([comparison]):
+        of = score.all
+        table.add_row(score.kind, str(of.within), str(of.all), f"{of.percent:.0f}", str(of.null))
     tables.print_table(table)
-    trends = tables.new_table("", "trend", "ours")
+    trends = tables.new_table("", "statement", "ours")
     for trend, finding in comparison.trends:
-        trends.add_row("holds" if finding.holds else "FAILS", trend.statement, finding.figures)
+        trends.add_row(finding.outcome, trend.statement, finding.figures)
     tables.print_table(trends)
 
 
