@@ -60,7 +60,7 @@ class Video(Table):
     codec: Literal["vp8", "vp9", "h264", "av1", "vp9-2016", "h264-2016"] = "vp8"
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
     ``vp9-2016`` does so at lower rates and does not return to full resolution; ``h264-2016`` keeps the
-    resolution and lowers the frame rate (Jansen et al. 2017, section 5.1). ``vp9``, ``h264`` and ``av1`` are
+    resolution and skips pictures (Jansen et al. 2017, section 5.1). ``vp9``, ``h264`` and ``av1`` are
     today's encoders of browsers, in live calls only; those of 2016 are simulated only."""
     file: MediaFile | None = None
     """Video file that live calls use as the camera, in any format that FFmpeg reads, relative to the TOML
