@@ -61,7 +61,7 @@ class Video(Table):
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
     ``vp8-2013`` keeps the resolution and lowers the frame rate, as in Chrome 27;
     ``vp9-2016`` does so at lower rates and does not return to full resolution; ``h264-2016`` keeps the
-    resolution and lowers the frame rate (Jansen et al. 2017, section 5.1). ``vp9``, ``h264`` and ``av1`` are
+    resolution and skips pictures (Jansen et al. 2017, section 5.1). ``vp9``, ``h264`` and ``av1`` are
     today's encoders of browsers, in live calls only; those of 2013 and 2016 are simulated only."""
     file: MediaFile | None = None
     """Video file that live calls use as the camera, in any format that FFmpeg reads, relative to the TOML

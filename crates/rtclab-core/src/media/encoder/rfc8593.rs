@@ -191,7 +191,8 @@ impl SyntheticEncoder {
     }
 
     fn adapt(&mut self) {
-        let EncoderProfile { min_bits_per_pixel, min_frame_rate, grows, .. } = self.profile;
+        let EncoderProfile { min_bits_per_pixel, gap_exponent, min_frame_rate, grows, .. } =
+            self.profile;
         let before = self.scale;
         while self.bits_per_pixel(self.scale) < min_bits_per_pixel && self.may_shrink() {
             self.scale += 1;
@@ -200,9 +201,11 @@ impl SyntheticEncoder {
         while grows && self.scale > 0 && self.bits_per_pixel(self.scale - 1) > enough {
             self.scale -= 1;
         }
+        // Of n pictures one is encoded, which costs n^e times as much: the rate falls as n^(e - 1).
         let affordable = self.bits_per_pixel(self.scale) / min_bits_per_pixel;
-        self.frame_rate = (self.config.frame_rate * affordable.min(1.0))
-            .max(min_frame_rate.min(self.config.frame_rate));
+        let encoded = affordable.min(1.0).powf(1.0 / (1.0 - gap_exponent));
+        self.frame_rate =
+            (self.config.frame_rate * encoded).max(min_frame_rate.min(self.config.frame_rate));
         if self.scale != before {
             // VP8 can change its resolution only in a key frame, and its overshoot is measured anew.
             self.key_wanted = true;
@@ -362,13 +365,20 @@ mod tests {
     }
 
     #[test]
-    fn h264_of_2016_keeps_its_resolution_and_drops_to_as_little_as_one_frame_a_second() {
-        // 1280x720 at 0.03 bit: 27,648 bit a picture, 1382 kbit/s for 50 a second
-        assert_eq!(at(Codec::H264In2016, Bitrate::from_kbps(2000)).0, 720);
-        let (height, rate) = at(Codec::H264In2016, Bitrate::from_kbps(1000));
-        assert!(height == 720 && (34..=38).contains(&rate), "{height} {rate}"); // 1000 / 27.6 = 36.2
-        let (height, rate) = at(Codec::H264In2016, Bitrate::from_kbps(10));
-        assert!(height == 720 && (1..=2).contains(&rate), "{height} {rate}"); // at 30 kbit/s: 1.09
+    fn h264_of_2016_keeps_its_resolution_and_skips_pictures_below_310_kbps() {
+        // 6200 bit a picture for 50 a second are 310 kbit/s. At 155, one of n is encoded, which costs n^0.45 times as
+        // much: n^0.55 = 2, 14.2 a second. At 100 kbit/s: 6.4 a second.
+        for (kbps, slowest, fastest) in [(1000, 48, 52), (155, 13, 15), (100, 5, 7)] {
+            let (height, rate) = at(Codec::H264In2016, Bitrate::from_kbps(kbps));
+            assert_eq!(height, 720);
+            assert!((slowest..=fastest).contains(&rate), "{kbps} kbit/s: {rate}");
+        }
+        // At 10 kbit/s it uses its minimum of 30: 0.72 a second, 57 in 80 s.
+        let mut encoder = hd(Codec::H264In2016);
+        encoder.set_target(Bitrate::from_kbps(10));
+        frames(&mut encoder, Time::from_secs(20));
+        let count = frames(&mut encoder, Time::from_secs(100)).len();
+        assert!((52..=63).contains(&count), "{count}");
     }
 
     #[test]
