@@ -22,8 +22,8 @@ from rtclab.reproduce.trends import Trend
 PAPERS = ("singh2013", "abello2013", "jansen2017")
 REPEATS = 2
 # What 10 % of loss leave after a minute depends on which reports exceed them by chance, and who wins on a
-# shared processor on which pictures meet. The shares of a call and TCP vary. The rate of H.264 collapses in two
-# of three directions.
+# shared processor on which pictures meet. The shares of a call and TCP vary. The rate of H.264 collapses in
+# two of three directions.
 MORE_REPEATS = {
     "jansen2017/loss-schedule": 5,
     "jansen2017/tcp": 5,
