@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 class RtclabError(Exception):
@@ -23,6 +24,16 @@ class RtclabError(Exception):
 
     def __str__(self) -> str:
         return with_hint(self.message, self.hint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Allows errors to cross processes, whatever the arguments of their constructors are."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[RtclabError], args: tuple[Any, ...], state: dict[str, Any]) -> RtclabError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class BadInput(RtclabError):

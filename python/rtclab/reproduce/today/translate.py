@@ -109,9 +109,7 @@ def _replace_media(scenario: Scenario, data: dict[str, Any], changes: list[str])
 
 def codecs_of_today() -> tuple[str, ...]:
     """The codecs that a scenario may name and that are not encoders of the past."""
-    return tuple(
-        name for name in get_args(Video.model_fields["codec"].annotation) if not name.endswith("-2016")
-    )
+    return tuple(name for name in get_args(Video.model_fields["codec"].annotation) if name not in CODECS)
 
 
 def _replace_device(was: Video, video: dict[str, Any], changes: list[str]) -> None:
