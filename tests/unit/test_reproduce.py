@@ -478,7 +478,7 @@ def test_a_page_has_published_and_our_numbers_verdicts_corrections_and_reasons(
         "one processor for everything",
         "1 of 1 (100 %)",
         "The queue is longer",
-        "1 of 2 statements are kept, 1 are broken",
+        "Of 2 statements: 1 kept, 1 broken",
         "Whether the queue is short",
         "<strong>1800</strong>",
     ):
