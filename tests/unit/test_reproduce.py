@@ -267,6 +267,25 @@ def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_run
     assert results.mean("first-call", "rate_kbps", "alice->*") == 950
 
 
+@pytest.mark.parametrize(
+    ("published", "tolerance", "expected"),
+    [
+        # The calls have 900, 1100, 1000 and 1200; their mean is 1050.
+        (1050, 40, Verdict.OUTSIDE),
+        (1050, 60, Verdict.WITHIN),
+        (1500, 40, Verdict.OUTSIDE),
+    ],
+)
+def test_a_mean_that_no_call_is_near_counts_as_outside(
+    published: float, tolerance: float, expected: Verdict, results: Results
+) -> None:
+    cell = PAPER.cells[0].model_copy(update={"mean": published, "within": tolerance})
+    (one,) = Comparison(PAPER.model_copy(update={"cells": (cell,)}), results).cells
+    assert sorted(one.calls) == [900, 1000, 1100, 1200]
+    assert one.verdict == expected
+    assert one.is_coincidence == (tolerance == 40 and published == 1050)
+
+
 def test_the_share_of_fec_is_that_of_bytes_not_of_packets() -> None:
     # 300 of 1200 bytes of RTP are 25 %; in packets it would be 2 of 5, and RTCP is not part of the rate.
     sent = [("rtp", "video", 500), ("rtp", "rtx", 400), ("rtp", "fec", 100), ("rtp", "fec", 200)]

@@ -30,6 +30,7 @@ class Compared:
         configured: the delay that the authors set, in ms, if the number is a delay; else 0.
         is_fitted: whether the number was used to choose a parameter of the model.
         null: what the null model says; NaN if nothing.
+        calls: our values of which the mean is taken: of each flow in each repeat.
     """
 
     cell: Cell
@@ -37,11 +38,22 @@ class Compared:
     configured: float = 0.0
     is_fitted: bool = False
     null: float = nan
+    calls: Sequence[float] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on our mean."""
+        """The verdict on our mean, which does not count if it agrees by coincidence."""
+        return Verdict.OUTSIDE if self.is_coincidence else self._of_mean
+
+    @property
+    def _of_mean(self) -> Verdict:
         return verdict(self.cell, self.ours.mean, self.configured)
+
+    @cached_property
+    def is_coincidence(self) -> bool:
+        """Whether our mean is within the tolerance, but not one of the calls of which it is the mean."""
+        accepted = (self.cell.accepts(call, self.configured) for call in self.calls)
+        return self._of_mean == Verdict.WITHIN and len(self.calls) > 0 and not any(accepted)
 
     @property
     def tolerance(self) -> float:
@@ -81,6 +93,7 @@ class Compared:
             "ours_ci95": none_if_nan(summary.ci95),
             "repeats": summary.repeats,
             "verdict": str(self.verdict),
+            "coincidence": self.is_coincidence,
             "fitted": self.is_fitted,
             "null_model": none_if_nan(self.null),
             "follows_from_configuration": self.follows,
@@ -114,12 +127,15 @@ class Comparison:
         return [self._compare(cell) for cell in self.paper.cells]
 
     def _compare(self, cell: Cell) -> Compared:
+        calls: list[float] = []
         if cell.scenario:
-            ours = self.results.measured(cell.scenario, cell.metric, self.paper.flows(cell))
+            what = (cell.scenario, cell.metric, self.paper.flows(cell))
+            ours, calls = self.results.measured(*what), self.results.calls(*what)
         else:
             ours = Measured(summarise([EQUATIONS[cell.metric](cell.row, cell.column)]), nan)
         delay = configured(cell.scenario).of(cell.metric) if cell.kind == DELAY else None
-        return Compared(cell, ours, delay or 0.0, self.paper.is_fitted(cell), null_of(self.paper.null, cell))
+        null = null_of(self.paper.null, cell)
+        return Compared(cell, ours, delay or 0.0, self.paper.is_fitted(cell), null, calls)
 
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:

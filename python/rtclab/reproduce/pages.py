@@ -109,10 +109,10 @@ def _markdown_cell(one: Compared | None) -> str:
 
 
 def apart(one: Compared) -> str:
-    """The sign of a cell that was fitted, or that follows from the configuration."""
+    """Signs of a cell: whether it agrees by coincidence, was fitted, or follows from the configuration."""
     if one.verdict not in (Verdict.WITHIN, Verdict.OUTSIDE):
         return ""
-    return "ᶠ" if one.is_fitted else "⁼" if one.follows else ""
+    return ("ᶜ" if one.is_coincidence else "") + ("ᶠ" if one.is_fitted else "⁼" if one.follows else "")
 
 
 def _html(one: Comparison) -> str:

@@ -87,6 +87,12 @@ class Results:
         repeats = self._values.get(scenario, {})
         return {repeat: _selected(values, metric, flows) for repeat, values in repeats.items()}
 
+    def calls(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> list[float]:
+        """The values of which :meth:`measured` is the mean: of each matching flow in each repeat."""
+        repeats = self._values.get(scenario, {}).values()
+        chosen = [value for values in repeats for value, _ in _chosen(values, metric, flows)]
+        return [value for value in chosen if value is not None]
+
     def flows(self, scenario: str, patterns: Iterable[str]) -> list[str]:
         """The flows of a scenario that match one of the patterns; empty if nothing was measured."""
         values = self._values.get(scenario)
@@ -101,13 +107,20 @@ class Results:
 
 def _selected(values: Values, metric: str, flows: str) -> Value:
     """The value of the flow named ``flows``, or else the mean over the media flows that match it."""
-    of_flows = values.get(metric, {})
-    if flows in of_flows:
-        return of_flows[flows]
-    media = [flow for flow, (is_media, _) in values[MEDIA].items() if is_media and fnmatchcase(flow, flows)]
-    chosen = [of_flows[flow] for flow in media if flow in of_flows]
+    chosen = _chosen(values, metric, flows)
+    if flows in values.get(metric, {}):
+        return chosen[0]
     mean, sd = (mean_of_known(of) for of in zip(*chosen, strict=True)) if chosen else (nan, nan)
     return none_if_nan(mean), none_if_nan(sd)
+
+
+def _chosen(values: Values, metric: str, flows: str) -> list[Value]:
+    """The value of the flow named ``flows``, or else those of the media flows that match it."""
+    of_flows = values.get(metric, {})
+    if flows in of_flows:
+        return [of_flows[flows]]
+    media = [flow for flow, (is_media, _) in values[MEDIA].items() if is_media and fnmatchcase(flow, flows)]
+    return [of_flows[flow] for flow in media if flow in of_flows]
 
 
 def mean_of_known(values: Iterable[float | None]) -> float:
