@@ -15,17 +15,18 @@ from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
 from rtclab.metrics.series import NS_PER_S
+from rtclab.metrics.statistics import summarise
 from rtclab.reproduce import NAMES, paper, plan_of
 from rtclab.reproduce.ambiguities import ambiguity_of
 from rtclab.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
-from rtclab.reproduce.comparison import Comparison
+from rtclab.reproduce.comparison import Compared, Comparison
 from rtclab.reproduce.configured import Configured, configured
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.measures import MEASURES, MEDIA, Values, measure
 from rtclab.reproduce.null import Null, null_of
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Hypothesis, Paper
-from rtclab.reproduce.results import Results
+from rtclab.reproduce.results import Measured, Results
 from rtclab.reproduce.runner import BATCH_S, Failure, Plan, run, unfinished
 from rtclab.reproduce.score import distinct, scores
 from rtclab.reproduce.store import Store
@@ -268,22 +269,25 @@ def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_run
 
 
 @pytest.mark.parametrize(
-    ("published", "tolerance", "expected"),
+    ("calls", "verdict"),
     [
-        # The calls have 900, 1100, 1000 and 1200; their mean is 1050.
-        (1050, 40, Verdict.OUTSIDE),
-        (1050, 60, Verdict.WITHIN),
-        (1500, 40, Verdict.OUTSIDE),
+        ([62.0, 1960.0] * 10, Verdict.OUTSIDE),
+        ([62.0, 1960.0] * 10 + [1010.0], Verdict.WITHIN),
+        ([62.0, 1960.0] * 9, Verdict.WITHIN),  # too few to tell
     ],
 )
-def test_a_mean_that_no_call_is_near_counts_as_outside(
-    published: float, tolerance: float, expected: Verdict, results: Results
+def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_outside(
+    calls: list[float], verdict: Verdict
 ) -> None:
-    cell = PAPER.cells[0].model_copy(update={"mean": published, "within": tolerance})
-    (one,) = Comparison(PAPER.model_copy(update={"cells": (cell,)}), results).cells
-    assert sorted(one.calls) == [900, 1000, 1100, 1200]
-    assert one.verdict == expected
-    assert one.is_coincidence == (tolerance == 40 and published == 1050)
+    # The published 1000 has a tolerance of 200 kbit/s.
+    one = Compared(cell(), Measured(summarise([1011.0]), nan), calls=calls)
+    assert one.verdict == verdict
+    assert one.is_coincidence == (verdict == Verdict.OUTSIDE)
+
+
+def test_the_calls_of_a_mean_are_those_of_its_flows_in_every_repeat(results: Results) -> None:
+    assert results.calls("first-call", "rate_kbps") == [900, 1100, 1000, 1200]
+    assert results.calls("first-call", "rate_kbps", "bob->*") == [1100, 1200]
 
 
 def test_the_share_of_fec_is_that_of_bytes_not_of_packets() -> None:

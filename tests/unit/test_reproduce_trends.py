@@ -18,6 +18,7 @@ from rtclab.reproduce.results import Results
 from rtclab.reproduce.runner import run, unfinished
 from rtclab.reproduce.score import scores
 from rtclab.reproduce.trends import Trend
+from rtclab.scenario import Scenario
 
 PAPERS = ("singh2013", "abello2013", "jansen2017")
 REPEATS = 2
@@ -29,6 +30,18 @@ MORE_REPEATS = {
     "jansen2017/tcp": 5,
     "jansen2017/codec-h264": 20,
 } | dict.fromkeys(("singh2013/calls-2", "singh2013/calls-3", "singh2013/mesh-3", "singh2013/mcu-3"), 15)
+# Rates near their tolerance, or of calls that differ much. The published number of repeats decides.
+MORE_REPEATS |= {
+    name: Scenario.load(name).repeats
+    for name in (
+        "singh2013/latency-200ms",
+        "singh2013/queue-1mbit-100ms",
+        "singh2013/calls-3-shifted",
+        "abello2013/loss-10-percent-50ms",
+        "abello2013/queue-5mbit-500ms",
+        "abello2013/calls-2-20mbit",
+    )
+}
 
 TRENDS = [(name, trend) for name in PAPERS for trend in paper(name).trends if not trend.untestable]
 READINGS = [reading for name in PAPERS for reading in paper(name).ambiguities]
@@ -80,5 +93,4 @@ def test_three_of_four_distinct_rates_are_within_and_the_null_model_has_fewer(re
     assert (rates.kind, rates.all.all) == ("rate", 36 + 9)
     # Calls that nothing limits, and those at the encoder's minimum, are constants.
     assert rates.all.null <= 27
-    # A few rates are as near to the tolerance as two repeats of them are apart.
-    assert 0.72 <= rates.all.within / rates.all.all <= 0.9
+    assert 0.75 <= rates.all.within / rates.all.all <= 0.9
