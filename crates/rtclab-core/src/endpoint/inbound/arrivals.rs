@@ -1,4 +1,6 @@
-//! Arrivals that transport-wide feedback has not reported yet.
+//! Arrivals for transport-wide feedback: those to report next, and for half a second those already reported.
+//!
+//! Source: libwebrtc, `transport_sequence_number_feedback_generator.cc` and `packet_arrival_map.cc`.
 
 use crate::media::grid::Grid;
 use crate::rtp::SeqUnwrapper;
@@ -17,6 +19,10 @@ const REPORT_SIZE: Bytes = Bytes(68);
 const REPORT_SHARE: f64 = 0.05;
 /// Maximum number of packets in a report, so that it fits into a datagram.
 const MAX_PACKETS: i64 = 500;
+/// Arrivals that were reported are forgotten after this (kBackWindow).
+const BACK_WINDOW: Time = Time::from_millis(500);
+/// Arrivals of at most this many consecutive sequence numbers are kept (kMaxNumberOfPackets).
+const MAX_KEPT: usize = 1 << 15;
 
 #[derive(Default)]
 pub(super) struct Arrivals {
@@ -24,8 +30,10 @@ pub(super) struct Arrivals {
     grid: Option<Grid>,
     unwrapper: SeqUnwrapper,
     /// First sequence number of the next report.
-    base: Option<i64>,
-    /// Arrival times by sequence number minus the base; `None` for packets that have not arrived.
+    base: i64,
+    /// Sequence number of the first of the arrivals kept.
+    first: i64,
+    /// Arrival times by sequence number minus `first`; `None` for packets that have not arrived.
     seen: Vec<Option<Time>>,
     pub(super) next_report: Option<Time>,
     count: u8,
@@ -42,18 +50,53 @@ impl Arrivals {
         if self.next_report.is_none() {
             self.next_report = Some(self.timer(now + FIRST_INTERVAL));
         }
-        let base = *self.base.get_or_insert(seq);
-        if seq < base {
-            // Like libwebrtc, reports again from a late packet on.
-            let before = (base - seq) as usize;
-            self.seen.splice(0..0, std::iter::repeat_n(None, before));
-            self.base = Some(seq);
+        if self.seen.is_empty() {
+            (self.base, self.first) = (seq, seq);
         }
-        let index = (seq - base.min(seq)) as usize;
+        if self.base == self.end() {
+            self.forget(seq, now);
+        }
+        // A late packet, or another copy of one, is reported again together with all that follow it.
+        self.base = self.base.min(seq);
+        self.insert(seq, now);
+        self.base = self.base.max(self.first);
+    }
+
+    /// One more than the highest sequence number kept.
+    fn end(&self) -> i64 {
+        self.first + self.seen.len() as i64
+    }
+
+    /// Drops what is below `seq` and arrived before the window.
+    fn forget(&mut self, seq: i64, now: Time) {
+        let Some(oldest) = now.0.checked_sub(BACK_WINDOW.0).map(Time) else { return };
+        let below = seq.min(self.end()) - self.first;
+        let is_old = |arrival: &Option<Time>| arrival.is_none_or(|at| at <= oldest);
+        let old = self.seen.iter().take(below.max(0) as usize).take_while(|at| is_old(at)).count();
+        self.drop_first(old);
+    }
+
+    fn drop_first(&mut self, count: usize) {
+        self.seen.drain(..count);
+        self.first += count as i64;
+    }
+
+    /// Keeps the first arrival of a packet, unless the packet is too far below the others.
+    fn insert(&mut self, seq: i64, now: Time) {
+        if seq < self.first {
+            let before = (self.first - seq) as usize;
+            if self.seen.len() + before > MAX_KEPT {
+                return;
+            }
+            self.seen.splice(0..0, std::iter::repeat_n(None, before));
+            self.first = seq;
+        }
+        let index = (seq - self.first) as usize;
         if self.seen.len() <= index {
             self.seen.resize(index + 1, None);
         }
         self.seen[index].get_or_insert(now);
+        self.drop_first(self.seen.len().saturating_sub(MAX_KEPT));
     }
 
     /// Schedules the next report so that reports take their share of `rate`.
@@ -73,16 +116,17 @@ impl Arrivals {
 
     /// The next report, from the base to the highest sequence number seen.
     pub(super) fn take(&mut self, ssrcs: (u32, u32)) -> Option<TransportFeedback> {
-        let base = self.base?;
-        let highest = self.seen.iter().rposition(Option::is_some)?;
+        let pending = &self.seen[(self.base - self.first) as usize..];
+        let highest = pending.iter().rposition(Option::is_some)?;
         let last = highest.min(MAX_PACKETS as usize - 1);
-        let arrivals = &self.seen[..=last];
-        let (report, covered) =
-            TransportFeedback::from_arrivals(ssrcs, self.count, base as u16, arrivals);
+        let (report, covered) = TransportFeedback::from_arrivals(
+            ssrcs,
+            self.count,
+            self.base as u16,
+            &pending[..=last],
+        );
         self.count = self.count.wrapping_add(1);
-        let covered = covered.max(1);
-        self.base = Some(base + covered as i64);
-        self.seen.drain(..covered.min(self.seen.len()));
+        self.base += covered.max(1) as i64;
         Some(report)
     }
 }
@@ -113,7 +157,51 @@ mod tests {
         [7, 9].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
         next(&mut arrivals);
         [10, 8].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
-        assert_eq!(next(&mut arrivals), [(8, true), (9, false), (10, true)]);
+        assert_eq!(next(&mut arrivals), [(8, true), (9, true), (10, true)]);
+    }
+
+    /// Reports again from another copy of a packet on, with the time at which the first one arrived.
+    #[test]
+    fn a_second_copy_of_a_reported_packet_repeats_its_arrival_and_those_after_it() {
+        let mut arrivals = Arrivals::default();
+        let at = Time::from_millis;
+        [(64, 7), (65, 8)].into_iter().for_each(|(ms, seq)| arrivals.note(at(ms), seq));
+        let first = arrivals.take((1, 2)).expect("a report");
+        [(90, 9), (91, 7)].into_iter().for_each(|(ms, seq)| arrivals.note(at(ms), seq));
+        let again = arrivals.take((1, 2)).expect("a report");
+        let arrivals = |report: &TransportFeedback| report.arrivals().collect::<Vec<_>>();
+        // In ticks of 250 us.
+        assert_eq!(arrivals(&first), [(7, Some(256)), (8, Some(260))]);
+        assert_eq!(arrivals(&again), [(7, Some(256)), (8, Some(260)), (9, Some(360))]);
+    }
+
+    /// Arrivals are looked through when the first packet after a report arrives.
+    #[test]
+    fn a_reported_arrival_is_forgotten_after_half_a_second() {
+        for (later, second_is_known) in [(499, true), (500, false)] {
+            let mut arrivals = Arrivals::default();
+            let at = |ms: u64| Time::from_millis(1_000 + ms);
+            [7, 9].into_iter().for_each(|seq| arrivals.note(at(0), seq));
+            next(&mut arrivals);
+            arrivals.note(at(later), 10);
+            assert_eq!(next(&mut arrivals), [(10, true)]);
+            arrivals.note(at(later + 1), 8);
+            let expected = [(8, true), (9, second_is_known), (10, true)];
+            assert_eq!(next(&mut arrivals), expected, "after {later} ms");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_however_far_sequence_numbers_jump() {
+        let mut arrivals = Arrivals::default();
+        for jump in 0..20_u16 {
+            arrivals.note(Time::ZERO, jump.wrapping_mul(30_000));
+            assert!(arrivals.seen.len() <= MAX_KEPT, "{}", arrivals.seen.len());
+        }
+        arrivals.note(Time::ZERO, 19_u16.wrapping_mul(30_000).wrapping_sub(32_767));
+        assert!(arrivals.seen.len() <= MAX_KEPT, "{}", arrivals.seen.len());
+        while arrivals.take((1, 2)).is_some() {}
+        assert_eq!(arrivals.base, arrivals.end());
     }
 
     #[test]
