@@ -119,6 +119,25 @@ fn a_window_opens_when_feedback_arrives() {
     assert!(packets.last().is_some_and(|(at, _)| *at > Time::from_millis(4_800)));
 }
 
+/// Media of 100 kbit/s leaves room for padding, whatever paces it. Pacers with ticks do not count audio.
+#[test]
+fn padding_fills_the_rate_up_to_that_of_the_decision_with_every_pacer() {
+    for (name, counts_audio) in
+        [("chrome-27", true), ("chrome-45", false), ("chrome-52", false), ("chrome-156", true)]
+    {
+        let mut control = Control::at(100);
+        control.decision.padding_rate = Bitrate::from_kbps(400);
+        control.decision.pacing_rate = Some(Bitrate::from_kbps(1_000));
+        let mut pair = call(name, control);
+        pair.run(Time::from_secs(12));
+        let counts =
+            |sent: &Sent| sent.rtp().is_some_and(|p| counts_audio || p.kind != Kind::Audio);
+        let late = pair.sent_by(ALICE).filter(|sent| sent.at >= Time::from_secs(2) && counts(sent));
+        let kbps = late.map(|sent| sent.datagram.size.bits()).sum::<u64>() as f64 / 10e3;
+        assert!((395.0..=405.0).contains(&kbps), "{name}: {kbps} kbit/s");
+    }
+}
+
 #[test]
 fn the_ecn_codepoint_of_a_decision_is_set_on_media_and_not_on_rtcp() {
     let mut control = Control::at(500);

@@ -163,9 +163,9 @@ impl TickPacer {
             _ if self.tick > Time::ZERO => self.next_tick,
             _ => Time(self.debt_free.0.saturating_sub(self.burst.0)),
         };
-        let padding = match self.padding_rate.0 {
-            0 => Time::MAX,
-            _ => self.padding_due.max(Time(self.debt_free.0.saturating_sub(self.burst.0))),
+        let padding = match self.may_pad() {
+            true => self.padding_due.max(Time(self.debt_free.0.saturating_sub(self.burst.0))),
+            false => Time::MAX,
         };
         let next = probe.min(media).min(padding);
         (next < Time::MAX).then_some(next)
@@ -194,16 +194,18 @@ impl TickPacer {
             self.account(now, size);
             return Some((Release::Media(packet), None));
         }
-        if self.padding_rate.0 > 0
-            && self.queued == 0
-            && self.padding_due <= now
-            && self.last_video.0 > 0
-        {
+        if self.may_pad() && self.padding_due <= now {
             let (release, size) = self.padding(self.padding_rate.bytes_in(PADDING_INTERVAL));
             self.account_sent(now, size);
             return Some((release, None));
         }
         None
+    }
+
+    /// Whether padding is wanted and nothing else is waiting. It follows the first video packet, whose size it
+    /// needs (libwebrtc: timestamps would be wrong without one).
+    fn may_pad(&self) -> bool {
+        self.padding_rate.0 > 0 && self.queued == 0 && self.last_video.0 > 0
     }
 
     /// Whether the first packet of the queue may leave now; if not, it is checked again at the next tick.
@@ -341,8 +343,15 @@ mod tests {
     }
 
     fn run(pacer: &mut TickPacer, until: Time) -> Vec<(Time, Release, Option<u32>)> {
+        run_from(pacer, Time::ZERO, until)
+    }
+
+    fn run_from(
+        pacer: &mut TickPacer,
+        mut now: Time,
+        until: Time,
+    ) -> Vec<(Time, Release, Option<u32>)> {
         let mut out = Vec::new();
-        let mut now = Time::ZERO;
         while let Some(at) = pacer.poll_timeout() {
             now = now.max(at);
             if now > until {
@@ -392,6 +401,29 @@ mod tests {
         assert_eq!(pacer.poll(Time::ZERO), None);
         pacer.set_congested(false);
         assert_eq!(pacer.poll(Time::ZERO).map(|r| r.0), Some(Release::Media(video(0))));
+    }
+
+    /// Until the first video packet and while media waits, padding cannot leave, so nothing is due for it.
+    #[test]
+    fn padding_is_due_only_when_it_can_leave() {
+        let mut pacer = paced(Bitrate::from_kbps(800));
+        pacer.set_rates(Time::ZERO, Bitrate::from_kbps(800), Bitrate::from_kbps(400));
+        assert_eq!(pacer.poll_timeout(), None);
+        // Two packets of 1000 B take 10 ms each at 800 kbit/s, on ticks of 5 ms with half a packet of credit.
+        let at = Time::from_millis;
+        [0, 1].into_iter().for_each(|seq| pacer.push(at(100), video(seq), Bytes(1000)));
+        assert_eq!(pacer.poll_timeout(), Some(at(100)));
+        assert!(pacer.poll(at(100)).is_some() && pacer.poll(at(100)).is_none());
+        assert_eq!(pacer.poll_timeout(), Some(at(105)));
+        // Padding of 225 B at 400 kbit/s leaves every 4.5 ms, once the 2000 B of media have paid for 40 ms.
+        let out = run_from(&mut pacer, at(105), at(200));
+        let (media, padding): (Vec<_>, Vec<_>) =
+            out.iter().partition(|(_, release, _)| matches!(release, Release::Media(_)));
+        assert_eq!(media.len(), 1);
+        let times: Vec<u64> =
+            padding.iter().map(|(at, _, _): &(Time, _, _)| at.as_micros()).collect();
+        let expected: Vec<u64> = (0..14).map(|n| 140_000 + n * 4_500).collect();
+        assert_eq!(times, expected);
     }
 
     #[test]
