@@ -389,14 +389,28 @@ impl Sender {
         self.decision.target
     }
 
-    fn apply_decision(&mut self, now: Time) {
+    /// Applies what a packet that was sent has changed, at once, as libwebrtc posts the update of its controller's
+    /// OnSentPacket. The share of repair waits for the control's next update, as there.
+    fn apply_if_changed(&mut self, now: Time) {
+        match self.controller.decision() == self.decision {
+            true => self.follow_window_and_probes(now),
+            false => self.apply_decision(now),
+        }
+    }
+
+    /// Takes the control's probes, and holds media back while its window is full.
+    fn follow_window_and_probes(&mut self, now: Time) {
         while let Some(probe) = self.controller.poll_probe() {
             self.pacer.add_probe(now, probe);
         }
+        let full = self.decision.window.is_some_and(|window| self.history.in_flight() >= window);
+        self.pacer.set_congested(now, full);
+    }
+
+    fn apply_decision(&mut self, now: Time) {
         let decision = self.controller.decision();
         self.decision = decision;
-        let full = decision.window.is_some_and(|window| self.history.in_flight() >= window);
-        self.pacer.set_congested(now, full);
+        self.follow_window_and_probes(now);
         let applied = Some((decision, self.repair.share));
         if self.applied == applied {
             return;
@@ -546,9 +560,7 @@ impl Sender {
         let departure = Departure { at, size: counted, kind: packet.kind, probe, ecn, video };
         let sent = self.history.sent(&departure);
         self.controller.on_sent(&sent)?;
-        self.decision = self.controller.decision();
-        let window = self.decision.window;
-        self.pacer.set_congested(now, window.is_some_and(|window| sent.in_flight >= window));
+        self.apply_if_changed(now);
         if self.counts_for_repair(&release, packet.kind) {
             self.update_repair_share(now, packet.kind, size);
         }

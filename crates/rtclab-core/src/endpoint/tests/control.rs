@@ -1,7 +1,7 @@
 //! What an endpoint tells its congestion control, and what it does with the decision.
 
 use super::*;
-use crate::cc::{Controller, Feedback, SentPacket};
+use crate::cc::{Controller, Feedback, Probe, SentPacket};
 use crate::packet::{Ecn, SRTP_BYTES};
 use crate::units::Bytes;
 
@@ -82,6 +82,80 @@ fn call(name: &str, control: Control) -> Pair {
 fn seen_in(pair: &mut Pair, seen: &Arc<Mutex<Vec<Seen>>>, until: Time) -> Vec<Seen> {
     pair.run(until);
     seen.lock().expect("no poison").clone()
+}
+
+/// A sender half that decides anew when its tenth packet leaves, and wants one probe then. It has no timers.
+struct Switching {
+    sent: Vec<SentPacket>,
+    probes: Vec<Probe>,
+    first: Decision,
+    then: Decision,
+    /// Packets that belonged to a probe.
+    probing: Arc<Mutex<Vec<SentPacket>>>,
+}
+
+const SWITCHES_AFTER: usize = 10;
+
+impl Controller for Switching {
+    fn on_sent(&mut self, packet: &SentPacket) -> Result<(), ControlError> {
+        self.sent.push(*packet);
+        if packet.probe.is_some() {
+            self.probing.lock().expect("no poison").push(*packet);
+        }
+        Ok(())
+    }
+    fn on_feedback(&mut self, _now: Time, _feedback: Feedback<'_>) -> Result<(), ControlError> {
+        Ok(())
+    }
+    fn poll_probe(&mut self) -> Option<Probe> {
+        if self.sent.len() < SWITCHES_AFTER { None } else { self.probes.pop() }
+    }
+    fn decision(&self) -> Decision {
+        if self.sent.len() < SWITCHES_AFTER { self.first } else { self.then }
+    }
+}
+
+/// No feedback comes back and the control has no timers, so what it decides when a packet leaves is applied then or
+/// never.
+#[test]
+fn everything_that_a_control_decides_when_a_packet_leaves_is_applied_at_once() {
+    let probe = Probe {
+        id: 5,
+        rate: Bitrate::from_kbps(2_000),
+        min_packets: 5,
+        min_bytes: Bytes(3_750),
+        min_spacing: Time::from_millis(2),
+    };
+    let rate = Bitrate::from_kbps;
+    let first = Decision::at(rate(100));
+    let then = Decision { pacing_rate: Some(rate(1_500)), ..Decision::at(rate(600)) };
+    let sent_from_two_to_twelve = |then: Decision| {
+        let (sent, probes) = (Vec::new(), vec![probe]);
+        let probing = Arc::default();
+        let told = Arc::clone(&probing);
+        let control = Switching { sent, probes, first, then, probing };
+        let streams = [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]];
+        let halves = (Box::new(control) as Box<dyn Controller>, None);
+        let mut pair = Pair::with("chrome-52", streams, [halves, fixed(500)]);
+        pair.lose(BOB, |sent| !sent.rtcp().is_empty());
+        pair.run(Time::from_secs(12));
+        let packets = || pair.sent_by(ALICE).filter(|sent| sent.rtp().is_some());
+        let switched = packets().nth(SWITCHES_AFTER - 1).expect("ten packets").at;
+        let probing: Vec<SentPacket> = told.lock().expect("no poison").clone();
+        assert!(probing.iter().all(|packet| packet.probe == Some(5)));
+        let probed = probing.last().map(|packet| packet.at.saturating_sub(switched));
+        let late = packets().filter(|sent| sent.at >= Time::from_secs(2));
+        (late.map(|sent| sent.datagram.size.bits()).sum::<u64>() as f64 / 10e3, probed)
+    };
+    // Payloads take what the target allows and headers 7 % more; padding takes the rest.
+    let (media, probed) = sent_from_two_to_twelve(then);
+    assert!((600.0..=650.0).contains(&media), "{media} kbit/s");
+    // 3,750 B at 2 Mbit/s take 15 ms, once one of the next three frames has come.
+    assert!(probed.is_some_and(|after| after < Time::from_millis(120)), "{probed:?}");
+    let (padded, _) = sent_from_two_to_twelve(Decision { padding_rate: rate(1_000), ..then });
+    assert!((970.0..=1_010.0).contains(&padded), "{padded} kbit/s");
+    let (dropped, _) = sent_from_two_to_twelve(Decision { drop_ratio: 1.0, ..then });
+    assert_eq!(dropped, 0.0);
 }
 
 /// Without feedback, 3000 bytes are in flight after three packets and stay there.
