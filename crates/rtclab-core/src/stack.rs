@@ -69,21 +69,28 @@ pub enum FeedbackKind {
 }
 
 /// When reports are sent, and what they contain.
+///
+/// Audio has reports of its own in every era, every five seconds on average: voice and video were separate engines
+/// until 2016 and are separate modules since. Its loss counts for the congestion control only in a call without
+/// video, or where the schedule says so.
+///
+/// Source: libwebrtc 4d06db557a (2013), `rtcp_sender.cc`, `voice_engine/channel.cc`; since 2018
+/// `audio/channel_send.cc` and `channel_receive.cc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtcpSchedule {
-    /// One report on everything received, in the sender report if there is one.
+    /// One report on all video received, in the sender report on video if there is one, and one on all audio
+    /// received, in the sender report on audio if there is one.
     Joint,
-    /// Each video stream has its own RTCP. Sender reports, which also carry REMB, have no report blocks;
-    /// receiver reports are sent once a second at any bitrate; the loss of audio does not count.
+    /// Each video stream has its own RTCP. Its sender reports, which also carry REMB, have no report blocks;
+    /// receiver reports on video are sent once a second at any bitrate. Audio is as in [`RtcpSchedule::Joint`].
     ///
     /// Source: libwebrtc 83d0910694 (2016), `video_send_stream.cc` (its module has no receive statistics,
     /// sends REMB and alone observes bandwidth), `vie_remb.cc`, `rtcp_sender.cc`.
     PerStream,
-    /// As today. Sender reports of video have no report blocks. Receiver reports on video, and on its
-    /// retransmissions, are sent once a second, and those on audio every five seconds. The side that sent the
-    /// offer puts a receiver report before every request (RFC 4585, section 3.1); the other one sends requests
-    /// alone (RFC 5506). All blocks of a packet count together as one report of loss. A call without video has
-    /// joint reports at the interval of video.
+    /// Since 2018. Sender reports have no report blocks. Receiver reports on video, and on its retransmissions,
+    /// are sent once a second, and those on audio every five seconds. The side that sent the offer puts a receiver
+    /// report on video before every request (RFC 4585, section 3.1); the other one sends requests alone (RFC 5506).
+    /// All blocks of a packet count together as one report of loss.
     ///
     /// Source: libwebrtc, `rtcp_sender.cc`, `rtp_transport_controller_send.cc` (`OnReport`); which side sends
     /// compound packets was measured in 70 event logs of 36 calls of Chromium 156.

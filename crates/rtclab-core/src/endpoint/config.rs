@@ -77,6 +77,11 @@ impl Direction {
         self.streams.iter().any(StreamConfig::is_video)
     }
 
+    /// Whether audio is sent this way.
+    pub fn has_audio(&self) -> bool {
+        self.streams.iter().any(|stream| !stream.is_video())
+    }
+
     /// Rate bounds that the media sets for a congestion control.
     pub fn bounds(&self) -> RateBounds {
         let (mut video, mut has_video) = ([0; 3], false);

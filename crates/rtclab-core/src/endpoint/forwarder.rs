@@ -46,17 +46,17 @@ pub struct Forwarder {
     config: ForwarderConfig,
     setup: Setup,
     begun: bool,
-    /// One for each video stream.
-    videos: Vec<Forwarded>,
+    streams: Vec<Forwarded>,
     next_transport_seq: u16,
     next_report: Option<Time>,
     outbox: Outbox,
     events: VecDeque<Event>,
 }
 
-/// A video stream that is forwarded.
+/// A stream that is forwarded.
 struct Forwarded {
     config: StreamConfig,
+    /// Packets of video; audio is not retransmitted.
     store: Store,
     next_repair_seq: u16,
     sent: Option<Sent>,
@@ -125,7 +125,7 @@ impl Forwarder {
         };
         Forwarder {
             setup: Setup::new(&config.session, config.addresses.relay.is_some()),
-            videos: config.streams.iter().filter(|s| s.is_video()).map(forwarded).collect(),
+            streams: config.streams.iter().map(forwarded).collect(),
             begun: false,
             next_transport_seq: 0,
             next_report: None,
@@ -243,27 +243,32 @@ impl Forwarder {
             return;
         }
         let ssrc = packet.header.ssrc;
-        let of = |v: &&mut Forwarded| ssrc == v.config.ssrc || ssrc == v.config.repair_ssrc;
-        let Some(video) = self.videos.iter_mut().find(of) else {
+        let of = |stream: &&mut Forwarded| {
+            let StreamConfig { ssrc: media, repair_ssrc, .. } = stream.config;
+            ssrc == media || stream.config.is_video() && ssrc == repair_ssrc
+        };
+        let Some(stream) = self.streams.iter_mut().find(of) else {
             return self.send(first_sent, packet.clone());
         };
         let packet = match &packet.payload {
-            RtpPayload::Rtx { .. } => match video.as_original(packet) {
+            RtpPayload::Rtx { .. } => match stream.as_original(packet) {
                 Some(original) => original,
                 None => return,
             },
             _ => packet.clone(),
         };
         // A retransmission with the original sequence number may be a copy of a stored packet.
-        let is_copy = packet.kind == Kind::Rtx && video.store.find(packet.header.seq).is_some();
-        if let RtpPayload::Video(part) = packet.payload
-            && !is_copy
-        {
-            let sent = video.sent.get_or_insert_default();
+        let is_copy = packet.kind == Kind::Rtx && stream.store.find(packet.header.seq).is_some();
+        if matches!(packet.payload, RtpPayload::Video(_) | RtpPayload::Audio(_)) && !is_copy {
+            let sent = stream.sent.get_or_insert_default();
             sent.timestamp = packet.header.timestamp;
             sent.packets = sent.packets.wrapping_add(1);
             sent.octets = sent.octets.wrapping_add(packet.payload_bytes() as u32);
-            video.store.insert(now, packet.header, part);
+        }
+        if let RtpPayload::Video(part) = packet.payload
+            && !is_copy
+        {
+            stream.store.insert(now, packet.header, part);
         }
         self.send(first_sent, packet);
     }
@@ -294,18 +299,18 @@ impl Forwarder {
 
     fn retransmit(&mut self, now: Time, ssrc: u32, seq: u16) {
         let rtt = self.setup.check_rtt.unwrap_or(Time::ZERO);
-        let video = self.videos.iter_mut().find(|video| video.config.ssrc == ssrc);
-        if let Some(packet) = video.and_then(|video| video.retransmission(now, seq, rtt)) {
+        let stream = self.streams.iter_mut().find(|stream| stream.config.ssrc == ssrc);
+        if let Some(packet) = stream.and_then(|stream| stream.retransmission(now, seq, rtt)) {
             self.send(now, packet);
         }
     }
 
     fn send_reports(&mut self, now: Time) {
         self.next_report = Some(now + REPORT_INTERVAL);
-        for video in &self.videos {
-            let Some(sent) = video.sent else { continue };
+        for stream in &self.streams {
+            let Some(sent) = stream.sent else { continue };
             let report = SenderReport {
-                ssrc: video.config.ssrc,
+                ssrc: stream.config.ssrc,
                 ntp: NtpTime::from_time(now),
                 rtp_timestamp: sent.timestamp,
                 packet_count: sent.packets,

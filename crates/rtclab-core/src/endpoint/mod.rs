@@ -100,14 +100,16 @@ struct Timers {
     report: Time,
     receiver_report: Time,
     audio_report: Time,
+    audio_sender_report: Time,
     statistics: Time,
 }
 
 impl Timers {
     fn next(&self) -> Time {
         let media = self.setup.min(self.sender).min(self.receiver);
-        let reports = self.report.min(self.receiver_report).min(self.audio_report);
-        media.min(reports).min(self.statistics)
+        let reports = self.report.min(self.receiver_report);
+        let audio_reports = self.audio_report.min(self.audio_sender_report);
+        media.min(reports).min(audio_reports).min(self.statistics)
     }
 }
 
@@ -135,6 +137,7 @@ impl Peer {
                 report: Time::MAX,
                 receiver_report: Time::MAX,
                 audio_report: Time::MAX,
+                audio_sender_report: Time::MAX,
                 statistics: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
@@ -262,6 +265,9 @@ impl Peer {
         }
         if self.timers.audio_report <= now {
             self.send_audio_report(now);
+        }
+        if self.timers.audio_sender_report <= now {
+            self.send_audio_sender_report(now);
         }
         if self.timers.statistics <= now {
             self.report_statistics(now);

@@ -1,7 +1,8 @@
 //! RTCP of a peer: how it handles incoming packets, and when it sends which reports.
 
-use super::format::VIDEO_CLOCK;
-use super::{Peer, or_never};
+use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
+use super::outbound::OutboundStream;
+use super::{Peer, StreamConfig, or_never};
 use crate::cc::{ControlError, Feedback};
 use crate::packet::{Kind, Rtcp};
 use crate::rtp::RtcpPacket;
@@ -16,15 +17,17 @@ use rand::RngExt;
 const REPORT_INTERVAL: Time = Time::from_millis(1_000);
 /// Above 360 kbit/s the interval in seconds is 360 / rate in kbit/s, as in libwebrtc.
 const REPORT_BITS: u64 = 360_000;
-/// Nominal interval of reports for audio (libwebrtc, `rtp_rtcp_interface.h`).
+/// Nominal interval of reports for audio; drawn from 0.5 to 1.5 times this (libwebrtc, `rtp_rtcp_interface.h`).
 const AUDIO_REPORT_INTERVAL: Time = Time::from_secs(5);
+/// The first report for audio leaves after half an interval (libwebrtc, `rtcp_sender.cc`, SetRTCPStatus).
+const FIRST_AUDIO_REPORT: Time = Time::from_millis(2_500);
 
 impl Peer {
     pub(super) fn on_rtcp(&mut self, now: Time, rtcp: &Rtcp) -> Result<(), ControlError> {
         for packet in rtcp.packets.iter() {
             match packet {
                 RtcpPacket::SenderReport(report) => {
-                    self.receiver.on_sender_report(now, report.ntp.middle());
+                    self.receiver.on_sender_report(now, report.ssrc, report.ntp.middle());
                     self.on_report_blocks(now, report.ssrc, &report.blocks)?;
                 }
                 RtcpPacket::ReceiverReport(report) => {
@@ -80,9 +83,7 @@ impl Peer {
             let video = stream.config.is_video();
             let news = self.counters.on_report_block(reporter, block, rtt);
             let Some((lost, expected)) = news else { continue };
-            let sends = &self.config.sends;
-            let counts_audio = sends.stack.rtcp != RtcpSchedule::PerStream || !sends.has_video();
-            if video || counts_audio {
+            if video || !self.config.sends.has_video() {
                 let fraction = block.fraction_lost;
                 let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
                 self.sender.on_feedback(now, report)?;
@@ -129,71 +130,118 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether receiver reports are sent separately from sender reports; see [`RtcpSchedule`].
-    pub(super) fn reports_separately(&self) -> bool {
-        let sends_video = self.config.sends.has_video();
-        match self.config.receives.stack.rtcp {
+    fn rtcp_schedule(&self) -> RtcpSchedule {
+        self.config.receives.stack.rtcp
+    }
+
+    /// Whether receiver reports on video are sent separately from its sender reports; see [`RtcpSchedule`].
+    fn reports_separately(&self) -> bool {
+        match self.rtcp_schedule() {
             RtcpSchedule::Joint => false,
-            RtcpSchedule::PerStream => sends_video,
-            RtcpSchedule::PerMedia => sends_video || !self.receiver.videos.is_empty(),
+            RtcpSchedule::PerStream => self.config.sends.has_video(),
+            RtcpSchedule::PerMedia => true,
         }
+    }
+
+    /// Whether there are sender reports on video, or joint reports that take their place.
+    fn has_sender_reports(&self) -> bool {
+        let receives_video = !self.receiver.videos.is_empty();
+        self.config.sends.has_video() || receives_video && !self.reports_separately()
     }
 
     /// Starts the reports when media may flow.
     pub(super) fn start_reports(&mut self, now: Time) {
-        let separately = self.reports_separately();
-        if self.config.sends.has_video() || !separately {
+        let receives_video = !self.receiver.videos.is_empty();
+        if self.has_sender_reports() {
             self.schedule_report(now);
         }
-        if !separately {
-            return;
-        }
-        let per_media = self.config.receives.stack.rtcp == RtcpSchedule::PerMedia;
-        if !per_media || !self.receiver.videos.is_empty() {
+        if self.reports_separately() && receives_video {
             self.schedule_receiver_report(now);
         }
+        let sends_audio = self.config.sends.has_audio();
+        let receives_audio = !self.receiver.audios.is_empty();
+        let per_media = self.rtcp_schedule() == RtcpSchedule::PerMedia;
         if per_media {
             self.receiver.prepends_reports = self.setup.offered();
-            if !self.receiver.audios.is_empty() {
-                self.timers.audio_report = now + self.varied(AUDIO_REPORT_INTERVAL);
-            }
+        }
+        if sends_audio || receives_audio && !per_media {
+            self.timers.audio_sender_report = now + FIRST_AUDIO_REPORT;
+        }
+        if receives_audio && per_media {
+            self.timers.audio_report = now + FIRST_AUDIO_REPORT;
         }
     }
 
+    /// Sends the sender reports on video, or a receiver report if no video is sent.
     pub(super) fn send_report(&mut self, now: Time) {
-        let mut blocks = match self.reports_separately() {
+        let blocks = match self.reports_separately() {
             true => Vec::new(),
-            false => self.receiver.report_blocks(now),
+            false => self.receiver.video_blocks(now),
         };
-        let mut packets = Vec::new();
-        for stream in self.sender.streams.iter().filter(|stream| stream.config.is_video()) {
-            let sent = stream.totals[Kind::Video as usize];
-            packets.push(RtcpPacket::SenderReport(SenderReport {
-                ssrc: stream.config.ssrc,
-                ntp: NtpTime::from_time(now),
-                rtp_timestamp: self.sender.rtp_timestamp(now, VIDEO_CLOCK),
-                packet_count: sent.packets as u32,
-                octet_count: sent.payload_bytes as u32,
-                blocks: std::mem::take(&mut blocks),
-            }));
-        }
-        if packets.is_empty() {
-            packets.push(RtcpPacket::ReceiverReport(ReceiverReport {
-                ssrc: self.config.ssrc,
-                blocks,
-            }));
-        }
+        let mut packets = self.sender_reports(now, StreamConfig::is_video, blocks);
         packets.push(self.description());
         packets.extend(self.receiver.take_remb());
         self.outbox.send_rtcp(now, packets);
-        self.schedule_report(now);
+        if self.has_sender_reports() {
+            self.schedule_report(now);
+        }
+    }
+
+    /// Sends the sender reports on audio. Until 2018 they contain what is reported on received audio, and without
+    /// audio to send a receiver report takes their place.
+    pub(super) fn send_audio_sender_report(&mut self, now: Time) {
+        let blocks = match self.rtcp_schedule() {
+            RtcpSchedule::PerMedia => Vec::new(),
+            RtcpSchedule::Joint | RtcpSchedule::PerStream => self.receiver.audio_blocks(now),
+        };
+        let mut packets = self.sender_reports(now, |config| !config.is_video(), blocks);
+        packets.push(self.description());
+        self.outbox.send_rtcp(now, packets);
+        self.timers.audio_sender_report = now + self.varied(AUDIO_REPORT_INTERVAL);
+    }
+
+    /// A sender report for each stream of one medium, the first of which has the blocks; a receiver report with
+    /// the blocks if there is no such stream.
+    fn sender_reports(
+        &self,
+        now: Time,
+        is_of_medium: fn(&StreamConfig) -> bool,
+        mut blocks: Vec<ReportBlock>,
+    ) -> Vec<RtcpPacket> {
+        let streams = self.sender.streams.iter().filter(|stream| is_of_medium(&stream.config));
+        let mut packets: Vec<_> = streams
+            .map(|stream| self.sender_report(now, stream, std::mem::take(&mut blocks)))
+            .collect();
+        if packets.is_empty() {
+            let report = ReceiverReport { ssrc: self.config.ssrc, blocks };
+            packets.push(RtcpPacket::ReceiverReport(report));
+        }
+        packets
+    }
+
+    fn sender_report(
+        &self,
+        now: Time,
+        stream: &OutboundStream,
+        blocks: Vec<ReportBlock>,
+    ) -> RtcpPacket {
+        let (kind, clock) = match stream.config.is_video() {
+            true => (Kind::Video, VIDEO_CLOCK),
+            false => (Kind::Audio, AUDIO_CLOCK),
+        };
+        let sent = stream.totals[kind as usize];
+        RtcpPacket::SenderReport(SenderReport {
+            ssrc: stream.config.ssrc,
+            ntp: NtpTime::from_time(now),
+            rtp_timestamp: self.sender.rtp_timestamp(now, clock),
+            packet_count: sent.packets as u32,
+            octet_count: sent.payload_bytes as u32,
+            blocks,
+        })
     }
 
     pub(super) fn send_receiver_report(&mut self, now: Time) {
-        let blocks = match self.config.receives.stack.rtcp {
-            RtcpSchedule::PerMedia => self.receiver.video_blocks(now),
-            RtcpSchedule::Joint | RtcpSchedule::PerStream => self.receiver.report_blocks(now),
-        };
+        let blocks = self.receiver.video_blocks(now);
         self.send_blocks(now, blocks);
         self.schedule_receiver_report(now);
     }

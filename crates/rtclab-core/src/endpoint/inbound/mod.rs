@@ -18,7 +18,7 @@ use crate::media::repair::Retransmission;
 use crate::packet::{Datagram, Ecn, Rtp};
 use crate::rtp::RtcpPacket;
 use crate::rtp::rtcp::{Nack, PictureLossIndication, ReceiverReport, Remb, ReportBlock};
-use crate::stack::FeedbackKind;
+use crate::stack::{FeedbackKind, RtcpSchedule};
 use crate::units::{Bitrate, Bytes, Time};
 use arrivals::Arrivals;
 use rand::{RngExt, SeedableRng};
@@ -49,8 +49,8 @@ pub(super) struct Receiver {
     sync: Synchronizer,
     /// The longest recent round trip, which today's browsers use in place of the last one.
     recent_rtt: Option<RecentRtt>,
-    /// Middle bits of the NTP time of the last sender report, and when it arrived.
-    last_sender_report: Option<(u32, Time)>,
+    /// Whether report blocks on video include its retransmissions.
+    reports_repair: bool,
     /// Whether a receiver report goes before every request.
     pub(super) prepends_reports: bool,
     /// Whether such a report was sent and the peer has not taken note of it.
@@ -87,7 +87,7 @@ impl Receiver {
             audios: audios.into_iter().map(audio).collect(),
             sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
-            last_sender_report: None,
+            reports_repair: direction.stack.rtcp == RtcpSchedule::PerMedia,
             prepends_reports: false,
             has_reported: false,
         }
@@ -158,8 +158,13 @@ impl Receiver {
         self.estimator.as_mut().map_or(Ok(()), |estimator| estimator.on_packet(packet))
     }
 
-    pub(super) fn on_sender_report(&mut self, now: Time, middle: u32) {
-        self.last_sender_report = Some((middle, now));
+    /// Takes the NTP time of a sender report, as its middle 32 bits, for the report blocks on its stream.
+    pub(super) fn on_sender_report(&mut self, now: Time, ssrc: u32, middle: u32) {
+        let videos = self.videos.iter_mut().map(|video| (video.config.ssrc, &mut video.reception));
+        let audios = self.audios.iter_mut().map(|audio| (audio.config.ssrc, &mut audio.reception));
+        if let Some((_, reception)) = videos.chain(audios).find(|(of, _)| *of == ssrc) {
+            reception.sender_report = Some((middle, now));
+        }
     }
 
     pub(super) fn poll_timeout(&self) -> Time {
@@ -252,36 +257,26 @@ impl Receiver {
         }
     }
 
-    /// Report blocks for the streams received, for the next sender or receiver report.
-    pub(super) fn report_blocks(&mut self, now: Time) -> Vec<ReportBlock> {
-        let echo = self.echo(now);
-        let videos = self.videos.iter_mut().map(|video| (&mut video.reception, video.config.ssrc));
-        let audios = self.audios.iter_mut().map(|audio| (&mut audio.reception, audio.config.ssrc));
-        blocks_of(videos.chain(audios), echo)
-    }
-
-    /// Report blocks for the video streams received and for their retransmissions.
+    /// Report blocks for the video streams received, and for their retransmissions if the far end's schedule has
+    /// blocks for them. Those echo the sender report of the video, because there is none of retransmissions.
     pub(super) fn video_blocks(&mut self, now: Time) -> Vec<ReportBlock> {
-        let echo = self.echo(now);
+        let with_repair = self.reports_repair;
         let streams = self.videos.iter_mut().flat_map(|video| {
             let InboundVideo { config, reception, of_repair, .. } = video;
-            [(reception, config.ssrc), (of_repair, config.repair_ssrc)]
+            let echo = reception.echo(now);
+            let repair = with_repair.then_some((of_repair, config.repair_ssrc, echo));
+            [Some((reception, config.ssrc, echo)), repair].into_iter().flatten()
         });
-        blocks_of(streams, echo)
+        blocks_of(streams)
     }
 
     /// Report blocks for the audio streams received.
     pub(super) fn audio_blocks(&mut self, now: Time) -> Vec<ReportBlock> {
-        let echo = self.echo(now);
-        let streams = self.audios.iter_mut().map(|audio| (&mut audio.reception, audio.config.ssrc));
-        blocks_of(streams, echo)
-    }
-
-    /// What a report block says about the last sender report: its time, and how long ago it came in 1/65536 s.
-    fn echo(&self, now: Time) -> (u32, u32) {
-        self.last_sender_report.map_or((0, 0), |(middle, at)| {
-            (middle, (now.saturating_sub(at).0 * 65_536 / 1_000_000_000) as u32)
-        })
+        let streams = self.audios.iter_mut().map(|audio| {
+            let echo = audio.reception.echo(now);
+            (&mut audio.reception, audio.config.ssrc, echo)
+        });
+        blocks_of(streams)
     }
 
     /// Requests what is missing, if anything is due.
@@ -342,17 +337,17 @@ impl Receiver {
     }
 }
 
-/// Report blocks of the streams of which anything was received. Each starts a new interval.
+/// Report blocks of the streams of which anything was received, each with what it says about the last sender
+/// report. Each starts a new interval.
 fn blocks_of<'a>(
-    streams: impl Iterator<Item = (&'a mut Reception, u32)>,
-    (last_sender_report, delay_since_last_sender_report): (u32, u32),
+    streams: impl Iterator<Item = (&'a mut Reception, u32, (u32, u32))>,
 ) -> Vec<ReportBlock> {
-    let block = |(stream, ssrc): (&mut Reception, u32)| ReportBlock {
-        last_sender_report,
-        delay_since_last_sender_report,
+    let block = |(stream, ssrc, echo): (&mut Reception, u32, (u32, u32))| ReportBlock {
+        last_sender_report: echo.0,
+        delay_since_last_sender_report: echo.1,
         ..stream.report(ssrc)
     };
-    streams.filter(|(stream, _)| stream.packets > 0).map(block).collect()
+    streams.filter(|(stream, ..)| stream.packets > 0).map(block).collect()
 }
 
 /// A packet as the receiver half of a congestion control sees it.

@@ -17,6 +17,8 @@ pub(in crate::endpoint) struct Reception {
     jitter: f64,
     last_transit: Option<f64>,
     reported: (i64, u64),
+    /// Middle bits of the NTP time of the stream's last sender report, and when it arrived.
+    pub(super) sender_report: Option<(u32, Time)>,
     /// Detects retransmissions that arrive on the stream itself.
     retransmissions: Option<Retransmissions>,
 }
@@ -93,6 +95,14 @@ impl Reception {
         if let Some(Retransmissions { min_rtt, .. }) = &mut self.retransmissions {
             *min_rtt = Some(min_rtt.map_or(rtt, |min| min.min(rtt)));
         }
+    }
+
+    /// What a report block says about the stream's last sender report: its time, and how long ago it came in
+    /// 1/65536 s.
+    pub(super) fn echo(&self, now: Time) -> (u32, u32) {
+        self.sender_report.map_or((0, 0), |(middle, at)| {
+            (middle, (now.saturating_sub(at).0 * 65_536 / 1_000_000_000) as u32)
+        })
     }
 
     fn expected(&self) -> i64 {

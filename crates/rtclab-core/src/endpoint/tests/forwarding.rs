@@ -9,12 +9,14 @@ use crate::rtp::{Extensions, RtpHeader};
 const CONNECTED: Time = Time::from_millis(500);
 /// Bytes of encoded media in each packet.
 const BYTES: u16 = 500;
+/// SSRC of carol's audio.
+const ALICE_AUDIO: u32 = 1_003;
 /// Payload of each packet, which includes a descriptor of 4 bytes.
 const PAYLOAD: u32 = 504;
 
 /// A forwarder in alice's place, for a stream that carol sends, and bob, who watches it.
 fn pair(forwarding: Forwarding, repair: Repair) -> Pair<Forwarder, Peer> {
-    let streams = vec![video(ALICE_VIDEO, repair)];
+    let streams = vec![video(ALICE_VIDEO, repair), audio(ALICE_AUDIO)];
     let [_, b] = configs("chrome-156", [streams.clone(), vec![]]);
     let (addresses, session) = (addresses(ALICE), session(ALICE));
     let forwarder = Forwarder::new(ForwarderConfig { addresses, session, forwarding, streams });
@@ -29,6 +31,16 @@ impl Pair<Forwarder, Peer> {
         self.run(at);
         self.alice.forward(at, at, datagram);
         self.drain(at, ALICE);
+    }
+
+    /// Sender reports of the forwarder, and when they left.
+    fn sender_reports(&self) -> Vec<(Time, SenderReport)> {
+        let packets = self.sent_by(ALICE).flat_map(|sent| sent.rtcp().iter().map(|p| (sent.at, p)));
+        let reports = packets.filter_map(|(at, packet)| match packet {
+            RtcpPacket::SenderReport(report) => Some((at, report.clone())),
+            _ => None,
+        });
+        reports.collect()
     }
 
     /// RTCP arrives at the forwarder, as if bob had sent it.
@@ -220,20 +232,27 @@ fn sender_reports_count_packets_and_payload_but_no_headers() {
     // A retransmission does not count as a packet of the stream.
     pair.rtcp(CONNECTED, nack(10));
     pair.run(Time::from_secs(2));
-    let reports: Vec<(Time, SenderReport)> = pair
-        .sent_by(ALICE)
-        .flat_map(|sent| sent.rtcp().iter().map(move |packet| (sent.at, packet)))
-        .filter_map(|(at, packet)| match packet {
-            RtcpPacket::SenderReport(report) => Some((at, report.clone())),
-            _ => None,
-        })
-        .collect();
+    let reports = pair.sender_reports();
     let (at, report) = &reports[0];
     assert_eq!((*at, report.ssrc), (DELAY * 6 + Time::from_secs(1), ALICE_VIDEO));
     assert_eq!((report.packet_count, report.octet_count), (3, 3 * PAYLOAD));
     assert_eq!(report.rtp_timestamp, 36_000);
     assert_eq!(pair.rtp_by(ALICE, Kind::Rtx).len(), 1);
     assert_eq!(reports.len(), 1);
+}
+
+#[test]
+fn audio_that_is_forwarded_has_sender_reports_of_its_own() {
+    let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
+    for seq in [10, 11] {
+        let header = header(payload_type::AUDIO, ALICE_AUDIO, seq);
+        let sound = Rtp { header, payload: RtpPayload::Audio(80), kind: Kind::Audio };
+        pair.forward(CONNECTED, &datagram(sound));
+    }
+    pair.run(Time::from_secs(2));
+    let [(_, report)] = &pair.sender_reports()[..] else { panic!("one report") };
+    assert_eq!((report.ssrc, report.packet_count, report.octet_count), (ALICE_AUDIO, 2, 2 * 80));
+    assert_eq!(report.rtp_timestamp, 33_000);
 }
 
 #[test]

@@ -117,6 +117,113 @@ fn a_peer_that_sends_no_video_sends_receiver_reports() {
     }
 }
 
+/// A call with audio alone. It connects after six delays; the first report leaves 2.5 s later.
+fn audio_call(name: &str, seconds: u64) -> Pair {
+    let streams = [vec![audio(ALICE_AUDIO)], vec![audio(BOB_AUDIO)]];
+    let mut pair = Pair::with(name, streams, [fixed(100), fixed(100)]);
+    pair.run(Time::from_secs(seconds));
+    pair
+}
+
+const ALICE_AUDIO: u32 = 1_003;
+const BOB_AUDIO: u32 = 2_003;
+
+#[test]
+fn audio_alone_is_reported_every_five_seconds_in_every_era() {
+    for (name, expected) in [
+        ("chrome-27", ["SR1+SDES"].as_slice()),
+        ("chrome-52", ["SR1+SDES"].as_slice()),
+        ("chrome-156", ["RR1+SDES", "SR0+SDES"].as_slice()),
+    ] {
+        let pair = audio_call(name, 150);
+        let found: Vec<String> = kinds(&pair).into_iter().filter(|kind| kind != "TWCC").collect();
+        assert_eq!(found, expected, "{name}");
+        for packets in expected {
+            let times = times(&pair, packets);
+            let first = times[0].saturating_sub(DELAY * 6);
+            assert!(first.saturating_sub(Time::from_millis(2_500)) <= DELAY, "{name}: {first}");
+            assert_varied(&times, Time::from_secs(5));
+        }
+    }
+}
+
+#[test]
+fn a_call_with_audio_alone_measures_its_round_trip_in_every_era() {
+    for name in ["chrome-27", "chrome-45", "chrome-52", "chrome-156", "chrome-156-remb"] {
+        let pair = audio_call(name, 20);
+        let in_hosts = stack(name).socket_way * 4;
+        for by in [ALICE, BOB] {
+            let [remote] = &pair.statistics(by).remote_inbound[..] else { panic!("one stream") };
+            let rtt = remote.round_trip_time.expect("a round trip");
+            // Of 2 * 20 ms, in 1/65536 s or whole milliseconds.
+            let expected = (DELAY * 2 + in_hosts).as_secs_f64();
+            assert!((rtt - expected).abs() <= 1.1e-3, "{name}: {rtt}");
+        }
+    }
+}
+
+/// Without audio to send, a receiver report takes the place of the sender report.
+#[test]
+fn a_peer_that_only_receives_audio_reports_on_it_every_five_seconds() {
+    for name in ["chrome-27", "chrome-52", "chrome-156"] {
+        let streams = [vec![audio(ALICE_AUDIO)], vec![]];
+        let mut pair = Pair::with(name, streams, [fixed(100), fixed(100)]);
+        pair.run(Time::from_secs(150));
+        assert_varied(&times(&pair, "RR1+SDES"), Time::from_secs(5));
+        let others: Vec<String> = kinds(&pair).into_iter().filter(|kind| kind != "TWCC").collect();
+        assert_eq!(others, ["RR1+SDES"], "{name}");
+    }
+}
+
+/// RFC 3550, section 6.4.1: a block has the time of the last sender report of the source that it is about. That of
+/// retransmissions, which have none, has the time of their video.
+#[test]
+fn a_report_block_echoes_the_sender_report_of_its_own_stream() {
+    for name in ["chrome-27", "chrome-52", "chrome-156"] {
+        let streams =
+            |video_ssrc, audio_ssrc| vec![video(video_ssrc, Repair::Rtx), audio(audio_ssrc)];
+        let streams = [streams(ALICE_VIDEO, ALICE_AUDIO), streams(BOB_VIDEO, BOB_AUDIO)];
+        let mut pair = Pair::with(name, streams, [fixed(500), fixed(500)]);
+        let mut count = 0;
+        pair.lose(ALICE, move |sent| {
+            count += usize::from(sent.is_kind(Kind::Video));
+            sent.is_kind(Kind::Video) && count % 20 == 0
+        });
+        pair.run(Time::from_secs(30));
+        let mut last = std::collections::HashMap::new();
+        let mut echoed: std::collections::BTreeMap<u32, u32> = Default::default();
+        let mut packets: Vec<_> = pair
+            .sent
+            .iter()
+            .flat_map(|sent| {
+                // A sender report counts from its arrival.
+                let at = if sent.by == ALICE { sent.at + DELAY } else { sent.at };
+                sent.rtcp().iter().map(move |packet| (at, sent.by, packet))
+            })
+            .collect();
+        packets.sort_by_key(|(at, by, _)| (*at, *by));
+        for (_, by, packet) in packets {
+            let blocks = match packet {
+                RtcpPacket::SenderReport(report) if by == ALICE => {
+                    last.insert(report.ssrc, report.ntp.middle());
+                    continue;
+                }
+                RtcpPacket::SenderReport(report) if by == BOB => &report.blocks,
+                RtcpPacket::ReceiverReport(report) if by == BOB => &report.blocks,
+                _ => continue,
+            };
+            for block in blocks {
+                let of = if block.ssrc == ALICE_VIDEO + 1 { ALICE_VIDEO } else { block.ssrc };
+                let expected = last.get(&of).copied().unwrap_or(0);
+                assert_eq!(block.last_sender_report, expected, "{name}: {}", block.ssrc);
+                *echoed.entry(block.ssrc).or_default() += u32::from(expected > 0);
+            }
+        }
+        assert!(echoed[&ALICE_VIDEO] > 10 && echoed[&ALICE_AUDIO] > 2, "{name}: {echoed:?}");
+        assert_eq!(echoed.contains_key(&(ALICE_VIDEO + 1)), name == "chrome-156");
+    }
+}
+
 #[test]
 fn below_360_kbps_reports_leave_once_a_second() {
     let mut pair = Pair::call("chrome-27", 100, Repair::Rtx);
