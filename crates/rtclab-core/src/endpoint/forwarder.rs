@@ -9,7 +9,7 @@ use crate::packet::{
     Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Signal, Transmit, VideoPart,
 };
 use crate::rtp::rtcp::{NtpTime, SenderReport};
-use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
+use crate::rtp::{AbsSendTime, RtcpPacket, RtpHeader, SeqUnwrapper};
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -248,7 +248,7 @@ impl Forwarder {
             ssrc == media || stream.config.is_video() && ssrc == repair_ssrc
         };
         let Some(stream) = self.streams.iter_mut().find(of) else {
-            return self.send(first_sent, packet.clone());
+            return self.send(now, first_sent, packet.clone());
         };
         let packet = match &packet.payload {
             RtpPayload::Rtx { .. } => match stream.as_original(packet) {
@@ -270,12 +270,23 @@ impl Forwarder {
         {
             stream.store.insert(now, packet.header, part);
         }
-        self.send(first_sent, packet);
+        self.send(now, first_sent, packet);
     }
 
-    /// Sends a packet with the next transport-wide sequence number.
-    fn send(&mut self, first_sent: Time, mut packet: Rtp) {
-        packet.header.extensions.transport_sequence = Some(self.next_transport_seq);
+    /// Sends a packet with what belongs to this transport and not to the one that it came over: the next
+    /// transport-wide sequence number, the time of sending, and the ECN codepoint.
+    ///
+    /// An estimator behind the forwarder thus measures this leg alone, as behind mediasoup (`Transport.cpp`,
+    /// OnConsumerSendRtpPacket). A codepoint other than Not-ECT promises a reaction to marks (RFC 3168, section 5;
+    /// RFC 9331, section 4.3), and a forwarder without congestion control has none. Marks of the other leg end here:
+    /// its receiver reports them to its sender. Only a translator that leaves packets as they are copies the codepoint
+    /// (RFC 6679, section 8.1).
+    fn send(&mut self, now: Time, first_sent: Time, mut packet: Rtp) {
+        let extensions = &mut packet.header.extensions;
+        extensions.transport_sequence = Some(self.next_transport_seq);
+        if extensions.abs_send_time.is_some() {
+            extensions.abs_send_time = Some(AbsSendTime::from_time(now));
+        }
         self.next_transport_seq = self.next_transport_seq.wrapping_add(1);
         let datagram = Datagram::new(Ecn::NotCapable, Content::Rtp(packet));
         self.outbox.forward(first_sent, datagram);
@@ -301,7 +312,7 @@ impl Forwarder {
         let rtt = self.setup.check_rtt.unwrap_or(Time::ZERO);
         let stream = self.streams.iter_mut().find(|stream| stream.config.ssrc == ssrc);
         if let Some(packet) = stream.and_then(|stream| stream.retransmission(now, seq, rtt)) {
-            self.send(now, packet);
+            self.send(now, now, packet);
         }
     }
 

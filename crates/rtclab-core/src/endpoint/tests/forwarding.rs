@@ -3,7 +3,7 @@
 use super::*;
 use crate::packet::{Ecn, Rtcp, RtpPayload, VideoPart, payload_type};
 use crate::rtp::rtcp::{FullIntraRequest, Nack, PictureLossIndication, SenderReport};
-use crate::rtp::{Extensions, RtpHeader};
+use crate::rtp::{AbsSendTime, Extensions, RtpHeader};
 
 /// Both ends are connected by then, and media is forwarded.
 const CONNECTED: Time = Time::from_millis(500);
@@ -303,6 +303,33 @@ fn a_forwarder_requests_a_key_frame_when_its_receiver_connects_or_requests_one()
         .iter()
         .filter(|(_, index, event)| *index == ALICE && *event == Event::KeyFrameRequested);
     assert_eq!(asked.map(|(at, ..)| *at).collect::<Vec<_>>(), [DELAY * 6, second, third]);
+}
+
+/// An estimator behind a forwarder must measure the forwarder's leg alone; see [`Forwarder`].
+#[test]
+fn a_terminating_forwarder_stamps_its_own_send_time_and_sends_no_codepoint_that_it_would_not_react_to()
+ {
+    let of_carol = AbsSendTime::from_time(Time::from_millis(100));
+    let stamped = |mut packet: Rtp| {
+        packet.header.extensions.abs_send_time = Some(of_carol);
+        Datagram::new(Ecn::Ect1, Content::Rtp(packet))
+    };
+    let sent = |forwarding| {
+        let mut pair = pair(forwarding, Repair::Rtx);
+        pair.forward(CONNECTED, &stamped(picture(10)));
+        pair.rtcp(CONNECTED + Time::from_millis(5), nack(10));
+        pair.forward(CONNECTED + Time::from_millis(9), &datagram(picture(11)));
+        let packets = pair.sent_by(ALICE).filter_map(|sent| {
+            Some((sent.datagram.ecn, sent.rtp()?.header.extensions.abs_send_time))
+        });
+        packets.collect::<Vec<_>>()
+    };
+    // The original and its retransmission, and a packet that carol did not stamp.
+    let at = |ms| Some(AbsSendTime::from_time(CONNECTED + Time::from_millis(ms)));
+    let expected = [(Ecn::NotCapable, at(0)), (Ecn::NotCapable, at(5)), (Ecn::NotCapable, None)];
+    assert_eq!(sent(Forwarding::Terminating), expected);
+    // A translator that changes nothing keeps both (RFC 6679, section 8.1).
+    assert_eq!(sent(Forwarding::Switching), [(Ecn::Ect1, Some(of_carol)), (Ecn::NotCapable, None)]);
 }
 
 /// The server of 2013 is an address translator: it neither answers requests nor sends reports of its own.
