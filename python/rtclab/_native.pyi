@@ -63,18 +63,21 @@ class Emulator:
         """Replaces the path of the same name with immediate effect."""
 
     def is_running(self) -> bool:
-        """Whether packets are being forwarded. Once this is False, ``stop`` raises the reason."""
+        """Whether packets are being forwarded. Once this is False, ``failure`` in the result of ``stop`` says why."""
 
     def stop(self) -> dict[str, Any]:
         """Stops the emulator. Packets in flight are not delivered.
 
         Returns ``packets`` (column -> array, -1 for null, one row per packet), ``names`` (the meaning of the
         codes in ``from``, ``to``, ``drop_path``, ``protocol`` and ``drop_cause``: ``nodes``, ``paths``,
-        ``protocols``, ``drop_causes``), ``lateness`` (real minus logical departure), ``counters``, and
-        ``epoch_ns`` (time zero on the clock of the capture file, in ns since 1970).
+        ``protocols``, ``drop_causes``), ``lateness`` (real minus logical departure), ``counters``,
+        ``epoch_ns`` (time zero on the clock of the capture file, in ns since 1970), ``port_failures`` and
+        ``failure``. ``port_failures`` lists when a port could not be read although the others went on, oldest
+        first: ``interface``, ``at_ns`` and ``reason``. ``failure`` is the exception that ended the emulator or
+        its capture file, None if there was none; everything else then is what happened before.
 
         Raises:
-            OSError: the capture file or a device failed during the run.
+            RuntimeError: the emulator is not running, or it ended by an internal error.
         """
 
 def monitor(

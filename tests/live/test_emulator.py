@@ -97,6 +97,22 @@ def ping_before_and_after_a_change(_argument: dict[str, Any], _emit: Any) -> dic
     return {"before": before, "after": after, "lateness": emulator.stop()["lateness"]}
 
 
+def ping_while_the_server_is_down_and_up_again(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
+    from pyroute2 import IPRoute
+
+    emulator = start(delayed(1), delayed(1))
+    replies = []
+    with IPRoute() as lab:
+        core = lab.link_lookup(ifname="port0")[0]
+        for state in ("up", "down", "up"):
+            lab.link("set", index=core, state=state)
+            replies.append(len(reply_times_ms(ping("-c", "3", "-i", "0.02", "-W", "0.2"))))
+    running, summary = emulator.is_running(), emulator.stop()
+    failures = [(one["interface"], one["reason"]) for one in summary["port_failures"]]
+    log = {"failures": failures, "failure": summary["failure"], "packets": len(summary["packets"]["sent_ns"])}
+    return {"replies": replies, "running": running, **log}
+
+
 def set_unknown_path(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     start(delayed(1), delayed(1)).set_path(json.dumps({"name": "sideways"}))
     return {}
@@ -174,6 +190,15 @@ def test_the_log_has_every_packet_with_its_logical_times(call) -> None:
     # ping sends 56 bytes in addition to 8 of ICMP and 20 of IPv4.
     assert set(packets["size_bytes"]) == {84}
     assert {result["names"]["protocols"][code] for code in packets["protocol"]} == {"other"}
+
+
+def test_an_interface_that_goes_down_is_named_and_used_again_when_it_is_up(call) -> None:
+    result = call("ping_while_the_server_is_down_and_up_again")
+    assert result["replies"] == [3, 0, 3]
+    assert result["failures"] == [["port0", "Network is down (os error 100)"]]
+    assert (result["running"], result["failure"]) == (True, None)
+    # Three pings with replies, three without, three with replies.
+    assert result["packets"] == 15
 
 
 def test_pings_without_reply_are_the_recorded_drops(call) -> None:

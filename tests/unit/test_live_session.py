@@ -76,7 +76,7 @@ class Broken(Clock):
     """An emulator that has ended by itself, such as by an error of the disk."""
 
     def stop(self) -> Any:
-        raise OSError(5, "Input/output error")
+        return {"failure": OSError(5, "Input/output error"), "port_failures": []}
 
 
 def test_why_the_emulator_ended_is_the_reason_of_the_failure(
@@ -87,9 +87,14 @@ def test_why_the_emulator_ended_is_the_reason_of_the_failure(
         session.fail("the emulator ended during the call")
         await session._failure
 
+    written = []
     monkeypatch.setattr(Session, "run", run)
+    monkeypatch.setattr(
+        "rtclab.backend.live.session.write_trace", lambda *_, failure, **__: written.append(failure)
+    )
     with pytest.raises(CallFailed, match=r"ended during the call: \[Errno 5\] Input/output error"):
         asyncio.run(_run_and_write({**argument(), "out": str(tmp_path)}, []))
+    assert written == ["the emulator ended during the call: [Errno 5] Input/output error"], "what it carried"
 
 
 def reason_of(session: Session) -> str:

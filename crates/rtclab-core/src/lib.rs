@@ -11,6 +11,7 @@ pub mod ipv4;
 pub mod media;
 pub mod monitor;
 pub mod network;
+mod normal;
 pub mod packet;
 pub mod path;
 pub mod pcapng;

@@ -138,7 +138,7 @@ fn on_2_mbps_a_backlog_counts_as_one_burst_and_the_queue_grows() {
 /// Over-use three times in a row, before the queue has emptied, leaves 0.85 to the third.
 #[test]
 fn gcc_2016_converges_on_every_link_but_the_slowest() {
-    converges("gcc-2016", &[], 0.85_f64.powf(1.5), &CAPACITIES_KBPS[1..]);
+    converges("gcc-2016", &[], libm::pow(0.85, 1.5), &CAPACITIES_KBPS[1..]);
 }
 
 /// AIMD with 0.85 again, behind libwebrtc's pacer and overshoot detector. Over-use takes another 5 kbit/s, which

@@ -7,6 +7,9 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortId(pub(crate) usize);
 
+/// Takes what a port received, or why it cannot be read.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(PortId, io::Result<(Time, &[u8])>);
+
 /// Ports that carry Ethernet frames, and the clock of their time stamps.
 pub(crate) trait Device {
     /// Time since the run began.
@@ -18,12 +21,9 @@ pub(crate) trait Device {
     /// Waiting for the devices failed.
     fn wait(&mut self, until: Option<Time>) -> io::Result<()>;
 
-    /// Passes every frame received by `until` to `sink`, with its receive time.
-    ///
-    /// # Errors
-    /// Reading from a port failed.
-    fn receive(&mut self, until: Time, sink: &mut dyn FnMut(Time, PortId, &[u8]))
-    -> io::Result<()>;
+    /// Passes every frame received by `until` to `sink`, with its receive time, and the error of each port that
+    /// cannot be read. The other ports go on.
+    fn receive(&mut self, until: Time, sink: Sink<'_>);
 
     /// Writes a frame.
     ///

@@ -2,7 +2,7 @@
 
 use crate::capture::Capture;
 use crate::config::EmulatorConfig;
-use crate::engine::{Command, Counters, Engine, EngineError, Finished};
+use crate::engine::{Command, Counters, Engine, EngineError, Finished, PortFailure};
 use crate::packet_log::{Lateness, PacketLog};
 use crate::socket::{Clock, PacketDevice, Waker, prioritise_this_thread};
 use rtclab_core::network::PathId;
@@ -24,7 +24,7 @@ pub enum EmulatorError {
     Port(String, io::Error),
     /// The capture file cannot be written.
     Capture(PathBuf, io::Error),
-    /// A device failed, or its thread could not be started.
+    /// Waiting for the devices failed, or the thread could not be started.
     Device(io::Error),
     /// A thread of the emulator panicked, which is a defect.
     Panicked,
@@ -64,6 +64,10 @@ pub struct Summary {
     pub lateness: Lateness,
     /// Counts of events that are not in the packet log.
     pub counters: Counters,
+    /// Errors of single ports, oldest first.
+    pub port_failures: Vec<PortFailure>,
+    /// Why the emulator ended by itself, or why the capture file is incomplete.
+    pub failure: Option<EmulatorError>,
     /// Time zero of the run, in nanoseconds since 1970 on the clock of the capture file.
     pub epoch_ns: u64,
 }
@@ -80,7 +84,7 @@ pub struct Emulator {
 
 #[derive(Debug)]
 struct Threads {
-    engine: JoinHandle<Result<Finished, EngineError>>,
+    engine: JoinHandle<Finished>,
     capture: Option<(PathBuf, JoinHandle<io::Result<()>>)>,
 }
 
@@ -151,10 +155,11 @@ impl Emulator {
         self.threads.as_ref().is_some_and(|threads| !threads.engine.is_finished())
     }
 
-    /// Stops the emulator. Packets in the network are not delivered.
+    /// Stops the emulator. Packets in the network are not delivered. If the emulator had ended by itself, the
+    /// summary has what happened until then, and why it ended.
     ///
     /// # Errors
-    /// The emulator had stopped by itself, or the capture file could not be completed.
+    /// [`EmulatorError::Panicked`].
     pub fn stop(mut self) -> Result<Summary, EmulatorError> {
         self.end()
     }
@@ -164,16 +169,17 @@ impl Emulator {
         let _ = self.commands.send(Command::Stop);
         self.waker.wake();
         let finished = engine.join().map_err(|_| EmulatorError::Panicked)?;
-        if let Some((path, writer)) = capture {
-            let written = writer.join().map_err(|_| EmulatorError::Panicked)?;
-            written.map_err(|error| EmulatorError::Capture(path, error))?;
-        }
-        let Finished { packets, counters } = finished.map_err(|error| match error {
+        let Finished { packets, counters, port_failures, failure } = finished;
+        let captured = capture.and_then(|(path, writer)| match writer.join() {
+            Ok(written) => Some(EmulatorError::Capture(path, written.err()?)),
+            Err(_) => Some(EmulatorError::Panicked),
+        });
+        let failure = captured.or(failure.map(|error| match error {
             EngineError::Device(error) => EmulatorError::Device(error),
             EngineError::Capture => EmulatorError::Panicked,
-        })?;
-        let epoch_ns = since_1970_ns(self.clock);
-        Ok(Summary { lateness: packets.lateness(), packets, counters, epoch_ns })
+        }));
+        let (lateness, epoch_ns) = (packets.lateness(), since_1970_ns(self.clock));
+        Ok(Summary { packets, lateness, counters, port_failures, failure, epoch_ns })
     }
 }
 

@@ -41,25 +41,41 @@ pub struct Counters {
     pub capture_dropped: u64,
 }
 
+/// An error at which a port could not be read. Other ports went on.
+#[derive(Debug)]
+pub struct PortFailure {
+    /// Name of the interface.
+    pub interface: String,
+    /// When the error was seen.
+    pub at: Time,
+    /// The error. With [`io::ErrorKind::NetworkDown`] the interface is used again once it comes up; after any
+    /// other error nothing more is received from it.
+    pub error: io::Error,
+}
+
 /// Result of a loop.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) packets: PacketLog,
     pub(crate) counters: Counters,
+    pub(crate) port_failures: Vec<PortFailure>,
+    /// Why the loop ended by itself.
+    pub(crate) failure: Option<EngineError>,
 }
 
 /// Why a loop stopped by itself.
 #[derive(Debug)]
 pub(crate) enum EngineError {
-    /// A device failed.
+    /// Waiting for the devices failed.
     Device(io::Error),
     /// The capture file failed; its writer returns the error.
     Capture,
 }
 
-/// A frame in the network, and its row in the log.
+/// A frame in the network, the port at which it leaves, and its row in the log.
 struct Carried {
     frame: Vec<u8>,
+    port: PortId,
     row: usize,
 }
 
@@ -86,6 +102,7 @@ pub(crate) struct Engine<D> {
     capture: Option<Capture>,
     packets: PacketLog,
     counters: Counters,
+    port_failures: Vec<PortFailure>,
 }
 
 impl<D: Device> Engine<D> {
@@ -127,11 +144,21 @@ impl<D: Device> Engine<D> {
             capture,
             packets: PacketLog::default(),
             counters: Counters::default(),
+            port_failures: Vec::new(),
         })
     }
 
-    /// Runs until the stop command, or until the sender of commands is dropped.
-    pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Result<Finished, EngineError> {
+    /// Runs until the stop command, until the sender of commands is dropped, or until an error. What was logged
+    /// by then is returned in any case.
+    pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Finished {
+        let failure = self.run_until_stopped(commands).err();
+        self.counters.receive_overflows = self.device.overflows();
+        self.counters.capture_dropped = self.capture.as_ref().map_or(0, |capture| capture.dropped);
+        let Engine { packets, counters, port_failures, .. } = self;
+        Finished { packets, counters, port_failures, failure }
+    }
+
+    fn run_until_stopped(&mut self, commands: &Receiver<Command>) -> Result<(), EngineError> {
         loop {
             match commands.try_recv() {
                 Ok(Command::SetPath(path, config)) => {
@@ -142,8 +169,7 @@ impl<D: Device> Engine<D> {
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
                     // Drops so far are logged.
                     let now = self.device.now();
-                    self.drain(now)?;
-                    break;
+                    return self.drain(now);
                 }
                 Err(TryRecvError::Empty) => {
                     let timeout = self.network.output_timeout();
@@ -152,19 +178,19 @@ impl<D: Device> Engine<D> {
                 }
             }
         }
-        self.counters.receive_overflows = self.device.overflows();
-        self.counters.capture_dropped = self.capture.as_ref().map_or(0, |capture| capture.dropped);
-        Ok(Finished { packets: self.packets, counters: self.counters })
     }
 
     /// Carries each frame that has arrived, in arrival order, and then drains the network up to now.
     fn step(&mut self) -> Result<(), EngineError> {
         let now = self.device.now();
         let mut arrivals = std::mem::take(&mut self.arrivals);
-        let sink = &mut |at, port, frame: &[u8]| {
-            arrivals.push(Arrival { at, port, frame: frame.to_vec() });
-        };
-        self.device.receive(now, sink).map_err(EngineError::Device)?;
+        self.device.receive(now, &mut |port, received| match received {
+            Ok((at, frame)) => arrivals.push(Arrival { at, port, frame: frame.to_vec() }),
+            Err(error) => {
+                let interface = self.ports[port.0].config.interface.clone();
+                self.port_failures.push(PortFailure { interface, at: now, error });
+            }
+        });
         arrivals.sort_by_key(|arrival| arrival.at);
         for arrival in arrivals.drain(..) {
             self.handle_arrival(arrival)?;
@@ -196,11 +222,11 @@ impl<D: Device> Engine<D> {
         size: Bytes,
     ) -> Result<(), EngineError> {
         let from = self.ports[arrival.port.0].node;
-        let Some(PortId(port)) = self.port_of_address.get(&destination) else {
+        let Some(&port) = self.port_of_address.get(&destination) else {
             self.counters.no_route += 1;
             return Ok(());
         };
-        let Port { node: to, config } = &self.ports[*port];
+        let Port { node: to, config } = &self.ports[port.0];
         let to = *to;
         if self.network.route(from, to).is_none() {
             self.counters.no_route += 1;
@@ -211,7 +237,7 @@ impl<D: Device> Engine<D> {
         // Packets that leave before this one arrives come first.
         self.drain(at)?;
         let row = self.packets.push(at, (from, to), size, classify(&frame));
-        let packet = Packet { size, payload: Carried { frame, row } };
+        let packet = Packet { size, payload: Carried { frame, port, row } };
         let refused = self.network.handle_packet(at, from, to, packet);
         debug_assert!(refused.is_ok(), "the route was looked up above");
         Ok(())
@@ -225,13 +251,9 @@ impl<D: Device> Engine<D> {
                 NetworkEvent::Dropped { at, path, cause, packet } => {
                     self.packets.dropped(packet.payload.row, at, path, cause);
                 }
-                NetworkEvent::Delivered { at, to, packet } => {
-                    let Carried { frame, row } = packet.payload;
-                    let port = self.ports.iter().position(|port| port.node == to).map(PortId);
-                    let written = match port {
-                        Some(port) => self.write(port, &frame)?,
-                        None => None,
-                    };
+                NetworkEvent::Delivered { at, packet, .. } => {
+                    let Carried { frame, port, row } = packet.payload;
+                    let written = self.write(port, &frame)?;
                     self.packets.delivered(row, at, written);
                 }
             }

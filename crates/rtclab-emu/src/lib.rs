@@ -20,6 +20,6 @@ mod socket;
 pub use classify::LoggedProtocol;
 pub use config::{EmulatorConfig, MacAddress, PortConfig};
 pub use emulator::{Emulator, EmulatorError, Summary};
-pub use engine::Counters;
+pub use engine::{Counters, PortFailure};
 pub use listener::Listener;
 pub use packet_log::{Lateness, PacketLog};

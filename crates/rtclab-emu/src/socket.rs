@@ -1,6 +1,6 @@
 //! System calls to Linux: packet sockets, clock and thread priority.
 
-use crate::device::{Device, PortId};
+use crate::device::{Device, PortId, Sink};
 use rtclab_core::units::Time;
 use std::ffi::{CString, c_int, c_void};
 use std::io;
@@ -146,14 +146,20 @@ impl PacketSocket {
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control);
-        // SAFETY: the message points to `buffer` and `control`, both writable in the lengths stated.
-        let length = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) };
-        if length < 0 {
+        loop {
+            // SAFETY: the message points to `buffer` and `control`, both writable in the lengths stated.
+            let length = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) };
+            if length >= 0 {
+                // SAFETY: recvmsg has just filled the message in.
+                return Ok(Some((length as usize, unsafe { timestamp(&message) })));
+            }
             let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+            match error.kind() {
+                io::ErrorKind::WouldBlock => return Ok(None),
+                io::ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            }
         }
-        // SAFETY: recvmsg has just filled the message in.
-        Ok(Some((length as usize, unsafe { timestamp(&message) })))
     }
 
     fn send(&self, frame: &[u8]) -> io::Result<()> {
@@ -260,25 +266,33 @@ impl Device for PacketDevice {
         Ok(())
     }
 
-    fn receive(
-        &mut self,
-        until: Time,
-        sink: &mut dyn FnMut(Time, PortId, &[u8]),
-    ) -> io::Result<()> {
+    fn receive(&mut self, until: Time, sink: Sink<'_>) {
         // The first entry is the waker. Frames that arrive after `wait` are left for the next round.
-        let readable = self.poll[1..].iter().map(|entry| entry.revents != 0);
-        for ((index, socket), _) in
-            self.sockets.iter().enumerate().zip(readable).filter(|(_, r)| *r)
-        {
-            while let Some((length, stamp)) = socket.receive(&mut self.buffer)? {
-                let at = self.clock.time_of(stamp);
-                sink(at, PortId(index), &self.buffer[..length]);
-                if at > until {
-                    break;
+        let sockets = self.sockets.iter().zip(&mut self.poll[1..]).enumerate();
+        for (index, (socket, entry)) in sockets.filter(|(_, (_, entry))| entry.revents != 0) {
+            let port = PortId(index);
+            loop {
+                match socket.receive(&mut self.buffer) {
+                    Ok(None) => break,
+                    Ok(Some((length, stamp))) => {
+                        let at = self.clock.time_of(stamp);
+                        sink(port, Ok((at, &self.buffer[..length])));
+                        if at > until {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        // An interface that is down says so once and may come up again. Any other error
+                        // could come back at once for ever.
+                        if error.kind() != io::ErrorKind::NetworkDown {
+                            entry.fd = -1; // which ppoll ignores
+                        }
+                        sink(port, Err(error));
+                        break;
+                    }
                 }
             }
         }
-        Ok(())
     }
 
     fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()> {

@@ -3,10 +3,11 @@
 use numpy::{Element, PyArray1};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 use rtclab_core::path::{DropCause, PathConfig};
 use rtclab_emu::{
-    Counters, EmulatorConfig, EmulatorError, Lateness, LoggedProtocol, PacketLog, Summary,
+    Counters, EmulatorConfig, EmulatorError, Lateness, LoggedProtocol, PacketLog, PortFailure,
+    Summary,
 };
 use serde::de::DeserializeOwned;
 
@@ -46,25 +47,25 @@ impl Emulator {
         self.emulator()?.set_path(path).map_err(to_python)
     }
 
-    /// Whether packets are being carried. Once this is False, `stop` raises the reason.
+    /// Whether packets are being carried. Once this is False, the result of `stop` has the reason.
     fn is_running(&self) -> bool {
         self.running.as_ref().is_some_and(rtclab_emu::Emulator::is_running)
     }
 
-    /// Stops the emulator and returns its packet log, lateness and counters.
+    /// Stops the emulator and returns its packet log, lateness, counters and failures.
     fn stop<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.emulator()?;
         let running = self.running.take();
         let summary = py.detach(|| running.map(rtclab_emu::Emulator::stop).transpose());
-        let Some(Summary { packets, lateness, counters, epoch_ns }) = summary.map_err(to_python)?
-        else {
-            return Err(not_running());
-        };
+        let Some(summary) = summary.map_err(to_python)? else { return Err(not_running()) };
+        let Summary { packets, lateness, counters, port_failures, failure, epoch_ns } = summary;
         let result = PyDict::new(py);
         result.set_item("packets", columns(py, packets)?)?;
         result.set_item("names", self.names(py)?)?;
         result.set_item("lateness", lateness_dict(py, lateness)?)?;
         result.set_item("counters", counters_dict(py, counters)?)?;
+        result.set_item("port_failures", port_failures_list(py, port_failures)?)?;
+        result.set_item("failure", failure.map(|error| to_python(error).into_value(py)))?;
         result.set_item("epoch_ns", epoch_ns)?;
         Ok(result)
     }
@@ -129,6 +130,18 @@ fn counters_dict(py: Python<'_>, counters: Counters) -> PyResult<Bound<'_, PyDic
     values.set_item("receive_overflows", counters.receive_overflows)?;
     values.set_item("capture_dropped", counters.capture_dropped)?;
     Ok(values)
+}
+
+fn port_failures_list(py: Python<'_>, failures: Vec<PortFailure>) -> PyResult<Bound<'_, PyList>> {
+    let rows = PyList::empty(py);
+    for PortFailure { interface, at, error } in failures {
+        let row = PyDict::new(py);
+        row.set_item("interface", interface)?;
+        row.set_item("at_ns", at.as_nanos())?;
+        row.set_item("reason", error.to_string())?;
+        rows.append(row)?;
+    }
+    Ok(rows)
 }
 
 fn from_json<T: DeserializeOwned>(json: &str, what: &str) -> PyResult<T> {

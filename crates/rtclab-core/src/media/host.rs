@@ -1,8 +1,8 @@
 //! The machine of a participant: one processor, shared by all its encoders and decoders.
 
+use crate::normal::StandardNormal;
 use crate::units::Time;
-use rand::SeedableRng;
-use rand_distr::{Distribution, StandardNormal};
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ impl Host {
     /// Creates an idle processor. The same `seed` gives the same variation.
     pub fn new(config: HostConfig, seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let first = StandardNormal.sample(&mut rng);
+        let first = rng.sample(StandardNormal);
         Host { config, busy_until: Time::ZERO, rng, last: (first, Time::ZERO) }
     }
 
@@ -76,8 +76,8 @@ impl Host {
         };
         let (last, at) = self.last;
         let elapsed = now.saturating_sub(at).as_secs_f64();
-        let kept = (-elapsed / correlation_ns.as_secs_f64()).exp();
-        let noise: f64 = StandardNormal.sample(&mut self.rng);
+        let kept = libm::exp(-elapsed / correlation_ns.as_secs_f64());
+        let noise: f64 = self.rng.sample(StandardNormal);
         let next = kept * last + (1.0 - kept * kept).sqrt() * noise;
         self.last = (next, now);
         (1.0 + deviation * next).max(SHORTEST)
@@ -136,7 +136,7 @@ mod tests {
         let times = varied(0.2, Time::from_millis(200));
         let count = times.len() as f64;
         let mean = times.iter().sum::<f64>() / count;
-        let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count;
+        let variance = times.iter().map(|time| (time - mean) * (time - mean)).sum::<f64>() / count;
         let pairs = times.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));
         let correlation = pairs.sum::<f64>() / count / variance;
         assert!((9.95..10.05).contains(&mean), "{mean}");

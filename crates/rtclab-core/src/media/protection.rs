@@ -98,7 +98,7 @@ impl Protection {
         if loss < 1.0 || is_small && rtt < SMALL_FRAMES_RTT {
             return Protection { key: 0, delta: 0, max_frames };
         }
-        let scaled = (kbit * (TABLE_PIXELS / pixels.max(1.0)).powf(PIXELS_EXPONENT)).floor();
+        let scaled = (kbit * libm::pow(TABLE_PIXELS / pixels.max(1.0), PIXELS_EXPONENT)).floor();
         let row = |kbit: f64| (kbit / ROW_KBIT - 1.0).trunc().max(0.0);
         let floor = if 1.5 + kbit / PACKET_KBIT >= 2.0 { FLOOR } else { 0.0 };
         let delta = table::protection(row(scaled), loss).max(floor).min(CEILING_TODAY);
@@ -117,7 +117,7 @@ impl Protection {
         if loss <= 0.0 || bytes < small_frame_bytes(pixels) && rtt < SMALL_FRAMES_RTT {
             return Protection { key: 0, delta: 0, max_frames };
         }
-        let bits = 8.0 * bytes * (SAMPLED_PIXELS / pixels.max(1.0)).powf(PIXELS_EXPONENT);
+        let bits = 8.0 * bytes * libm::pow(SAMPLED_PIXELS / pixels.max(1.0), PIXELS_EXPONENT);
         let floor = if bytes >= PACKET_BYTES / 2.0 { FLOOR } else { 0.0 };
         let delta = table(bits / SAMPLED_BITS, 100.0 * loss).max(floor).min(CEILING);
         let key = (KEY_BOOST * delta).max(255.0 * loss).min(CEILING);

@@ -1,8 +1,8 @@
 //! The clock with which an emulating box measures its delay.
 
+use crate::normal::StandardNormal;
 use crate::units::Time;
-use rand::SeedableRng;
-use rand_distr::{Distribution, StandardNormal};
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ pub(super) struct ClockReadings {
 impl ClockReadings {
     pub(super) fn new(clock: Option<Clock>, seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x636c_6f63_6b00);
-        let deviation = StandardNormal.sample(&mut rng);
+        let deviation = rng.sample(StandardNormal);
         ClockReadings { clock, rng, deviation, readings: VecDeque::from([0.0]), begin: 0 }
     }
 
@@ -71,10 +71,10 @@ impl ClockReadings {
     }
 
     fn read_until(&mut self, clock: Clock, enough: impl Fn(&Self) -> bool) {
-        let correlation = (-STEP.as_secs_f64() / clock.correlation_ns.as_secs_f64()).exp();
+        let correlation = libm::exp(-STEP.as_secs_f64() / clock.correlation_ns.as_secs_f64());
         let fresh = (1.0 - correlation * correlation).sqrt();
         while !enough(self) {
-            let noise: f64 = StandardNormal.sample(&mut self.rng);
+            let noise: f64 = self.rng.sample(StandardNormal);
             self.deviation = correlation * self.deviation + fresh * noise;
             let rate = (1.0 + clock.wander * self.deviation).max(SLOWEST);
             let last = self.readings.back().copied().unwrap_or_default();
@@ -97,7 +97,8 @@ mod tests {
 
     fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        let variance =
+            values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / values.len() as f64;
         (mean, variance.sqrt())
     }
 

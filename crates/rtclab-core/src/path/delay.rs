@@ -1,8 +1,8 @@
 //! The wire: propagation delay and jitter.
 
+use crate::normal::StandardNormal;
 use crate::units::Time;
-use rand::SeedableRng;
-use rand_distr::{Distribution, StandardNormal};
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,7 @@ impl Delay {
                 let (from, to) = (from_ns.0 as f64, to_ns.0 as f64);
                 let delay = match shape {
                     RampShape::Linear => from + (to - from) * progress,
-                    RampShape::Exponential => from * (to / from).powf(progress),
+                    RampShape::Exponential => from * libm::pow(to / from, progress),
                 };
                 Time(delay.round() as u64)
             }
@@ -125,7 +125,7 @@ impl JitterSource {
 
     pub(super) fn sample(&mut self) -> Time {
         let Some(jitter) = self.jitter else { return Time::ZERO };
-        let normal: f64 = StandardNormal.sample(&mut self.rng);
+        let normal: f64 = self.rng.sample(StandardNormal);
         Time((normal.abs().min(3.0) * jitter.sd_ns.0 as f64) as u64)
     }
 }

@@ -118,7 +118,7 @@ impl Channel {
         let (mean_good, mean_fade) = (mean_good_ns.0.max(1) as f64, mean_fade_ns.0 as f64);
         let stationary = mean_fade / (mean_good + mean_fade);
         let forget = |seen: Time| {
-            (-(now.saturating_sub(seen).0 as f64) * (1.0 / mean_good + 1.0 / mean_fade)).exp()
+            libm::exp(-(now.saturating_sub(seen).0 as f64) * (1.0 / mean_good + 1.0 / mean_fade))
         };
         let memory = self.seen.map_or(0.0, forget);
         let present = f64::from(u8::from(self.faded));
@@ -152,18 +152,18 @@ mod tests {
 
     /// Mean over backoff and outcome: attempt j happens with e^(j-1) and takes T_j.
     fn expected_ms(attempts: u8, mbps: f64, error: f64) -> f64 {
-        let attempt = |j: i32| {
-            let window = (16.0 * 2f64.powi(j) - 1.0).min(1023.0);
+        let attempt = |j: f64| {
+            let window = (16.0 * libm::exp2(j) - 1.0).min(1023.0);
             0.034 + window / 2.0 * 0.009 + 0.020 + 8.0 * 1.276 / mbps + 0.016 + 0.028
         };
-        (0..i32::from(attempts)).map(|j| error.powi(j) * attempt(j)).sum()
+        (0..attempts).map(f64::from).map(|j| libm::pow(error, j) * attempt(j)).sum()
     }
 
     #[test]
     fn residual_loss_is_the_error_to_the_power_of_the_attempts() {
         // 0.3^1, 0.5^7 = 0.0078, 0.7^7 = 0.082, 0.7^15 = 0.0047; three standard errors of 100 000
         for (attempts, error) in [(1, 0.3), (7, 0.5), (7, 0.7), (15, 0.7)] {
-            let expected = f64::powi(error, i32::from(attempts));
+            let expected = libm::pow(error, f64::from(attempts));
             let (loss, _) = observe(wifi(attempts, 24, error), 100_000);
             let error = (expected * (1.0 - expected) / 1e5).sqrt();
             assert!((loss - expected).abs() < 3.0 * error, "{loss} instead of {expected}");

@@ -96,7 +96,8 @@ impl Cubic {
             self.updated = Some((now, segments));
             let (fastest, flat, first) = SEGMENTS_PER_INCREASE;
             let t = (now + delay_min).saturating_sub(epoch.start).as_secs_f64();
-            let target = epoch.origin + C * (t - epoch.k_s).powi(3);
+            let after = t - epoch.k_s;
+            let target = epoch.origin + C * after * after * after;
             let mut per = if target > cwnd { cwnd / (target - cwnd) } else { flat * cwnd };
             if self.last_max == 0.0 {
                 per = per.min(first);
@@ -115,7 +116,7 @@ impl Cubic {
         let below = (self.last_max - cwnd).max(0.0);
         Epoch {
             start: now,
-            k_s: (below / C).cbrt(),
+            k_s: libm::cbrt(below / C),
             origin: cwnd.max(self.last_max),
             friendly: cwnd,
             acked: 0.0,

@@ -302,5 +302,5 @@ fn transmit(now: Time, to: Address, segment: Segment) -> Transmit {
 
 fn exponential(rng: &mut Pcg64Mcg, mean: Time) -> Time {
     let uniform: f64 = rng.random();
-    Time::from_secs_f64(-mean.as_secs_f64() * (1.0 - uniform).ln())
+    Time::from_secs_f64(-mean.as_secs_f64() * libm::log(1.0 - uniform))
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::MacAddress;
+use crate::device::Sink;
 use rtclab_core::network::NetworkConfig;
 use std::collections::VecDeque;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -77,16 +78,11 @@ impl Device for ScriptedDevice {
         Ok(())
     }
 
-    fn receive(
-        &mut self,
-        until: Time,
-        sink: &mut dyn FnMut(Time, PortId, &[u8]),
-    ) -> io::Result<()> {
+    fn receive(&mut self, until: Time, sink: Sink<'_>) {
         let due = self.script.partition_point(|(at, ..)| *at <= until);
         for (at, port, frame) in self.script.drain(..due) {
-            sink(at, port, &frame);
+            sink(port, Ok((at, &frame)));
         }
-        Ok(())
     }
 
     fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()> {
@@ -98,13 +94,25 @@ impl Device for ScriptedDevice {
     }
 }
 
+/// Frames with the times and ports at which they arrive.
+type Script = Vec<(Time, PortId, Vec<u8>)>;
+
 /// Runs a script to its end. Returns the result of the loop and the frames written.
-fn run(script: Vec<(Time, PortId, Vec<u8>)>) -> (Finished, Vec<(PortId, Vec<u8>)>) {
+fn run(script: Script) -> (Finished, Vec<(PortId, Vec<u8>)>) {
+    run_on(ports(), script, |device| device)
+}
+
+/// Runs a script to its end between these ports, on a device that is made of the scripted one.
+fn run_on<D: Device>(
+    ports: Vec<PortConfig>,
+    script: Script,
+    device: impl FnOnce(ScriptedDevice) -> D,
+) -> (Finished, Vec<(PortId, Vec<u8>)>) {
     let (stop, commands) = channel();
     let (sent, written) = channel();
-    let device = ScriptedDevice { now: Time::ZERO, script: script.into(), wakes: 0, sent, stop };
-    let engine = Engine::new(device, network(), SEED, ports(), None).expect("a valid network");
-    let finished = engine.run(&commands).expect("the scripted device never fails");
+    let scripted = ScriptedDevice { now: Time::ZERO, script: script.into(), wakes: 0, sent, stop };
+    let engine = Engine::new(device(scripted), network(), SEED, ports, None);
+    let finished = engine.expect("a valid network").run(&commands);
     (finished, written.try_iter().collect())
 }
 
@@ -183,15 +191,10 @@ impl Device for ChannelDevice {
         Ok(())
     }
 
-    fn receive(
-        &mut self,
-        _until: Time,
-        sink: &mut dyn FnMut(Time, PortId, &[u8]),
-    ) -> io::Result<()> {
+    fn receive(&mut self, _until: Time, sink: Sink<'_>) {
         for (at, frame) in self.pending.take().into_iter().chain(self.input.try_iter()) {
-            sink(at, PortId(0), &frame);
+            sink(PortId(0), Ok((at, &frame)));
         }
-        Ok(())
     }
 
     fn send(&mut self, _port: PortId, frame: &[u8]) -> io::Result<()> {
@@ -221,7 +224,7 @@ fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
         to_device.send((now, frame(BOB, size as u16))).expect("the device is listening");
     }
     drop(to_device);
-    let finished = thread.join().expect("no panic").expect("the device never fails");
+    let finished = thread.join().expect("no panic");
     let log = finished.packets;
     let packets: Vec<_> = (log.sent_ns.iter().map(|at| Time(*at as u64)))
         .zip(log.size_bytes.iter().map(|s| u64::from(*s)))
@@ -271,4 +274,84 @@ fn a_port_of_an_unknown_node_is_rejected() {
         error,
         r#"port `to-bob` belongs to unknown node `dave`; expected one of ["alice", "bob", "carol"]"#
     );
+}
+
+#[test]
+fn a_frame_leaves_at_the_port_of_its_address_if_a_node_has_two() {
+    let mut ports = ports();
+    let (address, mac) = (Ipv4Addr::new(10, 77, 0, 13), MacAddress([2, 0x77, 0, 0, 0, 13]));
+    ports.push(PortConfig { node: "bob".into(), interface: "also-to-bob".into(), mac, address });
+    let script = [address, BOB].map(|to| (Time::ZERO, PortId(0), frame(to, 100))).to_vec();
+    let (_, written) = run_on(ports, script, |device| device);
+    let written: Vec<_> = written.iter().map(|(port, frame)| (port.0, &frame[..6])).collect();
+    assert_eq!(written, [(2, &mac.0[..]), (1, &BOB_MAC.0[..])]);
+}
+
+/// A device of which something fails after 10 ms.
+struct Failing {
+    device: ScriptedDevice,
+    /// What fails: a port, or waiting for all of them.
+    what: Option<PortId>,
+}
+
+impl Failing {
+    fn failed(&mut self) -> io::Result<()> {
+        let fails = self.device.now >= Time::from_millis(10);
+        if fails { Err(io::ErrorKind::NetworkDown.into()) } else { Ok(()) }
+    }
+}
+
+impl Device for Failing {
+    fn now(&mut self) -> Time {
+        self.device.now()
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
+        if self.what.is_none() {
+            self.failed()?;
+        }
+        self.device.wait(until)
+    }
+
+    fn receive(&mut self, until: Time, sink: Sink<'_>) {
+        if let (Some(port), Err(error)) = (self.what, self.failed()) {
+            sink(port, Err(error));
+        }
+        self.device.receive(until, sink);
+    }
+
+    fn send(&mut self, port: PortId, frame: &[u8]) -> io::Result<()> {
+        self.device.send(port, frame)
+    }
+
+    fn overflows(&mut self) -> u64 {
+        3
+    }
+}
+
+/// One packet from alice to bob every 10 ms; returns the loop's result and how many were written.
+fn run_failing(what: Option<PortId>) -> (Finished, usize) {
+    let script = (0..5).map(|i| (Time::from_millis(10 * i), PortId(0), frame(BOB, 100)));
+    let (finished, written) = run_on(ports(), script.collect(), |device| Failing { device, what });
+    (finished, written.len())
+}
+
+#[test]
+fn a_port_that_fails_is_named_and_the_others_go_on() {
+    let (finished, written) = run_failing(Some(PortId(1)));
+    assert!(finished.failure.is_none(), "{:?}", finished.failure);
+    assert_eq!((finished.packets.sent_ns.len(), written), (5, 5));
+    let failure = &finished.port_failures[0];
+    assert_eq!(failure.interface, "to-bob");
+    assert!(failure.at >= Time::from_millis(10), "{}", failure.at);
+    assert_eq!(failure.error.kind(), io::ErrorKind::NetworkDown);
+}
+
+#[test]
+fn an_error_that_ends_the_loop_leaves_the_log_and_the_counters() {
+    let (finished, written) = run_failing(None);
+    assert!(matches!(finished.failure, Some(EngineError::Device(_))), "{:?}", finished.failure);
+    // The packet of 0 ms left after 6 ms, that of 10 ms entered at the moment of the error.
+    assert_eq!((finished.packets.sent_ns.len(), written), (2, 1));
+    assert_eq!(finished.counters.receive_overflows, 3);
 }

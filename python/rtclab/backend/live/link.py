@@ -174,10 +174,7 @@ def link_session(argument: Json, emit: Emit) -> Json:
             continue
     if server is not None:
         server.terminate()
-    try:
-        summary = emulator.stop()
-    except OSError as error:  # the emulator ended before the command
-        raise RtclabError(error.strerror or str(error)) from error
+    summary = stopped(emulator)
     assert status is not None
     return {
         "status": status if status >= 0 else 128 - status,
@@ -195,6 +192,18 @@ def _start_emulator(network: Json) -> Emulator:
     except OSError as error:  # the capture file cannot be created
         raise RtclabError(error.strerror or str(error)) from error
     return emulator
+
+
+def stopped(emulator: Emulator) -> Json:
+    """Stops the emulator and returns its record.
+
+    Raises:
+        RtclabError: the emulator had ended by itself, or its capture file is incomplete.
+    """
+    summary = emulator.stop()
+    if (failure := summary["failure"]) is not None:
+        raise RtclabError(getattr(failure, "strerror", None) or str(failure)) from failure
+    return summary
 
 
 def wait_until_listening(server: subprocess.Popen[bytes], text: str) -> None:
@@ -307,7 +316,7 @@ def flood(duration_s: float) -> tuple[Json, Json]:
     )
     sent_packets, sent_in_s = blasted.stdout.split()
     _wait_until_quiet(lambda: call_in_node(CORE, _received_frames))
-    summary = emulator.stop()
+    summary = stopped(emulator)
     sink.close()
     return summary, {
         "sent_packets": int(sent_packets),

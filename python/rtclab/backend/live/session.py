@@ -62,7 +62,7 @@ SUSPENDED_S = 1.0
 def run_session(argument: Json, _emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
-    If the emulator failed, there is no record of the packets and no trace.
+    If the emulator ended by itself, the trace has what it carried until then.
 
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
@@ -91,7 +91,7 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
     if (reason := session.emulator_error) is not None:
         if isinstance(reason, OSError) and is_disk_full(reason):
             raise reason
-        raise CallFailed(f"{failure or 'the emulator ended'}: {reason}") from reason
+        failure = CallFailed(f"{failure or 'the emulator ended'}: {reason}")
     if summary is not None:
         write_trace(
             Path(argument["out"]),
@@ -207,14 +207,20 @@ class Session:
         return summary
 
     def _stop_emulator(self) -> Json | None:
-        """The emulator's record; None if it had not begun, or has ended by itself."""
+        """The emulator's record; None if it had not begun, or ended by an internal error."""
         if self._emulator is None:
             return None
         try:
-            return self._emulator.stop()
-        except (OSError, RuntimeError) as error:
+            summary = self._emulator.stop()
+        except RuntimeError as error:
             self.emulator_error = error
             return None
+        self.emulator_error = summary["failure"]
+        names = {node.port_interface: node.name for node in self._nodes}
+        for failed in summary["port_failures"]:
+            name, reason = names[failed["interface"]], failed["reason"]
+            self.recorder.add_event(failed["at_ns"], name, "interface_failed", detail=reason)
+        return summary
 
     def _add_tcp(self, report: Json) -> None:
         start_ns = next(one["start_ns"] for one in self._call["traffic"] if _name_of(one) == report["name"])

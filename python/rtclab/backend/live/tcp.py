@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rtclab._native import Emulator
-from rtclab.backend.live.link import ADDRESSES, CLIENT, CORE, link_network, wait_until_listening
+from rtclab.backend.live.link import ADDRESSES, CLIENT, CORE, link_network, stopped, wait_until_listening
 from rtclab.backend.live.namespaces import Emit, Json, create_nodes, node_command, run_in_lab
 from rtclab.errors import RtclabError
 
@@ -50,7 +50,7 @@ def tcp_session(argument: Json, _emit: Emit) -> Json:
     wait_until_listening(server, " ".join(SERVER))
     client = ["iperf3", "--client", ADDRESSES[CORE], "--json", *argument["options"]]
     done = subprocess.run(node_command(CLIENT, client), capture_output=True, text=True, check=False)
-    summary, said = emulator.stop(), json.loads(done.stdout)
+    summary, said = stopped(emulator), json.loads(done.stdout)
     if "error" in said:
         raise RtclabError(f"iperf3: {said['error']}")
     return {

@@ -171,7 +171,7 @@ impl RateControl {
 
     fn growth(&self, elapsed: Option<i64>) -> i64 {
         let seconds = elapsed.map_or(1.0, |us| (us as f64 / SECOND as f64).min(1.0));
-        scale(self.estimate, GROWTH.powf(seconds) - 1.0).max(MIN_GROWTH)
+        scale(self.estimate, libm::pow(GROWTH, seconds) - 1.0).max(MIN_GROWTH)
     }
 
     /// Growth in a second near the capacity, in bit/s: a packet per two response times.

@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn close(value: f64, expected: f64, digits: i32) -> bool {
-        (value - expected).abs() <= 0.5 * 10f64.powi(-digits) * 1.000_001
+        (value - expected).abs() <= 0.5 * libm::exp10(f64::from(-digits)) * 1.000_001
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl DynamicAlpha {
             return INITIAL_ALPHA;
         }
         let gamma_ms = if self.whole_threshold { WHOLE_THRESHOLD_MS } else { threshold_ms };
-        let b = (-(value_ms - gamma_ms) / (2.0 * value_ms)).exp();
+        let b = libm::exp(-(value_ms - gamma_ms) / (2.0 * value_ms));
         let near = match self.divisor_by_threshold {
             true => threshold_ms <= HALVED_THRESHOLD_MS,
             false => region == Region::NearMax,

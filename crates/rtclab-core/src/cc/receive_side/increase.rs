@@ -54,8 +54,8 @@ fn response_time(input: &IncreaseInput) -> f64 {
 
     let response_ms = input.period_ms.round() + input.rtt.as_secs_f64() * 1e3 + REACTION_MS;
     let exponent = STEEPNESS * (D * response_ms - (C1 * input.noise + C2));
-    let factor = (BOUNDS.0 + B / (1.0 + exponent.exp())).clamp(BOUNDS.0, BOUNDS.1);
-    let factor = input.elapsed.map_or(factor, |elapsed| factor.powf(elapsed.as_secs_f64()));
+    let factor = (BOUNDS.0 + B / (1.0 + libm::exp(exponent))).clamp(BOUNDS.0, BOUNDS.1);
+    let factor = input.elapsed.map_or(factor, |elapsed| libm::pow(factor, elapsed.as_secs_f64()));
     let share = match input.region {
         Region::NearMax => 0.5,
         Region::AboveMax => 1.0,
@@ -81,7 +81,7 @@ fn additive_step(input: &IncreaseInput, packets: f64) -> f64 {
 fn multiplicative_step(input: &IncreaseInput) -> f64 {
     const PER_SECOND: f64 = 1.08;
     let seconds = input.elapsed.map_or(1.0, |elapsed| elapsed.as_secs_f64().min(1.0));
-    (input.rate_bps * (PER_SECOND.powf(seconds) - 1.0)).max(1e3)
+    (input.rate_bps * (libm::pow(PER_SECOND, seconds) - 1.0)).max(1e3)
 }
 
 #[cfg(test)]

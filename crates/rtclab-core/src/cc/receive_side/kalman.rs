@@ -58,7 +58,7 @@ impl History {
     /// Weight of the old variance for groups this far apart.
     fn keep(&self, period_ms: f64) -> f64 {
         let gain = if self.count <= EARLY { NOISE_GAIN.0 } else { NOISE_GAIN.1 };
-        (1.0_f64 - gain).powf(period_ms * 30.0 / 1e3)
+        libm::pow(1.0 - gain, period_ms * 30.0 / 1e3)
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
         let mut filter = Filter::new(Some(KALMAN_2013));
         feed(&mut filter, 1, |_| (1.0, 0.0));
         let e11 = 0.1 + 0.01 * 0.99;
-        let beta = 0.99_f64.powf(0.99);
+        let beta = libm::pow(0.99, 0.99);
         let mean = 1.0 - beta;
         let var = beta * 50.0 + (1.0 - beta) * (mean - 1.0) * (mean - 1.0);
         assert!((filter.offset_ms() - e11 / (var + e11)).abs() < 1e-12);

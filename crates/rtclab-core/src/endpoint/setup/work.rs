@@ -96,6 +96,6 @@ impl Durations {
     pub(crate) fn draw(&mut self, (min, max): Range) -> Time {
         let own = self.rng.random::<f64>();
         let rank = if self.rng.random_bool(COMMON) { self.pace } else { own };
-        Time::from_secs_f64(min * (max / min).powf(rank) / 1e3)
+        Time::from_secs_f64(min * libm::pow(max / min, rank) / 1e3)
     }
 }

@@ -13,7 +13,7 @@ const MIN_INTERVAL: f64 = 0.1;
 /// A zero-mean Laplace variable, by inversion.
 pub(super) fn laplace(rng: &mut Pcg64Mcg) -> f64 {
     let u: f64 = rng.random::<f64>() - 0.5;
-    -LAPLACE_SCALE * u.signum() * (1.0 - 2.0 * u.abs()).max(f64::MIN_POSITIVE).ln()
+    -LAPLACE_SCALE * u.signum() * libm::log((1.0 - 2.0 * u.abs()).max(f64::MIN_POSITIVE))
 }
 
 /// A camera that was running before the call, so that its first picture comes at any time within an interval.

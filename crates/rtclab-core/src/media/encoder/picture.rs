@@ -6,9 +6,9 @@
 
 use super::clip::{ANCHORS, ClipSize, QINDEX, SIZES};
 use super::rate_control::ac_step;
+use crate::normal::StandardNormal;
 use crate::units::{Bytes, Time};
 use rand::{RngExt, SeedableRng};
-use rand_distr::StandardNormal;
 use rand_pcg::Pcg64Mcg;
 use std::sync::LazyLock;
 
@@ -35,7 +35,7 @@ const PIXEL_EXPONENT: f64 = 0.75;
 const MIN_BYTES: f64 = 30.0;
 
 static LN_STEPS: LazyLock<[f64; 128]> =
-    LazyLock::new(|| std::array::from_fn(|qindex| ac_step(qindex as u8).ln()));
+    LazyLock::new(|| std::array::from_fn(|qindex| libm::log(ac_step(qindex as u8))));
 
 /// Logarithms of quantiser steps, and of the bytes at each.
 type Curve = [(f64, f64); QINDEX.len()];
@@ -109,10 +109,10 @@ impl Content {
         let complexity = self.inter(at);
         let growth = if self.complexity > 0.0 { complexity / self.complexity } else { 1.0 };
         let bytes = if key {
-            ln_mean(&self.key, at).exp()
+            libm::exp(ln_mean(&self.key, at))
         } else {
             let refined = REFINEMENT * (LN_STEPS[usize::from(self.reference.min(127))] - at);
-            complexity * (VARYING + refined + self.deviation).exp()
+            complexity * libm::exp(VARYING + refined + self.deviation)
         };
         self.complexity = complexity;
         self.reference = qindex;
@@ -126,14 +126,14 @@ impl Content {
         let frames = self.clip.frames;
         let skipped = |back: u32| {
             let position = self.position + frames.len() as u32 - back % frames.len() as u32;
-            deviation(&frames[position as usize % frames.len()], ln_step).exp()
+            libm::exp(deviation(&frames[position as usize % frames.len()], ln_step))
         };
-        let fixed = ln_mean(&self.inter, ln_step).exp();
+        let fixed = libm::exp(ln_mean(&self.inter, ln_step));
         if gap == 1 {
             return fixed * skipped(0);
         }
         let mean = (0..gap).map(skipped).sum::<f64>() / f64::from(gap);
-        fixed * mean * f64::from(gap).powf(GAP_EXPONENT)
+        fixed * mean * libm::pow(f64::from(gap), GAP_EXPONENT)
     }
 }
 
@@ -143,16 +143,17 @@ fn closest(resolution: (u16, u16)) -> (&'static ClipSize, f64) {
     let wanted = pixels(resolution.0, resolution.1);
     let shape = |width: u16, height: u16| f64::from(width) / f64::from(height);
     let distance = |size: &ClipSize| {
-        let apart = (pixels(size.width, size.height) / wanted).ln().abs();
-        apart + (shape(size.width, size.height) / shape(resolution.0, resolution.1)).ln().abs()
+        let larger = pixels(size.width, size.height) / wanted;
+        let wider = shape(size.width, size.height) / shape(resolution.0, resolution.1);
+        libm::log(larger).abs() + libm::log(wider).abs()
     };
     let best = SIZES.iter().reduce(|a, b| if distance(b) < distance(a) { b } else { a });
     let clip = best.unwrap_or(&SIZES[0]);
-    (clip, (wanted / pixels(clip.width, clip.height)).powf(PIXEL_EXPONENT))
+    (clip, libm::pow(wanted / pixels(clip.width, clip.height), PIXEL_EXPONENT))
 }
 
 fn curve(bytes: &[u32; QINDEX.len()]) -> Curve {
-    std::array::from_fn(|i| (LN_STEPS[usize::from(QINDEX[i])], f64::from(bytes[i]).ln()))
+    std::array::from_fn(|i| (LN_STEPS[usize::from(QINDEX[i])], libm::log(f64::from(bytes[i]))))
 }
 
 /// Logarithm of the bytes at a logarithm of the step.

@@ -39,7 +39,7 @@ struct Average {
 impl Average {
     fn add(&mut self, now: Time, sample: f64, decay: f64) {
         let elapsed = now.saturating_sub(self.last).as_secs_f64() * 1000.0;
-        let kept = decay.powf(elapsed);
+        let kept = libm::pow(decay, elapsed);
         self.value = Some(self.value.map_or(sample, |value| kept * value + (1.0 - kept) * sample));
         self.last = now;
     }

@@ -203,7 +203,7 @@ impl SyntheticEncoder {
         }
         // Of n pictures one is encoded, which costs n^e times as much: the rate falls as n^(e - 1).
         let affordable = self.bits_per_pixel(self.scale) / min_bits_per_pixel;
-        let encoded = affordable.min(1.0).powf(1.0 / (1.0 - gap_exponent));
+        let encoded = libm::pow(affordable.min(1.0), 1.0 / (1.0 - gap_exponent));
         self.frame_rate =
             (self.config.frame_rate * encoded).max(min_frame_rate.min(self.config.frame_rate));
         if self.scale != before {

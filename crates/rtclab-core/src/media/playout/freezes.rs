@@ -38,7 +38,8 @@ impl Freezes {
             return;
         };
         let interval_ms = now_ms - last_ms;
-        self.squared_s2 += (interval_ms as f64 / 1e3).powi(2);
+        let interval_s = interval_ms as f64 / 1e3;
+        self.squared_s2 += interval_s * interval_s;
         if paused {
             self.pauses += 1;
             self.paused_ms += interval_ms;
@@ -105,7 +106,7 @@ mod tests {
         freezes.on_frame(Time::from_millis(360 + 7_040));
         assert_eq!((freezes.freezes, freezes.pauses, freezes.paused_ms), (0, 1, 7_000));
         assert_eq!(freezes.span_ms(), 7_400);
-        let squared = 10.0 * 0.04f64.powi(2) + 7.0f64.powi(2);
+        let squared = 10.0 * 0.04 * 0.04 + 7.0 * 7.0;
         assert!((freezes.squared_s2 - squared).abs() < 1e-9);
     }
 }

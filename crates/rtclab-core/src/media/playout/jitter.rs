@@ -220,7 +220,7 @@ impl Noise {
             if self.count < STARTUP {
                 exponent = (self.count * exponent + STARTUP - self.count) / STARTUP;
             }
-            keep = keep.powf(exponent);
+            keep = libm::pow(keep, exponent);
         }
         let deviation = residual - self.mean;
         self.mean = keep * self.mean + (1.0 - keep) * residual;
@@ -266,7 +266,7 @@ impl Line {
         let innovation = variation_ms - self.at(growth);
         let (u, v) = (a * growth + b, c * growth + d);
         // Frames of nearly the same size say little about the slope.
-        let noise = (300.0 * (-growth.abs() / max_size).exp() + 1.0) * noise_variance.sqrt();
+        let noise = (300.0 * libm::exp(-growth.abs() / max_size) + 1.0) * noise_variance.sqrt();
         let variance = growth * u + v + noise.max(1.0);
         let (g, h) = (u / variance, v / variance);
         self.slope = (self.slope + g * innovation).max(Line::MIN_SLOPE);

@@ -102,7 +102,7 @@ impl PeakPlayout {
         };
         let elapsed = now.saturating_sub(self.last_update).as_secs_f64();
         self.last_update = now;
-        self.jitter_s *= (-elapsed / JITTER_HALF_LIFE_S).exp2();
+        self.jitter_s *= libm::exp2(-elapsed / JITTER_HALF_LIFE_S);
         self.jitter_s = self.jitter_s.max(transit_s - base);
     }
 

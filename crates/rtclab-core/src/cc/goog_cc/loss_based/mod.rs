@@ -306,10 +306,11 @@ impl LossBased {
             // Most have lost nothing.
             let (by_loss, by_loss_squared) = match lost == 0.0 {
                 true => (0.0, 0.0),
-                false => (lost / loss, lost / loss.powi(2)),
+                false => (lost / loss, lost / (loss * loss)),
             };
             first += weight * (by_loss - received / (1.0 - loss));
-            second -= weight * (by_loss_squared + received / (1.0 - loss).powi(2));
+            let kept = 1.0 - loss;
+            second -= weight * (by_loss_squared + received / (kept * kept));
         }
         (first, if second >= 0.0 { -1e-6 } else { second })
     }
@@ -318,7 +319,7 @@ impl LossBased {
     fn objective(&self, candidate: Candidate) -> f64 {
         let preference = self.preference(candidate.rate);
         let mut objective = 0.0;
-        let logarithms = |loss: f64| (loss.ln(), (1.0 - loss).ln());
+        let logarithms = |loss: f64| (libm::log(loss), libm::log(1.0 - loss));
         let inherent = logarithms(probability(candidate, candidate.rate));
         for &Sample { rate, sent, lost, received, weight } in &self.samples {
             let (ln_lost, ln_received) = match rate <= candidate.rate {
@@ -336,7 +337,7 @@ impl LossBased {
         let below = bias_threshold - self.loss;
         let adjusted = |factor: f64| factor * below / (bias_smoothing + below.abs());
         let kbps = thousands(rate) as f64;
-        adjusted(bias) * kbps + adjusted(log_bias) * (1.0 + kbps).ln()
+        adjusted(bias) * kbps + adjusted(log_bias) * libm::log(1.0 + kbps)
     }
 
     /// Limits how much the winner is above the last estimate while loss limits the rate.

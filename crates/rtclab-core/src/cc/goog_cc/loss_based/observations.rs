@@ -38,7 +38,7 @@ pub(super) struct Observations {
 impl Observations {
     pub(super) fn new(config: &LossBasedConfig) -> Self {
         let window = config.window.max(1);
-        let weight = |age: usize| config.temporal_weight.powf(age as f64);
+        let weight = |age: usize| libm::pow(config.temporal_weight, age as f64);
         Observations {
             ring: Vec::with_capacity(window),
             weights: (0..window).map(weight).collect(),
