@@ -12,7 +12,7 @@ import pytest
 from rtclab import _native
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.session import Session, _run_and_write
-from rtclab.errors import CallFailed
+from rtclab.errors import CallFailed, LaboratoryFailed
 
 S = 10**9
 PAIRS = [("alice", "bob"), ("alice", "carol"), ("bob", "carol")]
@@ -84,11 +84,11 @@ def test_why_the_emulator_ended_is_the_reason_of_the_failure(
 ) -> None:
     async def run(session: Session) -> None:
         session._emulator = cast(_native.Emulator, Broken(3))
-        session.fail("the emulator ended during the call")
+        session.fail("the emulator ended during the call", LaboratoryFailed)
         await session._failure
 
     monkeypatch.setattr(Session, "run", run)
-    with pytest.raises(CallFailed, match=r"ended during the call: \[Errno 5\] Input/output error"):
+    with pytest.raises(LaboratoryFailed, match=r"ended during the call: \[Errno 5\] Input/output error"):
         asyncio.run(_run_and_write({**argument(), "out": str(tmp_path)}, []))
 
 
@@ -96,9 +96,9 @@ def reason_of(session: Session) -> str:
     """Why the session failed; empty if it did not."""
     if not session._failure.done():
         return ""
-    with pytest.raises(CallFailed) as failed:
-        session._failure.result()
-    return failed.value.message
+    error = session._failure.exception()
+    assert isinstance(error, CallFailed | LaboratoryFailed)
+    return error.message
 
 
 def test_nobody_fails_while_there_is_still_time() -> None:
@@ -139,10 +139,13 @@ def test_a_machine_that_was_suspended_fails_the_repeat(
     clocks = {time.CLOCK_BOOTTIME: lambda: next(boot_s), time.CLOCK_MONOTONIC: lambda: 70.0}
     monkeypatch.setattr(time, "clock_gettime", lambda clock: clocks[clock]())
 
-    async def watch() -> str:
+    async def watch() -> Session:
         session = Session(argument(), [])
         session._emulator = cast(_native.Emulator, Clock(2))
         await session._watch()
-        return reason_of(session)
+        return session
 
-    assert asyncio.run(watch()) == reason
+    session = asyncio.run(watch())
+    assert reason_of(session) == reason
+    if reason:  # the laboratory failed, not the call
+        assert isinstance(session._failure.exception(), LaboratoryFailed)

@@ -434,6 +434,18 @@ def test_resuming_a_live_sweep_runs_only_failed_repeats_again(tmp_path: Path, st
     assert grid.metrics().filter(metric="sending_rate", flow="alice->bob").height == 4
 
 
+def test_a_fault_of_the_laboratory_in_a_sweep_is_listed_and_is_no_failed_call(
+    tmp_path: Path, stub: StubBackend
+) -> None:
+    stub.crashing = {1}
+    grid = sweep(**LIVE, out=tmp_path)
+    assert grid.failures()["failure"].to_list() == ["ZeroDivisionError: division by zero"] * 2
+    calls = grid.summary().filter(metric="call_failures")
+    assert calls.select("mean", "repeats").rows() == [(0, 1)] * 2
+    stub.crashing.clear()
+    assert sweep(resume=grid.path).failures().is_empty()
+
+
 def test_ctrl_c_in_a_live_sweep_keeps_finished_repeats(tmp_path: Path, stub: StubBackend) -> None:
     stub.interrupted_in = {1}
     with pytest.raises(Interrupted) as stopped:

@@ -68,7 +68,7 @@ class Grid:
         values are numbers, the value in a base unit (``link.up.capacity_bps``); ``repeat``, ``metric``,
         ``unit``, ``flow``, ``value`` and ``failure``. ``flow`` is empty for metrics of a whole repeat. A
         metric that could not be measured has no row. A failed repeat has one row, ``call_failures``, and its
-        reason in ``failure``.
+        reason in ``failure``; ``value`` is null if the laboratory failed, not the call.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)

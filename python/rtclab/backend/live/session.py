@@ -32,7 +32,7 @@ from rtclab.backend.live.signalling import Message, PageServer, serve
 from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, pick, write_trace
 from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import Traffic
-from rtclab.errors import CallFailed, is_disk_full
+from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.logs.live import log_name
 from rtclab.scenario.participant import CORE
 from rtclab.trace import NotConnected
@@ -72,6 +72,7 @@ def run_session(argument: Json, _emit: Emit) -> Json:
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
+        LaboratoryFailed: the emulator ended, or the machine was suspended.
     """
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
@@ -80,18 +81,18 @@ def run_session(argument: Json, _emit: Emit) -> Json:
 
 async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
     session = Session(argument, nodes)
-    failure: CallFailed | None = None
+    failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
     try:
         await session.run()
-    except CallFailed as error:
+    except (CallFailed, LaboratoryFailed) as error:
         failure = error
     finally:
         summary = await session.stop()
     if (reason := session.emulator_error) is not None:
         if isinstance(reason, OSError) and is_disk_full(reason):
             raise reason
-        raise CallFailed(f"{failure or 'the emulator ended'}: {reason}") from reason
+        raise LaboratoryFailed(f"{failure or 'the emulator ended'}: {reason}") from reason
     if summary is not None:
         write_trace(
             Path(argument["out"]),
@@ -173,7 +174,8 @@ class Session:
         """Runs the repeat to its end.
 
         Raises:
-            CallFailed: the repeat failed; see :meth:`fail`.
+            CallFailed: the call failed; see :meth:`fail`.
+            LaboratoryFailed: the laboratory failed; see :meth:`fail`.
         """
         work = asyncio.ensure_future(self._work())
         done, _ = await asyncio.wait({work, self._failure}, return_when=asyncio.FIRST_COMPLETED)
@@ -181,11 +183,11 @@ class Session:
             work.cancel()
         await done.pop()
 
-    def fail(self, reason: str) -> None:
-        """Ends the repeat as failed. Only the first reason is kept."""
+    def fail(self, reason: str, kind: type[CallFailed | LaboratoryFailed] = CallFailed) -> None:
+        """Ends the repeat as failed, or as an error of the laboratory. Only the first reason is kept."""
         if not self._failure.done():
             self.recorder.add_event(self._now_ns(), "", "failed", detail=reason)
-            self._failure.set_exception(CallFailed(reason))
+            self._failure.set_exception(kind(reason))
 
     async def stop(self) -> Json | None:
         """Stops everything. Returns the emulator's record, None if the run had not begun."""
@@ -362,9 +364,10 @@ class Session:
                     self.recorder.add_load(self._now_ns(), name, *reading)
             self._check_connections()
             if self._emulator is not None and not self._emulator.is_running():
-                self.fail("the emulator ended during the call")
+                self.fail("the emulator ended during the call", LaboratoryFailed)
             if (slept_s := suspended_s() - asleep_s) > SUSPENDED_S:
-                self.fail(f"this machine was suspended for {slept_s:.0f} s during the call")
+                reason = f"this machine was suspended for {slept_s:.0f} s during the call"
+                self.fail(reason, LaboratoryFailed)
 
     def _check_connections(self, *, at_end: bool = False) -> None:
         """Fails the repeat if no pair has connected in time. At the end, lists pairs that did not connect."""
