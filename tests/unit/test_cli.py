@@ -679,3 +679,38 @@ def test_the_interval_of_the_share_of_failed_calls_is_printed(rtclab: Rtclab, st
     stub.failing = {0}
     # 1 of 2 calls; Wilson, z² / n = 1.92: 0.5 ± sqrt(1.92 / 4 + 1.92² / 4) / 2.92 = 9.45 to 90.55 %.
     assert "call_failures: 50.00 [9.45, 90.55] %" in rtclab(*STUB_RUN).out
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
+    """Replaces live calls by a stub, which runs one call at a time."""
+    backend = StubBackend()
+    backend.name, backend.parallel = "live", False
+    monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
+    monkeypatch.setitem(backends._HOME, "live", ("stub_backend", "TheStub"))
+    return backend
+
+
+LIVE_SWEEP = (
+    *("sweep", "first-call", "--vary", "link.up.loss=0 %,1 %", "--backend", "live", "--repeats", "2"),
+    *("--duration", "2s", "--no-report"),
+)
+
+
+@pytest.mark.parametrize("backend", [[], ["--backend", "live"]])
+def test_a_live_sweep_is_resumed_without_further_options(
+    rtclab: Rtclab, live: StubBackend, backend: list[str]
+) -> None:
+    live.interrupted_in = {1}
+    assert rtclab(*LIVE_SWEEP).status == 128 + signal.SIGINT
+    live.interrupted_in, live.ran = set(), []
+    result = rtclab("sweep", "--resume", "first-call-sweep-1", "--no-report", *backend)
+    assert (result.status, result.err) == (0, "")
+    assert [repeat for repeat, _ in live.ran] == [1, 0, 1]
+
+
+def test_a_sweep_is_not_resumed_on_another_backend(rtclab: Rtclab, live: StubBackend) -> None:
+    rtclab(*LIVE_SWEEP)
+    result = rtclab("sweep", "--resume", "first-call-sweep-1", "--backend", "sim")
+    assert result.status == 2
+    assert result.err.startswith("backend: first-call-sweep-1 was made by backend live, not sim\n  hint: ")

@@ -47,6 +47,11 @@ class Grid:
         return self.path.resolve().name
 
     @property
+    def backend(self) -> str:
+        """``sim`` or ``live``."""
+        return self._store.plan.backend
+
+    @property
     def fields(self) -> list[str]:
         """The varied fields."""
         return [field.name for field in self._store.plan.fields]

@@ -52,6 +52,7 @@ class Store:
         try:
             self.plan = Plan.from_json(known["plan"])
             self.versions: dict[str, Any] = known["versions"]
+            self.metrics: list[str] = known["metrics"]
         except (KeyError, TypeError) as error:
             raise TraceError(
                 f"{path / SWEEP_FILE}: not in the format of this version of rtclab: {error}",
@@ -62,7 +63,12 @@ class Store:
     def create(cls, out: Path, plan: Plan) -> Self:
         """Creates the directory ``<out>/<scenario>-sweep-<n>``."""
         path = new_directory(out, f"{plan.name}-sweep-")
-        about = {"versions": versions(), "machine": machine().model_dump(), "plan": plan.as_json()}
+        about = {
+            "versions": versions(),
+            "machine": machine().model_dump(),
+            "metrics": list(METRICS),
+            "plan": plan.as_json(),
+        }
         write_json(path / SWEEP_FILE, about)
         return cls(path)
 
@@ -101,6 +107,20 @@ class Store:
                 f"{self.path} was made by rtclab {self.versions.get('rtclab')}, "
                 f"build {self.versions.get('code')}; this is build {versions()['code']}",
                 hint="start a new sweep without --resume",
+            )
+
+    def check_metrics(self) -> None:
+        """Checks that all metrics that the sweep measures are defined here.
+
+        Raises:
+            BadInput: one is not, so the remaining repeats would lack it.
+        """
+        missing = [f"`{name}`" for name in self.metrics if name not in METRICS]
+        if missing:
+            raise BadInput(
+                f"{self.path} measures {', '.join(missing)}, which this program does not define",
+                hint="resume it with `rtclab.sweep(resume=…)` in Python, after importing the module that "
+                "defines the metric",
             )
 
     @property
