@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from rtclab.backend import Backend, run_manifest
-from rtclab.errors import BadInput, CallFailed, RtclabError, reason_of
+from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Run, Trace
+from rtclab.trace import Repeat, Run, Trace, write_text
 
 Progress = Callable[[Repeat], None]
 
@@ -159,9 +159,9 @@ def _keep_logs(unfinished: Path, place: Path, error: Exception) -> None:
     """Keeps the files of a failed repeat, with a traceback if the error is unexpected."""
     try:
         if not isinstance(error, RtclabError):
-            (unfinished / "traceback.txt").write_text("".join(traceback.format_exception(error)))
+            write_text(unfinished / "traceback.txt", "".join(traceback.format_exception(error)))
         if any(unfinished.iterdir()):
             unfinished.rename(place)
-    except OSError:
+    except (OSError, DiskFull):
         pass
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -435,7 +435,7 @@ def test_a_full_disk_is_reported_with_the_path(rtclab: Rtclab, stub: StubBackend
     (run.path / f".metrics.json-{os.getpid()}").symlink_to("/dev/full")
     result = rtclab("measure", "latest")
     assert result.status == 1
-    assert result.err.startswith("runs/first-call-stub-1/.metrics.json-")
+    assert result.err.startswith("runs/first-call-stub-1/metrics.json: ")
     assert "no space left on the disk" in result.err
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from rtclab import _native
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.session import Session, _run_and_write
+from rtclab.backend.live.session import PARTIAL_CAPTURE, Session, _run_and_write
 from rtclab.errors import CallFailed, LaboratoryFailed
 
 S = 10**9
@@ -149,3 +149,24 @@ def test_a_machine_that_was_suspended_fails_the_repeat(
     assert reason_of(session) == reason
     if reason:  # the laboratory failed, not the call
         assert isinstance(session._failure.exception(), LaboratoryFailed)
+
+
+class Whole(Clock):
+    """An emulator that ends as it should."""
+
+    def stop(self) -> Any:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("emulator", "left"), [(Whole(3), "capture.pcapng"), (Broken(3), "capture.pcapng.partial")]
+)
+def test_a_capture_has_its_name_only_if_it_is_whole(tmp_path: Path, emulator: Clock, left: str) -> None:
+    async def stop() -> None:
+        session = Session({**argument(), "out": str(tmp_path)}, [])
+        session._emulator = cast(_native.Emulator, emulator)
+        await session.stop()
+
+    (tmp_path / PARTIAL_CAPTURE).touch()
+    asyncio.run(stop())
+    assert [file.name for file in tmp_path.iterdir()] == [left]

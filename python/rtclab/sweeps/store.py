@@ -150,7 +150,7 @@ class Store:
             DiskFull: no disk space is left. Earlier parts are kept.
         """
         self._part(task).parent.mkdir(exist_ok=True)
-        replace_file(self._part(task), lambda file: write_bytes(file, part))
+        write_bytes(self._part(task), part)
 
     def _part(self, task: int) -> Path:
         return self.path / PARTS / f"{task:06}.parquet"

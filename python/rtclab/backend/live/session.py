@@ -35,7 +35,7 @@ from rtclab.backend.live.traffic import Traffic
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.logs.live import log_name
 from rtclab.scenario.participant import CORE
-from rtclab.trace import NotConnected
+from rtclab.trace import NotConnected, write_text
 
 LOOPBACK = "127.0.0.1"
 SUBNET = "10.77.0"
@@ -51,6 +51,9 @@ LEAVE_TIMEOUT_S = 5.0
 LOG_INTERVAL_S = 5.0
 """How often Chromium writes its event logs. What it has not written is lost when it ends."""
 LOG_GRACE_S = 1.0
+
+PARTIAL_CAPTURE = f"{CAPTURE}.partial"
+"""Name of the capture until the emulator has ended as it should. If it has not, the capture is cut off."""
 
 CLOSED_GRACE_S = 0.5
 """How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
@@ -197,7 +200,7 @@ class Session:
         summary = self._stop_emulator()
         out = Path(self._argument["out"])
         for report in said:
-            (out / f"traffic-{report['name']}.json").write_text(json.dumps(report))
+            write_text(out / f"traffic-{report['name']}.json", json.dumps(report))
             self._add_tcp(report)
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         for seat in self._seats.values():
@@ -213,10 +216,13 @@ class Session:
         if self._emulator is None:
             return None
         try:
-            return self._emulator.stop()
+            summary: Json = self._emulator.stop()
         except (OSError, RuntimeError) as error:
             self.emulator_error = error
             return None
+        out = Path(self._argument["out"])
+        (out / PARTIAL_CAPTURE).rename(out / CAPTURE)
+        return summary
 
     def _add_tcp(self, report: Json) -> None:
         start_ns = next(one["start_ns"] for one in self._call["traffic"] if _name_of(one) == report["name"])
@@ -306,7 +312,7 @@ class Session:
             **self._call["network"],
             "seed": self._call["seed"],
             "ports": [node.port() for node in self._nodes],
-            "pcap": str(Path(self._argument["out"]) / CAPTURE),
+            "pcap": str(Path(self._argument["out"]) / PARTIAL_CAPTURE),
         }
         emulator = _native.Emulator(json.dumps(config))
         emulator.start()
