@@ -250,11 +250,12 @@ def _sweep_task() -> tuple[float, float, int]:
     """CPU time in s of a whole task and of simulating its repeats alone, and how many these are."""
     from rtclab import _native
     from rtclab.backend import backend
+    from rtclab.metrics import METRICS
     from rtclab.sweeps.plan import make_plan
     from rtclab.sweeps.worker import payload_of, run_task
 
     plan = make_plan("first-call", _swept(), [], backend("sim"), 100)
-    payload, task = payload_of(plan), plan.tasks // 2
+    payload, task = payload_of(plan, list(METRICS)), plan.tasks // 2
     configs = [
         json.dumps(scenario.native(seed=scenario.seed_of(repeat)))
         for _, scenario, repeats in plan.scenarios(plan.numbers(task))

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from rtclab.backend import Backend, run_manifest
-from rtclab.errors import BadInput, RtclabError, reason_of
+from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.scenario import Scenario
-from rtclab.trace import INTERRUPTED, Repeat, Run, Trace
+from rtclab.trace import Repeat, Run, Trace, write_text
 
 Progress = Callable[[Repeat], None]
 
@@ -41,10 +41,10 @@ def run_scenario(
     on_progress: Progress = _nothing,
     on_trace: Callable[[Trace], None] = _nothing,
 ) -> Run:
-    """Runs all repeats of a scenario and returns the run, in which each repeat is finished or failed.
+    """Runs all repeats of a scenario and returns the run, which has the outcome of each repeat.
 
-    A repeat that fails is marked with its reason, and the others go on. On Ctrl-C, finished repeats are kept
-    and the others are marked as interrupted.
+    A repeat in which the call or the laboratory fails is marked with its reason, and the others go on. On
+    Ctrl-C, finished repeats are kept and the others are marked as interrupted.
 
     Args:
         scenario: the scenario to run.
@@ -70,8 +70,9 @@ def run_scenario(
         if resume is not None:
             run.reload()
             _check_same(run, scenario, backend)
+        run.plan(repeats or scenario.repeats)
         finished = {entry.repeat for entry in run.repeats if entry.status == "finished"}
-        todo = [repeat for repeat in range(repeats or scenario.repeats) if repeat not in finished]
+        todo = [repeat for repeat in range(run.planned) if repeat not in finished]
         _run_repeats(scenario, backend, run, todo, executor, on_progress, on_trace)
     return run
 
@@ -129,7 +130,7 @@ def _run_repeats(
                     run.record(outcome)
                     open_repeats.discard(outcome.repeat)
         for repeat in sorted(open_repeats):
-            run.record(Repeat(repeat, scenario.seed_of(repeat), "failed", INTERRUPTED))
+            run.record(Repeat(repeat, scenario.seed_of(repeat), "interrupted"))
         raise Interrupted(run) from None
 
 
@@ -146,7 +147,7 @@ def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Rep
         unfinished.rename(place)
     except Exception as error:
         _keep_logs(unfinished, place, error)
-        return Repeat(repeat, seed, "failed", reason_of(error))
+        return Repeat(repeat, seed, "failed" if isinstance(error, CallFailed) else "error", reason_of(error))
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -158,9 +159,9 @@ def _keep_logs(unfinished: Path, place: Path, error: Exception) -> None:
     """Keeps the files of a failed repeat, with a traceback if the error is unexpected."""
     try:
         if not isinstance(error, RtclabError):
-            (unfinished / "traceback.txt").write_text("".join(traceback.format_exception(error)))
+            write_text(unfinished / "traceback.txt", "".join(traceback.format_exception(error)))
         if any(unfinished.iterdir()):
             unfinished.rename(place)
-    except OSError:
+    except (OSError, DiskFull):
         pass
     shutil.rmtree(unfinished, ignore_errors=True)

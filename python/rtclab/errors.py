@@ -92,6 +92,10 @@ class CallFailed(RtclabError):
     """The call failed: a browser died or never connected, or its page reported an error."""
 
 
+class LaboratoryFailed(RtclabError):
+    """The laboratory failed, not the call: the emulator ended, or the machine was suspended."""
+
+
 class DiskFull(RtclabError):
     """No disk space is left for writing ``path``."""
 

@@ -173,8 +173,7 @@ class Run(trace.Run):
         return window(begin, end, run_end_s=Duration.parse(self.scenario["duration"]).s)
 
     def _repr_html_(self) -> str:
-        finished = sum(entry.status == "finished" for entry in self.repeats)
-        heading = f"{self.name}: {finished} of {len(self.repeats)} repeats finished"
+        heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"
         rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
         return f"<p>{escape(heading)}</p>{_html(rows)}"
 

@@ -17,6 +17,7 @@ from conftest import as_ordinary_user
 from small_call import SFU, small_call
 
 from rtclab.backend.live import LiveBackend
+from rtclab.backend.live.session import PARTIAL_CAPTURE
 from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
@@ -47,7 +48,7 @@ def while_it_runs(tmp_path: Path, act: Callable[[], None]) -> threading.Thread:
 
     def wait() -> None:
         deadline = time.monotonic() + STARTS_S
-        while not any(tmp_path.glob("**/capture.pcapng")) and time.monotonic() < deadline:
+        while not any(tmp_path.glob(f"**/{PARTIAL_CAPTURE}")) and time.monotonic() < deadline:
             time.sleep(0.05)
         act()
 

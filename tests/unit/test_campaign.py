@@ -58,7 +58,7 @@ def test_an_unexpected_error_is_named_and_its_traceback_kept(tmp_path: Path) -> 
     backend = StubBackend()
     backend.crashing = {0}
     run = run_scenario(THREE, backend, out=tmp_path)
-    assert outcomes(run)[0] == ("failed", "ZeroDivisionError: division by zero")
+    assert outcomes(run)[0] == ("error", "ZeroDivisionError: division by zero")
     assert "ZeroDivisionError" in (run.repeat_path(0) / "traceback.txt").read_text()
 
 
@@ -68,7 +68,7 @@ def test_ctrl_c_keeps_what_finished_and_marks_the_rest_as_interrupted(tmp_path: 
     with pytest.raises(Interrupted) as caught:
         run_scenario(THREE, backend, out=tmp_path)
     run = caught.value.run
-    assert outcomes(run) == [("finished", ""), ("failed", "interrupted"), ("failed", "interrupted")]
+    assert outcomes(run) == [("finished", ""), ("interrupted", ""), ("interrupted", "")]
     assert files(run) == ["repeat-0", "run.json"]
 
 
@@ -83,7 +83,7 @@ def test_ctrl_c_between_parallel_repeats_keeps_those_that_were_running(tmp_path:
     assert statuses[0][1] == "finished"
     assert {(status, reason) for _, status, reason in statuses} <= {
         ("finished", ""),
-        ("failed", "interrupted"),
+        ("interrupted", ""),
     }
 
 
@@ -92,7 +92,7 @@ def test_ctrl_c_that_reaches_the_repeats_themselves_marks_them_all(tmp_path: Pat
     backend.interrupted_in = {0, 1, 2}
     with ThreadPoolExecutor(2) as executor, pytest.raises(Interrupted) as caught:
         run_scenario(THREE, backend, out=tmp_path, executor=executor)
-    assert outcomes(caught.value.run) == [("failed", "interrupted")] * 3
+    assert outcomes(caught.value.run) == [("interrupted", "")] * 3
     assert files(caught.value.run) == ["run.json"]
 
 

@@ -270,7 +270,7 @@ def test_ctrl_c_exits_with_130_and_says_how_to_continue(rtclab: Rtclab, stub: St
     result = rtclab(*STUB_RUN, "--jobs", "1")
     assert result.status == 128 + signal.SIGINT
     assert "(1 of 2 repeats finished)" in result.out
-    assert "interrupted: 1 of 2 repeats not finished" in result.err
+    assert "first-call-stub-1: 1 of 2 repeats did not run to their end." in result.err
     assert call_failures() == 0  # the interrupted one says nothing about calls
     assert "hint: continue with `rtclab run --resume runs/first-call-stub-1`" in result.err
 
@@ -435,7 +435,7 @@ def test_a_full_disk_is_reported_with_the_path(rtclab: Rtclab, stub: StubBackend
     (run.path / f".metrics.json-{os.getpid()}").symlink_to("/dev/full")
     result = rtclab("measure", "latest")
     assert result.status == 1
-    assert result.err.startswith("runs/first-call-stub-1/.metrics.json-")
+    assert result.err.startswith("runs/first-call-stub-1/metrics.json: ")
     assert "no space left on the disk" in result.err
 
 
@@ -608,3 +608,109 @@ def test_the_help_lists_choices(rtclab: Rtclab) -> None:
     told = rtclab("run", "--help").out
     assert "sim|live" in told
     assert "packets|seconds" in told
+
+
+def recorded_only(repeats: int) -> None:
+    """Leaves only the first repeats in the run's manifest, as a kill would."""
+    file = Path("runs/first-call-stub-1/run.json")
+    about = json.loads(file.read_text())
+    about["repeats"] = about["repeats"][:repeats]
+    file.write_text(json.dumps(about))
+
+
+KILLED = "first-call-stub-1: 2 of 5 repeats did not run to their end."
+CONTINUE = "  hint: continue with `rtclab run --resume runs/first-call-stub-1`"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["measure", "first-call-stub-1"], "first-call, stub, 3 s: mean of 3 of 5 repeats"),
+        (["report", "first-call-stub-1"], ""),
+        (
+            ["compare", "first-call-stub-1", "first-call-stub-2"],
+            "first-call-stub-1: first-call, stub, 3 s: mean of 3 of 5 repeats\n"
+            "first-call-stub-2: first-call, stub, 3 s: mean of 5 repeats\n",
+        ),
+    ],
+)
+def test_what_is_said_of_a_killed_run_says_that_repeats_are_missing(
+    rtclab: Rtclab, stub: StubBackend, command: list[str], shown: str
+) -> None:
+    for _ in range(2):
+        rtclab(*STUB_RUN, "--repeats", "5")
+    recorded_only(3)
+    result = rtclab(*command)
+    assert result.status == 0
+    assert shown in result.out
+    assert result.err == f"{KILLED}\n{CONTINUE}\n"
+    if page := re.search(r"(\S+\.html)$", result.out.strip()):
+        text = Path(page[1]).read_text(encoding="utf-8")
+        sentence = "2 of 5 repeats did not run to their end. `rtclab run --resume runs/first-call-stub-1`"
+        assert sentence in text
+        assert "3 of 5 finished" in text
+        assert text.count("2 of 5 repeats did not run to their end") == 2  # also in the verdict
+        assert "repeats failed" not in text
+
+
+def test_a_killed_run_is_complete_after_it_was_resumed(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN, "--repeats", "5")
+    recorded_only(3)
+    resumed = rtclab("run", "--resume", "latest", "--no-report")
+    assert (resumed.status, resumed.err) == (0, "")
+    assert "mean of 5 repeats" in resumed.out
+    assert rtclab("measure", "latest").err == ""
+
+
+def test_a_fault_of_the_laboratory_is_no_failed_call(rtclab: Rtclab, stub: StubBackend) -> None:
+    stub.crashing = {1}
+    result = rtclab(*[one for one in STUB_RUN if one != "--no-report"])
+    assert result.status == 1
+    assert "repeat 1: the laboratory failed: ZeroDivisionError: division by zero\n" in result.err
+    assert "first-call-stub-1: 1 of 2 repeats did not run to their end.\n  hint: continue" in result.err
+    assert call_failures() == 0
+    page = Path("runs/first-call-stub-1/report.html").read_text(encoding="utf-8")
+    assert "Repeats that say nothing about the call: the laboratory failed" in page
+    assert "Failed repeats" not in page
+    assert "1 of 2 repeats failed" not in page
+
+
+def test_the_interval_of_the_share_of_failed_calls_is_printed(rtclab: Rtclab, stub: StubBackend) -> None:
+    stub.failing = {0}
+    # 1 of 2 calls; Wilson, z² / n = 1.92: 0.5 ± sqrt(1.92 / 4 + 1.92² / 4) / 2.92 = 9.45 to 90.55 %.
+    assert "call_failures: 50.00 [9.45, 90.55] %" in rtclab(*STUB_RUN).out
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
+    """Replaces live calls by a stub, which runs one call at a time."""
+    backend = StubBackend()
+    backend.name, backend.parallel = "live", False
+    monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
+    monkeypatch.setitem(backends._HOME, "live", ("stub_backend", "TheStub"))
+    return backend
+
+
+LIVE_SWEEP = (
+    *("sweep", "first-call", "--vary", "link.up.loss=0 %,1 %", "--backend", "live", "--repeats", "2"),
+    *("--duration", "2s", "--no-report"),
+)
+
+
+@pytest.mark.parametrize("backend", [[], ["--backend", "live"]])
+def test_a_live_sweep_is_resumed_without_further_options(
+    rtclab: Rtclab, live: StubBackend, backend: list[str]
+) -> None:
+    live.interrupted_in = {1}
+    assert rtclab(*LIVE_SWEEP).status == 128 + signal.SIGINT
+    live.interrupted_in, live.ran = set(), []
+    result = rtclab("sweep", "--resume", "first-call-sweep-1", "--no-report", *backend)
+    assert (result.status, result.err) == (0, "")
+    assert [repeat for repeat, _ in live.ran] == [1, 0, 1]
+
+
+def test_a_sweep_is_not_resumed_on_another_backend(rtclab: Rtclab, live: StubBackend) -> None:
+    rtclab(*LIVE_SWEEP)
+    result = rtclab("sweep", "--resume", "first-call-sweep-1", "--backend", "sim")
+    assert result.status == 2
+    assert result.err.startswith("backend: first-call-sweep-1 was made by backend live, not sim\n  hint: ")

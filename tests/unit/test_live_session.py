@@ -11,8 +11,8 @@ import pytest
 
 from rtclab import _native
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.session import Session, _run_and_write
-from rtclab.errors import CallFailed
+from rtclab.backend.live.session import PARTIAL_CAPTURE, Session, _run_and_write
+from rtclab.errors import CallFailed, LaboratoryFailed
 
 S = 10**9
 PAIRS = [("alice", "bob"), ("alice", "carol"), ("bob", "carol")]
@@ -53,6 +53,7 @@ def argument(start_s: float = 0) -> dict[str, Any]:
     return {
         "call": {"traffic": [], "seed": 1, "duration_ns": 2 * S},
         "connections": [one.as_json() for one in connections],
+        "out": "out",
         "nat": {},
     }
 
@@ -84,15 +85,16 @@ def test_why_the_emulator_ended_is_the_reason_of_the_failure(
 ) -> None:
     async def run(session: Session) -> None:
         session._emulator = cast(_native.Emulator, Broken(3))
-        session.fail("the emulator ended during the call")
+        session.fail("the emulator ended during the call", LaboratoryFailed)
         await session._failure
 
     written = []
     monkeypatch.setattr(Session, "run", run)
+    (tmp_path / PARTIAL_CAPTURE).touch()
     monkeypatch.setattr(
         "rtclab.backend.live.session.write_trace", lambda *_, failure, **__: written.append(failure)
     )
-    with pytest.raises(CallFailed, match=r"ended during the call: \[Errno 5\] Input/output error"):
+    with pytest.raises(LaboratoryFailed, match=r"ended during the call: \[Errno 5\] Input/output error"):
         asyncio.run(_run_and_write({**argument(), "out": str(tmp_path)}, []))
     assert written == ["the emulator ended during the call: [Errno 5] Input/output error"], "what it carried"
 
@@ -101,9 +103,9 @@ def reason_of(session: Session) -> str:
     """Why the session failed; empty if it did not."""
     if not session._failure.done():
         return ""
-    with pytest.raises(CallFailed) as failed:
-        session._failure.result()
-    return failed.value.message
+    error = session._failure.exception()
+    assert isinstance(error, CallFailed | LaboratoryFailed)
+    return error.message
 
 
 def test_nobody_fails_while_there_is_still_time() -> None:
@@ -144,10 +146,34 @@ def test_a_machine_that_was_suspended_fails_the_repeat(
     clocks = {time.CLOCK_BOOTTIME: lambda: next(boot_s), time.CLOCK_MONOTONIC: lambda: 70.0}
     monkeypatch.setattr(time, "clock_gettime", lambda clock: clocks[clock]())
 
-    async def watch() -> str:
+    async def watch() -> Session:
         session = Session(argument(), [])
         session._emulator = cast(_native.Emulator, Clock(2))
         await session._watch()
-        return reason_of(session)
+        return session
 
-    assert asyncio.run(watch()) == reason
+    session = asyncio.run(watch())
+    assert reason_of(session) == reason
+    if reason:  # the laboratory failed, not the call
+        assert isinstance(session._failure.exception(), LaboratoryFailed)
+
+
+class Whole(Clock):
+    """An emulator that ends as it should."""
+
+    def stop(self) -> Any:
+        return {"failure": None, "port_failures": []}
+
+
+@pytest.mark.parametrize(
+    ("emulator", "left"), [(Whole(3), "capture.pcapng"), (Broken(3), "capture.pcapng.partial")]
+)
+def test_a_capture_has_its_name_only_if_it_is_whole(tmp_path: Path, emulator: Clock, left: str) -> None:
+    async def stop() -> None:
+        session = Session({**argument(), "out": str(tmp_path)}, [])
+        session._emulator = cast(_native.Emulator, emulator)
+        await session.stop()
+
+    (tmp_path / PARTIAL_CAPTURE).touch()
+    asyncio.run(stop())
+    assert [file.name for file in tmp_path.iterdir()] == [left]

@@ -275,6 +275,7 @@ def test_the_trace_of_a_live_call_has_its_flows_its_lateness_and_the_pairs_not_c
         recorder,
         recorded | {"epoch_ns": 0},
         {"10.77.0.2": "alice", "10.77.0.3": "bob"},
+        capture=tmp_path / CAPTURE,
         claimed={},
         failure=None,
         not_connected=[missing],

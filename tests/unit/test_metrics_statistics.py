@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isnan, nan
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import stdtrit
+from scipy.stats import binomtest
 from synthetic_run import second, trace
 
 from rtclab._native import student_t_quantile
 from rtclab.metrics import METRICS, compare_runs, measure_run
 from rtclab.metrics.registry import Bounds
 from rtclab.metrics.series import Samples
-from rtclab.metrics.statistics import mean_within_sd, summarise, welch
-from rtclab.trace import NotConnected, Repeat, Run, RunManifest, Trace
+from rtclab.metrics.statistics import Proportion, mean_within_sd, summarise, welch
+from rtclab.trace import NotConnected, Repeat, Run, RunManifest, Status, Trace
 
 T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
 
@@ -29,12 +30,12 @@ def samples(*values: float, lasts_s: list[float] | None = None) -> Samples:
 
 
 class MemoryRun(Run):
-    """A run without files: traces of finished repeats, followed by failed repeats."""
+    """A run without files: traces of finished repeats, followed by failed repeats and those in ``others``."""
 
-    def __init__(self, traces: list[Trace], failed: int = 0) -> None:
+    def __init__(self, traces: list[Trace], failed: int = 0, others: Sequence[Status] = ()) -> None:
         self.traces = traces
-        finished = [Repeat(index, seed=0, status="finished") for index in range(len(traces))]
-        entries = finished + [Repeat(len(traces) + index, seed=0, status="failed") for index in range(failed)]
+        statuses: list[Status] = ["finished"] * len(traces) + ["failed"] * failed + [*others]
+        entries = [Repeat(index, seed=0, status=status) for index, status in enumerate(statuses)]
         self.manifest = RunManifest(backend="sim", repeats=tuple(entries))
 
 
@@ -265,3 +266,36 @@ def test_quantiles_of_students_t_are_those_of_scipy(degrees_of_freedom: float) -
 def test_a_quantile_that_does_not_exist_is_refused(share: float, degrees_of_freedom: float) -> None:
     with pytest.raises(ValueError, match=r"share is|degrees_of_freedom is"):
         student_t_quantile(share, degrees_of_freedom)
+
+
+@pytest.mark.parametrize(
+    ("failed", "calls", "low", "high"),
+    # Brown, Cai and DasGupta 2001, section 3.1.1, with z = 1.96: (x + z²/2 ± z sqrt(x (n - x) / n + z²/4)) /
+    # (n + z²). For x = 0 that is 0 to z² / (n + z²), for x = n the mirror image.
+    [(0, 10, 0.0, 27.7534), (10, 10, 72.2466, 100.0), (1, 1, 20.6543, 100.0), (4, 10, 16.8180, 68.7326)],
+)
+def test_wilsons_interval_exists_where_all_calls_agree(
+    failed: int, calls: int, low: float, high: float
+) -> None:
+    share = Proportion(calls, 100 * failed / calls)
+    assert (share.ci95_low, share.ci95_high) == pytest.approx((low, high), abs=1e-3)
+
+
+def test_an_independent_implementation_gives_the_same_wilson_interval() -> None:
+    for calls in (1, 3, 20, 1000):
+        for failed in range(0, calls + 1, max(calls // 7, 1)):
+            expected = binomtest(failed, calls).proportion_ci(method="wilson")
+            share = Proportion(calls, 100 * failed / calls)
+            assert share.ci95_low / 100 == pytest.approx(expected.low, abs=1e-12)
+            assert share.ci95_high / 100 == pytest.approx(expected.high, abs=1e-12)
+
+
+def test_call_failures_count_calls_and_neither_interruptions_nor_faults_of_the_laboratory() -> None:
+    rows = [second(at, 1, 1000) for at in range(10)]
+    run = MemoryRun([trace(flow_seconds=rows)], failed=1, others=["error", "interrupted", "error"])
+    assert METRICS["call_failures"].function(run) == 50
+    row = measure_run(run).filter(metric="call_failures").row(0, named=True)
+    assert (row["repeats"], row["mean"]) == (2, 50)
+    # 1 of 2: z² / n = 1.9207, so 0.5 ± sqrt(1.9207 / 4 + 1.9207² / 4) / 2.9207.
+    assert (row["ci95_low"], row["ci95_high"]) == pytest.approx((9.4531, 90.5469), abs=1e-3)
+    assert isnan(METRICS["call_failures"].function(MemoryRun([], others=["error"])))

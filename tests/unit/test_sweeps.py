@@ -325,7 +325,7 @@ def test_a_dead_worker_stops_the_sweep_and_resume_runs_the_other_tasks(whole: Gr
 
 
 def test_a_worker_with_another_version_refuses_and_names_both_versions(whole: Grid, tmp_path: Path) -> None:
-    payload = json.loads(payload_of(Store(whole.path).plan))
+    payload = json.loads(payload_of(Store(whole.path).plan, list(METRICS)))
     payload["versions"] |= {"rtclab": "0.0.9", "code": "0123456789ab"}
     with pytest.raises(
         OtherVersion,
@@ -336,7 +336,7 @@ def test_a_worker_with_another_version_refuses_and_names_both_versions(whole: Gr
 
 
 def test_a_worker_without_a_metric_of_the_caller_refuses(whole: Grid) -> None:
-    payload = json.loads(payload_of(Store(whole.path).plan))
+    payload = json.loads(payload_of(Store(whole.path).plan, list(METRICS)))
     payload["metrics"].append("smiles")
     with pytest.raises(OtherVersion, match="has no metric `smiles`, which the caller has"):
         run_task(json.dumps(payload).encode(), 0)
@@ -349,6 +349,56 @@ def test_a_sweep_of_another_build_cannot_be_resumed(whole: Grid, tmp_path: Path)
     (tmp_path / "old" / "sweep.json").write_text(json.dumps(about))
     with pytest.raises(BadInput, match=r"build 0123456789ab; this is build [0-9a-f]{12}"):
         sweep(resume=tmp_path / "old")
+
+
+def test_a_sweep_cannot_be_resumed_without_a_metric_that_it_measures(tmp_path: Path) -> None:
+    def packets_per_joule(trace: Trace, window: object) -> float:
+        """Number of packets, for this test."""
+        return 1.0
+
+    def stop(task: int) -> None:
+        if task == 1:
+            raise KeyboardInterrupt
+
+    what: dict[str, Any] = {"vary": {"link.up.loss": "0..5 % x2"}, "repeats": 2, "duration": "2 s"}
+    own = metric(unit="packets", source="this test", scope="trace")
+    own(packets_per_joule)
+    try:
+        with pytest.raises(Interrupted) as stopped:
+            sweep("first-call", **what, executor=Here(before=stop), out=tmp_path)
+        grid = stopped.value.grid
+    finally:
+        del METRICS["packets_per_joule"]
+    with pytest.raises(BadInput, match=r"measures `packets_per_joule`, which this program does not define"):
+        sweep(resume=grid.path, jobs=1)
+    own(packets_per_joule)
+    try:
+        sweep(resume=grid.path, jobs=1)
+    finally:
+        del METRICS["packets_per_joule"]
+    assert grid.metrics().filter(metric="packets_per_joule").height == 4
+
+
+def test_a_metric_defined_after_a_sweep_began_does_not_appear_in_half_of_it(tmp_path: Path) -> None:
+    def stop(task: int) -> None:
+        if task == 1:
+            raise KeyboardInterrupt
+
+    what: dict[str, Any] = {"vary": {"link.up.loss": "0..5 % x2"}, "repeats": 2, "duration": "2 s"}
+    with pytest.raises(Interrupted) as stopped:
+        sweep("first-call", **what, executor=Here(before=stop), out=tmp_path)
+
+    @metric(unit="packets", source="this test", scope="trace")
+    def thought_of_later(trace: Trace, window: object) -> float:
+        """Number of packets, for this test."""
+        return 1.0
+
+    try:
+        grid = sweep(resume=stopped.value.grid.path, jobs=1)
+    finally:
+        del METRICS["thought_of_later"]
+    assert grid.progress() == (4, 4)
+    assert grid.metrics().filter(metric="thought_of_later").is_empty()
 
 
 def test_a_second_process_cannot_write_to_the_same_sweep(whole: Grid) -> None:
@@ -432,6 +482,18 @@ def test_resuming_a_live_sweep_runs_only_failed_repeats_again(tmp_path: Path, st
     assert [repeat for repeat, _ in stub.ran] == [1, 1]
     assert grid.failures().is_empty()
     assert grid.metrics().filter(metric="sending_rate", flow="alice->bob").height == 4
+
+
+def test_a_fault_of_the_laboratory_in_a_sweep_is_listed_and_is_no_failed_call(
+    tmp_path: Path, stub: StubBackend
+) -> None:
+    stub.crashing = {1}
+    grid = sweep(**LIVE, out=tmp_path)
+    assert grid.failures()["failure"].to_list() == ["ZeroDivisionError: division by zero"] * 2
+    calls = grid.summary().filter(metric="call_failures")
+    assert calls.select("mean", "repeats").rows() == [(0, 1)] * 2
+    stub.crashing.clear()
+    assert sweep(resume=grid.path).failures().is_empty()
 
 
 def test_ctrl_c_in_a_live_sweep_keeps_finished_repeats(tmp_path: Path, stub: StubBackend) -> None:

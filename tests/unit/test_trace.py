@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -13,8 +15,16 @@ import pytest
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import DiskFull, TraceError
 from rtclab.scenario import Scenario
-from rtclab.trace import SCHEMAS, Repeat, Run, RunManifest, Trace, TraceManifest
-from rtclab.trace import files as trace_files
+from rtclab.trace import (
+    SCHEMAS,
+    Repeat,
+    Run,
+    RunManifest,
+    Trace,
+    TraceManifest,
+    write_bytes,
+    write_text,
+)
 
 ABOUT = TraceManifest(backend="sim", seed=7, repeat=0, duration_ns=10**9, flows={})
 
@@ -145,15 +155,56 @@ def test_a_run_has_the_outcome_of_each_repeat_in_order(tmp_path: Path) -> None:
     assert [trace.manifest.repeat for trace in opened.traces] == [0]
 
 
+def write_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the disk is full after half of a file."""
+    write_bytes = Path.write_bytes
+
+    def half(path: Path, data: bytes) -> int:
+        write_bytes(path, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", half)
+
+
+@pytest.mark.parametrize("write", [write_text, lambda path, text: write_bytes(path, text.encode())])
+def test_a_page_is_the_old_one_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, str], None]
+) -> None:
+    page = tmp_path / "report.html"
+    write(page, "the old page")
+    write(page, "the page before")
+    write_half(monkeypatch)
+    with pytest.raises(DiskFull, match=rf"^{re.escape(str(page))}: no space left"):
+        write(page, "the new page, which is longer")
+    assert page.read_text() == "the page before"
+    assert list(tmp_path.iterdir()) == [page]
+
+
+def test_a_page_behind_a_symbolic_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    link = tmp_path / "latest.html"
+    link.symlink_to("pages/1.html")
+    write_text(link, "one")
+    write_text(link, "two")
+    assert link.is_symlink()
+    assert (tmp_path / "pages" / "1.html").read_text() == "two"
+
+
+def test_what_is_no_regular_file_is_written_directly(tmp_path: Path) -> None:
+    pipe = tmp_path / "page.html"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "a page")
+    assert os.read(reader, 100) == b"a page"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
 def test_run_json_is_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = run(tmp_path)
     before = (made.path / "run.json").read_bytes()
 
-    def half(path: Path, data: bytes) -> None:
-        path.write_bytes(data[:10])
-        raise DiskFull(path)
-
-    monkeypatch.setattr(trace_files, "write_bytes", half)
+    write_half(monkeypatch)
     with pytest.raises(DiskFull):
         made.record(Repeat(0, 7, "finished"))
     assert (made.path / "run.json").read_bytes() == before

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
 from rtclab.errors import BadInput, DiskFull, is_disk_full
-from rtclab.trace.files import replace_file, write_bytes
+from rtclab.trace.files import write_bytes
 
 COLUMNS = ("condition", "backend", "repeat", "try", "flow", "metric", "value")
 OUTCOME, REASON = "outcome", "reason"
@@ -118,7 +118,7 @@ class RowFile:
         removed = set(without)
         records = [record for key, record in sorted(self.read().items()) if key not in removed]
         text = _text([COLUMNS, *(line for record in records for line in _lines(record))])
-        replace_file(self.path, lambda file: write_bytes(file, text.encode()))
+        write_bytes(self.path, text.encode())
 
 
 def _records(lines: Iterable[list[str]]) -> Iterator[Record]:

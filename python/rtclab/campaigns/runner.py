@@ -14,7 +14,7 @@ from rtclab.backend import Backend, backend
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab.campaigns.order import Item, encoders_at_once, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile, Value
-from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario, reason_of
+from rtclab.errors import BackendUnavailable, DiskFull, LaboratoryFailed, UnsupportedScenario, reason_of
 from rtclab.processes import cores, process_pool
 from rtclab.trace import Trace
 from rtclab.trace.trace import MANIFEST
@@ -246,7 +246,7 @@ def _trace(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
         shutil.rmtree(failed, ignore_errors=True)
         unfinished.rename(failed)
         if isinstance(error, BackendUnavailable):  # a limit that the check before could not see
-            raise CallFailed(str(error)) from error
+            raise LaboratoryFailed(str(error)) from error
         raise
     unfinished.rename(place)
     return Trace(place) if (place / MANIFEST).is_file() else trace

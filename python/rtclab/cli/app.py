@@ -321,6 +321,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write the report of a run or a sweep, an HTML page; for a run on request also its plots as images."""
+    from rtclab.cli import tables
     from rtclab.progress import busy
     from rtclab.report import write_plots, write_report
     from rtclab.trace import Run
@@ -344,9 +345,8 @@ def report(
             for directory, suffix in ((svg, ".svg"), (png, ".png")):
                 if directory is not None:
                     write_plots(run, directory, suffix)
+        tables.print_incomplete(run)
     if as_json:
-        from rtclab.cli import tables
-
         tables.print_json({"report": str(written)})
     else:
         print(written)

@@ -36,6 +36,7 @@ def measure_and_show(
     with busy("measuring"):
         whole = begin is None and end is None
         measured = run.write_metrics() if whole else run.summary(begin=begin, end=end)
+    tables.print_incomplete(run)
     rows = chosen(measured, metrics)
     if not _print_for_programs(rows.drop("values") if output.as_csv else rows, output):
         tables.show_measured(rows, run, begin, end, all_metrics=output.all_metrics or bool(metrics))
@@ -58,6 +59,7 @@ def compare_and_show(
         page = compared.report(html)
     for one in (compared.a, compared.b):
         print_cautions(one)
+        tables.print_incomplete(one)
     if _print_for_programs(rows, output):
         return
     all_metrics = output.all_metrics or bool(metrics)

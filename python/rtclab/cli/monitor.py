@@ -19,6 +19,7 @@ from rtclab.cli import monitor_tables, tables
 from rtclab.errors import BadInput, DiskFull, FieldError, is_disk_full
 from rtclab.monitor import Tables
 from rtclab.progress import busy
+from rtclab.trace import replace_file
 
 PLOTS = {".html", ".svg"}
 REFRESH_S = 0.5
@@ -201,7 +202,7 @@ def _write_tables(request: MonitorRequest, seen: Tables, source: str) -> None:
         request.parquet.mkdir(parents=True, exist_ok=True)
         with busy(f"writing the tables of {source}"):
             for name, table in seen.items():
-                table.write_parquet(request.parquet / f"{name}.parquet")
+                replace_file(request.parquet / f"{name}.parquet", table.write_parquet)
     except OSError as error:
         if is_disk_full(error):
             raise DiskFull(request.parquet) from error

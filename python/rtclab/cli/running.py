@@ -36,8 +36,8 @@ def run_and_report(output: Output, **arguments: Any) -> int:
         made = run(**arguments)
     except Interrupted as stopped:
         made, interrupted = Run(stopped.run.path), True
-    ended = [entry for entry in made.repeats if not entry.interrupted]
-    failed = [entry for entry in ended if entry.status == "failed"]
+    ended = [entry for entry in made.repeats if entry.status != "interrupted"]
+    failed = [entry for entry in ended if entry.status != "finished"]
     try:
         measured, page = None, None
         if ended:
@@ -55,14 +55,12 @@ def run_and_report(output: Output, **arguments: Any) -> int:
     finally:
         print_cautions(made)
         for entry in failed:
-            print(f"repeat {entry.repeat} failed: {entry.reason}", file=sys.stderr)
+            what = " failed" if entry.status == "failed" else ": the laboratory failed"
+            print(f"repeat {entry.repeat}{what}: {entry.reason}", file=sys.stderr)
         for entry in (entry for entry in made.repeats if entry.note):
             print(f"repeat {entry.repeat}: {entry.note}", file=sys.stderr)
-        if len(ended) < len(made.repeats):
-            unfinished = len(made.repeats) - len(ended)
-            print(f"interrupted: {unfinished} of {len(made.repeats)} repeats not finished", file=sys.stderr)
-        if len(ended) < len(made.repeats) or (failed and not backend_of(made.backend).deterministic):
-            print(f"  hint: continue with `rtclab run --resume {made.path}`", file=sys.stderr)
+        if not tables.print_incomplete(made) and failed and not backend_of(made.backend).deterministic:
+            print(tables.how_to_continue(made), file=sys.stderr)
     return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failed else 0
 
 
@@ -78,7 +76,7 @@ def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | 
         return
     if measured is not None:
         tables.show_measured(measured, run, all_metrics=output.all_metrics)
-    print(f"run: {run.path} ({len(run.traces)} of {len(run.repeats)} repeats finished)")
+    print(f"run: {run.path} ({run.finished} of {run.planned} repeats finished)")
     if page is not None:
         print(f"report: {page}")
 

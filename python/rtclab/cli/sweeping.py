@@ -17,7 +17,7 @@ from rtclab.errors import BadInput, DiskFull
 from rtclab.lab import essential
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
-from rtclab.sweeps import SIM, Grid, Interrupted, parse_vary, sweep
+from rtclab.sweeps import SIM, Grid, Interrupted, open_sweep, parse_vary, sweep
 
 MAX_THREADS = 4
 """Maximum number of threads. More jobs run in processes, because threads would wait for Python's GIL."""
@@ -37,7 +37,9 @@ def sweep_and_report(
     output: Output, vary: Sequence[str], jobs: int | None, backend: str | None, **arguments: Any
 ) -> int:
     """Runs a sweep with the arguments of :func:`rtclab.sweeps.sweep`; returns the exit status."""
-    simulated, interrupted = backend in (None, SIM), False
+    resume, interrupted = arguments["resume"], False
+    started = None if resume is None else open_sweep(resume, out=arguments["out"])
+    simulated = (backend or (SIM if started is None else started.backend)) == SIM
     jobs = jobs or (cores() if simulated else 1)
     workers = process_pool(jobs) if simulated and jobs > MAX_THREADS else nullcontext()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +18,7 @@ from rtclab.words import decimals, path_in_words
 if TYPE_CHECKING:
     import polars as pl
 
+    from rtclab import trace
     from rtclab.backend.live.doctor import Check
     from rtclab.lab import Moment, Run
     from rtclab.scenario import Scenario
@@ -118,7 +120,10 @@ def show_measured(
     }
     flows = _participants_first(run, list(dict.fromkeys(flow for _, flow in cells if flow)))
     side_by_side = len(flows) <= FLOWS_SIDE_BY_SIDE
-    intervals = side_by_side and any(cell["ci95_low"] is not None for cell in cells.values())
+    intervals = any(
+        cell["ci95_low"] is not None and (side_by_side if flow else cell["mean"])
+        for (_, flow), cell in cells.items()
+    )
     print(subject(run, begin, end) + (" [95 % confidence interval]" if intervals else ""))
     if side_by_side:
         _show_flows_side_by_side(cells, flows)
@@ -130,7 +135,8 @@ def show_measured(
         _show_flow_by_flow(tcp, with_tcp, "TCP flow")
     for (metric, flow), cell in cells.items():
         if not flow and cell["mean"]:
-            print(f"{metric}: {number(cell['mean'])} {cell['unit']}")
+            mean = _with_interval(cell["mean"], cell["ci95_low"], cell["ci95_high"])
+            print(f"{metric}: {mean} {cell['unit']}")
     print(
         f"all {measured['metric'].n_unique()} metrics: `rtclab measure {run.name} --all`; "
         "what they mean: `rtclab metrics`"
@@ -146,9 +152,29 @@ def subject(run: Run, begin: Moment | None = None, end: Moment | None = None) ->
     limits = window(begin, end, run_end_s=Duration.parse(over).s)
     if limits is not None:
         over = f"{limits[0]:g} s to {limits[1]:g} s of {over}"
-    finished = sum(entry.status == "finished" for entry in run.repeats)
+    from rtclab.report import words
+
     what = f"{run.scenario['name']}, {BACKENDS.get(run.backend, run.backend)}, {over}"
-    return f"{what}: mean of {finished} repeats" if finished > 1 else f"{what}, {count(finished, 'repeat')}"
+    repeats = f"{words.finished(run)} repeat{'' if run.planned == 1 else 's'}"
+    return f"{what}: mean of {repeats}" if run.finished > 1 else f"{what}, {repeats}"
+
+
+def print_incomplete(run: trace.Run) -> bool:
+    """Says on standard error which repeats have not run to their end, and how to run them.
+
+    Returns whether there are such repeats.
+    """
+    from rtclab.report import words
+
+    sentence = words.incomplete(run)
+    if sentence:
+        print(f"{run.name}: {sentence}\n{how_to_continue(run)}", file=sys.stderr)
+    return bool(sentence)
+
+
+def how_to_continue(run: trace.Run) -> str:
+    """The hint that names the command to continue a run."""
+    return f"  hint: continue with `rtclab run --resume {run.path}`"
 
 
 def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:

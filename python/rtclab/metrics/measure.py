@@ -10,7 +10,7 @@ import polars as pl
 
 from rtclab.metrics.registry import METRICS, Metric
 from rtclab.metrics.series import Window
-from rtclab.metrics.statistics import Summary, mean_within_sd, summarise, welch
+from rtclab.metrics.statistics import Proportion, Summary, mean_within_sd, summarise, welch
 from rtclab.metrics.wire import stream_rates
 from rtclab.trace import Run, Trace
 
@@ -60,10 +60,11 @@ def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:
     """Every metric of every flow, over the finished repeats.
 
     Returns one row per metric and flow, in the order of the registry. ``flow`` is empty for metrics of the
-    whole run. ``mean``, ``sd`` and the 95 % interval (Student's t within the metric's bounds) are over
-    repeats. ``within_run_sd`` is the mean over repeats of the standard deviation of one-second samples, for
-    metrics that have such samples. ``values`` holds one value per finished repeat. Values that cannot be
-    measured are null, and so is an interval of fewer than two values or of values that are all equal.
+    whole run. ``mean``, ``sd`` and the 95 % interval (Student's t within the metric's bounds; Wilson's for a
+    share of all repeats) are over repeats. ``within_run_sd`` is the mean over repeats of the standard
+    deviation of one-second samples, for metrics that have such samples. ``values`` holds one value per
+    finished repeat. Values that cannot be measured are null, and so is Student's interval of fewer than two
+    values or of values that are all equal.
     """
     rows = [_row(one, window) for one in _measured(run, window)]
     return pl.DataFrame(rows, schema=MEASURED, orient="row")
@@ -92,12 +93,20 @@ class _Measured:
     repeats: list[int | None]
     values: list[float]
     traces: list[Trace]
+    trials: int | None = None
+
+    def summary(self) -> Summary | Proportion:
+        """Mean and interval over repeats."""
+        if self.trials is None:
+            return summarise(self.values, self.metric.bounds)
+        return Proportion(self.trials, self.values[0])
 
 
 def _measured(run: Run, window: Window | None) -> Iterator[_Measured]:
     for metric in METRICS.values():
         if metric.scope == "run":
-            yield _Measured(metric, "", [None], [metric.function(run)], [])
+            trials = None if metric.trials is None else metric.trials(run)
+            yield _Measured(metric, "", [None], [metric.function(run)], [], trials)
         elif metric.scope == "trace":
             values = [metric.function(trace, window) for trace in run.traces]
             yield _Measured(metric, "", _numbers(run.traces), values, run.traces)
@@ -129,7 +138,7 @@ def flows_of(run: Run) -> list[str]:
 
 def _row(measured: _Measured, window: Window | None) -> dict[str, object]:
     metric, flow = measured.metric, measured.flow
-    summary = summarise(measured.values, metric.bounds)
+    summary = measured.summary()
     within_run_sd = None
     if metric.samples is not None:
         within_run_sd = mean_within_sd([metric.samples(trace, flow, window) for trace in measured.traces])

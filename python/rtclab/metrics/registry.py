@@ -29,8 +29,9 @@ class Metric:
 
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
     ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or all repeats together ``(run)``.
-    ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
-    confidence intervals.
+    ``samples``, if present, gives the one-second samples behind the value. ``trials``, if present, gives the
+    number of independent trials behind a value of a whole run that is a share in %. ``bounds`` limits values
+    and confidence intervals.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Metric:
     function: Callable[..., float]
     samples: Callable[..., Samples] | None
     bounds: Bounds
+    trials: Callable[..., int] | None = None
 
     @property
     def shipped(self) -> bool:
@@ -86,6 +88,7 @@ def metric(
     scope: Scope = "flow",
     samples: Callable[..., Samples] | None = None,
     bounds: Bounds = NOT_NEGATIVE,
+    trials: Callable[..., int] | None = None,
 ) -> Callable[[Function], Function]:
     """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
 
@@ -99,7 +102,7 @@ def metric(
             raise ValueError(f"metric `{name}` is defined twice\n  hint: choose another function name")
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
-        METRICS[name] = Metric(name, unit, better, source, scope, function, samples, bounds)
+        METRICS[name] = Metric(name, unit, better, source, scope, function, samples, bounds, trials)
         return function
 
     return register

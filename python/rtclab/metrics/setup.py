@@ -45,24 +45,30 @@ def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> 
     return _between(trace, flow, "dtls_connected", "first_frame")
 
 
+def calls_made(run: Run) -> int:
+    """Number of repeats that finished, or in which the call failed."""
+    return sum(repeat.about_the_call for repeat in run.repeats)
+
+
 @metric(
     unit="%",
     better="lower",
     scope="run",
     source="status of each repeat; events `dtls_connected`",
     bounds=(0, 100),
+    trials=calls_made,
 )
 def call_failures(run: Run) -> float:
-    """Connections that failed, in % of all planned connections, over the repeats that were not interrupted.
+    """Connections that failed, in % of all planned connections.
 
     In a failed repeat (nobody connected, or the call broke), all connections count as failed. In a finished
-    one, the pairs that never connected do.
+    one, the pairs that never connected do. Repeats that were interrupted, or in which the laboratory failed,
+    do not count. The interval is Wilson's over repeats, because connections of one call fail together.
     """
-    ended = [repeat for repeat in run.repeats if not repeat.interrupted]
-    failed = float(sum(repeat.status == "failed" for repeat in ended))
+    calls, failed = calls_made(run), float(sum(repeat.status == "failed" for repeat in run.repeats))
     for trace in run.traces:
         failed += len(trace.manifest.not_connected) / max(trace.manifest.connections, 1)
-    return 100 * failed / len(ended) if ended else float("nan")
+    return 100 * failed / calls if calls else float("nan")
 
 
 def _between(trace: Trace, flow: str, begin: str, end: str) -> float:

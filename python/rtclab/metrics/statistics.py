@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot, isnan, nan, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from rtclab.metrics.registry import ANY, Bounds
 from rtclab.metrics.series import Samples
 
 CONFIDENCE = 0.95
+NORMAL_QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+"""Two-sided 95 % quantile of the normal distribution, 1.96."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,41 @@ def summarise(values: Sequence[float], bounds: Bounds = ANY) -> Summary:
         return Summary(count, float(measured[0]), 0.0, nan, bounds)
     sd = float(measured.std(ddof=1))
     return Summary(count, float(measured.mean()), sd, t_quantile(count - 1) * sd / sqrt(count), bounds)
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """A share in % of a number of independent trials (``repeats``), with Wilson's 95 % interval.
+
+    Unlike Student's interval, it exists for one trial and for shares of 0 and 100 %, and it stays within
+    them. A trial may fail in part, so the share need not be a whole number of trials. All values are NaN
+    without trials.
+
+    Source: E. B. Wilson, JASA 22 (1927); recommended for few trials by Brown, Cai and DasGupta, Statistical
+    Science 16 (2001), section 5.
+    """
+
+    repeats: int
+    mean: float
+    sd: float = nan
+
+    @property
+    def ci95_low(self) -> float:
+        """Lower end of the interval in %."""
+        return self._end(-1)
+
+    @property
+    def ci95_high(self) -> float:
+        """Upper end of the interval in %."""
+        return self._end(1)
+
+    def _end(self, side: int) -> float:
+        if not self.repeats:
+            return nan
+        share, weight = self.mean / 100, NORMAL_QUANTILE**2 / self.repeats
+        half = sqrt(weight * share * (1 - share) + weight**2 / 4)
+        end = (share + weight / 2 + side * half) / (1 + weight)
+        return 100 * min(max(end, 0.0), 1.0)  # rounding may put an end a little outside
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,11 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
         calls=words.calls(run.scenario),
         verdict=verdict(findings(run, _means(measured, "mean"))),
-        cautions=words.cautions(run),
+        cautions=_cautions(run),
         facts=_facts(run),
         network=words.network(run.scenario),
         failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
+        errors=[repeat for repeat in run.repeats if repeat.status == "error"],
         notes=[repeat for repeat in run.repeats if repeat.note],
         columns=[flow_in_words(flow) for flow in shown],
         left_out=len(flows) - len(shown),
@@ -98,7 +99,7 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
                 "calls": words.calls(run.scenario),
                 "network": words.network(run.scenario),
                 "verdict": verdict(findings(run, _means(compared, mean))),
-                "cautions": words.cautions(run),
+                "cautions": _cautions(run),
                 "facts": _facts(run),
             }
             for run, mean in ((a, "mean_a"), (b, "mean_b"))
@@ -179,16 +180,22 @@ def _streams(run: Run, flows: Sequence[str]) -> list[tuple[str, StreamRates]]:
     ]
 
 
+def _cautions(run: Run) -> list[str]:
+    """What a reader must know of the results, beginning with the repeats that are missing."""
+    incomplete = words.incomplete(run)
+    resume = f"{incomplete} `rtclab run --resume {run.path}` runs them."
+    return [*([resume] if incomplete else []), *words.cautions(run)]
+
+
 def _facts(run: Run) -> list[tuple[str, str]]:
     """How the run was made, as pairs of name and value."""
-    scenario, repeats = run.scenario, run.repeats
-    finished = sum(repeat.status == "finished" for repeat in repeats)
+    scenario = run.scenario
     backends = {"sim": "simulated (virtual time)", "live": "live (real browsers, emulated network)"}
     facts = [
         ("Scenario", str(scenario.get("name", ""))),
         ("Source", str(scenario.get("source") or "")),
         ("Backend", backends.get(run.backend, run.backend)),
-        ("Repeats", f"{finished} of {len(repeats)} finished"),
+        ("Repeats", f"{run.finished} of {run.planned} finished"),
         ("Duration", str(scenario.get("duration", ""))),
         ("Seed", str(scenario.get("seed", ""))),
         ("Congestion control", str(scenario.get("congestion_control", {}).get("name", ""))),

@@ -28,9 +28,10 @@ class Findings:
         lengths_s: duration of each flow in seconds.
         capacity: capacity of the routes, in words; empty unless all flows have the same constant capacity.
         capacities_differ: whether the routes of the flows have different capacities.
-        repeats: number of repeats, including failed ones.
-        failed: number of failed repeats.
-        reason: why the first failed repeat failed.
+        repeats: number of planned repeats.
+        failed: number of repeats in which the call failed.
+        unfinished: number of repeats that say nothing about the call: they did not run to their end.
+        reason: why the first repeat failed that did.
     """
 
     means: Mapping[tuple[str, str], float]
@@ -41,15 +42,17 @@ class Findings:
     capacities_differ: bool = False
     repeats: int = 1
     failed: int = 0
+    unfinished: int = 0
     reason: str = ""
 
 
 def verdict(found: Findings) -> str:
     """The verdict as a sentence: failures first, then rates, delay, loss, freezes and set-up time."""
-    if found.failed == found.repeats:
+    if found.failed + found.unfinished == found.repeats:
         return _sentence([f"no repeat finished ({found.reason})" if found.reason else "no repeat finished"])
     parts = [
         f"{found.failed} of {found.repeats} repeats failed" if found.failed else "",
+        f"{found.unfinished} of {found.repeats} repeats did not run to their end" if found.unfinished else "",
         _connections(found),
         _rates(found, found.media, _subject(found.media)),
         _loss(found),
@@ -65,6 +68,7 @@ def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
     flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
     people = {name for trace in run.traces for name in trace.manifest.participants}
     failed = [repeat for repeat in run.repeats if repeat.status == "failed"]
+    reasons = [repeat.reason for repeat in run.repeats if repeat.status in ("failed", "error")]
     media = [name for name, flow in flows.items() if _is_media(name, flow, people, means)]
     tcp = [name for name in flows if ("tcp_throughput", name) in means]
     capacities = _capacities(run, media or tcp)
@@ -75,9 +79,10 @@ def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
         {name: (flow.end_ns - flow.begin_ns) / NS_PER_S for name, flow in flows.items()},
         _common_capacity(capacities),
         len(capacities) > 1,
-        len(run.repeats),
+        run.planned,
         len(failed),
-        failed[0].reason.partition("\n")[0] if failed else "",
+        run.unfinished,
+        reasons[0].partition("\n")[0] if reasons else "",
     )
 
 
@@ -135,7 +140,7 @@ def _rates(found: Findings, flows: Sequence[str], subject: str) -> str:
 def _connections(found: Findings) -> str:
     failed = found.means.get(("call_failures", ""), 0.0)
     # The metric also counts the calls of failed repeats, which the sentence has already mentioned.
-    if failed <= 100 * found.failed / found.repeats + 0.01:
+    if failed <= 100 * found.failed / (found.repeats - found.unfinished) + 0.01:
         return ""
     return f"{_percent(failed)} of calls failed"
 

@@ -154,6 +154,18 @@ def lateness(traces: list[Trace]) -> str:
     return f"99th percentile {p99_ms} ms, largest {largest_ms} ms (bound {bound_ms} ms); {verdict}"
 
 
+def finished(run: Run) -> str:
+    """How many of the planned repeats finished: ``3 of 5``, or ``5`` if all did."""
+    return str(run.planned) if run.finished == run.planned else f"{run.finished} of {run.planned}"
+
+
+def incomplete(run: Run) -> str:
+    """A sentence on repeats that resuming the run would run; empty if there are none."""
+    if not run.unfinished:
+        return ""
+    return f"{run.unfinished} of {run.planned} repeats did not run to their end."
+
+
 def cautions(run: Run) -> list[str]:
     """What a reader must know of a live run's results, each in a sentence or two; empty if nothing."""
     janus = janus_caution(run.scenario) if run.backend == "live" else ""

@@ -17,7 +17,7 @@ from rtclab.fingerprint import PACKAGE, code_digest
 from rtclab.reproduce.measures import Values
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
-from rtclab.trace.files import replace_file, write_bytes
+from rtclab.trace.files import write_bytes
 from rtclab.trace.trace import MANIFEST
 
 MEASURING = (PACKAGE / "reproduce" / "measures.py",)
@@ -55,7 +55,7 @@ class Store:
         """Saves the values of a finished repeat atomically."""
         self.path.mkdir(parents=True, exist_ok=True)
         content = json.dumps(values, separators=(",", ":")).encode()
-        replace_file(self.path / f"{repeat}.json", lambda file: write_bytes(file, content))
+        write_bytes(self.path / f"{repeat}.json", content)
 
     def delete_outdated(self) -> None:
         """Deletes values and full traces with other fingerprints."""

@@ -100,13 +100,19 @@ def sweep(
         *(Change(field, value, field) for field, value in shorthands.items() if value is not None),
     ]
     if resume is not None:
-        if scenario is not None or vary or wanted or repeats or backend:
+        if scenario is not None or vary or wanted or repeats:
             raise BadInput(
                 "resume: the scenario of a sweep cannot be changed",
-                hint="leave out the scenario, its changes, the varied fields, repeats and backend",
+                hint="leave out the scenario, its changes, the varied fields and repeats",
             )
         store = Store.open(resume, Path(out))
+        if backend not in (None, store.plan.backend):
+            raise BadInput(
+                f"backend: {store.path.name} was made by backend {store.plan.backend}, not {backend}",
+                hint="leave the backend out, or start a new sweep",
+            )
         store.check_versions()
+        store.check_metrics()
         _check_workers(store.plan, executor, jobs)
     elif scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")

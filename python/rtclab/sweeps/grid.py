@@ -47,6 +47,11 @@ class Grid:
         return self.path.resolve().name
 
     @property
+    def backend(self) -> str:
+        """``sim`` or ``live``."""
+        return self._store.plan.backend
+
+    @property
     def fields(self) -> list[str]:
         """The varied fields."""
         return [field.name for field in self._store.plan.fields]
@@ -68,7 +73,7 @@ class Grid:
         values are numbers, the value in a base unit (``link.up.capacity_bps``); ``repeat``, ``metric``,
         ``unit``, ``flow``, ``value`` and ``failure``. ``flow`` is empty for metrics of a whole repeat. A
         metric that could not be measured has no row. A failed repeat has one row, ``call_failures``, and its
-        reason in ``failure``.
+        reason in ``failure``; ``value`` is null if the laboratory failed, not the call.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)

@@ -5,11 +5,11 @@ Each point is a run in the sweep's directory, with all its traces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rtclab.backend import Backend
 from rtclab.campaign import run_scenario
-from rtclab.metrics import METRICS
+from rtclab.metrics import METRICS, Metric
 from rtclab.sweeps.measure import Row, as_part, rows_of
 from rtclab.sweeps.store import Store
 from rtclab.trace import RUN_FILE, Run, subdirectories
@@ -24,7 +24,7 @@ def run_live(store: Store, backend: Backend, on_done: Callable[[int], None]) -> 
         KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept.
         DiskFull: no disk space is left for a result.
     """
-    plan = store.plan
+    plan, metrics = store.plan, [METRICS[name] for name in store.metrics]
     for point in range(plan.points):
         directory = store.point_directory(point)
         started = [Run(path) for path in subdirectories(directory) if (path / RUN_FILE).is_file()]
@@ -35,12 +35,12 @@ def run_live(store: Store, backend: Backend, on_done: Callable[[int], None]) -> 
             repeats=plan.repeats,
             resume=started[0] if started else None,
         )
-        store.add(point, as_part(_rows(point, run)))
+        store.add(point, as_part(_rows(point, run, metrics)))
         on_done(plan.repeats)
     store.merge()
 
 
-def _rows(point: int, run: Run) -> Iterator[Row]:
+def _rows(point: int, run: Run, metrics: Sequence[Metric]) -> Iterator[Row]:
     traces = {trace.manifest.repeat: trace for trace in run.traces}
     for outcome in run.repeats:
-        yield from rows_of(point, outcome, traces.get(outcome.repeat), METRICS.values())
+        yield from rows_of(point, outcome, traces.get(outcome.repeat), metrics)

@@ -11,9 +11,10 @@ import polars as pl
 
 from rtclab.backend.together import own_name
 from rtclab.metrics import Metric
+from rtclab.metrics.setup import call_failures
 from rtclab.trace import Repeat, Trace
 
-Row = tuple[int, int, str, str, float, str | None]
+Row = tuple[int, int, str, str, float | None, str | None]
 
 PART = pl.Schema(
     {
@@ -39,9 +40,13 @@ class Measurable:
 def rows_of(point: int, outcome: Repeat, trace: Trace | None, metrics: Iterable[Metric]) -> Iterator[Row]:
     """The rows of one repeat, in the order of metrics and flows. Metrics without a value have no row.
 
-    A failed repeat has a single row with the reason. The trace may share its tables with other repeats,
-    because the metrics that come with rtclab read only the rows of their flow.
+    A failed repeat has a single row with the reason, whose value is null if the laboratory failed. The trace
+    may share its tables with other repeats, because the metrics that come with rtclab read only the rows of
+    their flow.
     """
+    if not outcome.about_the_call:
+        yield point, outcome.repeat, call_failures.__name__, "", None, outcome.reason or outcome.status
+        return
     for metric in metrics:
         one = Measurable([outcome], [])
         if outcome.status == "finished" and trace is not None:

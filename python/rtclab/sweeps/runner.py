@@ -36,7 +36,7 @@ def run_tasks(store: Store, executor: Executor | None, on_done: OnDone) -> None:
         DiskFull: no disk space is left for a part.
         KeyboardInterrupt: Ctrl-C was pressed. The tasks that were running are kept too.
     """
-    done, payload = store.done(), payload_of(store.plan)
+    done, payload = store.done(), payload_of(store.plan, store.metrics)
     todo = [task for task in range(store.plan.tasks) if task not in done]
 
     def keep(task: int, part: bytes) -> None:

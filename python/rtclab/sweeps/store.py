@@ -52,6 +52,7 @@ class Store:
         try:
             self.plan = Plan.from_json(known["plan"])
             self.versions: dict[str, Any] = known["versions"]
+            self.metrics: list[str] = known["metrics"]
         except (KeyError, TypeError) as error:
             raise TraceError(
                 f"{path / SWEEP_FILE}: not in the format of this version of rtclab: {error}",
@@ -62,7 +63,12 @@ class Store:
     def create(cls, out: Path, plan: Plan) -> Self:
         """Creates the directory ``<out>/<scenario>-sweep-<n>``."""
         path = new_directory(out, f"{plan.name}-sweep-")
-        about = {"versions": versions(), "machine": machine().model_dump(), "plan": plan.as_json()}
+        about = {
+            "versions": versions(),
+            "machine": machine().model_dump(),
+            "metrics": list(METRICS),
+            "plan": plan.as_json(),
+        }
         write_json(path / SWEEP_FILE, about)
         return cls(path)
 
@@ -103,6 +109,20 @@ class Store:
                 hint="start a new sweep without --resume",
             )
 
+    def check_metrics(self) -> None:
+        """Checks that all metrics that the sweep measures are defined here.
+
+        Raises:
+            BadInput: one is not, so the remaining repeats would lack it.
+        """
+        missing = [f"`{name}`" for name in self.metrics if name not in METRICS]
+        if missing:
+            raise BadInput(
+                f"{self.path} measures {', '.join(missing)}, which this program does not define",
+                hint="resume it with `rtclab.sweep(resume=…)` in Python, after importing the module that "
+                "defines the metric",
+            )
+
     @property
     def table_file(self) -> Path:
         """File of the table, which exists once the sweep is finished."""
@@ -130,7 +150,7 @@ class Store:
             DiskFull: no disk space is left. Earlier parts are kept.
         """
         self._part(task).parent.mkdir(exist_ok=True)
-        replace_file(self._part(task), lambda file: write_bytes(file, part))
+        write_bytes(self._part(task), part)
 
     def _part(self, task: int) -> Path:
         return self.path / PARTS / f"{task:06}.parquet"

@@ -33,7 +33,8 @@ def marginal_of(rows: pl.LazyFrame, fields: Sequence[str]) -> pl.DataFrame:
 def _statistics(rows: pl.LazyFrame, keys: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
     value = pl.col("value")
     groups = (
-        rows.group_by(*keys, "metric", "unit", "flow", maintain_order=True)
+        rows.drop_nulls("value")
+        .group_by(*keys, "metric", "unit", "flow", maintain_order=True)
         .agg(
             pl.col(columns).first(),
             value.mean().alias("mean"),

@@ -26,9 +26,12 @@ def versions() -> dict[str, object]:
     return {"rtclab": rtclab.__version__, "schema": SCHEMA, "code": code_digest()[:12]}
 
 
-def payload_of(plan: Plan) -> bytes:
-    """The data sent with every task. It is JSON, so that any version of rtclab can read it and refuse."""
-    return json.dumps({"versions": versions(), "metrics": list(METRICS), "plan": plan.as_json()}).encode()
+def payload_of(plan: Plan, metrics: Sequence[str]) -> bytes:
+    """The data sent with every task: the plan and the names of the metrics.
+
+    It is JSON, so that any version of rtclab can read it and refuse.
+    """
+    return json.dumps({"versions": versions(), "metrics": list(metrics), "plan": plan.as_json()}).encode()
 
 
 def run_task(payload: bytes, task: int) -> bytes:

@@ -12,7 +12,6 @@ from rtclab.trace.files import (
 from rtclab.trace.getstats import flattened
 from rtclab.trace.lock import one_after_another, only_writer
 from rtclab.trace.manifest import (
-    INTERRUPTED,
     SCHEMA,
     CallInfo,
     CaptureInfo,
@@ -31,7 +30,6 @@ from rtclab.trace.sums import delay_histogram_table, flow_seconds_table
 from rtclab.trace.trace import MANIFEST, Trace, rows_by
 
 __all__ = [
-    "INTERRUPTED",
     "MANIFEST",
     "NULLABLE",
     "OPTIONAL_TABLES",

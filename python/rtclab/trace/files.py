@@ -17,17 +17,36 @@ def write_json(path: Path, value: object) -> None:
     Raises:
         DiskFull: no space is left. The old file is unchanged.
     """
-    replace_file(path, lambda temporary: write_bytes(temporary, json_bytes(value)))
+    write_bytes(path, json_bytes(value))
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Replaces a file atomically. ``write`` gets the path of a temporary file to write."""
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    """Writes a file atomically: it is either the old file or the complete new one.
+
+    A symbolic link stays, and its target is replaced. What is not a regular file, such as ``/dev/stdout``, is
+    written directly.
+
+    Args:
+        path: the file to write.
+        write: called with the path to write to, that of a temporary file beside it.
+
+    Raises:
+        DiskFull: no space is left. The old file is unchanged.
+    """
+    target = path.resolve()
+    direct = target.exists() and not target.is_file()
+    temporary = target if direct else target.with_name(f".{target.name}-{os.getpid()}")
     try:
         write(temporary)
-        temporary.rename(path)
+        if not direct:
+            temporary.rename(target)
+    except OSError as error:
+        if is_disk_full(error):
+            raise DiskFull(path) from error
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        if not direct:
+            temporary.unlink(missing_ok=True)
 
 
 def new_directory(out: Path, stem: str) -> Path:
@@ -60,18 +79,13 @@ def json_bytes(value: object) -> bytes:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file in UTF-8; raises DiskFull if no space is left."""
+    """Writes a text file in UTF-8, atomically as :func:`replace_file` does."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Writes a file; raises DiskFull if no space is left."""
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        if is_disk_full(error):
-            raise DiskFull(path) from error
-        raise
+    """Writes a file, atomically as :func:`replace_file` does."""
+    replace_file(path, lambda temporary: temporary.write_bytes(data))
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:

@@ -11,16 +11,19 @@ from pydantic.dataclasses import dataclass
 from rtclab.errors import TraceError
 from rtclab.trace.files import read_json
 
-SCHEMA: Literal[4] = 4
+SCHEMA: Literal[5] = 5
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
 """Nanoseconds since the run began."""
 
-Status = Literal["finished", "failed"]
+Status = Literal["finished", "failed", "error", "interrupted"]
+"""The outcome of a repeat.
 
-INTERRUPTED = "interrupted"
-"""The reason of a repeat that Ctrl-C stopped, or that did not begin because of Ctrl-C."""
+``failed``: the call did not connect, or it broke. ``error``: the laboratory failed, for example because the
+disk was full, so the repeat says nothing about the call. ``interrupted``: Ctrl-C stopped the repeat, or kept
+it from beginning.
+"""
 
 NS_PER_S = 1_000_000_000
 
@@ -155,7 +158,7 @@ class _Manifest(_Entry):
     )
     what: ClassVar[str]
 
-    schema_number: Literal[4] = Field(SCHEMA, alias="schema")
+    schema_number: Literal[5] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
     """`sim`, `live`, `capture` or `log`."""
@@ -216,23 +219,23 @@ class TraceManifest(_Manifest):
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Repeat:
-    """The outcome of one repeat: ``reason`` says why it failed, ``note`` what a finished one lacks."""
+    """The outcome of one repeat."""
 
     repeat: int
     """Its number, from 0 on."""
     seed: int
     """Its seed."""
     status: Status
-    """Whether it finished."""
+    """`finished`, `failed` (the call did), `error` (the laboratory failed) or `interrupted`."""
     reason: str = ""
-    """Why it failed."""
+    """Why the call or the laboratory failed."""
     note: str = ""
     """What a finished one lacks, such as a pair that did not connect."""
 
     @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C stopped the repeat, so that it does not count as a failed call."""
-        return self.status == "failed" and self.reason == INTERRUPTED
+    def about_the_call(self) -> bool:
+        """Whether the outcome says something about the call: it finished, or the call failed."""
+        return self.status in ("finished", "failed")
 
 
 class RunManifest(_Manifest):

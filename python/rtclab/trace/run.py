@@ -83,6 +83,25 @@ class Run:
         """The outcome of each repeat, in order."""
         return list(self.manifest.repeats)
 
+    @property
+    def planned(self) -> int:
+        """Number of repeats that the run should have. A run that was killed has recorded fewer."""
+        planned = self.scenario.get("repeats")
+        return max(len(self.repeats), planned if isinstance(planned, int) else 0)
+
+    @property
+    def finished(self) -> int:
+        """Number of finished repeats."""
+        return sum(entry.status == "finished" for entry in self.repeats)
+
+    @property
+    def unfinished(self) -> int:
+        """Number of planned repeats that say nothing about the call yet.
+
+        They have not run, or were interrupted, or the laboratory failed. Resuming the run runs them.
+        """
+        return self.planned - sum(entry.about_the_call for entry in self.repeats)
+
     @cached_property
     def traces(self) -> list[Trace]:
         """The traces of the finished repeats, in order."""
@@ -115,6 +134,13 @@ class Run:
         self.manifest = read_manifest(self.path / RUN_FILE, RunManifest)
         self._opened.clear()
         self.__dict__.pop("traces", None)
+
+    def plan(self, repeats: int) -> None:
+        """Records how many repeats the run should have."""
+        if self.scenario.get("repeats") != repeats:
+            scenario = {**self.scenario, "repeats": repeats}
+            self.manifest = self.manifest.model_copy(update={"scenario": scenario})
+            write_json(self.path / RUN_FILE, self.manifest.as_json())
 
     def record(self, outcome: Repeat) -> None:
         """Records the outcome of a repeat in ``run.json``, replacing an earlier outcome."""

@@ -58,12 +58,11 @@ def live_run(
 
 
 def _finished(place: Path) -> Run | None:
-    """The run in a directory if its only repeat has ended, otherwise None."""
+    """The run in a directory if its only repeat has finished or its call has failed, otherwise None."""
     if not (place / "run.json").is_file():
         return None
     run = Run.open(place)
-    ended = [repeat for repeat in run.repeats if not repeat.interrupted]
-    return run if ended else None
+    return run if any(repeat.about_the_call for repeat in run.repeats) else None
 
 
 def disturbance(run: Run) -> str:

@@ -16,7 +16,7 @@ from rtclab.backend import backend
 from rtclab.campaign import run_scenario
 from rtclab.metrics import METRICS, measure_repeats
 from rtclab.metrics.statistics import t_quantile
-from rtclab.trace import Run
+from rtclab.trace import Run, write_text
 from rtclab.validate.campaign import live_run
 from rtclab.validate.conditions import Condition, draw
 
@@ -230,9 +230,7 @@ def write_rows(file: Path, rows: Sequence[Row]) -> None:
     rounded = [{name: _rounded(value) for name, value in row.items()} for row in rows]
     columns = list(dict.fromkeys(name for row in rounded for name in row))
     data = {name: [row.get(name) for row in rounded] for name in columns}
-    partial = file.with_name(f".{file.name}")
-    pl.DataFrame(data, strict=False).write_csv(partial)
-    partial.rename(file)
+    write_text(file, pl.DataFrame(data, strict=False).write_csv())
 
 
 def _rounded(value: object) -> object:

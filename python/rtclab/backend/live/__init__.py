@@ -15,7 +15,7 @@ from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.backend.live.traffic import check_traffic
-from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, UnsupportedScenario
+from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, LaboratoryFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
@@ -63,7 +63,8 @@ class LiveBackend:
         """Runs one repeat in real time and writes its trace, with a capture of every packet, to ``out``.
 
         Raises:
-            CallFailed: a browser died, a page failed, nobody connected, or the lab ended.
+            CallFailed: a browser died, a page failed, or nobody connected.
+            LaboratoryFailed: the emulator or the lab ended, or the machine was suspended.
             DiskFull: no space is left.
         """
         from rtclab.backend.live.browsers import browsers
@@ -209,7 +210,9 @@ def as_raised(error: LabError, out: Path) -> Exception:
         return DiskFull(out)
     if error.kind == "BackendUnavailable":
         return BackendUnavailable(text, hint=hint or None)
-    if error.kind in ("CallFailed", "LabError"):
+    if error.kind == "CallFailed":
         return CallFailed(text, hint=hint or None)
+    if error.kind in ("LaboratoryFailed", "LabError"):
+        return LaboratoryFailed(text, hint=hint or None)
     # A bug in rtclab. The traceback is a note on `error`, which becomes the cause.
     return RuntimeError(f"{error.kind} in the session: {text}")

@@ -32,10 +32,10 @@ from rtclab.backend.live.signalling import Message, PageServer, serve
 from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, pick, write_trace
 from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import Traffic
-from rtclab.errors import CallFailed, is_disk_full
+from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.logs.live import log_name
 from rtclab.scenario.participant import CORE
-from rtclab.trace import NotConnected
+from rtclab.trace import NotConnected, write_text
 
 LOOPBACK = "127.0.0.1"
 SUBNET = "10.77.0"
@@ -51,6 +51,9 @@ LEAVE_TIMEOUT_S = 5.0
 LOG_INTERVAL_S = 5.0
 """How often Chromium writes its event logs. What it has not written is lost when it ends."""
 LOG_GRACE_S = 1.0
+
+PARTIAL_CAPTURE = f"{CAPTURE}.partial"
+"""Name of the capture until the emulator has ended as it should. If it has not, the capture is cut off."""
 
 CLOSED_GRACE_S = 0.5
 """How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
@@ -72,6 +75,7 @@ def run_session(argument: Json, _emit: Emit) -> Json:
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
+        LaboratoryFailed: the emulator ended, or the machine was suspended.
     """
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
@@ -80,18 +84,18 @@ def run_session(argument: Json, _emit: Emit) -> Json:
 
 async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
     session = Session(argument, nodes)
-    failure: CallFailed | None = None
+    failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
     try:
         await session.run()
-    except CallFailed as error:
+    except (CallFailed, LaboratoryFailed) as error:
         failure = error
     finally:
         summary = await session.stop()
     if (reason := session.emulator_error) is not None:
         if isinstance(reason, OSError) and is_disk_full(reason):
             raise reason
-        failure = CallFailed(f"{failure or 'the emulator ended'}: {reason}")
+        failure = LaboratoryFailed(f"{failure or 'the emulator ended'}: {reason}")
     if summary is not None:
         write_trace(
             Path(argument["out"]),
@@ -99,6 +103,7 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
             session.recorder,
             summary,
             {node.address: node.name for node in nodes},
+            capture=session.capture,
             claimed=session.claimed,
             failure=str(failure) if failure else None,
             not_connected=session.not_connected,
@@ -160,6 +165,8 @@ class Session:
         self.not_connected: list[NotConnected] = []
         self.ended_ns = 0
         self.emulator_error: Exception | None = None
+        self.capture = Path(argument["out"]) / PARTIAL_CAPTURE
+        """What the emulator carried. It gets its final name when it is complete."""
         """Why the emulator ended by itself, once the session has been stopped."""
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -173,7 +180,8 @@ class Session:
         """Runs the repeat to its end.
 
         Raises:
-            CallFailed: the repeat failed; see :meth:`fail`.
+            CallFailed: the call failed; see :meth:`fail`.
+            LaboratoryFailed: the laboratory failed; see :meth:`fail`.
         """
         work = asyncio.ensure_future(self._work())
         done, _ = await asyncio.wait({work, self._failure}, return_when=asyncio.FIRST_COMPLETED)
@@ -181,11 +189,11 @@ class Session:
             work.cancel()
         await done.pop()
 
-    def fail(self, reason: str) -> None:
-        """Ends the repeat as failed. Only the first reason is kept."""
+    def fail(self, reason: str, kind: type[CallFailed | LaboratoryFailed] = CallFailed) -> None:
+        """Ends the repeat as failed, or as an error of the laboratory. Only the first reason is kept."""
         if not self._failure.done():
             self.recorder.add_event(self._now_ns(), "", "failed", detail=reason)
-            self._failure.set_exception(CallFailed(reason))
+            self._failure.set_exception(kind(reason))
 
     async def stop(self) -> Json | None:
         """Stops everything. Returns the emulator's record, None if the run had not begun."""
@@ -195,7 +203,7 @@ class Session:
         summary = self._stop_emulator()
         out = Path(self._argument["out"])
         for report in said:
-            (out / f"traffic-{report['name']}.json").write_text(json.dumps(report))
+            write_text(out / f"traffic-{report['name']}.json", json.dumps(report))
             self._add_tcp(report)
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         for seat in self._seats.values():
@@ -211,7 +219,7 @@ class Session:
         if self._emulator is None:
             return None
         try:
-            summary = self._emulator.stop()
+            summary: Json = self._emulator.stop()
         except RuntimeError as error:
             self.emulator_error = error
             return None
@@ -220,6 +228,8 @@ class Session:
         for failed in summary["port_failures"]:
             name, reason = names[failed["interface"]], failed["reason"]
             self.recorder.add_event(failed["at_ns"], name, "interface_failed", detail=reason)
+        if self.emulator_error is None:
+            self.capture = self.capture.rename(self.capture.with_name(CAPTURE))
         return summary
 
     def _add_tcp(self, report: Json) -> None:
@@ -310,7 +320,7 @@ class Session:
             **self._call["network"],
             "seed": self._call["seed"],
             "ports": [node.port() for node in self._nodes],
-            "pcap": str(Path(self._argument["out"]) / CAPTURE),
+            "pcap": str(self.capture),
         }
         emulator = _native.Emulator(json.dumps(config))
         emulator.start()
@@ -368,9 +378,10 @@ class Session:
                     self.recorder.add_load(self._now_ns(), name, *reading)
             self._check_connections()
             if self._emulator is not None and not self._emulator.is_running():
-                self.fail("the emulator ended during the call")
+                self.fail("the emulator ended during the call", LaboratoryFailed)
             if (slept_s := suspended_s() - asleep_s) > SUSPENDED_S:
-                self.fail(f"this machine was suspended for {slept_s:.0f} s during the call")
+                reason = f"this machine was suspended for {slept_s:.0f} s during the call"
+                self.fail(reason, LaboratoryFailed)
 
     def _check_connections(self, *, at_end: bool = False) -> None:
         """Fails the repeat if no pair has connected in time. At the end, lists pairs that did not connect."""

@@ -199,6 +199,7 @@ def write_trace(
     summary: Mapping[str, Any],
     nodes: Mapping[str, str],
     *,
+    capture: Path,
     claimed: Mapping[Address, Claim],
     failure: str | None,
     not_connected: Iterable[NotConnected] = (),
@@ -207,18 +208,19 @@ def write_trace(
     """Writes the trace of a repeat that has ended.
 
     Args:
-        out: directory of the trace, which already has the emulator's capture.
+        out: directory of the trace.
         argument: see :func:`rtclab.backend.live.session.run_session`.
         recorder: the reports of the pages.
         summary: the result of the emulator's ``stop``.
         nodes: name of the node by IP address.
+        capture: the emulator's capture.
         claimed: server ports of programs other than calls; see :class:`Known`.
         failure: why the call failed, None if it did not.
         not_connected: the pairs that should have connected and did not.
         ended_ns: when the session ended, which is earlier than planned if the call failed.
     """
     call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
-    log = described(packet_log(summary), entered(out / CAPTURE, nodes, summary["epoch_ns"]))
+    log = described(packet_log(summary), entered(capture, nodes, summary["epoch_ns"]))
     over_tcp = {name for name, kind in argument["nat"].items() if kind == UDP_BLOCKED}
     known = Known(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed, over_tcp)
     carried = packets_table(assigned(log, known), planned.flows, recorder.payload_kinds, planned.duration_ns)
