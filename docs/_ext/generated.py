@@ -1,4 +1,7 @@
-"""Sphinx extension: fills `<!-- generated: NAME -->` in a page with Markdown made from rtclab itself."""
+"""Sphinx extension: fills `<!-- generated: NAME -->` in a page with Markdown made from rtclab itself.
+
+The mark is followed by a line for those who read the page as a file. The site does not show that line.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "trace-tables": trace_tables.tables,
     "units": scenario_fields.units,
 }
-MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- generated: ([\w-]+) -->\n\*Made by `make docs`[^\n]*\*$", re.MULTILINE)
 
 
 def fill(app: Sphinx, page: str, source: list[str]) -> None:

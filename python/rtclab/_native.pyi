@@ -6,6 +6,9 @@ from typing import Any
 CONGESTION_CONTROLS: list[str]
 """Valid values of ``congestion_control.name`` in the simulator."""
 
+CONGESTION_CONTROL_SUMMARIES: list[tuple[str, str]]
+"""Algorithm, and what it is in a line."""
+
 CONGESTION_CONTROL_OPTIONS: list[tuple[str, str, str, float, float]]
 """Algorithm, option, meaning, smallest and largest value of every option."""
 
@@ -220,7 +223,7 @@ def replay_log(
     are start, smallest and largest rate of video, and the rate of audio, in bit/s. Returns tables like
     ``simulate``, and the time of the log in ms at which their ``at_ns`` is 0: ``target`` (at_ns, target_bps),
     ``values`` (at_ns, name, value), ``probes`` (at_ns, rate_bps, and the browser's ``cluster`` that stood for
-    it).
+    it), and ``remb`` (at_ns, rate_bps) of the control's receiving half, if it has one.
 
     Raises:
         ValueError: the log or the congestion control is invalid.

@@ -393,8 +393,10 @@ def link(
     """Runs a command behind an emulated link, without root.
 
     Returns the command's exit ``status``, its ``directions``, the emulator's ``lateness`` in ns and its
-    ``counters``. For ``up`` and ``down``, ``directions`` counts all packets, the delivered ones and those
-    dropped for each cause.
+    ``counters``. For ``up`` and ``down``, ``directions`` has the ``packets`` that went in, which are
+    ``delivered``, dropped (``queue``, ``loss``) or ``on_the_way`` at the end, with their ``bytes``, the rate
+    that arrived in bit/s and the delay in ms; ``protocols`` has the same by
+    protocol.
 
     Args:
         command: program and arguments. The environment variables ``RTCLAB_CLIENT`` and ``RTCLAB_SERVER`` have
@@ -447,8 +449,9 @@ def replay(
 
     Args:
         recording: an RTC event log of Chromium for ``controller``, or a capture for ``estimator``.
-        controller: a sender-side control, such as ``"goog-cc"`` or ``"rrtcc-2013,decrease=0.9"``.
-        estimator: a receive-side control, such as ``"gcc-2016"``.
+        controller: a control, such as ``"goog-cc"`` or ``"rrtcc-2013,decrease=0.9"``. If it estimates at the
+            receiver, that half is fed with the arrivals that the log's feedback reports.
+        estimator: a control that estimates at the receiver, such as ``"gcc-2016"``.
         start: rate before any feedback, by default ``"300 kbit/s"``.
         least: lower bound, by default ``"30 kbit/s"``.
         most: what the encoder of the video can use, by default ``"1.7 Mbit/s"``.

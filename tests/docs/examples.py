@@ -15,7 +15,7 @@ import pytest
 
 from rtclab.cli import main
 from rtclab.scenario import Scenario
-from rtclab.scenario.load import SHIPPED
+from rtclab.scenario.layers import SHIPPED
 
 FENCE = re.compile(r"^```([^\s`]+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"[-+]?\d[\d.,]*")

@@ -157,6 +157,28 @@ def test_what_the_page_of_troubles_quotes_is_what_rtclab_says() -> None:
         assert part in sources, part
 
 
+MARKED = re.compile(r"^<!-- generated: [\w-]+ -->\n(.*)$", re.MULTILINE)
+"""A part of a page that only the site has, and the line after it."""
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs").glob("*.md")), ids=lambda file: file.name)
+def test_a_page_read_as_a_file_says_where_its_generated_parts_are(file: Path) -> None:
+    for line in MARKED.findall(file.read_text(encoding="utf-8")):
+        assert line.startswith(f"*Made by `make docs`, for the site: `target/doc/site/{file.stem}.html`. "), (
+            line
+        )
+        _, _, *named = re.findall(r"`([^`]+)`", line)
+        assert named, line
+        for name in named:
+            command = name.removeprefix("rtclab ").split()[0]
+            assert command in {*COMMANDS, "--help", "COMMAND"} or (ROOT / name).is_file(), name
+
+
+def test_the_site_has_the_generated_parts_instead_of_the_lines_about_them(site: Path) -> None:
+    for page in site.glob("*.html"):
+        assert "Made by make docs" not in text_of(page), page.name
+
+
 def test_no_page_is_empty(site: Path) -> None:
     for file in (ROOT / "docs").glob("*.md"):
         assert len(text_of(site / f"{file.stem}.html")) > 300, file.name

@@ -18,8 +18,8 @@ import stub_backend
 from rich.console import Console
 from stub_backend import StubBackend
 
+from rtclab import _native, lab
 from rtclab import backend as backends
-from rtclab import lab
 from rtclab.backend.live import link
 from rtclab.cli import main
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
@@ -95,6 +95,31 @@ def test_list_shows_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> Non
     names = [entry["name"] for entry in json.loads(rtclab("list", "--json").out)]
     assert names[0] == "first-call"
     assert "sim-vs-live/500kbit" in names
+    listed = rtclab("list", "--all").out
+    assert [name for name in names if f"\n{name} " not in listed] == []
+
+
+def test_list_begins_with_the_examples_and_counts_the_conditions_of_papers(rtclab: Rtclab) -> None:
+    listed = rtclab("list").out
+    names = [line.split()[0] for line in listed.splitlines() if line.strip()]
+    assert names.index("first-call") < names.index("examples/sfu") < names.index("rfc8867/5.1")
+    assert not [name for name in names if name.startswith("iqbal/")]
+    conditions = [name for name in shipped() if name.startswith("iqbal/")]
+    assert f"  iqbal: {len(conditions)}, " in listed
+    of_paper = rtclab("list", "iqbal").out
+    assert [name for name in conditions if f"\n{name} " not in of_paper] == []
+    assert "first-call" not in of_paper
+
+
+def test_list_fits_a_terminal_of_80_columns(rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal(monkeypatch, 80)
+    for arguments in (["list"], ["list", "--all"], ["list", "--controls"]):
+        printed = re.sub(r"\x1b\[[0-9;]*m", "", rtclab(*arguments).out)
+        assert max(map(len, printed.splitlines())) <= 80, arguments
+    refused = rtclab("list", "exampels")
+    assert refused.status == 2
+    assert "no folder `exampels` of scenarios" in refused.err
+    assert "did you mean `examples`?" in refused.err
 
 
 def test_show_applies_changes_and_prints_paths_and_flows(rtclab: Rtclab) -> None:
@@ -311,7 +336,7 @@ def test_names_of_scenarios_are_never_truncated(rtclab: Rtclab, monkeypatch: pyt
     monkeypatch.setattr(Console, "is_terminal", True)
     for columns in (80, 200):
         monkeypatch.setenv("COLUMNS", str(columns))
-        listed = rtclab("list").out
+        listed = rtclab("list", "--all").out
         assert f"\n{longest} " in listed
         assert ("Iqbal" in listed) == (columns == 200)  # a source: where there is room
 
@@ -520,7 +545,17 @@ def test_run_prints_one_row_for_each_of_12_flows_of_a_large_call(rtclab: Rtclab)
 
 
 def test_congestion_controls_are_listed(rtclab: Rtclab) -> None:
-    assert {"goog-cc", "gcc-2016", "rrtcc-2013"} <= set(rtclab("list", "--controls").out.split())
+    listed = rtclab("list", "--controls").out
+    assert "\nrrtcc-2013: Chrome 27: two-state Kalman filter" in listed
+    assert "\n  decrease (0.5 to 1): " in listed
+    controls = {one["name"]: one for one in json.loads(rtclab("list", "--controls", "--json").out)}
+    assert controls.keys() == set(_native.CONGESTION_CONTROLS)
+    assert controls["fixed"] == {
+        "name": "fixed",
+        "summary": "always the encoder's maximum, whatever the feedback",
+        "options": [],
+    }
+    assert {"decrease"} <= {option["name"] for option in controls["rrtcc-2013"]["options"]}
 
 
 def test_one_metric_can_be_looked_up(rtclab: Rtclab) -> None:

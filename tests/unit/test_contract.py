@@ -25,7 +25,7 @@ from rtclab.errors import BadInput, RtclabError, TraceError
 from rtclab.metrics import METRICS
 from rtclab.report import write_report
 from rtclab.scenario import Scenario
-from rtclab.scenario.load import SHIPPED
+from rtclab.scenario.layers import SHIPPED
 from rtclab.trace import SCHEMA, SCHEMAS, FlowInfo, Run, Trace, TraceManifest, only_writer
 
 CALL = Scenario.load("first-call", {"repeats": 1, "duration": "2 s"})

@@ -12,7 +12,7 @@ import pytest
 
 from rtclab.backend.sim import SimBackend
 from rtclab.scenario import Scenario, shipped
-from rtclab.scenario.load import SHIPPED
+from rtclab.scenario.layers import SHIPPED
 
 S = 10**9
 

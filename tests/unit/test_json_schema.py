@@ -12,7 +12,7 @@ import pytest
 
 from rtclab.errors import ScenarioError
 from rtclab.scenario import Scenario
-from rtclab.scenario.load import SHIPPED
+from rtclab.scenario.layers import SHIPPED
 
 SCHEMA: Any = Scenario.json_schema()
 FILES = sorted(file.relative_to(SHIPPED) for file in SHIPPED.rglob("*.toml"))

@@ -75,11 +75,13 @@ def test_packets_and_seconds_are_returned_only_on_request(call: Path) -> None:
 
 def test_packets_other_than_rtp_make_no_stream_and_are_counted_in_their_flow(tmp_path: Path) -> None:
     stun = bytes.fromhex("000100002112a442") + bytes(12)
-    frames = [(0, udp(stun)), (MS, udp(b"\x16\xfe\xfd" + bytes(30))), (2 * MS, udp(b"hello"))]
+    dtls = bytes.fromhex("16fefd 0000 000000000001 0014") + bytes(20)
+    text = b"1 is a digit, whose code is in the range of DTLS"
+    frames = [(index * MS, udp(payload)) for index, payload in enumerate((stun, dtls, b"hello", text))]
     seen = monitor.watch(write_pcap(tmp_path / "a.pcap", frames))
     assert seen["streams"].is_empty()
     (flow,) = seen["flows"].to_dicts()
-    assert [flow[name] for name in ("packets", "stun", "dtls", "rtp", "rtcp", "other")] == [3, 1, 1, 0, 0, 1]
+    assert [flow[name] for name in ("packets", "stun", "dtls", "rtp", "rtcp", "other")] == [4, 1, 1, 0, 0, 2]
 
 
 def test_notes_say_that_streams_above_the_limit_are_left_out(tmp_path: Path) -> None:

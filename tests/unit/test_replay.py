@@ -136,6 +136,29 @@ def test_a_fixed_rate_is_off_at_once_and_says_what_both_had_in_mind() -> None:
     assert figures["reasons"]["browser"]["target_bps"] == 300_000
 
 
+def test_the_receiving_half_of_a_control_is_fed_with_the_arrivals_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replayed = rtclab.replay(LOG, controller="remb")
+    assert isinstance(replayed, LogReplay)
+    assert replayed.rembs is not None
+    # In a call over 1 Mbit/s the estimate of what arrives is not far above that.
+    rates = replayed.rembs["rate_bps"]
+    assert rates.len() > 5
+    assert 300_000 < rates.max() < 1_500_000  # type: ignore[operator]
+    # gcc-2016 sends its first REMB after 5 s, and the control of this log ran for less.
+    assert rtclab.replay(LOG, controller="gcc-2016").rembs.is_empty()
+    assert "receiving half got the arrivals" in replayed.plot().caption
+    assert run("replay", LOG, "--controller", "remb", "--controller", "goog-cc") == 0
+    printed = capsys.readouterr().out
+    assert f"{LOG.name}, remb: fed with the same packets: its receiving half got" in printed
+    assert "goog-cc: fed" not in printed
+    alone = rtclab.replay(LOG, controller="goog-cc")
+    assert isinstance(alone, LogReplay)
+    assert (alone.rembs, alone.figures()["rembs"]) == (None, None)
+    assert alone.plot().caption.endswith("for the same packets and feedback.")
+
+
 def test_bounds_have_room_for_audio_only_if_there_is_some() -> None:
     assert Bounds().native(audio=False) == (300_000, 30_000, 1_700_000, 0)
     assert Bounds().native(audio=True) == (300_000, 30_000, 1_700_000, 49_600)

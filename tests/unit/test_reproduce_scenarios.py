@@ -13,7 +13,7 @@ import pytest
 
 from rtclab.reproduce import NAMES, paper
 from rtclab.scenario import Scenario
-from rtclab.scenario.load import SHIPPED
+from rtclab.scenario.layers import SHIPPED
 
 DESCRIPTION = ("extends", "name", "title", "source")
 NEVER = (

@@ -63,6 +63,26 @@ def test_a_profile_may_extend_another_in_another_folder(tmp_path: Path) -> None:
     assert (str(scenario.duration), list(scenario.participants)) == ("30 s", ["alice", "bob"])
 
 
+def test_a_scenario_extends_a_shipped_one_by_its_name(tmp_path: Path) -> None:
+    scenario = load(tmp_path, 'link.down.loss = "1 %"', profile='extends = "first-call"')
+    shipped_one = Scenario.load("first-call")
+    assert scenario.name == "my"
+    assert scenario.link_of("alice").down.loss.value == 0.01  # type: ignore[union-attr]
+    assert scenario.link_of("alice").up == shipped_one.link_of("alice").up
+    assert list(scenario.participants) == list(shipped_one.participants)
+
+
+def test_a_file_in_the_directory_comes_before_a_shipped_scenario_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "first-call.toml").write_text(PROFILE)
+    (tmp_path / "own.toml").write_text('extends = "first-call"\nname = "own"')
+    assert Scenario.load(tmp_path / "own.toml").link_of("alice").up.delay.ms == 5
+
+
+def test_an_error_in_a_change_to_a_shipped_scenario_names_the_own_file(tmp_path: Path) -> None:
+    text = error(tmp_path, 'link.up.delay = "5 parsecs"', profile='extends = "first-call"')
+    assert text.startswith("my.toml: link.up.delay:")
+
+
 def test_an_error_names_the_file_that_holds_the_wrong_field(tmp_path: Path) -> None:
     assert error(tmp_path, profile=PROFILE.replace("5 ms", "5 parsecs")).startswith(
         "testbed.toml: link.up.delay: unknown time unit in `5 parsecs`"
@@ -83,7 +103,9 @@ def test_errors_in_two_files_are_reported_together(tmp_path: Path) -> None:
         ('extends = "nowhere"', "testbed.toml: extends: no file `nowhere.toml`"),
         ('extends = "my"', "extends this file in turn"),
         ('extends = "testbed"', "extends this file in turn"),
-        ("extends = 3", "testbed.toml: extends: expected the name of a file"),
+        ("extends = 3", "testbed.toml: extends: expected a shipped scenario, or a file in this directory"),
+        ('extends = "first-call.toml"', "leave out `.toml`: write `first-call`"),
+        ('extends = "nowhere"', "`rtclab list` lists the shipped scenarios"),
         ("duration =", "testbed.toml: not TOML"),
     ],
 )

@@ -4,10 +4,11 @@ use rtclab_core::cc::ALGORITHMS;
 use rtclab_core::stack::PROFILES;
 
 #[test]
-fn every_algorithm_is_on_the_page() {
+fn every_algorithm_is_on_the_page_in_the_words_of_the_command_line() {
     let page = include_str!("../../../docs/congestion-control.md");
     for algorithm in ALGORITHMS {
-        assert!(page.contains(&format!("| `{}` |", algorithm.name)), "{}", algorithm.name);
+        let row = format!("| `{}` | {} |", algorithm.name, algorithm.summary);
+        assert!(page.contains(&row), "{row}");
     }
 }
 

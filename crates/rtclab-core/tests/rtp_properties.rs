@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use rtclab_core::monitor::demux::demultiplex;
 use rtclab_core::packet::{Content, Datagram, Rtcp};
 use rtclab_core::rtp::rtcp::*;
 use rtclab_core::rtp::*;
@@ -242,7 +243,7 @@ proptest! {
         let packet = RtpPacket::parse(&bytes, &ExtensionIds::CHROMIUM).unwrap();
         prop_assert_eq!((packet.header, packet.payload), (header, &payload[..]));
         prop_assert_eq!(packet.padding_bytes, usize::from(padding));
-        prop_assert_eq!(classify(&bytes) == Protocol::Rtcp, (64..96).contains(&header.payload_type));
+        prop_assert_eq!(classify(&bytes, bytes.len()) == Protocol::Rtcp, (64..96).contains(&header.payload_type));
     }
 
     #[test]
@@ -330,7 +331,7 @@ proptest! {
     ) {
         let mut bytes = Vec::new();
         stun::write_binding_request(&id, &username, priority, &mut bytes).unwrap();
-        prop_assert_eq!(classify(&bytes), Protocol::Stun);
+        prop_assert_eq!(classify(&bytes, bytes.len()), Protocol::Stun);
         let message = stun::Message::parse(&bytes).unwrap();
         prop_assert_eq!((message.class, message.transaction_id), (stun::Class::Request, id));
         prop_assert_eq!(
@@ -360,12 +361,44 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// As long as UDP over Ethernet can carry it, and wherever a capture cuts it off.
+    #[test]
+    fn text_is_no_protocol_of_a_call(text in "[\\t\\r\\n -~]{1,1472}", captured in 0usize..1472) {
+        let bytes = &text.as_bytes()[..captured.min(text.len())];
+        prop_assert_eq!(demultiplex(bytes, text.len() as u32).protocol, Protocol::Other);
+    }
+
+    #[test]
+    fn dtls_records_are_recognised_wherever_a_capture_cuts_them_off(
+        (kind, version) in (20u8..=24, prop_oneof![Just(0xFFu8), Just(0xFD)]),
+        lengths in vec(16u16..400, 1..5), captured in 3usize..1472,
+    ) {
+        let mut bytes = Vec::new();
+        for (record, len) in lengths.iter().enumerate() {
+            match record {
+                0 => bytes.extend_from_slice(&[kind, 0xFE, version, 0, 0, 0, 0, 0, 0, 0, 1]),
+                _ => bytes.extend_from_slice(&[0x2E, 0, record as u8]),
+            }
+            bytes.extend_from_slice(&len.to_be_bytes());
+            bytes.resize(bytes.len() + usize::from(*len), 0xA5);
+        }
+        let seen = &bytes[..captured.min(bytes.len())];
+        prop_assert_eq!(classify(seen, bytes.len()), Protocol::Dtls);
+        prop_assert_eq!(classify(&bytes, bytes.len() + 1), Protocol::Dtls, "the next record is cut off");
+        prop_assert_eq!(classify(&bytes[..bytes.len() - 1], bytes.len() - 1), Protocol::Other);
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
     fn no_bytes_make_a_parser_panic(bytes in bytes_like_media()) {
         let ids = ExtensionIds::CHROMIUM;
-        classify(&bytes);
+        classify(&bytes, bytes.len());
+        classify(&bytes, bytes.len() + 100);
         let _ = header::parse_raw(&bytes).map(|(_, elements, _)| elements.count());
         if let Ok(packet) = RtpPacket::parse(&bytes, &ids) {
             prop_assert_eq!(

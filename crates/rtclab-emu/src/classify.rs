@@ -50,7 +50,7 @@ pub(crate) fn classify(frame: &[u8]) -> (LoggedProtocol, Option<RtpHeader>) {
     if let Ok(channel) = ChannelData::parse(datagram) {
         datagram = channel.data;
     }
-    match rtp::classify(datagram) {
+    match rtp::classify(datagram, datagram.len()) {
         rtp::Protocol::Rtp => match parse_raw(datagram) {
             Ok((header, ..)) => (LoggedProtocol::Rtp, Some(header)),
             Err(_) => (LoggedProtocol::Other, None),
@@ -96,10 +96,11 @@ mod tests {
     fn first_bytes_tell_protocols_apart() {
         let protocol = |payload: &[u8]| classify(&frame(payload)).0;
         let stun = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42], [0; 12].as_slice()].concat();
-        let dtls = [&[22, 0xfe, 0xfd], [0; 20].as_slice()].concat();
+        let dtls = [&[22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 1, 0, 20], [0; 20].as_slice()].concat();
         assert_eq!(protocol(&[0x80, 200, 0, 1, 0, 0, 0, 1]), LoggedProtocol::Rtcp);
         assert_eq!(protocol(&stun), LoggedProtocol::Stun);
         assert_eq!(protocol(&dtls), LoggedProtocol::Dtls);
+        assert_eq!(protocol(b"1 message of text"), LoggedProtocol::Other);
         assert_eq!(protocol(&[0, 0, 0, 1, 0, 0, 0, 0]), LoggedProtocol::Other);
         assert_eq!(protocol(&[0x80, 96]), LoggedProtocol::Other);
         assert_eq!(protocol(&[0x8f, 96, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]), LoggedProtocol::Other);

@@ -24,8 +24,14 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<emulator::Emulator>()?;
     m.add_class::<monitor::LiveMonitor>()?;
     m.add("CONGESTION_CONTROLS", rtclab_core::cc::NAMES.to_vec())?;
+    m.add("CONGESTION_CONTROL_SUMMARIES", congestion_control_summaries())?;
     m.add("CONGESTION_CONTROL_OPTIONS", congestion_control_options())?;
     Ok(())
+}
+
+/// Algorithm, and what it is in a line.
+fn congestion_control_summaries() -> Vec<(&'static str, &'static str)> {
+    ALGORITHMS.iter().map(|algorithm| (algorithm.name, algorithm.summary)).collect()
 }
 
 /// Algorithm, option, meaning, smallest and largest value of every option.

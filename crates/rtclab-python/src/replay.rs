@@ -19,7 +19,7 @@ type Bounds = (u64, u64, u64, u64);
 /// Feeds the packets and feedback of an RTC event log to a congestion control.
 ///
 /// `sent_ms` tells when packets left the socket, for each row of the log's `outgoing_rtp`; it may be empty.
-/// Returns the tables `target`, `values` and `probes`, and the time of the log in ms at their time zero.
+/// Returns the tables `target`, `values` and `probes`, `remb` if the control has a receiving half, and the time of the log in ms at their time zero.
 ///
 /// Raises ValueError if the log or the congestion control is invalid.
 #[pyfunction]

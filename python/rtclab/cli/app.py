@@ -118,30 +118,34 @@ def options(
     """Handles the options of ``rtclab`` itself."""
 
 
-@app.command("list", epilog="Example: rtclab list --json")
+@app.command("list", epilog="Example: rtclab list examples")
 def list_scenarios(
+    folders: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FOLDER …]", help="Only the scenarios of these folders, such as a paper's conditions."
+        ),
+    ] = None,
     controls: Annotated[
         bool, typer.Option("--controls", help="List the congestion controls of the simulator instead.")
     ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also list each condition of the published papers.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the scenarios that come with rtclab, or the congestion controls."""
-    from rtclab.cli import tables
-    from rtclab.lab import list_scenarios
+    """List the scenarios that come with rtclab, or the congestion controls with their options.
+
+    The conditions of published papers are only counted, unless you ask for them. --json lists everything.
+    """
+    from rtclab.cli.listing import list_controls, list_scenarios
 
     if controls:
-        from rtclab._native import CONGESTION_CONTROLS
-
-        if as_json:
-            tables.print_json(CONGESTION_CONTROLS)
-        else:
-            print("\n".join(CONGESTION_CONTROLS))
-        return
-    scenarios = list_scenarios()
-    if as_json:
-        tables.print_json(scenarios.to_dicts())
+        if folders or every:
+            raise BadInput("--controls takes neither folders nor --all")
+        list_controls(as_json=as_json)
     else:
-        tables.show_scenarios(scenarios)
+        list_scenarios(folders or [], every=every, as_json=as_json)
 
 
 @app.command("metrics", epilog="Example: rtclab metrics rtt")
@@ -409,7 +413,7 @@ def replay(
         typer.Option(
             "--controller",
             metavar="NAME[,OPTION=VALUE…]",
-            help="Sender-side control, from `rtclab list --controls`; may be given several times.",
+            help="A control from `rtclab list --controls`; may be given several times.",
         ),
     ] = None,
     estimators: Annotated[
@@ -417,7 +421,7 @@ def replay(
         typer.Option(
             "--estimator",
             metavar="NAME[,OPTION=VALUE…]",
-            help="Receive-side control, such as gcc-2016; may be given several times.",
+            help="A control that estimates at the receiver, such as gcc-2016; may be given several times.",
         ),
     ] = None,
     start: Annotated[
@@ -442,8 +446,8 @@ def replay(
 ) -> None:
     """Feed recorded packets to congestion controls, and compare their targets with those of the browser.
 
-    A log's packets and feedback go to a control at the sender, at the times of the log. A capture's
-    packets go to an estimator at the receiver.
+    A log's packets and feedback go to a control, at the times of the log; if it estimates at the receiver,
+    that half gets the arrivals in the feedback. A capture's packets go to an estimator at the receiver alone.
     """
     from rtclab.cli.replaying import ReplayRequest, replay_and_show
 

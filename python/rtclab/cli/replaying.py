@@ -87,6 +87,8 @@ def _show_logs(replays: Sequence[LogReplay]) -> None:
             )
             for side, values in figures["reasons"].items():
                 print(f"  {side}: {', '.join(f'{name} {value:.6g}' for name, value in values.items())}")
+        if one.rembs is not None:
+            print(f"{one.log.name}, {one.choice}: fed with {one.fed}")
         for note in one.notes:
             print(f"{one.log.name}: {note}", file=sys.stderr)
     print(f"shares of the time from {SETTLED_S:g} s after the browser's control began")

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 Heading = tuple[str, Literal["left", "right"]]
 
-_WIDTH_FOR_SOURCES = 140
-"""Narrower terminals do not show the sources of scenarios. Names take up to 50 columns and are never cut."""
-_WIDTH_WITHOUT_TERMINAL = 10_000
+WIDTH_WITHOUT_TERMINAL = 10_000
 """Wide enough for each row to be one line in a file or pipe."""
 
 ALL_EQUAL = "all equal"
@@ -47,23 +45,6 @@ WIDTH_OF_TEXT = 100
 
 MOST_FLOWS = 100
 """Maximum number of flows in a table. Nobody reads more, and printing them would take longer than the run."""
-
-
-def show_scenarios(scenarios: pl.DataFrame) -> None:
-    """Prints name and title of each scenario, and its source if the terminal is wide.
-
-    A rule separates the folders.
-    """
-    with_source = _console().width >= _WIDTH_FOR_SOURCES
-    table = new_table(*whole("scenario"), *(["title", "source"] if with_source else ["title"]))
-    previous = ""
-    for name, title, source in scenarios.iter_rows():
-        folder = name.rpartition("/")[0]
-        if folder != previous:
-            table.add_section()
-        previous = folder
-        table.add_row(name, title, *([source] if with_source else []))
-    print_table(table)
 
 
 def show_scenario(scenario: Scenario) -> None:
@@ -332,12 +313,23 @@ def _more(flows: Sequence[str]) -> str:
 
 def show_definitions(metrics: pl.DataFrame) -> None:
     """Prints name, unit, definition and source of metrics."""
-    width = min(_console().width, WIDTH_OF_TEXT)
     for row in metrics.iter_rows(named=True):
         print(f"{row['metric']} ({row['unit']})" if row["unit"] else row["metric"])
         for text in (row["definition"], f"source: {row['source']}"):
-            print(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  "))
+            print_text(text, indent=2)
         print()
+
+
+def print_text(text: str, *, indent: int = 0, hanging: int = 0) -> None:
+    """Prints running text, wrapped at the terminal's width; ``hanging`` indents further lines more."""
+    width = min(terminal_width(), WIDTH_OF_TEXT)
+    first, others = " " * indent, " " * (indent + hanging)
+    print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=others))
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; for files and pipes, so many that a row of a table is one line."""
+    return _console().width
 
 
 def show_checks(checks: Sequence[Check]) -> None:
@@ -437,7 +429,7 @@ def _needed_width(table: Table) -> int:
         texts = [str(cell) for cell in (column.header, *column.cells)]
         split = str.splitlines if column.no_wrap else str.split
         column.min_width = max((cell_len(piece) for text in texts for piece in split(text)), default=0)
-    console = Console(width=_WIDTH_WITHOUT_TERMINAL)
+    console = Console(width=WIDTH_WITHOUT_TERMINAL)
     return console.measure(table).minimum
 
 
@@ -450,5 +442,5 @@ def _console() -> Console:
     # Not cached, because standard output may be redirected between two tables.
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
-        console = Console(markup=False, highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
+        console = Console(markup=False, highlight=False, width=WIDTH_WITHOUT_TERMINAL)
     return console

@@ -1,4 +1,4 @@
-"""Replay of an RTC event log into a sender-side congestion control."""
+"""Replay of an RTC event log into a congestion control."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class LogReplay:
 
     Times (``at_s``) are seconds since the browser's own control began. ``target`` is the control's
     target and ``values`` are its internal values at every feedback; ``probes`` are those that it wanted, and
-    ``cluster`` is the browser's probe that stood for one. ``browser`` has the browser's own values by name,
-    as in the table ``controller`` of a trace.
+    ``cluster`` is the browser's probe that stood for one. ``rembs`` are those that the control's receiving
+    half sent for the arrivals in the feedback, None if the control has no such half. ``browser`` has the
+    browser's own values by name, as in the table ``controller`` of a trace.
     """
 
     log: Path
@@ -43,6 +44,7 @@ class LogReplay:
     target: pl.DataFrame
     values: pl.DataFrame
     probes: pl.DataFrame
+    rembs: pl.DataFrame | None
     browser: pl.DataFrame
     end_s: float
     notes: tuple[str, ...]
@@ -73,8 +75,19 @@ class LogReplay:
             "first_divergence_s": diverged_s,
             "reasons": {} if diverged_s is None else self.reasons(diverged_s),
             "probes": {"wanted": self.probes.height, "sent": self.probes["cluster"].count()},
+            "rembs": None if self.rembs is None else self.rembs.height,
             "notes": list(self.notes),
         }
+
+    @property
+    def fed(self) -> str:
+        """What the control was fed with, for a sentence that ends with it."""
+        if self.rembs is not None:
+            return (
+                "the same packets: its receiving half got the arrivals that the feedback reports, and its "
+                "sending half the receiving half's REMBs and the receiver reports"
+            )
+        return "the same packets and feedback"
 
     def reasons(self, at_s: float) -> dict[str, dict[str, float]]:
         """The last known values of both sides at a time: of the ``browser`` and of the ``replay``."""
@@ -104,8 +117,8 @@ class LogReplay:
         return Plot(
             "replay",
             f"Target of {self.choice} and of the browser",
-            "The browser's target after all its limits, and the target of the replayed control for the same "
-            "packets and feedback.",
+            "The browser's target after all its limits, and the target of the replayed control for "
+            f"{self.fed}.",
             x,
             y,
             [Axes(self.log.name, list(lines))],
@@ -126,7 +139,10 @@ class LogReplay:
 
 
 def replay_event_log(path: Path, choice: Choice, bounds: Bounds) -> LogReplay:
-    """Feeds the packets and feedback of an event log to a sender-side control.
+    """Feeds the packets and feedback of an event log to a control.
+
+    A control that estimates at the receiver gets the arrivals that the feedback reports, in its receiving
+    half, whose REMBs reach its sending half together with that feedback.
 
     If the log lies in the trace of its live call, packets are sent when the trace saw them.
 
@@ -154,6 +170,7 @@ def replay_event_log(path: Path, choice: Choice, bounds: Bounds) -> LogReplay:
         own["target"],
         own["values"],
         own["probes"],
+        own.get("remb"),
         browser,
         (_last_ms(read) - begin_ms) / MS_PER_S,
         read.notes,

@@ -33,7 +33,8 @@ def json_schema(model: type[BaseModel]) -> Schema:
     part: Schema = _part(whole)
     part["properties"]["extends"] = {
         "type": "string",
-        "description": "Name, without `.toml`, of a file in the same directory that this file is based on.",
+        "description": "What this file is based on: a file in the same directory, without `.toml`, or a "
+        "shipped scenario such as `first-call`.",
     }
     parts = {f"{PART}{name}": _part(table) for name, table in tables.items()}
     return part | {

@@ -14,6 +14,8 @@ from rtclab.scenario.table import closest, one_of
 from rtclab.scenario.toml_text import toml_text
 
 EXTENDS = "extends"
+SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
+"""The directory of the scenarios that come with rtclab."""
 NAMED = ("participants", "bottlenecks", "servers", "traffic")
 """Tables whose keys are chosen by the user. Unknown keys of all other tables are found by validation."""
 
@@ -156,14 +158,13 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
     if not isinstance(extended, str):
         raise _wrong(
             origin,
-            f"expected the name of a file in this directory, without `.toml`; got `{toml_text(extended)}`",
+            "expected a shipped scenario, or a file in this directory without `.toml`; "
+            f"got `{toml_text(extended)}`",
         )
-    profile = file.parent / f"{extended}.toml"
-    if not profile.is_file():
-        raise _wrong(origin, f"no file `{profile.name}` in `{profile.parent}`")
+    profile, its_origin = _extended(extended, file, origin)
     if profile.resolve() in (*above, file.resolve()):
         raise _wrong(origin, f"`{extended}` extends this file in turn; expected no cycle")
-    below = _read(profile, _beside(origin, extended), (*above, file.resolve()))
+    below = _read(profile, its_origin, (*above, file.resolve()))
     merged, owners = _merged(below.data, below.owners, data, origin)
     return Layered(merged, owners, origin)
 
@@ -221,10 +222,24 @@ def _element(place: dict[str, Any] | list[Any], key: str, parents: list[str], ch
     return key
 
 
-def _beside(origin: str, extended: str) -> str:
-    """The name that errors show for a file that ``origin`` extends."""
-    return (Path(origin).parent / f"{extended}.toml").as_posix()
+def _extended(name: str, file: Path, origin: str) -> tuple[Path, str]:
+    """The file that ``file`` extends by this name, and the file's name in errors.
+
+    A file beside it comes before a shipped one.
+    """
+    for directory, named in ((file.parent, Path(origin).parent), (SHIPPED, Path())):
+        found = directory / f"{name}.toml"
+        if found.is_file():
+            return found, (named / f"{name}.toml").as_posix()
+    without = name.removesuffix(".toml")
+    raise _wrong(
+        origin,
+        f"no file `{name}.toml` in `{file.parent}`, and no shipped scenario `{name}`",
+        hint=f"leave out `.toml`: write `{without}`"
+        if without != name
+        else "`rtclab list` lists the shipped scenarios; a path to a file is relative to this one",
+    )
 
 
-def _wrong(origin: str, message: str) -> ScenarioError:
-    return ScenarioError(origin, [Problem(EXTENDS, message)])
+def _wrong(origin: str, message: str, hint: str | None = None) -> ScenarioError:
+    return ScenarioError(origin, [Problem(EXTENDS, message, hint=hint)])

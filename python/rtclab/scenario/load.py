@@ -9,7 +9,7 @@ from typing import Any
 
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario import layers
-from rtclab.scenario.layers import Change, Layered, is_profile
+from rtclab.scenario.layers import SHIPPED, Change, Layered, is_profile
 from rtclab.scenario.table import closest
 
 _NO_NAME = Problem(
@@ -17,7 +17,6 @@ _NO_NAME = Problem(
     "missing; a file without a name is a profile that others extend",
     hint="give it a name, or run a scenario that extends it",
 )
-SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
 IN_PYTHON = "changes"
 """The origin, in errors, of changes that were passed as a dict."""
 

@@ -22,6 +22,8 @@ pub struct CongestionControlConfig {
 pub struct Algorithm {
     /// Its name in a scenario.
     pub name: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
     /// Its options.
     pub options: &'static [OptionSpec],
     /// Name of the stack profile it was used in.
@@ -33,42 +35,49 @@ pub struct Algorithm {
 pub const ALGORITHMS: [Algorithm; 7] = [
     Algorithm {
         name: "goog-cc",
+        summary: "Chromium of 2026: estimates at the sender, from transport-wide feedback",
         options: goog_cc::OPTIONS,
         stack: "chrome-156",
         create: goog_cc::create,
     },
     Algorithm {
         name: "remb",
+        summary: "Chromium of 2026 without transport-wide feedback: the receiver's estimate as REMB, and loss rules at the sender",
         options: &[],
         stack: "chrome-156-remb",
         create: |bounds, _| goog_cc::create_remb(bounds),
     },
     Algorithm {
         name: "fixed",
+        summary: "always the encoder's maximum, whatever the feedback",
         options: &[],
         stack: "chrome-156",
         create: |bounds, _| (Box::new(Fixed::new(bounds.with_audio().max)), None),
     },
     Algorithm {
         name: "rrtcc-2013",
+        summary: "Chrome 27: two-state Kalman filter, threshold of 25 ms, REMB with reports; loss rules with a TFRC floor",
         options: rrtcc_2013::OPTIONS,
         stack: "chrome-27",
         create: rrtcc_2013::create,
     },
     Algorithm {
         name: "gcc-2016",
+        summary: "Chrome 52: adaptive threshold, additive and multiplicative increase, probes at the start, REMB at once",
         options: gcc_2016::OPTIONS,
         stack: "chrome-52",
         create: gcc_2016::create,
     },
     Algorithm {
         name: "dynamic-alpha",
+        summary: "Chrome 45, but the decrease on over-use depends on how far the detector is above its threshold",
         options: dynamic_alpha::OPTIONS,
         stack: "chrome-45",
         create: dynamic_alpha::create,
     },
     Algorithm {
         name: "fixed-alpha",
+        summary: "Chrome 45: over-use lowers the rate to 0.9 of what arrives, or to 0.95 near a known maximum",
         options: dynamic_alpha::OPTIONS_FIXED,
         stack: "chrome-45",
         create: dynamic_alpha::create_fixed,

@@ -2,7 +2,7 @@
 //!
 //! Only the first bytes of a payload are needed, because a capture may hold no more.
 //!
-//! Source: RFC 7983, section 7; RFC 8656, sections 11 and 12; RFC 5766, section 11 (channel numbers).
+//! Source: RFC 7983, section 7; RFC 6347, section 4.1; RFC 9147, section 4; RFC 8656, sections 11 and 12; RFC 5766, section 11 (channel numbers).
 
 use crate::rtp::stun::{self, Class, TransactionId, attribute, method};
 use crate::rtp::{self, Protocol};
@@ -39,14 +39,14 @@ pub fn demultiplex(bytes: &[u8], wire_bytes: u32) -> Content<'_> {
     let plain = |protocol| Content { protocol, relay: None, bytes, wire_bytes };
     match bytes.first() {
         Some(64..=127) => channel(bytes, wire_bytes).unwrap_or(plain(Protocol::Other)),
-        Some(0) => indication(bytes).unwrap_or_else(|| plain(protocol(bytes))),
-        _ => plain(protocol(bytes)),
+        Some(0) => indication(bytes).unwrap_or_else(|| plain(protocol(bytes, wire_bytes))),
+        _ => plain(protocol(bytes, wire_bytes)),
     }
 }
 
 #[inline]
-fn protocol(bytes: &[u8]) -> Protocol {
-    match rtp::classify(bytes) {
+fn protocol(bytes: &[u8], wire_bytes: u32) -> Protocol {
+    match rtp::classify(bytes, wire_bytes as usize) {
         Protocol::TurnChannel => Protocol::Other,
         protocol => protocol,
     }
@@ -61,7 +61,7 @@ fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
         return None;
     }
     let inner = &inner[..inner.len().min(len as usize)];
-    let protocol = protocol(inner);
+    let protocol = protocol(inner, len);
     let relay = Some(Relay::Channel(number));
     (protocol != Protocol::Other).then_some(Content {
         protocol,
@@ -84,7 +84,8 @@ fn indication(bytes: &[u8]) -> Option<Content<'_>> {
     let peer = stun::parse_xor_address(peer?.2, &header.transaction_id).ok()?;
     let (_, len, inner) = attributes(bytes).find(|(kind, ..)| *kind == attribute::DATA)?;
     let relay = Some(Relay::Indication(peer));
-    Some(Content { protocol: protocol(inner), relay, bytes: inner, wire_bytes: len.into() })
+    let wire_bytes = len.into();
+    Some(Content { protocol: protocol(inner, wire_bytes), relay, bytes: inner, wire_bytes })
 }
 
 /// Header of a STUN message.

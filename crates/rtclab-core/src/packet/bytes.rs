@@ -65,7 +65,7 @@ impl Content {
     /// Returns `None` for packets that no endpoint sends, and for FEC, whose block cannot be rebuilt from the
     /// XOR.
     pub fn read(bytes: &[u8], udp_bytes: u64) -> Option<Content> {
-        match classify(bytes) {
+        match classify(bytes, udp_bytes as usize) {
             Protocol::Rtp => Rtp::read(bytes, udp_bytes).map(Content::Rtp),
             Protocol::Rtcp => {
                 let packets: Vec<RtcpPacket> =

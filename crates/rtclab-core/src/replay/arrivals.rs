@@ -5,7 +5,7 @@ use crate::cc::{
     self, CongestionControlConfig, Estimator, Observation, RateBounds, ReceivedPacket,
 };
 use crate::table::{Table, Texts, row};
-use crate::units::Time;
+use crate::units::{Bitrate, Time};
 
 row! {
     /// A REMB that the estimator wanted to send.
@@ -32,64 +32,68 @@ pub fn replay_arrivals(
     let algorithm = cc::check(config).map_err(ReplayError::Config)?;
     let (_, estimator) = cc::create(config, bounds).map_err(ReplayError::Config)?;
     let estimator = estimator.ok_or(ReplayError::NoEstimator(algorithm.name))?;
-    let mut replay = Arrivals {
-        estimator,
-        clock: Time::ZERO,
-        rembs: Vec::new(),
-        values: Vec::new(),
-        texts: Texts::default(),
-        observed: Vec::new(),
-    };
+    let mut receiver = Receiver::new(estimator);
     if let (Some(rtt), Some(first)) = (rtt, packets.first()) {
-        replay.estimator.on_rtt(first.at, rtt);
+        receiver.estimator.on_rtt(first.at, rtt);
     }
+    let (mut rembs, mut values, mut texts) = (Vec::new(), Vec::new(), Texts::default());
+    let mut observed = Vec::new();
     for packet in packets {
-        replay.advance(packet.at)?;
-        let handled = replay.estimator.on_packet(packet);
-        handled.map_err(|error| ReplayError::Control(packet.at, error))?;
-        replay.record(packet.at);
+        receiver.receive(packet, &mut |at, rate, estimator| {
+            rembs.push(RembRow { at, rate: rate.0 });
+            observed.clear();
+            estimator.observe(&mut observed);
+            for Observation { name, value } in &observed {
+                values.push(ValueRow { at, name: texts.code(name), value: *value });
+            }
+        })?;
     }
     let tables = vec![
-        Table { name: "remb", columns: finish(replay.rembs) },
-        Table { name: "values", columns: finish(replay.values) },
+        Table { name: "remb", columns: finish(rembs) },
+        Table { name: "values", columns: finish(values) },
     ];
-    Ok(Replayed { tables, texts: replay.texts.list, begin_ms: 0 })
+    Ok(Replayed { tables, texts: texts.list, begin_ms: 0 })
 }
 
-struct Arrivals {
-    estimator: Box<dyn Estimator>,
-    clock: Time,
-    rembs: Vec<RembRow>,
-    values: Vec<ValueRow>,
-    texts: Texts,
-    observed: Vec<Observation>,
+/// The receiver half of a control, on the receiver's clock.
+pub(super) struct Receiver {
+    pub(super) estimator: Box<dyn Estimator>,
+    /// Time of the last packet or timeout.
+    pub(super) clock: Time,
 }
 
-impl Arrivals {
-    /// Runs the estimator's own timeouts up to `now`.
-    fn advance(&mut self, now: Time) -> Result<(), ReplayError> {
-        while let Some(due) = self.estimator.poll_timeout().filter(|due| *due <= now) {
+impl Receiver {
+    pub(super) fn new(estimator: Box<dyn Estimator>) -> Self {
+        Receiver { estimator, clock: Time::ZERO }
+    }
+
+    /// Hands over a packet, after the estimator's own timeouts up to its arrival. Calls `sent` with the time
+    /// and the rate of each REMB that the estimator sends.
+    pub(super) fn receive(
+        &mut self,
+        packet: &ReceivedPacket,
+        sent: &mut dyn FnMut(Time, Bitrate, &dyn Estimator),
+    ) -> Result<(), ReplayError> {
+        while let Some(due) = self.estimator.poll_timeout().filter(|due| *due <= packet.at) {
             let at = due.max(self.clock);
             self.clock = at;
             let handled = self.estimator.on_timeout(at);
             handled.map_err(|error| ReplayError::Control(at, error))?;
-            self.record(at);
+            self.poll(at, sent);
             if self.estimator.poll_timeout() == Some(due) {
                 break;
             }
         }
-        self.clock = self.clock.max(now);
+        self.clock = self.clock.max(packet.at);
+        let handled = self.estimator.on_packet(packet);
+        handled.map_err(|error| ReplayError::Control(packet.at, error))?;
+        self.poll(packet.at, sent);
         Ok(())
     }
 
-    fn record(&mut self, at: Time) {
-        let Some(rate) = self.estimator.poll_remb() else { return };
-        self.rembs.push(RembRow { at, rate: rate.0 });
-        self.observed.clear();
-        self.estimator.observe(&mut self.observed);
-        for Observation { name, value } in &self.observed {
-            let name = self.texts.code(name);
-            self.values.push(ValueRow { at, name, value: *value });
+    fn poll(&mut self, at: Time, sent: &mut dyn FnMut(Time, Bitrate, &dyn Estimator)) {
+        if let Some(rate) = self.estimator.poll_remb() {
+            sent(at, rate, &*self.estimator);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::ReplayError;
 use crate::event_log::{EventLog, NO_VALUE};
 use crate::packet::Kind;
-use crate::rtp::{SeqUnwrapper, Unwrapper};
+use crate::rtp::{AbsSendTime, SeqUnwrapper, Unwrapper};
 use crate::table::Column;
 use crate::units::{Bitrate, Bytes, Time};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -62,6 +62,18 @@ pub(super) struct Packet {
     pub(super) size: Bytes,
     pub(super) kind: Kind,
     pub(super) cluster: Option<Cluster>,
+    pub(super) rtp: Rtp,
+}
+
+/// What a receiver reads in a packet.
+#[derive(Clone, Copy)]
+pub(super) struct Rtp {
+    pub(super) ssrc: u32,
+    pub(super) seq: u16,
+    pub(super) timestamp: u32,
+    pub(super) abs_send_time: Option<AbsSendTime>,
+    /// Payload and padding.
+    pub(super) payload: Bytes,
 }
 
 /// A probe that the browser made.
@@ -92,6 +104,8 @@ pub(super) struct Inputs {
     pub(super) begin_ms: i64,
     /// Whether anything but audio was sent.
     pub(super) has_video: bool,
+    /// Whether any packet has an absolute send time.
+    pub(super) has_send_times: bool,
     pub(super) events: Vec<Event>,
 }
 
@@ -109,14 +123,21 @@ impl Inputs {
         let source = Source(log);
         let mut all: Vec<(i64, Rank, What)> = Vec::new();
         let mut packets = source.packets(sent_ms);
+        let feedback = source.transport_feedback();
+        if feedback.is_empty() && !source.ints("congestion_feedback", "at_ms").is_empty() {
+            return Err(ReplayError::Log(
+                "the log has RFC 8888 feedback, which a replay cannot read yet; \
+                 expected transport-wide feedback (RTCP 205/15)",
+            ));
+        }
         if packets.is_empty() {
             return Err(ReplayError::Log(
                 "the log has no sent packet with a transport-wide sequence number",
             ));
         }
         source.assign_probes(&mut packets);
+        let has_send_times = packets.iter().any(|sent| sent.packet.rtp.abs_send_time.is_some());
         let has_video = packets.iter().any(|sent| sent.packet.kind != Kind::Audio);
-        let feedback = source.transport_feedback();
         if feedback.is_empty() {
             return Err(ReplayError::Log("the log has no transport-wide feedback (RTCP 205/15)"));
         }
@@ -136,7 +157,7 @@ impl Inputs {
             return Err(ReplayError::Log("the log spans more than a day"));
         }
         let events = all.into_iter().map(|(at, _, what)| Event { at: after(at), what }).collect();
-        Ok(Inputs { begin_ms, has_video, events })
+        Ok(Inputs { begin_ms, has_video, has_send_times, events })
     }
 }
 
@@ -263,7 +284,7 @@ impl<'a> Source<'a> {
         let audio: HashSet<i64> = self.ints("audio_send_config", "ssrc").iter().copied().collect();
         let rtx: HashSet<i64> =
             self.ints("video_send_config", "rtx_ssrc").iter().copied().collect();
-        let at = ints("at_ms");
+        let (at, abs_send_time) = (ints("at_ms"), ints("abs_send_time"));
         let (payload, padding) = (ints("payload_bytes"), ints("padding_bytes"));
         let clock = self.abs_send_clock();
         let mut rows: Vec<usize> =
@@ -285,11 +306,19 @@ impl<'a> Source<'a> {
                     () => Kind::Video,
                 };
                 let seen = sent_ms.get(row).copied().filter(|known| *known != NO_VALUE);
-                let send_ms =
-                    seen.unwrap_or_else(|| clock.send_ms(at[row], ints("abs_send_time")[row]));
+                let send_ms = seen.unwrap_or_else(|| clock.send_ms(at[row], abs_send_time[row]));
                 let seq = unwrapper.unwrap(ints("transport_seq")[row] as u16);
                 let size = Bytes(size.min(MOST_BYTES) as u64);
-                let packet = Packet { seq, size, kind, cluster: None };
+                let content = payload[row].saturating_add(padding[row]).clamp(0, MOST_BYTES);
+                let known = Some(abs_send_time[row]).filter(|bits| *bits != NO_VALUE);
+                let rtp = Rtp {
+                    ssrc: ssrc as u32,
+                    seq: ints("seq")[row] as u16,
+                    timestamp: ints("rtp_timestamp")[row] as u32,
+                    abs_send_time: known.map(|bits| AbsSendTime::from_bits(bits as u32)),
+                    payload: Bytes(content as u64),
+                };
+                let packet = Packet { seq, size, kind, cluster: None, rtp };
                 LoggedPacket { send_ms, at_ms: at[row], packet }
             })
             .collect();

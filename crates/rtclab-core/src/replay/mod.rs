@@ -1,8 +1,9 @@
 //! Replays what a browser sent and heard into a congestion control of ours, to compare their decisions.
 //!
 //! [`replay_log`] feeds the packets and the feedback of an RTC event log to a [`Controller`], at the times of
-//! the log and in the form in which libwebrtc hands them to its own control. [`replay_arrivals`] feeds the
-//! packets that arrived at a receiver to an [`Estimator`](crate::cc::Estimator).
+//! the log and in the form in which libwebrtc hands them to its own control. If the control has a receiving
+//! half, that half is fed with the arrivals that the feedback reports. [`replay_arrivals`] feeds the packets
+//! that arrived at a receiver to an [`Estimator`](crate::cc::Estimator) alone.
 
 mod arrivals;
 mod history;
@@ -14,13 +15,16 @@ pub use arrivals::replay_arrivals;
 
 use crate::cc::{
     self, ConfigError, CongestionControlConfig, ControlError, Controller, Feedback, Observation,
-    Probe, RateBounds, SenderState,
+    PacketReport, Probe, RateBounds, ReceivedPacket, SenderState,
 };
 use crate::event_log::EventLog;
+use crate::packet::{Ecn, Kind};
 use crate::table::{Column, Row, RowColumns, Table, Text, Texts, row};
-use crate::units::Time;
+use crate::units::{Bitrate, RemoteTime, Time};
+use arrivals::{Receiver, RembRow};
 use history::History;
 use inputs::{Inputs, What};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 
@@ -97,7 +101,7 @@ row! {
 /// What a control decided in a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replayed {
-    /// The tables `target`, `values` and `probes`.
+    /// The tables `target`, `values` and `probes`, and `remb` if the control has a receiving half.
     pub tables: Vec<Table>,
     /// The texts of text columns.
     pub texts: Vec<String>,
@@ -110,6 +114,10 @@ pub struct Replayed {
 /// The control starts with that of the browser, and again at each change of route in the log. It
 /// sees whole milliseconds, as libwebrtc's does. Packets belong to the probes that the browser made; the
 /// control knows such a probe as its own if it wanted one like it at that time.
+///
+/// The receiving half of a control, if it has one, is fed with the arrivals in the feedback, when the feedback
+/// comes in. Its REMBs reach the sending half at once, so that they take as long as the feedback. They replace
+/// the REMBs of the log.
 ///
 /// `sent_ms` tells when packets left the socket, in milliseconds of the log's clock, rounded down: one value for
 /// each row of the log's table `outgoing_rtp`, [`NO_VALUE`](crate::event_log::NO_VALUE) where unknown. It may be
@@ -131,12 +139,33 @@ pub fn replay_log(
         replay.advance(event.at)?;
         replay.handle(event.at, &event.what)?;
     }
-    let tables = vec![
-        Table { name: "probes", columns: finish(replay.probe_rows()) },
+    let (probes, receives) = (replay.probe_rows(), replay.receiving.is_some());
+    if receives && replay.rembs.is_empty() && !inputs.has_send_times {
+        return Err(ReplayError::Log(
+            "the receiving half of the control needs the extension abs-send-time, which no packet of the log has",
+        ));
+    }
+    let remb = receives.then(|| Table { name: "remb", columns: finish(replay.rembs) });
+    let mut tables = vec![
+        Table { name: "probes", columns: finish(probes) },
         Table { name: "target", columns: finish(replay.targets) },
         Table { name: "values", columns: finish(replay.values) },
     ];
+    tables.extend(remb);
     Ok(Replayed { tables, texts: replay.texts.list, begin_ms: inputs.begin_ms })
+}
+
+fn halves(
+    config: &CongestionControlConfig,
+    bounds: RateBounds,
+) -> Result<(Box<dyn Controller>, Option<Receiving>), ReplayError> {
+    let (controller, estimator) = cc::create(config, bounds).map_err(ReplayError::Config)?;
+    let receiving = estimator.map(|estimator| Receiving {
+        receiver: Receiver::new(estimator),
+        sent: BTreeMap::new(),
+        first: None,
+    });
+    Ok((controller, receiving))
 }
 
 fn finish<R: Row>(rows: Vec<R>) -> Vec<(&'static str, Column)> {
@@ -154,16 +183,56 @@ struct Wanted {
     cluster: Option<u32>,
 }
 
+/// The receiving half of the control.
+struct Receiving {
+    receiver: Receiver,
+    /// Packets that no feedback has reported as received, by transport-wide sequence number.
+    sent: BTreeMap<i64, inputs::Packet>,
+    /// The first arrival, which has time zero on the receiver's clock.
+    first: Option<RemoteTime>,
+}
+
+impl Receiving {
+    /// Hands over the packets that a feedback reports as received, in order of arrival. Returns the REMBs that
+    /// the receiver sends meanwhile.
+    fn receive(&mut self, reports: &[PacketReport]) -> Result<Vec<Bitrate>, ReplayError> {
+        let arrived = |report: &PacketReport| Some((report.received?, report.sent.transport_seq));
+        let mut arrivals: Vec<(RemoteTime, i64)> = reports.iter().filter_map(arrived).collect();
+        arrivals.sort();
+        let mut rembs = Vec::new();
+        for (received, seq) in arrivals {
+            let Some(packet) = self.sent.remove(&seq) else { continue };
+            let first = *self.first.get_or_insert(received);
+            let packet = ReceivedPacket {
+                at: received.0.saturating_sub(first.0).max(self.receiver.clock),
+                ssrc: packet.rtp.ssrc,
+                seq: packet.rtp.seq,
+                audio: packet.kind == Kind::Audio,
+                size: packet.size,
+                payload: packet.rtp.payload,
+                rtp_timestamp: packet.rtp.timestamp,
+                abs_send_time: packet.rtp.abs_send_time,
+                transport_seq: Some(seq as u16),
+                ecn: Ecn::NotCapable,
+            };
+            self.receiver.receive(&packet, &mut |_, rate, _| rembs.push(rate))?;
+        }
+        Ok(rembs)
+    }
+}
+
 struct Replay<'a> {
     config: &'a CongestionControlConfig,
     bounds: RateBounds,
     controller: Box<dyn Controller>,
+    receiving: Option<Receiving>,
     clock: Time,
     history: History,
     wanted: Vec<Wanted>,
     /// Probes from here on belong to the current controller.
     wanted_since: usize,
     targets: Vec<TargetRow>,
+    rembs: Vec<RembRow>,
     values: Vec<ValueRow>,
     texts: Texts,
     observed: Vec<Observation>,
@@ -171,16 +240,18 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(config: &'a CongestionControlConfig, bounds: RateBounds) -> Result<Self, ReplayError> {
-        let (controller, _) = cc::create(config, bounds).map_err(ReplayError::Config)?;
+        let (controller, receiving) = halves(config, bounds)?;
         Ok(Replay {
             config,
             bounds,
             controller,
+            receiving,
             clock: Time::ZERO,
             history: History::default(),
             wanted: Vec::new(),
             wanted_since: 0,
             targets: Vec::new(),
+            rembs: Vec::new(),
             values: Vec::new(),
             texts: Texts::default(),
             observed: Vec::new(),
@@ -217,10 +288,19 @@ impl<'a> Replay<'a> {
                 let probe = packet.cluster.and_then(|cluster| self.own_probe(now, cluster));
                 let sent = self.history.sent(now, packet, probe);
                 self.controller.on_sent(&sent).map_err(failed)?;
+                if let Some(receiving) = &mut self.receiving {
+                    receiving.sent.insert(packet.seq, *packet);
+                }
             }
             What::Transport(feedback) => {
                 let reports = self.history.acknowledge(feedback);
-                if !reports.is_empty() {
+                if let Some(receiving) = &mut self.receiving {
+                    for rate in receiving.receive(&reports)? {
+                        self.rembs.push(RembRow { at: now, rate: rate.0 });
+                        self.controller.on_feedback(now, Feedback::Remb(rate)).map_err(failed)?;
+                    }
+                    self.observe(now);
+                } else if !reports.is_empty() {
                     let in_flight = self.history.in_flight();
                     let packets =
                         Feedback::Packets { reports: &reports, in_flight, resolution: RESOLUTION };
@@ -232,14 +312,17 @@ impl<'a> Replay<'a> {
                 let &inputs::Reports { lost, expected, fraction, rtt } = report;
                 let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
                 self.controller.on_feedback(now, report).map_err(failed)?;
+                if let (Some(receiving), Some(rtt)) = (&mut self.receiving, rtt) {
+                    let receiver = &mut receiving.receiver;
+                    receiver.estimator.on_rtt(receiver.clock, rtt);
+                }
             }
+            What::Remb(_) if self.receiving.is_some() => {}
             What::Remb(rate) => {
                 self.controller.on_feedback(now, Feedback::Remb(*rate)).map_err(failed)?;
             }
             What::Route => {
-                let (controller, _) =
-                    cc::create(self.config, self.bounds).map_err(ReplayError::Config)?;
-                self.controller = controller;
+                (self.controller, self.receiving) = halves(self.config, self.bounds)?;
                 self.history = History::default();
                 self.wanted_since = self.wanted.len();
             }
@@ -283,6 +366,9 @@ impl<'a> Replay<'a> {
     fn observe(&mut self, at: Time) {
         self.observed.clear();
         self.controller.observe(&mut self.observed);
+        if let Some(receiving) = &self.receiving {
+            receiving.receiver.estimator.observe(&mut self.observed);
+        }
         for Observation { name, value } in &self.observed {
             let name = self.texts.code(name);
             self.values.push(ValueRow { at, name, value: *value });

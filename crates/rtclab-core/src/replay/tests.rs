@@ -47,6 +47,8 @@ impl Log {
                     ("payload_bytes", &all(950)),
                     ("header_bytes", &all(12)),
                     ("padding_bytes", &all(0)),
+                    ("seq", &seqs),
+                    ("rtp_timestamp", &seqs.iter().map(|seq| 1_800 * seq).collect::<Vec<_>>()),
                     ("transport_seq", &seqs),
                     ("abs_send_time", &all(NO_VALUE)),
                 ],
@@ -126,6 +128,8 @@ fn send_times_come_from_abs_send_time_rounded_down_after_the_way_to_the_socket()
                 ("payload_bytes", &[0]),
                 ("header_bytes", &[20]),
                 ("padding_bytes", &[255]),
+                ("seq", &[1]),
+                ("rtp_timestamp", &[0]),
                 ("transport_seq", &[65_535]),
                 ("abs_send_time", &[bits]),
             ],
@@ -181,6 +185,8 @@ fn a_probe_begins_with_padding_counts_bursts_and_has_the_packets_that_chromium_c
                 ("payload_bytes", &of(&|(size, ..)| if is_padding(*size) { 0 } else { size - 56 })),
                 ("header_bytes", &of(&|_| 28)),
                 ("padding_bytes", &of(&|(size, ..)| if is_padding(*size) { 255 } else { 0 })),
+                ("seq", &(4..22).collect::<Vec<_>>()),
+                ("rtp_timestamp", &of(&|_| 0)),
                 ("transport_seq", &(4..22).collect::<Vec<_>>()),
                 ("abs_send_time", &of(&|_| NO_VALUE)),
             ],
@@ -238,7 +244,15 @@ fn arrivals_are_whole_milliseconds_after_the_first() {
 #[test]
 fn a_packet_is_reported_as_received_once_and_may_be_found_after_it_was_lost() {
     let mut history = History::default();
-    let packet = |seq| inputs::Packet { seq, size: Bytes(100), kind: Kind::Video, cluster: None };
+    let rtp = inputs::Rtp {
+        ssrc: VIDEO as u32,
+        seq: 0,
+        timestamp: 0,
+        abs_send_time: None,
+        payload: Bytes(88),
+    };
+    let packet =
+        |seq| inputs::Packet { seq, size: Bytes(100), kind: Kind::Video, cluster: None, rtp };
     for seq in 65_534..65_540 {
         history.sent(Time::from_millis(seq as u64), &packet(seq), None);
     }
@@ -310,6 +324,72 @@ fn the_target_begins_at_the_start_rate_and_follows_the_feedback() {
     );
 }
 
+/// A log whose packets leave every 20 ms and arrive `apart_ms` after one another, as their feedback says.
+fn arriving_apart(packets: i64, apart_ms: i64) -> Log {
+    let log = Log::of(packets);
+    let (seqs, covered): (Vec<i64>, Vec<i64>) =
+        ((0..packets).collect(), (0..packets / 3 * 3).collect());
+    let of = |seqs: &[i64], value: &dyn Fn(i64) -> i64| {
+        seqs.iter().map(|s| value(*s)).collect::<Vec<_>>()
+    };
+    let all = |value: i64| vec![value; seqs.len()];
+    let send_time =
+        |seq: i64| i64::from(AbsSendTime::from_time(Time::from_millis(20 * seq as u64)).bits());
+    log.with(table(
+        "outgoing_rtp",
+        &[
+            ("at_ms", &of(&seqs, &|seq| WRITABLE_MS + 100 + 20 * seq)),
+            ("ssrc", &all(VIDEO)),
+            ("payload_bytes", &all(950)),
+            ("header_bytes", &all(12)),
+            ("padding_bytes", &all(0)),
+            ("seq", &seqs),
+            ("rtp_timestamp", &of(&seqs, &|seq| 1_800 * seq)),
+            ("transport_seq", &seqs),
+            ("abs_send_time", &of(&seqs, &send_time)),
+        ],
+    ))
+    .with(table(
+        "transport_feedback",
+        &[
+            ("at_ms", &of(&covered, &|seq| WRITABLE_MS + 200 + apart_ms * (seq / 3 * 3 + 2))),
+            ("sent", &of(&covered, &|_| 0)),
+            ("ssrc", &of(&covered, &|_| 1)),
+            ("feedback_count", &of(&covered, &|seq| seq / 3)),
+            ("transport_seq", &covered),
+            ("arrival_ticks", &of(&covered, &|seq| 4 * (apart_ms * seq + 50))),
+        ],
+    ))
+}
+
+#[test]
+fn a_receiving_half_gets_the_arrivals_of_the_feedback_and_its_rembs_bound_the_target() {
+    // 950 B of payload every 20 ms are 380 kbit/s; every 22 ms 345 kbit/s arrive, and the queue grows.
+    for name in ["rrtcc-2013", "gcc-2016", "remb"] {
+        let run = |apart_ms| {
+            let log = arriving_apart(1_000, apart_ms).read();
+            replay_log(&log, &[], &config(name), BOUNDS).expect("a replay")
+        };
+        let (free, full) = (run(20), run(22));
+        let last =
+            |replayed: &Replayed, table, column| *ints(replayed, table, column).last().unwrap();
+        assert!(last(&free, "remb", "rate_bps") > 400_000, "{name}");
+        assert!(last(&full, "remb", "rate_bps") < 345_000, "{name}");
+        assert!(last(&full, "target", "target_bps") <= 345_000, "{name}");
+    }
+}
+
+#[test]
+fn a_log_without_absolute_send_times_cannot_feed_a_control_that_needs_them() {
+    let failure = |name| {
+        let replayed = replay_log(&Log::of(500).read(), &[], &config(name), BOUNDS);
+        replayed.err().map(|error| error.to_string())
+    };
+    assert!(failure("remb").expect("an error").contains("needs the extension abs-send-time"));
+    // It groups packets by their RTP timestamps instead.
+    assert_eq!(failure("rrtcc-2013"), None);
+}
+
 #[test]
 fn a_change_of_route_begins_anew_at_the_start_rate() {
     let changed_ms = WRITABLE_MS + 5_000;
@@ -331,6 +411,9 @@ fn a_log_without_packets_or_feedback_or_of_days_cannot_be_replayed() {
     };
     assert!(failure(Log { tables: Vec::new() }).contains("no sent packet"));
     assert!(failure(Log::of(2)).contains("no transport-wide feedback"));
+    let ccfb = table("congestion_feedback", &[("at_ms", &[WRITABLE_MS])]);
+    let without = failure(Log { tables: vec![ccfb] });
+    assert!(without.starts_with("the log has RFC 8888 feedback, which a replay cannot read yet"));
     let late = table(
         "route_change",
         &[("at_ms", &[90_000_000]), ("connected", &[1]), ("overhead_bytes", &[58])],

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from rtclab._native import Emulator
 from rtclab.backend.live.namespaces import (
@@ -61,9 +62,9 @@ def run_link(
 ) -> Json:
     """Runs a command behind a link and returns what passed.
 
-    The result has the command's exit ``status``; ``directions``, which counts for ``up`` and ``down`` the
-    packets, the delivered ones and those dropped by each cause; the emulator's ``lateness`` in ns; and its
-    ``counters``. After Ctrl-C during the preparations it has the status alone.
+    The result has the command's exit ``status``; ``directions``, with the :func:`traffic` of ``up`` and
+    ``down`` and, in ``protocols``, of each protocol; the emulator's ``lateness`` in ns; and its ``counters``.
+    After Ctrl-C during the preparations it has the status alone.
 
     The command keeps the terminal. It finds the addresses of the two ends in ``RTCLAB_CLIENT`` and
     ``RTCLAB_SERVER``.
@@ -135,17 +136,48 @@ def link_network(up: Json, down: Json, seed: int, pcap: str | None = None) -> Js
 
 
 def summary_text(result: Json) -> str:
-    """Two lines of text: packets and drops of each direction, and how late the emulator was."""
-    parts = [
-        f"{name} {d['packets']} packets, {d['queue']} dropped in the queue, {d['loss']} lost"
-        for name, d in result["directions"].items()
-    ]
-    late = result["lateness"]
-    return (
-        f"rtclab link: {'; '.join(parts)}\n"
-        f"rtclab link: emulator late by {late['p99_ns'] / 1e6:.2f} ms (99th percentile), "
-        f"at most {late['max_ns'] / 1e6:.2f} ms"
-    )
+    """Lines of text: what became of the packets of each direction, and how late the emulator was.
+
+    A direction with several protocols has a line for each.
+    """
+    lines = []
+    for name, passed in result["directions"].items():
+        lines.append(f"{name}: {_in_words(passed)}")
+        if len(passed["protocols"]) > 1:
+            lines += [f"  {kind.upper()}: {_in_words(one)}" for kind, one in passed["protocols"].items()]
+    lines.append(_lateness_in_words(result["lateness"]))
+    return "\n".join(f"rtclab link: {line}" for line in lines)
+
+
+def _in_words(passed: Json) -> str:
+    """What went in and where it is, which adds up; then rate and delay."""
+    if not passed["packets"]:
+        return "no packets"
+    ends = {
+        "arrived": passed["delivered"],
+        "dropped in the queue": passed["queue"],
+        "lost": passed["loss"],
+        "on the way at the end": passed["on_the_way"],
+    }
+    # Zero of the first three is worth knowing; a link that has emptied is the rule.
+    told = ", ".join(f"{many} {end}" for end, many in ends.items() if many or end != "on the way at the end")
+    text = f"{passed['packets']} packets went in: {told}"
+    if passed["delivered_bps"] is not None:
+        text += f"; {passed['delivered_bps'] / 1e3:.4g} kbit/s arrived"
+    if passed["delay_p50_ms"] is not None:
+        median_ms, high_ms = passed["delay_p50_ms"], passed["delay_p95_ms"]
+        text += f"; delay {median_ms:.1f} ms (median), {high_ms:.1f} ms (95th percentile)"
+    return text
+
+
+def _lateness_in_words(late: Json) -> str:
+    if not late["count"]:
+        return "the emulator forwarded nothing"
+    p99_ms, max_ms, bound_ms = (late[name] / 1e6 for name in ("p99_ns", "max_ns", "bound_ns"))
+    told = f"99 in 100 packets left the emulator at most {p99_ms:.2f} ms late, the latest {max_ms:.2f} ms"
+    if late["p99_ns"] <= late["bound_ns"]:
+        return f"{told}; this is within the bound of {bound_ms:g} ms, so the link was as asked for"
+    return f"{told}; the bound is {bound_ms:g} ms, so the command met another network than asked for"
 
 
 # --- inside the lab ----------------------------------------------------------------------------------
@@ -178,7 +210,7 @@ def link_session(argument: Json, emit: Emit) -> Json:
     assert status is not None
     return {
         "status": status if status >= 0 else 128 - status,
-        "directions": {name: _count(summary, name) for name in DIRECTIONS},
+        "directions": {name: _direction(summary, name) for name in DIRECTIONS},
         "lateness": summary["lateness"],
         "counters": summary["counters"],
     }
@@ -234,18 +266,48 @@ def _something_listens() -> bool:
     )
 
 
-def _count(summary: Json, path: str) -> Json:
+def _direction(summary: Json, path: str) -> Json:
+    """The traffic of a direction, all together and by protocol."""
     packets, names = summary["packets"], summary["names"]
-    sender = names["nodes"].index(DIRECTIONS[path][0])
-    mine = packets["from"] == sender
-    drops = {
-        cause: int(np.sum(mine & (packets["drop_cause"] == code)))
-        for code, cause in enumerate(names["drop_causes"])
+    mine = packets["from"] == names["nodes"].index(DIRECTIONS[path][0])
+    of_protocols = {
+        name: traffic(summary, chosen)
+        for code, name in enumerate(names["protocols"])
+        if (chosen := mine & (packets["protocol"] == code)).any()
     }
+    return {**traffic(summary, mine), "protocols": of_protocols}
+
+
+def traffic(summary: Json, chosen: npt.NDArray[np.bool_]) -> Json:
+    """What became of some packets in the emulator's log.
+
+    ``packets`` is the number that went in. It is the sum of ``delivered``, of those dropped by each cause
+    (``queue``, ``loss``) and of those ``on_the_way`` at the end, which waited, were being sent or travelled.
+    ``bytes`` and ``delivered_bytes`` are IP total lengths. ``delivered_bps`` counts from the first packet's
+    entry to the last arrival; ``delay_p50_ms`` and ``delay_p95_ms`` count from the entry of a packet to its
+    arrival. All three are null if nothing arrived, the rate also if no time passed.
+    """
+    packets, causes = summary["packets"], summary["names"]["drop_causes"]
+    size, sent_ns, delivered_ns = (
+        packets[name][chosen] for name in ("size_bytes", "sent_ns", "delivered_ns")
+    )
+    arrived = delivered_ns >= 0
+    drops = {cause: int(np.sum(packets["drop_cause"][chosen] == code)) for code, cause in enumerate(causes)}
+    rate_bps, delays_ms = None, (None, None)
+    if arrived.any():
+        over_ns = int(delivered_ns[arrived].max() - sent_ns.min())
+        rate_bps = float(size[arrived].sum() * 8e9 / over_ns) if over_ns else None
+        delays_ms = np.percentile((delivered_ns - sent_ns)[arrived] / 1e6, (50, 95)).tolist()
     return {
-        "packets": int(np.sum(mine)),
-        "delivered": int(np.sum(mine & (packets["delivered_ns"] >= 0))),
+        "packets": int(chosen.sum()),
+        "bytes": int(size.sum()),
+        "delivered": int(arrived.sum()),
+        "delivered_bytes": int(size[arrived].sum()),
         **drops,
+        "on_the_way": int(chosen.sum() - arrived.sum() - sum(drops.values())),
+        "delivered_bps": rate_bps,
+        "delay_p50_ms": delays_ms[0],
+        "delay_p95_ms": delays_ms[1],
     }
 
 

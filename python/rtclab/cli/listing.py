@@ -1,0 +1,98 @@
+"""``rtclab list``: the shipped scenarios by folder, and the congestion controls with their options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROL_SUMMARIES
+from rtclab.cli import tables
+from rtclab.errors import BadInput
+from rtclab.lab import list_scenarios as shipped_scenarios
+from rtclab.reproduce import NAMES as PAPERS
+from rtclab.reproduce import paper
+from rtclab.scenario.table import closest
+
+WIDTH_FOR_SOURCES = 140
+"""Narrower terminals, and files, do not get the sources of scenarios. Names are never cut."""
+EXAMPLES = "examples"
+
+
+def list_scenarios(folders: Sequence[str], *, every: bool, as_json: bool) -> None:
+    """Prints the scenarios of some folders or, without any, all but the papers' unless ``every``.
+
+    Raises:
+        BadInput: there is no such folder.
+    """
+    scenarios = shipped_scenarios().with_columns(folder=pl.col("name").str.extract("^(.+)/", 1).fill_null(""))
+    known = [folder for folder in scenarios["folder"].unique(maintain_order=True) if folder]
+    wrong = [folder for folder in folders if folder not in known]
+    if wrong:
+        raise BadInput(
+            f"no folder `{wrong[0]}` of scenarios; expected {', '.join(known)}", hint=closest(wrong[0], known)
+        )
+    if folders:
+        scenarios = scenarios.filter(pl.col("folder").is_in(folders))
+    if as_json:
+        tables.print_json(scenarios.drop("folder").to_dicts())
+        return
+    shown = scenarios if folders or every else scenarios.filter(~pl.col("folder").is_in(PAPERS))
+    _print(_examples_first(shown))
+    if not folders and not every:
+        _count_papers(scenarios)
+
+
+def _examples_first(scenarios: pl.DataFrame) -> pl.DataFrame:
+    """Scenarios without a folder, then the examples, then the other folders in their order."""
+    rank = pl.when(folder="").then(0).when(folder=EXAMPLES).then(1).otherwise(2)
+    return scenarios.sort(rank, maintain_order=True)
+
+
+def _print(scenarios: pl.DataFrame) -> None:
+    """A table of names and titles, with sources if there is room; a rule between folders."""
+    width = tables.terminal_width()
+    with_source = WIDTH_FOR_SOURCES <= width < tables.WIDTH_WITHOUT_TERMINAL
+    table = tables.new_table(*tables.whole("scenario"), *(["title", "source"] if with_source else ["title"]))
+    previous = ""
+    for name, title, source, folder in scenarios.iter_rows():
+        if folder != previous:
+            table.add_section()
+        previous = folder
+        table.add_row(name, title, *([source] if with_source else []))
+    tables.print_table(table)
+
+
+def _count_papers(scenarios: pl.DataFrame) -> None:
+    """Says how many conditions each paper has, and how to list them."""
+    counts = dict(scenarios.group_by("folder").len().iter_rows())
+    print("conditions of published papers, each of which is a scenario too:")
+    for name in PAPERS:
+        tables.print_text(f"{name}: {counts[name]}, {paper(name).title}", indent=2, hanging=2)
+    tables.print_text(f"`rtclab list {PAPERS[0]}` lists one paper's, `rtclab list --all` lists everything")
+
+
+def list_controls(*, as_json: bool) -> None:
+    """Prints each congestion control with what it is, and its options with their bounds."""
+    controls = [
+        {
+            "name": name,
+            "summary": summary,
+            "options": [
+                {"name": option, "meaning": meaning, "least": least, "most": most}
+                for control, option, meaning, least, most in CONGESTION_CONTROL_OPTIONS
+                if control == name
+            ],
+        }
+        for name, summary in CONGESTION_CONTROL_SUMMARIES
+    ]
+    if as_json:
+        tables.print_json(controls)
+        return
+    for name, summary in CONGESTION_CONTROL_SUMMARIES:
+        tables.print_text(f"{name}: {summary}", hanging=2)
+        for control, option, meaning, least, most in CONGESTION_CONTROL_OPTIONS:
+            if control == name:
+                tables.print_text(f"{option} ({least:g} to {most:g}): {meaning}", indent=2, hanging=4)
+    print()
+    tables.print_text("an option is set with `--set congestion_control.options.NAME=VALUE`")
