@@ -37,6 +37,13 @@ def student_t_quantile(share: float, degrees_of_freedom: float) -> float:
         ValueError: ``share`` is outside 0..1, or ``degrees_of_freedom`` is not positive.
     """
 
+def student_t_p(t: float, degrees_of_freedom: float) -> float:
+    """The probability that Student's t is at least as far from 0 as ``t``, on either side.
+
+    Raises:
+        ValueError: ``t`` is NaN, or ``degrees_of_freedom`` is not positive.
+    """
+
 class Emulator:
     """A network emulated in real time between interfaces of the calling thread's network namespace.
 

@@ -30,7 +30,7 @@ class Metric:
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
     ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or all repeats together ``(run)``.
     ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
-    confidence intervals.
+    confidence intervals. ``total`` says that the value grows with the measured time.
     """
 
     name: str
@@ -41,6 +41,12 @@ class Metric:
     function: Callable[..., float]
     samples: Callable[..., Samples] | None
     bounds: Bounds
+    total: bool
+
+    @property
+    def compared_unit(self) -> str:
+        """The unit in comparisons, where totals are divided by the minutes that were measured."""
+        return f"{self.unit or 1}/min" if self.total else self.unit
 
     @property
     def shipped(self) -> bool:
@@ -86,6 +92,7 @@ def metric(
     scope: Scope = "flow",
     samples: Callable[..., Samples] | None = None,
     bounds: Bounds = NOT_NEGATIVE,
+    total: bool = False,
 ) -> Callable[[Function], Function]:
     """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
 
@@ -99,7 +106,7 @@ def metric(
             raise ValueError(f"metric `{name}` is defined twice\n  hint: choose another function name")
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
-        METRICS[name] = Metric(name, unit, better, source, scope, function, samples, bounds)
+        METRICS[name] = Metric(name, unit, better, source, scope, function, samples, bounds, total)
         return function
 
     return register
