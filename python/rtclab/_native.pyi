@@ -40,6 +40,13 @@ def student_t_quantile(share: float, degrees_of_freedom: float) -> float:
         ValueError: ``share`` is outside 0..1, or ``degrees_of_freedom`` is not positive.
     """
 
+def student_t_p(t: float, degrees_of_freedom: float) -> float:
+    """The probability that Student's t is at least as far from 0 as ``t``, on either side.
+
+    Raises:
+        ValueError: ``t`` is NaN, or ``degrees_of_freedom`` is not positive.
+    """
+
 class Emulator:
     """A network emulated in real time between interfaces of the calling thread's network namespace.
 
@@ -66,7 +73,7 @@ class Emulator:
         """Replaces the path of the same name with immediate effect."""
 
     def is_running(self) -> bool:
-        """Whether packets are being forwarded. Once this is False, ``failure`` in the result of ``stop`` says why."""
+        """Whether packets are being forwarded. Once this is False, ``failure`` in ``stop``'s result says why."""
 
     def stop(self) -> dict[str, Any]:
         """Stops the emulator. Packets in flight are not delivered.
@@ -76,8 +83,8 @@ class Emulator:
         ``protocols``, ``drop_causes``), ``lateness`` (real minus logical departure), ``counters``,
         ``epoch_ns`` (time zero on the clock of the capture file, in ns since 1970), ``port_failures`` and
         ``failure``. ``port_failures`` lists when a port could not be read although the others went on, oldest
-        first: ``interface``, ``at_ns`` and ``reason``. ``failure`` is the exception that ended the emulator or
-        its capture file, None if there was none; everything else then is what happened before.
+        first: ``interface``, ``at_ns`` and ``reason``. ``failure`` is the exception that ended the emulator
+        or its capture file, None if there was none; everything else then is what happened before.
 
         Raises:
             RuntimeError: the emulator is not running, or it ended by an internal error.

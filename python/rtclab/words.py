@@ -1,9 +1,12 @@
-"""Text that both the command line and reports show: network paths, and decimals of numbers."""
+"""Text that both the command line and reports show: network paths, tests, and decimals of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+FORCE = "--force-fieldtrials="
+"""The argument with which Chromium is forced to use field trials."""
 
 
 def decimals(value: float) -> int:
@@ -12,14 +15,48 @@ def decimals(value: float) -> int:
     return 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
 
 
+def tests_in_words(tests: int, pairs: int) -> str:
+    """How differences were tested: ``84 paired t-tests, Holm, 5 %``.
+
+    ``pairs`` is the number of repeats that were compared in pairs, 0 if there were none.
+    """
+    if not tests:
+        return "not tested: a run has fewer than two repeats"
+    return f"{tests} {'paired' if pairs else 'Welch'} t-tests, Holm, 5 %"
+
+
+def field_trials(scenario: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The field trials that a scenario, given as JSON values, forces on browsers, each with its participants.
+
+    They are as written. Chromium ignores a trial whose name it does not know.
+    """
+    found: dict[str, list[str]] = {}
+    for name, participant in scenario.get("participants", {}).items():
+        browser = participant.get("browser") or scenario.get("browser") or {}
+        given = [browser.get("field_trials") or ""]
+        given += [one.removeprefix(FORCE) for one in browser.get("args") or [] if one.startswith(FORCE)]
+        for trials in filter(None, given):
+            found.setdefault(trials, []).append(name)
+    return found
+
+
+def names_in_words(names: Sequence[str], most: int) -> str:
+    """Names as in a sentence: ``alice, bob and carol``; of more than ``most`` the last ones are counted."""
+    shown = list(names)
+    if len(shown) > most:
+        shown = [*names[: most - 1], f"{len(names) - most + 1} others"]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
 def path_in_words(path: Mapping[str, Any]) -> str:
     """Describes a network path, given as JSON values: ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
-    order = ["capacity", "delay", "queue", "jitter", "loss"]
-    # The default position of losses is not worth a word.
-    shown = {key: value for key, value in path.items() if (key, value) != ("loss_position", "wire")}
+    order = ["wifi", "capacity", "delay", "queue", "jitter", "loss"]
+    # The default position of losses is not worth a word, nor is any position without losses.
+    usual = "loss_position" if path.get("loss") is None or path.get("loss_position") == "wire" else ""
+    shown = {key: value for key, value in path.items() if key != usual}
     order += [key for key in shown if key not in order]
     keys = [key for key in order if shown.get(key) is not None]
-    if "capacity" not in keys:
+    if "capacity" not in keys and "wifi" not in keys:
         return ", ".join(["unlimited", *(f"{key} {_in_words(path[key])}" for key in keys)])
     return ", ".join(f"{key} {_in_words(path[key])}" for key in keys)
 

@@ -211,6 +211,17 @@ def test_the_parts_of_the_set_up_time_add_up_to_it() -> None:
     assert setup.setup_time(set_up, FLOW) == 400
 
 
+def test_a_window_has_the_steps_of_the_set_up_that_end_in_it() -> None:
+    names = ["joined", "signalling_done", "ice_connected", "dtls_connected", "first_frame"]
+    rows = [event(at, "bob", name) for at, name in zip((100, 300, 350, 400, 550), names, strict=True)]
+    set_up = trace(events=[event(100, "alice", "joined"), *rows])
+    assert setup.setup_time(set_up, FLOW, (0, 1)) == 450
+    assert isnan(setup.setup_time(set_up, FLOW, (0, 0.55)))
+    assert setup.setup_time(set_up, FLOW, (0.55, 1)) == 450
+    assert isnan(setup.setup_time(set_up, FLOW, (0.551, 1)))
+    assert isnan(setup.setup_signalling(set_up, FLOW, (0.5, 1)))
+
+
 def test_the_set_up_of_a_later_call_begins_with_that_call() -> None:
     later = "alice->bob#2"
     names = ["signalling_done", "ice_connected", "dtls_connected", "first_frame"]

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 from scipy.stats import binomtest
-from synthetic_run import second, trace
+from synthetic_run import report, second, trace
 
-from rtclab._native import student_t_quantile
+from rtclab._native import student_t_p, student_t_quantile
 from rtclab.metrics import METRICS, compare_runs, measure_run
 from rtclab.metrics.registry import Bounds
 from rtclab.metrics.series import Samples
-from rtclab.metrics.statistics import Proportion, mean_within_sd, summarise, welch
+from rtclab.metrics.statistics import Proportion, holm, mean_within_sd, paired, summarise, welch
 from rtclab.trace import NotConnected, Repeat, Run, RunManifest, Status, Trace
 
 T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
@@ -32,16 +32,23 @@ def samples(*values: float, lasts_s: list[float] | None = None) -> Samples:
 class MemoryRun(Run):
     """A run without files: traces of finished repeats, followed by failed repeats and those in ``others``."""
 
-    def __init__(self, traces: list[Trace], failed: int = 0, others: Sequence[Status] = ()) -> None:
+    def __init__(
+        self,
+        traces: list[Trace],
+        failed: int = 0,
+        others: Sequence[Status] = (),
+        backend: str = "sim",
+        first_seed: int = 0,
+    ) -> None:
         self.traces = traces
         statuses: list[Status] = ["finished"] * len(traces) + ["failed"] * failed + [*others]
-        entries = [Repeat(index, seed=0, status=status) for index, status in enumerate(statuses)]
-        self.manifest = RunManifest(backend="sim", repeats=tuple(entries))
+        entries = [Repeat(index, first_seed + index, status) for index, status in enumerate(statuses)]
+        self.manifest = RunManifest(backend=backend, repeats=tuple(entries))
 
 
-def run_of_rates(*kbps: float, failed: int = 0) -> Run:
+def run_of_rates(*kbps: float, failed: int = 0, backend: str = "sim", first_seed: int = 0) -> Run:
     seconds = [[second(at, 1, int(rate * 125)) for at in range(10)] for rate in kbps]
-    return MemoryRun([trace(flow_seconds=rows) for rows in seconds], failed)
+    return MemoryRun([trace(flow_seconds=rows) for rows in seconds], failed, (), backend, first_seed)
 
 
 def test_the_interval_of_1_2_3_is_2_plus_minus_2_484() -> None:
@@ -68,8 +75,9 @@ def test_welch_of_equal_spreads_has_the_degrees_of_freedom_of_both() -> None:
     close = welch(summarise([1, 2, 3]), summarise([2, 3, 4]))
     assert close.value == 1
     assert close.ci95 == pytest.approx(2.776445 * (2 / 3) ** 0.5, abs=1e-5)
-    assert close.significant is False
-    assert welch(summarise([1, 2, 3]), summarise([4, 5, 6])).significant is True
+    # t = 1 / 0.8165 = 1.2247 and, for a difference of 3, 3.674, which scipy's ttest_ind gives these p-values.
+    assert close.p == pytest.approx(0.28786, abs=1e-5)
+    assert welch(summarise([1, 2, 3]), summarise([4, 5, 6])).p == pytest.approx(0.02131, abs=1e-5)
 
 
 def test_welch_against_a_constant_has_the_degrees_of_freedom_of_the_other_side() -> None:
@@ -80,7 +88,35 @@ def test_welch_against_a_constant_has_the_degrees_of_freedom_of_the_other_side()
 def test_one_repeat_cannot_be_significant_or_insignificant() -> None:
     difference = welch(summarise([1]), summarise([2, 3]))
     assert difference.value == 1.5
-    assert difference.significant is None
+    assert isnan(difference.p)
+    assert isnan(paired([1], [2]).p)
+
+
+def test_repeats_in_pairs_are_tested_by_their_differences() -> None:
+    # Differences 1, 2, 3: sd 1, so the t-test has the interval of 1, 2, 3 and t = 2 sqrt(3) = 3.4641.
+    in_pairs = paired([10, 100, 1000], [11, 102, 1003])
+    assert in_pairs.value == 2
+    assert in_pairs.ci95 == pytest.approx(T_975_2 / 3**0.5, abs=1e-5)
+    assert in_pairs.p == pytest.approx(0.07418, abs=1e-5)
+    assert welch(summarise([10, 100, 1000]), summarise([11, 102, 1003])).p > 0.99
+
+
+def test_of_many_tests_the_smallest_p_value_is_compared_with_the_smallest_share_of_5_percent() -> None:
+    # 0.05 / 3 = 0.0167, then 0.05 / 2 = 0.025: 0.03 stops the procedure, although 0.04 is below 0.05.
+    assert holm([0.04, nan, 0.01, 0.03]) == [False, None, True, False]
+    assert holm([0.04, 0.01, 0.02]) == [True, True, True]
+    assert holm([]) == []
+
+
+def test_among_equal_runs_one_comparison_in_twenty_has_any_mark_at_all() -> None:
+    random, experiments = np.random.default_rng(5), 300
+    marked = 0
+    for _ in range(experiments):
+        a, b = random.normal(size=(2, 40, 5))
+        tests = [welch(summarise(before), summarise(after)).p for before, after in zip(a, b, strict=True)]
+        marked += any(holm(tests))
+    # 5 % and three standard errors of 1.3 percentage points; without the correction it would be 87 %.
+    assert marked / experiments < 0.09
 
 
 def test_the_papers_deviation_is_the_mean_of_each_runs_deviation() -> None:
@@ -168,15 +204,19 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
     assert [name for name, (low, _) in bounds.items() if low < 0] == ["one_way_delay"]
 
 
-def test_values_without_spread_have_no_interval_and_no_significance() -> None:
+def test_values_without_spread_have_no_interval_and_differ_if_they_are_not_equal() -> None:
     constant = summarise([5, 5, 5])
     assert (constant.mean, constant.sd) == (5, 0)
     assert isnan(constant.ci95)
     assert isnan(constant.ci95_low)
     difference = welch(constant, summarise([7, 7, 7]))
-    assert difference.value == 2
-    assert difference.significant is None
+    assert (difference.value, difference.p) == (2, 0)
     assert isnan(difference.ci95)
+    assert welch(constant, constant).p == 1
+    in_pairs = paired([5, 5], [7, 7])
+    assert (in_pairs.value, in_pairs.p) == (2, 0)
+    assert isnan(in_pairs.ci95)
+    assert paired([5, 6], [5, 6]).p == 1
 
 
 def test_a_difference_of_shares_is_at_most_a_hundred_points() -> None:
@@ -215,6 +255,11 @@ def test_failed_repeats_are_a_share_of_all_repeats() -> None:
     assert row(measure_run(run), "call_failures", flow="")["mean"] == 25
 
 
+def test_a_window_has_no_share_of_failed_calls() -> None:
+    run = run_of_rates(800, 1000, failed=1)
+    assert row(measure_run(run, window=(0, 5)), "call_failures", flow="")["mean"] is None
+
+
 def test_pairs_that_never_connected_are_a_share_of_a_finished_repeat() -> None:
     run = run_of_rates(800, 1000)
     missing = NotConnected(a="alice", b="carol", call=0, within_ns=10**10)
@@ -236,7 +281,8 @@ def test_the_window_reaches_every_metric() -> None:
 
 
 def test_two_runs_are_compared_metric_by_metric() -> None:
-    compared = row(compare_runs(run_of_rates(800, 1000, 1200), run_of_rates(400, 500, 600)), "receiving_rate")
+    before, after = run_of_rates(800, 1000, 1200, backend="live"), run_of_rates(400, 500, 600, backend="live")
+    compared = row(compare_runs(before, after), "receiving_rate")
     assert (compared["mean_a"], compared["mean_b"], compared["difference"]) == (1000, 500, -500)
     assert compared["difference_percent"] == pytest.approx(-50)
     assert compared["ci95_high_a"] - 1000 == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
@@ -244,7 +290,75 @@ def test_two_runs_are_compared_metric_by_metric() -> None:
     # error sqrt(200^2/3 + 100^2/3) = 129.1, degrees of freedom 25/(16/2 + 1/2) = 2.941, t = 3.2211.
     assert compared["difference_ci95_high"] + 500 == pytest.approx(129.0994 * 3.2211, rel=1e-3)
     assert -500 - compared["difference_ci95_low"] == pytest.approx(129.0994 * 3.2211, rel=1e-3)
-    assert compared["significant"] is True
+    assert compared["p"] == pytest.approx(2 * stdtr(25 / 8.5, -500 / 129.0994), rel=1e-4)
+
+
+def test_simulated_repeats_with_the_same_seeds_are_compared_in_pairs() -> None:
+    before, after = run_of_rates(800, 1000, 1200), run_of_rates(810, 1011, 1212)
+    in_pairs = row(compare_runs(before, after), "receiving_rate")
+    # Differences 10, 11, 12: sd 1. Means that are 200 apart from repeat to repeat do not hide it.
+    assert in_pairs["difference"] == pytest.approx(11)
+    assert in_pairs["difference_ci95_high"] - 11 == pytest.approx(T_975_2 / 3**0.5, abs=1e-3)
+    assert in_pairs["significant"] is True
+    others = [
+        run_of_rates(810, 1011, 1212, first_seed=7),
+        run_of_rates(810, 1011, 1212, backend="live"),
+    ]
+    for other in others:
+        alone = row(compare_runs(before, other), "receiving_rate")
+        assert alone["difference_ci95_high"] - 11 > 400
+        assert alone["significant"] is False
+
+
+def test_a_repeat_that_one_of_two_paired_runs_lacks_is_left_out_of_both() -> None:
+    before, after = run_of_rates(800, 1000, 1200), run_of_rates(810, 1011)
+    compared = row(compare_runs(before, after), "receiving_rate")
+    assert (compared["mean_a"], compared["mean_b"]) == (900, 910.5)
+    assert compared["difference"] == 10.5
+
+
+def test_a_difference_between_two_values_without_spread_is_marked() -> None:
+    for backend in ("sim", "live"):
+        before, after = (run_of_rates(rate, rate, backend=backend) for rate in (800, 900))
+        compared = compare_runs(before, after)
+        assert row(compared, "receiving_rate")["significant"] is True
+        assert row(compared, "packet_loss")["significant"] is False  # 0 in both
+        assert row(compared, "rtt")["significant"] is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "counted", "unit"),
+    [
+        ("nacks", "nackCount", "1/min"),
+        ("key_frame_requests", "pliCount", "1/min"),
+        ("freeze_count", "freezeCount", "1/min"),
+        ("freeze_duration", "totalFreezesDuration", "s/min"),
+    ],
+)
+def test_totals_of_runs_of_different_length_are_compared_per_minute(
+    metric: str, counted: str, unit: str
+) -> None:
+    def run_of(seconds: int) -> Run:
+        # One in ten seconds: six a minute, whatever the length of the run.
+        reports = [report(at, **{counted: at // 10}) for at in range(1, seconds + 1)]
+        sent = [second(at, 1) for at in range(seconds)]
+        return MemoryRun([trace(flow_seconds=sent, inbound_rtp=reports)] * 2)
+
+    compared = row(compare_runs(run_of(10), run_of(60)), metric)
+    assert (compared["mean_a"], compared["mean_b"], compared["unit"]) == (6, 6, unit)
+    windowed = row(compare_runs(run_of(60), run_of(60), window=(15, 30)), metric)
+    assert windowed["mean_a"] == 8  # at 20 s and at 30 s, in a quarter of a minute
+
+
+def test_totals_are_the_metrics_that_count_or_add_up_while_a_flow_lasts() -> None:
+    totals = {name: one.compared_unit for name, one in METRICS.items() if one.total}
+    assert totals == {
+        "nacks": "1/min",
+        "key_frame_requests": "1/min",
+        "freeze_count": "1/min",
+        "freeze_duration": "s/min",
+    }
+    assert METRICS["rtt"].compared_unit == "ms"
 
 
 def test_a_flow_that_only_one_run_has_is_compared_with_nothing() -> None:
@@ -299,3 +413,12 @@ def test_call_failures_count_calls_and_neither_interruptions_nor_faults_of_the_l
     # 1 of 2: z² / n = 1.9207, so 0.5 ± sqrt(1.9207 / 4 + 1.9207² / 4) / 2.9207.
     assert (row["ci95_low"], row["ci95_high"]) == pytest.approx((9.4531, 90.5469), abs=1e-3)
     assert isnan(METRICS["call_failures"].function(MemoryRun([], others=["error"])))
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [1, 2.5, 4, 99])
+def test_p_values_of_students_t_are_those_of_scipy(degrees_of_freedom: float) -> None:
+    for t in (0, 0.7, -2.1, 9, 400):
+        p = student_t_p(t, degrees_of_freedom)
+        assert p == pytest.approx(2 * stdtr(degrees_of_freedom, -abs(t)), rel=1e-9, abs=0)
+    with pytest.raises(ValueError, match=r"t is NaN"):
+        student_t_p(nan, degrees_of_freedom)

@@ -218,7 +218,8 @@ def test_a_report_of_two_thousand_flows_stays_below_two_megabytes_and_says_what_
     assert page.stat().st_size < MOST_BYTES
     text = parsed(page).text
     assert "The first 20 of 2070 flows" in text
-    assert "Each of the" not in text  # there are no media reports, so there is no verdict on flows
+    # 100 to 109 packets of 8 kbit a second.
+    assert "Each of the 2070 flows received 836 kbit/s." in text
 
 
 def test_one_repeat_has_no_interval(tmp_path: Path) -> None:
@@ -279,14 +280,15 @@ def test_many_flows_share_one_panel_and_a_summary_of_their_metrics(tmp_path: Pat
     assert "Sending rate kbit/s 828 800.0 p0 → q 856.0 p7 → q" in summary
 
 
-def test_a_difference_of_metrics_without_spread_is_not_significant(tmp_path: Path) -> None:
+def test_a_difference_of_metrics_without_spread_is_marked(tmp_path: Path) -> None:
     def run_of(packets: int) -> Run:
         rows = frame("flow_seconds", [second(at, packets) for at in range(5)])
         return write_run(tmp_path, [{"flow_seconds": rows}] * 3)
 
     page = write_comparison(run_of(100), run_of(50), tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "−400" in page
-    assert '<span class="significant">' not in page.partition("excludes zero")[2]
+    marked = re.findall(r'<span class="significant">\s*(\S+)', page.partition("more than chance")[2])
+    # The sending and the receiving rate.
+    assert marked == ["−400.0", "−400.0"]
 
 
 def test_a_comparison_shows_both_runs_and_marks_only_significant_differences(tmp_path: Path) -> None:
@@ -302,7 +304,7 @@ def test_a_comparison_shows_both_runs_and_marks_only_significant_differences(tmp
     assert len(parser.ids) == len(set(parser.ids))
     assert "http" not in text.partition("<script")[0]
     assert "first-call-sim-1 and first-call-sim-2" in parser.text
-    marked = re.findall(r'<span class="significant">\s*(\S+)', text.partition("excludes zero")[2])
+    marked = re.findall(r'<span class="significant">\s*(\S+)', text.partition("more than chance")[2])
     assert marked == ["−15.00"]
     assert "(−50 %)" in parser.text
     assert [chart["name"] for chart in parser.charts] == ["rate", "delay", "delay-distribution", "frame-rate"]

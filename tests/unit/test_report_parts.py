@@ -224,7 +224,7 @@ def test_media_settings_of_participants_override_those_of_the_scenario() -> None
     silent = {name: {"video": False} for name in ("alice", "bob", "carol")}
     one = silent | {"bob": {"audio": {"bitrate": "32 kbit/s"}, "video": False}}
     assert calls_in_words({}, participants=silent) == "alice, bob and carol call each other without media"
-    assert calls_in_words({}, participants=one) == "alice, bob and carol call each other with audio"
+    assert calls_in_words({}, participants=one) == "alice, bob and carol call each other with audio from bob"
 
 
 def test_identical_calls_are_counted_and_tcp_flows_are_described() -> None:

@@ -153,10 +153,14 @@ def test_the_data_of_a_chart_are_rounded_and_nan_is_null() -> None:
 
 def test_points_of_a_static_svg_are_at_the_places_given_by_the_axes() -> None:
     # The axes go from 52 to 470 and, downwards, from 24 to 208.
-    line = Line(Look.numbered(0, "a"), np.array([0.0, 50.0, 100.0]), np.array([0.0, np.nan, 10.0]))
+    x, y = np.array([0.0, 25.0, 50.0, 75.0, 100.0]), np.array([0.0, 5.0, np.nan, 5.0, 10.0])
+    line = Line(Look.numbered(0, "a"), x, y)
     plot = Plot("p", "P", "", Axis("x (s)", 0, 100), Axis("y (ms)", 0, 10), [Axes("of a < b", [line])])
     (svg,) = outline(plot)
-    assert re.findall(r'<polyline points="([^"]*)"', svg) == ["52.0,208.0 470.0,24.0"]
+    assert re.findall(r'<polyline points="([^"]*)"', svg) == [
+        "52.0,208.0 156.5,116.0",
+        "365.5,116.0 470.0,24.0",
+    ]
     assert {"x (s)", "y (ms)", "of a < b", "0", "2", "10", "20", "100"} <= texts(
         svg.replace("<svg", f'<svg xmlns="{SVG[1:-1]}"')
     )

@@ -32,12 +32,12 @@ CALL = Findings(
         rtt=[127.8, 128.3],
         one_way_delay=[64, 64],
         packet_loss=[0, 0.01],
-        freeze_duration=[0.2, 0.8],
+        freeze_duration=[0.6, 0.8],
         setup_time=[880, 920],
         call_failures=0,
     ),
     media=[THERE, BACK],
-    lengths_s={THERE: 120.0, BACK: 60.0},
+    receivers={THERE: "bob", BACK: "alice"},
     capacity="1 Mbit/s",
     repeats=5,
 )
@@ -51,10 +51,9 @@ def changed(found: Findings = CALL, **of_metrics: float | list[float] | None) ->
 
 
 def test_the_verdict_on_a_call_has_utilisation_delay_freezes_and_set_up_time() -> None:
-    # 0.2 s in two minutes are 0.1 s per minute.
     assert verdict(CALL) == (
         "Both directions used 82 to 85 % of 1 Mbit/s with a round-trip time of 128 ms; "
-        "video froze for 0.1 to 0.8 s per minute; set-up took 0.9 s."
+        "video froze for 0.6 to 0.8 s per minute; set-up took 0.9 s."
     )
 
 
@@ -76,8 +75,26 @@ def test_on_an_unlimited_network_the_verdict_has_the_receiving_rate() -> None:
 
 
 def test_a_rate_over_1000_kbit_is_given_in_mbit() -> None:
-    sentence = verdict(changed(utilisation=None, receiving_rate=[950.0, 2345.0]))
-    assert sentence.startswith("Both directions received 950 kbit/s to 2.35 Mbit/s")
+    sentence = verdict(changed(utilisation=None, receiving_rate=[950.0, 1234.0]))
+    assert sentence.startswith("Both directions received 950 kbit/s to 1.23 Mbit/s")
+
+
+def test_values_that_differ_by_half_have_the_names_of_their_directions() -> None:
+    sentence = verdict(changed(utilisation=None, receiving_rate=[119.0, 1880.0]))
+    assert sentence.startswith(
+        "Both directions received 119 kbit/s (alice → bob) and 1.88 Mbit/s (bob → alice) with a"
+    )
+    alike = verdict(changed(utilisation=None, receiving_rate=[1000.0, 1500.0]))
+    assert "received 1 to 1.5 Mbit/s with" in alike
+    assert "(alice → bob)" in verdict(changed(utilisation=None, receiving_rate=[1000.0, 1501.0]))
+
+
+def test_of_many_flows_the_smallest_and_the_largest_value_are_named() -> None:
+    rates = {"alice->bob": 400.0, "bob->carol": 300.0, "carol->alice": 1200.0}
+    found = Findings({("receiving_rate", flow): kbps for flow, kbps in rates.items()}, media=list(rates))
+    assert verdict(found) == (
+        "Each of the 3 flows received 300 kbit/s (bob → carol) to 1.2 Mbit/s (carol → alice)."
+    )
 
 
 def test_without_a_round_trip_time_the_verdict_has_the_one_way_delay() -> None:
@@ -85,13 +102,43 @@ def test_without_a_round_trip_time_the_verdict_has_the_one_way_delay() -> None:
 
 
 def test_only_noticeable_loss_is_mentioned() -> None:
-    assert "; 0.5 to 12 % of packets were lost;" in verdict(changed(packet_loss=[0.52, 12.3]))
+    assert "; 10 to 12 % of packets were lost;" in verdict(changed(packet_loss=[10.1, 12.3]))
+    assert "; 0.5 % (alice → bob) and 12 % (bob → alice) of packets were lost;" in verdict(
+        changed(packet_loss=[0.52, 12.3])
+    )
     assert "lost" not in verdict(CALL)
 
 
-def test_video_freezes_in_one_direction_are_given_as_an_upper_bound() -> None:
+def test_video_freezes_in_one_direction_are_given_with_its_name() -> None:
     assert "; no video freezes;" in verdict(changed(freeze_duration=[0, 0]))
-    assert "; video froze for up to 3.0 s per minute;" in verdict(changed(freeze_duration=[0, 3.0]))
+    assert "; video froze for 3.0 s (bob → alice) per minute;" in verdict(changed(freeze_duration=[0, 3.0]))
+
+
+@pytest.mark.parametrize(
+    ("seconds_seen_by", "sentence"),
+    [
+        ((0, 0, 10, 8), "p2 and p3 see freezes of up to 10 s per minute, the others none"),
+        ((0.3, 0, 10, 0), "p2 sees freezes of up to 10 s per minute, the others up to 0.3 s"),
+        ((4, 3, 3.5, 3), "video froze for 3.0 to 4.0 s per minute"),
+        ((0, 0, 0.04, 0), "no video freezes"),
+    ],
+)
+def test_of_many_flows_the_verdict_names_the_receivers_who_see_freezes(
+    seconds_seen_by: tuple[float, ...], sentence: str
+) -> None:
+    people = [f"p{number}" for number in range(4)]
+    receivers = {f"{a}->{b}": b for a in people for b in people if a != b}
+    means = {("freeze_duration", flow): seconds_seen_by[int(b[1])] for flow, b in receivers.items()}
+    found = Findings(means, media=list(receivers), receivers=receivers)
+    assert verdict(found).lower() == f"{sentence}."
+
+
+def test_if_every_receiver_sees_freezes_on_one_of_its_flows_all_are_meant() -> None:
+    seconds = {"a->b": 6.0, "a->c": 5.0, "b->c": 0.0, "c->b": 0.0}
+    receivers = {flow: flow[-1] for flow in seconds}
+    means = {("freeze_duration", flow): value for flow, value in seconds.items()}
+    found = Findings(means, media=list(seconds), receivers=receivers)
+    assert verdict(found) == "All receivers see freezes of up to 6.0 s per minute."
 
 
 def test_the_verdict_on_an_audio_call_does_not_mention_video() -> None:
@@ -113,7 +160,8 @@ def test_if_no_repeat_finished_the_verdict_is_the_reason() -> None:
 def test_a_single_flow_is_named_and_many_are_counted() -> None:
     assert verdict(replace(CALL, media=[THERE])).startswith("The flow alice → bob used 82 % of 1 Mbit/s")
     flows = [f"p{number}->q" for number in range(50)]
-    many = {("utilisation", flow): 2.0 for flow in flows}
+    values = {"utilisation": 2.0, "receiving_rate": 2000.0}
+    many = {(metric, flow): value for flow in flows for metric, value in values.items()}
     found = Findings(many, media=flows, capacity="100 Mbit/s")
     assert verdict(found) == "Each of the 50 flows used 2.0 % of 100 Mbit/s."
 
@@ -124,6 +172,30 @@ def test_tcp_has_its_total_rate_beside_a_call_and_its_utilisation_without_one() 
     assert verdict(beside).endswith("; TCP cross traffic received 400 kbit/s.")
     alone = Findings({("receiving_rate", "up"): 400.0, ("utilisation", "up"): 40.0}, tcp=["up"])
     assert verdict(alone) == "The TCP flow up used 40 % of the capacity."
+
+
+def test_rates_of_tcp_flows_that_did_not_run_at_the_same_time_are_not_added() -> None:
+    tcp = {("receiving_rate", "up.1"): 300.0, ("receiving_rate", "up.2"): 400.0}
+    found = replace(CALL, means={**CALL.means, **tcp}, tcp=["up.1", "up.2"], tcp_together=False)
+    assert verdict(found).endswith("; both TCP flows received 300 to 400 kbit/s.")
+
+
+def test_a_log_without_packets_has_the_rates_of_getstats_each_with_its_end() -> None:
+    known = {
+        ("stats_receiving_rate", BACK): 240.0,
+        ("stats_sending_rate", THERE): 440.0,
+        ("rtt", THERE): 80.0,
+    }
+    assert verdict(Findings(known, media=[THERE, BACK])) == (
+        "The flow bob → alice received 240 kbit/s of RTP with a round-trip time of 80 ms; "
+        "the flow alice → bob sent 440 kbit/s of RTP."
+    )
+
+
+def test_a_run_of_flows_without_media_has_their_rates() -> None:
+    assert verdict(Findings({("receiving_rate", "probe"): 1000.0}, others=["probe"])) == (
+        "The flow probe received 1 Mbit/s."
+    )
 
 
 def test_a_run_without_metrics_has_a_verdict_too() -> None:
@@ -138,7 +210,7 @@ def test_findings_have_the_media_flows_and_the_failures_of_a_run(tmp_path: Path)
     assert (found.repeats, found.failed, found.reason) == (2, 1, "died")
     assert found.capacity == ""  # it falls to 900 kbit/s halfway
     assert not found.capacities_differ
-    assert found.lengths_s[THERE] == 60
+    assert found.receivers == {THERE: "bob", BACK: "alice"}
 
 
 @pytest.mark.parametrize(("bob_up_kbps", "differ"), [(500, True), (1000, False)])

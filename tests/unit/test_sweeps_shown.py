@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -18,6 +19,7 @@ from rtclab.report.chart import legend
 from rtclab.report.drawing import Cells, Dots, Line
 from rtclab.report.words import number
 from rtclab.sweeps import Grid, open_sweep, sweep
+from rtclab.sweeps.summary import Averaged, marginal_of
 
 RANGE = "0.2..5 Mbit/s x3 log"
 LOSSES = ["0 %", "5 %"]
@@ -93,6 +95,66 @@ def test_each_repeat_is_averaged_over_the_other_fields(three: Grid) -> None:
         assert line.y[index] == pytest.approx(expected.mean)
         assert line.range.low[index] == pytest.approx(expected.ci95_low)
     assert "averaged over the values of congestion_control.name, link.up.capacity" in plot.caption
+
+
+def measured_rows(missing: set[tuple[str, str, int]]) -> pl.LazyFrame:
+    """Ten times a value of ``delay``, whatever ``loss`` and the repeat, but for the missing ones."""
+    of = pl.Enum(["a", "b", "c"]), pl.Enum(["1", "2"])
+    rows = [
+        (x, other, repeat, "rtt", "ms", "alice->bob", 10.0 * int(other))
+        for x in ("a", "b", "c")
+        for other in ("1", "2")
+        for repeat in (0, 1)
+        if (x, other, repeat) not in missing
+    ]
+    schema = {"loss": of[0], "delay": of[1], "repeat": pl.Int32, "metric": pl.String, "unit": pl.String}
+    schema |= {"flow": pl.String, "value": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row").lazy()
+
+
+@pytest.mark.parametrize(
+    ("missing", "means", "repeats"),
+    [
+        (set(), {"a": 15, "b": 15, "c": 15}, 4),
+        # Without the larger value of repeat 0, its mean would be 10 at b and 15 at the others.
+        ({("b", "2", 0)}, {"a": 12.5, "b": 12.5, "c": 12.5}, 3),
+        # c has one of four values.
+        ({("c", "2", 0), ("c", "2", 1), ("c", "1", 1)}, {"a": 15, "b": 15}, 4),
+        ({("b", "2", 0), ("c", "2", 1)}, {"a": 10, "b": 10, "c": 10}, 2),
+    ],
+)
+def test_missing_values_make_no_average_over_other_fields_larger_or_smaller_than_the_next(
+    missing: set[tuple[str, str, int]], means: dict[str, float], repeats: int
+) -> None:
+    table, averaged = marginal_of(measured_rows(missing), ["loss"], ["delay"])
+    assert dict(table.select("loss", "mean").iter_rows()) == pytest.approx(means)
+    assert averaged == {"alice->bob": Averaged(repeats, of=4)}
+
+
+def test_without_other_fields_every_point_has_its_own_mean() -> None:
+    rows = measured_rows({("b", "2", 0)})
+    table, averaged = marginal_of(rows, ["loss", "delay"], [])
+    assert table["repeats"].to_list() == [2, 2, 2, 1, 2, 2]
+    assert averaged == {}
+
+
+def test_a_plot_says_what_its_averages_leave_out_and_has_a_gap_without_values(tmp_path: Path) -> None:
+    vary = {
+        "link.up.loss": ["0 %", "100 %", "1 %"],
+        "link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"],
+        "link.up.delay": ["10 ms", "20 ms"],
+    }
+    made = sweep("first-call", vary, repeats=1, duration="3 s", out=tmp_path)
+    plot = made.plot("receiving_rate", x="link.up.loss", flow="alice->bob")
+    (line,) = plot.axes[0].marks
+    assert isinstance(line, Line)
+    assert np.isnan(line.y).tolist() == [False, False, True]  # nobody connects at 100 %
+    assert "over the same repeats at every point" in plot.caption
+    assert plot.axes[0].note == "too few values at 100 %"
+    # Each of the four points with 0 % or 1 % has a value at both capacities.
+    assert made.plot("receiving_rate", x="link.up.capacity", flow="alice->bob").axes[0].note == ""
+    both = made.plot("receiving_rate", x="link.up.loss", by="link.up.capacity", flow="alice->bob")
+    assert both.axes[0].note == "too few values at 100 %, 0.5 Mbit/s and 100 %, 1 Mbit/s"
 
 
 def test_values_that_are_not_numbers_are_drawn_side_by_side(three: Grid) -> None:

@@ -21,6 +21,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(replay::replay_log, m)?)?;
     m.add_function(wrap_pyfunction!(replay::replay_arrivals, m)?)?;
     m.add_function(wrap_pyfunction!(statistics::student_t_quantile, m)?)?;
+    m.add_function(wrap_pyfunction!(statistics::student_t_p, m)?)?;
     m.add_class::<emulator::Emulator>()?;
     m.add_class::<monitor::LiveMonitor>()?;
     m.add("CONGESTION_CONTROLS", rtclab_core::cc::NAMES.to_vec())?;

@@ -55,7 +55,8 @@ def compare_and_show(
     _check(metrics, output)
     compared = compare(*names, begin=begin, end=end, out=out)
     with busy("comparing"):
-        rows = chosen(compared.table(), metrics)
+        table = compared.table()
+        rows = chosen(table, metrics)
         page = compared.report(html)
     for one in (compared.a, compared.b):
         print_cautions(one)
@@ -64,7 +65,8 @@ def compare_and_show(
         return
     all_metrics = output.all_metrics or bool(metrics)
     shown = rows if all_metrics else essential(rows)
-    tables.show_comparison(shown, compared.a, compared.b, *(compared.window or ()))
+    tests = table["p"].count()
+    tables.show_comparison(shown, compared.a, compared.b, *(compared.window or ()), tests=tests)
     if not all_metrics:
         print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     print(f"page: {page}")

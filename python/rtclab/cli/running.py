@@ -15,6 +15,7 @@ from rtclab.cli import tables
 from rtclab.errors import DiskFull
 from rtclab.lab import Run, run
 from rtclab.progress import busy
+from rtclab.words import field_trials
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -82,8 +83,9 @@ def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | 
 
 
 def print_cautions(run: Run) -> None:
-    """Says on standard error what a reader must know of a live run's results."""
-    if run.backend == "live":
+    """Says on standard error what a reader must know of a run's results."""
+    # Importing the report takes time, and most simulated runs need no caution.
+    if run.backend == "live" or field_trials(run.scenario):
         from rtclab.report import words
 
         for caution in words.cautions(run):

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from rtclab.words import decimals, path_in_words
+from rtclab.words import decimals, field_trials, names_in_words, path_in_words, tests_in_words
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,7 +56,7 @@ def show_scenario(scenario: Scenario) -> None:
         print(f"source: {scenario.source}")
     repeats = count(scenario.repeats, "repeat")
     print(f"{scenario.duration}, {repeats}, seed {scenario.seed}, records {scenario.record}")
-    participants = new_table(*whole("participant"), "there", "video", "audio", "congestion control")
+    participants = new_table(*whole("participant"), "there", "video", "audio", "simulated control")
     for name in scenario.participants:
         join_ns, leave_ns = scenario.presence_ns(name)
         video, audio = scenario.video_of(name), scenario.audio_of(name)
@@ -70,6 +70,8 @@ def show_scenario(scenario: Scenario) -> None:
             scenario.congestion_control_of(name).name,
         )
     print_table(participants)
+    for given, names in field_trials(scenario.model_dump(mode="json")).items():
+        print(f"field trials of {names_in_words(names, MOST_NAMES)}, in live calls only: {given}\n")
     network = new_table(*whole("path"), "what it does")
     for name, spec in paths(scenario).items():
         network.add_row(name, path_in_words(spec.model_dump(mode="json")))
@@ -124,8 +126,13 @@ def show_measured(
     )
 
 
-def subject(run: Run, begin: Moment | None = None, end: Moment | None = None) -> str:
-    """What a table is about: ``first-call, simulated, 60 s: mean of 5 repeats``."""
+def subject(
+    run: Run, begin: Moment | None = None, end: Moment | None = None, repeats: int | None = None
+) -> str:
+    """What a table is about: ``first-call, simulated, 60 s: mean of 5 repeats``.
+
+    ``repeats`` is the number of repeats in the table, by default all that finished.
+    """
     from rtclab.lab import window
     from rtclab.scenario.units import Duration
 
@@ -246,21 +253,35 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None
 
 
 def show_comparison(
-    compared: pl.DataFrame, a: Run, b: Run, begin: Moment | None = None, end: Moment | None = None
+    compared: pl.DataFrame,
+    a: Run,
+    b: Run,
+    begin: Moment | None = None,
+    end: Moment | None = None,
+    *,
+    tests: int,
 ) -> None:
-    """Prints two runs side by side, with a star where the 95 % interval of the difference excludes zero.
+    """Prints two runs side by side, with a star for a difference that is more than chance.
 
-    The other intervals are left out if the terminal is too narrow for them.
+    Intervals are left out if the terminal is too narrow for them. ``tests`` is the number of differences that
+    were tested.
     """
+    from rtclab.metrics import paired_repeats
+
     compared, left_out = _first_flows(compared)
+    pairs = paired_repeats(a, b)
     for run in (a, b):
-        print(f"{run.name}: {subject(run, begin, end)}")
+        print(f"{run.name}: {subject(run, begin, end, repeats=len(pairs) or None)}")
+        alone = sum(entry.status == "finished" for entry in run.repeats) - len(pairs)
+        if pairs and alone:
+            print(f"{run.name}: {count(alone, 'repeat')} without a partner left out")
     names, told = (a.name, b.name), "[95 % confidence interval]"
     table = _comparison(compared, *names, intervals=True)
     if not fits(table):
         names, told = ("A", "B"), f"A is {a.name}, B is {b.name}"
         table = _comparison(compared, *names, intervals=False)
-    print(f"{told}; the difference is {names[1]} minus {names[0]}, * where its 95 % interval excludes 0")
+    star = f"* where it is more than chance ({tests_in_words(tests, len(pairs))})"
+    print(f"{told}; the difference is {names[1]} minus {names[0]}, {star}")
     print_table(table)
     _tell_left_out(left_out)
 

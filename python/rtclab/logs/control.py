@@ -37,14 +37,42 @@ _VALUES: dict[str, dict[str, pl.Expr]] = {
 """By table of the log, the values in the table ``controller``, named as those of the simulator's goog-cc."""
 
 
+ECT1, CE = 1, 3
+"""Codes of ECN in the table ``congestion_feedback``, as in the header of IP (RFC 3168, RFC 9331)."""
+
+_FEEDBACK: dict[str, dict[str, pl.Expr]] = {
+    "transport_feedback": {"transport_wide_packets": pl.len()},
+    "congestion_feedback": {
+        "rfc8888_packets": pl.len(),
+        "ect1_packets": (pl.col("ecn") == ECT1).sum(),
+        "ce_packets": (pl.col("ecn") == CE).sum(),
+    },
+}
+"""By table of the log, the packets that each feedback which the browser received is about."""
+
+
 def control_values(log: EventLog) -> pl.DataFrame:
     """Columns ``at_ms``, ``name`` and ``value``, in order of time.
 
     A probe's result is written again for each further packet of it, so the last one counts.
     """
+    feedback = {
+        table: log.tables[table]
+        .filter(pl.col("sent") == 0)
+        .group_by("at_ms", maintain_order=True)
+        .agg(**values)
+        for table, values in _FEEDBACK.items()
+    }
     frames = [
         log.tables[table].select("at_ms", pl.lit(name).alias("name"), value.cast(pl.Float64).alias("value"))
         for table, values in _VALUES.items()
         for name, value in values.items()
+    ]
+    frames += [
+        feedback[table].select(
+            "at_ms", pl.lit(name).alias("name"), pl.col(name).cast(pl.Float64).alias("value")
+        )
+        for table, values in _FEEDBACK.items()
+        for name in values
     ]
     return pl.concat(frames).drop_nulls().sort("at_ms", maintain_order=True)

@@ -7,7 +7,15 @@ the definition that users see.
 # Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, audio, setup, host  # isort: skip
 from rtclab.metrics import fairness, tcp  # isort: skip
-from rtclab.metrics.measure import compare_runs, flows_of, measure_repeats, measure_run, prepare
+from rtclab.metrics.measure import (
+    compare_runs,
+    flows_of,
+    measure_repeats,
+    measure_run,
+    paired_repeats,
+    prepare,
+    totals_per_minute,
+)
 from rtclab.metrics.registry import ESSENTIAL, METRICS, Metric, metric
 
 __all__ = [
@@ -26,10 +34,12 @@ __all__ = [
     "measure_run",
     "media",
     "metric",
+    "paired_repeats",
     "prepare",
     "rate",
     "repair",
     "setup",
     "tcp",
+    "totals_per_minute",
     "wire",
 ]

@@ -62,7 +62,7 @@ def frame_height(trace: Trace, flow: str, window: Window | None = None) -> float
     return gauge(trace, "inbound_rtp", flow, "frameHeight", window).mean()
 
 
-@metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount")
+@metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount", total=True)
 def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Number of video freezes while the flow was active.
 
@@ -73,7 +73,7 @@ def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float
     return _plus(counted, float(_open_freeze_s(trace, flow, window) > 0))
 
 
-@metric(unit="s", better="lower", source="W3C webrtc-stats, totalFreezesDuration")
+@metric(unit="s", better="lower", source="W3C webrtc-stats, totalFreezesDuration", total=True)
 def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Total time (s) for which video was frozen: the sum over all freezes (see freeze_count).
 

@@ -29,9 +29,9 @@ class Metric:
 
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
     ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or all repeats together ``(run)``.
-    ``samples``, if present, gives the one-second samples behind the value. ``trials``, if present, gives the
-    number of independent trials behind a value of a whole run that is a share in %. ``bounds`` limits values
-    and confidence intervals.
+    ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
+    confidence intervals. ``total`` says that the value grows with the measured time. ``trials``, if present,
+    gives the number of independent trials behind a value of a whole run that is a share in %.
     """
 
     name: str
@@ -42,7 +42,13 @@ class Metric:
     function: Callable[..., float]
     samples: Callable[..., Samples] | None
     bounds: Bounds
-    trials: Callable[..., int] | None = None
+    total: bool
+    trials: Callable[..., int] | None
+
+    @property
+    def compared_unit(self) -> str:
+        """The unit in comparisons, where totals are divided by the minutes that were measured."""
+        return f"{self.unit or 1}/min" if self.total else self.unit
 
     @property
     def shipped(self) -> bool:
@@ -88,6 +94,7 @@ def metric(
     scope: Scope = "flow",
     samples: Callable[..., Samples] | None = None,
     bounds: Bounds = NOT_NEGATIVE,
+    total: bool = False,
     trials: Callable[..., int] | None = None,
 ) -> Callable[[Function], Function]:
     """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
@@ -102,7 +109,7 @@ def metric(
             raise ValueError(f"metric `{name}` is defined twice\n  hint: choose another function name")
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
-        METRICS[name] = Metric(name, unit, better, source, scope, function, samples, bounds, trials)
+        METRICS[name] = Metric(name, unit, better, source, scope, function, samples, bounds, total, trials)
         return function
 
     return register

@@ -32,13 +32,13 @@ def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     return nan if trace.manifest.capture is not None and share == 0 else share
 
 
-@metric(unit="", better="lower", source="RFC 4585, section 6.2.1; W3C webrtc-stats, nackCount")
+@metric(unit="", better="lower", source="RFC 4585, section 6.2.1; W3C webrtc-stats, nackCount", total=True)
 def nacks(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Number of NACK messages in which the receiver asked for packets again. NaN without reports."""
     return _requests(trace, flow, window, "nackCount")
 
 
-@metric(unit="", better="lower", source="RFC 4585, section 6.3.1; W3C webrtc-stats, pliCount")
+@metric(unit="", better="lower", source="RFC 4585, section 6.3.1; W3C webrtc-stats, pliCount", total=True)
 def key_frame_requests(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Number of PLI messages in which the receiver asked for a key frame. NaN without reports."""
     return _requests(trace, flow, window, "pliCount")

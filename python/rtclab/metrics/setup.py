@@ -1,7 +1,7 @@
 """Set-up time of calls, the parts of it, and the share of connections that fail.
 
-The times come from the receiver's events. Set-up ends when the receiver shows the first frame.
-``window`` is ignored, since a call is set up once.
+The times come from the receiver's events. Set-up ends when the receiver shows the first frame. A window
+contains the steps that end in it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from rtclab.metrics.registry import metric
-from rtclab.metrics.series import Window
+from rtclab.metrics.series import Window, window_ns
 from rtclab.trace import Run, Trace
 
 NS_PER_MS = 1_000_000
@@ -18,31 +18,31 @@ NS_PER_MS = 1_000_000
 @metric(unit="ms", better="lower", source="events `joined` and `first_frame`")
 def setup_time(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Time (ms) from when both participants have joined the call to the first frame at the receiver."""
-    return _between(trace, flow, "joined", "first_frame")
+    return _between(trace, flow, "joined", "first_frame", window)
 
 
 @metric(unit="ms", better="lower", source="part of setup_time")
 def setup_signalling(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Part of the set-up time (ms): from joining until offer and answer have been exchanged."""
-    return _between(trace, flow, "joined", "signalling_done")
+    return _between(trace, flow, "joined", "signalling_done", window)
 
 
 @metric(unit="ms", better="lower", source="part of setup_time; RFC 8445")
 def setup_ice(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Part of the set-up time (ms): from the exchange of offer and answer to a working ICE candidate pair."""
-    return _between(trace, flow, "signalling_done", "ice_connected")
+    return _between(trace, flow, "signalling_done", "ice_connected", window)
 
 
 @metric(unit="ms", better="lower", source="part of setup_time; RFC 5764")
 def setup_dtls(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Part of the set-up time (ms): from the working ICE candidate pair to the end of the DTLS handshake."""
-    return _between(trace, flow, "ice_connected", "dtls_connected")
+    return _between(trace, flow, "ice_connected", "dtls_connected", window)
 
 
 @metric(unit="ms", better="lower", source="part of setup_time")
 def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Part of the set-up time (ms): from the end of the DTLS handshake to the first video frame."""
-    return _between(trace, flow, "dtls_connected", "first_frame")
+    return _between(trace, flow, "dtls_connected", "first_frame", window)
 
 
 def calls_made(run: Run) -> int:
@@ -71,10 +71,16 @@ def call_failures(run: Run) -> float:
     return 100 * failed / calls if calls else float("nan")
 
 
-def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
-    """Time in ms from one event of the receiver to another; NaN unless both happened, in this order."""
+def _between(trace: Trace, flow: str, begin: str, end: str, window: Window | None) -> float:
+    """Time in ms from one event of the receiver to another.
+
+    NaN unless both happened, in this order, the second of them in the window.
+    """
     begin_ns, end_ns = _event_ns(trace, flow, begin), _event_ns(trace, flow, end)
     if begin_ns is None or end_ns is None or end_ns < begin_ns:
+        return float("nan")
+    from_ns, to_ns = (0, end_ns + 1) if window is None else window_ns(window)
+    if not from_ns <= end_ns < to_ns:
         return float("nan")
     return (end_ns - begin_ns) / NS_PER_MS
 

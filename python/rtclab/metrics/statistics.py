@@ -15,7 +15,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from rtclab._native import student_t_quantile
+from rtclab._native import student_t_p, student_t_quantile
 from rtclab.metrics.registry import ANY, Bounds
 from rtclab.metrics.series import Samples
 
@@ -102,15 +102,15 @@ class Proportion:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of b minus mean of a, half its 95 % interval, and whether that interval excludes 0.
+    """Mean of b minus mean of a, half its 95 % interval, and the p-value of its t-test.
 
-    ``ci95`` is NaN and ``significant`` None if a side has fewer than two values, or if the values of each
-    side are all equal.
+    ``p`` is the probability of a difference at least as large if there were none. Both are NaN with fewer
+    than two values. If nothing varies, ``ci95`` is NaN, and ``p`` is 0 for a difference and 1 for none.
     """
 
     value: float
     ci95: float
-    significant: bool | None
+    p: float
     bounds: Bounds = ANY
 
     @property
@@ -124,23 +124,56 @@ class Difference:
         return _cut(self.value + self.ci95, self.value, self.bounds)
 
 
+def paired(a: Sequence[float], b: Sequence[float], bounds: Bounds = ANY) -> Difference:
+    """Mean difference of repeats that were paired, such as by their seeds; ``bounds`` limit the metric.
+
+    Source: Student's t-test of the differences.
+    """
+    of_pairs = summarise([after - before for before, after in zip(a, b, strict=True)])
+    return _tested(of_pairs.mean, of_pairs.sd / sqrt(max(of_pairs.repeats, 1)), of_pairs.repeats - 1, bounds)
+
+
 def welch(a: Summary, b: Summary) -> Difference:
     """Difference of two means with unequal variances.
 
     Source: B. L. Welch, Biometrika 34 (1947); degrees of freedom after Welch and Satterthwaite.
     """
-    value, bounds = b.mean - a.mean, (b.bounds[0] - a.bounds[1], b.bounds[1] - a.bounds[0])
+    value = b.mean - a.mean
     if a.repeats < 2 or b.repeats < 2:
-        return Difference(value, nan, None, bounds)
+        return _tested(value, nan, 0, a.bounds)
     error_a, error_b = a.sd / sqrt(a.repeats), b.sd / sqrt(b.repeats)
     error = hypot(error_a, error_b)
     if error == 0:
-        return Difference(value, nan, None, bounds)
+        return _tested(value, 0, 1, a.bounds)
     # With shares of the variance, the fourth powers of small errors do not underflow.
     share_a, share_b = (error_a / error) ** 2, (error_b / error) ** 2
     freedom = 1 / (share_a**2 / (a.repeats - 1) + share_b**2 / (b.repeats - 1))
-    ci95 = t_quantile(freedom) * error
-    return Difference(value, ci95, abs(value) > ci95, bounds)
+    return _tested(value, error, freedom, a.bounds)
+
+
+def _tested(value: float, error: float, freedom: float, bounds: Bounds) -> Difference:
+    """The difference with this standard error and these degrees of freedom; ``bounds`` are of the metric."""
+    possible = bounds[0] - bounds[1], bounds[1] - bounds[0]
+    if freedom <= 0 or isnan(error):
+        return Difference(value, nan, nan, possible)
+    if error == 0:
+        return Difference(value, nan, float(value == 0), possible)
+    return Difference(value, t_quantile(freedom) * error, student_t_p(value / error, freedom), possible)
+
+
+def holm(p_values: Sequence[float]) -> list[bool | None]:
+    """Whether each difference is more than chance; None for NaN.
+
+    The probability that any of them is marked by chance is at most 5 %. Source: S. Holm, Scandinavian Journal
+    of Statistics 6 (1979).
+    """
+    tests = sorted((p, index) for index, p in enumerate(p_values) if not isnan(p))
+    marked: list[bool | None] = [None if isnan(p) else False for p in p_values]
+    for rank, (p, index) in enumerate(tests):
+        if p > (1 - CONFIDENCE) / (len(tests) - rank):
+            break
+        marked[index] = True
+    return marked
 
 
 def mean_within_sd(samples_per_repeat: Sequence[Samples]) -> float:

@@ -123,19 +123,29 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
 
 
 def _line(line: Line, plot: Drawing, points: int) -> str:
+    """A line and its range, interrupted where there is no value."""
     colour = line.look.colour
     x, y = thinned(_x(plot.x, line.x), points), thinned(_y(plot.y, line.y), points)
     parts = []
     if line.range is not None:
         low, high = (thinned(_y(plot.y, end), points) for end in (line.range.low, line.range.high))
-        around = _points(np.append(x, x[::-1]), np.append(high, low[::-1]))
-        parts.append(f'<polygon points="{around}" fill="{colour}" opacity="{RANGE_OPACITY}"/>')
+        for piece in _pieces(x, low, high):
+            around = _points(np.append(x[piece], x[piece][::-1]), np.append(high[piece], low[piece][::-1]))
+            parts.append(f'<polygon points="{around}" fill="{colour}" opacity="{RANGE_OPACITY}"/>')
     if line.steps:
         x, y = np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
     dash = " ".join(f"{LINE_WIDTH * length:g}" for length in line.look.dash)
     style = f'fill="none" stroke="{colour}" stroke-width="{LINE_WIDTH}"'
     style += f' stroke-dasharray="{dash}"' if dash else ""
-    return "".join([*parts, f'<polyline points="{_points(x, y)}" {style}/>'])
+    parts += [f'<polyline points="{_points(x[piece], y[piece])}" {style}/>' for piece in _pieces(x, y)]
+    return "".join(parts)
+
+
+def _pieces(*columns: Array) -> list[slice]:
+    """The stretches in which no column is NaN."""
+    known = ~np.isnan(np.column_stack(columns)).any(axis=1)
+    edges = np.flatnonzero(np.diff(known, prepend=False, append=False))
+    return [slice(begin, end) for begin, end in edges.reshape(-1, 2)]
 
 
 def _columns(mark: Columns, plot: Drawing) -> str:

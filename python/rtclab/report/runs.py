@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from rtclab.metrics import METRICS, Metric, compare_runs, flows_of, measure_run
+from rtclab.metrics import (
+    METRICS,
+    Metric,
+    compare_runs,
+    flows_of,
+    measure_run,
+    paired_repeats,
+    totals_per_minute,
+)
 from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.report import words
@@ -20,6 +29,7 @@ from rtclab.report.plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, write_text
+from rtclab.words import tests_in_words
 
 WHOLE_RUN = "whole run"
 FEW_FLOWS = 6
@@ -35,12 +45,18 @@ class Row:
     metric: Metric
     cells: Sequence[dict[str, Any] | None]
 
+    @property
+    def unit(self) -> str:
+        """The unit of the cells."""
+        return next((str(cell["unit"]) for cell in self.cells if cell is not None), self.metric.unit)
+
 
 @dataclass(frozen=True)
 class Spread:
     """A metric over many flows: their mean, and the lowest and highest value, each with its flow."""
 
     metric: Metric
+    unit: str
     mean: float
     lowest: tuple[float, str]
     highest: tuple[float, str]
@@ -61,11 +77,11 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         tied=True,
         run=run,
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
-        calls=words.calls(run.scenario),
-        verdict=verdict(findings(run, _means(measured, "mean"))),
+        calls=words.calls_of(run),
+        verdict=verdict(findings(run, _means(measured, "mean") | totals_per_minute(run))),
         cautions=_cautions(run),
         facts=_facts(run),
-        network=words.network(run.scenario),
+        network=words.network_of(run),
         failures=[repeat for repeat in run.repeats if repeat.status == "failed"],
         errors=[repeat for repeat in run.repeats if repeat.status == "error"],
         notes=[repeat for repeat in run.repeats if repeat.note],
@@ -88,6 +104,7 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
     Verdicts and metrics are those of the window; the charts show the whole runs.
     """
     compared = compare_runs(a, b, window)
+    pairs = paired_repeats(a, b)
     flows = list(dict.fromkeys([*_in_order(a), *_in_order(b)]))[:MOST_FLOWS]
     text = render(
         "comparison.html",
@@ -96,9 +113,9 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
         runs=[
             {
                 "run": run,
-                "calls": words.calls(run.scenario),
-                "network": words.network(run.scenario),
-                "verdict": verdict(findings(run, _means(compared, mean))),
+                "calls": words.calls_of(run),
+                "network": words.network_of(run),
+                "verdict": verdict(findings(run, _means(compared, mean), window)),
                 "cautions": _cautions(run),
                 "facts": _facts(run),
             }
@@ -110,6 +127,8 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
         ],
         metrics=METRICS.values(),
         window=window,
+        pairs=len(pairs),
+        tests=tests_in_words(compared["p"].count(), len(pairs)),
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, text)
@@ -153,8 +172,8 @@ def _spreads(measured: pl.DataFrame, flows: Sequence[str]) -> list[Spread]:
         if flow in flows:
             values.setdefault(metric, []).append((mean, flow_in_words(flow)))
     return [
-        Spread(METRICS[metric], float(np.mean([mean for mean, _ in found])), min(found), max(found))
-        for metric, found in values.items()
+        Spread(METRICS[name], METRICS[name].unit, fmean(mean for mean, _ in found), min(found), max(found))
+        for name, found in values.items()
     ]
 
 
@@ -190,7 +209,12 @@ def _cautions(run: Run) -> list[str]:
 def _facts(run: Run) -> list[tuple[str, str]]:
     """How the run was made, as pairs of name and value."""
     scenario = run.scenario
-    backends = {"sim": "simulated (virtual time)", "live": "live (real browsers, emulated network)"}
+    backends = {
+        "sim": "simulated (virtual time)",
+        "live": "live (real browsers, emulated network)",
+        "log": "imported log of a browser",
+        "capture": "imported capture",
+    }
     facts = [
         ("Scenario", str(scenario.get("name", ""))),
         ("Source", str(scenario.get("source") or "")),
@@ -198,7 +222,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("Repeats", f"{run.finished} of {run.planned} finished"),
         ("Duration", str(scenario.get("duration", ""))),
         ("Seed", str(scenario.get("seed", ""))),
-        ("Congestion control", str(scenario.get("congestion_control", {}).get("name", ""))),
+        *words.controls(run),
         ("Emulator lateness", words.lateness(run.traces)),
         ("Versions", words.versions(run)),
         ("Machine", words.machine(run.manifest.machine)),

@@ -8,13 +8,38 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rtclab.metrics import rate
-from rtclab.metrics.series import NS_PER_S
+from rtclab.metrics.series import Window, span_ns
+from rtclab.report.lines import main_flows
 from rtclab.report.words import flow_in_words
-from rtclab.trace import FlowInfo, Run
+from rtclab.trace import Run
+from rtclab.words import names_in_words
 
-SECONDS_PER_MINUTE = 60
 LEAST_LOSS_PERCENT = 0.05
 """Lower losses are not mentioned; they would read 0.0 %."""
+LEAST_FREEZE_S = 0.05
+"""Shorter freezes, in s per minute, are not mentioned; they would read 0.0 s."""
+MUCH = 1.5
+"""Values differ much, and are given with the names of their flows, if one is this many times another."""
+MOST_RECEIVERS = 4
+"""Maximum number of receivers named in the sentence."""
+TOGETHER_NS = 1_000_000_000
+"""Flows whose beginnings and ends differ by less ran at the same time."""
+
+OF_MEDIA = (
+    "goodput",
+    "target_bitrate",
+    "frame_rate",
+    "stats_sending_rate",
+    "stats_receiving_rate",
+    "inter_arrival_time",
+)
+"""Metrics that only a flow with RTP packets has."""
+RATES = {
+    "receiving_rate": "received {}",
+    "stats_receiving_rate": "received {} of RTP",
+    "stats_sending_rate": "sent {} of RTP",
+}
+"""The rates that a flow may have, the best first: logs and dumps lack what only a network or one end sees."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +47,15 @@ class Findings:
     """The facts that the verdict is made of.
 
     Attributes:
-        means: mean of each metric, by metric and flow; the flow is "" for the whole run.
+        means: mean of each metric, by metric and flow; the flow is "" for the whole run. Totals are per
+            minute.
         media: flows of media from participant to participant.
         tcp: flows of TCP cross traffic.
-        lengths_s: duration of each flow in seconds.
+        others: all other flows that readers care about.
+        receivers: the receiver of each flow.
         capacity: capacity of the routes, in words; empty unless all flows have the same constant capacity.
         capacities_differ: whether the routes of the flows have different capacities.
+        tcp_together: whether all TCP flows ran at the same time, so that their rates may be added.
         repeats: number of planned repeats.
         failed: number of repeats in which the call failed.
         unfinished: number of repeats that say nothing about the call: they did not run to their end.
@@ -37,9 +65,11 @@ class Findings:
     means: Mapping[tuple[str, str], float]
     media: Sequence[str] = ()
     tcp: Sequence[str] = ()
-    lengths_s: Mapping[str, float] = field(default_factory=dict)
+    others: Sequence[str] = ()
+    receivers: Mapping[str, str] = field(default_factory=dict)
     capacity: str = ""
     capacities_differ: bool = False
+    tcp_together: bool = True
     repeats: int = 1
     failed: int = 0
     unfinished: int = 0
@@ -50,35 +80,46 @@ def verdict(found: Findings) -> str:
     """The verdict as a sentence: failures first, then rates, delay, loss, freezes and set-up time."""
     if found.failed + found.unfinished == found.repeats:
         return _sentence([f"no repeat finished ({found.reason})" if found.reason else "no repeat finished"])
+    media = found.media or (() if found.tcp else found.others)
     parts = [
         f"{found.failed} of {found.repeats} repeats failed" if found.failed else "",
         f"{found.unfinished} of {found.repeats} repeats did not run to their end" if found.unfinished else "",
         _connections(found),
-        _rates(found, found.media, _subject(found.media)),
+        *_rates(found, media),
         _loss(found),
         _freezes(found),
-        _span("set-up took {}", _seconds, [value / 1000 for value in _values(found, "setup_time")]),
-        _tcp(found),
+        _span("set-up took {}", _seconds, _values(found, "setup_time", media, 1 / 1000)),
+        *_tcp(found),
     ]
     return _sentence([part for part in parts if part] or ["nothing was measured"])
 
 
-def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
-    """The facts about a run; ``means`` has the mean of each metric, by metric and flow."""
+def findings(run: Run, means: Mapping[tuple[str, str], float], window: Window | None = None) -> Findings:
+    """The facts about a run, or about the window.
+
+    ``means`` has the mean of each metric, by metric and flow, with totals per minute.
+    """
     flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
     people = {name for trace in run.traces for name in trace.manifest.participants}
     failed = [repeat for repeat in run.repeats if repeat.status == "failed"]
     reasons = [repeat.reason for repeat in run.repeats if repeat.status in ("failed", "error")]
-    media = [name for name, flow in flows.items() if _is_media(name, flow, people, means)]
     tcp = [name for name in flows if ("tcp_throughput", name) in means]
-    capacities = _capacities(run, media or tcp)
+    # A leg to or from a server is not between participants.
+    between = [
+        name for name in main_flows(run) if {flows[name].sender, flows[name].receiver} <= people
+    ] or main_flows(run)
+    media = [name for name in between if any((metric, name) in means for metric in OF_MEDIA)]
+    others = [name for name in between if name not in (*media, *tcp)]
+    capacities = _capacities(run, media or tcp or others)
     return Findings(
         means,
         media,
         tcp,
-        {name: (flow.end_ns - flow.begin_ns) / NS_PER_S for name, flow in flows.items()},
+        others,
+        {name: flow.receiver for name, flow in flows.items()},
         _common_capacity(capacities),
         len(capacities) > 1,
+        _together(run, tcp, window),
         run.planned,
         len(failed),
         run.unfinished,
@@ -86,10 +127,14 @@ def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
     )
 
 
-def _is_media(name: str, flow: FlowInfo, people: set[str], means: Mapping[tuple[str, str], float]) -> bool:
-    """Whether the flow carries media between participants; a leg to or from a server does not count."""
-    sends = any((metric, name) in means for metric in ("goodput", "target_bitrate", "frame_rate"))
-    return sends and {flow.sender, flow.receiver} <= people and flow.acknowledges is None
+def _together(run: Run, flows: Sequence[str], window: Window | None) -> bool:
+    """Whether the flows ran at the same time in every repeat, as far as it lies in the window."""
+    for trace in run.traces:
+        spans = [span_ns(trace, flow, window) for flow in flows if flow in trace.manifest.flows]
+        for moments in zip(*spans, strict=True):
+            if max(moments) - min(moments) > TOGETHER_NS:
+                return False
+    return True
 
 
 def _capacities(run: Run, flows: Sequence[str]) -> set[tuple[float, ...]]:
@@ -111,30 +156,44 @@ def _common_capacity(capacities: set[tuple[float, ...]]) -> str:
     return ""
 
 
-def _subject(flows: Sequence[str]) -> str:
+def _subject(flows: Sequence[str], kind: str = "flow") -> str:
     match flows:
         case [one]:
-            return f"the flow {flow_in_words(one)}"
+            return f"the {kind} {flow_in_words(one)}"
         case [there, back] if there.split("->")[::-1] == back.split("->"):
             return "both directions"
         case [_, _]:
-            return "both flows"
-    return f"each of the {len(flows)} flows"
+            return f"both {kind}s"
+    return f"each of the {len(flows)} {kind}s"
 
 
-def _rates(found: Findings, flows: Sequence[str], subject: str) -> str:
-    """The share of the capacity that was used or, if capacities differ, the rate received; then the delay."""
-    received = _values(found, "receiving_rate", flows)
-    used = _values(found, "utilisation", flows)
+def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[str]:
+    """The share of the capacity that was used or, if capacities differ, the rates; then the delay.
+
+    Flows of which the trace has another rate have a part of their own.
+    """
     delay = _span(" with a round-trip time of {}", _ms, _values(found, "rtt", flows))
     delay = delay or _span(" with a one-way delay of {}", _ms, _values(found, "one_way_delay", flows))
-    if used and len(used) == len(flows):
-        if found.capacities_differ:
-            share = _span(" ({} of the route's capacity)", _percent, used)
-            return _span(f"{subject} received {{}}{share}{delay}", _rate, received)
-        of = f" of {found.capacity}" if found.capacity else " of the capacity"
-        return _span(f"{subject} used {{}}{of}{delay}", _percent, used)
-    return _span(f"{subject} received {{}}{delay}", _rate, received)
+    parts, left = [], list(flows)
+    for metric, verb in RATES.items():
+        rates = _values(found, metric, left)
+        left = [flow for flow in left if flow not in rates]
+        if not rates:
+            continue
+        subject = _subject(list(rates), kind)
+        used = _values(found, "utilisation", rates)
+        if len(used) < len(rates):
+            part = _span(f"{subject} {verb}", _rate, rates)
+        elif found.capacities_differ:
+            part = _span(f"{subject} {verb}", _rate, rates) + _span(
+                " ({} of the route's capacity)", _percent, used
+            )
+        else:
+            of = f" of {found.capacity}" if found.capacity else " of the capacity"
+            part = _span(f"{subject} used {{}}{of}", _percent, used)
+        parts.append(part + delay)
+        delay = ""
+    return parts
 
 
 def _connections(found: Findings) -> str:
@@ -147,50 +206,80 @@ def _connections(found: Findings) -> str:
 
 def _loss(found: Findings) -> str:
     lost = _values(found, "packet_loss")
-    if not lost or max(lost) < LEAST_LOSS_PERCENT:
+    if not lost or max(lost.values()) < LEAST_LOSS_PERCENT:
         return ""
     return _span("{} of packets were lost", _percent, lost)
 
 
 def _freezes(found: Findings) -> str:
-    """Duration of video freezes per minute of a flow."""
-    frozen = [
-        SECONDS_PER_MINUTE * found.means["freeze_duration", flow] / found.lengths_s[flow]
-        for flow in found.media
-        if ("freeze_duration", flow) in found.means and found.lengths_s.get(flow)
-    ]
-    if frozen and max(frozen) < 0.05:
-        return "no video freezes"
-    return _span("video froze for {} per minute", _seconds, frozen)
-
-
-def _tcp(found: Findings) -> str:
-    if not found.tcp:
+    """Duration of video freezes per minute: of both directions, or of the receivers who see most of them."""
+    frozen = _values(found, "freeze_duration")
+    if not frozen:
         return ""
+    if max(frozen.values()) < LEAST_FREEZE_S:
+        return "no video freezes"
+    if len(frozen) <= 2 or not _differ(frozen.values()):
+        return _span("video froze for {} per minute", _seconds, frozen)
+    worst: dict[str, float] = {}
+    for flow, long_s in frozen.items():
+        receiver = found.receivers[flow]
+        worst[receiver] = max(worst.get(receiver, 0.0), long_s)
+    most = max(worst.values())
+    suffering = [name for name, long_s in worst.items() if long_s * MUCH >= most]
+    others = [long_s for name, long_s in worst.items() if name not in suffering]
+    if not others:
+        return f"all receivers see freezes of up to {_seconds(most)} per minute"
+    others_see = f"up to {_seconds(max(others))}" if max(others) >= LEAST_FREEZE_S else "none"
+    see = "sees" if len(suffering) == 1 else "see"
+    who = names_in_words(suffering, MOST_RECEIVERS)
+    return f"{who} {see} freezes of up to {_seconds(most)} per minute, the others {others_see}"
+
+
+def _tcp(found: Findings) -> list[str]:
+    if not found.tcp:
+        return []
     if not found.media:
-        one = len(found.tcp) == 1
-        subject = f"the TCP flow {found.tcp[0]}" if one else f"each of the {len(found.tcp)} TCP flows"
-        return _rates(found, found.tcp, subject)
-    total = sum(_values(found, "receiving_rate", found.tcp))
-    return f"TCP cross traffic received {_rate(total)}"
+        return _rates(found, found.tcp, "TCP flow")
+    rates = _values(found, "receiving_rate", found.tcp)
+    if found.tcp_together:
+        return [f"TCP cross traffic received {_rate(sum(rates.values()))}"] if rates else []
+    return [_span(f"{_subject(list(rates), 'TCP flow')} received {{}}", _rate, rates)]
 
 
-def _values(found: Findings, metric: str, flows: Iterable[str] | None = None) -> list[float]:
+def _values(
+    found: Findings, metric: str, flows: Iterable[str] | None = None, scale: float = 1.0
+) -> dict[str, float]:
+    """The means of a metric by flow, times ``scale``."""
     flows = found.media if flows is None else flows
-    return [found.means[metric, flow] for flow in flows if (metric, flow) in found.means]
+    return {flow: scale * found.means[metric, flow] for flow in flows if (metric, flow) in found.means}
 
 
-def _span(text: str, in_words: Callable[[float], str], values: Sequence[float]) -> str:
-    """The text with the range of the values in place of ``{}``; empty without values."""
+def _differ(values: Iterable[float]) -> bool:
+    known = list(values)
+    return max(known) > MUCH * min(known)
+
+
+def _span(text: str, in_words: Callable[[float], str], values: Mapping[str, float]) -> str:
+    """The text with the values of flows in place of ``{}``; empty without values.
+
+    Values that are much alike are given as a range. Otherwise the smallest and the largest have the names of
+    their flows.
+    """
     if not values:
         return ""
-    low, high = in_words(min(values)), in_words(max(values))
+    least, most = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+    low, high = in_words(values[least]), in_words(values[most])
     if low == high:
         return text.format(low)
     number, _, unit = low.partition(" ")
-    if float(number) == 0:
-        return text.format(f"up to {high}")
-    return text.format(f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}")
+    nothing = float(number) == 0
+    if not _differ(values.values()):
+        return text.format(f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}")
+    at_most = f"{high} ({flow_in_words(most)})"
+    if nothing:
+        return text.format(at_most if len(values) == 2 else f"up to {at_most}")
+    between = "and" if len(values) == 2 else "to"
+    return text.format(f"{low} ({flow_in_words(least)}) {between} {at_most}")
 
 
 def _percent(value: float) -> str:

@@ -7,11 +7,21 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any
 
+import polars as pl
+
 from rtclab.trace import Machine, Run, Trace
-from rtclab.words import decimals, path_in_words
+from rtclab.words import decimals, field_trials, names_in_words, path_in_words
 
 MISSING = "–"
 NS_PER_MS = 1_000_000
+SIM, LIVE = "sim", "live"
+LOGGED_BY = {"SCReAM": {"ref_window_bytes"}, "goog-cc": {"delay_based_bps", "loss_ratio"}}
+"""By congestion control of a browser, values that its event log has only if it ran."""
+FEEDBACK = {"transport-wide": "transport_wide_packets", "RFC 8888": "rfc8888_packets"}
+"""By kind of feedback, the value that counts the packets in it."""
+MEDIA = ("video", "audio")
+IMPORTED = ("log", "capture")
+"""Backends whose runs have no scenario that says what ran."""
 MOST_NAMES = 8
 """Longer lists of names are abbreviated."""
 
@@ -34,16 +44,39 @@ def flow_in_words(flow: str) -> str:
     return flow.replace("->", " → ")
 
 
+def calls_of(run: Run) -> str:
+    """One sentence on the calls and the cross traffic of a run."""
+    return _imported_calls(run.traces) if run.backend in IMPORTED else calls(run.scenario)
+
+
+def network_of(run: Run) -> list[tuple[str, str]]:
+    """As :func:`network`; the network of a log or a capture is unknown."""
+    return [] if run.backend in IMPORTED else network(run.scenario)
+
+
 def calls(scenario: Mapping[str, Any]) -> str:
     """One sentence on the calls and the cross traffic of a scenario, which is given as JSON values."""
     everybody = list(scenario.get("participants", {}))
     if not everybody:
         return ""
     calls = scenario.get("calls") or [{"participants": everybody}]
-    alike = Counter(f"{_call(call)} {_media(scenario, call['participants'])}" for call in calls)
+    alike = Counter(f"{_call(call)} {_media(scenario, call)}" for call in calls)
     parts = [f"{call}, in {count} calls" if count > 1 else call for call, count in alike.items()]
     parts += [_traffic(name, traffic) for name, traffic in scenario.get("traffic", {}).items()]
     return "; ".join(parts)
+
+
+def _imported_calls(traces: Sequence[Trace]) -> str:
+    """The calls of a log or a capture, with the kinds of media that the trace has."""
+    kinds: set[str] = set()
+    for trace in traces:
+        for table in {"packets", "inbound_rtp", "outbound_rtp"}.intersection(trace.tables):
+            kinds.update(trace.table(table)["kind"].unique().drop_nulls())
+    sent = [kind for kind in MEDIA if kind in kinds]
+    parts = [f"{_names(call.participants)} call each other" for call in traces[0].manifest.calls]
+    if not parts:
+        parts = [f"packets between {_names(traces[0].manifest.participants)}"]
+    return "; ".join(f"{part} with {' and '.join(sent)}" if sent else part for part in parts)
 
 
 def _call(call: Mapping[str, Any]) -> str:
@@ -63,13 +96,16 @@ def _call(call: Mapping[str, Any]) -> str:
     return f"{_names(names)} call each other{relay}"
 
 
-def _media(scenario: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The media that the participants of a call send."""
-    sent = [
-        kind
-        for kind in ("video", "audio")
-        if any(_sends(scenario, scenario["participants"][name], kind) for name in names)
-    ]
+def _media(scenario: Mapping[str, Any], call: Mapping[str, Any]) -> str:
+    """The media that the participants of a call send, and who sends it unless all do."""
+    names = call["participants"]
+    if call.get("kind") in ("star", "tree"):
+        names = [call.get("root") or names[0]]
+    sent = []
+    for kind in MEDIA:
+        senders = [name for name in names if _sends(scenario, scenario["participants"][name], kind)]
+        if senders:
+            sent.append(kind if len(senders) == len(names) else f"{kind} from {_names(senders)}")
     return f"with {' and '.join(sent)}" if sent else "without media"
 
 
@@ -90,7 +126,7 @@ def _names(names: Sequence[str]) -> str:
     """All names, or the length and both ends of a long list."""
     if len(names) > MOST_NAMES:
         return f"{len(names)} participants ({names[0]}, {names[1]} … {names[-1]})"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return names_in_words(names, MOST_NAMES)
 
 
 def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -166,10 +202,91 @@ def incomplete(run: Run) -> str:
     return f"{run.unfinished} of {run.planned} repeats did not run to their end."
 
 
+def controls(run: Run) -> list[tuple[str, str]]:
+    """What controlled the rates, as pairs of name and value.
+
+    Of a simulated run it is what the scenario says. Of browsers it is what their event logs say: a browser
+    may use another control than the scenario's authors meant.
+    """
+    if run.backend not in (*IMPORTED, LIVE):
+        scenario = run.scenario
+        configured = {
+            name: (participant.get("congestion_control") or scenario.get("congestion_control") or {}).get(
+                "name"
+            )
+            for name, participant in scenario.get("participants", {}).items()
+        }
+        return [("Congestion control", _of_each({name: of or "" for name, of in configured.items()}))]
+    recorded = _recorded_values(run.traces)
+    trials = "; ".join(f"{given} ({_names(names)})" for given, names in field_trials(run.scenario).items())
+    ecn = {name: _ecn(values) for name, values in recorded.items() if "rfc8888_packets" in values}
+    return [
+        ("Congestion control", _of_each({name: _control(values) for name, values in recorded.items()})),
+        ("Feedback", _of_each({name: _feedback(values) for name, values in recorded.items()})),
+        ("ECN", _of_each(ecn)),
+        (
+            "Field trials",
+            f"{trials} as given; Chromium ignores names that it does not know" if trials else "",
+        ),
+    ]
+
+
+def _recorded_values(traces: Sequence[Trace]) -> dict[str, dict[str, float]]:
+    """By participant that sent media, the sum of each value that its congestion control recorded."""
+    found: dict[str, dict[str, float]] = {}
+    for trace in traces:
+        rows = trace.table("controller").group_by("participant", "name").agg(pl.col("value").sum())
+        sums = {(participant, name): value for participant, name, value in rows.iter_rows()}
+        senders = trace.table("outbound_rtp")["participant"].unique(maintain_order=True).to_list()
+        for sender in senders or dict.fromkeys(participant for participant, _ in sorted(sums)):
+            of_sender = found.setdefault(sender, {})
+            for (participant, name), value in sums.items():
+                if participant == sender:
+                    of_sender[name] = of_sender.get(name, 0.0) + value
+    return found
+
+
+def _control(recorded: Mapping[str, float]) -> str:
+    """The congestion control whose values a browser's event log has."""
+    used = [control for control, names in LOGGED_BY.items() if names & recorded.keys()]
+    return " and ".join(used) or "not recorded"
+
+
+def _feedback(recorded: Mapping[str, float]) -> str:
+    used = [kind for kind, name in FEEDBACK.items() if name in recorded]
+    return " and ".join(used)
+
+
+def _ecn(recorded: Mapping[str, float]) -> str:
+    """The shares of marked packets, by the feedback of RFC 8888."""
+    reported = recorded["rfc8888_packets"]
+    ect1, ce = (100 * recorded.get(name, 0.0) / reported for name in ("ect1_packets", "ce_packets"))
+    return f"{number(ect1)} % of the packets arrived with ECT(1), {number(ce)} % with CE"
+
+
+def _of_each(values: Mapping[str, str]) -> str:
+    """A value that all participants have, or each value with its participants; empty ones are left out."""
+    of_value: dict[str, list[str]] = {}
+    for name, value in values.items():
+        of_value.setdefault(value, []).append(name)
+    if len(of_value) == 1:
+        return next(iter(of_value))
+    return ", ".join(f"{value} ({_names(names)})" for value, names in of_value.items() if value)
+
+
 def cautions(run: Run) -> list[str]:
-    """What a reader must know of a live run's results, each in a sentence or two; empty if nothing."""
-    janus = janus_caution(run.scenario) if run.backend == "live" else ""
-    return [text for text in (late_warning(run.traces), janus) if text]
+    """What a reader must know of a run's results, each in a sentence or two; empty if nothing."""
+    janus = janus_caution(run.scenario) if run.backend == LIVE else ""
+    return [text for text in (late_warning(run.traces), janus, trials_caution(run)) if text]
+
+
+def trials_caution(run: Run) -> str:
+    """A sentence on field trials of browsers in a simulated run; otherwise empty."""
+    trials = field_trials(run.scenario)
+    if run.backend != SIM or not trials:
+        return ""
+    given = ", ".join(f"{given} ({_names(names)})" for given, names in trials.items())
+    return f"Field trials of browsers have no effect in a simulated call: {given}."
 
 
 def janus_caution(scenario: Mapping[str, Any]) -> str:

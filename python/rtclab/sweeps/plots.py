@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import ceil
 
 import numpy as np
@@ -16,8 +17,9 @@ from rtclab.report import Plot
 from rtclab.report.drawing import Axes, Axis, Cells, Dots, Line, Look, Mark, Range, largest
 from rtclab.report.words import flow_in_words, number
 from rtclab.scenario.table import closest
-from rtclab.sweeps.summary import marginal_of
+from rtclab.sweeps.summary import Averaged, marginal_of
 from rtclab.sweeps.values import Field
+from rtclab.words import names_in_words
 
 INTERVAL = "95 % interval"
 MAX_FLOWS = 4
@@ -26,6 +28,8 @@ MAX_LABELS = 10
 """Maximum number of tick labels on an axis."""
 MAX_PRINTED_CELLS = 120
 """Maximum number of cells of a heat map in which values are printed."""
+MAX_GAPS = 3
+"""Maximum number of points without an average that the note names."""
 GROUP_WIDTH = 0.6
 """Width of a group of dots, as a share of the distance between two ticks."""
 SCALES = {
@@ -52,12 +56,14 @@ def make_plot(
     known = METRICS[metric]
     first, second = _chosen(fields, x, by)
     chosen = [first] if second is None else [first, second]
-    measured = marginal_of(rows.filter(pl.col("metric") == metric), [field.name for field in chosen])
-    parts = _by_flow(measured, metric, flow)
     others = [field.name for field in fields if field not in chosen]
+    of_metric = rows.filter(pl.col("metric") == metric)
+    measured, averaged = marginal_of(of_metric, [field.name for field in chosen], others)
+    parts = _by_flow(measured, metric, flow)
     if second is not None and x is None and by is None:
         return _heat_map(known, first, second, parts)
-    return _lines(known, first, second, parts, others)
+    notes = {name: _note(of, chosen, averaged.get(name)) for name, of in parts.items()}
+    return _lines(known, first, second, parts, others, notes)
 
 
 def _chosen(fields: Sequence[Field], x: str | None, by: str | None) -> tuple[Field, Field | None]:
@@ -138,12 +144,27 @@ def _scale(field: Field) -> tuple[float, str]:
     return next(((size, unit) for size, unit in scales if greatest >= size), (1.0, field.unit))
 
 
+def _note(rows: pl.DataFrame, chosen: Sequence[Field], averaged: Averaged | None) -> str:
+    """What a plot of a flow leaves out; empty if it is nothing."""
+    parts = []
+    if averaged is not None and averaged.repeats < averaged.of:
+        left_out = averaged.of - averaged.repeats
+        parts.append(f"{left_out} of {averaged.of} repeats left out: no value at some point")
+    known = set(rows.select(pl.col(field.name).cast(pl.String) for field in chosen).rows())
+    missing = [", ".join(of) for of in product(*(field.texts for field in chosen)) if of not in known]
+    if missing:
+        names = names_in_words(missing, MAX_GAPS)
+        parts.append(f"no value at {names}" if averaged is None else f"too few values at {names}")
+    return "; ".join(parts)
+
+
 def _lines(
     metric: Metric,
     first: Field,
     second: Field | None,
     parts: dict[str, pl.DataFrame],
     others: Sequence[str],
+    notes: Mapping[str, str],
 ) -> Plot:
     along = _Ticks.of(first, as_numbers=True)
     texts = [None] if second is None else list(second.texts)
@@ -155,12 +176,13 @@ def _lines(
             line = rows if second is None else rows.filter(rows[second.name] == text)
             shift = (index - (len(texts) - 1) / 2) * GROUP_WIDTH / len(texts)
             marks.append(_line(look, along, line) if first.numbers else _dots(look, along, line, shift))
-        axes.append(Axes(flow_in_words(flow), marks))
+        axes.append(Axes(flow_in_words(flow), marks, notes[flow]))
     ends = [rows["ci95_high"].fill_null(rows["mean"]).to_numpy() for rows in parts.values()]
     margin = 0.02 * float(np.ptp(along.at)) if first.numbers else 0.5
     caption = "Mean over repeats with its 95 % confidence interval (Student's t)"
     caption += f", for each {second.name}" if second is not None else ""
-    caption += f"; averaged over the values of {', '.join(others)}" if others else ""
+    if others:
+        caption += f"; averaged over the values of {', '.join(others)}, over the same repeats at every point"
     scale = " The horizontal axis is logarithmic." if first.log else ""
     return Plot(
         f"{metric.name}-{first.name}" + (f"-{second.name}" if second else ""),
@@ -173,11 +195,15 @@ def _lines(
 
 
 def _line(look: Look, along: _Ticks, rows: pl.DataFrame) -> Line:
-    x, mean = along.of_rows(rows), rows["mean"].to_numpy()
-    order = np.argsort(x)
-    low, high = _interval(rows)
-    around = Range(INTERVAL, low[order], high[order])
-    return Line(look, x[order], mean[order], around, marked=True)
+    """The line through the means, with a gap where a value of the field has none."""
+    columns = []
+    index = rows[along.field.name].to_physical().to_numpy()
+    for known in (rows["mean"].to_numpy(), *_interval(rows)):
+        values = np.full(along.at.size, np.nan)
+        values[index] = known
+        columns.append(values[np.argsort(along.at)])
+    mean, low, high = columns
+    return Line(look, np.sort(along.at), mean, Range(INTERVAL, low, high), marked=True)
 
 
 def _dots(look: Look, along: _Ticks, rows: pl.DataFrame, shift: float) -> Dots:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
+import numpy as np
 import polars as pl
 
 from rtclab.metrics import METRICS
@@ -19,15 +21,64 @@ def summary_of(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.DataFrame:
     return _statistics(rows, ["point"], columns)
 
 
-def marginal_of(rows: pl.LazyFrame, fields: Sequence[str]) -> pl.DataFrame:
+def marginal_of(
+    rows: pl.LazyFrame, fields: Sequence[str], others: Sequence[str]
+) -> tuple[pl.DataFrame, dict[str, Averaged]]:
     """As :func:`summary_of`, for every combination of some fields, averaged over the other fields.
 
     A repeat has the same seed at all points, so the values of points are not independent. Each repeat is
     first averaged over its points, and the interval is computed from these averages.
+
+    Every combination is averaged over the same repeats of the same other points, because a repeat that failed
+    would make the average look better. How many repeats that leaves is told for each flow. A combination
+    with too few values has no row.
     """
+    if not others:
+        return _statistics(rows, fields, ()), {}
+    known = rows.collect()
+    parts, averaged = [], {}
+    for (flow,), of_flow in known.group_by("flow", maintain_order=True):
+        part, averaged[str(flow)] = _balanced(of_flow, fields, [*others, "repeat"])
+        parts.append(part)
     keys = [*fields, "repeat", "metric", "unit", "flow"]
-    averages = rows.group_by(keys, maintain_order=True).agg(pl.col("value").mean())
-    return _statistics(averages, fields, ())
+    balanced = pl.concat(parts).lazy() if parts else rows
+    averages = balanced.group_by(keys, maintain_order=True).agg(pl.col("value").mean())
+    return _statistics(averages, fields, ()), averaged
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """Of how many repeats, over all values of the other fields, an average is made.
+
+    Attributes:
+        repeats: those of which every average is made.
+        of: those that have a value in some combination.
+    """
+
+    repeats: int
+    of: int
+
+
+def _balanced(
+    rows: pl.DataFrame, drawn: Sequence[str], averaged: Sequence[str]
+) -> tuple[pl.DataFrame, Averaged]:
+    """The rows that have a value for every combination of ``drawn``, by the values of ``averaged``.
+
+    Combinations with the fewest values are dropped until at least half of the rest can be averaged.
+    """
+    rows = rows.with_columns(
+        drawn=pl.struct(drawn).rank("dense") - 1, averaged=pl.struct(averaged).rank("dense") - 1
+    )
+    present = np.zeros((rows["drawn"].n_unique(), rows["averaged"].n_unique()), dtype=bool)
+    present[rows["drawn"].to_numpy(), rows["averaged"].to_numpy()] = True
+    order = np.argsort(-present.sum(axis=1), kind="stable")
+    in_all = np.logical_and.accumulate(present[order], axis=0)
+    kept = max(1, int((2 * in_all.sum(axis=1) >= present.shape[1]).sum()))
+    complete = np.flatnonzero(in_all[kept - 1])
+    chosen = rows.filter(
+        pl.col("drawn").is_in(order[:kept].tolist()), pl.col("averaged").is_in(complete.tolist())
+    )
+    return chosen.drop("drawn", "averaged"), Averaged(complete.size, present.shape[1])
 
 
 def _statistics(rows: pl.LazyFrame, keys: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
