@@ -2,7 +2,7 @@
 
 use super::{ReplayError, Replayed, ValueRow, finish};
 use crate::cc::{
-    self, CongestionControlConfig, Estimator, Observation, RateBounds, ReceivedPacket,
+    self, CallsAtOnce, CongestionControlConfig, Estimator, Observation, RateBounds, ReceivedPacket,
 };
 use crate::table::{Table, Texts, row};
 use crate::units::Time;
@@ -34,6 +34,7 @@ pub fn replay_arrivals(
     let estimator = estimator.ok_or(ReplayError::NoEstimator(algorithm.name))?;
     let mut replay = Arrivals {
         estimator,
+        calls: CallsAtOnce::default(),
         clock: Time::ZERO,
         rembs: Vec::new(),
         values: Vec::new(),
@@ -58,6 +59,7 @@ pub fn replay_arrivals(
 
 struct Arrivals {
     estimator: Box<dyn Estimator>,
+    calls: CallsAtOnce,
     clock: Time,
     rembs: Vec<RembRow>,
     values: Vec<ValueRow>,
@@ -71,12 +73,10 @@ impl Arrivals {
         while let Some(due) = self.estimator.poll_timeout().filter(|due| *due <= now) {
             let at = due.max(self.clock);
             self.clock = at;
-            let handled = self.estimator.on_timeout(at);
-            handled.map_err(|error| ReplayError::Control(at, error))?;
+            let failed = |error| ReplayError::Control(at, error);
+            self.estimator.on_timeout(at).map_err(failed)?;
+            self.calls.count(at, self.estimator.poll_timeout()).map_err(failed)?;
             self.record(at);
-            if self.estimator.poll_timeout() == Some(due) {
-                break;
-            }
         }
         self.clock = self.clock.max(now);
         Ok(())

@@ -13,8 +13,8 @@ mod tests;
 pub use arrivals::replay_arrivals;
 
 use crate::cc::{
-    self, ConfigError, CongestionControlConfig, ControlError, Controller, Feedback, Observation,
-    Probe, RateBounds, SenderState,
+    self, CallsAtOnce, ConfigError, CongestionControlConfig, ControlError, Controller, Feedback,
+    Observation, Probe, RateBounds, SenderState,
 };
 use crate::event_log::EventLog;
 use crate::table::{Column, Row, RowColumns, Table, Text, Texts, row};
@@ -126,7 +126,7 @@ pub fn replay_log(
     let inputs = Inputs::read(log, sent_ms)?;
     let bounds = RateBounds { has_video: inputs.has_video, ..bounds };
     let mut replay = Replay::new(config, bounds)?;
-    replay.record(Time::ZERO);
+    replay.record(Time::ZERO)?;
     for event in &inputs.events {
         replay.advance(event.at)?;
         replay.handle(event.at, &event.what)?;
@@ -158,6 +158,7 @@ struct Replay<'a> {
     config: &'a CongestionControlConfig,
     bounds: RateBounds,
     controller: Box<dyn Controller>,
+    calls: CallsAtOnce,
     clock: Time,
     history: History,
     wanted: Vec<Wanted>,
@@ -176,6 +177,7 @@ impl<'a> Replay<'a> {
             config,
             bounds,
             controller,
+            calls: CallsAtOnce::default(),
             clock: Time::ZERO,
             history: History::default(),
             wanted: Vec::new(),
@@ -200,11 +202,10 @@ impl<'a> Replay<'a> {
                 media_rate: self.controller.decision().target,
                 ..SenderState::default()
             };
-            self.controller.on_timeout(at, &state).map_err(|e| ReplayError::Control(at, e))?;
-            self.record(at);
-            if self.controller.poll_timeout() == Some(due) {
-                break;
-            }
+            let failed = |error| ReplayError::Control(at, error);
+            self.controller.on_timeout(at, &state).map_err(failed)?;
+            self.calls.count(at, self.controller.poll_timeout()).map_err(failed)?;
+            self.record(at)?;
         }
         self.clock = self.clock.max(now);
         Ok(())
@@ -244,8 +245,7 @@ impl<'a> Replay<'a> {
                 self.wanted_since = self.wanted.len();
             }
         }
-        self.record(now);
-        Ok(())
+        self.record(now)
     }
 
     /// The number of the probe that our control wanted when the browser made this one.
@@ -270,14 +270,16 @@ impl<'a> Replay<'a> {
     }
 
     /// Takes the control's probes and its target.
-    fn record(&mut self, at: Time) {
-        while let Some(probe) = self.controller.poll_probe() {
+    fn record(&mut self, at: Time) -> Result<(), ReplayError> {
+        let probes = cc::probes(self.controller.as_mut());
+        for probe in probes.map_err(|error| ReplayError::Control(at, error))? {
             self.wanted.push(Wanted { at, probe, cluster: None });
         }
         let target = self.controller.decision().target.0;
         if self.targets.last().is_none_or(|last| last.target != target) {
             self.targets.push(TargetRow { at, target });
         }
+        Ok(())
     }
 
     fn observe(&mut self, at: Time) {

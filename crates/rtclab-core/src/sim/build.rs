@@ -110,7 +110,7 @@ pub(super) fn simulation(
         builder.add_end(index, &mut recorder)?;
     }
     let Builder { mut ends, mut places, descriptions, meets, core, .. } = builder;
-    traffic.add_ends(&mut ends, &mut places);
+    traffic.add_ends(&flows.flows, &mut ends, &mut places);
     let signalling = add_signalling(config, core, &meets, &mut ends, &mut places);
     for index in 0..places.len() {
         if let Some(from) = places[index].media_from {
@@ -263,6 +263,7 @@ impl<'a> Builder<'a> {
                 "congestion control `{}` of {here} on {here}->{there}",
                 control_of.congestion_control.name
             ),
+            owner: format!("{here} on {here}->{there}"),
             media_from,
             media_to: Vec::new(),
             page: None,
@@ -453,7 +454,7 @@ impl Traffic {
         Ok(Traffic { senders })
     }
 
-    fn add_ends(self, ends: &mut Vec<End>, places: &mut Vec<Place>) {
+    fn add_ends(self, flows: &[FlowConfig], ends: &mut Vec<End>, places: &mut Vec<Place>) {
         for (sender, [from, to], [data, acks]) in self.senders {
             let pair = match sender {
                 Sender::Tcp(config) => [
@@ -467,12 +468,14 @@ impl Traffic {
             };
             ends.extend(pair);
             for (Address { node, .. }, flow) in [(from, data), (to, acks)] {
+                let owner = flows[flow.0 as usize].name.clone();
                 places.push(Place {
                     node,
                     flow,
                     data_flow: data,
                     source: None,
                     control: String::new(),
+                    owner,
                     media_from: None,
                     media_to: Vec::new(),
                     page: None,
@@ -502,13 +505,14 @@ fn add_signalling(
     if meets.is_empty() {
         return None;
     }
-    let place = |node| Place {
+    let place = |node: NodeId| Place {
         node,
         // Signalling belongs to no flow.
         flow: FlowId(0),
         data_flow: FlowId(0),
         source: None,
         control: String::new(),
+        owner: config.network.nodes[node.0 as usize].clone(),
         media_from: None,
         media_to: Vec::new(),
         page: None,

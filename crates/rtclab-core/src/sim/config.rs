@@ -134,6 +134,15 @@ pub enum SimError {
     Unknown(String),
     /// TCP between two nodes without any delay would send forever at one moment in time.
     Instant(String),
+    /// Virtual time does not advance any more: something wants to be called at the same moment again and again.
+    Standstill {
+        /// That moment.
+        at: Time,
+        /// What it is, with its participant and flow.
+        what: String,
+        /// When it wants the next call.
+        next: Time,
+    },
     /// A congestion control failed during the run.
     Control {
         /// Time of the failure.
@@ -151,6 +160,12 @@ impl fmt::Display for SimError {
             SimError::Network(error) => error.fmt(f),
             SimError::CongestionControl(error) => error.fmt(f),
             SimError::Unknown(what) | SimError::Instant(what) => f.write_str(what),
+            SimError::Standstill { at, what, next } => {
+                write!(
+                    f,
+                    "{what} stands still at {at}: it wants the next call at {next}, without end"
+                )
+            }
             SimError::Control { at, what, error } => write!(f, "{what} failed at {at}: {error}"),
         }
     }
