@@ -86,6 +86,7 @@ pub(super) fn simulation(
     config: &SimConfig,
     create: &CreateControl<'_>,
 ) -> Result<(Simulation<'static>, Vec<Description>), SimError> {
+    config.check().map_err(SimError::Field)?;
     let network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
         .map_err(SimError::Network)?;
     let names = config.network.nodes.iter().enumerate();
