@@ -222,3 +222,15 @@ fn rates_and_bursts_without_limit_are_no_error() {
         assert!(run.is_ok(), "{stack}");
     }
 }
+
+#[test]
+fn an_end_that_sends_nothing_is_no_error_with_any_control() {
+    for algorithm in &cc::ALGORITHMS {
+        let mut config = call(LINK, 3, 1);
+        config.participants[1].video = None;
+        for participant in &mut config.participants {
+            participant.congestion_control.name = algorithm.name.to_owned();
+        }
+        assert_eq!(simulate(&config).err(), None, "{}", algorithm.name);
+    }
+}
