@@ -105,8 +105,7 @@ impl<P> Network<P> {
     /// # Errors
     /// A path with a field that breaks a rule; a route that names an unknown node or path, or no path at all.
     pub fn new(config: NetworkConfig, seed: u64) -> Result<Self, NetworkError> {
-        let paths = config.paths.iter();
-        let checked = paths.map(PathConfig::check).collect::<Result<(), _>>();
+        let checked = config.paths.iter().try_for_each(PathConfig::check);
         within("network.paths", checked).map_err(|error| NetworkError(error.to_string()))?;
         let nodes = index_of(config.nodes.iter());
         let path_ids = index_of(config.paths.iter().map(|path| &path.name));

@@ -177,7 +177,8 @@ fn a_decision_or_probe_that_no_sender_can_follow_ends_the_run_by_name() {
     let probing =
         |probe| move || -> Halves { (Box::new(Stubborn { probe: Some(probe), ..CALM }), None) };
     let padding_rate = Bitrate(u64::MAX);
-    let cases: [(Box<dyn Fn() -> Halves>, &str); 6] = [
+    type Create = Box<dyn Fn() -> Halves>;
+    let cases: [(Create, &str); 6] = [
         (Box::new(decided(with_drop(f64::NAN))), "drop_ratio is NaN; expected 0 to 1"),
         (Box::new(decided(with_drop(1.1))), "drop_ratio is 1.1; expected 0 to 1"),
         (
