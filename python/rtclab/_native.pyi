@@ -73,7 +73,7 @@ class Emulator:
         """Replaces the path of the same name with immediate effect."""
 
     def is_running(self) -> bool:
-        """Whether packets are being forwarded. Once this is False, ``failure`` in ``stop``'s result says why."""
+        """Whether packets are being forwarded. If not, ``failure`` in the result of ``stop`` says why."""
 
     def stop(self) -> dict[str, Any]:
         """Stops the emulator. Packets in flight are not delivered.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from rtclab import _native
 from rtclab.backend.sim import SimBackend
-from rtclab.errors import CallFailed
+from rtclab.errors import CallFailed, UnsupportedScenario
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
@@ -163,3 +164,42 @@ def test_a_call_that_never_connects_is_a_failed_one_that_keeps_its_trace(call: s
 def test_a_participant_who_never_joins_is_not_a_failure(call: str, tmp_path: Path) -> None:
     trace = SimBackend().run(scenario(call, "bob never joins", "goog-cc"), seed=1, repeat=0, out=tmp_path)
     assert trace.manifest.failure is None
+
+
+@pytest.mark.parametrize(
+    ("table", "field", "value", "said"),
+    [
+        (
+            "network/paths/0",
+            "capacity",
+            {"kind": "steps", "steps": []},
+            "network.paths.alice.up.capacity.steps",
+        ),
+        (
+            "participants/0",
+            "audio",
+            {"bitrate_bps": 32_000, "frame_ns": 0},
+            "participants.alice.audio.frame_ns",
+        ),
+        ("", "duration_ns", 2**64 - 1, "duration_ns"),
+    ],
+)
+def test_a_configuration_that_no_scenario_made_is_refused_with_its_field(
+    table: str, field: str, value: Any, said: str
+) -> None:
+    config: Any = Scenario.load("first-call").native(seed=1)
+    place = config
+    for key in table.split("/") if table else []:
+        place = place[int(key) if key.isdigit() else key]
+    place[field] = value
+    with pytest.raises(ValueError, match=f"^{said}: .* is not possible; expected "):
+        _native.simulate(json.dumps(config))
+
+
+def test_what_only_the_native_code_refuses_is_named_by_the_check_of_a_scenario() -> None:
+    """A clock has a reading for each millisecond of the delay that it measures."""
+    link = LINK | {"delay": "120 min", "clock": {"wander": "2 %", "correlation": "1 s"}}
+    scenario = Scenario.load("first-call", {"link": {"up": link, "down": LINK}})
+    with pytest.raises(UnsupportedScenario) as caught:
+        SimBackend().check(scenario)
+    assert "network.paths.alice.up.clock.wander" in str(caught.value)

@@ -8,6 +8,7 @@ pub mod cc;
 pub mod endpoint;
 pub mod event_log;
 pub mod ipv4;
+pub mod limits;
 pub mod media;
 pub mod monitor;
 pub mod network;

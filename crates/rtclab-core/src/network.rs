@@ -1,5 +1,6 @@
 //! Nodes connected by paths; routes packets over one or more of them.
 
+use crate::limits::within;
 use crate::path::{Departure, DropCause, Packet, Path, PathConfig};
 use crate::timeouts::Timeouts;
 use crate::units::{Bytes, Time};
@@ -102,8 +103,10 @@ impl<P> Network<P> {
     /// Builds the network; each path draws from a random stream of its own, derived from `seed`.
     ///
     /// # Errors
-    /// A route that names an unknown node or path, or no path at all.
+    /// A path with a field that breaks a rule; a route that names an unknown node or path, or no path at all.
     pub fn new(config: NetworkConfig, seed: u64) -> Result<Self, NetworkError> {
+        let checked = config.paths.iter().try_for_each(PathConfig::check);
+        within("network.paths", checked).map_err(|error| NetworkError(error.to_string()))?;
         let nodes = index_of(config.nodes.iter());
         let path_ids = index_of(config.paths.iter().map(|path| &path.name));
         let node = |name: &str| {

@@ -2,6 +2,7 @@
 //!
 //! Neither end knows the network. Both have the methods of an endpoint, except that they have no events.
 
+use crate::limits::{self, Checked};
 use crate::packet::{Address, Content, Datagram, IP_UDP_BYTES, Transmit};
 use crate::units::{Bitrate, Bytes, Time};
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,20 @@ pub struct ConstantRate {
     pub packet_bytes: Bytes,
 }
 
+/// Largest IP packet (RFC 791).
+const LARGEST_PACKET: u64 = 65_535;
+
 impl ConstantRate {
+    pub(crate) fn check(&self) -> Checked {
+        let (rate, size) = (self.rate_bps.0, self.packet_bytes.0);
+        let fits = (IP_UDP_BYTES..=LARGEST_PACKET).contains(&size);
+        let expected = format_args!("{IP_UDP_BYTES} to {LARGEST_PACKET} B");
+        limits::require(fits, "packet_bytes", format_args!("{size} B"), expected)?;
+        let expected = "at most a packet per nanosecond";
+        let is_slow = rate / 1_000_000_000 <= self.packet_bytes.bits();
+        limits::require(is_slow, "rate_bps", format_args!("{rate} bit/s"), expected)
+    }
+
     /// Time between the first packet and packet `number`, counted from 0. It is rounded up to whole
     /// nanoseconds from the exact value, so the rate has no error that grows. `None` at a rate of 0.
     pub fn after(&self, number: u64) -> Option<Time> {

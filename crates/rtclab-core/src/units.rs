@@ -155,11 +155,14 @@ impl Bitrate {
         let nanos = (u128::from(size.bits()) * 1_000_000_000).div_ceil(u128::from(self.0));
         Some(Time(nanos.min(u128::from(u64::MAX)) as u64))
     }
-    /// How many whole bytes fit into `duration`.
+    /// How many whole bytes fit into `duration`, at most `u64::MAX`.
     pub fn bytes_in(self, duration: Time) -> Bytes {
         match self.0.checked_mul(duration.0) {
             Some(work) => Bytes(work / 8_000_000_000),
-            None => Bytes((u128::from(self.0) * u128::from(duration.0) / 8_000_000_000) as u64),
+            None => {
+                let bytes = u128::from(self.0) * u128::from(duration.0) / 8_000_000_000;
+                Bytes(bytes.min(u128::from(u64::MAX)) as u64)
+            }
         }
     }
     /// Rate that carries `size` in `duration`, rounded down; the largest of all if there is no time.
@@ -175,7 +178,7 @@ impl Bitrate {
             }
         }
     }
-    /// How many bytes this rate carries in `duration`, rounded to nearest.
+    /// How many bytes this rate carries in `duration`, rounded to nearest, at most `u64::MAX`.
     pub fn bytes_carried(self, duration: Time) -> Bytes {
         const BITS_IN_NANOS: u64 = 8_000_000_000;
         let work = self.0.checked_mul(duration.0).and_then(|w| w.checked_add(BITS_IN_NANOS / 2));
@@ -183,7 +186,7 @@ impl Bitrate {
             return Bytes(work / BITS_IN_NANOS);
         }
         let work = u128::from(self.0) * u128::from(duration.0) + u128::from(BITS_IN_NANOS / 2);
-        Bytes((work / u128::from(BITS_IN_NANOS)) as u64)
+        Bytes((work / u128::from(BITS_IN_NANOS)).min(u128::from(u64::MAX)) as u64)
     }
     /// This rate times a factor; negative factors give zero.
     pub fn scaled(self, factor: f64) -> Bitrate {
@@ -256,6 +259,15 @@ mod tests {
         assert_eq!(Bitrate::from_mbps(10_000).bytes_in(hour), Bytes(4_500_000_000_000));
         assert_eq!(Bitrate::from_mbps(10_000).bytes_carried(hour), Bytes(4_500_000_000_000));
         assert_eq!(Bitrate::carrying(Bytes(4_500_000_000_000), hour), Bitrate::from_mbps(10_000));
+    }
+
+    #[test]
+    fn what_64_bits_cannot_hold_is_the_largest_number_they_can() {
+        let (rate, year) = (Bitrate(u64::MAX), Time::from_secs(31_536_000));
+        assert_eq!(rate.bytes_in(year), Bytes(u64::MAX));
+        assert_eq!(rate.bytes_carried(year), Bytes(u64::MAX));
+        assert_eq!(Bitrate::carrying(Bytes(u64::MAX / 8), Time(1)), rate);
+        assert_eq!(Bitrate(1).time_for(Bytes(u64::MAX / 8)), Some(Time::MAX));
     }
 
     #[test]

@@ -136,8 +136,9 @@ impl Emulator {
     /// Replaces the configuration of the path of the same name from now on.
     ///
     /// # Errors
-    /// There is no path with this name.
+    /// There is no path with this name, or a field breaks a rule.
     pub fn set_path(&self, config: PathConfig) -> Result<(), EmulatorError> {
+        config.check().map_err(|error| EmulatorError::Config(error.to_string()))?;
         let index = self.paths.iter().position(|name| *name == config.name).ok_or_else(|| {
             EmulatorError::Config(format!(
                 "no path `{}`; expected one of {:?}",

@@ -128,6 +128,88 @@ impl Decision {
     }
 }
 
+/// Largest rate of padding and probes, beyond all links that carry calls. Each packet of padding is an event.
+const MAX_PADDING: Bitrate = Bitrate::from_mbps(100_000);
+/// Largest burst of a probe, all of which leaves at once: a second at 100 Mbit/s.
+const MAX_PROBE_BURST: Bytes = Bytes(12_500_000);
+/// A control may want this many probes at once. libwebrtc runs at most five and drops older ones.
+const MAX_PROBES: usize = 100;
+/// How often anything may be called at one moment at its own request. One call is the rule; a control that catches up
+/// after a pause may need a few more.
+pub(crate) const MAX_CALLS_AT_ONCE: u64 = 1_000;
+
+impl Decision {
+    /// Whether a sender can follow it.
+    pub(crate) fn check(&self) -> Result<(), ControlError> {
+        if !(0.0..=1.0).contains(&self.drop_ratio) {
+            let ratio = self.drop_ratio;
+            return Err(ControlError(format!("drop_ratio is {ratio}; expected 0 to 1")));
+        }
+        if self.padding_rate > MAX_PADDING {
+            let (rate, max) = (self.padding_rate.0, MAX_PADDING.0);
+            let text = format!("padding_rate is {rate} bit/s; expected at most {max} bit/s");
+            return Err(ControlError(text));
+        }
+        Ok(())
+    }
+}
+
+impl Probe {
+    /// Whether a pacer can send it.
+    fn check(&self) -> Result<(), ControlError> {
+        let Probe { id, rate, min_spacing, .. } = *self;
+        if rate == Bitrate::ZERO || rate > MAX_PADDING {
+            let text = format!("probe {id} has {} bit/s; expected 1 to {}", rate.0, MAX_PADDING.0);
+            return Err(ControlError(text));
+        }
+        let burst = rate.bytes_in(min_spacing);
+        if burst > MAX_PROBE_BURST {
+            let (burst, max) = (burst.0, MAX_PROBE_BURST.0);
+            let text = format!("probe {id} has bursts of {burst} B; expected at most {max} B");
+            return Err(ControlError(text));
+        }
+        Ok(())
+    }
+}
+
+/// The probes that a control wants now, checked.
+pub(crate) fn probes(controller: &mut dyn Controller) -> Result<Vec<Probe>, ControlError> {
+    let mut probes = Vec::new();
+    while let Some(probe) = controller.poll_probe() {
+        probe.check()?;
+        probes.push(probe);
+        if probes.len() > MAX_PROBES {
+            let text =
+                format!("more than {MAX_PROBES} probes at once; the last one is {}", probe.id);
+            return Err(ControlError(text));
+        }
+    }
+    Ok(probes)
+}
+
+/// Notices when something is called at the same moment again and again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallsAtOnce {
+    at: Time,
+    count: u64,
+}
+
+impl CallsAtOnce {
+    /// Counts a call at `now`, after which the next one is wanted at `next`.
+    pub(crate) fn count(&mut self, now: Time, next: Option<Time>) -> Result<(), ControlError> {
+        if now != self.at {
+            *self = CallsAtOnce { at: now, count: 0 };
+        }
+        self.count += 1;
+        match next.filter(|next| *next <= now && self.count > MAX_CALLS_AT_ONCE) {
+            Some(next) => Err(ControlError(format!(
+                "it stands still: called {MAX_CALLS_AT_ONCE} times now, it wants the next call at {next}"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A value from a congestion control's internal state, for the trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
@@ -277,3 +359,18 @@ impl RateBounds {
 
 /// Both halves of an algorithm; a send-side algorithm has no estimator.
 pub type Halves = (Box<dyn Controller>, Option<Box<dyn Estimator>>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_calls_at_one_moment_are_no_error_and_more_are_unless_the_next_is_later() {
+        let (mut calls, now) = (CallsAtOnce::default(), Time::from_secs(1));
+        assert!((0..1_000).all(|_| calls.count(now, Some(now)).is_ok()));
+        assert_eq!(calls.count(now, Some(now + Time(1))), Ok(()));
+        assert_eq!(calls.count(now, None), Ok(()));
+        assert!(calls.count(now, Some(now)).is_err());
+        assert_eq!(calls.count(now + Time(1), Some(now)), Ok(()));
+    }
+}

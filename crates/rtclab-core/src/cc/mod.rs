@@ -16,6 +16,7 @@ mod rrtcc_2013;
 mod table;
 mod tfrc;
 
+pub(crate) use control::{CallsAtOnce, MAX_CALLS_AT_ONCE, probes};
 pub use control::{
     ControlError, Controller, Decision, Estimator, Feedback, Halves, Observation, PacketReport,
     Probe, RateBounds, ReceivedPacket, SenderState, SentPacket,

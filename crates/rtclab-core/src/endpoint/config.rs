@@ -2,6 +2,7 @@
 
 use super::format::packet_size;
 use crate::cc::RateBounds;
+use crate::limits::{self, Checked};
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
@@ -20,7 +21,28 @@ pub struct AudioConfig {
     pub frame_ns: Time,
 }
 
+/// Shortest and longest frame of Opus (RFC 6716, section 2.1.4, with up to 120 ms in a packet).
+const AUDIO_FRAME: (Time, Time) = (Time::from_micros(2_500), Time::from_millis(120));
+/// Largest payload, which leaves room for headers in an IP packet.
+const LARGEST_PAYLOAD: Bytes = Bytes(65_000);
+
 impl AudioConfig {
+    pub(crate) fn check(&self) -> Checked {
+        let (shortest, longest) = AUDIO_FRAME;
+        let expected = format_args!("{} to {} ns", shortest.0, longest.0);
+        let value = format_args!("{} ns", self.frame_ns.0);
+        limits::require(
+            (shortest..=longest).contains(&self.frame_ns),
+            "frame_ns",
+            value,
+            expected,
+        )?;
+        let (bytes, most) = (self.payload().0, LARGEST_PAYLOAD.0);
+        let value = format_args!("{} bit/s, or {bytes} B in a frame,", self.bitrate_bps.0);
+        let expected = format_args!("at most {most} B");
+        limits::require(bytes <= most, "bitrate_bps", value, expected)
+    }
+
     pub(super) fn payload(&self) -> Bytes {
         self.bitrate_bps.bytes_in(self.frame_ns)
     }

@@ -158,6 +158,19 @@ impl Peer {
         (!self.left).then_some(self.timers.next().min(end))
     }
 
+    /// The part whose timeout is the earliest, for errors.
+    pub fn due(&self) -> &'static str {
+        let next = self.timers.next();
+        let Timers { setup, sender, receiver, statistics, .. } = self.timers;
+        let parts = [
+            (setup, "set-up"),
+            (sender, "sending half"),
+            (receiver, "receiving half"),
+            (statistics, "statistics"),
+        ];
+        parts.iter().find(|(at, _)| *at == next).map_or("reports", |(_, part)| part)
+    }
+
     /// Whether there is a datagram to send or an event.
     pub fn is_pending(&self) -> bool {
         !(self.events.is_empty() && self.outbox.is_empty())

@@ -17,6 +17,8 @@ use rand::RngExt;
 const REPORT_INTERVAL: Time = Time::from_millis(1_000);
 /// Above 360 kbit/s the interval in seconds is 360 / rate in kbit/s, as in libwebrtc.
 const REPORT_BITS: u64 = 360_000;
+/// Shortest nominal interval: libwebrtc computes it in whole milliseconds.
+const MIN_REPORT_INTERVAL: Time = Time::from_millis(1);
 /// Nominal interval of reports for audio; drawn from 0.5 to 1.5 times this (libwebrtc, `rtp_rtcp_interface.h`).
 const AUDIO_REPORT_INTERVAL: Time = Time::from_secs(5);
 /// The first report for audio leaves after half an interval (libwebrtc, `rtcp_sender.cc`, SetRTCPStatus).
@@ -272,7 +274,8 @@ impl Peer {
 
     pub(super) fn schedule_report(&mut self, now: Time) {
         let interval = or_never(self.sender.target().time_for(Bytes(REPORT_BITS / 8)));
-        self.timers.report = now + self.varied(interval.min(REPORT_INTERVAL));
+        let interval = interval.clamp(MIN_REPORT_INTERVAL, REPORT_INTERVAL);
+        self.timers.report = now + self.varied(interval);
     }
 
     pub(super) fn schedule_receiver_report(&mut self, now: Time) {

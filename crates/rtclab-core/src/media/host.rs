@@ -1,5 +1,6 @@
 //! The machine of a participant: one processor, shared by all its encoders and decoders.
 
+use crate::limits::{self, Checked, within};
 use crate::normal::StandardNormal;
 use crate::units::Time;
 use rand::{RngExt, SeedableRng};
@@ -31,6 +32,29 @@ pub struct Variation {
     pub deviation: f64,
     /// Time after which the autocorrelation has fallen to 1/e.
     pub correlation_ns: Time,
+}
+
+/// Largest number of pixels per second, and largest deviation relative to the mean.
+const LIMITS: (f64, f64) = (1e15, 10.0);
+
+impl HostConfig {
+    pub(crate) fn check(&self) -> Checked {
+        let encoder = Some(self.encoder_capacity_pixels_per_second);
+        for (name, capacity) in [
+            ("encoder_capacity_pixels_per_second", encoder),
+            ("decoder_capacity_pixels_per_second", self.decoder_capacity_pixels_per_second),
+        ] {
+            limits::number(name, capacity.unwrap_or_default(), (0.0, LIMITS.0))?;
+        }
+        self.variation.map_or(Ok(()), |variation| within("variation", variation.check()))
+    }
+}
+
+impl Variation {
+    fn check(&self) -> Checked {
+        limits::number("deviation", self.deviation, (0.0, LIMITS.1))?;
+        limits::duration("correlation_ns", self.correlation_ns)
+    }
 }
 
 /// A processor that works on one picture after another.

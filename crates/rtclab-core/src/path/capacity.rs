@@ -1,5 +1,6 @@
 //! The serialiser: the time for which a packet occupies the link.
 
+use crate::limits::{self, Checked};
 use crate::units::{Bitrate, Bytes, Time};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,29 @@ pub enum Capacity {
         /// Bytes per opportunity: 1500 for IP packets (Mahimahi's 1504 count its 4-byte TUN header).
         bytes: Bytes,
     },
+}
+
+impl Capacity {
+    pub(super) fn check(&self) -> Checked {
+        match self {
+            Capacity::Constant { bps } => limits::rate("bps", *bps),
+            Capacity::Steps { steps } => {
+                limits::increasing("steps", steps.iter().map(|step| step.0))?;
+                steps.iter().try_for_each(|step| limits::rate("steps", step.1))
+            }
+            Capacity::Opportunities { times, period, bytes } => {
+                limits::duration("period", *period)?;
+                limits::size("bytes", *bytes)?;
+                limits::require(*bytes > Bytes::ZERO, "bytes", "0 B", "at least 1 B")?;
+                let (first, last) = (times.first(), times.last());
+                limits::require(first.is_some(), "times", "an empty list", "at least one time")?;
+                limits::require(times.is_sorted(), "times", "a decreasing list", "times in order")?;
+                let last = last.copied().unwrap_or_default();
+                let expected = format_args!("at most the period of {} ns", period.0);
+                limits::require(last <= *period, "times", format_args!("{} ns", last.0), expected)
+            }
+        }
+    }
 }
 
 /// Unit of work: bit/s times ns, so that rate times time needs no rounding.

@@ -1,5 +1,6 @@
 //! The clock with which an emulating box measures its delay.
 
+use crate::limits::{self, Checked};
 use crate::normal::StandardNormal;
 use crate::units::Time;
 use rand::{RngExt, SeedableRng};
@@ -21,6 +22,22 @@ pub struct Clock {
     pub wander: f64,
     /// Time after which the autocorrelation of the rate has fallen to 1/e.
     pub correlation_ns: Time,
+}
+
+/// Longest delay that a clock measures. Readings, one for each millisecond, are kept for as long.
+const LONGEST_MEASURED: Time = Time::from_secs(3_600);
+/// Largest deviation of the rate, relative to the rate.
+const MAX_WANDER: f64 = 10.0;
+
+impl Clock {
+    pub(super) fn check(&self, longest: Time) -> Checked {
+        limits::number("wander", self.wander, (0.0, MAX_WANDER))?;
+        limits::duration("correlation_ns", self.correlation_ns)?;
+        let (value, most) = (longest.0, LONGEST_MEASURED.0);
+        let expected = format_args!("a delay of at most {most} ns beside a clock");
+        let fits = longest <= LONGEST_MEASURED;
+        limits::require(fits, "wander", format_args!("with a delay of {value} ns it"), expected)
+    }
 }
 
 /// Readings of a clock, generated as needed.

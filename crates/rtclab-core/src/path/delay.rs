@@ -1,5 +1,6 @@
 //! The wire: propagation delay and jitter.
 
+use crate::limits::{self, Checked};
 use crate::normal::StandardNormal;
 use crate::units::Time;
 use rand::{RngExt, SeedableRng};
@@ -58,6 +59,32 @@ impl Delay {
             Delay::Constant { ns } => *ns,
             Delay::Steps { .. } => Time::ZERO,
             Delay::Ramp { from_ns, to_ns, .. } => *from_ns.min(to_ns),
+        }
+    }
+
+    /// Upper bound of [`Delay::at`].
+    pub(super) fn largest(&self) -> Time {
+        match self {
+            Delay::Constant { ns } => *ns,
+            Delay::Steps { steps } => steps.iter().map(|step| step.1).max().unwrap_or_default(),
+            Delay::Ramp { from_ns, to_ns, .. } => *from_ns.max(to_ns),
+        }
+    }
+
+    pub(super) fn check(&self) -> Checked {
+        limits::time("ns", self.largest())?;
+        match self {
+            Delay::Constant { .. } => Ok(()),
+            Delay::Steps { steps } => limits::increasing("steps", steps.iter().map(|step| step.0)),
+            Delay::Ramp { shape, start_ns, end_ns, .. } => {
+                limits::time("end_ns", *end_ns)?;
+                let expected = format_args!("at least start_ns = {} ns", start_ns.0);
+                let value = format_args!("{} ns", end_ns.0);
+                limits::require(start_ns <= end_ns, "end_ns", value, expected)?;
+                let has_ratio = *shape == RampShape::Linear || self.smallest() > Time::ZERO;
+                let expected = "two positive delays for an exponential ramp";
+                limits::require(has_ratio, "from_ns", "a delay of 0 ns", expected)
+            }
         }
     }
 

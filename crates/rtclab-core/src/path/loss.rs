@@ -1,5 +1,6 @@
 //! Random loss: independent, or in bursts (Gilbert-Elliott).
 
+use crate::limits::{self, Checked};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,11 @@ impl Loss {
     /// Loses every packet with probability `ratio`, independently of the others.
     pub const fn independent(ratio: f64) -> Self {
         Loss { p: 0.0, r: 1.0, h: 1.0 - ratio, k: 1.0 - ratio }
+    }
+
+    pub(super) fn check(&self) -> Checked {
+        let probabilities = [("p", self.p), ("r", self.r), ("h", self.h), ("k", self.k)];
+        probabilities.iter().try_for_each(|(name, value)| limits::number(name, *value, (0.0, 1.0)))
     }
 
     /// Stationary loss ratio.

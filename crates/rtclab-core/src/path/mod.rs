@@ -15,6 +15,7 @@ pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
 pub use wifi::{Radio, Wifi};
 
+use crate::limits::{self, Checked, within};
 use crate::units::{Bytes, Time};
 use capacity::Server;
 use clock::ClockReadings;
@@ -78,6 +79,43 @@ pub struct PathConfig {
 }
 
 impl PathConfig {
+    /// Checks all fields. Their names in an error begin with the name of the path.
+    ///
+    /// # Errors
+    /// A field breaks a rule; the error names it.
+    pub fn check(&self) -> Result<(), limits::FieldError> {
+        within(&self.name, self.check_fields())
+    }
+
+    fn check_fields(&self) -> Checked {
+        if let Some(capacity) = &self.capacity {
+            within("capacity", capacity.check())?;
+        }
+        if let Some(wifi) = &self.wifi {
+            within("wifi", wifi.check())?;
+        }
+        match self.queue {
+            Some(QueueLimit::Bytes(limit)) => limits::size("queue.limit", limit)?,
+            Some(QueueLimit::Time(limit)) => limits::time("queue.limit", limit)?,
+            Some(QueueLimit::Packets(_)) | None => {}
+        }
+        within("delay", self.delay.check())?;
+        if let Some(jitter) = &self.jitter {
+            limits::time("jitter.sd_ns", jitter.sd_ns)?;
+        }
+        if let Some(loss) = &self.loss {
+            within("loss", loss.check())?;
+        }
+        if !self.loss_steps.is_empty() {
+            limits::increasing("loss_steps", self.loss_steps.iter().map(|step| step.0))?;
+            self.loss_steps.iter().try_for_each(|step| within("loss_steps", step.1.check()))?;
+        }
+        if let Some(tick) = self.tick_ns {
+            limits::duration("tick_ns", tick)?;
+        }
+        self.clock.map_or(Ok(()), |clock| within("clock", clock.check(self.delay.largest())))
+    }
+
     /// Whether packets can ever pass without any delay.
     pub fn is_instant(&self) -> bool {
         self.capacity.is_none() && self.wifi.is_none() && self.delay.vanishes()

@@ -4,6 +4,7 @@
 //! The model is one station without contention: the distributed coordination function of IEEE 802.11-2012
 //! (9.3) with the OFDM parameters for 20 MHz at 5 GHz (18.4), without aggregation.
 
+use crate::limits::{self, Checked, within};
 use crate::units::{Bitrate, Bytes, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -54,6 +55,18 @@ pub struct Radio {
     pub bps: Bitrate,
     /// Probability that an attempt is not acknowledged.
     pub error: f64,
+}
+
+impl Wifi {
+    pub(super) fn check(&self) -> Checked {
+        limits::require(self.attempts > 0, "attempts", 0, "at least 1")?;
+        for (name, radio) in [("good", self.good), ("fade", self.fade)] {
+            within(name, limits::rate("bps", radio.bps))?;
+            within(name, limits::number("error", radio.error, (0.0, 1.0)))?;
+        }
+        limits::time("mean_good_ns", self.mean_good_ns)?;
+        limits::time("mean_fade_ns", self.mean_fade_ns)
+    }
 }
 
 /// Outcome of sending a packet.

@@ -2,7 +2,7 @@
 
 use super::{ReplayError, Replayed, ValueRow, finish};
 use crate::cc::{
-    self, CongestionControlConfig, Estimator, Observation, RateBounds, ReceivedPacket,
+    self, CallsAtOnce, CongestionControlConfig, Estimator, Observation, RateBounds, ReceivedPacket,
 };
 use crate::table::{Table, Texts, row};
 use crate::units::{Bitrate, Time};
@@ -58,13 +58,14 @@ pub fn replay_arrivals(
 /// The receiver half of a control, on the receiver's clock.
 pub(super) struct Receiver {
     pub(super) estimator: Box<dyn Estimator>,
+    calls: CallsAtOnce,
     /// Time of the last packet or timeout.
     pub(super) clock: Time,
 }
 
 impl Receiver {
     pub(super) fn new(estimator: Box<dyn Estimator>) -> Self {
-        Receiver { estimator, clock: Time::ZERO }
+        Receiver { estimator, calls: CallsAtOnce::default(), clock: Time::ZERO }
     }
 
     /// Hands over a packet, after the estimator's own timeouts up to its arrival. Calls `sent` with the time
@@ -77,12 +78,10 @@ impl Receiver {
         while let Some(due) = self.estimator.poll_timeout().filter(|due| *due <= packet.at) {
             let at = due.max(self.clock);
             self.clock = at;
-            let handled = self.estimator.on_timeout(at);
-            handled.map_err(|error| ReplayError::Control(at, error))?;
+            let failed = |error| ReplayError::Control(at, error);
+            self.estimator.on_timeout(at).map_err(failed)?;
+            self.calls.count(at, self.estimator.poll_timeout()).map_err(failed)?;
             self.poll(at, sent);
-            if self.estimator.poll_timeout() == Some(due) {
-                break;
-            }
         }
         self.clock = self.clock.max(packet.at);
         let handled = self.estimator.on_packet(packet);

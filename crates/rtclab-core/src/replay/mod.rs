@@ -14,8 +14,8 @@ mod tests;
 pub use arrivals::replay_arrivals;
 
 use crate::cc::{
-    self, ConfigError, CongestionControlConfig, ControlError, Controller, Feedback, Observation,
-    PacketReport, Probe, RateBounds, ReceivedPacket, SenderState,
+    self, CallsAtOnce, ConfigError, CongestionControlConfig, ControlError, Controller, Feedback,
+    Observation, PacketReport, Probe, RateBounds, ReceivedPacket, SenderState,
 };
 use crate::event_log::EventLog;
 use crate::packet::{Ecn, Kind};
@@ -134,7 +134,7 @@ pub fn replay_log(
     let inputs = Inputs::read(log, sent_ms)?;
     let bounds = RateBounds { has_video: inputs.has_video, ..bounds };
     let mut replay = Replay::new(config, bounds)?;
-    replay.record(Time::ZERO);
+    replay.record(Time::ZERO)?;
     for event in &inputs.events {
         replay.advance(event.at)?;
         replay.handle(event.at, &event.what)?;
@@ -226,6 +226,7 @@ struct Replay<'a> {
     bounds: RateBounds,
     controller: Box<dyn Controller>,
     receiving: Option<Receiving>,
+    calls: CallsAtOnce,
     clock: Time,
     history: History,
     wanted: Vec<Wanted>,
@@ -246,6 +247,7 @@ impl<'a> Replay<'a> {
             bounds,
             controller,
             receiving,
+            calls: CallsAtOnce::default(),
             clock: Time::ZERO,
             history: History::default(),
             wanted: Vec::new(),
@@ -271,11 +273,10 @@ impl<'a> Replay<'a> {
                 media_rate: self.controller.decision().target,
                 ..SenderState::default()
             };
-            self.controller.on_timeout(at, &state).map_err(|e| ReplayError::Control(at, e))?;
-            self.record(at);
-            if self.controller.poll_timeout() == Some(due) {
-                break;
-            }
+            let failed = |error| ReplayError::Control(at, error);
+            self.controller.on_timeout(at, &state).map_err(failed)?;
+            self.calls.count(at, self.controller.poll_timeout()).map_err(failed)?;
+            self.record(at)?;
         }
         self.clock = self.clock.max(now);
         Ok(())
@@ -327,8 +328,7 @@ impl<'a> Replay<'a> {
                 self.wanted_since = self.wanted.len();
             }
         }
-        self.record(now);
-        Ok(())
+        self.record(now)
     }
 
     /// The number of the probe that our control wanted when the browser made this one.
@@ -353,14 +353,16 @@ impl<'a> Replay<'a> {
     }
 
     /// Takes the control's probes and its target.
-    fn record(&mut self, at: Time) {
-        while let Some(probe) = self.controller.poll_probe() {
+    fn record(&mut self, at: Time) -> Result<(), ReplayError> {
+        let probes = cc::probes(self.controller.as_mut());
+        for probe in probes.map_err(|error| ReplayError::Control(at, error))? {
             self.wanted.push(Wanted { at, probe, cluster: None });
         }
         let target = self.controller.decision().target.0;
         if self.targets.last().is_none_or(|last| last.target != target) {
             self.targets.push(TargetRow { at, target });
         }
+        Ok(())
     }
 
     fn observe(&mut self, at: Time) {

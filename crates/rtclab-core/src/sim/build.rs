@@ -86,6 +86,7 @@ pub(super) fn simulation(
     config: &SimConfig,
     create: &CreateControl<'_>,
 ) -> Result<(Simulation<'static>, Vec<Description>), SimError> {
+    config.check().map_err(SimError::Field)?;
     let network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
         .map_err(SimError::Network)?;
     let names = config.network.nodes.iter().enumerate();
@@ -110,7 +111,7 @@ pub(super) fn simulation(
         builder.add_end(index, &mut recorder)?;
     }
     let Builder { mut ends, mut places, descriptions, meets, core, .. } = builder;
-    traffic.add_ends(&mut ends, &mut places);
+    traffic.add_ends(&flows.flows, &mut ends, &mut places);
     let signalling = add_signalling(config, core, &meets, &mut ends, &mut places);
     for index in 0..places.len() {
         if let Some(from) = places[index].media_from {
@@ -263,6 +264,7 @@ impl<'a> Builder<'a> {
                 "congestion control `{}` of {here} on {here}->{there}",
                 control_of.congestion_control.name
             ),
+            owner: format!("{here} on {here}->{there}"),
             media_from,
             media_to: Vec::new(),
             page: None,
@@ -453,7 +455,7 @@ impl Traffic {
         Ok(Traffic { senders })
     }
 
-    fn add_ends(self, ends: &mut Vec<End>, places: &mut Vec<Place>) {
+    fn add_ends(self, flows: &[FlowConfig], ends: &mut Vec<End>, places: &mut Vec<Place>) {
         for (sender, [from, to], [data, acks]) in self.senders {
             let pair = match sender {
                 Sender::Tcp(config) => [
@@ -467,12 +469,14 @@ impl Traffic {
             };
             ends.extend(pair);
             for (Address { node, .. }, flow) in [(from, data), (to, acks)] {
+                let owner = flows[flow.0 as usize].name.clone();
                 places.push(Place {
                     node,
                     flow,
                     data_flow: data,
                     source: None,
                     control: String::new(),
+                    owner,
                     media_from: None,
                     media_to: Vec::new(),
                     page: None,
@@ -502,13 +506,14 @@ fn add_signalling(
     if meets.is_empty() {
         return None;
     }
-    let place = |node| Place {
+    let place = |node: NodeId| Place {
         node,
         // Signalling belongs to no flow.
         flow: FlowId(0),
         data_flow: FlowId(0),
         source: None,
         control: String::new(),
+        owner: config.network.nodes[node.0 as usize].clone(),
         media_from: None,
         media_to: Vec::new(),
         page: None,

@@ -2,6 +2,7 @@
 
 use crate::cc::{ConfigError, CongestionControlConfig, ControlError};
 use crate::endpoint::AudioConfig;
+use crate::limits::{self, Checked, FieldError, within};
 use crate::media::encoder::VideoConfig;
 use crate::media::host::HostConfig;
 use crate::media::repair::Repair;
@@ -123,9 +124,74 @@ pub struct TrafficConfig {
     pub udp: Option<ConstantRate>,
 }
 
+/// Most connections of calls, and of one table of traffic; each takes two ends of some 50 kB.
+const MOST_CONNECTIONS: usize = 100_000;
+
+impl SimConfig {
+    /// Checks all fields except those of the network, which [`Network::new`](crate::network::Network::new) checks,
+    /// and of congestion controls, which [`cc::check`](crate::cc::check) does.
+    ///
+    /// # Errors
+    /// A field breaks a rule; the error names it.
+    pub fn check(&self) -> Result<(), FieldError> {
+        limits::time("duration_ns", self.duration_ns)?;
+        for (index, participant) in self.participants.iter().enumerate() {
+            let same = |other: &ParticipantConfig| other.name == participant.name;
+            let is_new = !self.participants[..index].iter().any(same);
+            let (name, expected) = (&participant.name, "a name that no other participant has");
+            limits::require(is_new, "participants", format_args!("`{name}`"), expected)?;
+            within(&format!("participants.{name}"), participant.check())?;
+        }
+        let count = self.connections.len();
+        let expected = format_args!("at most {MOST_CONNECTIONS}");
+        limits::require(count <= MOST_CONNECTIONS, "connections", count, expected)?;
+        for (index, connection) in self.connections.iter().enumerate() {
+            let ConnectionConfig { start_ns, end_ns, .. } = *connection;
+            let times = limits::time("start_ns", start_ns).and(limits::time("end_ns", end_ns));
+            within(&format!("connections.{index}"), times)?;
+        }
+        for (index, traffic) in self.traffic.iter().enumerate() {
+            within(&format!("traffic.{index}"), traffic.check())?;
+        }
+        Ok(())
+    }
+}
+
+impl ParticipantConfig {
+    fn check(&self) -> Checked {
+        limits::time("join_ns", self.join_ns)?;
+        limits::time("leave_ns", self.leave_ns)?;
+        if let Some(video) = &self.video {
+            within("video", video.check())?;
+        }
+        if let Some(audio) = &self.audio {
+            within("audio", audio.check())?;
+        }
+        self.host.map_or(Ok(()), |host| within("host", host.check()))
+    }
+}
+
+impl TrafficConfig {
+    fn check(&self) -> Checked {
+        limits::require(!self.flows.is_empty(), "flows", "an empty list", "at least one name")?;
+        let expected = format_args!("1 to {MOST_CONNECTIONS}");
+        let count = self.connections as usize;
+        let fits = (1..=MOST_CONNECTIONS).contains(&count);
+        limits::require(fits, "connections", count, expected)?;
+        limits::time("start_ns", self.start_ns)?;
+        limits::time("stop_ns", self.stop_ns)?;
+        if let Some(objects) = &self.objects {
+            within("objects", objects.check())?;
+        }
+        self.udp.map_or(Ok(()), |udp| within("udp", udp.check()))
+    }
+}
+
 /// Why a run could not start or continue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SimError {
+    /// A field of the configuration breaks a rule.
+    Field(FieldError),
     /// The network is invalid.
     Network(NetworkError),
     /// The congestion control is unknown, or one of its options is invalid.
@@ -134,6 +200,15 @@ pub enum SimError {
     Unknown(String),
     /// TCP between two nodes without any delay would send forever at one moment in time.
     Instant(String),
+    /// Virtual time does not advance any more: something wants to be called at the same moment again and again.
+    Standstill {
+        /// That moment.
+        at: Time,
+        /// What it is, with its participant and flow.
+        what: String,
+        /// When it wants the next call.
+        next: Time,
+    },
     /// A congestion control failed during the run.
     Control {
         /// Time of the failure.
@@ -148,9 +223,16 @@ pub enum SimError {
 impl fmt::Display for SimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            SimError::Field(error) => error.fmt(f),
             SimError::Network(error) => error.fmt(f),
             SimError::CongestionControl(error) => error.fmt(f),
             SimError::Unknown(what) | SimError::Instant(what) => f.write_str(what),
+            SimError::Standstill { at, what, next } => {
+                write!(
+                    f,
+                    "{what} stands still at {at}: it wants the next call at {next}, without end"
+                )
+            }
             SimError::Control { at, what, error } => write!(f, "{what} failed at {at}: {error}"),
         }
     }

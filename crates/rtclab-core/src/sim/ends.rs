@@ -96,6 +96,20 @@ impl End {
         each!(self, end => end.poll_timeout())
     }
 
+    /// The part that is due first, for errors.
+    pub(super) fn due(&self) -> &'static str {
+        match self {
+            End::Peer(peer) => peer.due(),
+            End::Forwarder(_) => "forwarder",
+            End::Client(_) => "TCP sender",
+            End::Server(_) => "TCP receiver",
+            End::Source(_) => "UDP source",
+            End::Sink(_) => "UDP sink",
+            End::Page(_) => "page",
+            End::Signalling(_) => "signalling server",
+        }
+    }
+
     pub(super) fn poll_event(&mut self) -> Option<Event> {
         match self {
             End::Peer(peer) => peer.poll_event().map(Event::Endpoint),

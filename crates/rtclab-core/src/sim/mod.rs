@@ -4,6 +4,7 @@ mod build;
 mod config;
 mod ends;
 mod links;
+mod moment;
 
 use crate::capture::{Capture, Captured, Passing};
 use crate::cc::{self, ConfigError, CongestionControlConfig, Halves, RateBounds};
@@ -18,6 +19,7 @@ use crate::timeouts::Timeouts;
 use crate::units::Time;
 use ends::{End, Event};
 use links::{Arrival, FlightId, Links};
+use moment::Moment;
 
 pub use config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
 
@@ -80,6 +82,8 @@ struct Place {
     source: Option<Source>,
     /// Congestion control, participant and flow, for errors.
     control: String,
+    /// Whose end it is, for errors: participant and flow, or a node.
+    owner: String,
     /// Index of the end whose media this one forwards.
     media_from: Option<usize>,
     /// Indices of the ends that forward what this one receives.
@@ -106,6 +110,7 @@ struct Simulation<'a> {
 impl Simulation<'_> {
     fn run(&mut self, duration: Time) -> Result<(), SimError> {
         let mut last = Time::ZERO;
+        let mut moment = Moment::default();
         loop {
             let network = self.links.network.poll_timeout().unwrap_or(Time::MAX);
             let (index, timeout) = self.timeouts.earliest();
@@ -115,11 +120,21 @@ impl Simulation<'_> {
                 return Ok(());
             }
             last = now;
+            moment.begin(now);
             if network <= timeout {
                 while let Some(arrival) = self.links.poll(now) {
                     self.handle_arrival(arrival);
+                    if !moment.count_arrival() {
+                        let what = "network".to_owned();
+                        return Err(SimError::Standstill { at: now, what, next: network });
+                    }
                 }
             } else {
+                if !moment.count_timeout(self.ends.len()) {
+                    let what =
+                        format!("{} of {}", self.ends[index].due(), self.places[index].owner);
+                    return Err(SimError::Standstill { at: now, what, next: timeout });
+                }
                 self.ends[index].handle_timeout(now);
                 self.drain(now, index);
             }

@@ -5,6 +5,7 @@
 use super::algorithm::Algorithm;
 use super::receiver::Receiver;
 use super::sender::{Sender, SenderConfig};
+use crate::limits::{self, Checked};
 use crate::packet::{Address, Content, Datagram, Segment, SegmentKind, Transmit};
 use crate::units::{Bytes, Time};
 use rand::{RngExt, SeedableRng};
@@ -26,6 +27,17 @@ pub struct ObjectsConfig {
     pub mean_idle_ns: Time,
     /// Whether to begin with a pause.
     pub idle_first: bool,
+}
+
+impl ObjectsConfig {
+    pub(crate) fn check(&self) -> Checked {
+        let (min, max) = (self.min_bytes, self.max_bytes);
+        let expected = format_args!("1 to max_bytes = {} B", max.0);
+        let in_order = Bytes::ZERO < min && min <= max;
+        limits::require(in_order, "min_bytes", format_args!("{} B", min.0), expected)?;
+        limits::size("max_bytes", max)?;
+        limits::time("mean_idle_ns", self.mean_idle_ns)
+    }
 }
 
 /// What a client sends, and when.

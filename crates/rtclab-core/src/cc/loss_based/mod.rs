@@ -106,7 +106,9 @@ impl LossBased {
             min_bytes: Bytes(u64::from(PROBE_PACKETS) * PROBE_PACKET.0),
             min_spacing: PROBE_SPACING,
         };
-        let probes = if config.probes { &PROBES[..] } else { &[] };
+        // An end that sends nothing starts at zero, and has nothing to probe with.
+        let has_probes = config.probes && bounds.start > Bitrate::ZERO;
+        let probes = if has_probes { &PROBES[..] } else { &[] };
         LossBased {
             config,
             bounds,

@@ -11,7 +11,7 @@ use super::config::{Direction, StreamConfig};
 use super::event::Event;
 use super::or_never;
 use super::outbox::Outbox;
-use crate::cc::{ControlError, Estimator, ReceivedPacket};
+use crate::cc::{CallsAtOnce, ControlError, Estimator, ReceivedPacket};
 use crate::media::grid::{Grid, PERIOD, Timers};
 use crate::media::playout::RecentRtt;
 use crate::media::repair::Retransmission;
@@ -42,6 +42,7 @@ pub(super) struct Receiver {
     arrivals: Arrivals,
     /// Receiver half of the congestion control.
     pub(super) estimator: Option<Box<dyn Estimator>>,
+    calls: CallsAtOnce,
     /// The latest REMB that has not been sent.
     remb: Option<Bitrate>,
     pub(super) videos: Vec<InboundVideo>,
@@ -79,6 +80,7 @@ impl Receiver {
             feedback: direction.stack.feedback,
             arrivals: Arrivals::new(plays.then_some(timers.grid)),
             estimator,
+            calls: CallsAtOnce::default(),
             remb: None,
             videos: videos
                 .into_iter()
@@ -193,6 +195,7 @@ impl Receiver {
             && estimator.poll_timeout().is_some_and(|at| at <= now)
         {
             estimator.on_timeout(now)?;
+            self.calls.count(now, estimator.poll_timeout())?;
         }
         if let (Some(audio), Some(video)) = (self.audios.first_mut(), self.videos.first_mut()) {
             self.sync.handle_timeout(now, audio, video);

@@ -11,7 +11,9 @@ use super::event::Event;
 use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
 use super::{PeerConfig, or_never};
-use crate::cc::{ControlError, Controller, Decision, Feedback, PacketReport, SenderState};
+use crate::cc::{
+    self, CallsAtOnce, ControlError, Controller, Decision, Feedback, PacketReport, SenderState,
+};
 use crate::media::pacer::{MediaPacket, Pacer, Release};
 use crate::media::protection::Conditions;
 use crate::media::repair::{Repair, Retransmission};
@@ -143,6 +145,7 @@ pub(super) struct Sender {
     pub(super) controller: Box<dyn Controller>,
     /// The controller's decision as of its last call.
     decision: Decision,
+    calls: CallsAtOnce,
     pacer: Pacer,
     history: TransportHistory,
     repair: RepairShare,
@@ -180,6 +183,7 @@ impl Sender {
             encodes_slowly: config.encodes_slowly,
             controller,
             decision,
+            calls: CallsAtOnce::default(),
             history: TransportHistory::default(),
             repair: RepairShare::default(),
             applied: None,
@@ -207,8 +211,7 @@ impl Sender {
             })
             .collect();
         self.controller.on_timeout(now, &SenderState::default())?;
-        self.apply_decision(now);
-        Ok(())
+        self.apply_decision(now)
     }
 
     pub(super) fn rtp_timestamp(&self, at: Time, clock: u64) -> u32 {
@@ -258,7 +261,8 @@ impl Sender {
                 application_limited: !std::mem::take(&mut self.waited),
             };
             self.controller.on_timeout(now, &state)?;
-            self.apply_decision(now);
+            self.calls.count(now, self.controller.poll_timeout())?;
+            self.apply_decision(now)?;
         }
         for index in 0..self.streams.len() {
             let stream = &self.streams[index];
@@ -270,7 +274,7 @@ impl Sender {
                 Source::Audio { .. } => self.sample_audio(now, index),
             }
         }
-        self.follow_media_limit(now);
+        self.follow_media_limit(now)?;
         while let Some((release, probe)) = self.pacer.poll(now) {
             self.release(now, release, probe, outbox)?;
         }
@@ -291,7 +295,7 @@ impl Sender {
         feedback: Feedback<'_>,
     ) -> Result<(), ControlError> {
         self.controller.on_feedback(now, feedback)?;
-        self.apply_decision(now);
+        self.apply_decision(now)?;
         if let Feedback::ReceiverReport { lost, expected, fraction, .. } = feedback
             && expected > 0
         {
@@ -391,7 +395,7 @@ impl Sender {
 
     /// Applies what a packet that was sent has changed, at once, as libwebrtc posts the update of its controller's
     /// OnSentPacket. The share of repair waits for the control's next update, as there.
-    fn apply_if_changed(&mut self, now: Time) {
+    fn apply_if_changed(&mut self, now: Time) -> Result<(), ControlError> {
         match self.controller.decision() == self.decision {
             true => self.follow_window_and_probes(now),
             false => self.apply_decision(now),
@@ -399,27 +403,30 @@ impl Sender {
     }
 
     /// Takes the control's probes, and holds media back while its window is full.
-    fn follow_window_and_probes(&mut self, now: Time) {
-        while let Some(probe) = self.controller.poll_probe() {
+    fn follow_window_and_probes(&mut self, now: Time) -> Result<(), ControlError> {
+        for probe in cc::probes(self.controller.as_mut())? {
             self.pacer.add_probe(now, probe);
         }
         let full = self.decision.window.is_some_and(|window| self.history.in_flight() >= window);
         self.pacer.set_congested(now, full);
+        Ok(())
     }
 
-    fn apply_decision(&mut self, now: Time) {
+    fn apply_decision(&mut self, now: Time) -> Result<(), ControlError> {
         let decision = self.controller.decision();
+        decision.check()?;
         self.decision = decision;
-        self.follow_window_and_probes(now);
+        self.follow_window_and_probes(now)?;
         let applied = Some((decision, self.repair.share));
         if self.applied == applied {
-            return;
+            return Ok(());
         }
         self.applied = applied;
         let pacing_rate = decision.pacing_rate.unwrap_or(self.stack.pacing.rate(decision.target));
         self.pacer.set_rates(now, pacing_rate, decision.padding_rate);
         self.pacer.set_burst(decision.pacing_burst);
         self.allocate(&decision);
+        Ok(())
     }
 
     /// Splits the target evenly among the video streams; what a stream cannot use goes to the others.
@@ -455,15 +462,16 @@ impl Sender {
     }
 
     /// Tells the control when another resolution has changed what the encoders can use.
-    fn follow_media_limit(&mut self, now: Time) {
+    fn follow_media_limit(&mut self, now: Time) -> Result<(), ControlError> {
         let videos = self.streams.iter().filter_map(OutboundStream::video);
         let limit = Bitrate(videos.map(|video| video.encoder.max_rate().0).sum());
         if limit != self.media_limit && limit > Bitrate::ZERO {
             self.media_limit = limit;
             self.controller.on_media_limit(now, limit);
             self.applied = None;
-            self.apply_decision(now);
+            self.apply_decision(now)?;
         }
+        Ok(())
     }
 
     fn encode(&mut self, now: Time, index: usize, events: &mut VecDeque<Event>) {
@@ -560,7 +568,7 @@ impl Sender {
         let departure = Departure { at, size: counted, kind: packet.kind, probe, ecn, video };
         let sent = self.history.sent(&departure);
         self.controller.on_sent(&sent)?;
-        self.apply_if_changed(now);
+        self.apply_if_changed(now)?;
         if self.counts_for_repair(&release, packet.kind) {
             self.update_repair_share(now, packet.kind, size);
         }

@@ -16,6 +16,7 @@ pub use statistics::{EncoderStatistics, Limitation};
 
 use super::codec::Codec;
 use super::overshoot::OvershootDetector;
+use crate::limits::{self, Checked};
 use crate::units::{Bitrate, Bytes, Time};
 use chromium::ChromiumEncoder;
 use rfc8593::SyntheticEncoder;
@@ -43,6 +44,30 @@ pub struct VideoConfig {
     /// Whether pictures come at regular intervals, as from a file, not at the random ones of RFC 8593.
     #[serde(default)]
     pub steady: bool,
+}
+
+/// Largest width and height (VP8, RFC 6386, section 9.1).
+const LARGEST_SIDE: u16 = 16_383;
+/// Lowest and highest frame rate of a camera.
+const FRAME_RATES: (f64, f64) = (0.1, 240.0);
+
+impl VideoConfig {
+    pub(crate) fn check(&self) -> Checked {
+        for (name, side) in [("width", self.width), ("height", self.height)] {
+            let expected = format_args!("1 to {LARGEST_SIDE}");
+            limits::require((1..=LARGEST_SIDE).contains(&side), name, side, expected)?;
+        }
+        limits::number("frame_rate", self.frame_rate, FRAME_RATES)?;
+        let (min, start, max) = (self.min_bps, self.start_bps, self.max_bps);
+        limits::rate("max_bps", max)?;
+        for (name, rate) in [("min_bps", min), ("start_bps", start)] {
+            let in_order = min <= rate && rate <= max;
+            let (value, expected) =
+                (format_args!("{} bit/s", rate.0), format_args!("{} to {}", min.0, max.0));
+            limits::require(in_order, name, value, expected)?;
+        }
+        Ok(())
+    }
 }
 
 /// One encoded picture.

@@ -211,13 +211,13 @@ impl TickPacer {
     /// Whether the first packet of the queue may leave now; if not, it is checked again at the next tick.
     fn may_leave(&mut self, now: Time) -> bool {
         if self.tick == Time::ZERO {
-            return now + self.burst >= self.debt_free;
+            return now.saturating_add(self.burst) >= self.debt_free;
         }
         if now < self.next_tick {
             return false;
         }
         // libwebrtc: packets leave as long as the budget of the tick is above zero.
-        let may = now + self.burst > self.debt_free;
+        let may = now.saturating_add(self.burst) > self.debt_free;
         if !may {
             self.next_tick = Time((now.0 / self.tick.0 + 1) * self.tick.0);
         }

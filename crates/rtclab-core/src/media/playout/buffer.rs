@@ -18,6 +18,9 @@ const INACTIVE: Time = Time::from_secs(5);
 /// A frame that is to be decoded this long before the next point of the grid does not wait for it, and one
 /// that is this late may be skipped (libwebrtc, `frame_decode_timing.h`).
 const MARGIN: Time = Time::from_millis(5);
+/// Most frames kept. libwebrtc keeps this many complete ones (`video_stream_buffer_controller.cc`,
+/// kMaxFramesBuffered) and 2,048 packets of incomplete ones (`packet_buffer.cc`); here both kinds count.
+const MAX_FRAMES: usize = 800;
 
 /// A frame on its way through the decoder.
 struct Decoding {
@@ -113,6 +116,21 @@ impl JitterBuffer {
         }
         self.frames.insert(behind, Assembly::new(now, frame, timestamp));
         behind
+    }
+
+    /// Whether there is room for another frame. A full buffer makes room for a key frame; if nothing in it can be
+    /// decoded, it is cleared for any frame and a key frame is requested.
+    fn has_room(&mut self, now: Time, key: bool) -> bool {
+        if self.frames.len() < MAX_FRAMES {
+            return true;
+        }
+        let is_stuck = self.decodable(0).is_none();
+        if key || is_stuck {
+            self.drop_until(self.frames.len());
+            self.scheduled = None;
+            self.urgent = self.urgent.or((!key).then_some(now));
+        }
+        key || is_stuck
     }
 
     /// Marks frames that are complete together with all that they depend on, from `index` on.
@@ -261,6 +279,10 @@ impl Playout for JitterBuffer {
             self.key_deadline = Some(self.timers.task(MAX_WAIT_FOR_KEY).after(now));
         }
         if self.released.is_some_and(|released| frame <= released) {
+            return false;
+        }
+        let is_new = self.frames.back().is_none_or(|last| last.frame < frame);
+        if is_new && !self.has_room(now, part.key) {
             return false;
         }
         let index = self.index_of(now, frame, timestamp);

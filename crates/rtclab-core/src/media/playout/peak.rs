@@ -23,6 +23,8 @@ const FREEZE_MARGIN_S: f64 = 0.150;
 const FREEZE_WINDOW: usize = 30;
 /// libwebrtc, `video/video_quality_observer2.cc`: minimum number of intervals, including the new one.
 const FREEZE_MIN_INTERVALS: usize = 5;
+/// Most frames kept while none can be decoded (libwebrtc until 2016, `jitter_buffer_common.h`, kMaxNumberOfFrames).
+const MAX_FRAMES: usize = 300;
 
 /// Receiving end of one video stream, as rtclab models it for browsers before the jitter estimator is known:
 /// a picture waits as long as the latest of the last seconds was late, retransmitted pictures included.
@@ -142,7 +144,13 @@ impl Playout for PeakPlayout {
         let index = match self.frames.iter().rposition(|f| f.frame <= frame) {
             Some(i) if self.frames[i].frame == frame => i,
             before => {
-                let i = before.map_or(0, |i| i + 1);
+                let mut i = before.map_or(0, |i| i + 1);
+                if self.frames.len() >= MAX_FRAMES && self.next.is_none() {
+                    self.stats.frames_dropped += self.frames.len() as u64;
+                    self.frames.clear();
+                    self.need_key = true;
+                    i = 0;
+                }
                 self.frames.insert(i, Assembly::new(now, frame, timestamp));
                 // Inserting an older frame shifts the ones behind it.
                 self.find_next();

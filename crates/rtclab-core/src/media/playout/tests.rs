@@ -268,3 +268,66 @@ fn a_first_frame_that_is_no_key_frame_is_followed_by_requests_every_200_ms() {
     assert!(asked[2..].windows(2).all(|pair| pair[1] - pair[0] == 200), "{asked:?}");
     assert!((5_790..6_000).contains(asked.last().expect("requests")), "{asked:?}");
 }
+
+/// The second frame lacks a packet, so that none after it can be decoded, until a key frame.
+#[test]
+fn a_buffer_of_800_frames_without_one_to_decode_is_cleared_and_a_key_frame_requested() {
+    let mut buffer = JitterBuffer::new(90_000.0, Timers::default());
+    let whole = |key| VideoPart { first: true, key, ..VideoPart::default() };
+    let at = |frame: i64| Time::from_millis(20 + frame as u64);
+    let mut asked = Vec::new();
+    let mut arrive = |buffer: &mut JitterBuffer, frame: i64, key: bool| {
+        let ids = (frame + i64::from(frame > 0), frame, 90 * frame);
+        buffer.on_packet(at(frame), &whole(key), frame != 1, ids, false);
+        buffer.poll(at(frame));
+        if buffer.poll_key_request(at(frame)) {
+            asked.push(frame);
+        }
+    };
+    for frame in 0..=801 {
+        arrive(&mut buffer, frame, frame == 0);
+    }
+    // Of frames 1 to 800 nothing is left.
+    assert_eq!(buffer.stats().frames_dropped, 800);
+    arrive(&mut buffer, 802, true);
+    while let Some(due) = buffer.poll_timeout().filter(|due| *due < at(2_000)) {
+        buffer.poll(due);
+    }
+    assert_eq!(buffer.stats().frames_decoded, 2);
+    // 781 ms after the last decodable frame, long before a request is due after three seconds.
+    assert_eq!(asked, [801]);
+}
+
+#[test]
+fn a_full_buffer_of_frames_to_decode_takes_no_other_frame_but_a_key_frame() {
+    let mut buffer = JitterBuffer::new(90_000.0, Timers::default());
+    // Audio that is late by five seconds holds the pictures back.
+    buffer.set_min_delay(Time::from_secs(5));
+    let whole = |key| VideoPart { first: true, key, ..VideoPart::default() };
+    let mut arrive = |frame: i64, key: bool| {
+        let now = Time::from_millis(20 + frame as u64);
+        let taken = buffer.on_packet(now, &whole(key), true, (frame, frame, 90 * frame), false);
+        buffer.poll(now);
+        (taken, buffer.stats().frames_dropped)
+    };
+    // The first frame goes to the decoder at once, so that 800 others wait.
+    assert!((0..=800).all(|frame| arrive(frame, frame == 0) == (true, 0)));
+    assert_eq!(arrive(801, false), (false, 0));
+    assert_eq!(arrive(802, true), (true, 800));
+}
+
+#[test]
+fn playout_of_2013_is_cleared_of_300_frames_that_cannot_be_decoded() {
+    let mut playout = PlayoutRule::Peak.start(90_000.0, Timers::default());
+    let whole = |key| VideoPart { first: true, key, ..VideoPart::default() };
+    let at = |frame: i64| Time::from_millis(20 + frame as u64);
+    for frame in 0..=301 {
+        let ids = (frame + i64::from(frame > 0), frame, 90 * frame);
+        playout.on_packet(at(frame), &whole(frame == 0), frame != 1, ids, false);
+        playout.poll(at(frame));
+        assert_eq!(playout.stats().frames_dropped, if frame <= 300 { 0 } else { 300 });
+    }
+    assert!(playout.poll_key_request(at(302)));
+    playout.on_packet(at(310), &whole(true), true, (400, 310, 90 * 310), false);
+    assert!(playout.poll(at(500)).is_some());
+}
