@@ -133,6 +133,16 @@ def test_of_many_flows_the_verdict_names_the_receivers_who_see_freezes(
     assert verdict(found).lower() == f"{sentence}."
 
 
+def test_of_many_flows_the_verdict_names_the_receivers_that_packets_did_not_reach() -> None:
+    lost = {"a->b": 0.0, "b->a": 0.01, "a->c": 12.0, "b->c": 9.0, "c->a": 0.0, "c->b": 0.0}
+    found = Findings(
+        {("packet_loss", flow): value for flow, value in lost.items()},
+        media=list(lost),
+        receivers={flow: flow[-1] for flow in lost},
+    )
+    assert verdict(found) == "Up to 12 % of packets to c were lost, to the others none."
+
+
 def test_if_every_receiver_sees_freezes_on_one_of_its_flows_all_are_meant() -> None:
     seconds = {"a->b": 6.0, "a->c": 5.0, "b->c": 0.0, "c->b": 0.0}
     receivers = {flow: flow[-1] for flow in seconds}
