@@ -216,7 +216,7 @@ def controls(run: Run) -> list[tuple[str, str]]:
         ("ECN", _of_each(ecn)),
         (
             "Field trials",
-            f"{trials} as given; Chromium ignores names that it does not know" if trials else "",
+            f"{trials} as given; Chromium ignores unknown names" if trials else "",
         ),
     ]
 
