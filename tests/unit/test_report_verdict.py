@@ -63,7 +63,7 @@ def test_a_capacity_that_changes_is_not_given_as_a_number() -> None:
 
 def test_if_capacities_differ_between_flows_the_verdict_has_the_receiving_rates() -> None:
     assert verdict(replace(CALL, capacity="", capacities_differ=True)).startswith(
-        "Both directions received 820 to 851 kbit/s (82 to 85 % of the route's capacity) "
+        "Both directions received 820 to 851 kbit/s, 82 to 85 % of the route's capacity, "
         "with a round-trip time of 128 ms;"
     )
 

@@ -183,11 +183,11 @@ def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[st
         elif found.capacities_differ:
             part = _span(f"{subject} {verb}", _rate, rates)
             # The flows of a meeting share their links.
-            part += _span(" ({} of the route's capacity)", _percent, used) if len(rates) <= 2 else ""
+            part += _span(", {} of the route's capacity", _percent, used) if len(rates) <= 2 else ""
         else:
             of = f" of {found.capacity}" if found.capacity else " of the capacity"
             part = _span(f"{subject} used {{}}{of}", _percent, used)
-        parts.append(part + delay)
+        parts.append(part + ("," if delay and "," in part else "") + delay)
         delay = ""
     return parts
 
