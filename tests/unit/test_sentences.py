@@ -90,7 +90,8 @@ class Said:
 
     run: TraceRun
     window: Window | None = None
-    frames: dict[str, pl.DataFrame] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    """The flows whose rates the sentence has told so far."""
 
     @cached_property
     def means(self) -> dict[tuple[str, str], float]:
@@ -204,6 +205,7 @@ def flows_meant(said: Said, subject: str, known: Mapping[str, float]) -> list[st
     """The flows that the subject of a sentence about rates means; they are those that have the rate."""
     among = said.tcp if "TCP" in subject else said.media or list(known)
     among = [flow for flow in among if flow in known]
+    said.told.update(among)
     match = re.fullmatch(r"each of the (\d+) (?:TCP )?flows", subject)
     if match:
         assert len(among) == int(match[1]) > 2
@@ -374,7 +376,9 @@ def check_verdict(sentence: str, said: Said) -> None:
     assert ("froze" in text or "freezes of" in text) == (max(said.frozen.values(), default=0) >= 0.05)
     assert ("were lost" in text) == (max(said.of("packet_loss").values(), default=0) >= 0.05)
     assert "set-up" in text if said.of("setup_time") else "set-up" not in text
-    assert any(rate in text for rate in ("received", "used", "sent"))
+    assert said.told
+    rates = ("receiving_rate", "stats_receiving_rate", "stats_sending_rate")
+    assert said.told >= {flow for flow in said.media if any(said.of(rate, [flow]) for rate in rates)}
 
 
 # --- the runs ----------------------------------------------------------------------------------------
