@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rtclab.backend import backend
 from rtclab.campaign import run_scenario
-from rtclab.report import write_report
+from rtclab.report import Plot, write_report
+from rtclab.report.drawing import Axes, Axis, Line, Look, Range
+from rtclab.report.page import write_plot_page
 from rtclab.scenario import Scenario
 
 pytestmark = pytest.mark.live
@@ -249,3 +252,22 @@ def test_the_page_prints_with_static_plots(opened: Any) -> None:
         assert not any(one.is_displayed() for one in rate.find_elements("css selector", ".bk-Figure"))
     finally:
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_a_line_is_interrupted_where_a_value_is_unknown(browser: Any, tmp_path: Path) -> None:
+    y = np.array([5.0, np.nan, 7.0])
+    line = Line(Look.numbered(0, "a"), np.array([0.0, 1.0, 2.0]), y, Range("range", y - 1, y + 1))
+    axes = [Axes("", [line])]
+    write_plot_page(
+        tmp_path / "page.html", "P", [Plot("rate", "P", "", Axis("x", 0, 2), Axis("y", 0, 8), axes)]
+    )
+    show(browser, tmp_path / "page.html", WIDE)
+    script = FIGURES + (
+        "return figures[0].renderers.map((one) => ['y', 'low', 'high'].map((column) => "
+        "Array.from(one.data_source.data[column], (value) => Number.isNaN(value) ? 'unknown' : value)));"
+    )
+    # Of the range and of the line; Bokeh would draw null as 0.
+    assert browser.execute_script(script, "rate") == 2 * [
+        [[5, "unknown", 7], [4, "unknown", 6], [6, "unknown", 8]]
+    ]
+    browser.get("about:blank")

@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "sweeps": {
         "errors",
+        "words",
         "processes",
         "fingerprint",
         "progress",

@@ -63,7 +63,7 @@ def test_a_capacity_that_changes_is_not_given_as_a_number() -> None:
 
 def test_if_capacities_differ_between_flows_the_verdict_has_the_receiving_rates() -> None:
     assert verdict(replace(CALL, capacity="", capacities_differ=True)).startswith(
-        "Both directions received 820 to 851 kbit/s (82 to 85 % of the route's capacity) "
+        "Both directions received 820 to 851 kbit/s, 82 to 85 % of the route's capacity, "
         "with a round-trip time of 128 ms;"
     )
 
@@ -131,6 +131,16 @@ def test_of_many_flows_the_verdict_names_the_receivers_who_see_freezes(
     means = {("freeze_duration", flow): seconds_seen_by[int(b[1])] for flow, b in receivers.items()}
     found = Findings(means, media=list(receivers), receivers=receivers)
     assert verdict(found).lower() == f"{sentence}."
+
+
+def test_of_many_flows_the_verdict_names_the_receivers_that_packets_did_not_reach() -> None:
+    lost = {"a->b": 0.0, "b->a": 0.01, "a->c": 12.0, "b->c": 9.0, "c->a": 0.0, "c->b": 0.0}
+    found = Findings(
+        {("packet_loss", flow): value for flow, value in lost.items()},
+        media=list(lost),
+        receivers={flow: flow[-1] for flow in lost},
+    )
+    assert verdict(found) == "Up to 12 % of packets to c were lost, to the others none."
 
 
 def test_if_every_receiver_sees_freezes_on_one_of_its_flows_all_are_meant() -> None:

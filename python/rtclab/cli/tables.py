@@ -440,7 +440,9 @@ def print_table(table: Table) -> None:
     Lines become longer than the terminal if names and values would be cut otherwise.
     """
     console = _console()
-    console.print(table, width=max(console.width, _needed_width(table)), crop=False)
+    # Rich never prints wider than the console, and would leave out the narrowest columns instead.
+    console.width = max(console.width, _needed_width(table))
+    console.print(table, crop=False)
     console.print()
 
 

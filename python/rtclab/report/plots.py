@@ -157,16 +157,13 @@ def _rate(panels: Panels, condition: str = "") -> Plot:
         )
         for panel, lines in zip(_over_time(panels, rate.received_kbps), panels, strict=True)
     ]
-    return forms.over_time(
-        "rate",
-        "Receiving rate against the capacity",
-        "IP bytes delivered in each second, mean over repeats. "
-        f"The capacity is that of the narrowest path of the route{condition}. Dotted: the target of the "
-        "sender's congestion control, if it was recorded; in a live call that of the browser itself.",
-        drawn,
-        "Rate (kbit/s)",
-        OVER_REPEATS,
-    )
+    title, caption = "Receiving rate", "IP bytes delivered in each second, mean over repeats."
+    if any(panel.limit is not None and not np.isnan(panel.limit.values).all() for panel in drawn):
+        title += " against the capacity"
+        caption += f" The capacity is that of the narrowest path of the route{condition}."
+    if any(panel.guides for panel in drawn):
+        caption += " Dotted: the target of the sender's congestion control."
+    return forms.over_time("rate", title, caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
 
 
 def _control_targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
@@ -181,36 +178,39 @@ def _rate_of_both(panels: Panels) -> Plot:
     return _rate(panels, "; it is drawn only if both runs have the same")
 
 
-def _target(panels: Panels) -> Plot:
+def _target(panels: Panels) -> Plot | None:
+    """None if nobody saw the packets, as in a log of getStats."""
     drawn = [
-        replace(panel, guides=[("target", band_of(line, rate.target_kbps)) for line in lines])
+        replace(panel, guides=_targets(lines))
         for panel, lines in zip(_over_time(panels, rate.sent_kbps), panels, strict=True)
     ]
+    if not any(one.band.at_s.size for panel in drawn for one in panel.curves):
+        return None
+    title, caption = "Sending rate", "IP bytes sent in each second, with headers and retransmissions"
+    if any(panel.guides for panel in drawn):
+        title += " and target bitrate"
+        caption += ", and the bitrate that congestion control asked of the encoder"
     return forms.over_time(
-        "target",
-        "Sending rate and target bitrate",
-        "IP bytes sent in each second, with headers and retransmissions, and the bitrate that congestion "
-        "control asked of the encoder; means over repeats.",
-        drawn,
-        "Rate (kbit/s)",
-        OVER_REPEATS,
+        "target", title, f"{caption}; means over repeats.", drawn, "Rate (kbit/s)", OVER_REPEATS
     )
+
+
+def _targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
+    """The target bitrates of those lines that have one."""
+    targets = [("target", band_of(line, rate.target_kbps)) for line in lines]
+    return [(label, band) for label, band in targets if band.at_s.size]
 
 
 def _stats_rate(panels: Panels) -> Plot | None:
     """Rates of flows of which only getStats is known, as in a log of a browser; None if there are none."""
-    drawn = [Panel(_title(lines), _stats_curves(lines)) for lines in panels]
+    drawn = [Panel(_title(lines), _stats_curves(lines), guides=_targets(lines)) for lines in panels]
     drawn = [panel for panel in drawn if panel.curves]
     if not drawn:
         return None
-    return forms.over_time(
-        "stats-rate",
-        "Rate in getStats",
-        "RTP headers and payload that the browser sent or received between two reports of getStats.",
-        drawn,
-        "Rate (kbit/s)",
-        OVER_REPEATS,
-    )
+    caption = "RTP headers and payload that the browser sent or received between two reports of getStats."
+    if any(panel.guides for panel in drawn):
+        caption += " Dotted: the bitrate that congestion control asked of the encoder."
+    return forms.over_time("stats-rate", "Rate in getStats", caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
 
 
 def _stats_curves(lines: list[FlowLine]) -> list[Curve]:

@@ -88,7 +88,7 @@ def verdict(found: Findings) -> str:
         *_rates(found, media),
         _loss(found),
         _freezes(found),
-        _span("set-up took {}", _seconds, _values(found, "setup_time", media, 1 / 1000)),
+        _span("set-up took {}", _seconds, _values(found, "setup_time", media, 1 / 1000), named=False),
         *_tcp(found),
     ]
     return _sentence([part for part in parts if part] or ["nothing was measured"])
@@ -172,8 +172,9 @@ def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[st
 
     Flows of which the trace has another rate have a part of their own.
     """
-    delay = _span(" with a round-trip time of {}", _ms, _values(found, "rtt", flows))
-    delay = delay or _span(" with a one-way delay of {}", _ms, _values(found, "one_way_delay", flows))
+    rtt, one_way = (_values(found, metric, flows) for metric in ("rtt", "one_way_delay"))
+    delay = _span(" with a round-trip time of {}", _ms, rtt, named=False)
+    delay = delay or _span(" with a one-way delay of {}", _ms, one_way, named=len(one_way) <= 2)
     parts, left = [], list(flows)
     for metric, verb in RATES.items():
         rates = _values(found, metric, left)
@@ -185,13 +186,13 @@ def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[st
         if len(used) < len(rates):
             part = _span(f"{subject} {verb}", _rate, rates)
         elif found.capacities_differ:
-            part = _span(f"{subject} {verb}", _rate, rates) + _span(
-                " ({} of the route's capacity)", _percent, used
-            )
+            part = _span(f"{subject} {verb}", _rate, rates)
+            # The flows of a meeting share their links.
+            part += _span(", {} of the route's capacity", _percent, used) if len(rates) <= 2 else ""
         else:
             of = f" of {found.capacity}" if found.capacity else " of the capacity"
             part = _span(f"{subject} used {{}}{of}", _percent, used)
-        parts.append(part + delay)
+        parts.append(part + ("," if delay and "," in part else "") + delay)
         delay = ""
     return parts
 
@@ -208,7 +209,12 @@ def _loss(found: Findings) -> str:
     lost = _values(found, "packet_loss")
     if not lost or max(lost.values()) < LEAST_LOSS_PERCENT:
         return ""
-    return _span("{} of packets were lost", _percent, lost)
+    if len(lost) <= 2 or not _differ(lost.values()):
+        return _span("{} of packets were lost", _percent, lost)
+    who, most, others = _worst_receivers(found, lost)
+    rest = f"up to {_percent(others)}" if others >= LEAST_LOSS_PERCENT else "none"
+    lost_to = f"up to {_percent(most)} of packets to {who or 'all receivers'} were lost"
+    return f"{lost_to}, to the others {rest}" if who else lost_to
 
 
 def _freezes(found: Findings) -> str:
@@ -220,19 +226,26 @@ def _freezes(found: Findings) -> str:
         return "no video freezes"
     if len(frozen) <= 2 or not _differ(frozen.values()):
         return _span("video froze for {} per minute", _seconds, frozen)
-    worst: dict[str, float] = {}
-    for flow, long_s in frozen.items():
+    who, most, others = _worst_receivers(found, frozen)
+    see = "see" if not who or " and " in who else "sees"
+    rest = f"up to {_seconds(others)}" if others >= LEAST_FREEZE_S else "none"
+    seen = f"{who or 'all receivers'} {see} freezes of up to {_seconds(most)} per minute"
+    return f"{seen}, the others {rest}" if who else seen
+
+
+def _worst_receivers(found: Findings, values: Mapping[str, float]) -> tuple[str, float, float]:
+    """Whose largest value is near the largest of all, that one, and the largest value of the others.
+
+    The names are empty if they are all.
+    """
+    of_receiver: dict[str, float] = {}
+    for flow, value in values.items():
         receiver = found.receivers[flow]
-        worst[receiver] = max(worst.get(receiver, 0.0), long_s)
-    most = max(worst.values())
-    suffering = [name for name, long_s in worst.items() if long_s * MUCH >= most]
-    others = [long_s for name, long_s in worst.items() if name not in suffering]
-    if not others:
-        return f"all receivers see freezes of up to {_seconds(most)} per minute"
-    others_see = f"up to {_seconds(max(others))}" if max(others) >= LEAST_FREEZE_S else "none"
-    see = "sees" if len(suffering) == 1 else "see"
-    who = names_in_words(suffering, MOST_RECEIVERS)
-    return f"{who} {see} freezes of up to {_seconds(most)} per minute, the others {others_see}"
+        of_receiver[receiver] = max(of_receiver.get(receiver, 0.0), value)
+    most = max(of_receiver.values())
+    worst = [name for name, value in of_receiver.items() if value * MUCH >= most]
+    others = [value for name, value in of_receiver.items() if name not in worst]
+    return names_in_words(worst, MOST_RECEIVERS) if others else "", most, max(others, default=0.0)
 
 
 def _tcp(found: Findings) -> list[str]:
@@ -259,11 +272,13 @@ def _differ(values: Iterable[float]) -> bool:
     return max(known) > MUCH * min(known)
 
 
-def _span(text: str, in_words: Callable[[float], str], values: Mapping[str, float]) -> str:
+def _span(
+    text: str, in_words: Callable[[float], str], values: Mapping[str, float], *, named: bool = True
+) -> str:
     """The text with the values of flows in place of ``{}``; empty without values.
 
-    Values that are much alike are given as a range. Otherwise the smallest and the largest have the names of
-    their flows.
+    Values are given as a range. If they differ much and are to be named, the smallest and the largest have
+    the names of their flows.
     """
     if not values:
         return ""
@@ -273,7 +288,9 @@ def _span(text: str, in_words: Callable[[float], str], values: Mapping[str, floa
         return text.format(low)
     number, _, unit = low.partition(" ")
     nothing = float(number) == 0
-    if not _differ(values.values()):
+    if not named or not _differ(values.values()):
+        if nothing:
+            return text.format(f"up to {high}")
         return text.format(f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}")
     at_most = f"{high} ({flow_in_words(most)})"
     if nothing:

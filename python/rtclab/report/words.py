@@ -220,13 +220,15 @@ def controls(run: Run) -> list[tuple[str, str]]:
     recorded = _recorded_values(run.traces)
     trials = "; ".join(f"{given} ({_names(names)})" for given, names in field_trials(run.scenario).items())
     ecn = {name: _ecn(values) for name, values in recorded.items() if "rfc8888_packets" in values}
+    used = {name: _control(values) for name, values in recorded.items()}
+    unknown = "not recorded" if run.backend == LIVE else ""
     return [
-        ("Congestion control", _of_each({name: _control(values) for name, values in recorded.items()})),
+        ("Congestion control", _of_each({name: control or unknown for name, control in used.items()})),
         ("Feedback", _of_each({name: _feedback(values) for name, values in recorded.items()})),
         ("ECN", _of_each(ecn)),
         (
             "Field trials",
-            f"{trials} as given; Chromium ignores names that it does not know" if trials else "",
+            f"{trials} as given; Chromium ignores unknown names" if trials else "",
         ),
     ]
 
@@ -247,9 +249,9 @@ def _recorded_values(traces: Sequence[Trace]) -> dict[str, dict[str, float]]:
 
 
 def _control(recorded: Mapping[str, float]) -> str:
-    """The congestion control whose values a browser's event log has."""
+    """The congestion control whose values a browser's event log has; empty if there is no log."""
     used = [control for control, names in LOGGED_BY.items() if names & recorded.keys()]
-    return " and ".join(used) or "not recorded"
+    return " and ".join(used)
 
 
 def _feedback(recorded: Mapping[str, float]) -> str:

@@ -88,8 +88,10 @@
   // Draws a mark; returns the renderers of the mark itself and of the range around it.
   function draw(figure, mark) {
     if (mark.kind === "cells") return drawCells(figure, mark);
-    const source = new Bokeh.ColumnDataSource({ data: { x: mark.x, y: mark.y, low: mark.low ?? mark.y,
-      high: mark.high ?? mark.y } });
+    // JSON has no NaN, and Bokeh draws null at 0.
+    const gaps = (values) => values.map((value) => value ?? NaN);
+    const source = new Bokeh.ColumnDataSource({ data: { x: mark.x, y: gaps(mark.y),
+      low: gaps(mark.low ?? mark.y), high: gaps(mark.high ?? mark.y) } });
     const [x, y, low, high] = ["x", "y", "low", "high"].map((field) => ({ field }));
     const colour = mark.colour;
     if (mark.kind === "line") {
