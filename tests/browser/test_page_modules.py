@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -174,14 +175,21 @@ def test_a_sender_may_use_another_codec_than_the_first(browser: Any) -> None:
     assert result(browser, "codecs.js", CALL + missing) == said
 
 
-def test_simulcast_has_three_sizes_that_share_the_maximum_rate(browser: Any) -> None:
-    limited = result(browser, "codecs.js", "return it.simulcastEncodings({ maxBitrate: 2100000 });")
+def test_the_sizes_of_simulcast_share_the_maximum_rate(browser: Any) -> None:
+    layers = json.dumps(
+        [{"rid": rid, "scaleResolutionDownBy": scale} for rid, scale in (("q", 4), ("h", 2), ("f", 1))]
+    )
+    limited = result(
+        browser, "codecs.js", f"return it.simulcastEncodings({{ layers: {layers}, maxBitrate: 2100000 }});"
+    )
     assert [(one["rid"], one["scaleResolutionDownBy"], one["maxBitrate"]) for one in limited] == [
         ("q", 4, 100_000),
         ("h", 2, 400_000),
         ("f", 1, 1_600_000),
     ]
-    free = result(browser, "codecs.js", "return it.simulcastEncodings({ maxBitrate: null });")
+    free = result(
+        browser, "codecs.js", f"return it.simulcastEncodings({{ layers: {layers}, maxBitrate: null }});"
+    )
     assert [sorted(one) for one in free] == [["rid", "scaleResolutionDownBy"]] * 3
 
 

@@ -155,7 +155,7 @@ def test_the_capture_has_the_packets_of_both_ends(tmp_path: Path) -> None:
     done = finish(["tshark", "-r", str(file), "-Y", "icmp", *fields])
     lines = sorted(done.stdout.splitlines())
     # Requests (8) enter at the client's port and leave at the core's; replies (0) go back.
-    assert lines == sorted(["port1\t8", "port0\t8", "port0\t0", "port1\t0"] * 3)
+    assert lines == sorted(["client\t8", "core\t8", "core\t0", "client\t0"] * 3)
 
 
 @pytest.mark.parametrize("victim", ["link itself", "unshare", "first process of the lab"])

@@ -8,7 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -21,7 +22,7 @@ from stub_backend import StubBackend
 from rtclab import _native, lab
 from rtclab import backend as backends
 from rtclab.backend.live import link
-from rtclab.cli import main
+from rtclab.cli import main, sweeping
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
 from rtclab.metrics import METRICS
 from rtclab.metrics.measure import MEASURED
@@ -329,6 +330,23 @@ def test_the_error_for_a_directory_that_cannot_be_created_names_it(rtclab: Rtcla
 def call_failures() -> float:
     kept = json.loads((Run.open("latest").path / "metrics.json").read_text())
     return float(next(row["mean"] for row in kept if row["metric"] == "call_failures"))
+
+
+@pytest.mark.parametrize(("option", "drawn"), [([], True), (["--no-report"], False)])
+def test_a_sweep_says_that_it_draws_a_report_only_if_it_does(
+    rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch, option: list[str], drawn: bool
+) -> None:
+    said: list[str] = []
+
+    @contextmanager
+    def busy(doing: str) -> Iterator[None]:
+        said.append(doing)
+        yield
+
+    monkeypatch.setattr(sweeping, "busy", busy)
+    vary = ("--vary", "link.up.loss=0 %,1 %", "--duration", "1s", "--repeats", "1", "--jobs", "1")
+    assert rtclab("sweep", "first-call", *vary, *option).status == 0
+    assert ("drawing the report" in said) == drawn
 
 
 def test_names_of_scenarios_are_never_truncated(rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,14 @@ def test_files_that_can_be_used_pass(tmp_path: Path, film: Path, tone: Path) -> 
             ["browser.name=firefox", "video.codec=h264"],
             "video.codec: firefox has no encoder for `h264`; expected one of `vp8`, `vp9`, `av1`",
         ),
+        (
+            ["video.simulcast=true", "calls.0.kind=sfu", "video.width=480", "video.height=268"],
+            "video.simulcast: browsers send a camera of 480x268 in one size; expected as many pixels as ",
+        ),
+        (
+            ["video.simulcast=true", "calls.0.kind=sfu", "video.codec=vp9"],
+            "video.simulcast: browsers send `vp9` in one size; expected the codec `vp8` or `h264`",
+        ),
         (["video.simulcast=true"], "video.simulcast: only an SFU can choose between the sizes"),
         (
             ["browser.name=firefox", "video.start_bitrate=1 Mbit/s"],

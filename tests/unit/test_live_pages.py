@@ -9,9 +9,9 @@ from scenario_text import scenario
 
 from rtclab.backend.live import LiveBackend, check_calls, check_participant
 from rtclab.backend.live.connections import live_connections
-from rtclab.backend.live.pages import pages
+from rtclab.backend.live.pages import layers_of, pages
 from rtclab.errors import UnsupportedScenario
-from rtclab.scenario import Scenario
+from rtclab.scenario import Scenario, Video
 
 
 def page_of(participant: str, *changes: str) -> dict[str, object]:
@@ -31,7 +31,7 @@ def test_a_page_is_not_told_to_do_what_browsers_do_by_default() -> None:
             "height": 480,
             "frameRate": 30,
             "maxBitrate": None,
-            "simulcast": False,
+            "layers": [],
             "adapt": "off",
         },
         "audio": None,
@@ -164,3 +164,20 @@ def test_the_second_call_of_a_pair_has_flows_of_its_own(tmp_path: Path) -> None:
     first, second = live_connections(scenario(tmp_path, "[[calls]]\n[[calls]]"))
     assert (first.sent_by("bob"), first.received_by("bob")) == ("bob->alice", "alice->bob")
     assert (second.sent_by("bob"), second.received_by("bob")) == ("bob->alice#2", "alice->bob#2")
+
+
+@pytest.mark.parametrize(
+    ("size", "layers"),
+    [
+        ((960, 540), ("q", "h", "f")),
+        ((960, 538), ("h", "f")),
+        ((640, 480), ("h", "f")),
+        ((480, 270), ("h", "f")),
+        ((480, 268), ("f",)),
+    ],
+)
+def test_a_camera_is_sent_in_as_many_sizes_as_chromium_sends_of_it_the_full_one_included(
+    size: tuple[int, int], layers: tuple[str, ...]
+) -> None:
+    video = Video(width=size[0], height=size[1], simulcast=True)
+    assert layers_of(video) == layers

@@ -144,6 +144,19 @@ def test_damage_never_breaks_the_reader(tmp_path: Path) -> None:
         assert rows <= 20_000 + 4 * whole.size
 
 
+@pytest.mark.parametrize("magic", ["0a0d0d0a", "a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1"])
+def test_a_capture_is_not_taken_for_an_old_log_and_the_error_says_what_reads_it(
+    magic: str, tmp_path: Path
+) -> None:
+    capture = tmp_path / "call.pcap"
+    capture.write_bytes(bytes.fromhex(magic) + bytes(100))
+    with pytest.raises(BadInput) as refused:
+        open_log(capture)
+    assert str(refused.value).startswith(f"{capture}: a capture of packets; expected a log of a browser\n")
+    for way in ("rtclab monitor", "rtclab replay --estimator", "Trace.from_pcap"):
+        assert way in str(refused.value)
+
+
 def test_logs_of_different_calls_are_not_put_together() -> None:
     with pytest.raises(BadInput, match="not the two ends of one connection"):
         open_logs([ALICE, ALICE])

@@ -102,11 +102,13 @@ def test_native_columns_become_series_with_nulls() -> None:
     assert monitor.as_tables(native)["t"].rows() == [(1, 0.5, "b"), (None, None, None)]
 
 
-@pytest.mark.parametrize("content", [b"", b"GIF89a, certainly no capture"])
+@pytest.mark.parametrize("content", [b"", b"GIF89a, certainly no capture", b'name = "my-call"'])
 def test_a_file_that_is_not_a_capture_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "call.pcap"
     path.write_bytes(content)
-    with pytest.raises(BadInput, match=re.escape(str(path)) + r"(.|\n)*hint: expected a pcap"):
+    with pytest.raises(
+        BadInput, match=re.escape(str(path)) + r": .*; expected (a )?pcap or pcapng.*\n  hint: tcpdump, "
+    ):
         monitor.watch(path)
 
 
@@ -184,6 +186,17 @@ def test_a_narrow_terminal_shows_whole_addresses_and_all_columns(
     assert set(wide.splitlines()[2].split()) <= set(narrow.split())
     tables = narrow.partition("only RTP")[0].splitlines()
     assert max(map(len, tables)) <= 60
+
+
+def test_a_terminal_of_80_columns_shows_the_figures_of_the_streams_first(
+    call: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Console, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert command(call) == 0
+    first = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()[0]
+    assert {"#", "SSRC", "kind", "packets", "kbit/s", "lost", "%"} <= set(first.split())
+    assert "stream" not in first
 
 
 def test_json_has_the_tables(call: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,15 @@ from itertools import permutations
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic_run import call_tables, frame, second, write_run
 
 import rtclab
 from rtclab.errors import BadInput
-from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, run_plot, write_plots
+from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, picture, run_plot, write_plots
 from rtclab.report.drawing import Axes, Axis, Line, Look
 from rtclab.report.forms import Bars, bars
 from rtclab.report.outline import outline
@@ -50,6 +52,19 @@ def test_the_error_for_another_suffix_lists_the_possible_ones(rate: Plot, tmp_pa
     ):
         rate.save(tmp_path / "rate.eps")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_legend_does_not_touch_the_edge_of_a_picture_nor_the_axes(rate: Plot) -> None:
+    with matplotlib.rc_context(picture.STYLE):
+        figure = picture._draw(rate)
+        FigureCanvasAgg(figure).draw()
+        (legend,) = figure.legends
+        box, axes = legend.get_window_extent(), figure.axes[0].get_window_extent()
+    margin = picture.LEGEND_EDGE_IN * figure.dpi
+    assert box.x0 == pytest.approx(margin, abs=1)
+    assert figure.bbox.y1 - box.y1 == pytest.approx(margin, abs=1)
+    assert box.x1 <= figure.bbox.x1 - margin
+    assert box.y0 >= axes.y1
 
 
 def test_text_in_an_svg_stays_text(rate: Plot) -> None:

@@ -191,7 +191,7 @@ fn a_file_that_is_not_a_capture_is_an_error_that_shows_its_first_bytes() {
         _ => panic!("expected NotACapture"),
     };
     assert_eq!(error(b""), "empty; expected a pcap or pcapng capture");
-    assert_eq!(error(b"GIF"), "begins with bytes [47, 49, 46]; expected a pcap or pcapng capture");
+    assert_eq!(error(b"GIF"), "not a capture; expected pcap or pcapng");
 }
 
 #[test]

@@ -104,7 +104,9 @@ impl Emulator {
             None => (None, None),
             Some(path) => {
                 let epoch_ns = since_1970_ns(clock);
-                let (capture, writer) = Capture::start(path, &interfaces, config.snaplen, epoch_ns)
+                // As in captures of simulated calls, an interface has the name of its node.
+                let nodes: Vec<String> = config.ports.iter().map(|p| p.node.clone()).collect();
+                let (capture, writer) = Capture::start(path, &nodes, config.snaplen, epoch_ns)
                     .map_err(|error| EmulatorError::Capture(path.clone(), error))?;
                 (Some(capture), Some((path.clone(), writer)))
             }

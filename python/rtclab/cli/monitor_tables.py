@@ -73,7 +73,7 @@ def _print(table: Table) -> None:
 def in_parts(table: Table) -> list[Table]:
     """The table if it fits into the terminal, else several that do, with numbered rows.
 
-    The first of several has the first column, which holds addresses; the others have the other columns.
+    The last of several has the first column, which holds addresses; those before have the other columns.
     """
     if fits(table):
         return [table]
@@ -83,12 +83,12 @@ def in_parts(table: Table) -> list[Table]:
     numbered = new_table(*right("#"), *headings, tight=True)
     for place, cells in enumerate(zip(*(column.cells for column in table.columns), strict=True), 1):
         numbered.add_row(str(place), *map(str, cells))
-    parts, rest = [part(numbered, [0, 1])], list(range(2, len(numbered.columns)))
+    parts, rest = [], list(range(2, len(numbered.columns)))
     while rest:
         shown = columns_that_fit(part(numbered, [0, *rest]), 1) - 1
         parts.append(part(numbered, [0, *rest[:shown]]))
         rest = rest[shown:]
-    return parts
+    return [*parts, part(numbered, [0, 1])]
 
 
 def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:

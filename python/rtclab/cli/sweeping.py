@@ -55,8 +55,10 @@ def sweep_and_report(
         grid, interrupted = stopped.grid, True
     failures = grid.failures()
     try:
-        with busy("drawing the report"):
-            page = grid.report() if output.report and not interrupted else None
+        page = None
+        if output.report and not interrupted:
+            with busy("drawing the report"):
+                page = grid.report()
         _show(output, grid, failures, page)
     except (KeyboardInterrupt, DiskFull) as error:
         print(f"all finished repeats are kept in {grid.path}", file=sys.stderr)

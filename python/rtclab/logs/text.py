@@ -16,6 +16,10 @@ MOST_BYTES = 250_000_000
 """A larger log is refused; libwebrtc's own reader of event logs has the same bound."""
 
 GZIP = b"\x1f\x8b"
+CAPTURES = tuple(
+    bytes.fromhex(magic) for magic in ("0a0d0d0a", "a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1")
+)
+"""How captures begin: pcapng, and pcap in both orders of bytes, with microseconds and nanoseconds."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _CHUNK = 1 << 20
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
@@ -34,7 +38,8 @@ def read_log(path: Path) -> LogBytes:
     """Reads a log, and uncompresses it if it begins as gzip does.
 
     Raises:
-        BadInput: the file cannot be read, is larger than ``MOST_BYTES``, or its compressed data are invalid.
+        BadInput: the file cannot be read, is larger than ``MOST_BYTES`` or a capture of packets, or its
+            compressed data are invalid.
     """
     try:
         with path.open("rb") as file:
@@ -44,6 +49,12 @@ def read_log(path: Path) -> LogBytes:
     log = _uncompressed(path, content) if content.startswith(GZIP) else LogBytes(content, False)
     if len(log.content) > MOST_BYTES:
         raise BadInput(f"{path}: larger than {MOST_BYTES // 1_000_000} MB", hint="cut the log in parts")
+    if log.content.startswith(CAPTURES):
+        raise BadInput(
+            f"{path}: a capture of packets; expected a log of a browser",
+            hint=f"`rtclab monitor {path}` shows a capture, `rtclab replay --estimator` feeds it to a "
+            "control, and in Python `rtclab.Trace.from_pcap` makes a trace of it",
+        )
     return log
 
 

@@ -135,7 +135,11 @@ def unreadable(error: OSError | ValueError) -> BadInput:
     reason = str(error)
     if "compressed" in reason:
         return BadInput(reason, hint="decompress it: `gzip -cd call.pcap.gz | rtclab monitor -`")
-    return BadInput(reason, hint="expected a pcap or pcapng file")
+    return BadInput(
+        reason,
+        hint="tcpdump, Wireshark and `rtclab run --capture` write captures; "
+        "`rtclab import` reads logs of browsers",
+    )
 
 
 def as_tables(native: Mapping[str, Mapping[str, Any]]) -> Tables:

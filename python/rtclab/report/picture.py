@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib import axes as matplotlib_axes
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 
 from rtclab.report.drawing import (
     GRID,
@@ -48,6 +49,7 @@ LEFT_IN, RIGHT_IN, BOTTOM_IN, TOP_IN = 0.8, 0.15, 0.5, 0.08
 BETWEEN_COLUMNS_IN, BETWEEN_ROWS_IN = 0.2, 0.4
 TITLE_IN = 0.2
 LEGEND_ROW_IN = 0.21
+LEGEND_EDGE_IN = 0.08  # free at the edges of the picture
 LEGEND_HANDLE_PT = 50  # line, gap to the text, gap to the next column
 CHARACTER_EM = 0.56  # mean width of a letter in DejaVu Sans
 POINTS_PER_INCH = 72
@@ -138,7 +140,10 @@ def _draw(plot: Drawing) -> Figure:
         left, bottom = index % columns == 0, index + columns >= count
         _label(axis, plot, left=left, bottom=bottom)
     titled = any(axes.title or axes.note for axes in plot.axes)
-    _place(figure, rows, columns, _legend(figure, drawn) + (TITLE_IN if titled else 0.0))
+    legend, legend_in = _legend(figure, drawn)
+    _place(figure, rows, columns, legend_in + (TITLE_IN if titled else 0.0))
+    width_in, height_in = figure.get_size_inches()
+    legend.set_bbox_to_anchor((LEGEND_EDGE_IN / width_in, 1 - LEGEND_EDGE_IN / height_in))
     return figure
 
 
@@ -239,19 +244,24 @@ def _name_places(axis: matplotlib_axes.Axes, named: Axis, which: Literal["x", "y
         axis.grid(visible=False, axis=which)
 
 
-def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> float:
-    """Draws the legend above the axes, where it cannot cover data; returns its height in inches."""
+def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> tuple[Legend, float]:
+    """Adds the legend; returns it, and its height in inches with the free space above it."""
     handles: dict[str, Artist] = {}
     of_axes = [zip(*axis.get_legend_handles_labels(), strict=True) for axis in drawn]
     # The first entry of each pair of axes comes first, so that flows precede what all axes share.
     for handle, label in filter(None, chain.from_iterable(zip_longest(*of_axes))):
         handles.setdefault(str(label), handle)
     columns = _legend_columns([len(label) for label in handles])
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.01, 1.0)}
-    figure.legend(
-        list(handles.values()), list(handles), ncols=columns, borderaxespad=0, borderpad=0.2, **place
+    # `_draw` puts it above the axes, where it cannot cover data, when the figure has its size.
+    legend = figure.legend(
+        list(handles.values()),
+        list(handles),
+        ncols=columns,
+        borderaxespad=0,
+        borderpad=0.2,
+        loc="upper left",
     )
-    return -(-len(handles) // columns) * LEGEND_ROW_IN
+    return legend, -(-len(handles) // columns) * LEGEND_ROW_IN + LEGEND_EDGE_IN
 
 
 def _legend_columns(lengths: list[int]) -> int:
@@ -259,7 +269,7 @@ def _legend_columns(lengths: list[int]) -> int:
     for columns in range(len(lengths), 1, -1):
         longest = [int(column.max()) for column in np.array_split(lengths, columns)]
         width_pt = columns * LEGEND_HANDLE_PT + sum(longest) * CHARACTER_EM * FONT_PT
-        if width_pt < WIDTH_IN * POINTS_PER_INCH:
+        if width_pt < (WIDTH_IN - 2 * LEGEND_EDGE_IN) * POINTS_PER_INCH:
             return columns
     return 1
 

@@ -72,8 +72,10 @@ class Video(Table):
     when the fraction of lost packets rises and raises them again when it falls, beside what the browser does
     (Abelló Lozano 2013, section 4.2.1). The simulator has no such page."""
     simulcast: Annotated[bool, Field(strict=True)] = False
-    """Whether the camera is sent to an SFU in three sizes at once: full, half and quarter width and height;
-    live calls only."""
+    """Whether the camera is sent to an SFU in several sizes at once, in live calls only: full, half and a
+    quarter of width and height from 960x540 on, full and half from 480x270 on. Of more sizes Chromium would
+    not send the largest. So smaller cameras are refused, and so are ``vp9`` and ``av1``, which it sends in
+    one size."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     """Device of the sender; the cameras of 2016 deliver at most 640x480 at 30 frames per second."""
     repair: Literal["auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "none"] = "auto"

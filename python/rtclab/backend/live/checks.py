@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rtclab.backend.live.cgroup import check_limits
 from rtclab.backend.live.media import check_files
-from rtclab.backend.live.pages import BROWSER_MIN_BPS, BROWSER_START_BPS
+from rtclab.backend.live.pages import BROWSER_MIN_BPS, BROWSER_START_BPS, SIMULCAST_CODECS, layers_of
 from rtclab.errors import UnsupportedScenario
-from rtclab.scenario import Scenario
+from rtclab.scenario import Scenario, Video
 
 TODAY = ("vp8", "vp9", "h264", "av1")
 LACKING = {"firefox": ("h264",)}
@@ -26,6 +26,22 @@ def check_media(scenario: Scenario, participant: str) -> None:
     _check_video(scenario, participant)
     check_files(scenario, participant)
     _check_host(scenario, participant)
+
+
+def _check_layers(video: Video, table: str) -> None:
+    """Checks that the browser sends the camera in several sizes, the full one among them."""
+    if video.codec not in SIMULCAST_CODECS:
+        expected = " or ".join(f"`{codec}`" for codec in SIMULCAST_CODECS)
+        raise UnsupportedScenario(
+            f"{table}.simulcast", f"browsers send `{video.codec}` in one size; expected the codec {expected}"
+        )
+    if len(layers_of(video)) == 1:
+        raise UnsupportedScenario(
+            f"{table}.simulcast",
+            f"browsers send a camera of {video.width}x{video.height} in one size; expected as many pixels as "
+            "480x270 for two sizes, or 960x540 for three",
+            hint="raise `width` and `height`, or leave `simulcast` out",
+        )
 
 
 def _check_host(scenario: Scenario, participant: str) -> None:
@@ -63,6 +79,8 @@ def _check_video(scenario: Scenario, participant: str) -> None:
         raise UnsupportedScenario(
             f"{table}.simulcast", "only an SFU can choose between the sizes; expected calls of kind `sfu`"
         )
+    if video.simulcast:
+        _check_layers(video, table)
     if browser == "firefox":
         for key, usual_bps in (("min_bitrate", BROWSER_MIN_BPS), ("start_bitrate", BROWSER_START_BPS)):
             value = getattr(video, key)

@@ -13,6 +13,16 @@ from rtclab.scenario.device import browser_max_bps
 BROWSER_MIN_BPS = 30_000
 BROWSER_START_BPS = 300_000
 
+SIMULCAST_CODECS = ("vp8", "h264")
+"""Of several encodings of VP9 or AV1 Chromium sends one, unless the page sets their scalability modes."""
+THREE_SIZES_PIXELS, TWO_SIZES_PIXELS = 960 * 540, 480 * 270
+"""Cameras of so many pixels are sent in three and in two sizes. Of more encodings Chromium drops the largest.
+
+Source: libwebrtc, video/config/simulcast.cc (``LimitSimulcastLayerCount``), which is lenient by 10 %.
+"""
+LAYERS = {"q": 4, "h": 2, "f": 1}
+"""The factor by which each layer is smaller than the camera, by RID, from the smallest one on."""
+
 
 def pages(scenario: Scenario) -> dict[str, Any]:
     """The configuration of every page, by participant. The session adds addresses of servers."""
@@ -21,6 +31,13 @@ def pages(scenario: Scenario) -> dict[str, Any]:
         name: _page(scenario, name) | {"connections": _connections_of(scenario, name, joined)}
         for name in scenario.participants
     }
+
+
+def layers_of(video: Video) -> tuple[str, ...]:
+    """RIDs of the layers that Chromium sends of a camera of this size, the last of which has full size."""
+    pixels = video.width * video.height
+    sizes = 3 if pixels >= THREE_SIZES_PIXELS else 2 if pixels >= TWO_SIZES_PIXELS else 1
+    return tuple(LAYERS)[-sizes:]
 
 
 def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
@@ -44,7 +61,10 @@ def _page(scenario: Scenario, participant: str) -> dict[str, Any]:
             "maxBitrate": None
             if video.max_bitrate.bps == browser_max_bps(video.width, video.height)
             else video.max_bitrate.bps,
-            "simulcast": video.simulcast,
+            "layers": [
+                {"rid": rid, "scaleResolutionDownBy": LAYERS[rid]}
+                for rid in (layers_of(video) if video.simulcast else ())
+            ],
             "adapt": video.adapt,
         },
         "formats": formats,

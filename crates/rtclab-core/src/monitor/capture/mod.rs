@@ -61,9 +61,7 @@ impl fmt::Display for CaptureError {
             CaptureError::NotACapture(first) if COMPRESSED.iter().any(|m| first.starts_with(m)) => {
                 write!(f, "compressed; expected a pcap or pcapng capture")
             }
-            CaptureError::NotACapture(first) => {
-                write!(f, "begins with bytes {first:02x?}; expected a pcap or pcapng capture")
-            }
+            CaptureError::NotACapture(_) => write!(f, "not a capture; expected pcap or pcapng"),
             CaptureError::Io(error) => write!(f, "{error}"),
         }
     }

@@ -52,18 +52,13 @@ export function withoutTransportFeedback(sdp) {
     .join("\r\n");
 }
 
-const LAYERS = [
-  { rid: "q", scaleResolutionDownBy: 4 },
-  { rid: "h", scaleResolutionDownBy: 2 },
-  { rid: "f", scaleResolutionDownBy: 1 },
-];
-
-// `sendEncodings` of a camera sent in three sizes. A maximum rate (bit/s) is divided in proportion to the pixels.
-export function simulcastEncodings({ maxBitrate }) {
+// `sendEncodings` of a camera sent in several sizes. `layers` has RID and scale of each. A maximum rate (bit/s) is
+// divided in proportion to the pixels.
+export function simulcastEncodings({ layers, maxBitrate }) {
   const pixels = ({ scaleResolutionDownBy }) => 1 / scaleResolutionDownBy ** 2;
-  const all = LAYERS.reduce((sum, layer) => sum + pixels(layer), 0);
-  if (!maxBitrate) return LAYERS.map((layer) => ({ ...layer }));
-  return LAYERS.map((layer) => ({ ...layer, maxBitrate: Math.floor((maxBitrate * pixels(layer)) / all) }));
+  const all = layers.reduce((sum, layer) => sum + pixels(layer), 0);
+  if (!maxBitrate) return layers;
+  return layers.map((layer) => ({ ...layer, maxBitrate: Math.floor((maxBitrate * pixels(layer)) / all) }));
 }
 
 // A report of a stream with the MIME type of its codec as `mimeType`; null while it has none.

@@ -96,7 +96,7 @@ export class Connection {
   addTracks() {
     for (const track of this.sent.getTracks()) {
       if (!this.about.sends[track.kind]) continue;
-      if (track.kind === "video" && this.about.server && this.config.video?.simulcast) {
+      if (track.kind === "video" && this.about.server && this.config.video?.layers.length) {
         const sendEncodings = simulcastEncodings(this.config.video);
         this.pc.addTransceiver(track, { direction: "sendonly", streams: [this.sent], sendEncodings });
       } else {
@@ -122,7 +122,7 @@ export class Connection {
     if (negotiated && !isCodec(negotiated.mimeType, this.config.codec)) await chooseCodec(sender, this.config.codec);
     if (video.adapt === "loss") this.adapter ??= new Adapter(sender, video, (type, step) => this.adapted(type, step));
     // A stream of several layers has the bounds of its layers, and without a bound the browser has its own default.
-    if (!video.maxBitrate || (this.about.server && video.simulcast)) return;
+    if (!video.maxBitrate || (this.about.server && video.layers.length)) return;
     const parameters = sender.getParameters();
     for (const encoding of parameters.encodings) encoding.maxBitrate = video.maxBitrate;
     await sender.setParameters(parameters);
