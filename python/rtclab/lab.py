@@ -21,7 +21,7 @@ from rtclab.metrics.series import Window
 from rtclab.processes import cores
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
-from rtclab.scenario.load import as_changes
+from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
 from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
 from rtclab.trace import Repeat, Trace, write_json
@@ -246,7 +246,7 @@ def run(
     scenario: str | Path | Scenario | None = None,
     *,
     backend: str | None = None,
-    duration: str | None = None,
+    duration: Moment | None = None,
     repeats: int | None = None,
     seed: int | None = None,
     record: str | None = None,
@@ -264,7 +264,7 @@ def run(
     Args:
         scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
-        duration: length of the run, such as ``"20 s"``, instead of the scenario's own.
+        duration: length of the run, such as ``"20 s"`` or 20 (seconds), instead of the scenario's own.
         repeats: number of repeats, instead of the scenario's own.
         seed: seed from which the seed of each repeat is derived.
         record: ``packets`` records every packet, ``seconds`` only sums per second.
@@ -285,7 +285,7 @@ def run(
         >>> [repeat.status for repeat in run.repeats]
         ['finished', 'finished']
     """
-    shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
+    shorthands = {"duration": as_time(duration), "repeats": repeats, "seed": seed, "record": record}
     overrides = [
         *as_changes(changes),
         *(Change(field, value, field) for field, value in shorthands.items() if value is not None),
