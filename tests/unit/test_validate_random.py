@@ -46,7 +46,7 @@ def test_the_same_seed_draws_the_same_condition_and_another_one_another() -> Non
     assert draw(7).words != draw(9).words
 
 
-def test_odd_seeds_are_to_learn_from_and_even_ones_are_held_out() -> None:
+def test_the_half_of_a_condition_follows_from_its_seed() -> None:
     assert [draw(seed).half for seed in (1, 2, 99, 100)] == ["odd", "even", "odd", "even"]
 
 
