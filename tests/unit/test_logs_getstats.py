@@ -312,7 +312,7 @@ def test_a_log_that_was_cut_off_gives_what_it_holds_and_says_so(
         (b'RTCStatsDump\n{"fileFormat": 3}\n[1, oh, 3]\n\n', "line 3: line 1, column 5: expected JSON"),
         (b'RTCStatsDump\n{"fileFormat": 3}\n["g", "a", [], 1700000000000]', "line 3: expected getStats of a"),
         (b'RTCStatsDump\n{"fileFormat": 3}\n["g", "a", {}, 1e300]', "expected a time since 1970"),
-        (b'["getstats", "a", {"x": {"type": "ssrc"}}, 1700000000000]', "getStats of before 2020"),
+        (b'["getstats", "a", {"x": {"type": "ssrc"}}, 1700000000000]', "pre-2020 format"),
     ],
 )
 def test_errors_name_the_place_and_what_was_expected(content: bytes, message: str, tmp_path: Path) -> None:

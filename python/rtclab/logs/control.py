@@ -1,4 +1,4 @@
-"""What the congestion control of a browser decided, as its event log tells."""
+"""Decisions of a browser's congestion control, from its event log."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _VALUES: dict[str, dict[str, pl.Expr]] = {
         "in_flight_bytes": pl.col("in_flight_bytes"),
     },
 }
-"""By table of the log, the values in the table ``controller``, named as those of the simulator's goog-cc."""
+"""By table of the log, its values in the table ``controller``, with the names of the simulator's goog-cc."""
 
 
 def control_values(log: EventLog) -> pl.DataFrame:
     """Columns ``at_ms``, ``name`` and ``value``, in order of time.
 
-    A probe's result is written again for each further packet of it, so the last one counts.
+    A probe's result is logged again for each further packet of the probe, so the last result counts.
     """
     frames = [
         log.tables[table].select("at_ms", pl.lit(name).alias("name"), value.cast(pl.Float64).alias("value"))
