@@ -40,7 +40,7 @@ class SimBackend:
         self.capture = capture
 
     def check(self, scenario: Scenario) -> None:
-        """Checks what only live calls have, and the congestion controls and their options.
+        """Rejects settings that only live calls support, and invalid congestion controls and options.
 
         Raises:
             UnsupportedScenario: only live calls have it, or a congestion control or an option does not exist.
@@ -112,7 +112,7 @@ LIVE_ONLY = {"codec": ("vp9", "h264", "av1"), "adapt": ("loss",), "simulcast": (
 
 
 def _check_video(scenario: Scenario, participant: str) -> None:
-    """Checks that a participant's camera has nothing that only live calls have."""
+    """Checks that a participant's camera has no setting that only live calls support."""
     video = scenario.video_of(participant)
     table = (
         "video" if scenario.participants[participant].video is None else f"participants.{participant}.video"

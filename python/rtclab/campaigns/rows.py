@@ -34,7 +34,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one try of a repeat.
+    """One try of a repeat.
 
     Attributes:
         key: the repeat.

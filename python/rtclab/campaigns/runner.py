@@ -32,7 +32,7 @@ class Unsupported:
 
 @dataclass
 class Tally:
-    """What became of a campaign's repeats."""
+    """The outcomes of a campaign's repeats."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     """Number of repeats by outcome, those of earlier runs of the campaign included."""
@@ -229,9 +229,9 @@ def attempt_of(
 
 
 def _trace(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
-    """The trace of an item: the one in the folder if it is of the same scenario, or else that of a new run.
+    """The trace of an item: from the folder if its scenario is the same, or else from a new run.
 
-    The directory gets its name when the run has ended; that of a failed run ends in ``-failed``.
+    The directory gets its name when the run has ended; the name of a failed run ends in ``-failed``.
     """
     place, unfinished = folder / name, folder / f".{name}"
     if place.is_dir() and Trace(place).manifest.scenario == item.scenario.model_dump(mode="json"):

@@ -59,7 +59,7 @@ def run_link(
     *,
     output_to_stderr: bool = False,
 ) -> Json:
-    """Runs a command behind a link and returns what passed.
+    """Runs a command behind a link and counts its packets.
 
     The result has the command's exit ``status``; ``directions``, which counts for ``up`` and ``down`` the
     packets, the delivered ones and those dropped by each cause; the emulator's ``lateness`` in ns; and its

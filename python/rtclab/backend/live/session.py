@@ -49,14 +49,14 @@ READY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 5.0
 LOG_INTERVAL_S = 5.0
-"""How often Chromium writes its event logs. What it has not written is lost when it ends."""
+"""How often Chromium writes its event logs. The unwritten part is lost when it ends."""
 LOG_GRACE_S = 1.0
 
 CLOSED_GRACE_S = 0.5
-"""How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
+"""How long to wait, after a page's socket has closed, for its browser to end and give a better reason."""
 
 SUSPENDED_S = 1.0
-"""A machine that slept for longer than this has disturbed the calls."""
+"""If the machine was suspended for longer than this, the calls were disturbed."""
 
 
 def run_session(argument: Json, _emit: Emit) -> Json:

