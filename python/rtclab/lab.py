@@ -73,8 +73,8 @@ class Run(trace.Run):
     def summary(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
         """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
 
-        Arguments and errors are those of :meth:`metrics`; :func:`rtclab.metrics.measure_run` describes the
-        columns.
+        Arguments and errors are the same as for :meth:`metrics`; :func:`rtclab.metrics.measure_run` describes
+        the columns.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -151,7 +151,7 @@ class Run(trace.Run):
         return measured
 
     def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
-        """A plot of the report. It shows itself in a notebook; ``save`` writes it as SVG, PNG, PDF or HTML.
+        """A plot of the report. A notebook displays it; ``save`` writes it as SVG, PNG, PDF or HTML.
 
         Args:
             name: the plot's name, such as "rate" or "delay".
@@ -444,7 +444,7 @@ def replay(
     least: str | None = None,
     most: str | None = None,
 ) -> LogReplay | ArrivalReplay:
-    """Feeds recorded packets to a congestion control, to compare what it decides with what the browser did.
+    """Replays recorded packets into a congestion control, to compare its decisions with the browser's.
 
     Args:
         recording: an RTC event log of Chromium for ``controller``, or a capture for ``estimator``.
@@ -452,7 +452,7 @@ def replay(
         estimator: a receive-side control, such as ``"gcc-2016"``.
         start: rate before any feedback, by default ``"300 kbit/s"``.
         least: lower bound, by default ``"30 kbit/s"``.
-        most: what the encoder of the video can use, by default ``"1.7 Mbit/s"``.
+        most: maximum bitrate of the video encoder, by default ``"1.7 Mbit/s"``.
 
     Returns the targets, the internal values and the agreement with the browser; with ``estimator`` the
     REMBs of every flow. ``plot()`` draws them.

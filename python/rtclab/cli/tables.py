@@ -39,12 +39,12 @@ MOST_NAMES = 5
 """Flows that a table leaves out are named if they are at most this many."""
 TCP_METRICS = ("tcp_throughput", "tcp_rtt", "tcp_retransmissions")
 BACKENDS = {"sim": "simulated"}
-"""How a backend is called in the line above a table, if not by its name."""
+"""Name of a backend in the line above a table, if it differs from its own."""
 WIDTH_OF_TEXT = 100
 """Maximum width of running text."""
 
 MOST_FLOWS = 100
-"""Maximum number of flows in a table. Nobody reads more, and printing them would take longer than the run."""
+"""Maximum number of flows in a table. Printing more would take longer than the run."""
 
 
 def show_scenarios(scenarios: pl.DataFrame) -> None:
@@ -102,7 +102,7 @@ def show_measured(
 ) -> None:
     """Prints all metrics, or the essential ones and how to see the others.
 
-    ``begin`` and ``end`` are those of the measured time.
+    ``begin`` and ``end`` bound the measured time.
     """
     if all_metrics:
         print(subject(run, begin, end))
@@ -138,7 +138,7 @@ def show_measured(
 
 
 def subject(run: Run, begin: Moment | None = None, end: Moment | None = None) -> str:
-    """What a table is about: ``first-call, simulated, 60 s: mean of 5 repeats``."""
+    """The subject of a table: ``first-call, simulated, 60 s: mean of 5 repeats``."""
     from rtclab.lab import window
     from rtclab.scenario.units import Duration
 
@@ -152,7 +152,7 @@ def subject(run: Run, begin: Moment | None = None, end: Moment | None = None) ->
 
 
 def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:
-    """The flows with those between participants before those to and from servers."""
+    """The flows; flows between participants come before flows to and from servers."""
     between = {
         name
         for trace in run.traces
@@ -315,7 +315,7 @@ def show_definitions(metrics: pl.DataFrame) -> None:
 
 
 def show_checks(checks: Sequence[Check]) -> None:
-    """Prints what this machine has, what is missing, and how to install it."""
+    """Prints the checks of this machine, with hints on how to install missing parts."""
     table = new_table("", "part", "found")
     for check in checks:
         mark = "ok" if check.ok else "MISSING" if check.required else "optional"
@@ -416,7 +416,7 @@ def _needed_width(table: Table) -> int:
 
 
 def count(number_of: int, what: str) -> str:
-    """A number and what is counted, in the plural unless it is one: ``1 repeat``, ``2 repeats``."""
+    """A number and its noun, in the plural unless it is one: ``1 repeat``, ``2 repeats``."""
     return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"
 
 

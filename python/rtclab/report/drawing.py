@@ -1,4 +1,5 @@
-"""A plot as data: axes and the marks on them, such as lines and bars, independent of what draws them."""
+"""A plot as data: axes and the marks on them, such as lines and bars, independent of the library that draws
+them."""
 
 from __future__ import annotations
 

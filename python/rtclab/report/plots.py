@@ -38,7 +38,7 @@ MOST_PANELS = 6
 MOST_CURVES = 20
 """Maximum number of flows in a plot; more could not be distinguished."""
 COMPARISON_COLOURS = (2, 3)
-"""Indices of the two runs' colours. The first two are those of flows in reports."""
+"""Indices of the two runs' colours. The first two are the colours of flows in reports."""
 
 OVER_REPEATS = "range over repeats"
 OVER_PACKETS = "range over packets"
@@ -162,7 +162,7 @@ def _rate(panels: Panels, condition: str = "") -> Plot:
         "Receiving rate against the capacity",
         "IP bytes delivered in each second, mean over repeats. "
         f"The capacity is that of the narrowest path of the route{condition}. Dotted: the target of the "
-        "sender's congestion control, if it was recorded; in a live call that of the browser itself.",
+        "sender's congestion control, if it was recorded; in a live call the browser's own control.",
         drawn,
         "Rate (kbit/s)",
         OVER_REPEATS,
@@ -198,7 +198,7 @@ def _target(panels: Panels) -> Plot:
 
 
 def _stats_rate(panels: Panels) -> Plot | None:
-    """Rates of flows of which only getStats is known, as in a log of a browser; None if there are none."""
+    """Rates of flows with only getStats, as in a log of a browser; None without such flows."""
     drawn = [Panel(_title(lines), _stats_curves(lines)) for lines in panels]
     drawn = [panel for panel in drawn if panel.curves]
     if not drawn:

@@ -155,13 +155,13 @@ def lateness(traces: list[Trace]) -> str:
 
 
 def cautions(run: Run) -> list[str]:
-    """What a reader must know of a live run's results, each in a sentence or two; empty if nothing."""
+    """Warnings about a live run's results, each of one or two sentences; empty if none apply."""
     janus = janus_caution(run.scenario) if run.backend == "live" else ""
     return [text for text in (late_warning(run.traces), janus) if text]
 
 
 def janus_caution(scenario: Mapping[str, Any]) -> str:
-    """A sentence on what Janus does not do, if a live scenario uses it as SFU; otherwise empty."""
+    """A sentence on the missing bandwidth estimate of Janus, if a live scenario uses it; otherwise empty."""
     servers = scenario.get("servers", {})
     kinds = {
         servers.get(call.get("server"), {}).get("kind", "janus")

@@ -1,4 +1,4 @@
-"""Calls: who talks to whom."""
+"""Calls and their topologies."""
 
 from __future__ import annotations
 

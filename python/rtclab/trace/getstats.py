@@ -1,4 +1,4 @@
-"""Values of the reports of ``getStats`` that are tables within a report, as columns of a row."""
+"""Flattens nested getStats values into columns."""
 
 from __future__ import annotations
 
