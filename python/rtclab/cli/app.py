@@ -553,8 +553,8 @@ def reproduce(
         Literal["sim", "live"],
         typer.Option(
             "--backend",
-            help="sim: all conditions of the papers, simulated. live: chosen conditions with real browsers, and "
-            "simulated beside them.",
+            help="sim: all conditions of the papers, simulated. live: chosen conditions with real browsers, "
+            "and simulated beside them.",
         ),
     ] = "sim",
     repeats: Annotated[
