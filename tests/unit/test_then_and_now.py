@@ -1,4 +1,4 @@
-"""Papers' conditions with browsers of today: the translation, the numbers from rows, and the page."""
+"""Papers' conditions with Chromium of 2026: the translation, the numbers from rows, and the page."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_every_change_but_the_recording_is_told() -> None:
     assert fields["video.codec"] == ("h264-2016", codec)
     assert today.changes == (
         "congestion control gcc-2016 becomes the browser's goog-cc",
-        f"codec h264-2016 becomes today's {codec}",
+        f"codec h264-2016 becomes the browser's {codec}",
         "420 s become 105 s; all times in between scale alike",
         "video of 1280x720 at 50/s becomes 1280x720 at 30/s, which two cores can encode",
     )
@@ -134,7 +134,7 @@ def test_a_phone_becomes_a_desktop_that_sends_what_its_camera_delivered() -> Non
     assert video is not None
     assert (video.device, video.width, video.height, video.frame_rate) == ("desktop", 640, 360, 30)
     assert video.max_bitrate.bps == 1_700_000
-    assert "device android-2016 becomes a desktop that sends what that camera delivered" in today.changes
+    assert "device android-2016 becomes a desktop with the pictures of that camera" in today.changes
 
 
 def test_all_times_scale_alike() -> None:
