@@ -32,7 +32,7 @@ RELATIONS: dict[str, Callable[[float, float], float]] = {
 SHARED = ("metric", "scenario", "flows", "window_s", "combine")
 """Keys that a nested quantity inherits from the outer one, unless it has its own."""
 KEPT, BROKEN, UNTESTABLE = OUTCOMES = ("kept", "broken", "untestable here")
-"""What can become of a statement."""
+"""The possible outcomes of a statement."""
 Need = tuple[str, str]
 """A scenario, and the name of a value to measure in it."""
 
