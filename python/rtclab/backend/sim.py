@@ -1,4 +1,4 @@
-"""The simulated backend, in virtual time and native code. Its tables are those of a live call."""
+"""The simulated backend, in virtual time and native code. It fills the same tables as a live call."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SimBackend:
         """Simulates one repeat and writes its trace to ``out``.
 
         Raises:
-            CallFailed: nobody connected. The trace is written all the same.
+            CallFailed: nobody connected. The trace is written anyway.
             DiskFull: no space is left for the capture or the trace.
         """
         if self.capture:

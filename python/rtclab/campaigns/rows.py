@@ -42,7 +42,7 @@ class Record:
         outcome: finished, disturbed by the machine, or failed.
         reason: how it was disturbed, or why it failed.
         digest: identifies the scenario that was run.
-        values: what was measured.
+        values: the measurements.
     """
 
     key: Key

@@ -35,7 +35,7 @@ class Tally:
     """The outcomes of a campaign's repeats."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    """Number of repeats by outcome, those of earlier runs of the campaign included."""
+    """Number of repeats by outcome, including repeats of earlier runs of the campaign."""
     failed: dict[Key, str] = field(default_factory=dict)
     """Why repeats failed."""
     disturbed: dict[Key, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Campaign:
     """Repeats of scenarios on one backend, whose measured values go into one file.
 
     Attributes:
-        items: what to run, in any order.
+        items: the repeats to run, in any order.
         backend: name of the backend.
         label: name of the backend in the rows, if several campaigns on one backend share a file.
         rows: the file of the rows. A repeat that has rows of the same scenario is not run again.
@@ -203,7 +203,7 @@ def attempt_of(
     """Runs an item once and measures it. A failure is a result.
 
     Returns:
-        ``record`` with its outcome and what was measured, or why the backend cannot run the item.
+        ``record`` with its outcome and measurements, or why the backend cannot run the item.
 
     Raises:
         BackendUnavailable: this machine lacks what the backend needs.

@@ -484,7 +484,7 @@ def run_link(
     PATH is a list such as 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms, jitter 2 ms, loss 1 %'. A value
     may be a table as in a scenario: 'loss {p = 0.01, r = 0.3}', 'capacity {trace = "mobile.mahimahi"}'.
     The environment variables RTCLAB_CLIENT and RTCLAB_SERVER have the addresses of the command and of the
-    far end. The exit status is that of the command.
+    far end. The exit status is the command's.
     """
     from rtclab.backend.live.link import summary_text
     from rtclab.cli import tables

@@ -67,7 +67,7 @@ def read_dump(path: Path, log: LogBytes) -> Imported:
     connections = dump.get("PeerConnections") if isinstance(dump, dict) else None
     if not isinstance(connections, dict):
         raise failure("no object `PeerConnections`")
-    notes = ["the file was cut off: what follows its end is missing"] if cut_off or log.cut_off else []
+    notes = ["the file was cut off: the rest is missing"] if cut_off or log.cut_off else []
     made, reports = [], 0
     for key, about in connections.items():
         if not isinstance(about, dict):

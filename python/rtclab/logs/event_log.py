@@ -32,7 +32,7 @@ class EventLog:
 
     @property
     def utc_offset_ms(self) -> int:
-        """What to add to a time of the log for ms since 1970, by the beginning of the log; exact to 1 ms."""
+        """Offset from times of the log to ms since 1970, from the beginning of the log; exact to 1 ms."""
         begin = self.tables["begin"].row(0, named=True)
         return int(begin["utc_ms"]) - int(begin["at_ms"])
 
@@ -67,10 +67,12 @@ def event_log(path: Path, log: LogBytes) -> EventLog:
     if tables["begin"].is_empty() or tables["begin"].row(0)[2] is None:
         raise BadInput(
             f"{path}: an event log whose beginning cannot be read",
-            hint="the first event says what the clock of the log is",
+            hint="the first event must define the clock of the log",
         )
     if tables["begin"].height > 1:
-        notes.append(f"{tables['begin'].height} logs in one file; the clock is that of the first")
+        notes.append(
+            f"{tables['begin'].height} logs in one file; all times are read with the clock of the first"
+        )
     return EventLog(path, tables, tuple(notes))
 
 

@@ -67,7 +67,7 @@ class _Reader:
             self._read_relative(self._lines(lines, 3))
         else:
             self._read_absolute(self._lines(text, 1))
-        notes = ["the file was cut off: what follows its end is missing"] if self.cut_off else []
+        notes = ["the file was cut off: the rest is missing"] if self.cut_off else []
         if self.legacy_getstats and not self.reports:
             raise BadInput(
                 f"{self.path}: has only reports in the pre-2020 format (`googRtt` and the like)",

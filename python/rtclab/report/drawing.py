@@ -84,7 +84,7 @@ class Axis:
 class Range:
     """Lowest and highest values around a line, both of shape (points,).
 
-    ``label`` says what the range is over, for the legend.
+    ``label`` is the entry of the range in the legend.
     """
 
     label: str
@@ -173,7 +173,7 @@ Mark = Line | Dots | Columns | Cells
 
 @dataclass(frozen=True)
 class Axes:
-    """One pair of axes: a title, the marks from back to front, and a note on what is not drawn."""
+    """One pair of axes: a title, the marks from back to front, and a note on values that are not drawn."""
 
     title: str
     marks: Sequence[Mark]

@@ -171,8 +171,8 @@ def janus_caution(scenario: Mapping[str, Any]) -> str:
     if "janus" not in kinds:
         return ""
     return (
-        "The SFU, Janus, does not estimate the bandwidth towards its receivers: it forwards what senders "
-        "send, whatever the receiver's link can carry."
+        "The SFU, Janus, does not estimate the bandwidth towards its receivers: it forwards all media, "
+        "whatever the receiver's link can carry."
     )
 
 

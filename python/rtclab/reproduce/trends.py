@@ -106,7 +106,7 @@ class Quantity(Table):
 
     @property
     def needs(self) -> list[Need]:
-        """What must be measured for this quantity and those that it is related to."""
+        """What must be measured for this quantity and for the quantities that it is related to."""
         others = [getattr(self, key) for key in RELATIONS]
         own = (
             [] if self.mean_of or self.value is not None else [(self.scenario, name) for name in self._names]

@@ -271,7 +271,7 @@ SENT = ("video", "audio")
 
 
 def inherit(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
-    """A participant's tables, merged key by key over those of the scenario."""
+    """A participant's tables, merged key by key over the scenario's tables."""
     result = dict(own)
     for key in SENT:
         base = scenario.get(key)

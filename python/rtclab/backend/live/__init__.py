@@ -107,7 +107,7 @@ def check_calls(scenario: Scenario) -> None:
     """Checks that a program exists for every call and for all cross traffic.
 
     Raises:
-        UnsupportedScenario: no server does what a call needs, or the kernel lacks a congestion control.
+        UnsupportedScenario: no server supports a call, or the kernel lacks a congestion control.
         BackendUnavailable: iperf3 is not installed.
     """
     for index, call in enumerate(scenario.calls):

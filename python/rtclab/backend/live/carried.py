@@ -118,7 +118,7 @@ def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]
 
 
 def owner_by_claim(source: Claim | None, destination: Claim | None) -> Owner | None:
-    """The owner of packets between two ports, of which one is claimed; None if they belong to no flow."""
+    """The owner of packets between two ports, one of them claimed; None if they belong to no flow."""
     if source is not None and source.outgoing is not None:
         return Owner(source.outgoing, protocol=source.protocol)
     if destination is not None and destination.incoming is not None:

@@ -76,7 +76,7 @@ def what_is_missing(
     nat: bool = False,
     firefox: bool = False,
 ) -> list[Check]:
-    """The failed checks of what a live call needs. It is faster than :func:`doctor`.
+    """The failed checks among the needs of a live call. It is faster than :func:`doctor`.
 
     Args:
         turn: the call needs a TURN or STUN server.

@@ -73,7 +73,7 @@ def run_link(
         down: path from ``core`` to the command.
         command: program and arguments.
         server: command line started in ``core`` before the command and ended after it; none if empty.
-        pcap: where to write what both ends saw, as pcapng.
+        pcap: pcapng file to write, with all packets at both ends.
         seed: of losses and jitter.
         output_to_stderr: the command's standard output goes to standard error.
 

@@ -64,7 +64,7 @@ class Process:
     ) -> None:
         """Starts the program in its home, with a small environment to which ``environment`` adds.
 
-        ``stdin`` and ``stdout`` are those of ``subprocess.Popen``. Without ``stdout``, standard output is
+        ``stdin`` and ``stdout`` are passed to ``subprocess.Popen``. Without ``stdout``, standard output is
         kept together with standard error. It needs a running event loop, which notices the program's end.
         """
         self.home.mkdir(parents=True, exist_ok=True)

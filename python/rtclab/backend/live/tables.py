@@ -288,7 +288,7 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
 def packets_table(
     log: pl.DataFrame, flows: Iterable[str], payload_kinds: Mapping[tuple[str, int], str], duration_ns: int
 ) -> pl.DataFrame:
-    """The table ``packets``: what the participants sent each other during the run, in order of sending.
+    """The table ``packets``: the packets that participants sent during the run, in order of sending.
 
     Args:
         log: packets with their ``flow``; see :func:`rtclab.backend.live.carried.assigned`.

@@ -102,7 +102,7 @@ class Line:
     Attributes:
         row: the condition, with the name in the paper.
         column: the quantity, with its unit.
-        quantity: what to compute from results of its time.
+        quantity: the quantity to compute from results of its time.
         published: the number; NaN if none was published.
         sd: published standard deviation; NaN if none was.
         note: further words of the paper.

@@ -75,8 +75,8 @@ def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], more: More)
         trace: the trace of the repeat.
         needs: the needs of the papers' numbers, by condition. Measures by which backends are compared are
             kept of all flows of media.
-        more: what else is kept: nothing, what simulated and live calls are compared by, or also what only a
-            live call can tell, per flow, participant and repeat.
+        more: further values to keep: none, the measures by which simulated and live calls are compared, or
+            also values that only live calls have, per flow, participant and repeat.
     """
     need = needs[item.condition]
     found = measure(trace, dict.fromkeys((MEDIA, *need.measures)))

@@ -29,7 +29,7 @@ every machine runs the same scenario."""
 SIZES = ((1280, 720), (960, 540), (640, 480), (480, 360), (320, 240))
 """Boxes into which a picture is scaled, in this order, until all encoders together are within the limit."""
 OF_MANY = {3: (640, 480), 4: (320, 240)}
-"""The largest box with so many participants, because each also decodes what the others send. With four at
+"""The largest box by number of participants, because each also decodes the others' video. With four at
 480x270 or 640x360, two cores took 25 and 37 ms to encode a frame."""
 
 OF_MANY_CALLS = (480, 360)
