@@ -1,4 +1,5 @@
-"""What the README points at exists, and its scenario means what it says. test_examples runs its examples."""
+"""Everything that the README points at exists, and its scenario has the described effect. test_examples runs
+its examples."""
 
 from __future__ import annotations
 

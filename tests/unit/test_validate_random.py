@@ -76,7 +76,7 @@ def test_capacities_are_log_uniform(drawn: list[Scenario]) -> None:
     assert abs(logs.mean() - (low + high) / 2) < 4 * error
 
 
-def test_the_shares_of_lossy_paths_and_of_audio_are_those_of_the_page(drawn: list[Scenario]) -> None:
+def test_the_shares_of_lossy_paths_and_of_audio_agree_with_the_page(drawn: list[Scenario]) -> None:
     """60 % of the uplinks lose nothing, half of the conditions have audio; four standard errors."""
     lossless = np.mean([up.loss is None for up in uplinks(drawn)])
     assert abs(lossless - 0.6) < 4 * math.sqrt(0.6 * 0.4 / len(drawn))
@@ -84,7 +84,7 @@ def test_the_shares_of_lossy_paths_and_of_audio_are_those_of_the_page(drawn: lis
     assert abs(audio - 0.5) < 4 * math.sqrt(0.25 / len(drawn))
 
 
-def test_the_interval_of_a_further_repeat_is_that_of_student() -> None:
+def test_the_interval_of_a_further_repeat_follows_student() -> None:
     """For 1, 2, 3: mean 2, sd 1, t(2) = 4.3027, so ± 4.3027 sqrt(4/3) = 4.9683."""
     mean, low, high = expected([1.0, 2.0, 3.0])
     assert mean == 2.0
