@@ -176,7 +176,7 @@ def not_connected(scenario: Scenario, events: pl.DataFrame) -> tuple[NotConnecte
 
 
 def missing_pairs(planned: Pairs, connected: Set[str]) -> tuple[NotConnected, ...]:
-    """The pairs of nodes between which no flow is among the connected ones."""
+    """The pairs of nodes without a connected flow."""
     return tuple(
         NotConnected(a=a, b=b, call=call, within_ns=within_ns)
         for (call, a, b), (within_ns, flows) in planned.items()
