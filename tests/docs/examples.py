@@ -24,7 +24,7 @@ RULES = re.compile(r"[─━-]{2,}")
 LIVE = re.compile(r"--backend live|-live-|rtclab (link|doctor)|backend=\"live\"")
 SHELL = re.compile(r"[|><&;*$]")
 ADDED_TO = f'name = "example"\nextends = "{SHIPPED / "first-call"}"'
-"""The scenario to which an example that is only a part is added."""
+"""What an example that is only a part of a scenario is added to."""
 ANY_LINES = r"(?:[^\n]*\n)*"
 
 

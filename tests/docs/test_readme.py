@@ -1,5 +1,4 @@
-"""Everything that the README points at exists, and its scenario has the described effect. test_examples runs
-its examples."""
+"""What the README points at exists, and its scenario means what it says. test_examples runs its examples."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def may_limit() -> bool:
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
-    """The state before the calls but after a first call, which starts the threads of libraries."""
+    """What there was before the calls but after a first one, which starts the threads of libraries."""
     name, _, value = MARK.partition("=")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(name, value)

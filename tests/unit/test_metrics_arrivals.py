@@ -84,7 +84,7 @@ def test_reported_jitter_is_preferred_to_jitter_of_packets() -> None:
     assert METRICS["jitter"].function(of, FLOW, None) == pytest.approx(7)
 
 
-def test_shares_are_of_the_bytes_sent_in_the_window() -> None:
+def test_shares_are_those_of_bytes_sent_in_the_window() -> None:
     rows = [packet(0), packet(1, kind="rtx", size_bytes=500), packet(2, kind="fec", size_bytes=250)]
     rows.append(packet(3, kind="padding", size_bytes=250))
     assert measured("retransmission_share", rows) == pytest.approx(25)

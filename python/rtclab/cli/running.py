@@ -84,7 +84,7 @@ def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | 
 
 
 def print_cautions(run: Run) -> None:
-    """Prints warnings about a live run's results on standard error."""
+    """Says on standard error what a reader must know of a live run's results."""
     if run.backend == "live":
         from rtclab.report import words
 

@@ -138,7 +138,7 @@ def show_measured(
 
 
 def subject(run: Run, begin: Moment | None = None, end: Moment | None = None) -> str:
-    """The subject of a table: ``first-call, simulated, 60 s: mean of 5 repeats``."""
+    """What a table is about: ``first-call, simulated, 60 s: mean of 5 repeats``."""
     from rtclab.lab import window
     from rtclab.scenario.units import Duration
 

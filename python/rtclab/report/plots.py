@@ -162,7 +162,7 @@ def _rate(panels: Panels, condition: str = "") -> Plot:
         "Receiving rate against the capacity",
         "IP bytes delivered in each second, mean over repeats. "
         f"The capacity is that of the narrowest path of the route{condition}. Dotted: the target of the "
-        "sender's congestion control, if it was recorded; in a live call the browser's own control.",
+        "sender's congestion control, if it was recorded; in a live call that of the browser itself.",
         drawn,
         "Rate (kbit/s)",
         OVER_REPEATS,
@@ -198,7 +198,7 @@ def _target(panels: Panels) -> Plot:
 
 
 def _stats_rate(panels: Panels) -> Plot | None:
-    """Rates of flows with only getStats, as in a log of a browser; None without such flows."""
+    """Rates of flows of which only getStats is known, as in a log of a browser; None if there are none."""
     drawn = [Panel(_title(lines), _stats_curves(lines)) for lines in panels]
     drawn = [panel for panel in drawn if panel.curves]
     if not drawn:

@@ -155,7 +155,7 @@ def lateness(traces: list[Trace]) -> str:
 
 
 def cautions(run: Run) -> list[str]:
-    """Warnings about a live run's results, each of one or two sentences; empty if none apply."""
+    """What a reader must know of a live run's results, each in a sentence or two; empty if nothing."""
     janus = janus_caution(run.scenario) if run.backend == "live" else ""
     return [text for text in (late_warning(run.traces), janus) if text]
 

@@ -163,7 +163,7 @@ def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], Non
     """Measures every condition on both sides and writes the page ``out``; returns what was measured."""
     say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        # Simulating at the same time would make the emulators late.
+        # Nothing is simulated until all is measured: it would make the emulators late.
         measured = list(pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS))
     compared = [
         Compared(condition, kernel, simulated(condition, duration_s), late)

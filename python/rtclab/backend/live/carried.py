@@ -162,7 +162,7 @@ def _votes(packets: pl.DataFrame, known: Known) -> defaultdict[frozenset[Address
 
 
 OUTCOME = ["delivered_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"]
-"""Columns with the outcome of a packet."""
+"""Columns that say what became of a packet."""
 ALIKE = ["flow", "protocol", "ssrc", "payload_type", "seq", "size_bytes"]
 """Columns that a relay leaves as they are."""
 KEYS = [f"{name}_key" for name in ALIKE]

@@ -47,7 +47,7 @@ def since_originals(packets: pl.DataFrame, connections: Iterable[LiveConnection]
 
 
 def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
-    """``row`` of the copies whose original was found, and ``original_ns``, when the original was sent."""
+    """``row`` of the copies whose original was found, and ``original_ns``, when that was sent."""
     # A copy may leave before the emulator has noted that the original was written, but not before it was due.
     came = originals.filter(pl.col("delivered_ns").is_not_null()).select(
         "kind", "seq", came_ns="delivered_ns", original_ns="sent_ns", stream="ssrc", ends="marker"
