@@ -31,10 +31,10 @@ _PLOTTED = 2000
 class LogReplay:
     """A congestion control's decisions for a log, beside the browser's.
 
-    Times (``at_s``) are seconds since the browser's own control began. ``target`` is the control's target and
-    ``values`` are its internal values at every feedback; ``probes`` are the probes that it asked for, and
-    ``cluster`` is the browser's probe that was used for each. ``browser`` has the browser's own values by
-    name, as in the table ``controller`` of a trace.
+    Times (``at_s``) are seconds since the browser's own control began. ``target`` is the control's
+    target and ``values`` are its internal values at every feedback; ``probes`` are those that it wanted, and
+    ``cluster`` is the browser's probe that stood for one. ``browser`` has the browser's own values by name,
+    as in the table ``controller`` of a trace.
     """
 
     log: Path
@@ -126,7 +126,7 @@ class LogReplay:
 
 
 def replay_event_log(path: Path, choice: Choice, bounds: Bounds) -> LogReplay:
-    """Replays the packets and feedback of an event log into a sender-side control.
+    """Feeds the packets and feedback of an event log to a sender-side control.
 
     If the log lies in the trace of its live call, packets are sent when the trace saw them.
 
