@@ -289,8 +289,7 @@ WORKERS: dict[str, Callable[[], float]] = {
     "sweep-task": _sweep_overhead,
     "sweep-measuring": _sweep_measuring_ms,
 }
-"""How each figure is measured. All, except figures of sweeps, may only use functions that older commits have
-too."""
+"""How each figure is measured. Except for sweeps, they may only use functions that older commits have too."""
 
 
 def _emulator() -> list[tuple[str, str, str]]:

@@ -1,5 +1,4 @@
-"""A plot as data: axes and the marks on them, such as lines and bars, independent of the library that draws
-them."""
+"""A plot as data: axes and the marks on them, such as lines and bars, without a drawing library."""
 
 from __future__ import annotations
 

@@ -93,8 +93,7 @@ class ScenarioTables(Table):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: Any) -> Any:
-        """Fills in omitted fields of participants and calls, so that errors name fields that the user
-        wrote."""
+        """Fills in omitted fields of participants and calls, so that errors name fields in the file."""
         if not isinstance(data, dict):
             return data
         data = {key: value for key, value in data.items() if not (key in SENT and value is False)}

@@ -22,8 +22,7 @@ from rtclab.reproduce.trends import Quantity
 from rtclab.trace import Trace
 
 FEW = 3
-"""With fewer repeats, Student's interval is much wider than the range of the values, so the range is
-given."""
+"""With fewer repeats, Student's interval is much wider than the range, so the range is given."""
 
 
 @dataclass(frozen=True)

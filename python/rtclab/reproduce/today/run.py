@@ -1,5 +1,4 @@
-"""Runs the conditions: simulated with the control of their time, simulated with Chromium of 2026, and
-live."""
+"""Runs the conditions: simulated as of their time, simulated as of 2026, and live."""
 
 from __future__ import annotations
 
