@@ -203,7 +203,7 @@ def attempt_of(
     """Runs an item once and measures it. A failure is a result.
 
     Returns:
-        ``record`` with its outcome and measurements, or why the backend cannot run the item.
+        ``record`` with its outcome and what was measured, or why the backend cannot run the item.
 
     Raises:
         BackendUnavailable: this machine lacks what the backend needs.
@@ -229,7 +229,7 @@ def attempt_of(
 
 
 def _trace(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
-    """The trace of an item: from the folder if its scenario is the same, or else from a new run.
+    """The trace of an item: the one in the folder if it is of the same scenario, or else that of a new run.
 
     The directory gets its name when the run has ended; the name of a failed run ends in ``-failed``.
     """
