@@ -15,13 +15,13 @@ FUZZ_SECONDS ?= 60
 
 .PHONY: run reproduce then-and-now setup setup-live setup-dev test check bench fuzz cargo-fuzz docs clean
 
-run: $(VENV)/built                ## build what changed, run first-call, say where its report lies
+run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
 
 reproduce: $(VENV)/built          ## all published conditions, their reports, and docs/reproduction.md
 	$(BIN)/rtclab reproduce all --docs docs/reproduction.md
 
-then-and-now: $(VENV)/built-live  ## the papers' conditions with browsers of today, and docs/then-and-now.md: two hours
+then-and-now: $(VENV)/built-live  ## the papers' conditions with real browsers, and docs/then-and-now.md: two hours
 	$(BIN)/rtclab reproduce all --backend live --docs docs/then-and-now.md
 
 setup: $(VENV)/built              ## .venv with the native module

@@ -1,4 +1,4 @@
-"""Sphinx: the site from the Markdown pages here, and from what rtclab itself knows (`_ext/generated.py`)."""
+"""Sphinx: the site from the Markdown pages here, and from the code (`_ext/generated.py`)."""
 
 import sys
 from pathlib import Path

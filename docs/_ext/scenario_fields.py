@@ -39,7 +39,7 @@ class Place:
 
 
 def markdown() -> str:
-    """A section per table, those of the top level first."""
+    """A section per table, tables of the top level first."""
     return "\n\n".join(_section(place) for place in places())
 
 
@@ -70,7 +70,7 @@ def places() -> list[Place]:
 
 
 def own_fields(model: type[Table]) -> dict[str, FieldInfo]:
-    """The fields of a table without those of the table that it extends."""
+    """The fields of a table, without fields of the table that it extends."""
     base = model.__base__
     known = base.model_fields if base and issubclass(base, Table) else {}
     return {name: about for name, about in model.model_fields.items() if name not in known}

@@ -148,7 +148,7 @@ def monitor_compare(
     max_streams: int = 10_000,
     on_progress: Callable[[int], object] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Follows packets from one point to another, without the GIL. The options are those of ``monitor``.
+    """Follows packets from one point to another, without the GIL. Options as for ``monitor``.
 
     Without ``path_b`` the points are the two directions of one capture, which must record directions as the
     emulator's does. A is ``inbound``, B is ``outbound``, and both have the same clock.

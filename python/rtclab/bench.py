@@ -110,7 +110,7 @@ SWEEPS = [
 
 
 def main() -> None:
-    """Prints all figures, those of the emulator only if this machine can run live calls."""
+    """Prints all figures; figures of the emulator only if this machine can run live calls."""
     from rich.console import Console
     from rich.table import Table
 
@@ -290,7 +290,7 @@ WORKERS: dict[str, Callable[[], float]] = {
     "sweep-task": _sweep_overhead,
     "sweep-measuring": _sweep_measuring_ms,
 }
-"""How each figure is measured. All but those of sweeps may only use what older commits have too."""
+"""How each figure is measured. Except for sweeps, they may only use functions that older commits have too."""
 
 
 def _emulator() -> list[tuple[str, str, str]]:

@@ -46,7 +46,7 @@ class BadInput(RtclabError):
 class Problem:
     """One problem in a scenario: the field (``link.up.capacity``), what is wrong, and what to do about it.
 
-    ``origin`` is the file or option that sets the field, if it differs from that of the whole error.
+    ``origin`` is the file or option that sets the field, if it differs from the origin of the whole error.
     """
 
     field: str
@@ -73,7 +73,7 @@ class ScenarioError(BadInput):
 
 
 class UnsupportedScenario(BadInput):
-    """The backend cannot run this scenario. ``field`` is what it does not support."""
+    """The backend cannot run this scenario. ``field`` is the field that it does not support."""
 
     def __init__(self, field: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(f"{field}: {message}", hint=hint)

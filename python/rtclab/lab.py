@@ -21,7 +21,7 @@ from rtclab.metrics.series import Window
 from rtclab.processes import cores
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
-from rtclab.scenario.load import as_changes
+from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
 from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
 from rtclab.trace import Repeat, Trace, write_json
@@ -73,8 +73,8 @@ class Run(trace.Run):
     def summary(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
         """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
 
-        Arguments and errors are those of :meth:`metrics`; :func:`rtclab.metrics.measure_run` describes the
-        columns.
+        Arguments and errors are the same as for :meth:`metrics`; :func:`rtclab.metrics.measure_run` describes
+        the columns.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -151,7 +151,7 @@ class Run(trace.Run):
         return measured
 
     def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
-        """A plot of the report. It shows itself in a notebook; ``save`` writes it as SVG, PNG, PDF or HTML.
+        """A plot of the report. A notebook displays it; ``save`` writes it as SVG, PNG, PDF or HTML.
 
         Args:
             name: the plot's name, such as "rate" or "delay".
@@ -245,7 +245,7 @@ def run(
     scenario: str | Path | Scenario | None = None,
     *,
     backend: str | None = None,
-    duration: str | None = None,
+    duration: Moment | None = None,
     repeats: int | None = None,
     seed: int | None = None,
     record: str | None = None,
@@ -263,7 +263,7 @@ def run(
     Args:
         scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
-        duration: length of the run, such as ``"20 s"``, instead of the scenario's own.
+        duration: length of the run, such as ``"20 s"`` or 20 (seconds), instead of the scenario's own.
         repeats: number of repeats, instead of the scenario's own.
         seed: seed from which the seed of each repeat is derived.
         record: ``packets`` records every packet, ``seconds`` only sums per second.
@@ -284,7 +284,7 @@ def run(
         >>> [repeat.status for repeat in run.repeats]
         ['finished', 'finished']
     """
-    shorthands = {"duration": duration, "repeats": repeats, "seed": seed, "record": record}
+    shorthands = {"duration": as_time(duration), "repeats": repeats, "seed": seed, "record": record}
     overrides = [
         *as_changes(changes),
         *(Change(field, value, field) for field, value in shorthands.items() if value is not None),
@@ -445,7 +445,7 @@ def replay(
     least: str | None = None,
     most: str | None = None,
 ) -> LogReplay | ArrivalReplay:
-    """Feeds recorded packets to a congestion control, to compare what it decides with what the browser did.
+    """Replays recorded packets into a congestion control, to compare its decisions with the browser's.
 
     Args:
         recording: an RTC event log of Chromium for ``controller``, or a capture for ``estimator``.
@@ -454,7 +454,7 @@ def replay(
         estimator: a control that estimates at the receiver, such as ``"gcc-2016"``.
         start: rate before any feedback, by default ``"300 kbit/s"``.
         least: lower bound, by default ``"30 kbit/s"``.
-        most: what the encoder of the video can use, by default ``"1.7 Mbit/s"``.
+        most: maximum bitrate of the video encoder, by default ``"1.7 Mbit/s"``.
 
     Returns the targets, the internal values and the agreement with the browser; with ``estimator`` the
     REMBs of every flow. ``plot()`` draws them.

@@ -95,7 +95,7 @@ def test_a_codec_is_offered_with_retransmissions_and_with_fec_if_wanted(
     assert result(browser, "codecs.js", OFFERED + preferred) == expected
 
 
-def test_a_codec_that_the_browser_lacks_is_an_error_that_lists_what_it_has(browser: Any) -> None:
+def test_a_codec_that_the_browser_lacks_is_an_error_that_lists_its_codecs(browser: Any) -> None:
     said = result(browser, "codecs.js", OFFERED + 'it.preferredCodecs(offered, "h265", { fec: true });')
     assert said == "Error: this browser has no encoder for h265; it offers VP8, H264, AV1, VP9"
 

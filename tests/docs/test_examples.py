@@ -37,7 +37,7 @@ def reader(
     monkeypatch.setenv("COLUMNS", "100")
     own = dict(METRICS)
     yield Reader(capsys, tmp_path / "bin")
-    # What an example has added to the registry is not for other tests.
+    # Metrics that an example has added to the registry must not reach other tests.
     for name in METRICS.keys() - own.keys():
         del METRICS[name]
 
@@ -113,6 +113,6 @@ def test_an_output_may_differ_in_its_figures_alone(shown: str, printed: str, ali
         ("pycon", ">>> 'a' * 2\n'ab'\n"),
     ],
 )
-def test_an_example_that_does_not_do_what_it_shows_fails(language: str, text: str, reader: Reader) -> None:
+def test_an_example_whose_output_differs_fails(language: str, text: str, reader: Reader) -> None:
     with pytest.raises(AssertionError, match=r"page\.md:7"):
         reader.follow(Example("page.md", 7, language, text))

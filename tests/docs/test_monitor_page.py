@@ -24,7 +24,7 @@ def documented(section: str) -> dict[str, list[str]]:
 
 @pytest.fixture
 def page() -> tuple[str, str]:
-    """What the page says of one point and of two."""
+    """The tables on the page, for one point and for two."""
     one, _, two = (ROOT / "docs" / "monitor.md").read_text().partition("## Two points")
     return one, two
 

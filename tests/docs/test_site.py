@@ -147,7 +147,7 @@ def test_every_public_name_of_python_is_on_its_page(site: Path) -> None:
     assert {f"rtclab.{name}" for name in rtclab.__all__ if not name.startswith("_")} <= page.ids
 
 
-def test_what_the_page_of_troubles_quotes_is_what_rtclab_says() -> None:
+def test_the_page_of_troubles_quotes_messages_of_rtclab() -> None:
     sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "python").rglob("*.py"))
     sources = re.sub(r"\"\s*\n\s*f?\"", "", sources)  # texts over several lines
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

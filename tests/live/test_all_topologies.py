@@ -48,7 +48,7 @@ KINDS = {
     "firefox alone": "[browser]\nname = 'firefox'\n",
     LIMITED: "[host]\nencoder_capacity = '20 Mpixel/s'\n",
 }
-"""What each kind adds to a call of alice and bob."""
+"""The lines that each kind adds to a call of alice and bob."""
 
 
 MARK = f"RTCLAB_TEST={uuid4()}"
@@ -57,10 +57,10 @@ MARK = f"RTCLAB_TEST={uuid4()}"
 
 @dataclass(frozen=True)
 class Left:
-    """What calls could leave behind.
+    """Processes, files and other things that calls could leave behind.
 
-    The network namespaces of a call live as long as its lab, whose end the kernel makes that of all its
-    processes. So a namespace that was left behind has a process with :data:`MARK`.
+    The network namespaces of a call live as long as its lab, and the kernel ends all processes of a lab with
+    it. So a namespace that was left behind has a process with :data:`MARK`.
     """
 
     processes: frozenset[int]
@@ -85,7 +85,7 @@ def is_marked(pid: int) -> bool:
     try:
         return MARK.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
-        return False  # it has ended, or belongs to somebody else
+        return False  # it has ended, or belongs to another user
 
 
 def call(text: str, out: Path, seconds: int = SECONDS) -> Trace:
@@ -153,7 +153,7 @@ def carries_video(trace: Trace, flow: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["hub", "str0m"])
-def test_what_somebody_sent_ends_for_everybody_when_it_leaves(kind: str, tmp_path: Path) -> None:
+def test_the_media_of_a_participant_who_leaves_end_for_everybody(kind: str, tmp_path: Path) -> None:
     leave_s = 4
     trace = call(KINDS[kind].replace(CAROL, f"{CAROL}leave = '{leave_s} s'\n"), tmp_path / "call")
     of_carol = pl.col("flow").str.starts_with("carol->")

@@ -129,7 +129,7 @@ def test_the_emulator_saw_every_byte_that_the_browsers_received(one_megabit: Tra
         assert until["packetsReceived"] == pytest.approx(delivered.height, rel=0.03)
 
 
-def test_the_round_trip_time_is_that_of_the_paths_and_of_a_bounded_queue(one_megabit: Trace) -> None:
+def test_the_round_trip_time_is_the_delay_of_the_paths_and_of_a_bounded_queue(one_megabit: Trace) -> None:
     rtt_s = one_megabit.table("remote_inbound_rtp")["roundTripTime"].drop_nulls()
     assert rtt_s.len() > 10
     assert rtt_s.min() > 0.1  # four times 25 ms

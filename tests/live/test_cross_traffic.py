@@ -96,7 +96,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return Seen(said, result["failed"], flows.with_columns(name=pl.Series(names, dtype=pl.String)))
 
 
-def test_every_packet_but_those_of_control_connections_has_a_flow(seen: Seen) -> None:
+def test_every_packet_except_on_control_connections_has_a_flow(seen: Seen) -> None:
     assert seen.failed is None
     names = {"upload.1", "upload.1 acks", "noise", "web", "web acks"}
     assert set(seen.flows["name"].drop_nulls()) == names
@@ -113,15 +113,15 @@ def test_udp_has_its_rate_of_ip_packets_and_no_bursts_that_the_queue_drops(seen:
     assert 190 <= row["packets"] <= 302
     span_s = (row["last_ns"] - row["first_ns"]) / SECOND
     assert 0.94 * 500_000 <= (row["bytes"] - 1250) * 8 / span_s <= 1.04 * 500_000
-    # The first packet, of 32 B, tells the receiver its port.
+    # The first packet, of 32 B, announces its port to the receiver.
     assert row["bytes"] == (row["packets"] - 1) * 1250 + 32
 
 
-def test_the_transfer_takes_what_udp_leaves_and_stops_in_time(seen: Seen) -> None:
+def test_the_transfer_takes_the_capacity_beside_udp_and_stops_in_time(seen: Seen) -> None:
     delivered = seen.bytes("upload.1", "outbound") + seen.bytes("noise", "outbound")
     most = UP_BPS / 8 * (STOP_S - START_S + QUEUE_S)
     assert 0.6 * most <= delivered <= 1.01 * most
-    # What is left is at most that of the time in which UDP had not begun, and its losses.
+    # The rest is at most the capacity before UDP began, and UDP's losses.
     assert seen.bytes("upload.1", "outbound") <= most - 0.6 * 500_000 / 8 * (STOP_S - START_S)
     ends_ns = (
         seen.flows.filter(pl.col("direction") == "inbound").group_by("name").agg(pl.col("last_ns").max())

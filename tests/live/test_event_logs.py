@@ -26,7 +26,7 @@ PACKET = ["ssrc", "seq", "rtp_timestamp"]
 FEWEST = 500
 """Minimum number of packets. The call has more than 1,000; a browser without enough CPU time sends fewer."""
 CLOCKS_MS = 1.0
-"""How exactly the beginning of a log tells the difference between monotonic and wall clock."""
+"""Resolution of the difference between monotonic and wall clock in the beginning of a log."""
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_every_packet_received_left_the_emulator(
     assert -CLOCKS_MS < late.median() < 0.6 + CLOCKS_MS
 
 
-def test_the_logs_of_both_ends_lose_what_the_emulator_dropped(call: Trace) -> None:
+def test_the_logs_of_both_ends_lose_the_packets_that_the_emulator_dropped(call: Trace) -> None:
     imported = open_logs([call.path / log_name("->".join(end)) for end in ENDS])
     key = ["flow", *PACKET]
     truth = call.table("packets").filter(pl.col("protocol") == "rtp").unique(key, keep="first")
@@ -144,6 +144,6 @@ def test_the_trace_has_the_target_that_getstats_reports(call: Trace) -> None:
         if logged.is_empty():
             pytest.skip("a trace of before logs were in its table `controller`")
         both = told.join_asof(logged, on="at_ns").drop_nulls()
-        # Both tell the same number; between the two times it may have changed.
+        # Both have the same number; between the two times it may have changed.
         same = (both["available_outgoing_bitrate_bps"] / both["target_bps"] - 1).abs() < 0.001
         assert same.mean() > 0.9

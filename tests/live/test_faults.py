@@ -99,7 +99,7 @@ def test_one_pair_that_cannot_connect_leaves_the_figures_of_the_others(tmp_path:
     assert min(received.values()) > 30  # several seconds of video
 
 
-def test_a_browser_without_the_codec_fails_the_repeat_and_says_what_it_has(tmp_path: Path) -> None:
+def test_a_browser_without_the_codec_fails_the_repeat_and_lists_its_codecs(tmp_path: Path) -> None:
     # The check before the run refuses this combination, so it is left out.
     asked = scenario(tmp_path, "[browser]\nname = 'firefox'\n").model_copy(deep=True)
     assert asked.video is not None

@@ -60,7 +60,7 @@ def test_a_started_server_listens_answers_and_stops_without_a_word() -> None:
     asyncio.run(run())
 
 
-def test_the_end_of_a_killed_server_is_told_with_its_reason() -> None:
+def test_a_killed_server_is_reported_with_its_reason() -> None:
     async def run() -> None:
         spawned = Spawned()
         await spawned.server.start()

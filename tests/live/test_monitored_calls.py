@@ -95,7 +95,7 @@ def streams_of_tshark(capture: Path) -> dict[tuple[str, int], dict[str, float]]:
 
 
 @pytest.mark.parametrize("direction", [INBOUND, OUTBOUND])
-def test_packets_losses_and_jitter_are_those_of_tshark(call: Trace, tmp_path: Path, direction: str) -> None:
+def test_packets_losses_and_jitter_agree_with_tshark(call: Trace, tmp_path: Path, direction: str) -> None:
     if shutil.which("tshark") is None:
         pytest.skip("no tshark")
     capture = one_way(capture_of(call), direction, tmp_path / "one-way.pcap")
@@ -115,7 +115,7 @@ def test_packets_losses_and_jitter_are_those_of_tshark(call: Trace, tmp_path: Pa
             assert row["jitter_max_ms"] == pytest.approx(figures["jitter_max_ms"], rel=0.01), stream
 
 
-def test_delays_between_the_emulators_directions_are_those_of_its_log(call: Trace) -> None:
+def test_delays_between_the_emulators_directions_agree_with_its_log(call: Trace) -> None:
     compared = monitor.compare(capture_of(call), packets=True)
     assert compared["clock"]["method"].to_list() == ["same clock"]
     seen = compared["packets"].with_columns(seen_ns=pl.col("delivered_ns") - pl.col("sent_ns"))

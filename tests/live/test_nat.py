@@ -19,7 +19,7 @@ pytestmark = pytest.mark.live
 INNER_PORT = 6000
 REPLY_TIMEOUT_S = 2.0
 SILENCE_S = 0.5
-"""Long enough for a packet of which the answer takes 2 ms."""
+"""Long enough for a packet whose answer takes 2 ms."""
 
 
 # --- run inside the lab ------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def filtering(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
 
 
 def answer(connected: socket.socket) -> str:
-    """What a connected socket got: nothing, a packet, or an error by ICMP."""
+    """The result at a connected socket: nothing, a packet, or an error by ICMP."""
     try:
         return repr(connected.recv(100))
     except TimeoutError:
@@ -115,7 +115,7 @@ def hole_punched_from_outside_first(argument: dict[str, Any], _emit: Any) -> dic
             udp("b", nodes["b"].address),
         )
         mapped = seen_from(inner, a)
-        early = arrives(b, mapped, inner)  # b is told the mapping that a saw
+        early = arrives(b, mapped, inner)  # b gets the mapping that a saw
         inner.settimeout(REPLY_TIMEOUT_S)
         return {
             "early": early,

@@ -1,4 +1,4 @@
-"""What a scenario asks of the pages of a live call: codecs, own media, adaptation, feedback of the past."""
+"""Options of the pages of a live call: codecs, own media, adaptation, feedback of the past."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def call(out: Path, *changes: str, seconds: int = 8) -> Trace:
 
 
 @pytest.mark.parametrize("codec", ["vp9", "h264", "av1"])
-def test_the_browsers_send_the_codec_of_the_scenario_and_say_what_encoded_it(
+def test_the_browsers_send_the_codec_of_the_scenario_and_name_their_encoder(
     tmp_path: Path, codec: str
 ) -> None:
     trace = call(tmp_path / "call", f"video.codec={codec}", "video.width=320", "video.height=240")

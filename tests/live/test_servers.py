@@ -290,7 +290,7 @@ def test_a_port_that_is_taken_is_named(in_lab, which, address) -> None:
 
 
 @pytest.mark.parametrize("after_s", [0, 0.3])
-def test_a_server_that_ends_before_it_listens_is_named_with_what_it_said(in_lab, after_s) -> None:
+def test_a_server_that_ends_before_it_listens_is_named_with_its_output(in_lab, after_s) -> None:
     with pytest.raises(LabError, match=r"the TURN server .* ended with .* 3;.*\n  bad configuration"):
         in_lab("end_before_listening", after_s=after_s)
 

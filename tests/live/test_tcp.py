@@ -54,7 +54,7 @@ def kernel() -> Kernel:
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_rate_queue_and_share_are_those_of_the_kernels_tcp(kernel: Kernel, name: str) -> None:
+def test_rate_queue_and_share_agree_with_the_kernels_tcp(kernel: Kernel, name: str) -> None:
     if name not in kernel:
         pytest.skip(f"this kernel has no {CONDITIONS[name].congestion_control}")
     theirs = kernel[name]

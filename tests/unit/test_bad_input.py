@@ -99,13 +99,13 @@ def test_a_run_ends_with_numbers(call: str, condition: str, control: str) -> Non
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_those_who_are_present_call_without_one_who_never_joins(call: str) -> None:
+def test_present_participants_call_without_one_who_never_joins(call: str) -> None:
     rows = simulated(call, "bob never joins", "goog-cc").table("flow_seconds")
     with_bob = pl.col("flow").str.contains("bob")
     assert int(rows.filter(with_bob)["sent_bytes"].sum()) == 0
     alice = rows.filter(~with_bob & pl.col("flow").str.starts_with("alice->"))
     # About 11 s, starting at 300 kbit/s over an uplink of 1 Mbit/s. With a server, the rows of the hop to the
-    # server and those of the whole way both count.
+    # server and of the whole route both count.
     kbps = int(alice["sent_bytes"].sum()) * 8 / 11e3
     assert 150 < kbps < 2200
 

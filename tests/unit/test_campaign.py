@@ -62,7 +62,7 @@ def test_an_unexpected_error_is_named_and_its_traceback_kept(tmp_path: Path) -> 
     assert "ZeroDivisionError" in (run.repeat_path(0) / "traceback.txt").read_text()
 
 
-def test_ctrl_c_keeps_what_finished_and_marks_the_rest_as_interrupted(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_finished_repeats_and_marks_the_rest_as_interrupted(tmp_path: Path) -> None:
     backend = StubBackend()
     backend.interrupted_in = {1}
     with pytest.raises(Interrupted) as caught:
@@ -96,7 +96,7 @@ def test_ctrl_c_that_reaches_the_repeats_themselves_marks_them_all(tmp_path: Pat
     assert files(caught.value.run) == ["run.json"]
 
 
-def test_resuming_runs_only_what_is_not_finished(tmp_path: Path) -> None:
+def test_resuming_runs_only_unfinished_repeats(tmp_path: Path) -> None:
     backend = StubBackend()
     backend.failing = {1}
     run = run_scenario(THREE, backend, out=tmp_path)

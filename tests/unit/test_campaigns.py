@@ -132,7 +132,7 @@ def test_rows_of_a_repeat_are_read_as_they_were_written(tmp_path: Path, play: Ca
     assert record.attempt == 1
 
 
-def test_an_interrupted_campaign_goes_on_with_what_is_left(
+def test_an_interrupted_campaign_continues_with_the_unfinished_repeats(
     tmp_path: Path, play: Callable[[Fake], Fake]
 ) -> None:
     def stop_at_the_sixth(number: int) -> str:
@@ -228,7 +228,7 @@ def test_failures_are_counted_with_their_reason_and_the_campaign_goes_on(
     assert len(again.ran) == 1
 
 
-def test_what_the_backend_does_not_support_is_named_and_leaves_no_rows(
+def test_a_condition_that_the_backend_does_not_support_is_named_and_leaves_no_rows(
     tmp_path: Path, play: Callable[[Fake], Fake]
 ) -> None:
     play(Fake(refusal=UnsupportedScenario("calls.0.relay", "no relay")))
@@ -294,7 +294,7 @@ def test_traces_are_kept_by_condition_repeat_and_try(tmp_path: Path, play: Calla
     assert kept == ["repeat-0-try-1", "repeat-0-try-2"]
 
 
-def test_what_a_failed_call_left_is_kept_under_a_name_of_its_own(
+def test_the_trace_of_a_failed_call_is_kept_under_a_name_of_its_own(
     tmp_path: Path, play: Callable[[Fake], Fake]
 ) -> None:
     def fail(number: int) -> str:
@@ -330,7 +330,7 @@ def test_campaigns_on_the_same_backend_share_a_file_under_labels(
     assert sorted(key.backend for key in rows.read()) == ["now", "then"]
 
 
-def test_processes_find_what_one_process_finds(tmp_path: Path) -> None:
+def test_several_processes_find_the_same_as_one_process(tmp_path: Path) -> None:
     items = items_of([("call", CALL)], 3)
     files = [RowFile(tmp_path / name) for name in ("one.csv", "two.csv")]
     for jobs, rows in zip((1, 2), files, strict=True):

@@ -431,7 +431,7 @@ def test_a_narrow_terminal_shows_fewer_metrics_of_a_sweep_and_says_which_are_mis
     assert not any(name in table for name in missing)
 
 
-def test_the_line_above_a_table_says_what_was_measured(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_the_line_above_a_table_names_the_measured_repeats(rtclab: Rtclab, stub: StubBackend) -> None:
     assert rtclab(*STUB_RUN).out.startswith("first-call, stub, 3 s: mean of 2 repeats\n")
     limited = rtclab("measure", "latest", "--from", "1s").out
     assert limited.startswith("first-call, stub, 1 s to 3 s of 3 s: mean of 2 repeats\n")
@@ -483,7 +483,7 @@ def test_a_full_disk_is_reported_with_the_path(rtclab: Rtclab, stub: StubBackend
     assert "no space left on the disk" in result.err
 
 
-def test_measure_and_compare_work_on_what_run_left(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_measure_and_compare_work_on_runs_of_the_command_run(rtclab: Rtclab, stub: StubBackend) -> None:
     rtclab(*STUB_RUN)
     stub.packets_per_second = 150
     rtclab(*STUB_RUN)
@@ -583,7 +583,9 @@ def test_one_metric_can_be_looked_up(rtclab: Rtclab) -> None:
     assert rtclab("metrics", "rt").err.startswith("no metric `rt`\n  hint: did you mean `rtt`?")
 
 
-def test_the_page_of_a_sweep_is_made_again_and_other_commands_say_what_it_is(rtclab: Rtclab) -> None:
+def test_the_page_of_a_sweep_is_made_again_and_other_commands_reject_the_sweep_by_name(
+    rtclab: Rtclab,
+) -> None:
     sweep = ("sweep", "first-call", "--vary", "link.up.loss=0 %", "--duration", "2s", "--repeats", "1")
     assert rtclab(*sweep, "--no-report").status == 0
     assert rtclab("report", "first-call-sweep-1").out == "runs/first-call-sweep-1/report.html\n"

@@ -73,7 +73,7 @@ def test_audio_takes_nothing_of_a_rate_that_counts_only_video() -> None:
         assert sent["targetBitrate"].unique().to_list() == [2_000_000]
 
 
-def test_report_blocks_of_2016_leave_once_a_second_and_those_of_2013_with_every_sender_report() -> None:
+def test_report_blocks_leave_once_a_second_in_2016_and_with_every_sender_report_in_2013() -> None:
     sizes = {}
     for name in ("gcc-2016", "rrtcc-2013"):
         packets = free_call(name).table("packets")

@@ -175,7 +175,7 @@ def test_a_directory_of_something_else_is_not_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["measure", "report", "compare"])
-def test_commands_say_what_is_wrong_with_a_run_in_one_sentence(
+def test_commands_report_a_broken_run_in_one_sentence(
     run: Run, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change(run.repeat_path(0) / "manifest.json", lambda trace: trace.pop("flows"))
@@ -401,7 +401,7 @@ def test_a_call_in_which_nobody_connects_has_failed(tmp_path: Path) -> None:
 # --- writers -----------------------------------------------------------------------------------------
 
 
-def test_a_second_writer_of_a_run_is_told_who_the_first_is(run: Run) -> None:
+def test_the_error_of_a_second_writer_of_a_run_names_the_first(run: Run) -> None:
     with run.writing(), pytest.raises(BadInput) as refused:
         run_scenario(CALL, StubBackend(), resume=Run(run.path))
     assert re.match(
@@ -411,7 +411,9 @@ def test_a_second_writer_of_a_run_is_told_who_the_first_is(run: Run) -> None:
     assert not (run.path / ".lock").exists()
 
 
-def test_a_resumed_run_includes_what_another_process_has_finished_since(run: Run, tmp_path: Path) -> None:
+def test_a_resumed_run_includes_repeats_that_another_process_has_finished_since(
+    run: Run, tmp_path: Path
+) -> None:
     seen_before = Run(run.path)
     run_scenario(CALL, StubBackend(), resume=run, repeats=2)
     backend = StubBackend()

@@ -93,6 +93,19 @@ def test_times_are_strings_with_a_unit_or_numbers_of_seconds(run: lab.Run) -> No
         run.summary(begin=4)
 
 
+@pytest.mark.parametrize(("duration", "written"), [(2, "2 s"), (1.5, "1.5 s"), ("2 s", "2 s")])
+def test_a_duration_is_a_string_with_a_unit_or_a_number_of_seconds(
+    duration: str | float, written: str, tmp_path: Path
+) -> None:
+    made = rtclab.run("first-call", duration=duration, repeats=1, out=tmp_path)
+    assert made.scenario["duration"] == written
+    grid = rtclab.sweep("first-call", {"seed": [1]}, duration=duration, repeats=1, out=tmp_path)
+    sent = made.metrics().filter(metric="sending_rate", flow="alice->bob")["value"]
+    swept = grid.metrics().filter(metric="sending_rate", flow="alice->bob")["value"]
+    assert swept.to_list() == sent.to_list()
+    assert swept[0] > 0
+
+
 def test_a_loaded_scenario_can_be_changed_and_run(tmp_path: Path) -> None:
     loaded = rtclab.Scenario.load("first-call", {"duration": "2 s"})
     made = rtclab.run(loaded, repeats=1, changes={"link.up.capacity": "2 Mbit/s"}, out=tmp_path)
@@ -130,6 +143,8 @@ def test_an_interrupted_run_has_the_finished_repeats_and_can_be_resumed(
         ({}, "no scenario given"),
         ({"scenario": "firs-call"}, "no scenario `firs-call`"),
         ({"scenario": "first-call", "duration": "20"}, "^duration: no unit in `20`"),
+        ({"scenario": "first-call", "duration": -20}, "^duration: cannot read `-20 s` as a time"),
+        ({"scenario": "first-call", "duration": 1e10}, "^duration: .*too large"),
         ({"scenario": "first-call", "changes": {"foo": 1}}, "^changes: foo: unknown key"),
         ({"scenario": "first-call", "changes": ["link"]}, "cannot read `link`"),
         ({"scenario": "first-call", "backend": "simm"}, "no backend `simm`; expected sim or live"),

@@ -38,7 +38,7 @@ def test_quantities_are_texts_with_units() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_it_accepts_every_shipped_scenario_and_what_they_extend(file: Path) -> None:
+def test_it_accepts_every_shipped_scenario_and_every_extended_profile(file: Path) -> None:
     assert accepted_by_schema(tomllib.loads((SHIPPED / file).read_text()))
 
 

@@ -1,4 +1,4 @@
-"""What the caller of a lab sees, with a stand-in for the lab: no namespaces are needed."""
+"""Results of a lab for its caller, with a stand-in for the lab: no namespaces are needed."""
 
 from __future__ import annotations
 

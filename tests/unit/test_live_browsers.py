@@ -1,4 +1,4 @@
-"""How browsers are started, and what their pages are told about their devices."""
+"""How browsers are started, and the devices in the configuration of their pages."""
 
 from __future__ import annotations
 

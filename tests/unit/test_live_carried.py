@@ -70,7 +70,7 @@ def test_of_two_calls_between_the_same_people_a_packet_belongs_to_the_one_that_u
     assert flows(assigned(seen, known)) == ["alice->bob", "alice->bob#2", "bob->alice#2"]
 
 
-def test_without_ports_a_stream_tells_the_connection_of_all_packets_between_the_same_ends(
+def test_without_ports_a_stream_identifies_the_connection_of_all_packets_between_the_same_ends(
     tmp_path: Path,
 ) -> None:
     made = connections(tmp_path, "[[calls]]\n[[calls]]")
@@ -84,7 +84,7 @@ def test_without_ports_a_stream_tells_the_connection_of_all_packets_between_the_
     assert flows(assigned(seen, known)) == ["alice->bob#2", "bob->alice#2"]
 
 
-def test_signalling_belongs_to_no_flow_and_traffic_to_that_of_its_port(tmp_path: Path) -> None:
+def test_signalling_belongs_to_no_flow_and_traffic_to_the_flow_of_its_port(tmp_path: Path) -> None:
     made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
     claimed = {("core", 443): Claim(), ("bob", 20_000): Claim("download", "download acks", "tcp")}
     known = Known(made, set(), {}, {}, claimed)
@@ -119,7 +119,7 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
     ]
 
 
-def test_of_a_relayed_packet_whose_other_leg_is_tcp_the_row_is_that_of_the_leg_over_udp(
+def test_a_relayed_packet_with_a_leg_over_tcp_has_the_row_of_the_leg_over_udp(
     tmp_path: Path,
 ) -> None:
     made = connections(tmp_path, "[[calls]]\nrelay = 'core'")

@@ -53,7 +53,7 @@ def test_a_share_is_a_quota_per_period(
     assert (group / file).read_text() == text
 
 
-def test_a_machine_without_a_usable_group_says_why_and_what_to_do(
+def test_a_machine_without_a_usable_group_gives_the_reason_and_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = Hierarchy(tmp_path / "closed", 2)

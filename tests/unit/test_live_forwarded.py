@@ -49,7 +49,7 @@ def test_a_copy_counts_from_when_its_sender_sent_the_original(tmp_path: Path, fi
     assert delays_ms == [UP_MS + HELD_MS + DOWN_MS]
 
 
-def test_what_a_server_sends_by_itself_keeps_its_own_time(tmp_path: Path) -> None:
+def test_packets_that_a_server_sends_by_itself_keep_their_own_time(tmp_path: Path) -> None:
     joined = live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'"))
     originals = stream("alice->core", 7, 1, 0, UP_MS)
     repeated = stream("alice->bob", 9, 1, UP_MS + HELD_MS, DOWN_MS).with_columns(kind=pl.lit("rtx"))

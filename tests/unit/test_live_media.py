@@ -142,7 +142,7 @@ def test_files_that_can_be_used_pass(tmp_path: Path, film: Path, tone: Path) -> 
         ),
     ],
 )
-def test_what_a_browser_cannot_do_is_refused_with_its_field(
+def test_a_setting_that_no_browser_supports_is_refused_with_its_field(
     tmp_path: Path, changes: list[str], said: str
 ) -> None:
     with pytest.raises(UnsupportedScenario) as refused:
@@ -158,5 +158,5 @@ def test_what_a_browser_cannot_do_is_refused_with_its_field(
         ["video.simulcast=true", "calls.0.kind=sfu"],
     ],
 )
-def test_what_a_browser_can_do_passes(tmp_path: Path, changes: list[str]) -> None:
+def test_settings_that_a_browser_supports_pass(tmp_path: Path, changes: list[str]) -> None:
     check_media(scenario(tmp_path, "", *changes), "alice")

@@ -20,7 +20,7 @@ def page_of(participant: str, *changes: str) -> dict[str, object]:
     return page
 
 
-def test_a_page_is_not_told_to_do_what_browsers_do_by_default() -> None:
+def test_the_default_configuration_of_a_page_changes_no_default_of_the_browser() -> None:
     assert page_of("alice") == {
         "participant": "alice",
         "codec": "vp8",
@@ -80,7 +80,7 @@ def test_bitrates_other_than_the_defaults_go_into_the_session_description_in_kbi
     }
 
 
-def test_a_participant_who_sends_nothing_still_learns_what_the_others_send() -> None:
+def test_the_page_of_a_participant_who_sends_nothing_still_lists_the_media_of_the_others() -> None:
     page = page_of("bob", "participants.bob.video=false")
     assert page["video"] is None
     assert isinstance(page["connections"], list)
@@ -122,7 +122,9 @@ def test_over_an_sfu_remb_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "codec"), [("hub-and-spoke", "vp8"), ("sfu", "av1")])
-def test_what_a_page_receives_has_the_codec_of_who_encoded_it(tmp_path: Path, kind: str, codec: str) -> None:
+def test_media_that_a_page_receives_have_the_codec_of_their_encoder(
+    tmp_path: Path, kind: str, codec: str
+) -> None:
     # alice is the hub: she encodes bob's video again. An SFU does not.
     text = f"[participants.carol]\n[[calls]]\nkind = '{kind}'"
     page = pages(scenario(tmp_path, text, "participants.bob.video.codec=av1"))["carol"]

@@ -155,7 +155,7 @@ def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
     ]
 
 
-def test_what_happens_after_a_flow_has_ended_is_left_out() -> None:
+def test_packets_after_the_end_of_a_flow_are_left_out() -> None:
     sent = packets((900, 950, None), (990, 1090, None), (1500, None, 1500))
     table = flow_seconds_table(sent, there(["alice->bob"], end_ns=1_050 * MS), 2 * SECOND)
     counted = table.select("sent_packets", "delivered_packets", "dropped_packets")

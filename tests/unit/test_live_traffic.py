@@ -47,7 +47,9 @@ def planned(tmp_path: Path) -> Traffic:
     return Traffic(config, addresses, spawn=pytest.fail, home=tmp_path, fail=pytest.fail)
 
 
-def test_what_the_kernel_lacks_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_congestion_control_that_the_kernel_lacks_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_traffic(scenario(tmp_path, base=CALL))
     monkeypatch.setattr(traffic, "kernel_congestion_controls", lambda: {"newreno", "cubic"})
     with pytest.raises(UnsupportedScenario) as caught:
@@ -78,7 +80,7 @@ def test_each_flow_is_known_by_a_port_of_its_own(tmp_path: Path) -> None:
     }
 
 
-def test_iperf3_is_told_the_rate_of_its_payload(tmp_path: Path) -> None:
+def test_iperf3_gets_the_rate_of_its_payload(tmp_path: Path) -> None:
     noise = next(plan for plan in planned(tmp_path).plans if plan.flow == "noise")
     command = noise.client.command
     # 1222 of 1250 B are payload; a packet a millisecond.

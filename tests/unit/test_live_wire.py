@@ -81,7 +81,7 @@ def test_a_packet_missing_from_the_capture_keeps_the_description_of_the_log(seen
     assert table["seq"].to_list() == [7, None]
 
 
-def test_packets_that_enter_at_the_same_time_are_told_apart_by_their_order(seen: pl.DataFrame) -> None:
+def test_packets_that_enter_at_the_same_time_are_distinguished_by_their_order(seen: pl.DataFrame) -> None:
     at_once = seen.with_columns(sent_ns=pl.lit(3 * MS))
     assert described(log(3, 3, 3), at_once)["seq"].to_list() == [7, 8, 9]
 

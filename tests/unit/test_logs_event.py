@@ -53,7 +53,7 @@ def delays_ms(packets: pl.DataFrame, flow: str) -> pl.Series:
     return ((of_flow["delivered_ns"] - of_flow["sent_ns"]) / NS_PER_MS).drop_nulls()
 
 
-def test_packets_of_both_ends_are_those_of_the_emulator() -> None:
+def test_packets_of_both_ends_agree_with_the_emulator() -> None:
     packets = open_logs([ALICE, BOB]).tables["packets"]
     sizes = dict(packets.group_by("flow").agg(pl.col("size_bytes").sum()).iter_rows())
     assert sizes == {OUT: 652_888, BACK: 566_578}  # IP packets on the wire
@@ -201,7 +201,7 @@ def test_feedback_of_rfc_8888_gives_the_same_arrivals(alice: EventLog) -> None:
     outgoing, transport = alice.tables["outgoing_rtp"], alice.tables["transport_feedback"]
     packet = outgoing.select("transport_seq", "ssrc", "seq")
     reports = transport.filter(pl.col("sent") == 0).join(packet, on="transport_seq", suffix="_of_media")
-    # A report 50 ms after each arrival, on an NTP clock that is that of the abs-send-time.
+    # A report 50 ms after each arrival, on the NTP clock of the abs-send-time.
     arrival_ms = pl.col("arrival_ticks") // 4
     ntp = (arrival_ms + 50) * 65_536 // 1000 + send_time_offset(alice) // 4
     congestion = reports.select(

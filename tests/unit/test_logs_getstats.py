@@ -187,7 +187,7 @@ def test_a_log_gives_the_metrics_that_getstats_has(name: str, compressed: bool, 
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_getstats_does_not_have_is_absent_and_not_zero(name: str, tmp_path: Path) -> None:
+def test_values_that_getstats_lacks_are_absent_and_not_zero(name: str, tmp_path: Path) -> None:
     made = trace(opened(tmp_path, FILES[name]))
     for flow in made.flows:
         for absent in (rate.sending_rate, rate.receiving_rate, rate.utilisation, delay.one_way_delay):
@@ -282,7 +282,7 @@ def test_an_old_file_of_jitsi_removes_reports_that_it_does_not_list(tmp_path: Pa
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_log_that_was_cut_off_gives_what_it_holds_and_says_so(
+def test_a_log_that_was_cut_off_is_read_up_to_its_end_with_a_note(
     name: str, compressed: bool, tmp_path: Path
 ) -> None:
     content = FILES[name].encode()
@@ -312,7 +312,7 @@ def test_a_log_that_was_cut_off_gives_what_it_holds_and_says_so(
         (b'RTCStatsDump\n{"fileFormat": 3}\n[1, oh, 3]\n\n', "line 3: line 1, column 5: expected JSON"),
         (b'RTCStatsDump\n{"fileFormat": 3}\n["g", "a", [], 1700000000000]', "line 3: expected getStats of a"),
         (b'RTCStatsDump\n{"fileFormat": 3}\n["g", "a", {}, 1e300]', "expected a time since 1970"),
-        (b'["getstats", "a", {"x": {"type": "ssrc"}}, 1700000000000]', "getStats of before 2020"),
+        (b'["getstats", "a", {"x": {"type": "ssrc"}}, 1700000000000]', "pre-2020 format"),
     ],
 )
 def test_errors_name_the_place_and_what_was_expected(content: bytes, message: str, tmp_path: Path) -> None:

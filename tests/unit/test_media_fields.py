@@ -85,7 +85,9 @@ def test_firefox_takes_no_field_trials(tmp_path: Path) -> None:
         ("video.simulcast=true", "video.simulcast: the simulator has no model of `true`; expected `false`"),
     ],
 )
-def test_the_simulator_refuses_what_only_browsers_have(tmp_path: Path, change: str, said: str) -> None:
+def test_the_simulator_refuses_settings_that_only_browsers_support(
+    tmp_path: Path, change: str, said: str
+) -> None:
     with pytest.raises(UnsupportedScenario) as refused:
         SimBackend().check(scenario(tmp_path, "", change))
     assert str(refused.value) == f"{said}\n  hint: run it live: --backend live"

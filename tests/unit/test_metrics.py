@@ -247,7 +247,7 @@ def test_a_first_frame_of_another_flow_does_not_end_the_set_up() -> None:
     assert isnan(setup.setup_time(trace(events=rows), FLOW))
 
 
-def test_cpu_and_memory_are_those_of_the_sender() -> None:
+def test_cpu_and_memory_are_the_senders() -> None:
     rows = [
         {"at_ns": 0, "participant": "alice", "cpu_percent": 30.0, "memory_bytes": 200_000_000},
         {"at_ns": NS_PER_S, "participant": "alice", "cpu_percent": 50.0, "memory_bytes": 300_000_000},

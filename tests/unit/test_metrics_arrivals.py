@@ -66,7 +66,7 @@ def test_the_times_between_arrivals_add_up_to_the_time_from_first_to_last(gaps_u
     assert mean * len(gaps_us) == pytest.approx(at_ms[-1], abs=1e-3)
 
 
-def test_the_jitter_of_packets_is_that_of_rfc_3550() -> None:
+def test_the_jitter_of_packets_follows_rfc_3550() -> None:
     # Timestamps 10 ms apart (900 of 90 kHz); packets arrive after 10, 26 and 10 ms: D is 0, 16 and 0.
     rows = [packet(at, rtp_timestamp=900 * i) for i, at in enumerate((0, 10, 36, 46))]
     # J = 0, then 0 + 16 / 16 = 1, then 1 - 1 / 16 = 0.9375.
@@ -78,7 +78,7 @@ def test_timestamps_wrap() -> None:
     assert measured("jitter", [packet(10 * i, rtp_timestamp=of) for i, of in enumerate(stamps)]) == 0
 
 
-def test_reported_jitter_comes_before_that_of_packets() -> None:
+def test_reported_jitter_is_preferred_to_jitter_of_packets() -> None:
     report = {"at_ns": 5_000 * MS, "ssrc": 1, "kind": "video", "jitter": 0.007}
     of = trace(spans_s=SPAN, packets=ARRIVALS, inbound_rtp=[report])
     assert METRICS["jitter"].function(of, FLOW, None) == pytest.approx(7)
@@ -94,7 +94,7 @@ def test_shares_are_those_of_bytes_sent_in_the_window() -> None:
     assert isnan(measured("fec_share", [packet(0, protocol="rtcp", kind=None)]))
 
 
-def test_requests_are_those_of_the_receivers_reports() -> None:
+def test_requests_are_counted_in_the_receivers_reports() -> None:
     reports = [
         {
             "at_ns": second * 1_000 * MS,
@@ -112,7 +112,7 @@ def test_requests_are_those_of_the_receivers_reports() -> None:
 
 
 def test_the_full_rate_is_reached_at_the_end_of_the_second_that_has_it() -> None:
-    # Packets of 1000 bytes; from 3 s on there are 967 a second, of which 90 % are 870.
+    # Packets of 1000 bytes; from 3 s on 967 a second, and 90 % of that are 870.
     seconds = [
         {"at_ns": at * 1_000 * MS, "sent_packets": n, "delivered_packets": n, "delivered_bytes": 1000 * n}
         for at, n in enumerate((100, 500, 890, 900, 1000, 1000))

@@ -18,7 +18,7 @@ AUDIO = {"kind": "audio", "ssrc": 2}
 
 
 def heard() -> Trace:
-    """Ten seconds: 48,000 samples played a second, of which 480 are concealed once a second from 5 s on."""
+    """Ten seconds: 48,000 samples played a second; from 5 s on, 480 of them concealed once a second."""
     rows = [
         report(
             at,

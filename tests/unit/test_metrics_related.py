@@ -17,7 +17,7 @@ FLOW = "alice->bob"
 
 
 def calls(rates: Sequence[Sequence[int]]) -> Trace:
-    """Calls between alice and bob; each sends so many packets of 1000 bytes in each second, from 0 s on.
+    """Calls between alice and bob; each sends this many packets of 1000 bytes in each second, from 0 s on.
 
     A call begins with its first second that has packets.
     """
@@ -96,7 +96,7 @@ def test_the_two_sides_of_a_call_are_apart_by_the_difference_over_the_mean() -> 
     assert related.sides_apart(call, "alice->bob") == pytest.approx(100)
 
 
-def test_the_share_of_the_first_call_is_that_of_the_mean_of_the_others() -> None:
+def test_the_share_of_the_first_call_is_relative_to_the_mean_of_the_others() -> None:
     call = calls([[1] * 20, [1] * 20, [3] * 20])
     assert related.first_call_share(call, FLOW, (0, 20)) == pytest.approx(50)
     assert related.first_call_share(call, f"{FLOW}#3", (0, 20)) == pytest.approx(50), "of all its calls"

@@ -370,7 +370,7 @@ def test_a_flow_that_only_one_run_has_is_compared_with_nothing() -> None:
 
 
 @pytest.mark.parametrize("degrees_of_freedom", [1, 1.5, 2, 4, 5.7, 9, 29, 99, 1000])
-def test_quantiles_of_students_t_are_those_of_scipy(degrees_of_freedom: float) -> None:
+def test_quantiles_of_students_t_agree_with_scipy(degrees_of_freedom: float) -> None:
     for share in (0.025, 0.5, 0.9, 0.975):
         quantile = student_t_quantile(share, degrees_of_freedom)
         assert quantile == pytest.approx(stdtrit(degrees_of_freedom, share), rel=1e-9, abs=1e-9)

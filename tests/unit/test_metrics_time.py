@@ -26,7 +26,7 @@ def steady(*spans_s: float, packets: int = 125, flow: str = FLOW) -> list[dict[s
 # --- partial seconds ---------------------------------------------------------------------------------
 
 
-def test_a_partial_last_second_counts_as_the_part_that_it_is() -> None:
+def test_a_partial_last_second_is_weighted_by_its_length() -> None:
     # 1000 kbit/s for 5.2 s: 25 packets in the last 0.2 s.
     cut = trace(spans_s={FLOW: (0, 5.2)}, flow_seconds=steady(1, 1, 1, 1, 1, 0.2))
     assert rate.receiving_rate(cut, FLOW) == pytest.approx(1000)
@@ -34,7 +34,7 @@ def test_a_partial_last_second_counts_as_the_part_that_it_is() -> None:
     assert rate.received_kbps(cut, FLOW).values.tolist() == pytest.approx([1000] * 6)
 
 
-def test_a_partial_first_second_counts_as_the_part_that_it_is() -> None:
+def test_a_partial_first_second_is_weighted_by_its_length() -> None:
     late = trace(spans_s={FLOW: (0.6, 3)}, flow_seconds=steady(0.4, 1, 1))
     assert rate.receiving_rate(late, FLOW) == pytest.approx(1000)
     samples = rate.received_kbps(late, FLOW)
@@ -223,7 +223,7 @@ def died(**media_packets: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_packets_stuck_when_a_flow_dies_are_lost_except_those_of_the_last_second() -> None:
+def test_packets_stuck_when_a_flow_dies_are_lost_except_in_the_last_second() -> None:
     # 3 x 40 are dropped, and 60 of each second from 3 to 5 s are stuck. Later ones may be in flight.
     dead = trace(flow_seconds=died())
     assert loss.packet_loss(dead, FLOW) == pytest.approx(100 * (120 + 120) / 600)

@@ -48,7 +48,7 @@ def command(*arguments: object) -> int:
 
 @pytest.fixture
 def call(tmp_path: Path) -> Path:
-    """Four seconds of speech: 200 packets, of which the 10th is missing and the 20th is duplicated."""
+    """Four seconds of speech: 200 packets; the 10th is missing and the 20th is duplicated."""
     frames = speech(200)
     frames.insert(20, (frames[19][0] + MS, frames[19][1]))
     del frames[9]
@@ -293,7 +293,7 @@ def test_a_single_packet_has_no_rate(tmp_path: Path) -> None:
 def test_two_captures_have_a_flow_from_the_first_packet_at_either_to_the_last(tmp_path: Path) -> None:
     trace = Trace.from_pcap(*two_points(tmp_path, 50.0), names=ADDRESSES)
     flow = trace.manifest.flows["alice->bob"]
-    # 100 packets every 20 ms, the last of which arrives 50 ms later.
+    # 100 packets every 20 ms; the last one arrives 50 ms later.
     assert (flow.begin_ns, flow.end_ns) == (0, 2050 * MS)
     assert rate.sending_rate(trace, "alice->bob") == pytest.approx(80 * 2000 / 2050)
     assert int(trace.table("flow_seconds")["delivered_packets"].sum()) == 91

@@ -102,7 +102,7 @@ def test_a_log_without_its_trace_has_no_socket_times(tmp_path: Path) -> None:
     log = Path(shutil.copy(LOG, tmp_path))
     assert socket_times(read_event_log(log)).size == 0
     trace_beside(log, later_ns=0)
-    # The trace of another call beside it: its rows are not those of the log.
+    # The trace of another call beside it: its rows do not match the log.
     other = pl.read_parquet(tmp_path / "controller.parquet").with_columns(
         at_ns=pl.col("at_ns") + pl.int_range(pl.len()) * 10**6
     )
@@ -126,7 +126,7 @@ def test_a_browsers_log_is_replayed_beside_its_own_target() -> None:
     assert after == pytest.approx(probed, rel=0.05)
 
 
-def test_a_fixed_rate_is_off_at_once_and_says_what_both_had_in_mind() -> None:
+def test_a_fixed_rate_diverges_at_once_and_has_the_state_of_both_controllers() -> None:
     replayed = rtclab.replay(LOG, controller="fixed", most="9 Mbit/s")
     assert isinstance(replayed, LogReplay)
     figures = replayed.figures()

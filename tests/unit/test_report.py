@@ -137,7 +137,7 @@ def test_the_table_has_mean_deviation_interval_and_the_deviation_within_repeats(
     assert f"within ± {rtt['within_run_sd']:.2f}" in text
 
 
-def test_the_report_says_what_ran_on_which_machine_and_what_failed(page: Path) -> None:
+def test_the_report_names_scenario_machine_and_failures(page: Path) -> None:
     text = parsed(page).text
     assert "alice: the browser <died>" in text  # escaped in the file, so that it reads as written
     assert "3 of 4 finished" in text
@@ -208,7 +208,7 @@ def test_a_report_of_an_hour_stays_below_two_megabytes(tmp_path: Path) -> None:
     assert page.stat().st_size < MOST_BYTES
 
 
-def test_a_report_of_two_thousand_flows_stays_below_two_megabytes_and_says_what_it_leaves_out(
+def test_a_report_of_two_thousand_flows_stays_below_two_megabytes_and_names_the_omitted_flows(
     tmp_path: Path,
 ) -> None:
     people = [f"p{number}" for number in range(46)]

@@ -220,7 +220,7 @@ def test_a_call_is_described_by_its_participants_and_topology(call: dict[str, ob
     assert calls_in_words(call) == text
 
 
-def test_media_settings_of_participants_override_those_of_the_scenario() -> None:
+def test_media_settings_of_participants_override_the_scenarios_settings() -> None:
     silent = {name: {"video": False} for name in ("alice", "bob", "carol")}
     one = silent | {"bob": {"audio": {"bitrate": "32 kbit/s"}, "video": False}}
     assert calls_in_words({}, participants=silent) == "alice, bob and carol call each other without media"

@@ -95,14 +95,14 @@ def test_a_cell_is_within_the_larger_of_two_tolerances(
     assert verdict(published, ours) == expected
 
 
-def test_only_what_exceeds_the_delay_that_was_set_counts_for_the_tolerance_of_a_delay() -> None:
+def test_only_the_part_above_the_configured_delay_counts_for_the_tolerance_of_a_delay() -> None:
     published = cell(metric="rtt_ms", mean=260.0)
     # 20 % of 60 ms.
     assert published.tolerance(200.0) == pytest.approx(12)
     assert published.tolerance() == pytest.approx(52)
 
 
-def test_what_was_set_is_read_from_the_pipes_and_not_from_the_links_of_the_machines() -> None:
+def test_settings_are_read_from_the_pipes_and_not_from_the_links_of_the_machines() -> None:
     loss_and_latency = configured("singh2013/loss-5-percent-100ms")
     assert (loss_and_latency.capacity_kbps, loss_and_latency.delay_ms) == (inf, 100)
     # 5 % twice are 1 - 0.95 x 0.95.
@@ -137,7 +137,7 @@ def test_the_null_model_is_the_last_constant_that_applies(
     assert null_of(NULL, cell(scenario=scenario, metric=metric)) == pytest.approx(expected)
 
 
-def test_the_null_model_is_outside_where_it_says_nothing() -> None:
+def test_the_null_model_is_outside_where_it_has_no_number() -> None:
     silent = cell(metric="setup_ms")
     assert not silent.accepts(null_of(NULL, silent))
 
@@ -285,12 +285,12 @@ def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_outside(
     assert one.is_coincidence == (verdict == Verdict.OUTSIDE)
 
 
-def test_the_calls_of_a_mean_are_those_of_its_flows_in_every_repeat(results: Results) -> None:
+def test_the_calls_of_a_mean_are_its_flows_in_every_repeat(results: Results) -> None:
     assert results.calls("first-call", "rate_kbps") == [900, 1100, 1000, 1200]
     assert results.calls("first-call", "rate_kbps", "bob->*") == [1100, 1200]
 
 
-def test_the_share_of_fec_is_that_of_bytes_not_of_packets() -> None:
+def test_the_share_of_fec_counts_bytes_not_packets() -> None:
     # 300 of 1200 bytes of RTP are 25 %; in packets it would be 2 of 5, and RTCP is not part of the rate.
     sent = [("rtp", "video", 500), ("rtp", "rtx", 400), ("rtp", "fec", 100), ("rtp", "fec", 200)]
     rows = [{"protocol": name, "kind": kind, "size_bytes": size} for name, kind, size in sent]
@@ -305,12 +305,12 @@ def measured(name: str, **tables: Any) -> float | None:
     return value
 
 
-def test_the_share_of_packets_within_25_ms_is_that_of_the_histogram() -> None:
+def test_the_share_of_packets_within_25_ms_follows_from_the_histogram() -> None:
     rows = [{"one_way_delay_ms": ms, "packets": count} for ms, count in ((10.0, 3), (24.8, 5), (30.0, 2))]
     assert measured("below_25ms_pct", delay_histogram=rows, flow_seconds=[second(0, packets=10)]) == 80
 
 
-def test_the_largest_delay_is_that_of_the_worst_second() -> None:
+def test_the_largest_delay_is_the_delay_of_the_worst_second() -> None:
     rows = [second(at_s, packets=1, one_way_delay_max_ms=ms) for at_s, ms in enumerate((10.0, 90.0, 20.0))]
     assert measured("largest_owd_ms", flow_seconds=rows) == 90
 
@@ -340,7 +340,7 @@ def test_a_freeze_lasts_the_frozen_time_divided_by_the_number_of_freezes() -> No
     assert measured("freeze_s", inbound_rtp=reports, flow_seconds=[second(0), second(1)]) == 1.5
 
 
-def test_a_deviation_is_that_of_the_seconds_of_its_window() -> None:
+def test_a_deviation_is_over_the_seconds_of_its_window() -> None:
     # 1000 bytes are 8 kbit: 8 and 24 in turn deviate by 8, without change by 0.
     packets = [1, 3] * 5 + [2] * 10
     rows = [second(at_s, packets=count) for at_s, count in enumerate(packets)]
@@ -366,7 +366,7 @@ def test_packets_are_recorded_only_if_a_measure_needs_them() -> None:
     assert plan_of("examples/mobile-3g", 1).scenario.record == "seconds"
 
 
-def test_only_what_papers_need_from_a_scenario_is_measured() -> None:
+def test_only_measures_that_papers_need_from_a_scenario_are_computed() -> None:
     assert plan_of("jansen2017/tcp", 1).measures == (
         MEDIA,
         *sorted(f"stats_rate_kbps@{begin_s}" for begin_s in range(60, 660, 10)),

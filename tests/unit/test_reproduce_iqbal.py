@@ -61,7 +61,7 @@ def test_the_published_table_uses_the_divisor_1_3_not_1_14() -> None:
     assert 0.05 < max(off[True]) < 0.053
 
 
-def test_the_factors_that_the_simulator_used_are_those_of_the_equations() -> None:
+def test_the_factors_of_the_simulator_follow_the_equations() -> None:
     """Differential: the simulator's own implementation against the one here."""
     trace = simulated("iqbal/bandwidth-200kbit-dynamic-alpha", {"record": "packets", "duration": "300 s"})
     rows = (
@@ -135,7 +135,7 @@ def results(tmp_path: Path) -> Results:
     return Results(stores, dict.fromkeys(stores, 41))
 
 
-def test_a_change_is_that_of_pairs_of_sessions_with_over_use(results: Results) -> None:
+def test_a_change_is_over_pairs_of_sessions_with_over_use(results: Results) -> None:
     found = change(results, NARROW, "rate_kbps").percent
     assert found.repeats == 40
     assert found.mean == pytest.approx(10)
@@ -210,7 +210,7 @@ def test_only_the_first_reading_decides_and_others_are_shown_if_they_ran(results
     assert "not run" not in finding.figures
 
 
-def test_the_share_of_samples_is_that_of_all_possible_samples() -> None:
+def test_the_share_of_samples_agrees_with_all_possible_samples() -> None:
     # Three of 90 and 110: k of them are 110 with probability 1, 3, 3, 1 of 8. The second side has more in
     # (1 - (1 + 9 + 9 + 1) / 64) / 2 = 0.34375 of all samples. Three standard errors are 0.0101.
     share = share_of_samples([90, 110], [90, 110], 3, lambda percent: percent > 0)

@@ -69,7 +69,7 @@ def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
 
 
 @pytest.mark.parametrize("file", CONDITIONS, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_a_condition_differs_from_its_testbed_only_in_what_the_paper_varied(file: Path) -> None:
+def test_a_condition_differs_from_its_testbed_only_in_fields_that_the_paper_varied(file: Path) -> None:
     data = tomllib.loads(file.read_text())
     assert "extends" in data, "a condition without testbed"
     profile = dict(leaves(tomllib.loads((file.parent / f"{data['extends']}.toml").read_text())))
@@ -93,7 +93,7 @@ TESTBEDS = sorted({root_profile(file) for file in CONDITIONS})
 def test_conditions_of_a_testbed_agree_in_everything_that_the_paper_did_not_vary(
     profile: Path,
 ) -> None:
-    # Whatever profiles lie between: of what a scenario comes to with all defaults.
+    # Compares the scenarios with all defaults filled in, whatever profiles lie between.
     conditions = [file for file in CONDITIONS if root_profile(file) == profile]
     resolved = [dict(leaves(Scenario.load(file).model_dump(mode="json"))) for file in conditions]
     varied = {pattern for file in conditions for pattern in paper(file.parent.name).varies}
@@ -118,10 +118,10 @@ def test_no_paper_may_vary_a_parameter_of_a_model(name: str, parameter: str) -> 
 
 
 @pytest.mark.parametrize(("first", "other", "changes"), READINGS, ids=[other for _, other, _ in READINGS])
-def test_another_reading_differs_from_the_first_only_in_what_is_open(
+def test_another_reading_differs_from_the_first_only_in_the_open_fields(
     first: str, other: str, changes: tuple[str, ...]
 ) -> None:
-    # Of what both come to with all defaults, and of what the file says.
+    # Compares both with all defaults filled in, and the fields of the file.
     file = SHIPPED / f"{other}.toml"
     data = tomllib.loads(file.read_text())
     assert (file.parent / f"{data['extends']}.toml").resolve() == SHIPPED / f"{first}.toml"

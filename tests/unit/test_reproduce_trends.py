@@ -22,9 +22,9 @@ from rtclab.scenario import Scenario
 
 PAPERS = ("singh2013", "abello2013", "jansen2017")
 REPEATS = 2
-# What 10 % of loss leave after a minute depends on which reports exceed them by chance, and who wins on a
-# shared processor on which pictures meet. The shares of a call and TCP vary. The rate of H.264 collapses in
-# two of three directions.
+# The rate after a minute of 10 % loss depends on chance: on the reports that exceed 10 %. So do the rates on
+# a shared processor, which depend on the pictures that coincide. The shares of a call and TCP vary. The rate
+# of H.264 collapses in two of three directions.
 MORE_REPEATS = {
     "jansen2017/loss-schedule": 5,
     "jansen2017/tcp": 5,
@@ -89,7 +89,7 @@ def test_every_figure_has_a_curve_for_each_of_its_names(results: Results, name: 
 
 def test_three_of_four_distinct_rates_are_within_and_the_null_model_has_fewer(results: Results) -> None:
     (rates, *_) = scores([Comparison(paper(name), results) for name in PAPERS])
-    # 36 rates of 2013 and 10 of jansen2017, of which two are one simulation.
+    # 36 rates of 2013 and 10 of jansen2017, two of them from one simulation.
     assert (rates.kind, rates.all.all) == ("rate", 36 + 9)
     # Calls that nothing limits, and those at the encoder's minimum, are constants.
     assert rates.all.null <= 27

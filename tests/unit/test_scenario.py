@@ -69,7 +69,7 @@ def test_a_ratio_is_written_in_per_cent_and_a_probability_also_as_a_number() -> 
         QueueLimit("time", 0),
     ],
 )
-def test_what_is_printed_reads_back_as_the_same_quantity(quantity: Any) -> None:
+def test_a_printed_quantity_reads_back_as_the_same_quantity(quantity: Any) -> None:
     assert type(quantity).parse(str(quantity)) == quantity
 
 

@@ -42,7 +42,7 @@ def test_tables_are_merged_key_by_key_and_the_scenario_wins_over_its_profile(tmp
     assert str(scenario.duration) == "60 s"
 
 
-def test_an_array_replaces_that_of_the_profile_as_a_whole(tmp_path: Path) -> None:
+def test_an_array_replaces_the_array_of_the_profile_as_a_whole(tmp_path: Path) -> None:
     profile = '[[calls]]\nparticipants = ["alice", "bob"]\n[[calls]]\nparticipants = ["bob", "carol"]'
     scenario = load(
         tmp_path,

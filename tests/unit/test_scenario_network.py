@@ -16,7 +16,7 @@ from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
 from rtclab.scenario.path import CapacityTrace
 
 
-def test_a_participants_tables_are_merged_over_those_of_the_scenario(tmp_path: Path) -> None:
+def test_a_participants_tables_are_merged_over_the_scenarios_tables(tmp_path: Path) -> None:
     changed = scenario(
         tmp_path,
         """

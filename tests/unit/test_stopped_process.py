@@ -28,7 +28,7 @@ print(digest.hexdigest())
 
 
 def digest(stops: int) -> str:
-    """Of the tables of a simulation whose process is stopped so many times."""
+    """Digest of the tables of a simulation whose process is stopped this many times."""
     command = [sys.executable, "-c", SIMULATION]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

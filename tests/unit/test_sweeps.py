@@ -156,7 +156,7 @@ def _bytes(grid: Grid) -> bytes:
     return grid.path.joinpath("metrics.parquet").read_bytes()
 
 
-def test_the_summary_has_the_same_statistics_as_that_of_a_run(whole: Grid) -> None:
+def test_the_summary_has_the_same_statistics_as_the_summary_of_a_run(whole: Grid) -> None:
     table, summary = whole.metrics(), whole.summary()
     keys = ["point", "metric", "flow"]
     assert summary.select(keys).n_unique() == summary.height

@@ -1,4 +1,4 @@
-"""A sweep on a Dask cluster whose workers share no files with the caller, and one of which dies."""
+"""A sweep on a Dask cluster; its workers share no files with the caller, and one dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Papers' conditions with browsers of today: the translation, the numbers from rows, and the page."""
+"""Papers' conditions with Chromium of 2026: the translation, the numbers from rows, and the page."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def changed(before: Scenario, after: Scenario) -> dict[str, tuple[Any, Any]]:
 # --- translation -----------------------------------------------------------------------------------
 
 
-def test_exactly_what_belongs_to_the_past_changes() -> None:
+def test_exactly_the_fields_of_the_past_change() -> None:
     before = Scenario.load("singh2013/mcu-3")
     assert changed(before, as_today(before).scenario) == {
         "calls.0.kind": ("mcu", "sfu"),
@@ -84,20 +84,20 @@ def test_exactly_what_belongs_to_the_past_changes() -> None:
     }
 
 
-def test_every_change_but_the_recording_is_told() -> None:
+def test_every_change_except_the_recording_is_listed() -> None:
     today = as_today(Scenario.load("jansen2017/codec-h264"), "105 s")
     fields = changed(Scenario.load("jansen2017/codec-h264"), today.scenario)
     codec = "h264" if "h264" in codecs_of_today() else "vp8"
     assert fields["video.codec"] == ("h264-2016", codec)
     assert today.changes == (
         "congestion control gcc-2016 becomes the browser's goog-cc",
-        f"codec h264-2016 becomes today's {codec}",
+        f"codec h264-2016 becomes the browser's {codec}",
         "420 s become 105 s; all times in between scale alike",
         "video of 1280x720 at 50/s becomes 1280x720 at 30/s, which two cores can encode",
     )
 
 
-def test_a_scenario_of_today_stays_as_it_is() -> None:
+def test_a_scenario_of_2026_is_unchanged() -> None:
     before = Scenario.load("first-call", {"video.camera": "steady"})
     today = as_today(before)
     assert today.changes == ()
@@ -128,13 +128,13 @@ def test_effects_of_the_testbed_stay() -> None:
     assert as_today(before, "45 s").scenario.bottlenecks == before.bottlenecks
 
 
-def test_a_phone_becomes_a_desktop_that_sends_what_its_camera_delivered() -> None:
+def test_a_phone_becomes_a_desktop_with_the_pictures_of_its_camera() -> None:
     today = as_today(Scenario.load("jansen2017/platform-android"))
     video = today.scenario.video
     assert video is not None
     assert (video.device, video.width, video.height, video.frame_rate) == ("desktop", 640, 360, 30)
     assert video.max_bitrate.bps == 1_700_000
-    assert "device android-2016 becomes a desktop that sends what that camera delivered" in today.changes
+    assert "device android-2016 becomes a desktop with the pictures of that camera" in today.changes
 
 
 def test_all_times_scale_alike() -> None:
@@ -158,7 +158,7 @@ NOT_SIMULATED = {"jansen2017/codec-vp9", "jansen2017/codec-h264"}
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_what_every_condition_became_runs_on_both_backends(name: str) -> None:
+def test_every_translated_condition_runs_on_both_backends(name: str) -> None:
     today = as_today(Scenario.load(name), "45 s").scenario
     if name not in NOT_SIMULATED:
         SimBackend().check(today)
@@ -379,7 +379,7 @@ def test_the_backends_are_compared_over_all_conditions() -> None:
     assert f"{far} not known |" in text
 
 
-def test_causes_are_of_conditions_and_of_what_is_compared() -> None:
+def test_causes_belong_to_conditions_and_compared_measures() -> None:
     for cause in plan().conditions.causes:
         assert cause.scenario in plan().scenarios
         assert cause.measure in COMPARED
@@ -434,7 +434,7 @@ def test_topologies_have_names(name: str, expected: str) -> None:
     assert topology(as_today(Scenario.load(name)).scenario) == expected
 
 
-def test_estimates_say_what_they_know() -> None:
+def test_an_estimate_without_spread_is_a_value_alone_and_no_interval_is_negative() -> None:
     assert Estimate(()).words == spread([]) == "–"
     assert isnan(Estimate(()).mean)
     assert Estimate((1702.0,)).words == "1702"

@@ -83,7 +83,7 @@ def test_a_table_that_breaks_the_contract_is_refused(
     assert not (tmp_path / "t").exists()
 
 
-def test_a_disk_that_fills_up_leaves_only_what_was_there_before(
+def test_a_disk_that_fills_up_leaves_only_earlier_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "t").mkdir()

@@ -59,7 +59,7 @@ start = "5 s"
 """
 
 
-def test_udp_keeps_its_rate_and_loses_what_the_link_cannot_carry(tmp_path: Path) -> None:
+def test_udp_keeps_its_rate_and_loses_the_excess_over_the_capacity(tmp_path: Path) -> None:
     udp = scenario(tmp_path, 'rate = "1 Mbit/s"\npacket_size = "1250 B"\n', base=UDP)
     trace = SimBackend().run(udp, seed=1, repeat=0, out=tmp_path / "trace")
     packets = trace.table("packets").filter(pl.col("flow") == "noise")
@@ -98,7 +98,7 @@ def test_udp_flows_are_numbered_and_their_size_has_a_default(tmp_path: Path) -> 
         (["protocol=tcp", "rate=1 Mbit/s"], "traffic.noise.rate: only UDP has one; got `1 Mbit/s`"),
     ],
 )
-def test_what_does_not_fit_the_protocol_is_an_error(tmp_path: Path, changes: list[str], message: str) -> None:
+def test_a_field_of_the_other_protocol_is_an_error(tmp_path: Path, changes: list[str], message: str) -> None:
     changed = [f"traffic.noise.{change}" for change in changes]
     assert message in error(tmp_path, "", *changed, base=UDP)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 from stub_backend import StubBackend
 
 from rtclab.campaign import run_scenario
 from rtclab.scenario import Scenario
-from rtclab.validate import NOTES, Pair, notes_of, page
+from rtclab.validate import NOTES, Pair, notes_of, page, tcp
+from rtclab.validate.twin_page import introduction
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def compared(metric: str, live: float | None, sim: float | None) -> dict[str, object]:
@@ -52,8 +56,20 @@ def test_a_metric_that_could_not_be_measured_is_not_within_bounds(tmp_path: Path
 
 def test_a_page_says_how_many_repeats_finished(tmp_path: Path) -> None:
     lines = page_of(tmp_path, compared("rtt", 1.0, 1.0))
-    told = "3 of 3 repeats finished live, 3 of 3 repeats finished simulated"
-    assert f"`sim-vs-live-1mbit`, 2 s; {told}." in lines
+    finished = "3 of 3 repeats finished live, 3 of 3 repeats finished simulated"
+    assert f"`sim-vs-live-1mbit`, 2 s; {finished}." in lines
+
+
+@pytest.mark.parametrize(
+    ("file", "introduction"),
+    [
+        ("sim-vs-live.md", page([])),
+        ("tcp-vs-kernel.md", tcp.page([], tcp.DURATION_S)),
+        ("twin.md", "\n".join(introduction())),
+    ],
+)
+def test_the_page_in_docs_begins_as_its_command_writes_it(file: str, introduction: str) -> None:
+    assert (DOCS / file).read_text().startswith(introduction.rstrip())
 
 
 def test_notes_below_the_line_are_kept_in_the_next_page(tmp_path: Path) -> None:

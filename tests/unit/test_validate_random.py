@@ -46,7 +46,7 @@ def test_the_same_seed_draws_the_same_condition_and_another_one_another() -> Non
     assert draw(7).words != draw(9).words
 
 
-def test_odd_seeds_are_to_learn_from_and_even_ones_are_held_out() -> None:
+def test_the_half_of_a_condition_follows_from_its_seed() -> None:
     assert [draw(seed).half for seed in (1, 2, 99, 100)] == ["odd", "even", "odd", "even"]
 
 
@@ -76,7 +76,7 @@ def test_capacities_are_log_uniform(drawn: list[Scenario]) -> None:
     assert abs(logs.mean() - (low + high) / 2) < 4 * error
 
 
-def test_the_shares_of_lossy_paths_and_of_audio_are_those_of_the_page(drawn: list[Scenario]) -> None:
+def test_the_shares_of_lossy_paths_and_of_audio_agree_with_the_page(drawn: list[Scenario]) -> None:
     """60 % of the uplinks lose nothing, half of the conditions have audio; four standard errors."""
     lossless = np.mean([up.loss is None for up in uplinks(drawn)])
     assert abs(lossless - 0.6) < 4 * math.sqrt(0.6 * 0.4 / len(drawn))
@@ -84,7 +84,7 @@ def test_the_shares_of_lossy_paths_and_of_audio_are_those_of_the_page(drawn: lis
     assert abs(audio - 0.5) < 4 * math.sqrt(0.25 / len(drawn))
 
 
-def test_the_interval_of_a_further_repeat_is_that_of_student() -> None:
+def test_the_interval_of_a_further_repeat_follows_student() -> None:
     """For 1, 2, 3: mean 2, sd 1, t(2) = 4.3027, so ± 4.3027 sqrt(4/3) = 4.9683."""
     mean, low, high = expected([1.0, 2.0, 3.0])
     assert mean == 2.0

@@ -100,7 +100,7 @@ def run_manifest(scenario: Scenario, *, backend: str) -> RunManifest:
 def manifest(
     scenario: Scenario, *, backend: str, seed: int, repeat: int, browser: str | None = None
 ) -> TraceManifest:
-    """The manifest of a repeat as planned. Fields that only the repeat can tell are filled in later."""
+    """The manifest of a repeat as planned, without the fields that are known only after the repeat."""
     return TraceManifest(
         backend=backend,
         scenario=scenario.model_dump(mode="json"),
@@ -157,7 +157,7 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
         there, back = (traffic.sender, traffic.receiver), (traffic.receiver, traffic.sender)
         for flow in traffic.flow_names(name):
             ways = [(flow, there, None), (f"{flow} acks", back, flow)]
-            # Nobody acknowledges UDP.
+            # UDP has no acknowledgements.
             for key, ends, data in ways[: 1 if traffic.protocol == "udp" else 2]:
                 sender, receiver = ends
                 flows[key] = FlowInfo(
@@ -176,7 +176,7 @@ def not_connected(scenario: Scenario, events: pl.DataFrame) -> tuple[NotConnecte
 
 
 def missing_pairs(planned: Pairs, connected: Set[str]) -> tuple[NotConnected, ...]:
-    """The pairs of nodes between which no flow is among the connected ones."""
+    """The pairs of nodes without a connected flow."""
     return tuple(
         NotConnected(a=a, b=b, call=call, within_ns=within_ns)
         for (call, a, b), (within_ns, flows) in planned.items()
@@ -190,7 +190,7 @@ def connected_flows(events: pl.DataFrame) -> set[str]:
 
 
 def failure_of(missing: Sequence[NotConnected], planned: int) -> str | None:
-    """Why a repeat failed in which this many pairs should have been connected; None if it did not."""
+    """Why a repeat failed, by the number of pairs that should have connected; None if it did not fail."""
     return str(missing[0]) if missing and len(missing) == planned else None
 
 

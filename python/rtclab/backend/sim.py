@@ -1,4 +1,4 @@
-"""The simulated backend, in virtual time and native code. Its tables are those of a live call."""
+"""The simulated backend, in virtual time and native code. It fills the same tables as a live call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SimBackend:
         self.capture = capture
 
     def check(self, scenario: Scenario) -> None:
-        """Checks what only live calls have, and the congestion controls and their options.
+        """Rejects settings that only live calls support, and invalid congestion controls and options.
 
         Raises:
             UnsupportedScenario: only live calls have it, or a congestion control or an option does not exist.
@@ -70,7 +70,7 @@ class SimBackend:
         """Simulates one repeat and writes its trace to ``out``.
 
         Raises:
-            CallFailed: nobody connected. The trace is written all the same.
+            CallFailed: nobody connected. The trace is written anyway.
             DiskFull: no space is left for the capture or the trace.
         """
         if self.capture:
@@ -112,7 +112,7 @@ LIVE_ONLY = {"codec": ("vp9", "h264", "av1"), "adapt": ("loss",), "simulcast": (
 
 
 def _check_video(scenario: Scenario, participant: str) -> None:
-    """Checks that a participant's camera has nothing that only live calls have."""
+    """Checks that a participant's camera has no setting that only live calls support."""
     video = scenario.video_of(participant)
     table = (
         "video" if scenario.participants[participant].video is None else f"participants.{participant}.video"

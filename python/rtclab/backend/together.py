@@ -74,7 +74,7 @@ def own_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the repeats of one scenario have in common.
+    """The data that all repeats of one scenario share.
 
     In the common trace, names of its paths begin with ``prefix``, and its first call has the index
     ``first_call``.

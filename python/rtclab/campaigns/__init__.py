@@ -1,8 +1,8 @@
-"""Runs many scenarios on one backend, in shuffled order and resumable; keeps what was measured as rows.
+"""Runs many scenarios on one backend, in shuffled order and resumable; keeps the measurements as rows.
 
 ``rtclab.campaign`` runs the repeats of one scenario and keeps their traces. A campaign here runs repeats of
-many scenarios, marks those that the machine disturbed and runs them again, and appends what was measured to
-one CSV file as soon as a repeat has ended.
+many scenarios, marks and repeats the ones that the machine disturbed, and appends the measurements to one CSV
+file as soon as a repeat has ended.
 """
 
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances

@@ -1,4 +1,4 @@
-"""What a campaign runs: repeats of scenarios, their order, and how many at once."""
+"""The repeats that a campaign runs, their order, and the number at once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Item:
 
     @cached_property
     def digest(self) -> str:
-        """Identifies what is run. Fields with default values do not count, so new fields change nothing."""
+        """Identifies the scenario. Fields with default values do not count, so new fields change nothing."""
         text = self.scenario.model_dump_json(exclude=UNRELATED, exclude_defaults=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -34,7 +34,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one try of a repeat.
+    """One try of a repeat.
 
     Attributes:
         key: the repeat.
@@ -42,7 +42,7 @@ class Record:
         outcome: finished, disturbed by the machine, or failed.
         reason: how it was disturbed, or why it failed.
         digest: identifies the scenario that was run.
-        values: what was measured.
+        values: the measurements.
     """
 
     key: Key

@@ -32,10 +32,10 @@ class Unsupported:
 
 @dataclass
 class Tally:
-    """What became of a campaign's repeats."""
+    """The outcomes of a campaign's repeats."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    """Number of repeats by outcome, those of earlier runs of the campaign included."""
+    """Number of repeats by outcome, including repeats of earlier runs of the campaign."""
     failed: dict[Key, str] = field(default_factory=dict)
     """Why repeats failed."""
     disturbed: dict[Key, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Campaign:
     """Repeats of scenarios on one backend, whose measured values go into one file.
 
     Attributes:
-        items: what to run, in any order.
+        items: the repeats to run, in any order.
         backend: name of the backend.
         label: name of the backend in the rows, if several campaigns on one backend share a file.
         rows: the file of the rows. A repeat that has rows of the same scenario is not run again.
@@ -231,7 +231,7 @@ def attempt_of(
 def _trace(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
     """The trace of an item: the one in the folder if it is of the same scenario, or else that of a new run.
 
-    The directory gets its name when the run has ended; that of a failed run ends in ``-failed``.
+    The directory gets its name when the run has ended; the name of a failed run ends in ``-failed``.
     """
     place, unfinished = folder / name, folder / f".{name}"
     if place.is_dir() and Trace(place).manifest.scenario == item.scenario.model_dump(mode="json"):

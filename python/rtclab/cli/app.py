@@ -60,7 +60,9 @@ ScenarioName = Annotated[str, _SCENARIO]
 OptionalScenario = Annotated[str | None, _SCENARIO]
 Backend = Annotated[
     Literal["sim", "live"] | None,
-    typer.Option(help="Simulate (sim) or use real browsers (live); by default sim, or as the run to resume."),
+    typer.Option(
+        help="Simulate (sim) or use real browsers (live); default: sim, or the backend of the resumed run."
+    ),
 ]
 Duration = Annotated[str | None, typer.Option(metavar="TIME", help="Duration of the run, such as 20s.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed from which the seed of each repeat is derived.")]
@@ -386,7 +388,8 @@ def import_logs(
     names: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,NAME", help="Who wrote the first event log, and the other end: alice,bob."
+            metavar="NAME,NAME",
+            help="Participant that wrote the first event log, and the other end: alice,bob.",
         ),
     ] = None,
     out: Out = RUNS,
@@ -435,7 +438,7 @@ def replay(
         typer.Option(
             "--max",
             metavar="RATE",
-            help="What the video encoder can use; by default 1.7 Mbit/s.",
+            help="Maximum bitrate of the video encoder; by default 1.7 Mbit/s.",
         ),
     ] = None,
     plot: Annotated[
@@ -444,7 +447,7 @@ def replay(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Feed recorded packets to congestion controls, and compare their targets with those of the browser.
+    """Replay recorded packets into congestion controls, and compare their targets with the browser's.
 
     A log's packets and feedback go to a control, at the times of the log; if it estimates at the receiver,
     that half gets the arrivals in the feedback. A capture's packets go to an estimator at the receiver alone.
@@ -485,7 +488,7 @@ def run_link(
     PATH is a list such as 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms, jitter 2 ms, loss 1 %'. A value
     may be a table as in a scenario: 'loss {p = 0.01, r = 0.3}', 'capacity {trace = "mobile.mahimahi"}'.
     The environment variables RTCLAB_CLIENT and RTCLAB_SERVER have the addresses of the command and of the
-    far end. The exit status is that of the command.
+    far end. The exit status is the command's.
     """
     from rtclab.backend.live.link import summary_text
     from rtclab.cli import tables
@@ -554,8 +557,8 @@ def reproduce(
         Literal["sim", "live"],
         typer.Option(
             "--backend",
-            help="sim: as the papers did, simulated. live: chosen conditions with browsers of today, and "
-            "simulated beside them.",
+            help="sim: all conditions of the papers, simulated. live: chosen conditions with real browsers, "
+            "and simulated beside them.",
         ),
     ] = "sim",
     repeats: Annotated[
@@ -582,7 +585,7 @@ def reproduce(
         ),
     ] = None,
     keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="With live: use the live runs that are there, and simulate.")
+        bool, typer.Option("--keep-live", help="With live: make no calls, use the existing live runs.")
     ] = False,
     page_only: Annotated[
         bool, typer.Option("--page-only", help="With live: run nothing, make the page from its rows.")
@@ -592,9 +595,7 @@ def reproduce(
     ] = False,
     every_reading: Annotated[
         bool,
-        typer.Option(
-            "--every-reading", help="Also run the other readings of a paper that its trends name as extra."
-        ),
+        typer.Option("--every-reading", help="Also run the readings of a paper that are marked as extra."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

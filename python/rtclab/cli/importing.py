@@ -30,7 +30,7 @@ class ImportRequest:
 
 
 def import_and_show(request: ImportRequest) -> None:
-    """Makes a run with one trace, and prints its name and what is known to be missing.
+    """Makes a run with one trace, and prints its name and notes on missing data.
 
     Raises:
         BadInput: a log cannot be read, or the names are not two.

@@ -1,4 +1,4 @@
-"""``rtclab replay``: recorded packets in congestion controls of ours."""
+"""``rtclab replay``: replays recorded packets into rtclab's congestion controls."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def replay_and_show(request: ReplayRequest) -> None:
 
 
 def _show_logs(replays: Sequence[LogReplay]) -> None:
-    """One row for each log and control, and why each first diverged from the browser."""
+    """One row for each log and control, and the state at each first divergence from the browser."""
     if not replays:
         return
     table = tables.new_table(

@@ -78,7 +78,7 @@ def show_papers(*, as_json: bool) -> None:
 
 
 def plans_of(papers: Sequence[Paper], repeats: int | None, *, every_reading: bool = False) -> list[Plan]:
-    """What to run for the papers; a scenario that several papers need runs once."""
+    """The plans for the papers; a scenario that several papers need runs once."""
     known = shipped()
     names = [name for one in papers for name in one.scenarios]
     if every_reading:

@@ -1,4 +1,4 @@
-"""``rtclab reproduce --backend live``: papers' conditions with browsers of today, beside the past."""
+"""``rtclab reproduce --backend live``: papers' conditions with Chromium 156 of 2026, beside the past."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TodayRequest:
 def run_today(request: TodayRequest) -> int:
     """Runs what is not finished and writes the page; returns the exit status.
 
-    The page is about all papers that have rows, because one file has the rows of all.
+    The page covers all papers that have rows, because one file has the rows of all papers.
     """
     names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
     for name in names:

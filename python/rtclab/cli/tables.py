@@ -39,12 +39,12 @@ MOST_NAMES = 5
 """Flows that a table leaves out are named if they are at most this many."""
 TCP_METRICS = ("tcp_throughput", "tcp_rtt", "tcp_retransmissions")
 BACKENDS = {"sim": "simulated"}
-"""How a backend is called in the line above a table, if not by its name."""
+"""Name of a backend in the line above a table, if it differs from its own."""
 WIDTH_OF_TEXT = 100
 """Maximum width of running text."""
 
 MOST_FLOWS = 100
-"""Maximum number of flows in a table. Nobody reads more, and printing them would take longer than the run."""
+"""Maximum number of flows in a table. Printing more would take longer than the run."""
 
 
 def show_scenario(scenario: Scenario) -> None:
@@ -87,7 +87,7 @@ def show_measured(
 ) -> None:
     """Prints all metrics, or the essential ones and how to see the others.
 
-    ``begin`` and ``end`` are those of the measured time.
+    ``begin`` and ``end`` bound the measured time.
     """
     if all_metrics:
         print(subject(run, begin, end))
@@ -166,7 +166,7 @@ def how_to_continue(run: trace.Run) -> str:
 
 
 def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:
-    """The flows with those between participants before those to and from servers."""
+    """The flows; flows between participants come before flows to and from servers."""
     between = {
         name
         for trace in run.traces
@@ -354,7 +354,7 @@ def terminal_width() -> int:
 
 
 def show_checks(checks: Sequence[Check]) -> None:
-    """Prints what this machine has, what is missing, and how to install it."""
+    """Prints the checks of this machine, with hints on how to install missing parts."""
     table = new_table("", "part", "found")
     for check in checks:
         mark = "ok" if check.ok else "MISSING" if check.required else "optional"
@@ -457,7 +457,7 @@ def _needed_width(table: Table) -> int:
 
 
 def count(number_of: int, what: str) -> str:
-    """A number and what is counted, in the plural unless it is one: ``1 repeat``, ``2 repeats``."""
+    """A number and its noun, in the plural unless it is one: ``1 repeat``, ``2 repeats``."""
     return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"
 
 

@@ -21,7 +21,7 @@ def open_logs(paths: Sequence[Path], names: Names | None = None) -> Imported:
 
     Args:
         paths: the log, or the two logs.
-        names: for event logs, who wrote the first one, and the other end.
+        names: for event logs, the participant that wrote the first log, and the other end.
 
     Raises:
         BadInput: a file cannot be read, or is of no known format, or the logs are not of one connection.

@@ -1,4 +1,4 @@
-"""What the congestion control of a browser decided, as its event log tells."""
+"""Decisions of a browser's congestion control, from its event log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VALUES: dict[str, dict[str, pl.Expr]] = {
         "in_flight_bytes": pl.col("in_flight_bytes"),
     },
 }
-"""By table of the log, the values in the table ``controller``, named as those of the simulator's goog-cc."""
+"""By table of the log, its values in the table ``controller``, with the names of the simulator's goog-cc."""
 
 
 ECT1, CE = 1, 3
@@ -54,7 +54,7 @@ _FEEDBACK: dict[str, dict[str, pl.Expr]] = {
 def control_values(log: EventLog) -> pl.DataFrame:
     """Columns ``at_ms``, ``name`` and ``value``, in order of time.
 
-    A probe's result is written again for each further packet of it, so the last one counts.
+    A probe's result is logged again for each further packet of the probe, so the last result counts.
     """
     feedback = {
         table: log.tables[table]

@@ -1,4 +1,4 @@
-"""Reads dumps of chrome://webrtc-internals, also those of 2020, as traces."""
+"""Reads dumps of chrome://webrtc-internals, from 2020 on, as traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rtclab.logs.text import LogBytes, parsed, parsed_or_cut_off
 MERGED_MS = 100
 """Reports whose times differ by less than this come from the same call of getStats."""
 MOST_SAMPLES = 1_000_000
-"""Longer series are refused; Chromium keeps 1000 samples."""
+"""Longer series are rejected; Chromium keeps 1000 samples."""
 
 _OLD_TYPES = {
     "RTCInboundRTP": "inbound-rtp",
@@ -52,7 +52,7 @@ def state_event(name: str, state: object) -> str | None:
 def read_dump(path: Path, log: LogBytes) -> Imported:
     """Makes a trace of a dump of webrtc-internals.
 
-    Of a dump that was cut off, the trace has what is complete, and a note says so. Series of a report are
+    If a dump was cut off, the trace has its complete parts, and a note says so. Series of a report are
     aligned at their last sample. Events of old dumps, whose times are text in the language of the user, are
     left out.
 
@@ -67,7 +67,7 @@ def read_dump(path: Path, log: LogBytes) -> Imported:
     connections = dump.get("PeerConnections") if isinstance(dump, dict) else None
     if not isinstance(connections, dict):
         raise failure("no object `PeerConnections`")
-    notes = ["the file was cut off: what follows its end is missing"] if cut_off or log.cut_off else []
+    notes = ["the file was cut off: the rest is missing"] if cut_off or log.cut_off else []
     made, reports = [], 0
     for key, about in connections.items():
         if not isinstance(about, dict):
@@ -84,7 +84,7 @@ def read_dump(path: Path, log: LogBytes) -> Imported:
 
 
 def _add_events(one: Connection, updates: object) -> bool:
-    """Adds the events of a connection; returns false if some have no time that can be read."""
+    """Adds the events of a connection; returns false if the times of some cannot be read."""
     known = True
     for update in updates if isinstance(updates, list) else []:
         if not isinstance(update, dict) or not isinstance(update.get("type"), str):
@@ -105,7 +105,7 @@ def _add_events(one: Connection, updates: object) -> bool:
 def _samples(path: Path, connection: str, stats: object) -> Iterator[tuple[float, list[tuple[str, Stats]]]]:
     """The reports of a connection by the call of getStats that returned them.
 
-    A report on what RTCP said has the time of the RTCP packet, so it belongs to the next call.
+    A report about RTCP has the time of the RTCP packet, so it belongs to the next call of getStats.
     """
     if not isinstance(stats, dict):
         return

@@ -1,6 +1,6 @@
 """Reads RTC event logs of Chromium into tables, whose columns are listed at ``_native.event_log``.
 
-Times (``at_ms``) are those of the machine's monotonic clock, rounded down to milliseconds.
+Times (``at_ms``) are on the machine's monotonic clock, rounded down to milliseconds.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NO_VALUE = -(2**63)
 """The value that stands for null in integer columns of a log."""
 
 FIRST_BYTES = (b"\x82\x01", b"\x0a", b"\x80\xd6\x80\x25", b"\x81\xd6\x80\x25")
-"""How event logs begin: the format that is read, the legacy one, and version 3."""
+"""First bytes of event logs: the format that is read, the legacy format, and version 3."""
 
 
 @dataclass(frozen=True)
 class EventLog:
-    """The content of a log: its tables, and what could not be read."""
+    """The content of a log: its tables, and notes on parts that could not be read."""
 
     path: Path
     tables: dict[str, pl.DataFrame]
@@ -32,7 +32,7 @@ class EventLog:
 
     @property
     def utc_offset_ms(self) -> int:
-        """What to add to a time of the log for ms since 1970, by the beginning of the log; exact to 1 ms."""
+        """Offset from times of the log to ms since 1970, from the beginning of the log; exact to 1 ms."""
         begin = self.tables["begin"].row(0, named=True)
         return int(begin["utc_ms"]) - int(begin["at_ms"])
 
@@ -40,7 +40,7 @@ class EventLog:
 def read_event_log(path: Path) -> EventLog:
     """Reads a log; it may be compressed with gzip.
 
-    A log that was cut off has what it holds. What is missing or not understood is told in ``notes``.
+    A log that was cut off is read up to its end. ``notes`` lists parts that are missing or not understood.
 
     Raises:
         BadInput: the file cannot be read, or is not an event log of the format that Chromium writes.
@@ -67,10 +67,12 @@ def event_log(path: Path, log: LogBytes) -> EventLog:
     if tables["begin"].is_empty() or tables["begin"].row(0)[2] is None:
         raise BadInput(
             f"{path}: an event log whose beginning cannot be read",
-            hint="the first event says what the clock of the log is",
+            hint="the first event must define the clock of the log",
         )
     if tables["begin"].height > 1:
-        notes.append(f"{tables['begin'].height} logs in one file; the clock is that of the first")
+        notes.append(
+            f"{tables['begin'].height} logs in one file; all times are read with the clock of the first"
+        )
     return EventLog(path, tables, tuple(notes))
 
 

@@ -16,7 +16,7 @@ NS_PER_MS = 1_000_000
 NS_PER_TICK = 250_000
 """Unit of arrivals in transport-wide feedback."""
 NS_PER_HALF_MS = NS_PER_MS // 2
-"""What the log's times lack on average, because they are rounded down."""
+"""Mean rounding error of the log's times, which are rounded down."""
 
 UNITS_PER_SECOND = 1 << 18
 """Unit of the send time in RTP headers, which has 24 bits (abs-send-time)."""
@@ -31,14 +31,14 @@ SRTP_BYTES = 10
 """Tag of AES128_CM_HMAC_SHA1_80, which Chromium negotiates."""
 
 LATEST_NS = 60_000_000_000
-"""A packet whose feedback comes later than this was forgotten by the sender."""
+"""The sender has discarded a packet whose feedback comes later than this."""
 EARLY_NS = 3_000_000
-"""How much earlier than it was sent a packet may seem to have arrived if both ends share a clock."""
+"""If both ends share a clock, a packet may seem to have arrived up to this long before it was sent."""
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """Bytes of each packet beside RTP: IP, UDP and SRTP."""
+    """Bytes of each packet outside RTP: IP, UDP and SRTP."""
 
     log: EventLog
 
@@ -72,7 +72,7 @@ def sent_packets(log: EventLog) -> pl.DataFrame:
 
 
 def received_packets(log: EventLog) -> pl.DataFrame:
-    """The packets that the browser received, with their arrival as its own feedback reported it.
+    """The packets that the browser received, with the arrivals that its own feedback reported.
 
     The times at which they were sent are on the sender's clock.
     """
@@ -85,8 +85,8 @@ def send_time_offset(log: EventLog) -> int:
     """Send times in RTP headers less the monotonic clock, in their own units.
 
     A browser fixes the difference when a renderer starts. It logs a packet just after it has stamped it, so
-    the difference follows from the packets to a tenth of a millisecond; the beginning of the log tells it
-    only to a millisecond.
+    the difference follows from the packets to a tenth of a millisecond; the beginning of the log has it only
+    to a millisecond.
     """
     begin = round((log.utc_offset_ms / 1000 + NTP_SECONDS) * UNITS_PER_SECOND) % SEND_TIME_WRAP
     stamped = log.tables["outgoing_rtp"].drop_nulls("abs_send_time")
@@ -98,7 +98,7 @@ def send_time_offset(log: EventLog) -> int:
 
 
 def _nearest(difference: pl.Expr, wrap: int) -> pl.Expr:
-    """A difference modulo ``wrap``, between minus and plus half of it."""
+    """A difference modulo ``wrap``, between ``-wrap / 2`` and ``wrap / 2``."""
     half = wrap // 2
     return (difference + half) % wrap - half
 
@@ -126,7 +126,7 @@ def _described(log: EventLog, rtp: pl.DataFrame, kinds: pl.DataFrame) -> pl.Data
 
 
 def _outgoing_kinds(log: EventLog) -> pl.DataFrame:
-    """Kind by SSRC, of audio and retransmissions; today's logs do not tell the SSRCs of video."""
+    """Kind by SSRC, for audio and retransmissions; logs of Chromium 156 lack the SSRCs of video."""
     return _kinds(
         [(log, "audio_send_config", "ssrc", "audio"), (log, "video_send_config", "rtx_ssrc", "rtx")]
     )
@@ -150,7 +150,7 @@ def _kinds(known: list[tuple[EventLog, str, str, str]]) -> pl.DataFrame:
 
 
 def _with_arrivals(log: EventLog, packets: pl.DataFrame, *, sent: bool) -> pl.DataFrame:
-    """Adds ``delivered_ns``, ``dropped_ns`` and ``reported_ns`` from feedback, transport-wide or of RFC 8888.
+    """Adds ``delivered_ns``, ``dropped_ns`` and ``reported_ns`` from feedback (transport-wide or RFC 8888).
 
     A report belongs to the last packet with its number that was logged before it. (For feedback that the
     browser sent itself, this is the packet that arrived.)
@@ -189,7 +189,7 @@ def _with_arrivals(log: EventLog, packets: pl.DataFrame, *, sent: bool) -> pl.Da
 def _matched(
     feedback: pl.DataFrame, packets: pl.DataFrame, arrival_ns: pl.Expr, keys: dict[str, str]
 ) -> pl.DataFrame:
-    """The number of the packet that each report is about, when it arrived, and when that was reported.
+    """For each report, the number of the packet that it is about, its arrival, and the time of the report.
 
     ``keys`` are the columns of packets that identify one, by the column of the feedback.
     """
@@ -216,9 +216,9 @@ def _matched(
 
 
 def with_unreported(packets: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Packets that the browser sent, those included whose feedback was lost, and the number of these.
+    """Packets that the browser sent, and the number of packets whose feedback was lost, which are included.
 
-    Nobody at this end knows whether they arrived. Most of them did, and they would be missing from the rate.
+    This end does not know whether the latter arrived. Most did, and the rate would be too low without them.
     """
     delay_ns = pl.col("delivered_ns") - pl.col("sent_ns")
     last_ns = pl.col("sent_ns").filter(pl.col("reported_ns").is_not_null()).max()
@@ -231,7 +231,7 @@ def with_unreported(packets: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 
 def on_senders_clock(packets: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
-    """Packets that the browser sent, with their arrivals on its own clock, and whether the clocks were one.
+    """Packets that the browser sent, with arrivals on its own clock, and whether both ends share a clock.
 
     If the two clocks differ, the smallest delay is taken as half of the smallest time from sending to
     feedback.
@@ -240,13 +240,13 @@ def on_senders_clock(packets: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
 
 
 def on_receivers_clock(packets: pl.DataFrame, smallest_ns: int | None) -> tuple[pl.DataFrame, bool]:
-    """Packets that the browser received, with the times of sending on its own clock.
+    """Packets that the browser received, with send times on its own clock.
 
     Args:
         packets: the packets.
         smallest_ns: the smallest delay, for clocks that differ; None if it is not known.
 
-    Returns also whether the clocks were one.
+    Returns also whether both ends share a clock.
     """
     return _aligned(packets, "sent_ns", smallest_ns)
 

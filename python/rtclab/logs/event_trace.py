@@ -51,14 +51,14 @@ class _End:
 def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
     """The trace of a connection from the log of one end, or the logs of both.
 
-    With one log, what it received has gaps in sequence numbers instead of lost packets. With two, both
+    With one log, the received direction has gaps in sequence numbers instead of lost packets. With two, both
     directions are known from the sender's log, and both browsers must have run on one machine. Packets other
-    than RTP are left out. A flow ends with its last packet that is known to have arrived, because a browser
+    than RTP are left out. A flow ends with the last packet that is known to have arrived, because a browser
     loses the end of its log.
 
     Args:
         logs: the log of one end, or of both.
-        names: who wrote the first log, and the other end.
+        names: the participant that wrote the first log, and the other end.
 
     Raises:
         BadInput: the logs have no packet, are not of one connection, or their times are far apart.
@@ -111,7 +111,7 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
 
 
 def _names_of(log: EventLog) -> Names:
-    """The names in the name of a log that a live call left, or those for logs of other calls."""
+    """The participants in the file name of a live call's log; for other logs ``page`` and ``remote``."""
     found = _OUR_NAME.search(log.path.name)
     return (found["own"], found["peer"]) if found else (PAGE, REMOTE)
 
@@ -140,8 +140,8 @@ def _one_way(end: _End, notes: list[str]) -> pl.DataFrame:
 def _two_ways(ends: list[_End], notes: list[str]) -> pl.DataFrame:
     """Packets of both directions, each from the log of its sender, and where they arrived.
 
-    A packet that the receiver's log has arrived, even if no feedback that reported it is in the log. A packet
-    in neither is lost if the receiver's log has later ones.
+    A packet has arrived if the receiver's log has it or feedback reports it. Any other packet is lost if
+    feedback says so, or if the receiver's log has a later packet.
     """
     made = []
     for end, other in ((ends[0], ends[1]), (ends[1], ends[0])):
@@ -151,8 +151,8 @@ def _two_ways(ends: list[_End], notes: list[str]) -> pl.DataFrame:
         joined = sent.join(there, on=_KEY, how="left", maintain_order="left")
         if sent.height and received.height and joined["received_ns"].is_null().all():
             raise BadInput(
-                f"{end.log.path} and {other.log.path}: not the two ends of one connection, because nothing "
-                "that one sent arrived at the other"
+                f"{end.log.path} and {other.log.path}: not the two ends of one connection, because no packet "
+                "of one arrived at the other"
             )
         delivered_ns = pl.coalesce("received_ns", "delivered_ns")
         last_ns = pl.col("sent_ns").filter(pl.col("received_ns").is_not_null()).max()
@@ -198,7 +198,7 @@ def _flows(packets: pl.DataFrame) -> dict[str, FlowInfo]:
 def _with_gaps(seconds: pl.DataFrame, packets: pl.DataFrame, flow: str) -> pl.DataFrame:
     """Counts gaps in the sequence numbers of a received flow as packets sent and dropped.
 
-    A gap counts in the second in which it was noticed, and the other way round when the packet comes late.
+    A gap counts in the second in which it was noticed. When the packet comes late, the count is undone.
     """
     step = (pl.col("seq").diff().over("ssrc") + (1 << 15)) % (1 << 16) - (1 << 15)
     number = step.fill_null(0).cum_sum().over("ssrc")

@@ -17,7 +17,7 @@ PAGE, REMOTE = "page", "remote"
 """The two parties of a connection: the page that made the log, and the other end."""
 
 MOST_REPORTS = 2_000_000
-"""A log with more reports of streams is refused, so that time and memory stay bounded."""
+"""A log with more reports of streams is rejected, so that time and memory stay bounded."""
 MOST_SECONDS = 7 * 24 * 3600
 """A longer log can only mean that one of its times is wrong."""
 
@@ -32,7 +32,7 @@ _TABLES = {"outbound-rtp": OUT, "inbound-rtp": IN, "remote-inbound-rtp": "remote
 _COUNTS = {OUT: "packetsSent", IN: "packetsReceived"}
 _SAME = ("participant", "flow")
 _GAUGES = dict.fromkeys(("frameWidth", "frameHeight", "framesPerSecond", "targetBitrate", "jitter"))
-"""Columns that say nothing about a stream that is gone; its counters keep their last values."""
+"""Columns that are null once a stream has ended; its counters keep their last values."""
 
 Report = Mapping[str, Any]
 Row = dict[str, Any]
@@ -40,7 +40,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Imported:
-    """The tables and the manifest of a trace made from a log, and what a user should know about the log."""
+    """The tables and the manifest of a trace made from a log, and notes for the user about the log."""
 
     tables: dict[str, pl.DataFrame]
     manifest: TraceManifest
@@ -48,7 +48,7 @@ class Imported:
 
 
 class _Table:
-    """Rows of a table without ``participant`` and ``flow``, of which only the newest are Python objects."""
+    """Rows of a table without ``participant`` and ``flow``; only the newest rows are Python objects."""
 
     CHUNK = 8192
 
@@ -72,7 +72,7 @@ class _Table:
 
 
 class Connection:
-    """What a log says about one connection, with times in ns since 1970.
+    """The content of a log about one connection, with times in ns since 1970.
 
     Args:
         key: its name in the log.
@@ -81,9 +81,9 @@ class Connection:
     def __init__(self, key: str) -> None:
         self.key = key
         self.incomplete = 0
-        """Reports of streams that lack a column which is always needed, such as ``ssrc``."""
+        """Number of reports of streams that lack a required column, such as ``ssrc``."""
         self.span_ns: tuple[int, int] | None = None
-        """First and last time; None if nothing is known about the connection."""
+        """First and last time; None if the log has no data about the connection."""
         self.media_ns: dict[str, int] = {}
         """By table, the time of the first report of a packet; -1 if there are reports but no packet."""
         self.tables: dict[str, _Table] = {}
@@ -93,16 +93,16 @@ class Connection:
         self._last_ns: int | None = None
 
     def add_event(self, at_ms: object, event: str, detail: str = "") -> None:
-        """Adds an event, unless its time is not one. Only the first of a kind counts."""
+        """Adds an event, unless its time is invalid. Only the first event of a kind counts."""
         at_ns = time_ns(at_ms)
         if at_ns is not None and all(event != known for _, known, _ in self.events):
             self.events.append((at_ns, event, detail))
             self._extend(at_ns)
 
     def add_reports(self, at_ms: object, reports: Iterable[tuple[str, Report]]) -> int:
-        """Adds what one call of getStats returned, as pairs of id and report; returns their number.
+        """Adds the reports of one call of getStats, given as pairs of id and report; returns their number.
 
-        The same reports again, within 1 ms, are left out. A stream that is gone keeps its counters until the
+        The same reports again within 1 ms are left out. A stream that has ended keeps its counters until the
         end of the connection, so that sums over streams do not fall.
         """
         at_ns = time_ns(at_ms)
@@ -150,7 +150,7 @@ class Connection:
 
 
 def time_ns(at_ms: object) -> int | None:
-    """A time in ms since 1970, in ns; None if it is not one."""
+    """A time in ms since 1970 as ns; None if it is invalid."""
     if isinstance(at_ms, bool) or not isinstance(at_ms, (int, float)) or not 0 < at_ms < _LATEST_MS:
         return None
     return round(at_ms * NS_PER_MS)
@@ -222,7 +222,7 @@ def imported(
 def _flows(
     one: Connection, remote: str, call: int, begin_ns: int, span_ns: tuple[int, int]
 ) -> dict[str, FlowInfo]:
-    """The directions in which media passed; both if there were none.
+    """The directions with media; both if neither has media.
 
     A flow begins with the first report that counts a packet of it, and ends with its connection.
     """
@@ -275,7 +275,7 @@ def _frames(
 
 
 def type_of(report: Report) -> str:
-    """The type of a report. Old browsers marked what the far end had reported with ``isRemote``."""
+    """The type of a report. Old browsers marked the far end's reports with ``isRemote``."""
     kind = report.get("type")
     if not isinstance(kind, str):
         return ""
@@ -283,7 +283,7 @@ def type_of(report: Report) -> str:
 
 
 def _chosen(pairs: Mapping[str, Report], selected: object) -> Report | None:
-    """The candidate pair in use: the one that the transport names, or else the nominated one in use."""
+    """The candidate pair in use: the pair that the transport names, or else the nominated pair in use."""
     if isinstance(selected, str) and selected in pairs:
         return pairs[selected]
     ready = [
@@ -299,7 +299,7 @@ def _bytes_of(pair: Report) -> int:
 
 
 def _row(table: str, report: Report) -> Row:
-    """The columns of a table; null for what the report lacks and for values of another type."""
+    """The columns of a table; null where the report lacks a value or has another type."""
     report = flattened(report)
     return {
         column: _VALUES[dtype](report.get(column))

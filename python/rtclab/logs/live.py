@@ -30,7 +30,7 @@ def rows_of(
         participant: the flow's sender.
         flow: the flow.
         began_monotonic_ns: when the run began, on the monotonic clock of the machine.
-        duration_ns: length of the run. What happened before or after it is left out.
+        duration_ns: length of the run. Rows before or after the run are left out.
     """
     at_ns = pl.col("at_ms") * NS_PER_MS - began_monotonic_ns
     return (

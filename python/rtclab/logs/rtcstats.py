@@ -16,7 +16,7 @@ from rtclab.logs.text import LogBytes, in_words, parsed
 MAGIC = "RTCStatsDump"
 VERSION = 3
 MOST_PROPERTIES = 1000
-"""A report with more properties is refused; the standard has some hundred."""
+"""A report with more properties is rejected; the standard has some hundred."""
 
 GETSTATS = "getstats"
 USED_TYPES = frozenset({"inbound-rtp", "outbound-rtp", "remote-inbound-rtp", "candidate-pair", "transport"})
@@ -38,10 +38,10 @@ class _Restored:
 def read_rtcstats(path: Path, log: LogBytes) -> Imported:
     """Makes a trace of a file of rtcstats.
 
-    A file that was cut off gives what its complete lines hold, and a note says so.
+    If a file was cut off, its complete lines are read, and a note says so.
 
     Raises:
-        BadInput: the file is not one of rtcstats, or of another version. The message names file and line.
+        BadInput: the file is not an rtcstats file, or has another version. The message names file and line.
     """
     text = log.content.decode("utf-8", "replace")
     return _Reader(path, log.cut_off).read(text)
@@ -67,10 +67,10 @@ class _Reader:
             self._read_relative(self._lines(lines, 3))
         else:
             self._read_absolute(self._lines(text, 1))
-        notes = ["the file was cut off: what follows its end is missing"] if self.cut_off else []
+        notes = ["the file was cut off: the rest is missing"] if self.cut_off else []
         if self.legacy_getstats and not self.reports:
             raise BadInput(
-                f"{self.path}: has only reports of the getStats of before 2020 (`googRtt` and the like)",
+                f"{self.path}: has only reports in the pre-2020 format (`googRtt` and the like)",
                 hint="expected reports as in W3C webrtc-stats (`outbound-rtp` and the like)",
             )
         return imported(self.path, [one.connection for one in self.known.values()], notes, self.browser)
@@ -103,7 +103,7 @@ class _Reader:
             yield number, value
 
     def _read_relative(self, lines: Iterator[Line]) -> None:
-        """Lines whose last element is the time since the line before; that of the first line is absolute."""
+        """Lines whose last element is the time since the line before; the first time is absolute."""
         at_ms = 0.0
         for number, line in lines:
             step = line[-1] if len(line) >= 4 else None
@@ -117,7 +117,7 @@ class _Reader:
             self._handle(number, line, at_ms, compressed=True)
 
     def _read_absolute(self, lines: Iterator[Line]) -> None:
-        """Lines with the time in ms since 1970 in the fourth element. Lines without one are not of a call."""
+        """Lines with the time in ms since 1970 as fourth element. Lines without it are not about a call."""
         for number, line in lines:
             if len(line) < 4:
                 continue
@@ -164,7 +164,7 @@ class _Reader:
         return newest
 
     def _restore_old(self, number: int, one: _Restored, delta: Mapping[str, Any], at_ms: float) -> float:
-        """Applies a delta of the older formats, where a jitsi server leaves out reports that are gone."""
+        """Applies a delta of the older formats, where a Jitsi server leaves out reports that have ended."""
         if self.jitsi:
             for key in one.reports.keys() - delta.keys():
                 one.reports.pop(key, None)
@@ -197,5 +197,5 @@ class _Reader:
 
 
 def _of_media(method: str) -> bool:
-    """Whether a line is about devices and tracks, which some files put under a name like a connection's."""
+    """Whether a line is about devices and tracks, which some files list under a name like a connection's."""
     return method.startswith(("navigator.", "MediaStreamTrack.", "HTMLMediaElement."))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def _numbered(*runs: tuple[int, str]) -> dict[str, str]:
-    """Names by number, from runs of names with the number of the first."""
+    """Names by number, from lists of consecutive names with the number of the first."""
     return {str(first + index): name for first, names in runs for index, name in enumerate(names.split())}
 
 
@@ -27,7 +27,7 @@ METHODS: dict[str, str] = _coded(
         *((str(code), "MediaStreamTrack.") for code in (*range(70, 75), 80)),
     )
 )
-"""The methods that a trace needs, and those that belong to no connection, by code."""
+"""By code, the methods that a trace needs, and the methods that belong to no connection."""
 
 TYPES: dict[str, str] = _numbered(
     (

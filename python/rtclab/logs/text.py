@@ -13,7 +13,7 @@ from typing import Any
 from rtclab.errors import BadInput
 
 MOST_BYTES = 250_000_000
-"""A larger log is refused; libwebrtc's own reader of event logs has the same bound."""
+"""A larger log is rejected; libwebrtc's own reader of event logs has the same bound."""
 
 GZIP = b"\x1f\x8b"
 CAPTURES = tuple(
@@ -35,7 +35,7 @@ class LogBytes:
 
 
 def read_log(path: Path) -> LogBytes:
-    """Reads a log, and uncompresses it if it begins as gzip does.
+    """Reads a log, and uncompresses it if it is gzip.
 
     Raises:
         BadInput: the file cannot be read, is larger than ``MOST_BYTES`` or a capture of packets, or its
@@ -95,11 +95,11 @@ def parsed(text: str) -> Any:
 def parsed_or_cut_off(text: str, failure: Callable[[str], BadInput]) -> tuple[Any, bool]:
     """The JSON value of a text, and whether the text was cut off.
 
-    Of a text that was cut off, the value has what was complete: everything before its last comma.
+    If the text was cut off, the value has its complete part: everything before the last comma.
 
     Args:
         text: the text.
-        failure: makes the error from a description of what is wrong.
+        failure: makes the error from a description of the problem.
     """
     try:
         return parsed(text), False

@@ -107,7 +107,7 @@ def _arrivals_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
     if "packets" not in trace.tables:
         return {}
     packets = trace.table("packets").filter(pl.col("protocol") == "rtp")
-    # At a single point of capture there is one time, which is that of sending.
+    # A capture at a single point has one time per packet, stored as the send time.
     one_point = trace.manifest.capture is not None and packets["delivered_ns"].null_count() == packets.height
     arrived_ns = pl.col("sent_ns" if one_point else "delivered_ns")
     arrived = packets.filter(arrived_ns.is_not_null() & before_end(trace, arrived_ns.meta.output_name()))

@@ -1,4 +1,4 @@
-"""What the listener hears: delay of playout, and sound that was made up because packets were missing."""
+"""Audio at the listener: delay of playout, and sound made up because packets were missing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def audio_target_delay(trace: Trace, flow: str, window: Window | None = None) ->
 
 
 def _ratio(trace: Trace, flow: str, part: str, whole: str, window: Window | None) -> float:
-    """Increase of one counter divided by that of another; NaN if the latter did not grow."""
+    """Increase of one counter divided by the increase of another; NaN if the latter did not grow."""
     of = increase(_counted(trace, flow, whole), window)
     return increase(_counted(trace, flow, part), window) / of if of > 0 else nan
 

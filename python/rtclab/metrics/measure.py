@@ -127,7 +127,7 @@ def _measured(
 
 
 def prepare(trace: Trace) -> None:
-    """Computes and caches in the trace what metrics and reports need, so that measuring it later is fast."""
+    """Computes the inputs of metrics and reports and caches them in the trace, so that measuring is fast."""
     for metric in METRICS.values():
         for flow in trace.flows if metric.scope == "flow" else ():
             metric.function(trace, flow, None)

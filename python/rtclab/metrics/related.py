@@ -1,4 +1,4 @@
-"""How flows compare with other flows, and rates with delays. Papers show such relations in figures.
+"""Relations between flows, and between rates and delays. Papers show them in figures.
 
 The calls of a flow are those with a flow between the same sender and receiver.
 """
@@ -49,14 +49,14 @@ def calls(trace: Trace, flow: str) -> list[str]:
 
 
 def other_streams(trace: Trace, flow: str) -> list[str]:
-    """What the same sender sends to other participants."""
+    """The flows from the same sender to other participants."""
     flows = trace.manifest.flows
     sent = [name for name in trace.flows if flows[name].sender == flows[flow].sender and name != flow]
     return [name for name in sent if flows[name].receiver in trace.manifest.participants]
 
 
 def with_other_calls(trace: Trace, flow: str) -> float:
-    """Mean correlation of the sending rate with that of each other call, from 60 s on."""
+    """Mean correlation of the sending rate with the sending rate of each other call, from 60 s on."""
     own = rate.sent_kbps(trace, flow)
     later = own.chosen(own.at_s >= SETTLED_S)
     others = [call for call in calls(trace, flow) if call != flow]

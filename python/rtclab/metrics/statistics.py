@@ -51,7 +51,7 @@ class Summary:
 
 
 def summarise(values: Sequence[float], bounds: Bounds = ANY) -> Summary:
-    """Summary of one value per repeat. NaN values are left out. ``bounds`` are those of the metric."""
+    """Summary of one value per repeat. NaN values are left out. ``bounds`` are the metric's."""
     measured = np.array([value for value in values if not isnan(value)])
     count = measured.size
     if count == 0:

@@ -101,7 +101,7 @@ def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) 
 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
-    """Header and payload bytes at every report, summed over the flow's streams, or over those of one kind."""
+    """Header and payload bytes at every report, summed over the flow's streams (of one kind, if given)."""
     if kind is None:
         return counter(trace, table, flow, *_COUNTERS[table])
     return trace.cached(_stats_bytes, table, kind).get(flow, NO_SAMPLES)
@@ -118,9 +118,9 @@ class StreamRates:
     """Rates in kbit/s of one kind of media of one flow at its receiver, counted twice over the same time.
 
     The time is from the receiver's first report on these media to its last. ``wire`` counts IP bytes of RTP
-    packets, and ``repair`` those of retransmissions, FEC and padding among them. ``stats`` is what getStats
-    counted. ``difference_bytes`` is the bytes per packet on the wire minus those in getStats, which are the
-    headers if both count the same packets.
+    packets; ``repair`` is the part of retransmissions, FEC and padding. ``stats`` counts the bytes in
+    getStats. ``difference_bytes`` is the bytes per packet on the wire minus the bytes in getStats: the
+    headers, if both count the same packets.
     """
 
     flow: str

@@ -67,8 +67,9 @@ def compare(
 ) -> Tables:
     """Follows packets from one capture to another; without ``b``, from inbound to outbound within ``a``.
 
-    The options are those of :func:`watch`. Returns the tables ``streams``, ``delay_histogram``, ``clock`` and
-    ``notes``, and ``packets`` on request. Delays are differences between two clocks and can be negative.
+    The options are the same as for :func:`watch`. Returns the tables ``streams``, ``delay_histogram``,
+    ``clock`` and ``notes``, and ``packets`` on request. Delays are differences between two clocks and can be
+    negative.
 
     Raises:
         BadInput: a file cannot be read, is not a capture, or is a pipe, which cannot be read twice.

@@ -1,4 +1,4 @@
-"""Feeds recorded packets to congestion controls, and puts their decisions beside those of the browser."""
+"""Replays recorded packets into congestion controls, and compares their decisions with the browser's."""
 
 from __future__ import annotations
 

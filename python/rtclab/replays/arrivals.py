@@ -17,7 +17,7 @@ from rtclab.report.drawing import Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
 
 HEADERS_BYTES = 20 + 8 + 12 + 8
-"""IPv4, UDP and RTP with extensions, which are subtracted for the payload: a capture does not tell them."""
+"""IPv4, UDP and RTP with extensions, subtracted from packets because a capture lacks payload sizes."""
 NONE = -1
 MOST_PANELS = 6
 
@@ -26,8 +26,8 @@ MOST_PANELS = 6
 class ArrivalReplay:
     """The REMBs that an estimator would have sent for the packets of a capture.
 
-    ``rembs`` and ``values`` have a column ``flow`` (source and destination). ``seen_bps`` is the last REMB
-    that the capture has for the media of a flow, for those that have one in clear.
+    ``rembs`` and ``values`` have a column ``flow`` (source and destination). ``seen_bps`` has, by flow, the
+    last unencrypted REMB in the capture about the media of the flow.
     """
 
     capture: Path
@@ -77,8 +77,7 @@ class ArrivalReplay:
 def replay_capture(path: Path, choice: Choice, bounds: Bounds) -> ArrivalReplay:
     """Feeds the RTP packets of every flow of a capture to an estimator of its own.
 
-    A packet that the capture has twice, on the way in and on the way out, counts where it leaves, which is
-    at its receiver.
+    A packet that the capture has twice, entering and leaving, counts where it leaves: at its receiver.
 
     Raises:
         BadInput: the file is not a capture, has no RTP, or the control has no estimator at the receiver.
@@ -132,7 +131,7 @@ def _columns(packets: pl.DataFrame, begin_ns: int) -> dict[str, Any]:
 
 
 def _seen(seen: monitor.Tables) -> dict[str, float]:
-    """The last REMB in the capture by the flow that it is about, which is in the opposite direction."""
+    """The last REMB in the capture, by the flow that it is about; that flow has the opposite direction."""
     rows = (
         seen["rtcp"]
         .drop_nulls("remb_bps")

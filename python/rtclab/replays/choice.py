@@ -1,4 +1,4 @@
-"""The congestion control of a replay, and the bounds that a recording does not tell."""
+"""The congestion control of a replay, and the bounds of the rate, which a recording does not contain."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROLS
 from rtclab.errors import BadInput
 
 AUDIO_BPS = 49_600
-"""What Chromium 156 adds for a call's audio: its largest probes are twice 1,749,600 bit/s."""
+"""Rate that Chromium 156 adds for a call's audio: its largest probes are twice 1,749,600 bit/s."""
 
 
 @dataclass(frozen=True)
 class Bounds:
     """Bounds on the rate of video in bit/s, by default Chromium's for one video of 640x480.
 
-    A log does not tell them. The browser's first target is ``start``, with or without audio.
+    A log does not contain them. The browser's first target is ``start``, with or without audio.
     """
 
     start: int = 300_000
@@ -24,10 +24,10 @@ class Bounds:
     least: int = 30_000
     """Lower bound."""
     most: int = 1_700_000
-    """What the encoder can use; probes go up to twice that, and twice the audio."""
+    """Maximum encoder bitrate; probes go up to twice the sum of this and the audio."""
 
     def native(self, *, audio: bool) -> tuple[int, int, int, int]:
-        """Start, least, most and audio for the native side, of a recording with or without audio."""
+        """Start, least, most and audio, for the native side. ``audio``: whether the recording has audio."""
         return self.start, self.least, self.most, AUDIO_BPS if audio else 0
 
 

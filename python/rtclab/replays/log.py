@@ -29,7 +29,7 @@ _PLOTTED = 2000
 
 @dataclass(frozen=True)
 class LogReplay:
-    """What a congestion control made of a log, beside what the browser did.
+    """A congestion control's decisions for a log, beside the browser's.
 
     Times (``at_s``) are seconds since the browser's own control began. ``target`` is the control's
     target and ``values`` are its internal values at every feedback; ``probes`` are those that it wanted, and
@@ -60,7 +60,7 @@ class LogReplay:
         return first_divergence(self._own, self._browsers, 0.0, self.end_s)
 
     def figures(self) -> dict[str, Any]:
-        """Agreement, first divergence, and what both sides had in mind then, as JSON values."""
+        """Agreement, first divergence, and both controllers' internal state at that time, as JSON values."""
         measured, diverged_s = self.agreement, self.divergence_s
         within = measured.within if measured else (None,) * len(AGREE)
         return {
@@ -90,7 +90,7 @@ class LogReplay:
         return "the same packets and feedback"
 
     def reasons(self, at_s: float) -> dict[str, dict[str, float]]:
-        """The last known values of both sides at a time: of the ``browser`` and of the ``replay``."""
+        """The last known values of both sides at a time: ``browser`` and ``replay``."""
         own = pl.concat(
             [
                 self.target.select(
@@ -178,7 +178,7 @@ def replay_event_log(path: Path, choice: Choice, bounds: Bounds) -> LogReplay:
 
 
 def _last_ms(log: EventLog) -> int:
-    """Time of the last packet or feedback; what follows is not in the log."""
+    """Time of the last packet or feedback in the log."""
     known = [log.tables[name]["at_ms"].max() for name in ("outgoing_rtp", "transport_feedback")]
     return max(int(str(at_ms)) for at_ms in known if at_ms is not None)
 
@@ -190,7 +190,7 @@ def _last(rows: pl.DataFrame, at_s: float) -> dict[str, float]:
 
 
 def _line(look: Look, steps: Steps, end_s: float) -> Line:
-    """A line of steps in kbit/s, thinned to what a page can show."""
+    """A line of steps in kbit/s, thinned to the points that a page can show."""
     every = max(1, steps.at_s.size // _PLOTTED)
     at_s, values = steps.at_s[::every], steps.values[::every]
     if not at_s.size:

@@ -14,17 +14,17 @@ from rtclab.trace import Trace
 
 _SEQ_RANGE = 2**16
 _LONGEST_WAY_MS = 1_000
-"""A packet takes less than this from the pacer to the socket."""
+"""A packet takes less than this time from the pacer to the socket."""
 _FEWEST_ROWS = 3
-"""Fewer rows of a trace could be those of any log."""
+"""Fewer rows of a trace than this could match any log."""
 
 
 def socket_times(log: EventLog) -> npt.NDArray[np.int64]:
     """When the packet of each row of ``outgoing_rtp`` left the socket, in ms of the log's clock.
 
-    Chromium's control counts from the moment at which its network process hands a packet to the socket. A
-    log has only the time at which the packet left the pacer. A live call's trace has when the emulator saw
-    it.
+    Chromium's control counts from the moment at which its network process writes a packet to the socket. A
+    log has only the time at which the packet left the pacer. A live call's trace has the time at which the
+    emulator saw the packet.
 
     Returns an array of shape (rows,), rounded down, ``NO_VALUE`` where the trace lacks the packet. The array
     is empty if the log does not lie in the trace of its call.
@@ -46,7 +46,7 @@ def socket_times(log: EventLog) -> npt.NDArray[np.int64]:
     )
     rows = log.tables["outgoing_rtp"].select("at_ms", "ssrc", seq).with_row_index("row")
     way_ms = (pl.col("sent_ms") - pl.col("at_ms")).abs()
-    # Sequence numbers repeat; the packet of a row is the one that is closest in time.
+    # Sequence numbers repeat, so a row gets the packet that is closest in time.
     nearest = (
         rows.join(seen, on=["ssrc", "seq"])
         .filter(way_ms < _LONGEST_WAY_MS)
@@ -59,7 +59,7 @@ def socket_times(log: EventLog) -> npt.NDArray[np.int64]:
 
 
 def _began_ns(log: EventLog, trace: Trace, flows: list[str]) -> int | None:
-    """When the run began on the log's clock, by the rows that the trace took from the log.
+    """When the run began on the log's clock, computed from the rows that the trace took from the log.
 
     Rows before the run began and after it ended are not in the trace.
     """

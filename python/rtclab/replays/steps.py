@@ -1,4 +1,4 @@
-"""How long two rates that hold from change to change agree."""
+"""For what share of the time two step functions agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rtclab.metrics.series import Array
 AGREE = (0.05, 0.10)
 """Relative differences up to which two targets agree."""
 LASTING_S = 0.5
-"""A difference that lasts this long is a divergence; shorter ones are of timing."""
+"""A difference that lasts this long is a divergence; shorter ones come from timing."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Agreement:
 
 
 def agreement(own: Steps, other: Steps, begin_s: float, end_s: float) -> Agreement | None:
-    """How well ``own`` follows ``other``; None if there is no time in which both are known."""
+    """How well ``own`` follows ``other``; None if the two are never known at the same time."""
     moments, lasts, difference = _differences(own, other, begin_s, end_s)
     if not moments.size:
         return None

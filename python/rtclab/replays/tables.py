@@ -11,7 +11,7 @@ NO_INTEGER = -1
 
 
 def frame(columns: dict[str, Any]) -> pl.DataFrame:
-    """A table of the native side, with times in seconds (``at_s``) for those in nanoseconds."""
+    """A table of the native side, with its times converted from nanoseconds to seconds (``at_s``)."""
     series = []
     for name, values in columns.items():
         if isinstance(values, tuple):

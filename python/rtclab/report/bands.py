@@ -63,7 +63,7 @@ def thinned(values: Array, points: int) -> Array:
 
 
 def _pooled(repeats: Sequence[Samples]) -> Samples:
-    """The samples of all repeats, sorted by time, without those of intervals too short to draw."""
+    """The samples of all repeats, sorted by time, without samples of intervals too short to draw."""
     drawn = [_long_enough(samples) for samples in repeats]
     at_s = np.concatenate([samples.at_s for samples in drawn])
     order = np.argsort(at_s, kind="stable")

@@ -1,4 +1,4 @@
-"""A plot as data: axes and the marks on them, such as lines and bars, independent of what draws them."""
+"""A plot as data: axes and the marks on them, such as lines and bars, without a drawing library."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Axis:
 class Range:
     """Lowest and highest values around a line, both of shape (points,).
 
-    ``label`` says what the range is over, for the legend.
+    ``label`` is the entry of the range in the legend.
     """
 
     label: str
@@ -172,7 +172,7 @@ Mark = Line | Dots | Columns | Cells
 
 @dataclass(frozen=True)
 class Axes:
-    """One pair of axes: a title, the marks from back to front, and a note on what is not drawn."""
+    """One pair of axes: a title, the marks from back to front, and a note on values that are not drawn."""
 
     title: str
     marks: Sequence[Mark]

@@ -28,7 +28,7 @@ class FlowLine:
 
 
 def main_flows(run: Run) -> list[str]:
-    """The flows between participants and those of TCP; all flows if there are none of these.
+    """The flows between participants and the flows of TCP; all flows if neither exists.
 
     The legs to and from a server are left out, because they are parts of flows between participants.
     """

@@ -171,7 +171,7 @@ def _cells(mark: Cells, plot: Drawing) -> str:
 
 
 def _whiskers(mark: Dots | Columns, plot: Drawing) -> str:
-    """The error bars of a mark, except those of length 0."""
+    """The error bars of a mark, except bars of length 0."""
     x, low, high = _x(plot.x, mark.x), _y(plot.y, mark.low), _y(plot.y, mark.high)
     ends = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in _known(x, low, high) if b != c)
     return f'<path d="{ends}"/>' if ends else ""

@@ -167,7 +167,7 @@ def _draw_axes(axis: matplotlib_axes.Axes, axes: Axes) -> None:
 
 
 def _draw_line(axis: matplotlib_axes.Axes, line: Line, phase: float) -> None:
-    """Draws a line; ``phase`` (0..1) moves its markers, so that those of several lines do not overlap."""
+    """Draws a line; ``phase`` (0..1) moves its markers, so that markers of several lines do not overlap."""
     look = line.look
     if line.range is not None:
         ends: dict[str, Any] = {"color": look.colour, "alpha": RANGE_OPACITY, "linewidth": 0}
@@ -213,7 +213,8 @@ def _draw_columns(axis: matplotlib_axes.Axes, columns: Columns) -> None:
 
 def _draw_cells(axis: matplotlib_axes.Axes, cells: Cells) -> None:
     axis.bar(cells.x, np.ones(cells.x.size), 1.0, cells.y - 0.5, color=cells.colours, edgecolor="white")
-    # A picture has no title, so its legend names what the cells show. The note above explains the colours.
+    # A picture has no title, so its legend names the values of the cells. The note above explains the
+    # colours.
     axis.plot([], [], linestyle="none", label=cells.look.label)
     for x, y, text, ink in zip(cells.x, cells.y, cells.texts, cells.inks, strict=False):
         axis.text(x, y, text, color=ink, ha="center", va="center")
@@ -248,7 +249,7 @@ def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> tuple[Legend, 
     """Adds the legend; returns it, and its height in inches with the free space above it."""
     handles: dict[str, Artist] = {}
     of_axes = [zip(*axis.get_legend_handles_labels(), strict=True) for axis in drawn]
-    # The first entry of each pair of axes comes first, so that flows precede what all axes share.
+    # The first entry of each pair of axes comes first, so that flows precede entries that all axes share.
     for handle, label in filter(None, chain.from_iterable(zip_longest(*of_axes))):
         handles.setdefault(str(label), handle)
     columns = _legend_columns([len(label) for label in handles])
@@ -275,7 +276,7 @@ def _legend_columns(lengths: list[int]) -> int:
 
 
 def _place(figure: Figure, rows: int, columns: int, above_in: float) -> None:
-    """Places the axes within the margins; the figure grows by the height of what stands above them."""
+    """Places the axes within the margins; the figure grows by the height of the legend above them."""
     width_in, axes_in = figure.get_size_inches()
     height_in = axes_in + above_in + TOP_IN
     figure.set_size_inches(width_in, height_in)

@@ -38,7 +38,7 @@ MOST_PANELS = 6
 MOST_CURVES = 20
 """Maximum number of flows in a plot; more could not be distinguished."""
 COMPARISON_COLOURS = (2, 3)
-"""Indices of the two runs' colours. The first two are those of flows in reports."""
+"""Indices of the two runs' colours. The first two are the colours of flows in reports."""
 
 OVER_REPEATS = "range over repeats"
 OVER_PACKETS = "range over packets"

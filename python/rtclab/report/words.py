@@ -292,7 +292,7 @@ def trials_caution(run: Run) -> str:
 
 
 def janus_caution(scenario: Mapping[str, Any]) -> str:
-    """A sentence on what Janus does not do, if a live scenario uses it as SFU; otherwise empty."""
+    """A sentence on the missing bandwidth estimate of Janus, if a live scenario uses it; otherwise empty."""
     servers = scenario.get("servers", {})
     kinds = {
         servers.get(call.get("server"), {}).get("kind", "janus")
@@ -302,8 +302,8 @@ def janus_caution(scenario: Mapping[str, Any]) -> str:
     if "janus" not in kinds:
         return ""
     return (
-        "The SFU, Janus, does not estimate the bandwidth towards its receivers: it forwards what senders "
-        "send, whatever the receiver's link can carry."
+        "The SFU, Janus, does not estimate the bandwidth towards its receivers: it forwards all media, "
+        "whatever the receiver's link can carry."
     )
 
 

@@ -1,7 +1,7 @@
 """Compares published results with ours: tables, trends and figures.
 
-A paper consists of two files in ``published/``, a CSV file with its numbers and a TOML file with everything
-else, and of a folder with a scenario for each condition.
+A paper has two files in ``published/``, a CSV file with its numbers and a TOML file with everything else, and
+a folder with a scenario for each condition.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def plan_of(scenario: str, repeats: int, *, traced: int | None = None) -> Plan:
 
 
 def variants_of(scenario: str) -> tuple[Variant, ...]:
-    """The variants that the name of a scenario names. They are those of the paper that its folder names.
+    """The variants in the name of a scenario. They are defined by the paper that its folder names.
 
     Raises:
         BadInput: the paper has no such variant.
@@ -61,6 +61,6 @@ def variants_of(scenario: str) -> tuple[Variant, ...]:
 
 
 def repeats_of(scenario: str) -> int:
-    """The number of repeats of a scenario: that of its last variant that has one, or else its own."""
+    """The number of repeats of a scenario: from the last variant that sets it, or else its own."""
     repeats = [one.repeats for one in variants_of(scenario) if one.repeats]
     return repeats[-1] if repeats else Scenario.load(split(scenario)[0]).repeats

@@ -1,4 +1,4 @@
-"""What a paper leaves open, simulated in two ways.
+"""Points that a paper leaves open, simulated in two ways.
 
 An ambiguity is written as ``[[ambiguities]]`` in ``published/<paper>.toml``; docs/add-a-paper.md shows how.
 """
@@ -53,7 +53,7 @@ class Row:
 
 
 class Number(Table):
-    """A quantity under both readings, and what the paper prints."""
+    """A quantity under both readings, and the printed number."""
 
     label: str
     unit: str = ""
@@ -66,16 +66,16 @@ class Ambiguity(Table):
     """A condition that a paper leaves open.
 
     Attributes:
-        ambiguous: what is open.
-        source: where the paper speaks about it.
+        ambiguous: the open point.
+        source: the place in the paper.
         first: the reading that the tables, trends and figures have, in words.
         other: the other reading, in words.
-        variant: what the names of its scenarios add to those of the first.
-        changes: the fields in which its scenarios differ from those of the first.
+        variant: suffix of the other reading's scenarios, added to the names of the first reading's.
+        changes: the fields in which the other reading's scenarios differ from the first reading's.
         fits: which reading is nearer to the published numbers; ``neither`` if they do not decide.
-        verdict: what the numbers show.
-        numbers: what is compared. In TOML, a number is a quantity of a trend with ``label``, ``unit`` and
-            ``published``.
+        verdict: the conclusion from the numbers.
+        numbers: the numbers to compare. In TOML, a number is a quantity of a trend with ``label``, ``unit``
+            and ``published``.
     """
 
     ambiguous: str
@@ -95,7 +95,7 @@ class Ambiguity(Table):
 
     @property
     def scenarios(self) -> list[tuple[str, str]]:
-        """The scenarios of the first reading, each with that of the other one."""
+        """The scenarios of the first reading, each with its scenario of the other reading."""
         pairs = [(one.first.scenario, one.other.scenario) for one in self.numbers]
         return list(dict.fromkeys(pairs))
 

@@ -16,11 +16,11 @@ from rtclab.scenario.table import Table, closest
 OVERALL = "overall"
 """Name of the machine in rows over all machines."""
 UNUSABLE = "unusable"
-"""Status of a cell that the paper itself contradicts, so that there is nothing to compare with."""
+"""Status of a cell that the paper itself contradicts, so that it cannot be compared."""
 RELATIVE = 0.20
-"""Tolerance of rates, as a share of the published number, and of delays, as a share of what was not set."""
+"""Tolerance of rates, as a share of the published number, and of delays, as a share of the part not set."""
 DELAY_MS = 2.0
-"""Delays are not compared more exactly: emulators ticked once a millisecond, and RTCP had whole ones."""
+"""Smallest tolerance of delays: emulators ticked once a millisecond, and RTCP had whole milliseconds."""
 RELATIVE_LOSS, LOSS_POINTS = 0.30, 0.2
 """Tolerances of losses, as a share of the published number and in percentage points."""
 
@@ -50,10 +50,10 @@ class Cell(Table):
         machine: machine that measured it, or ``overall``.
         column: heading of the column.
         scenario: scenario of the condition; if empty, our number follows from an equation.
-        metric: quantity that the number really is; it differs from ``column`` where a paper mislabels.
+        metric: the actual quantity of the number; it differs from ``column`` where a paper mislabels it.
         mean: number to compare with; NaN if none was published.
         sd: published standard deviation.
-        printed: what the paper prints, if that differs from ``mean`` and ``sd``.
+        printed: the text in the paper, if it differs from ``mean`` and ``sd``.
         status: empty, ``unusable``, or the key of a reason why our number differs.
         note: why ``printed`` was corrected, or another remark.
         within: tolerance, if the rule for the kind of number does not apply.
@@ -80,9 +80,9 @@ class Cell(Table):
     def tolerance(self, configured: float = 0.0) -> float:
         """Largest allowed difference between our number and the published one, in the unit of the cell.
 
-        A cell may have a tolerance of its own. The tolerance of losses is 0.2 percentage points or 30 %.
-        That of delays is 2 ms or 20 % of the part beyond the ``configured`` delay. That of everything else
-        is one published standard deviation or 20 %. The larger one applies.
+        A cell may have a tolerance of its own. The tolerance of losses is 0.2 percentage points or 30 %; of
+        delays 2 ms or 20 % of the part beyond the ``configured`` delay; of everything else one published
+        standard deviation or 20 %. The larger one applies.
         """
         if self.within is not None:
             return self.within

@@ -1,4 +1,4 @@
-"""Effects of changing one setting, and how often the few sessions of a paper would show them."""
+"""Effects of changing one setting, and how often as few sessions as a paper's would show them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _with_over_use(results: Results, scenario: str, metric: str) -> dict[int, fl
 def mean_change(changes: Sequence[Change]) -> Summary:
     """The mean over conditions of their changes, with the interval over repeats.
 
-    Conditions share their seeds, and so what is drawn for a repeat. That is why a repeat counts once.
+    Conditions share their seeds, and so the drawn values of a repeat. That is why a repeat counts once.
     """
     repeats = sorted({repeat for one in changes for repeat in one.of_repeats})
     return summarise([mean_of_known(one.of_repeats.get(repeat) for one in changes) for repeat in repeats])
@@ -192,7 +192,7 @@ class Changes(Check):
     def as_printed(self, percent: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether a change has the printed sign and at least the printed size; without size, the sign.
 
-        With ``stays_within`` it is whether it is as small as printed.
+        With ``stays_within``: whether it is as small as printed.
         """
         if self.stays_within is not None:
             return np.abs(percent) <= self.stays_within

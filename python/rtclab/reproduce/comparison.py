@@ -35,8 +35,8 @@ class Compared:
         ours: our measurement.
         configured: the delay that the authors set, in ms, if the number is a delay; else 0.
         is_fitted: whether the number was used to choose a parameter of the model.
-        null: what the null model says; NaN if nothing.
-        calls: our values of which the mean is taken: of each flow in each repeat.
+        null: the null model's number; NaN if it has none.
+        calls: the values that are averaged: of each flow in each repeat.
     """
 
     cell: Cell
@@ -57,7 +57,7 @@ class Compared:
 
     @cached_property
     def is_coincidence(self) -> bool:
-        """Whether our mean is within the tolerance, but not one of the many calls of which it is the mean."""
+        """Whether the mean is within tolerance although none of the calls averaged is."""
         accepted = (self.cell.accepts(call, self.configured) for call in self.calls)
         return self._of_mean == Verdict.WITHIN and len(self.calls) >= FEW_CALLS and not any(accepted)
 
@@ -108,7 +108,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Count:
-    """Number of cells of a kind that are within tolerance, and of those that can be compared."""
+    """Number of cells of a kind within tolerance, and number that can be compared."""
 
     kind: str
     within: int

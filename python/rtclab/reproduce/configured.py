@@ -1,4 +1,4 @@
-"""What follows from the configuration of a published condition alone, without any model."""
+"""Numbers that follow from the configuration of a published condition alone, without any model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rtclab.scenario.units import Bitrate, Duration, Ratio
 
 @dataclass(frozen=True)
 class Configured:
-    """What the authors set on the way from the first participant to the second, where it does not change.
+    """The authors' settings on the route from the first participant to the second, if constant.
 
     The access links are not part of it, because they are the machines' own.
     """
@@ -37,7 +37,7 @@ class Configured:
 
 @cache
 def configured(scenario: str) -> Configured:
-    """What was set in a scenario, without its variants; nothing for the empty name."""
+    """The settings of a scenario, without its variants; nothing for the empty name."""
     if not scenario:
         return Configured()
     read = Scenario.load(split(scenario)[0])

@@ -1,4 +1,4 @@
-"""Published figures, drawn from our results: TOML says what to draw, and a few forms say how."""
+"""Published figures, drawn from our results: TOML lists the lines, and a few forms draw them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Line(Table):
 class Figure(Table):
     """A published figure; :func:`figures_of` reads it.
 
-    ``axis`` is the label of the axis, by default that of the metric. Figures over time and distributions
+    ``axis`` is the label of the axis, by default the metric's. Figures over time and distributions
     show the first ``repeats`` repeats of each scenario.
     """
 

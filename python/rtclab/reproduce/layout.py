@@ -35,7 +35,8 @@ def grid(cells: Sequence[Compared], *, transposed: bool = False, overall_only: b
     """Arranges a table as it was published.
 
     Conditions are rows and metrics are columns. In a ``transposed`` table, metrics are rows and machines are
-    columns. With ``overall_only``, a table with rows over all machines has only those and is not transposed.
+    columns. With ``overall_only``, a table with rows over all machines has only these rows and is not
+    transposed.
     """
     if overall_only and any(one.cell.machine == OVERALL for one in cells):
         cells = [one for one in cells if one.cell.machine == OVERALL]

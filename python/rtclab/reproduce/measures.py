@@ -127,7 +127,7 @@ def _established(trace: Trace, flow: str) -> float:
 
 
 def _soon_there(trace: Trace, flow: str) -> float:
-    """Share in per cent of the packets received with a one-way delay of less than ``SOON_MS``."""
+    """Share in per cent of the received packets whose one-way delay is less than ``SOON_MS``."""
     delay_ms, share = delay.one_way_delay_cdf([trace], flow)
     return 100 * float(np.interp(SOON_MS, delay_ms, share)) if delay_ms.size else nan
 
@@ -139,7 +139,7 @@ def _largest_delay(trace: Trace, flow: str) -> float:
 
 
 def _retransmitted(trace: Trace, flow: str) -> float:
-    """Packets that were sent again, for every 100 that were lost."""
+    """Retransmitted packets for every 100 lost packets."""
     again = increase(counter(trace, "outbound_rtp", flow, "retransmittedPacketsSent"))
     sent = increase(counter(trace, "outbound_rtp", flow, "packetsSent"))
     lost = METRICS["packet_loss"].function(trace, flow) / 100 * sent

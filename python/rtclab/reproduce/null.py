@@ -19,7 +19,7 @@ class Null(Table):
         scenarios: patterns of the cells' scenarios.
         value: the constant, in the unit of the cells.
         share_of_capacity: the value is at most this share of the capacity that was set.
-        plus: what was set and is added: the one-way delay, the round trip, or the loss.
+        plus: the setting that is added: the one-way delay, the round trip, or the loss.
     """
 
     metrics: tuple[Metric, ...]
@@ -33,7 +33,7 @@ class Null(Table):
         return cell.metric in self.metrics and any(fnmatchcase(cell.scenario, one) for one in self.scenarios)
 
     def of(self, cell: Cell) -> float:
-        """What the null model says about a cell."""
+        """The number for a cell."""
         if self.share_of_capacity is None and self.plus == "nothing":
             return self.value
         known = configured(cell.scenario)
@@ -44,6 +44,6 @@ class Null(Table):
 
 
 def null_of(constants: tuple[Null, ...], cell: Cell) -> float:
-    """What the null model says about a cell; NaN if it says nothing."""
+    """The null model's number for a cell; NaN if it has none."""
     of_cell = [one.of(cell) for one in constants if one.applies(cell)]
     return of_cell[-1] if of_cell else nan

@@ -28,7 +28,7 @@ TESTBED = ("varies", "machines", "null", "fitted")
 
 
 class Hypothesis(Table):
-    """An explanation that was tried: what it says, what it gave in figures, and whether it was adopted."""
+    """An explanation that was tried: its text, its result in figures, and whether it was adopted."""
 
     says: str
     gave: str
@@ -43,22 +43,22 @@ class Paper(Table):
         source: authors, place and year.
         tables: titles of tables by number.
         transposed: numbers of the tables that have machines in columns.
-        varies: fields in which the scenarios may differ from their testbed, with ``*`` as a wildcard. These
-            are what the paper varied; parameters of models are not among them.
+        varies: fields in which the scenarios may differ from their testbed, with ``*`` as a wildcard. The
+            paper varied these fields; parameters of models are not among them.
         machines: pattern of the flows of each machine in the tables; the key ``14/A`` is machine A of table
             14 only. A machine without a pattern, such as ``overall``, stands for all flows of media.
         reasons: why our numbers differ, by the keys in ``Cell.status``.
         fitted: metrics that were used to choose the model or a parameter of it, by pattern of scenarios.
         null: the constants of the null model.
-        done: what was simulated, and what was not.
-        hypotheses: what was tried to explain differences, and what came of it.
-        decides: measurements that would decide what is open.
+        done: description of the simulations, and of conditions that were not simulated.
+        hypotheses: explanations of differences that were tried, with their results.
+        decides: measurements that would decide the open questions.
         remarks: remarks at the end of the report.
         trends: statements of the paper, with checks.
         figures: figures of the paper.
         variants: variants of the scenarios by name.
         ambiguities: conditions that the paper leaves open, under two readings.
-        name: short name, which is that of the files.
+        name: short name, and name of the files.
         cells: published numbers.
     """
 

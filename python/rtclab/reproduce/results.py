@@ -88,7 +88,7 @@ class Results:
         return {repeat: _selected(values, metric, flows) for repeat, values in repeats.items()}
 
     def calls(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> list[float]:
-        """The values of which :meth:`measured` is the mean: of each matching flow in each repeat."""
+        """The values that :meth:`measured` averages: of each matching flow in each repeat."""
         repeats = self._values.get(scenario, {}).values()
         chosen = [value for values in repeats for value, _ in _chosen(values, metric, flows)]
         return [value for value in chosen if value is not None]
@@ -115,7 +115,7 @@ def _selected(values: Values, metric: str, flows: str) -> Value:
 
 
 def _chosen(values: Values, metric: str, flows: str) -> list[Value]:
-    """The value of the flow named ``flows``, or else those of the media flows that match it."""
+    """The value of the flow named ``flows``, or else the values of the media flows that match it."""
     of_flows = values.get(metric, {})
     if flows in of_flows:
         return [of_flows[flows]]

@@ -24,10 +24,10 @@ BATCH_S = 1800
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run and measure of a scenario.
+    """The repeats and measures of a scenario.
 
     Attributes:
-        name: name of the scenario, with those of its variants.
+        name: name of the scenario, with the names of its variants.
         repeats: number of repeats.
         traced: number of repeats, from the first on, whose full trace is kept.
         measures: names of the values to measure.

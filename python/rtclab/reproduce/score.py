@@ -1,4 +1,4 @@
-"""The headline of a reproduction: distinct measurements, nothing left out, beside a null model.
+"""The headline of a reproduction: the score over all distinct measurements, beside a null model's.
 
 Publications print some measurements twice, and the same call under two names. Each counts once here.
 """
@@ -43,8 +43,8 @@ class Tally:
 
 @dataclass(frozen=True)
 class Score:
-    """The measurements of a kind: all, those that were fitted, those that follow from the configuration
-    (and were not fitted), and those that test the model, which are the others."""
+    """The measurements of a kind: all, the fitted ones, the ones that follow from the configuration (and were
+    not fitted), and all others, which test the model."""
 
     kind: str
     all: Tally
@@ -89,7 +89,7 @@ def distinct(comparisons: Sequence[Comparison]) -> Iterator[Compared]:
 
 @cache
 def _simulated(scenario: str) -> str:
-    """What is simulated, which is the same for two names of one call."""
+    """The simulated scenario, which is the same for two names of one call."""
     shipped, variants = split(scenario)
     return json.dumps([Scenario.load(shipped).native(seed=0), variants])
 

@@ -32,7 +32,7 @@ RELATIONS: dict[str, Callable[[float, float], float]] = {
 SHARED = ("metric", "scenario", "flows", "window_s", "combine")
 """Keys that a nested quantity inherits from the outer one, unless it has its own."""
 KEPT, BROKEN, UNTESTABLE = OUTCOMES = ("kept", "broken", "untestable here")
-"""What can become of a statement."""
+"""The possible outcomes of a statement."""
 Need = tuple[str, str]
 """A scenario, and the name of a value to measure in it."""
 
@@ -106,7 +106,7 @@ class Quantity(Table):
 
     @property
     def needs(self) -> list[Need]:
-        """What must be measured for this quantity and those that it is related to."""
+        """What must be measured for this quantity and for the quantities that it is related to."""
         others = [getattr(self, key) for key in RELATIONS]
         own = (
             [] if self.mean_of or self.value is not None else [(self.scenario, name) for name in self._names]

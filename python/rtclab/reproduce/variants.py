@@ -1,4 +1,4 @@
-"""Variants of shipped scenarios: fields that a paper's TOML file sets, or draws anew for every repeat.
+"""Variants of shipped scenarios: fields that a paper's TOML file sets, or draws for every repeat.
 
 The name of a scenario is followed by the names of its variants: ``iqbal/delay-50ms-fixed-alpha+shared-path``.
 """
@@ -16,7 +16,7 @@ from rtclab.scenario import Scenario
 from rtclab.scenario.table import Table
 
 SEPARATOR = "+"
-"""What stands before the name of a variant."""
+"""Separates the names of variants."""
 
 
 class Draw(Table):
@@ -65,7 +65,7 @@ class Variant(Table):
 
     @property
     def remark(self) -> str:
-        """What is set and what is drawn, from which distributions."""
+        """The fixed and the drawn fields with their values, as text."""
         drawn = "; ".join(draw.words for draw in self.draws)
         return f"{self.words}. Drawn for every session: {drawn}." if drawn else f"{self.words}."
 

@@ -1,4 +1,4 @@
-"""Calls: who talks to whom."""
+"""Calls and their topologies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Call(Table):
     - ``star``: ``root`` sends to each of the others, who send no media.
     - ``hub-and-spoke``: each participant is connected with ``root``, which also forwards to the others.
     - ``tree``: ``root`` sends to the first ``fan_out`` (by default two) of the others, these send to the
-      next ones, and so on. Each forwards what it receives.
+      next ones, and so on. Each forwards the media that it receives.
 
     The same participants may be in several calls at once.
     """

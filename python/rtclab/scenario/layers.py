@@ -47,7 +47,7 @@ class Change:
         try:
             return cls(field.strip(), tomllib.loads(f"value = {value}")["value"])
         except tomllib.TOMLDecodeError:
-            # What is not a TOML value is text, so that `--set duration=20s` needs no quotes.
+            # A value that is not TOML is text, so that `--set duration=20s` needs no quotes.
             return cls(field.strip(), value.strip())
 
 

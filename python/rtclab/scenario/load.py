@@ -67,6 +67,13 @@ def as_changes(overrides: Sequence[str | Change] | Mapping[str, object]) -> list
     return [change if isinstance(change, Change) else Change.parse(change) for change in overrides]
 
 
+def as_time(time: str | float | None) -> str | None:
+    """A time as scenarios write it, from such a text or from a number of seconds, rounded to nanoseconds."""
+    if time is None or isinstance(time, str):
+        return time
+    return f"{time:.9f}".rstrip("0").rstrip(".") + " s"
+
+
 def _find(name_or_path: str | Path) -> tuple[Path, str]:
     text = str(name_or_path)
     file = SHIPPED / f"{text}.toml"

@@ -1,4 +1,4 @@
-"""The tables of a scenario: who calls whom, what they send, over which network."""
+"""The tables of a scenario: participants, media, calls and network."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ScenarioTables(Table):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: Any) -> Any:
-        """Fills in what participants and calls leave out, so that errors name fields that the user wrote."""
+        """Fills in omitted fields of participants and calls, so that errors name fields in the file."""
         if not isinstance(data, dict):
             return data
         data = {key: value for key, value in data.items() if not (key in SENT and value is False)}
@@ -187,7 +187,7 @@ class ScenarioTables(Table):
         return errors or self._meeting_errors(call, key)
 
     def _meeting_errors(self, call: Call, key: str) -> list[FieldError]:
-        """Every pair must be present at the same time, except those who join after the end of the run."""
+        """Every pair must be present at the same time; participants who join after the end do not count."""
         if call.start >= self.duration:
             message = f"`{call.start}` is not before duration = `{self.duration}`"
             return [FieldError(message, key=f"{key}.start")]

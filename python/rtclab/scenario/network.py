@@ -85,7 +85,7 @@ def flows(scenario: ScenarioTables) -> list[Flow]:
 
 
 def traffic_flows(scenario: ScenarioTables) -> list[Flow]:
-    """The flows of TCP data, without those of acknowledgements (``<flow> acks``)."""
+    """The flows of TCP data, without the flows of acknowledgements (``<flow> acks``)."""
     return [
         Flow(flow, traffic.sender, traffic.receiver, crossed, None)
         for name, traffic in scenario.traffic.items()

@@ -19,7 +19,7 @@ CORE = "core"
 Count = Annotated[int, Field(strict=True, ge=1)]
 # RFC 6386, section 9.1: 14 bits each in the header of a key frame.
 Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
-# RFC 7587, section 4.2: what a packet of Opus may hold.
+# RFC 7587, section 4.2: durations of an Opus packet.
 SHORTEST_AUDIO_FRAME, LONGEST_AUDIO_FRAME = Duration(2_500_000), Duration(120_000_000)
 
 
@@ -59,18 +59,18 @@ class Video(Table):
     equal, as when a browser plays a file."""
     codec: Literal["vp8", "vp9", "h264", "av1", "vp8-2013", "vp9-2016", "h264-2016"] = "vp8"
     """Encoder. If the rate is too low, ``vp8`` first lowers the resolution and then the frame rate;
-    ``vp8-2013`` keeps the resolution and lowers the frame rate, as in Chrome 27;
-    ``vp9-2016`` does so at lower rates and does not return to full resolution; ``h264-2016`` keeps the
-    resolution and skips pictures (Jansen et al. 2017, section 5.1). ``vp9``, ``h264`` and ``av1`` are
-    today's encoders of browsers, in live calls only; those of 2013 and 2016 are simulated only."""
+    ``vp8-2013`` keeps the resolution and lowers the frame rate, as in Chrome 27; ``vp9-2016`` does so at
+    lower rates and does not return to full resolution; ``h264-2016`` keeps the resolution and skips pictures
+    (Jansen et al. 2017, section 5.1). ``vp9``, ``h264`` and ``av1`` are the browser's own encoders, in live
+    calls only; the encoders of 2013 and 2016 are simulated only."""
     file: MediaFile | None = None
     """Video file that live calls use as the camera, in any format that FFmpeg reads, relative to the TOML
     file that names it; by default a clip that comes with rtclab. It is cropped and scaled to the size of
     the camera, and played forward and backward in a loop. Simulated calls ignore it."""
     adapt: Literal["off", "loss"] = "off"
     """Whether the page of a live call changes size and frame rate of the camera itself: ``loss`` lowers them
-    when the fraction of lost packets rises and raises them again when it falls, beside what the browser does
-    (Abelló Lozano 2013, section 4.2.1). The simulator has no such page."""
+    when the fraction of lost packets rises and raises them again when it falls, in addition to the browser's
+    own adaptation (Abelló Lozano 2013, section 4.2.1). The simulator has no such page."""
     simulcast: Annotated[bool, Field(strict=True)] = False
     """Whether the camera is sent to an SFU in several sizes at once, in live calls only: full, half and a
     quarter of width and height from 960x540 on, full and half from 480x270 on. Of more sizes Chromium would
@@ -79,8 +79,8 @@ class Video(Table):
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     """Device of the sender; the cameras of 2016 deliver at most 640x480 at 30 frames per second."""
     repair: Literal["auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "none"] = "auto"
-    """Repair of lost packets; ``auto`` uses the repair of the stack profile, in live calls that of a plain
-    page. ``rtx`` leaves out forward error correction on both backends."""
+    """Repair of lost packets; ``auto`` uses the repair of the stack profile, in live calls the browser's
+    default. ``rtx`` leaves out forward error correction on both backends."""
     max_bitrate: Bitrate = Bitrate(1_700_000)
     """Highest rate of the encoder."""
     min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
@@ -172,7 +172,7 @@ class Host(Table):
 
     encoder_capacity: PixelRate
     """Number of pixels that the machine can encode per second. In live calls the browser's processes get the
-    share of one core that encodes so many pixels of VP8."""
+    share of one core that encodes this many pixels of VP8."""
     decoder_capacity: PixelRate | None = None
     """Number of pixels that the same processor can decode and draw per second; by default decoding takes no
     time. Simulated calls only."""
@@ -195,7 +195,7 @@ class Browser(Table):
     """Browser of the participant."""
     field_trials: str = ""
     """Field trials of WebRTC that the browser is forced to use, such as
-    ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default those of its build."""
+    ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default the trials of its build."""
     args: list[str] = []
     """Further arguments of the browser's command line."""
 
@@ -234,7 +234,7 @@ Off = Annotated[Literal[False], Tag("<off>")]
 
 
 class Participant(Table):
-    """A participant. Tables and fields that are left out are inherited from those of the scenario."""
+    """A participant. Tables and fields that are left out are inherited from the scenario."""
 
     join: Duration = Duration(0)
     """When the participant joins."""
@@ -245,7 +245,7 @@ class Participant(Table):
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
     """Changes to ``[audio]`` for this participant, or ``false`` to send no audio."""
     congestion_control: CongestionControl | None = None
-    """Congestion control of what this participant sends, instead of the scenario's."""
+    """Congestion control of this participant as sender, instead of the scenario's."""
     link: Link | None = None
     """Changes to ``[link]`` for this participant."""
     host: Host | None = None
@@ -273,7 +273,7 @@ SENT = ("video", "audio")
 
 
 def inherit(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
-    """A participant's tables, merged key by key over those of the scenario."""
+    """A participant's tables, merged key by key over the scenario's tables."""
     result = dict(own)
     for key in SENT:
         base = scenario.get(key)

@@ -1,4 +1,4 @@
-"""Connections and flows of calls: who is connected with whom, over which nodes, and who forwards what."""
+"""Connections and flows of calls: their ends, the nodes between them, and what each node forwards."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def numbered(name: str, number: int) -> str:
 
 
 def encoders(scenario: ScenarioTables) -> list[str]:
-    """Who encodes video in a live call: a participant for each of its encoders.
+    """The participant of each encoder of video in a live call.
 
-    There is one for each connection over which a participant sends its own camera or, where participants
-    forward media, that of another one. Connections that do not overlap in time count too.
+    There is one for each connection over which a participant sends its own camera or forwards the camera of
+    another participant. Connections that do not overlap in time count too.
     """
     return [
         node

@@ -12,7 +12,7 @@ from rtclab.scenario.table import Table, closest
 from rtclab.scenario.units import Bitrate, Duration, Size
 
 PACKET_SIZE = Size(1200)
-"""Default size of UDP packets, as large as those of calls (libwebrtc's limit for RTP packets is 1200 B)."""
+"""Default size of UDP packets, as large as packets of calls (libwebrtc's limit for RTP packets is 1200 B)."""
 SMALLEST_PACKET, LARGEST_PACKET = Size(44), Size(1500)
 """IPv4 and UDP headers with the smallest payload of iperf3 (16 B), and the MTU of live calls."""
 

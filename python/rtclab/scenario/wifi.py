@@ -61,7 +61,7 @@ class Fading(Table):
 
 
 def _fading(good: str, fade: str, error: float, mean_good: str, mean_fade: str) -> Fading:
-    # 5 % of attempts fail in a good channel: what rate adaptation accepts.
+    # 5 % of attempts fail in a good channel: a share that rate adaptation accepts.
     return Fading(
         good=Radio(rate=Bitrate.parse(good), error=Probability(0.05)),
         fade=Radio(rate=Bitrate.parse(fade), error=Probability(error)),

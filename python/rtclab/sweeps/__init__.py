@@ -15,7 +15,7 @@ from rtclab.errors import BadInput
 from rtclab.processes import cores
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, Scenario
-from rtclab.scenario.load import as_changes
+from rtclab.scenario.load import as_changes, as_time
 from rtclab.sweeps.grid import Grid
 from rtclab.sweeps.live import run_live
 from rtclab.sweeps.plan import Plan, make_plan
@@ -53,7 +53,7 @@ def sweep(
     repeats: int | None = None,
     backend: str | None = None,
     seed: int | None = None,
-    duration: str | None = None,
+    duration: str | float | None = None,
     changes: Mapping[str, object] | Sequence[str | Change] = (),
     executor: Executor | None = None,
     jobs: int | None = None,
@@ -72,7 +72,7 @@ def sweep(
         repeats: number of repeats of each combination, instead of the scenario's own.
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
         seed: seed from which the seed of each repeat is derived.
-        duration: length of each run, such as ``"20 s"``.
+        duration: length of each run, such as ``"20 s"`` or 20 (seconds).
         changes: other fields to set, at every point.
         executor: runs the simulated repeats: any ``concurrent.futures`` executor, such as Dask's
             ``Client.get_executor()``. By default they run in threads of this process.
@@ -94,7 +94,7 @@ def sweep(
         >>> grid.summary().filter(metric="packet_loss", flow="alice->bob")["link.up.loss"].to_list()
         ['0 %', '5 %']
     """
-    shorthands = {"duration": duration, "seed": seed}
+    shorthands = {"duration": as_time(duration), "seed": seed}
     wanted = [
         *as_changes(changes),
         *(Change(field, value, field) for field, value in shorthands.items() if value is not None),

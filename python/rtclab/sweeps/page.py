@@ -27,7 +27,8 @@ MAX_FAILURES = 20
 class Line:
     """A row of the table: one flow of one point.
 
-    ``values`` are those of the varied fields. ``cells`` has a row of the summary for each metric, or None.
+    ``values`` are the values of the varied fields. ``cells`` has a row of the summary for each metric, or
+    None.
     """
 
     values: Sequence[str]

@@ -17,7 +17,7 @@ from rtclab.scenario import Bitrate, Duration, PixelRate, QueueLimit, Ratio, Sce
 from rtclab.scenario.toml_text import toml_text
 
 MAX_REPEATS = 1_000_000
-"""Maximum number of repeats of a sweep. One core simulates so many minutes of a call in four hours."""
+"""Maximum number of repeats of a sweep. One core simulates this many minutes of a call in four hours."""
 DIGITS = 4
 """Significant digits of the values inside a range."""
 

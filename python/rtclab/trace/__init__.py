@@ -1,4 +1,4 @@
-"""What happened: traces (one repeat) and runs (all repeats of a scenario) on disk. See docs/trace.md."""
+"""Traces (one repeat) and runs (all repeats of a scenario) on disk. See docs/trace.md."""
 
 from rtclab.trace.files import (
     new_directory,

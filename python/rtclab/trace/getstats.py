@@ -1,4 +1,4 @@
-"""Values of the reports of ``getStats`` that are tables within a report, as columns of a row."""
+"""Flattens nested getStats values into columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def flattened(report: Mapping[str, Any], mime_type: str | None = None) -> dict[s
     """A report of a stream with one entry per value (W3C, Identifiers for WebRTC's Statistics API).
 
     ``qualityLimitationDurations`` (s, by reason) becomes ``qualityLimitationDurationCpu``, ``…Bandwidth`` and
-    ``…Other``; a reason that is missing is left out. ``mime_type`` is that of the report's ``codecId``.
+    ``…Other``; a reason that is missing is left out. ``mime_type`` is the MIME type of the report's
+    ``codecId``.
     """
     flat = {key: value for key, value in report.items() if key != _DURATIONS}
     durations = report.get(_DURATIONS)

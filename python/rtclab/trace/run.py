@@ -108,7 +108,7 @@ class Run:
         return [self.trace(entry.repeat) for entry in self.repeats if entry.status == "finished"]
 
     def trace(self, repeat: int) -> Trace:
-        """The trace of one repeat. It is opened once, so that whatever is cached in it is found again.
+        """The trace of one repeat. It is opened once, so that its cached values are kept.
 
         Raises:
             TraceError: this repeat has no trace that can be read.

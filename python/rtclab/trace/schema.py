@@ -1,4 +1,4 @@
-"""Columns and types of the tables, and how a table is made to follow them."""
+"""Columns and types of the tables, and the conversion of tables to them."""
 
 from __future__ import annotations
 

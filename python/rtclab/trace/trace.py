@@ -87,7 +87,7 @@ class Trace:
 
     @cached_property
     def flows(self) -> list[str]:
-        """Names of all flows except those of acknowledgements, in the order of the manifest."""
+        """Names of all flows except flows of acknowledgements, in the order of the manifest."""
         return [name for name, flow in self.manifest.flows.items() if flow.acknowledges is None]
 
     @property

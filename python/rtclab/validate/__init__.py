@@ -48,8 +48,8 @@ def write_validation(
 ) -> list[Pair]:
     """Runs every scenario of ``sim-vs-live`` on both backends and writes the page ``out``; returns the pairs.
 
-    With ``keep_live`` the newest live run of a scenario is reused, if there is one, because a change of the
-    simulator only needs new simulations. All figures are over the second half of each run, after the start.
+    With ``keep_live`` the newest live run of a scenario is reused, if one exists, because a change of the
+    simulator only needs new simulations. All figures are over the second half of each run.
     """
     pairs = []
     for name in shipped():

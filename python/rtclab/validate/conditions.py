@@ -22,7 +22,7 @@ DISTRIBUTION = (
         "loss on the wire",
         "none in 60 % of uplinks, independent in 20 %, in bursts in 20 %; mean 0 to 15 %, uniform",
     ),
-    ("length of bursts", "2 to 8 packets in the mean, uniform"),
+    ("length of bursts", "2 to 8 packets on average, uniform"),
     (
         "jitter",
         "none in 80 % of uplinks; otherwise half-normal without reordering, sd 1 to 30 ms, log-uniform",
@@ -30,28 +30,28 @@ DISTRIBUTION = (
     (
         "changes",
         "none in 70 % of uplinks; in 10 % each: a step of the capacity at 15 s and back at 30 s, a ramp of "
-        "the capacity from 10 to 35 s in steps of 1 s, a linear ramp of the delay from 10 to 35 s; the other "
-        "value is drawn as the first one",
+        "the capacity from 10 to 35 s in steps of 1 s, a linear ramp of the delay from 10 to 35 s; the "
+        "second value is drawn from the same distribution",
     ),
-    ("asymmetry", "in half of the conditions the uplink of bob is drawn anew; otherwise it is that of alice"),
-    ("downlinks", "neither capacity, delay nor loss"),
+    ("asymmetry", "in half of the conditions bob's uplink is drawn separately; otherwise it equals alice's"),
+    ("downlinks", "no limit of capacity, no delay, no loss"),
     ("camera", ", ".join(f"{name} in {share:.0%}" for name, *_, share in SIZES) + ", 30 frames/s, VP8"),
     ("audio", "Opus at 32 kbit/s in half of the conditions"),
-    ("TCP beside the call", "none: live calls do not have it yet"),
+    ("TCP beside the call", "none"),
 )
-"""What is drawn, and from which distribution; both for readers."""
+"""Each property and its distribution, as text for the page."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition. An odd seed belongs to the half to learn from, an even one to the half held out."""
+    """One condition. The models were improved on odd seeds; even seeds were held out until first compared."""
 
     seed: int
     scenario: Scenario
 
     @property
     def half(self) -> str:
-        """``odd`` (to learn from) or ``even`` (held out)."""
+        """``odd`` or ``even``, after the seed."""
         return "odd" if self.seed % 2 else "even"
 
     @property
@@ -88,7 +88,7 @@ def draw(seed: int) -> Condition:
             "height": height,
             "frame_rate": 30,
             "camera": "steady",
-            # What browsers allow at this size.
+            # The maximum of browsers at this size.
             "max_bitrate": "2500 kbit/s" if height > 480 else "1700 kbit/s",
         },
     }

@@ -107,7 +107,7 @@ def simulated(condition: Condition, duration_s: int) -> Figures:
 
 @dataclass(frozen=True)
 class Lateness:
-    """How much later than in its model the emulator wrote packets."""
+    """How late the emulator wrote packets, relative to its model."""
 
     p99_ms: float
     max_ms: float
@@ -170,21 +170,26 @@ def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], Non
         for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True)
     ]
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, "\n".join(_page(compared, duration_s)) + "\n\n" + notes_of(out))
+    write_text(out, page(compared, duration_s) + "\n" + notes_of(out))
     return compared
 
 
+def page(compared: Sequence[Compared], duration_s: int) -> str:
+    """The generated part of the page."""
+    return "\n".join(_page(compared, duration_s)) + "\n"
+
+
 def _page(compared: Sequence[Compared], duration_s: int) -> Iterator[str]:
-    wanted = ", ".join(f"{name} within {bound:g} %" for name, bound in BOUNDS_PERCENT.items())
+    expected = ", ".join(f"{name} within {bound:g} %" for name, bound in BOUNDS_PERCENT.items())
     yield "# TCP: simulated against the kernel's"
     yield ""
     yield "Made by `rtclab validate --tcp`, which compares iperf3 through the emulator with the simulator's"
-    yield f"TCP over the same bottleneck, for {duration_s} s without the first {WARM_UP_S:g} s. Rate is in"
-    yield "per cent of the capacity, queue is the mean bytes queued, and share is that of the larger"
-    yield "flow. Late is the 99th percentile of the emulator's lateness, which adds to the round-trip time"
-    yield "that the kernel sees."
+    yield f"TCP over the same bottleneck, for {duration_s} s without the first {WARM_UP_S:g} s. The rate is"
+    yield "in per cent of the capacity, the queue is the mean number of bytes that wait, and the share is the"
+    yield "larger flow's. Late is the 99th percentile of the emulator's lateness, which adds to the kernel's"
+    yield "round-trip time."
     yield ""
-    yield f"Expected: {wanted}."
+    yield f"Expected: {expected}."
     yield ""
     sides = [f"{name} {side}" for name in BOUNDS_PERCENT for side in ("kernel", "simulated")]
     yield f"| capacity, RTT, queue | TCP | flows | {' | '.join(sides)} | late | within |"

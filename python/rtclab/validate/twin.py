@@ -48,7 +48,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class Pair:
-    """A metric of one direction in one condition: the live value, and those of the simulated repeats."""
+    """A metric of one direction in one condition: its live value, and its values in the simulated repeats."""
 
     seed: int
     half: str
@@ -56,7 +56,7 @@ class Pair:
     flow: str
     live: float
     simulated: float
-    """Median over the repeats: what a call usually does, whatever a few unlucky ones do."""
+    """Median over the repeats, which a few outliers do not change."""
     low: float
     """Lower end of the interval in which 95 % of further repeats are expected."""
     high: float
@@ -76,14 +76,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a condition on both backends."""
+    """The results of a condition on both backends."""
 
     condition: Condition
     tries: int
     disturbed: str
     live_connected: bool
     simulated_connected: int
-    """How many of the simulated repeats connected."""
+    """Number of simulated repeats that connected."""
     pairs: tuple[Pair, ...]
 
     @property

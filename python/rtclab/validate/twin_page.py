@@ -1,4 +1,4 @@
-"""The page that compares random conditions simulated and live, and its plots."""
+"""The page that compares simulated and live calls in random conditions, and its plots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rtclab.validate import notes_of
 from rtclab.validate.conditions import DISTRIBUTION, DURATION_S
 from rtclab.validate.twin import COMPARED, SIMULATED_REPEATS, Outcome, Pair
 
-HALVES = {"odd": "to learn from (odd seeds)", "even": "held out (even seeds)"}
+HALVES = {"odd": "odd seeds", "even": "even seeds"}
 SCATTERED = tuple(name for name in COMPARED if not name.startswith("setup_") or name == "setup_time")
 LOGARITHMIC = frozenset(
     {"receiving_rate", "rtt", "queuing_delay_p50", "queuing_delay_p95", "setup_time", "packet_loss"}
@@ -38,7 +38,7 @@ def write_twin(page: Path, outcomes: Sequence[Outcome], reasons: Path) -> None:
     """Writes the page, and its plots beside it as ``NAME-METRIC.svg``.
 
     Args:
-        page: the Markdown file. What is written below its line ``NOTES`` is kept.
+        page: the Markdown file. Text below its line ``NOTES`` is kept.
         outcomes: the conditions.
         reasons: CSV file with columns ``seed`` and ``reason``, written by hand.
     """
@@ -56,20 +56,13 @@ def read_reasons(file: Path) -> dict[int, str]:
 
 
 def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[int, str]) -> Iterator[str]:
-    yield "# The twin: random conditions, simulated against live"
-    yield ""
-    yield "Made by `rtclab validate --random`. Each condition is a call of two people that was drawn from the"
-    yield f"distribution below, run once with two real Chromiums for {DURATION_S} s and simulated"
-    yield f"{SIMULATED_REPEATS} times. Values are over the whole call, per direction. The seeds were fixed"
-    yield "before the models were changed. Conditions with odd seeds were used to improve the models; those"
-    yield "with even seeds were not looked at until the end."
-    yield ""
+    yield from introduction()
     yield from _figures(outcomes)
     yield from _coverage(outcomes)
     yield "## Simulated against live"
     yield ""
-    yield "A dot is a direction of a condition; its bar is the interval in which 95 % of further simulated"
-    yield "repeats are expected. On the line both are equal."
+    yield "Each dot is one direction of a condition. Its bar is the interval in which 95 % of further"
+    yield "simulated repeats are expected. On the line, both values are equal."
     yield ""
     for name in SCATTERED:
         yield f"![{METRICS[name].label}: simulated against live]({stem}-{name}.svg)"
@@ -80,10 +73,27 @@ def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[int, str]) -> It
     yield from _failures(outcomes)
     yield "## Distribution of the conditions"
     yield ""
-    yield "| what | drawn from |"
+    yield "| property | distribution |"
     yield "|---|---|"
     for what, distribution in DISTRIBUTION:
         yield f"| {what} | {distribution} |"
+    yield ""
+
+
+def introduction() -> Iterator[str]:
+    """The lines of the page above its figures."""
+    yield "# The twin: random conditions, simulated against live"
+    yield ""
+    yield "How well does a simulation predict a live call in a network that is drawn at random? Each live"
+    yield "call here has a twin, which is simulated in the same condition."
+    yield ""
+    yield "Made by `rtclab validate --random`. Each condition is a call of two people, drawn from the"
+    yield f"distribution below, run once with two real Chromiums for {DURATION_S} s and simulated"
+    yield f"{SIMULATED_REPEATS} times. Values are over the whole call, per direction."
+    yield ""
+    yield "The models were improved on the conditions with odd seeds. The conditions with even seeds were"
+    yield "held out until they were first compared. The models have changed since, so neither half is held"
+    yield "out now."
     yield ""
 
 

@@ -105,24 +105,24 @@ def has_nat(scenario: Scenario) -> bool:
 
 
 def check_calls(scenario: Scenario) -> None:
-    """Checks that there is a program for every call and for all cross traffic.
+    """Checks that a program exists for every call and for all cross traffic.
 
     Raises:
-        UnsupportedScenario: no server does what a call needs, or the kernel lacks a congestion control.
+        UnsupportedScenario: no server supports a call, or the kernel lacks a congestion control.
         BackendUnavailable: iperf3 is not installed.
     """
     for index, call in enumerate(scenario.calls):
         if call.kind == "mcu":
             raise UnsupportedScenario(
                 f"calls.{index}.kind",
-                "no server of live calls passes on feedback unchanged; got `mcu`, expected another kind",
+                "no server of live calls forwards feedback unchanged; got `mcu`, expected another kind",
                 hint='use kind = "sfu", or run it simulated: --backend sim',
             )
     check_traffic(scenario)
 
 
 def check_participant(scenario: Scenario, participant: str) -> None:
-    """Checks that a browser can do what the scenario says of a participant.
+    """Checks that a browser supports a participant's settings in the scenario.
 
     Raises:
         UnsupportedScenario: no browser can do it.
@@ -150,7 +150,7 @@ def check_participant(scenario: Scenario, participant: str) -> None:
     if control.stack is not None:
         raise UnsupportedScenario(
             field("congestion_control", "stack"),
-            f"browsers have today's stack, not `{control.stack}`; expected no stack",
+            f"browsers have their own stack, not `{control.stack}`; expected no stack",
             hint="run it simulated: --backend sim",
         )
     if control.options:
@@ -174,7 +174,7 @@ def check_participant(scenario: Scenario, participant: str) -> None:
     if video is not None and video.device != "desktop":
         raise UnsupportedScenario(
             field("video", "device"),
-            f"browsers have today's encoders; got `{video.device}`, expected `desktop`",
+            f"browsers have their own encoders; got `{video.device}`, expected `desktop`",
             hint="run it simulated: --backend sim",
         )
     check_media(scenario, participant)

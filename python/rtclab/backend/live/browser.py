@@ -43,7 +43,7 @@ CHROMIUM_FLAGS = (
 
 
 class BrowserOptions(TypedDict):
-    """What a scenario says in ``[browser]``."""
+    """The table ``[browser]`` of a scenario."""
 
     name: str
     field_trials: str
@@ -94,7 +94,7 @@ class Browser:
         return command
 
     def _environment(self) -> dict[str, str]:
-        """What the browser needs in its environment besides that of every program."""
+        """The browser's environment variables, in addition to the variables of every program."""
         # It must not use the session bus of the desktop.
         return {"DBUS_SESSION_BUS_ADDRESS": "disabled:"}
 

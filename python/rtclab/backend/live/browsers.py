@@ -1,4 +1,4 @@
-"""What each participant's browser is started with: its program, its devices and its options."""
+"""How each participant's browser is started: program, devices and options."""
 
 from __future__ import annotations
 

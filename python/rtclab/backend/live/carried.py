@@ -1,8 +1,8 @@
 """Assigns the packets that the emulator carried to the flows of a trace.
 
-Between two nodes there may be several connections, and a relayed connection has two legs. A packet belongs
-to the connection that uses its addresses and ports. The pages report these. They do not know those of a
-relay, so there the SSRCs decide, which every sender chooses at random.
+Between two nodes there may be several connections, and a relayed connection has two legs. A packet belongs to
+the connection that uses its addresses and ports. The pages report these, except at a relay. There the SSRCs
+decide, which every sender chooses at random.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class End:
 class Claim:
     """The flows at a port of a program that is not a browser.
 
-    ``incoming`` and ``outgoing`` are the flows of the packets to and from it, None if they belong to none,
-    and ``protocol`` is theirs in the trace.
+    ``incoming`` and ``outgoing`` are the flows of the packets to and from the port, None for packets of no
+    flow. ``protocol`` is the packets' protocol in the trace.
     """
 
     incoming: str | None = None
@@ -46,7 +46,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Owner:
-    """The flow of a packet; ``leg`` is 1 behind a relay, otherwise 0; ``protocol`` if the port tells it."""
+    """The flow of a packet; ``leg`` is 1 behind a relay, else 0; ``protocol`` if the port determines it."""
 
     flow: str
     leg: int = 0
@@ -55,12 +55,12 @@ class Owner:
 
 @dataclass(frozen=True)
 class Known:
-    """What tells the flow of a packet.
+    """What identifies a packet's flow.
 
-    ``connections`` are those of the calls, by number. ``ends`` are the addresses that they use, ``nodes`` the
-    names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are the ports of other programs.
-    ``over_tcp`` are the participants who reach a relay over TCP. Segments of that leg do not show the media
-    packets in them, so only the other leg of such a flow is known.
+    ``connections`` are the connections of the calls, by number. ``ends`` are the addresses that they use,
+    ``nodes`` the names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are the ports of
+    other programs. ``over_tcp`` are the participants who reach a relay over TCP. Segments of that leg do not
+    show the media packets in them, so only the other leg of such a flow is known.
     """
 
     connections: Mapping[int, LiveConnection]
@@ -76,7 +76,7 @@ def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
 
     Args:
         packets: the emulator's log with the monitor's description, and with ``from_port`` and ``to_port``.
-        known: what tells the flow of a packet.
+        known: what identifies a packet's flow.
     """
     owners = _owners(packets, known)
     rows = [(*key, owner.flow, owner.leg, owner.protocol) for key, owner in owners.items()]
@@ -118,7 +118,7 @@ def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]
 
 
 def owner_by_claim(source: Claim | None, destination: Claim | None) -> Owner | None:
-    """The owner of packets between two ports, of which one is claimed; None if they belong to no flow."""
+    """The owner of packets between two ports, one of them claimed; None if they belong to no flow."""
     if source is not None and source.outgoing is not None:
         return Owner(source.outgoing, protocol=source.protocol)
     if destination is not None and destination.incoming is not None:
@@ -173,8 +173,8 @@ LONGEST_WAY_NS = 100_000_000
 def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
     """Joins the two legs of relayed packets: sent on the first, delivered or dropped on either.
 
-    A relay also exchanges STUN messages of its own with each end, which look like those that it passes on. So
-    all STUN messages are left out.
+    A relay also exchanges STUN messages of its own with each end, which look like the STUN messages that it
+    forwards. So all STUN messages are left out.
     """
     relayed = packets.filter(leg=1)["flow"].unique().to_list()
     if not relayed:
@@ -186,7 +186,7 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
     arrived = _keyed(first.filter(pl.col("delivered_ns").is_not_null())).with_columns(due_ns="delivered_ns")
     arrived = arrived.with_row_index("nth")
     outcome = _keyed(behind).select(*KEYS, at_ns="sent_ns", **{f"{name}_behind": name for name in OUTCOME})
-    # A relay passes a packet on at once, so the one that leaves is a copy of the last such one that came.
+    # A relay forwards a packet at once, so a packet that leaves is a copy of the last equal one that arrived.
     passed = (
         outcome.sort("at_ns")
         .join_asof(
@@ -196,7 +196,7 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
             by=KEYS,
             strategy="backward",
             tolerance=LONGEST_WAY_NS,
-            check_sortedness=False,  # both are sorted; it cannot tell within groups
+            check_sortedness=False,  # both are sorted; polars cannot check this within groups
         )
         .drop_nulls("nth")
         .unique("nth", keep="first", maintain_order=True)
@@ -213,7 +213,7 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _keyed(packets: pl.DataFrame) -> pl.DataFrame:
-    """The packets with columns without nulls that a relay leaves as they are."""
+    """The packets, with columns ``KEYS`` for the columns ``ALIKE``, whose numbers have no nulls."""
     return packets.with_columns(
         (pl.col(name) if packets.schema[name] == pl.String else pl.col(name).fill_null(-1)).alias(key)
         for name, key in zip(ALIKE, KEYS, strict=True)

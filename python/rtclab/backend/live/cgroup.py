@@ -92,7 +92,7 @@ def limited(cores: Mapping[str, float]) -> Iterator[dict[str, str]]:
 def in_group(joins: str | None, command: list[str]) -> list[str]:
     """The command line that runs ``command`` in a group; without one it is ``command``.
 
-    ``joins`` is a file from :func:`limited`. Its process id is that of the command.
+    ``joins`` is a file from :func:`limited`. Its process id is the id of the command.
     """
     return command if joins is None else ["sh", "-c", _JOIN, "sh", joins, *command]
 
@@ -124,7 +124,7 @@ def usable_hierarchy() -> Hierarchy:
 def hierarchies(mounts: str, groups: str) -> Iterator[Hierarchy]:
     """The places where groups may be possible: own groups and their parents, the innermost first.
 
-    ``mounts`` is the text of ``/proc/self/mountinfo`` and ``groups`` that of ``/proc/self/cgroup``.
+    ``mounts`` is the text of ``/proc/self/mountinfo`` and ``groups`` the text of ``/proc/self/cgroup``.
     """
     own: dict[str, str] = {}
     for line in groups.splitlines():

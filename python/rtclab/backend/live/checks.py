@@ -1,4 +1,4 @@
-"""What browsers can do of a participant's camera, microphone and machine."""
+"""Checks that browsers support a participant's camera, microphone and machine."""
 
 from __future__ import annotations
 

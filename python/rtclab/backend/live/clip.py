@@ -22,7 +22,7 @@ from rtclab.errors import BackendUnavailable, BadInput
 
 SOURCE = "datasets/data/bigbuckbunny.mp4"
 MOST_BYTES = 500_000_000
-"""How much of a user's file becomes the clip, in I420: 36 s at 640x480 and 30 frames/s, 12 s at 1280x720."""
+"""Maximum size of a clip in I420: 36 s at 640x480 and 30 frames/s, 12 s at 1280x720."""
 
 
 def clip_path(width: int, height: int, frame_rate: float, source: Path | None = None) -> Path:
@@ -36,7 +36,7 @@ def clip_path(width: int, height: int, frame_rate: float, source: Path | None = 
 
 
 def cache() -> Path:
-    """The directory of files that can be made again."""
+    """The cache directory; its files can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rtclab"
 
 
@@ -66,7 +66,7 @@ def _write_clip(target: Path, source: Path, size: tuple[int, int], frame_rate: f
 def made_once(target: Path, write: Callable[[Path], None]) -> Path:
     """Makes the file ``target`` with ``write`` unless it exists, and returns its path.
 
-    The file gets its name when it is complete, so that nobody reads half of it.
+    Written under a temporary name and renamed, so that readers never see a partial file.
     """
     if target.exists():
         return target

@@ -1,4 +1,4 @@
-"""The connections of a live call: between which nodes, for which flows, and who sends what over them."""
+"""The connections of a live call: their nodes, flows and media."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Json = dict[str, Any]
 class LiveConnection:
     """One peer connection between ``a`` and ``b``.
 
-    ``flows`` are the names of what ``a`` and what ``b`` send. ``relay`` is the node of the TURN server that
-    all packets pass. ``forwards`` is the number of the connection whose media ``a`` passes on. ``server`` is
-    the kind of the SFU if ``a`` or ``b`` is one: ``janus`` or ``str0m``. ``feed`` is the participant whose
-    media ``a`` sends.
+    ``flows`` are the names of the flows that ``a`` and ``b`` send. ``relay`` is the node of the TURN server
+    that all packets pass. ``forwards`` is the number of the connection whose media ``a`` forwards.
+    ``server`` is the kind of the SFU if ``a`` or ``b`` is one: ``janus`` or ``str0m``. ``feed`` is the
+    participant whose media ``a`` sends.
     """
 
     number: int
@@ -85,7 +85,7 @@ def live_connections(scenario: Scenario) -> list[LiveConnection]:
 
 
 def server_kind(scenario: Scenario, call: int) -> str | None:
-    """Which program forwards the media of a call; None if participants do so, or nobody."""
+    """The program that forwards the media of a call; None if participants forward them or nobody does."""
     about = scenario.calls[call]
     if about.kind != "sfu":
         return None

@@ -1,4 +1,4 @@
-"""Measures what the clip of live calls costs as VP8: bytes per frame by size, quantiser and position.
+"""Measures the bytes per frame of the clip of live calls as VP8, by size, quantiser and position.
 
 The simulated camera shows the same clip. ``python -m rtclab.backend.live.curve >
 crates/rtclab-core/src/media/encoder/clip.rs`` measures it again (about five minutes).
@@ -21,7 +21,7 @@ SIZES = {
     (640, 480): ((640, 480), (480, 360), (320, 240)),
     (1280, 720): ((1280, 720), (960, 540), (640, 360), (480, 270), (320, 180)),
 }
-"""Sizes of the camera, and those that libwebrtc's adaptation makes of them."""
+"""Sizes of the camera, and the sizes to which libwebrtc's adaptation scales them."""
 QUANTIZERS = (2, 6, 12, 20, 28, 36, 44, 50, 56)
 """On libvpx's scale of 0 to 63; libwebrtc allows 2 to 56."""
 ANCHORS = (1, 4, 6, 7, 8)

@@ -1,4 +1,4 @@
-"""Checks of whether this machine can run live calls, with hints about what is missing."""
+"""Checks whether this machine can run live calls, with hints for missing parts."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def what_is_missing(
     nat: bool = False,
     firefox: bool = False,
 ) -> list[Check]:
-    """The failed checks of what a live call needs. It is faster than :func:`doctor`.
+    """The failed checks among the needs of a live call. It is faster than :func:`doctor`.
 
     Args:
         turn: the call needs a TURN or STUN server.
@@ -113,7 +113,7 @@ def find_firefox() -> str | None:
 def check_command(command: str, package: str, *, only_for: str | None = None) -> Check:
     """Whether a program of a Debian package is in ``PATH``.
 
-    ``only_for`` says what uses a program that calls do not need.
+    ``only_for`` names the use of a program that calls do not need.
     """
     found = shutil.which(command)
     detail = found or "not found in PATH"

@@ -74,7 +74,7 @@ def _offsets(copies: pl.DataFrame, came: pl.DataFrame) -> pl.DataFrame:
         on="came_ns",
         by="kind",
         strategy="backward",
-        check_sortedness=False,  # both are sorted; it cannot tell within groups
+        check_sortedness=False,  # both are sorted; polars cannot check this within groups
     )
     return (
         before.drop_nulls("original")

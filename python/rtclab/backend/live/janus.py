@@ -1,7 +1,7 @@
 """An SFU: Janus with its plugin VideoRoom in a node (Debian package ``janus``, version 1.1.2).
 
-The page's side is ``page/janus.js``. Janus does not estimate the bandwidth towards its subscribers, so
-it forwards what publishers send, at whatever rate.
+The page's side is ``page/janus.js``. Janus does not estimate the bandwidth towards its subscribers, so it
+forwards the publishers' media at any rate.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def run_link(
     *,
     output_to_stderr: bool = False,
 ) -> Json:
-    """Runs a command behind a link and returns what passed.
+    """Runs a command behind a link and counts its packets.
 
     The result has the command's exit ``status``; ``directions``, with the :func:`traffic` of ``up`` and
     ``down`` and, in ``protocols``, of each protocol; the emulator's ``lateness`` in ns; and its ``counters``.
@@ -74,7 +74,7 @@ def run_link(
         down: path from ``core`` to the command.
         command: program and arguments.
         server: command line started in ``core`` before the command and ended after it; none if empty.
-        pcap: where to write what both ends saw, as pcapng.
+        pcap: pcapng file to write, with all packets at both ends.
         seed: of losses and jitter.
         output_to_stderr: the command's standard output goes to standard error.
 

@@ -17,7 +17,7 @@ MOVIE_BITS_PER_PIXEL = 1.0
 
 
 class Prepared(TypedDict):
-    """Files that stand for a participant's devices; None without the device, or with the browser's fake one.
+    """Files in place of a participant's devices; None without the device, or with the browser's fake device.
 
     Chromium takes them on its command line. Firefox gets them from its page, as ``/clip`` and ``/sound``.
     """
@@ -45,7 +45,7 @@ def prepare(scenario: Scenario, participant: str) -> Prepared:
 
 
 def page_media(scenario: Scenario, participant: str) -> dict[str, object]:
-    """What a page's configuration says about its devices, for ``page/media.js``.
+    """The part of a page's configuration about its devices, for ``page/media.js``.
 
     ``clip`` and ``sound`` are addresses of files that the page plays itself, None if the browser does.
     ``audio.file`` says whether the microphone plays a user's file.

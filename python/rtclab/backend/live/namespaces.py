@@ -302,7 +302,7 @@ def set_up_interface(name: str, interface: str, address: str) -> None:
 
 
 def node_command(name: str, command: Iterable[str]) -> list[str]:
-    """The command line that runs ``command`` in a node. Its process id is that of the command."""
+    """The command line that runs ``command`` in a node, as a process with the id of the command."""
     return ["nsenter", f"--net={NAMESPACES / name}", "--", *command]
 
 

@@ -43,7 +43,7 @@ def _read_to_end(connection: socket.socket) -> None:
 
 
 def send(options: dict[str, Any]) -> None:
-    """Sends objects over ``connections`` sources in parallel until ``duration_s`` after the word to begin.
+    """Sends objects over ``connections`` sources in parallel until ``duration_s`` after the start signal.
 
     The other options are ``address`` and ``port`` of the receiver, the kernel's name of the
     ``congestion_control``, ``min_bytes``, ``max_bytes``, ``mean_idle_s``, whether each source begins with a

@@ -106,14 +106,14 @@ def _sent(scenario: Scenario, connection: LiveConnection, node: str) -> dict[str
 
 
 def _encoder(connection: LiveConnection, receiver: str) -> str:
-    """Who encoded what arrives at an end: the other one, or behind an SFU the one whose media it forwards."""
+    """The node that encoded the media for an end: the other end or, behind an SFU, the original sender."""
     if receiver == connection.b and connection.server is not None:
         return connection.feed
     return connection.peer_of(receiver)
 
 
 def _codec(scenario: Scenario, node: str) -> str:
-    """The codec in which a node encodes. A participant without a camera may pass on the video of others."""
+    """The codec in which a node encodes. A participant without a camera may forward the video of others."""
     own = scenario.video_of(node) if node in scenario.participants else None
     video = own or scenario.video
     return "vp8" if video is None else video.codec

@@ -1,4 +1,4 @@
-"""A program in a node: starts it, notices its end, waits until it listens, stops it, keeps its last words."""
+"""A program in a node: starts and stops it, waits until it listens, notices its end, keeps its output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Process:
     """One program.
 
     Args:
-        name: what it is, for reasons, such as ``the browser of alice``.
+        name: the name of the program in reasons, such as ``the browser of alice``.
         spawn: starts a command in the program's node.
         home: the program's directory, which has its output in ``output.txt``. The caller deletes it.
         on_exit: called once, with the reason, if the program ends before it is stopped.
@@ -64,7 +64,7 @@ class Process:
     ) -> None:
         """Starts the program in its home, with a small environment to which ``environment`` adds.
 
-        ``stdin`` and ``stdout`` are those of ``subprocess.Popen``. Without ``stdout``, standard output is
+        ``stdin`` and ``stdout`` are passed to ``subprocess.Popen``. Without ``stdout``, standard output is
         kept together with standard error. It needs a running event loop, which notices the program's end.
         """
         self.home.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class Process:
         while self._process.poll() is None:
             try:
                 found = {one: waiting_sockets(self._process.pid, one, address, port) for one in protocols}
-                own = own_sockets(self._process.pid)  # after those of anybody: it may open one at any time
+                own = own_sockets(self._process.pid)  # read last: the program may open a socket at any time
             except OSError:  # it is ending
                 await asyncio.sleep(CHECK_INTERVAL_S)
                 continue

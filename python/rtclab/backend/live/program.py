@@ -1,4 +1,4 @@
-"""A program of cross traffic, which reports what it did as JSON on its standard output."""
+"""A program of cross traffic, which reports its results as JSON on its standard output."""
 
 from __future__ import annotations
 

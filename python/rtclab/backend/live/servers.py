@@ -1,4 +1,4 @@
-"""The TURN servers and SFUs of a live call, and what the pages must know of them."""
+"""The TURN servers and SFUs of a live call, and the data that pages need to use them."""
 
 from __future__ import annotations
 

@@ -49,17 +49,17 @@ READY_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
 LEAVE_TIMEOUT_S = 5.0
 LOG_INTERVAL_S = 5.0
-"""How often Chromium writes its event logs. What it has not written is lost when it ends."""
+"""How often Chromium writes its event logs. The unwritten part is lost when it ends."""
 LOG_GRACE_S = 1.0
 
 PARTIAL_CAPTURE = f"{CAPTURE}.partial"
 """Name of the capture until the emulator has ended as it should. If it has not, the capture is cut off."""
 
 CLOSED_GRACE_S = 0.5
-"""How long to wait, after a page's socket has closed, for the end of its browser, whose reason says more."""
+"""How long to wait, after a page's socket has closed, for its browser to end and give a better reason."""
 
 SUSPENDED_S = 1.0
-"""A machine that slept for longer than this has disturbed the calls."""
+"""If the machine was suspended for longer than this, the calls were disturbed."""
 
 
 def run_session(argument: Json, _emit: Emit) -> Json:
@@ -130,7 +130,7 @@ class Seat:
 
 
 class Session:
-    """One repeat. ``argument`` is that of :func:`run_session`; the first of ``nodes`` is ``core``."""
+    """One repeat. ``argument`` is the same as for :func:`run_session`; the first of ``nodes`` is ``core``."""
 
     def __init__(self, argument: Json, nodes: list[Node]) -> None:
         self._argument = argument
@@ -465,7 +465,7 @@ def keep_event_logs(folder: Path, flows: Sequence[str], out: Path) -> None:
 
     Args:
         folder: the browser's directory of logs.
-        flows: what the browser sent, by connection, in the order in which it made them.
+        flows: the flow that the browser sent, by connection, in the order in which it made them.
         out: the directory of the trace.
     """
     logs = sorted(folder.glob("event_log_*.log"), key=lambda log: int(log.stem.rpartition("_")[2]))

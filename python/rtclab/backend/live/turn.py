@@ -13,7 +13,7 @@ from typing import Any
 from rtclab.backend.live.process import Process, Spawn
 
 PORT = 3478
-"""The default port of TURN (RFC 8656), which is that of STUN too (RFC 8489)."""
+"""The default port of TURN (RFC 8656), and of STUN (RFC 8489)."""
 READY_TIMEOUT_S = 5.0
 CREDENTIALS_LAST_S = 7 * 24 * 3600
 

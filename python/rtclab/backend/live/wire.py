@@ -1,6 +1,6 @@
 """Joins the emulator's capture, as read by the monitor, with the emulator's log.
 
-The capture has what was on the wire: when a packet entered, and its stream. The log has what only the
+The capture has the packets on the wire: their entry times and streams. The log has data that only the
 emulator knows: when a packet was due to leave, and where and why it was dropped.
 """
 

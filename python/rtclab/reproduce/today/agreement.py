@@ -1,4 +1,4 @@
-"""How closely the simulation as of today agrees with live calls over all conditions."""
+"""How closely the simulation of Chromium of 2026 agrees with live calls over all conditions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _far(pairs: list[Pair], numbers: Numbers) -> Iterator[str]:
 
 
 def _shares(numbers: Numbers) -> Iterator[str]:
-    """Jain's index of conditions with several calls, and TCP's share of those with cross traffic."""
+    """Jain's index of conditions with several calls, and TCP's share of conditions with cross traffic."""
     today = {name: one.scenario for name, one in numbers.plan.today.items()}
     several = [name for name, one in today.items() if len(one.calls) > 1]
     beside = [name for name, one in today.items() if one.traffic]

@@ -1,4 +1,4 @@
-"""The conditions that are run with today's browsers, and the published numbers to compare them with."""
+"""The conditions that run with Chromium of 2026, and the published numbers to compare them with."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Stated(Quantity):
 
 
 class Chosen(Table):
-    """A table of the page: numbers of a published table, or those that a paper states."""
+    """A table of the page: numbers of a published table, or numbers that a paper states."""
 
     paper: str
     """Short name of the paper."""
@@ -54,7 +54,7 @@ class Chosen(Table):
     rows: tuple[str, ...] = ()
     """Rows to take; by default all."""
     metrics: tuple[str, ...] = ()
-    """Metrics to take, instead of those of the whole file."""
+    """Metrics to take, instead of the metrics of the whole file."""
     values: tuple[InstanceOf[Stated], ...] = ()
     """Stated numbers."""
     today: str = ""
@@ -64,7 +64,7 @@ class Chosen(Table):
 
 
 class Cause(Table):
-    """Why simulated and live calls differ much in a condition, as an experiment has shown."""
+    """Why simulated and live calls differ much in a condition, shown by an experiment."""
 
     scenario: str
     """The condition."""
@@ -78,11 +78,11 @@ class Conditions(Table):
     """The content of ``conditions.toml``."""
 
     duration: Duration
-    """Length of each run today."""
+    """Length of each run in 2026."""
     repeats: int
     """Live repeats of each scenario."""
     simulated_repeats: int
-    """Simulated repeats of each scenario as of today."""
+    """Simulated repeats of each scenario with Chromium of 2026."""
     then_repeats: int
     """Simulated repeats of each scenario with the control of its time."""
     metrics: tuple[str, ...]
@@ -97,15 +97,15 @@ class Conditions(Table):
 
 @dataclass(frozen=True)
 class Line:
-    """A published number, and what it is in our results.
+    """A published number, and its counterpart in our results.
 
     Attributes:
-        row: the condition, as the paper calls it.
+        row: the condition, with the name in the paper.
         column: the quantity, with its unit.
-        quantity: what to compute from results of its time.
+        quantity: the quantity to compute from results of its time.
         published: the number; NaN if none was published.
         sd: published standard deviation; NaN if none was.
-        note: what else the paper says.
+        note: further words of the paper.
         status: why the number cannot be compared: a key of ``Paper.reasons``, or empty.
     """
 
@@ -146,7 +146,7 @@ class Plan:
     conditions: Conditions
     sections: Sequence[Section]
     others: Sequence[Section] = ()
-    """Tables of other papers, which may need more of the same scenarios."""
+    """Tables of other papers, which may need more measures of the same scenarios."""
 
     @cached_property
     def scenarios(self) -> list[str]:
@@ -155,17 +155,17 @@ class Plan:
 
     @cached_property
     def today(self) -> Mapping[str, Today]:
-        """Each scenario as of today."""
+        """Each scenario with Chromium of 2026."""
         return {name: as_today(Scenario.load(name), self.duration_of(name)) for name in self.scenarios}
 
     def duration_of(self, scenario: str) -> str:
-        """The length of the run of a scenario today."""
+        """The length of the run of a scenario in 2026."""
         return str(self.conditions.durations.get(scenario, self.conditions.duration))
 
     def need(self, scenario: str, *, today: bool) -> Need:
-        """What to measure in a scenario; windows of today shrink with the run.
+        """What to measure in a scenario; windows of 2026 shrink with the run.
 
-        Today also has what backends are compared by.
+        For 2026 this includes the measures by which backends are compared.
         """
         measures = dict.fromkeys(COMPARED if today else ())
         flows: dict[str, None] = {}
@@ -177,7 +177,7 @@ class Plan:
         return Need(tuple(sorted(measures)), tuple(sorted(flows)))
 
     def quantity_of_today(self, line: Line) -> Quantity:
-        """What to compute from results of today: the same, in a window that shrinks with the run.
+        """The quantity to compute from results of 2026: the same, in a window that shrinks with the run.
 
         Raises:
             BadInput: the shorter window has no whole tens of seconds.
@@ -264,7 +264,7 @@ def _line(source: Paper, cell: Cell) -> Line:
 
 
 def _flows(quantity: Quantity) -> list[str]:
-    """The patterns of flows of a quantity and of those that it is related to."""
+    """The patterns of flows of a quantity and of the quantities that it is related to."""
     related = [one for one in (quantity.percent_of, quantity.percent_below, quantity.ratio_to) if one]
     return [*quantity.flows, *(flow for one in (*quantity.mean_of, *related) for flow in _flows(one))]
 

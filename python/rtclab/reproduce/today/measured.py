@@ -1,4 +1,4 @@
-"""What is measured in a repeat and kept as rows: the papers' numbers, and all else of a live call."""
+"""The values measured in a repeat and kept as rows: the papers' numbers, and further values of live calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OF_A_FLOW = (
     "tcp_throughput",
     "tcp_retransmissions",
 )
-"""Metrics of each flow of a live call. A flow has those that make sense for it."""
+"""Metrics of each flow of a live call, where they apply."""
 
 SETUP_STAGES = ("setup_signalling", "setup_ice", "setup_dtls", "setup_first_frame", "setup_time")
 
@@ -53,7 +53,7 @@ CONNECTIONS, NOT_CONNECTED, LATE_MS, BROWSER = "connections", "not_connected", "
 """Of a repeat: planned and failed connections, the emulator's lateness (p99), and the browser's version."""
 
 More = Literal["none", "compared", "live"]
-"""What is kept of a repeat beyond the papers' numbers; see :func:`measured`."""
+"""Values kept of a repeat beyond the papers' numbers; see :func:`measured`."""
 
 NOT_MEDIA = "not_media"
 """1 for a flow that carries no media between participants: legs of a server, feedback and cross traffic."""
@@ -61,7 +61,7 @@ NOT_MEDIA = "not_media"
 
 @dataclass(frozen=True)
 class Need:
-    """What the papers' numbers need of a condition: names of measures, and patterns of flows."""
+    """The needs of the papers' numbers in a condition: names of measures, and patterns of flows."""
 
     measures: tuple[str, ...]
     flows: tuple[str, ...]
@@ -72,11 +72,11 @@ def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], more: More)
 
     Args:
         item: the repeat.
-        trace: what happened.
-        needs: what the papers' numbers need, by condition. What backends are compared by is kept of all flows
-            of media.
-        more: what else is kept: nothing, what simulated and live calls are compared by, or also what only a
-            live call can tell, per flow, participant and repeat.
+        trace: the trace of the repeat.
+        needs: the needs of the papers' numbers, by condition. Measures by which backends are compared are
+            kept of all flows of media.
+        more: further values to keep: none, the measures by which simulated and live calls are compared, or
+            also values that only live calls have, per flow, participant and repeat.
     """
     need = needs[item.condition]
     found = measure(trace, dict.fromkeys((MEDIA, *need.measures)))
@@ -102,7 +102,7 @@ def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], more: More)
 
 
 def _is_wanted(flow: str, patterns: Sequence[str], *, is_media: bool) -> bool:
-    """Whether a pattern matches the flow. The one of all flows means those of media."""
+    """Whether a pattern matches the flow. The pattern of all flows means all flows of media."""
     return any(is_media if pattern == EVERY_FLOW else fnmatchcase(flow, pattern) for pattern in patterns)
 
 

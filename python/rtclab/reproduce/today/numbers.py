@@ -1,4 +1,4 @@
-"""Numbers from rows: what a published number is in each campaign, with its interval."""
+"""Numbers from rows: the counterpart of a published number in each campaign, with its interval."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rtclab.reproduce.trends import Quantity
 from rtclab.trace import Trace
 
 FEW = 3
-"""With fewer repeats, Student's interval is much wider than the values differ, so their range is given."""
+"""With fewer repeats, Student's interval is much wider than the range, so the range is given."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def as_values(record: Record) -> Values:
 
 @dataclass(frozen=True)
 class Pair:
-    """A measure of a condition over all its flows: simulated as of today, and live."""
+    """A measure of a condition over all its flows: simulated with Chromium of 2026, and live."""
 
     scenario: str
     measure: str
@@ -124,12 +124,12 @@ class Numbers:
         return list(self._by_campaign.get((campaign, scenario), {}).values())
 
     def measured(self, campaign: str, scenario: str) -> dict[int, Record]:
-        """The repeats with values, by number. Disturbed ones are among them."""
+        """The repeats with values, by number, including disturbed ones."""
         known = self._by_campaign.get((campaign, scenario), {})
         return {repeat: record for repeat, record in known.items() if record.outcome != "failed"}
 
     def of_line(self, line: Line, campaign: str) -> Estimate:
-        """What a published number is in a campaign, over its repeats."""
+        """The counterpart of a published number in a campaign, over its repeats."""
         quantity = line.quantity if campaign == THEN else self.plan.quantity_of_today(line)
         return self._estimate(quantity, campaign)
 

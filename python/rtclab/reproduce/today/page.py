@@ -31,21 +31,21 @@ DISTURBED_MARK, FAILED_MARK, UNCOMPARABLE_MARK = "†", "‡", "○"
 INTRODUCTION = """\
 Made by `rtclab reproduce --backend live`. {conditions} conditions of the papers, with four numbers each:
 
-- **published**: in the paper, ± its standard deviation if it has one. Words in parentheses are what the
-  paper says instead, or besides.
+- **published**: in the paper, ± its standard deviation if it has one. Words in parentheses are from the
+  paper.
 - **then**: simulated, with the paper's own scenario and the congestion control of its time,
   {chosen.then_repeats} repeats.
-- **today, simulated**: the same network with the congestion control, repair and encoder of a browser of
-  today, {chosen.simulated_repeats} repeats of {chosen.duration}, longer if the network changes meanwhile.
-- **today, live**: the same scenario with real browsers ({browsers}), {chosen.repeats} repeats.
+- **2026, simulated**: the same network with the congestion control, repair and encoder of Chromium of
+  2026, {chosen.simulated_repeats} repeats of {chosen.duration}, longer if the network changes meanwhile.
+- **2026, live**: the same scenario with real browsers ({browsers}), {chosen.repeats} repeats.
 
 The number after ± is half of Student's 95 % interval over the repeats. With fewer than three repeats
-their range is given in parentheses. What was changed in a scenario is [below](#what-was-changed).
+their range is given in parentheses. [What was changed](#what-was-changed) lists the changes of the scenarios.
 {disturbed}: the machine disturbed a repeat. {failed}: a repeat failed and does not count.
 {uncomparable}: the published number cannot be compared, for the reason given below the table.
 """
 CHANGED = """\
-The network is that of the paper, with the effects of its testbed. What a browser does today replaces
+The network is the paper's, with the effects of its testbed. The behaviour of Chromium of 2026 replaces
 the browser and the machine of the past:
 """
 _PLACEHOLDER = re.compile(r"\{(published|then|sim|now):([^}|]+\|[^}]+)\}")
@@ -64,7 +64,7 @@ def write_page(page: Path, numbers: Numbers) -> None:
 
 def lines_of(stem: str, numbers: Numbers) -> Iterator[str]:
     """The lines of the page; ``stem`` begins the names of its plots."""
-    yield "# Then and now: the papers' conditions with browsers of today"
+    yield "# Then and now: the papers' conditions with Chromium of 2026"
     yield ""
     yield from _introduction(numbers)
     plots = {id(section): name for section, name in _plotted(stem, numbers)}
@@ -106,7 +106,7 @@ def _introduction(numbers: Numbers) -> Iterator[str]:
 def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[str]:
     yield f"### {section.title}"
     yield ""
-    yield "| condition | quantity | published | then | today, simulated | today, live |"
+    yield "| condition | quantity | published | then | 2026, simulated | 2026, live |"
     yield "|---|---|---|---|---|---|"
     before = ""
     for line in section.lines:
@@ -121,12 +121,12 @@ def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[s
         yield " ".join(sentences)
         yield ""
     if plot is not None:
-        yield f"![{section.title}: {section.plot}, published, then and today]({plot}.svg)"
+        yield f"![{section.title}: {section.plot}, published, then and 2026]({plot}.svg)"
         yield ""
 
 
 def _cautions(section: Section, numbers: Numbers) -> list[str]:
-    """What the SFU of live calls does not do, if one of the table's scenarios has one."""
+    """Cautions about the SFU of live calls, if one of the table's scenarios has one."""
     scenarios = [numbers.plan.today[name].scenario for name in section.scenarios]
     cautions = (janus_caution(one.model_dump(mode="json")) for one in scenarios)
     return [f"Live: {caution}" for caution in dict.fromkeys(filter(None, cautions))]
@@ -150,7 +150,7 @@ def published_words(line: Line) -> str:
 
 
 def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
-    """What a line is in a campaign, as text; marked if repeats were disturbed or failed."""
+    """The value of a line in a campaign, as text; marked if repeats were disturbed or failed."""
     names = dict.fromkeys(name for name, _ in line.quantity.needs)
     tries = [record for name in names for record in numbers.tries(campaign, name)]
     outcomes = Counter(record.outcome for record in tries)
@@ -163,8 +163,8 @@ def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
 
 
 def facts(section: Section, numbers: Numbers) -> Iterator[str]:
-    """Sentences that follow from the numbers: today's rates and delays as multiples of the published ones."""
-    for campaign, begin in ((LIVE, "Live"), (SIM, "In today's simulation")):
+    """Sentences that follow from the numbers: rates and delays of 2026 as multiples of the published ones."""
+    for campaign, begin in ((LIVE, "Live"), (SIM, "Simulated with Chromium of 2026")):
         found = [
             words
             for kind, what in ((RATE, "rate"), (DELAY, "delay"))
@@ -207,7 +207,7 @@ def _times(ratio: float) -> str:
 
 
 def filled(section: Section, numbers: Numbers) -> Iterator[str]:
-    """The sentence that was written for a table, if everything that it names was measured.
+    """The sentence that was written for a table, if all its numbers were measured.
 
     Raises:
         KeyError: a placeholder names a row and column that the table does not have.
@@ -229,7 +229,7 @@ def filled(section: Section, numbers: Numbers) -> Iterator[str]:
 
 
 def _runs(numbers: Numbers) -> Iterator[str]:
-    yield "## What became of the live runs"
+    yield "## Outcome of the live runs"
     yield ""
     tries = {name: numbers.tries(LIVE, name) for name in numbers.plan.scenarios}
     count = Counter(record.outcome for records in tries.values() for record in records)

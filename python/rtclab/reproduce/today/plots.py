@@ -1,4 +1,4 @@
-"""Bar charts: the published number, then, and today, in the same colours everywhere."""
+"""Bar charts: the published number, then, and 2026, in the same colours everywhere."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PUBLISHED = "published"
 LOOKS = {
     PUBLISHED: Look("published", QUIET),
     THEN: Look("simulated, control of its time", COLOURS[4]),
-    SIM: Look("simulated, today", COLOURS[0]),
-    LIVE: Look("live, today", COLOURS[1]),
+    SIM: Look("simulated, 2026", COLOURS[0]),
+    LIVE: Look("live, 2026", COLOURS[1]),
 }
 """How each source is drawn, in the order of the bars."""
 WIDTH = 0.2
@@ -44,7 +44,7 @@ def drawing(section: Section, column: str, numbers: Numbers, name: str) -> Drawi
 
 
 def _bars(lines: Sequence[Line], source: str, numbers: Numbers) -> tuple[Array, Array, Array]:
-    """Values, and the ends of their intervals: published ± sd, and else as ``Estimate`` says."""
+    """Values, and the ends of their intervals: published ± sd, otherwise the ends of ``Estimate``."""
     rows = [_bar(line, source, numbers) for line in lines]
     values, low, high = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     return values, low, high

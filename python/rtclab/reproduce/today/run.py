@@ -1,4 +1,4 @@
-"""Runs the conditions: simulated with the control of their time, simulated as of today, and live."""
+"""Runs the conditions: simulated as of their time, simulated as of 2026, and live."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THEN, SIM, LIVE = "then", "sim", "live"
 
 @dataclass(frozen=True)
 class How:
-    """Options of a campaign of today's browsers.
+    """Options of a campaign of ``rtclab reproduce --backend live``.
 
     Attributes:
         rows: the file of the rows.
@@ -41,7 +41,7 @@ class How:
 
 
 def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
-    """The campaigns of a plan, in the order in which they run: the past and today simulated, and live.
+    """The campaigns of a plan, in the order in which they run: the past and 2026 simulated, and live.
 
     Simulated repeats run again if rtclab's code has changed, and all if the papers need other numbers.
     """
@@ -83,12 +83,12 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
 
 
 def _versions(needs: Mapping[str, Need], code: str = "") -> dict[str, str]:
-    """What rows depend on besides the scenario: what is measured, and the code. By condition."""
+    """By condition, what its rows depend on besides the scenario: the measures and the code."""
     return {name: hashlib.sha256(f"{code} {need}".encode()).hexdigest()[:8] for name, need in needs.items()}
 
 
 def current(plan: Plan, records: Mapping[Key, Record]) -> dict[Key, Record]:
-    """The records of scenarios as they are now. Simulated ones of an older rtclab are among them."""
+    """The records of scenarios as they are now, including simulations of an older rtclab."""
     digests = {(THEN, name): Item(name, Scenario.load(name), 0).digest for name in plan.scenarios}
     for name in plan.scenarios:
         digests[SIM, name] = digests[LIVE, name] = Item(name, plan.today[name].scenario, 0).digest

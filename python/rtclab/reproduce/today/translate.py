@@ -1,4 +1,4 @@
-"""Translates a paper's scenario to what a browser of today does, and says what changed."""
+"""Translates a paper's scenario for Chromium of 2026, and lists the changes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rtclab.scenario.device import CAMERAS, native_video
 from rtclab.scenario.topology import encoders
 
 TODAY = "goog-cc"
-"""The congestion control of browsers today; its default stack is that of the newest browser known."""
+"""The congestion control of Chromium of 2026; its default stack is the newest browser known."""
 
 CODECS = {"vp8-2013": "vp8", "vp9-2016": "vp9", "h264-2016": "h264"}
-"""Encoders of the past, and the codecs that they encoded."""
+"""Encoders of the past, and their codecs."""
 
 REPAIRS_OF_TODAY = ("auto", "rtx")
 AUDIO_FRAME = "20 ms"
@@ -23,13 +23,13 @@ AUDIO_FRAME = "20 ms"
 ENCODED_PIXELS_PER_S = 56_000_000
 """Pixels per second that all encoders of a live call together may encode: two of 1280x720 at 30 frames/s.
 
-Two cores carried that undisturbed beside two browsers (docs/twin.md). It is a constant, so that the same
-scenario is run on every machine."""
+Two cores handled this load without disturbance beside two browsers (docs/twin.md). It is a constant, so that
+every machine runs the same scenario."""
 
 SIZES = ((1280, 720), (960, 540), (640, 480), (480, 360), (320, 240))
 """Boxes into which a picture is scaled, in this order, until all encoders together are within the limit."""
 OF_MANY = {3: (640, 480), 4: (320, 240)}
-"""The largest box with so many participants, because each also decodes what the others send. With four at
+"""The largest box by number of participants, because each also decodes the others' video. With four at
 480x270 or 640x360, two cores took 25 and 37 ms to encode a frame."""
 
 OF_MANY_CALLS = (480, 360)
@@ -39,14 +39,14 @@ FRAME_RATE = 30
 
 @dataclass(frozen=True)
 class Today:
-    """A scenario of a paper as a browser of today runs it, and what was changed, in words."""
+    """A scenario of a paper as Chromium of 2026 runs it, and the changes as text."""
 
     scenario: Scenario
     changes: tuple[str, ...]
 
 
 def as_today(scenario: Scenario, duration: str | None = None) -> Today:
-    """The scenario with what browsers do today in place of the software and devices of its time.
+    """The scenario with Chromium of 2026 in place of the software and devices of its time.
 
     The network stays as it is, with the effects of its testbed. Where two cores could not encode all streams,
     pictures are smaller; ``max_bitrate`` stays. The result can be simulated as well.
@@ -69,7 +69,7 @@ def as_today(scenario: Scenario, duration: str | None = None) -> Today:
 
 
 def _tables(data: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
-    """The scenario's table with this key and those of its participants, without those switched off."""
+    """The tables with this key of the scenario and its participants, without tables that are ``false``."""
     for owner in (data, *data["participants"].values()):
         if isinstance(owner.get(key), dict):
             yield owner[key]
@@ -94,7 +94,7 @@ def _replace_media(scenario: Scenario, data: dict[str, Any], changes: list[str])
         if codec in CODECS:
             known = codecs_of_today()
             video["codec"] = CODECS[codec] if CODECS[codec] in known else "vp8"
-            changes.append(f"codec {codec} becomes today's {video['codec']}")
+            changes.append(f"codec {codec} becomes the browser's {video['codec']}")
         if video["repair"] not in REPAIRS_OF_TODAY:
             changes.append(f"repair {video['repair']} becomes the browser's own")
             video["repair"] = "auto"
@@ -113,7 +113,7 @@ def codecs_of_today() -> tuple[str, ...]:
 
 
 def _replace_device(was: Video, video: dict[str, Any], changes: list[str]) -> None:
-    """A phone of the past becomes a desktop that plays what the phone's camera delivered."""
+    """A phone of the past becomes a desktop with the pictures of the phone's camera."""
     if was.device not in CAMERAS:
         return
     camera = native_video(was)
@@ -126,7 +126,7 @@ def _replace_device(was: Video, video: dict[str, Any], changes: list[str]) -> No
         "min_bitrate": f"{camera['min_bps']} bit/s",
         "start_bitrate": f"{camera['start_bps']} bit/s",
     }
-    changes.append(f"device {was.device} becomes a desktop that sends what that camera delivered")
+    changes.append(f"device {was.device} becomes a desktop with the pictures of that camera")
 
 
 def _replace_topology(data: dict[str, Any], changes: list[str]) -> None:

@@ -1,5 +1,5 @@
 // Adapts the camera to packet loss, as a page of 2013 would: "those decisions may affect the video size and frames per
-// second" is the idea of Abelló Lozano (2013), section 4.2.1, which gives no numbers. Those here are our choice.
+// second" is the idea of Abelló Lozano (2013), section 4.2.1, which gives no numbers. The numbers here are our choice.
 
 export const LOWER_ABOVE = 0.1; // fraction lost; libwebrtc's loss-based control reduces its rate above it, too
 export const RAISE_BELOW = 0.02;
@@ -14,7 +14,7 @@ const STEPS = [
   { size: 1 / 4, rate: 1 / 2 },
 ];
 
-// Decides on the step. It touches no browser.
+// Decides on the step, without access to the browser.
 export class Decision {
   constructor() {
     this.step = 0;

@@ -1,5 +1,5 @@
-// One participant of its calls. The session serves this page and tells it over the report socket what to send, over
-// which connections and when. The page joins by itself and reports what it sees, so the browser needs no driver.
+// One participant of its calls. The session serves this page and sends it, over the report socket, the media to send,
+// the connections and the times. The page joins and reports by itself, so the browser needs no driver.
 import { Connection } from "./connection.js";
 import { JanusCall } from "./janus_call.js";
 import { openCamera } from "./media.js";
@@ -38,7 +38,7 @@ function join({ calls }) {
   show("joined");
 }
 
-// Joins a call that begins later than this participant came. A signalling socket that is still opening will do it.
+// Joins a call that begins after this participant has joined. A signalling socket that is still opening will do it.
 function joinCall({ call }) {
   const ask = () => signalling.send(JSON.stringify({ join: call }));
   if (signalling.readyState === WebSocket.CONNECTING) signalling.addEventListener("open", ask);
@@ -65,8 +65,8 @@ async function receive(message) {
   else await receiveFrom(message);
 }
 
-// A page that joins calls those already present, and they answer. So two pages never call each other at once. But a page
-// that passes media on always makes the call itself, because it must receive the media first.
+// A page that joins calls the participants that are present, and they answer. So two pages never call each other at
+// once. But a page that forwards media always makes the call itself, because it must receive the media first.
 async function meet(call, present) {
   for (const about of connectionsOf(call)) {
     if (about.server === "janus") continue;
@@ -112,7 +112,7 @@ async function receiveFrom({ number, ready, error, ...message }) {
   else await connectionTo(about).receive(message);
 }
 
-// Passes on what another connection receives, as soon as it has it.
+// Forwards the tracks that another connection receives, as soon as they arrive.
 async function passOn(about) {
   if (connections.has(about.number)) return;
   const source = connectionTo(config.connections.find((one) => one.number === about.forwards));

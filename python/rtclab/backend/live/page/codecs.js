@@ -1,4 +1,4 @@
-// Codecs of a connection: which are offered, which is in use, and what the session description says about feedback.
+// Codecs of a connection: the offered ones, the one in use, and the feedback in the session description.
 
 const FEC = ["video/red", "video/ulpfec"];
 

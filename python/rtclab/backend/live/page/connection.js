@@ -6,7 +6,7 @@ import { report, wallClock } from "./report.js";
 const STATS_TYPES = new Set(["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"]);
 
 export class Connection {
-  // `about` says who sends what over this connection, `media` is what this page sends, and `send` passes a description
+  // `about` describes the connection and its media, `media` is what this page sends, and `send` passes a description
   // or candidate to the other end.
   constructor(about, config, media, send) {
     this.about = about;
@@ -15,7 +15,7 @@ export class Connection {
     this.send = send;
     this.frames = [];
     this.seen = new Set(); // each event of the set-up is reported once
-    this.candidates = []; // those that arrived before the description
+    this.candidates = []; // remote candidates that arrived before the description
     this.received = new MediaStream(); // all tracks of the other end
     const { servers, policy } = config.ice[about.number];
     this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle", iceServers: servers, iceTransportPolicy: policy });
@@ -88,7 +88,7 @@ export class Connection {
     this.send({ description: { type, sdp: this.feedback(sdp) } });
   }
 
-  // Neither end uses transport-wide feedback that is missing in what it gets from the other one.
+  // Neither end uses transport-wide feedback if it is missing in the description from the other end.
   feedback(sdp) {
     return this.config.transportFeedback ? sdp : withoutTransportFeedback(sdp);
   }
@@ -132,7 +132,7 @@ export class Connection {
     report(type, { ...step, number: this.about.number });
   }
 
-  // getStats does not tell the payload type of retransmissions.
+  // getStats does not have the payload type of retransmissions.
   reportPayloadTypes() {
     const codecs = {};
     const kinds = {};

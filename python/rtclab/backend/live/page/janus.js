@@ -8,18 +8,18 @@ const KEEPALIVE_MS = 25000; // Janus ends sessions without requests after 60 s
 const PLUGIN = "janus.plugin.videoroom";
 
 export class JanusRoom {
-  // `settings` is what the server gave for the room: {url, apiSecret, room, pin}. Others see `participant` as the name
-  // of the feed.
+  // `settings` are the server's for the room: {url, apiSecret, room, pin}. Others see `participant` as the name of the
+  // feed.
   constructor(settings, participant) {
     this.settings = settings;
     this.participant = participant;
     this.waiting = new Map(); // by transaction: {resolve, reject, message}
-    this.feeds = new Set(); // ids of those that were called back
+    this.feeds = new Set(); // ids of the publishers that were called back
     this.publisherCallback = () => {};
     this.errorCallback = () => {};
   }
 
-  // Calls back with (participant, feedId) for each other publisher, those that were there before included.
+  // Calls back with (participant, feedId) for each other publisher, including publishers that joined earlier.
   onPublisher(callback) {
     this.publisherCallback = callback;
   }
@@ -41,7 +41,7 @@ export class JanusRoom {
     this.addPublishers(data.publishers);
   }
 
-  // Sends the offer of what the participant publishes and returns the answer. `videoCodec`, such as "vp9", asks for one
+  // Sends the offer of the participant's media and returns the answer. `videoCodec`, such as "vp9", asks for one
   // of the room's codecs; otherwise Janus takes the first in its own order that the offer has.
   async publish(offer, videoCodec) {
     const body = { request: "publish", ...(videoCodec && { videocodec: videoCodec }) };

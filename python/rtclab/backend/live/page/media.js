@@ -3,7 +3,7 @@
 // A user's own sound is sent as it is: noise suppression would remove music and tones.
 const UNPROCESSED = { echoCancellation: false, noiseSuppression: false, autoGainControl: false };
 
-// Opens what `config` says: `video` (width, height, frameRate) or null, `audio` (`file`: whether the browser's
+// Opens the devices in `config`: `video` (width, height, frameRate) or null, `audio` (`file`: whether the browser's
 // microphone plays a user's file) or null. `config.clip`, the address of a video file, is for browsers that cannot play
 // a file as their camera; `config.sound` likewise for the microphone.
 export async function openCamera(config) {
