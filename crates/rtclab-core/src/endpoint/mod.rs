@@ -86,7 +86,10 @@ pub struct Peer {
     sender: Sender,
     receiver: Receiver,
     timers: Timers,
+    /// When reports on video leave.
     rng: Pcg64Mcg,
+    /// When reports on audio leave: a stream of its own, so that audio does not move the reports on video.
+    audio_rng: Pcg64Mcg,
     counters: stats::Counters,
     outbox: Outbox,
     events: VecDeque<Event>,
@@ -141,6 +144,7 @@ impl Peer {
                 statistics: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
+            audio_rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x6175_6469_6f),
             counters: stats::Counters::default(),
             outbox: Outbox::new(addresses),
             events: VecDeque::new(),

@@ -12,6 +12,7 @@ use crate::rtp::rtcp::{
 use crate::stack::RtcpSchedule;
 use crate::units::{Bytes, Time};
 use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
 
 /// Nominal interval of reports for video; drawn from 0.5 to 1.5 times this (libwebrtc, `rtcp_sender.cc`).
 const REPORT_INTERVAL: Time = Time::from_millis(1_000);
@@ -157,12 +158,12 @@ impl Peer {
         if self.has_sender_reports() {
             self.schedule_report(now);
         }
-        if self.reports_separately() && receives_video {
+        let per_media = self.rtcp_schedule() == RtcpSchedule::PerMedia;
+        if self.reports_separately() && (receives_video || !per_media) {
             self.schedule_receiver_report(now);
         }
         let sends_audio = self.config.sends.has_audio();
         let receives_audio = !self.receiver.audios.is_empty();
-        let per_media = self.rtcp_schedule() == RtcpSchedule::PerMedia;
         if per_media {
             self.receiver.prepends_reports = self.setup.offered();
         }
@@ -199,7 +200,7 @@ impl Peer {
         let mut packets = self.sender_reports(now, |config| !config.is_video(), blocks);
         packets.push(self.description());
         self.outbox.send_rtcp(now, packets);
-        self.timers.audio_sender_report = now + self.varied(AUDIO_REPORT_INTERVAL);
+        self.timers.audio_sender_report = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
     }
 
     /// A sender report for each stream of one medium, the first of which has the blocks; a receiver report with
@@ -251,7 +252,7 @@ impl Peer {
     pub(super) fn send_audio_report(&mut self, now: Time) {
         let blocks = self.receiver.audio_blocks(now);
         self.send_blocks(now, blocks);
-        self.timers.audio_report = now + self.varied(AUDIO_REPORT_INTERVAL);
+        self.timers.audio_report = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
     }
 
     fn send_blocks(&mut self, now: Time, blocks: Vec<ReportBlock>) {
@@ -275,16 +276,16 @@ impl Peer {
     pub(super) fn schedule_report(&mut self, now: Time) {
         let interval = or_never(self.sender.target().time_for(Bytes(REPORT_BITS / 8)));
         let interval = interval.clamp(MIN_REPORT_INTERVAL, REPORT_INTERVAL);
-        self.timers.report = now + self.varied(interval);
+        self.timers.report = now + varied(&mut self.rng, interval);
     }
 
     pub(super) fn schedule_receiver_report(&mut self, now: Time) {
-        self.timers.receiver_report = now + self.varied(REPORT_INTERVAL);
+        self.timers.receiver_report = now + varied(&mut self.rng, REPORT_INTERVAL);
     }
+}
 
-    /// A random time from 0.5 to 1.5 times the interval.
-    fn varied(&mut self, interval: Time) -> Time {
-        let factor = 0.5 + self.rng.random::<f64>();
-        Time::from_secs_f64(interval.as_secs_f64() * factor)
-    }
+/// A random time from 0.5 to 1.5 times the interval.
+fn varied(rng: &mut Pcg64Mcg, interval: Time) -> Time {
+    let factor = 0.5 + rng.random::<f64>();
+    Time::from_secs_f64(interval.as_secs_f64() * factor)
 }
