@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rtclab.backend import Backend, run_manifest
+from rtclab.backend.turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, Trace, write_text
@@ -44,7 +45,8 @@ def run_scenario(
     """Runs all repeats of a scenario and returns the run, which has the outcome of each repeat.
 
     A repeat in which the call or the laboratory fails is marked with its reason, and the others go on. On
-    Ctrl-C, finished repeats are kept and the others are marked as interrupted.
+    Ctrl-C, finished repeats are kept and the others are marked as interrupted. Live repeats wait until no
+    other process of this machine runs live calls.
 
     Args:
         scenario: the scenario to run.
@@ -110,7 +112,13 @@ def _run_repeats(
 
     futures: list[Future[Repeat]] = []
     try:
-        if executor is None:
+        if not todo:
+            return
+        if not backend.parallel:
+            with turn():
+                for repeat in todo:
+                    note(_run_one(scenario, backend, run, repeat))
+        elif executor is None:
             for repeat in todo:
                 note(_run_one(scenario, backend, run, repeat))
         else:

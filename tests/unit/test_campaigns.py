@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rtclab.backend import turns
 from rtclab.campaigns import (
     MAX_TRIES,
     Campaign,
@@ -25,7 +28,7 @@ from rtclab.campaigns import (
 from rtclab.campaigns.rows import Value
 from rtclab.errors import BackendUnavailable, BadInput, CallFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
+from rtclab.trace import Trace, only_writer
 
 CALL = Scenario.load("first-call", {"duration": "2 s"})
 ITEMS = items_of([(name, CALL) for name in ("a/one", "a/two", "b/three")], 4)
@@ -37,10 +40,12 @@ def measure(item: Item, trace: Trace) -> list[Value]:
 
 
 class Fake:
-    """A live backend that notes what it runs.
+    """Stands in for the live backend, and notes what it runs.
 
     ``act`` may raise, or say how the machine disturbed the run. The check before a run raises ``refusal``.
     """
+
+    parallel = True  # so that the tests do not wait for live calls of this machine
 
     def __init__(
         self, act: Callable[[int], str] = lambda number: "", refusal: Exception | None = None
@@ -303,6 +308,37 @@ def test_what_a_failed_call_left_is_kept_under_a_name_of_its_own(
     play(Fake(fail))
     campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces").run()
     assert [path.name for path in (tmp_path / "traces" / "a" / "one").iterdir()] == ["repeat-0-try-1-failed"]
+
+
+@pytest.mark.parametrize("place", ["rows.csv", "traces"])
+def test_two_campaigns_do_not_write_to_the_same_rows_or_traces(
+    tmp_path: Path, play: Callable[[Fake], Fake], place: str
+) -> None:
+    fake = play(Fake())
+    (tmp_path / "traces").mkdir()
+    one = campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces")
+    refused = rf"{tmp_path / place}: process {os.getpid()} on \S+ is writing here"
+    with only_writer(tmp_path / place), pytest.raises(BadInput, match=refused):
+        one.run()
+    assert not fake.ran
+    assert one.run().outcomes == {"finished": 1}
+
+
+def test_a_live_campaign_takes_a_turn(tmp_path: Path, play: Callable[[Fake], Fake], monkeypatch: Any) -> None:
+    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
+    locked: list[bool] = []
+
+    def note(number: int) -> str:
+        locked.append(turns.LOCK.exists())
+        return ""
+
+    fake = Fake(note)
+    fake.parallel = False
+    play(fake)
+    rows = RowFile(tmp_path / "rows.csv")
+    campaign(rows, ITEMS[:2]).run()
+    assert locked == [True, True]
+    assert not turns.LOCK.exists()
 
 
 def test_a_repeat_without_rows_is_measured_from_its_trace(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from stub_backend import StubBackend
 
 from rtclab import backend as backends
 from rtclab import lab
+from rtclab.backend import turns
 from rtclab.backend.live import link
 from rtclab.cli import main
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
@@ -682,12 +683,14 @@ def test_the_interval_of_the_share_of_failed_calls_is_printed(rtclab: Rtclab, st
 
 
 @pytest.fixture
-def live(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
+def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StubBackend:
     """Replaces live calls by a stub, which runs one call at a time."""
     backend = StubBackend()
     backend.name, backend.parallel = "live", False
     monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
     monkeypatch.setitem(backends._HOME, "live", ("stub_backend", "TheStub"))
+    # Not the lock of this machine: nothing here waits for live calls.
+    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
     return backend
 
 

@@ -7,16 +7,18 @@ import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rtclab.backend import Backend, backend
+from rtclab.backend.turns import turn
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab.campaigns.order import Item, encoders_at_once, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile, Value
 from rtclab.errors import BackendUnavailable, DiskFull, LaboratoryFailed, UnsupportedScenario, reason_of
 from rtclab.processes import cores, process_pool
-from rtclab.trace import Trace
+from rtclab.trace import Trace, only_writer
 from rtclab.trace.trace import MANIFEST
 
 Measure = Callable[[Item, Trace], Iterable[Value]]
@@ -107,11 +109,25 @@ class Campaign:
         Args:
             on_done: called after every item that is not run again, with None if the backend cannot run it.
 
+        Live calls wait until no other process of this machine runs any.
+
         Raises:
             BackendUnavailable: this machine lacks what the backend needs.
+            BadInput: another process writes the rows or the traces.
             DiskFull: no space is left.
             KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept.
         """
+        with ExitStack() as locks:
+            self.rows.path.parent.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(only_writer(self.rows.path))
+            if self.traces is not None:
+                self.traces.mkdir(parents=True, exist_ok=True)
+                locks.enter_context(only_writer(self.traces))
+            if self.todo() and not backend(self.backend).parallel:
+                locks.enter_context(turn())
+            return self._run(on_done)
+
+    def _run(self, on_done: Callable[[Item, Record | None], None]) -> Tally:
         self.rows.compact()
         tally, queue = self._begin()
         for item, outcome in self._outcomes(queue):
