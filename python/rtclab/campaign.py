@@ -83,8 +83,9 @@ def _check_same(run: Run, scenario: Scenario, backend: Backend) -> None:
     """Raises BadInput if a run differs in anything but the number of repeats."""
     if run.backend != backend.name:
         raise BadInput(f"{run.name} was made by backend {run.backend}, not {backend.name}")
-    was, wanted = dict(run.scenario), scenario.model_dump(mode="json")
-    changed = [key for key in wanted if key != "repeats" and was.get(key) != wanted[key]]
+    # Read again, so that a field which rtclab did not have then has its default.
+    was = Scenario.read(run.scenario, run.name)
+    changed = [name for name in scenario.differences(was) if name != "repeats"]
     if changed:
         raise BadInput(
             f"{run.name} ran another scenario: {', '.join(changed)} changed",

@@ -584,7 +584,10 @@ def reproduce(
         bool, typer.Option("--page-only", help="With live: run nothing, make the page from its rows.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="With live: run failed calls again.")
+        bool,
+        typer.Option(
+            "--retry-failed", help="With live: run calls again that failed or that another rtclab recorded."
+        ),
     ] = False,
     every_reading: Annotated[
         bool,

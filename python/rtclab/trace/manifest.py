@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
-from rtclab.errors import TraceError
+from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
 
 SCHEMA: Literal[5] = 5
@@ -254,8 +254,9 @@ def read_manifest(path: Path, model: type[AnyManifest]) -> AnyManifest:
     """Reads a manifest.
 
     Raises:
-        TraceError: the file is missing, was written by another version, or has invalid fields. The message
-            names the file and every invalid field.
+        OtherSchema: the file was written by another version.
+        TraceError: the file is missing or has invalid fields. The message names the file and every invalid
+            field.
     """
     value = read_json(path, model.what)
     _check_schema(path, value)
@@ -272,11 +273,11 @@ def _check_schema(path: Path, value: dict[str, Any]) -> None:
     if not isinstance(number, int) or number == SCHEMA:
         return
     if number < SCHEMA:
-        raise TraceError(
+        raise OtherSchema(
             f"{path}: written by an older rtclab, with schema {number}; this one reads schema {SCHEMA}",
             hint="run the scenario again",
         )
-    raise TraceError(
+    raise OtherSchema(
         f"{path}: written by a newer rtclab, with schema {number}; this one reads schema {SCHEMA}",
         hint="update rtclab",
     )

@@ -14,6 +14,7 @@ import polars as pl
 
 from rtclab.backend import backend
 from rtclab.campaign import run_scenario
+from rtclab.errors import OtherSchema
 from rtclab.metrics import METRICS, measure_repeats
 from rtclab.metrics.statistics import t_quantile
 from rtclab.trace import Run, only_writer, write_text
@@ -124,7 +125,12 @@ def _live_values(
 ) -> Row | None:
     """The part of a condition's row that the live run gives."""
     known = None if row is None else {name: value for name, value in row.items() if not _simulated(name)}
-    run = live_run(condition, folder, run_missing=run_missing and known is None, say=say)
+    try:
+        run = live_run(condition, folder, run_missing=run_missing and known is None, say=say)
+    except OtherSchema:  # the row still has what was measured
+        if known is None:
+            raise
+        run = None
     if run is None:
         return known
     values = _values(run.run)
