@@ -67,7 +67,7 @@ def run_scenario(
         Interrupted: Ctrl-C was pressed.
     """
     backend.check(scenario)
-    run = resume or create(out, scenario=scenario.name, manifest=run_manifest(scenario, backend=backend.name))
+    run = resume or create(out, scenario=scenario.name, manifest=run_manifest(scenario, backend))
     with run.writing():
         if resume is not None:
             run.reload()
@@ -160,7 +160,7 @@ def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Rep
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    note = "; ".join(map(str, trace.manifest.not_connected))
+    note = "; ".join([*map(str, trace.manifest.not_connected), *trace.manifest.notes])
     return Repeat(repeat, seed, "finished", note=note)
 
 

@@ -253,7 +253,7 @@ class Participant(Table):
     nat: Literal["none", "port-restricted", "symmetric", "udp-blocked"] = "none"
     """NAT that the participant's browser sits behind in live calls: ``port-restricted`` shows one port to
     everybody, ``symmetric`` another port to each destination, ``udp-blocked`` lets only TCP out, so that the
-    browser needs a relay, which it reaches over TCP. Simulated calls ignore it."""
+    browser needs a relay, which it reaches over TCP. Live calls only."""
 
 
 class Server(Table):

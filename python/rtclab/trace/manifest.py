@@ -210,6 +210,8 @@ class TraceManifest(_Manifest):
     """Counters of the emulator in live calls."""
     capture: CaptureInfo | None = None
     """The captures that the trace was made of."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the figures, such as a step of the machine's clock."""
 
     @property
     def late(self) -> bool:
@@ -230,7 +232,7 @@ class Repeat:
     reason: str = ""
     """Why the call or the laboratory failed."""
     note: str = ""
-    """What a finished one lacks, such as a pair that did not connect."""
+    """What a reader must know of a finished one, such as a pair that did not connect."""
 
     @property
     def about_the_call(self) -> bool:
@@ -245,6 +247,8 @@ class RunManifest(_Manifest):
 
     repeats: tuple[Repeat, ...] = ()
     """What became of each repeat."""
+    capture: bool = False
+    """Whether a capture is written beside each simulated trace, also when the run is resumed."""
 
 
 AnyManifest = TypeVar("AnyManifest", bound=_Manifest)
