@@ -195,7 +195,8 @@ class Browser(Table):
     """Field trials of WebRTC that the browser is forced to use, such as
     ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default those of its build."""
     args: list[str] = []
-    """Further arguments of the browser's command line."""
+    """Further arguments of the browser's command line. They can make the browser run any program as you, so
+    read them before you run somebody else's scenario live."""
 
     @model_validator(mode="after")
     def _trials_in_pairs(self) -> Self:
