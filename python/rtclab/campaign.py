@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rtclab.backend import Backend, run_manifest
+from rtclab.backend.turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, Trace, write_text
@@ -44,7 +45,8 @@ def run_scenario(
     """Runs all repeats of a scenario and returns the run, which has the outcome of each repeat.
 
     A repeat in which the call or the laboratory fails is marked with its reason, and the others go on. On
-    Ctrl-C, finished repeats are kept and the others are marked as interrupted.
+    Ctrl-C, finished repeats are kept and the others are marked as interrupted. Live repeats wait until no
+    other process of this machine runs live calls.
 
     Args:
         scenario: the scenario to run.
@@ -65,7 +67,7 @@ def run_scenario(
         Interrupted: Ctrl-C was pressed.
     """
     backend.check(scenario)
-    run = resume or create(out, scenario=scenario.name, manifest=run_manifest(scenario, backend=backend.name))
+    run = resume or create(out, scenario=scenario.name, manifest=run_manifest(scenario, backend))
     with run.writing():
         if resume is not None:
             run.reload()
@@ -81,8 +83,9 @@ def _check_same(run: Run, scenario: Scenario, backend: Backend) -> None:
     """Raises BadInput if a run differs in anything but the number of repeats."""
     if run.backend != backend.name:
         raise BadInput(f"{run.name} was made by backend {run.backend}, not {backend.name}")
-    was, wanted = dict(run.scenario), scenario.model_dump(mode="json")
-    changed = [key for key in wanted if key != "repeats" and was.get(key) != wanted[key]]
+    # Read again, so that a field which rtclab did not have then has its default.
+    was = Scenario.read(run.scenario, run.name)
+    changed = [name for name in scenario.differences(was) if name != "repeats"]
     if changed:
         raise BadInput(
             f"{run.name} ran another scenario: {', '.join(changed)} changed",
@@ -110,7 +113,13 @@ def _run_repeats(
 
     futures: list[Future[Repeat]] = []
     try:
-        if executor is None:
+        if not todo:
+            return
+        if not backend.parallel:
+            with turn():
+                for repeat in todo:
+                    note(_run_one(scenario, backend, run, repeat))
+        elif executor is None:
             for repeat in todo:
                 note(_run_one(scenario, backend, run, repeat))
         else:
@@ -151,7 +160,7 @@ def _run_one(scenario: Scenario, backend: Backend, run: Run, repeat: int) -> Rep
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    note = "; ".join(map(str, trace.manifest.not_connected))
+    note = "; ".join([*map(str, trace.manifest.not_connected), *trace.manifest.notes])
     return Repeat(repeat, seed, "finished", note=note)
 
 

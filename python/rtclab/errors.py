@@ -84,6 +84,10 @@ class TraceError(BadInput):
     """A run or trace does not exist, or does not follow the trace contract."""
 
 
+class OtherSchema(TraceError):
+    """A run or trace follows another version of the trace contract."""
+
+
 class BackendUnavailable(RtclabError):
     """This machine lacks something that the backend needs, such as a browser, namespaces or a module."""
 

@@ -15,7 +15,7 @@ from rtclab import trace
 from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.campaign import run_scenario
-from rtclab.errors import BackendUnavailable, BadInput, FieldError
+from rtclab.errors import BackendUnavailable, BadInput, FieldError, TraceError
 from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, measure_run, prepare
 from rtclab.metrics.series import Window
 from rtclab.processes import cores
@@ -105,6 +105,8 @@ class Run(trace.Run):
             >>> run.table("packets", repeat=0).columns[:2]
             ['sent_ns', 'delivered_ns']
         """
+        if name not in trace.SCHEMAS:
+            raise TraceError(f"no table `{name}`; expected {', '.join(trace.SCHEMAS)}")
         finished = [entry.repeat for entry in self.repeats if entry.status == "finished"]
         if repeat is not None and repeat not in finished:
             known = ", ".join(map(str, finished)) or "none"
@@ -116,7 +118,8 @@ class Run(trace.Run):
             one.table(name).select(pl.lit(number, pl.Int64).alias("repeat"), pl.all())
             for number, one in traces.items()
         ]
-        return pl.concat(tables) if tables else trace.SCHEMAS[name].to_frame()
+        empty = pl.Schema({"repeat": pl.Int64(), **trace.SCHEMAS[name]}).to_frame()
+        return pl.concat([empty, *tables])
 
     def report(self, measured: pl.DataFrame | None = None) -> Path:
         """Writes ``report.html`` into the run's directory; returns its path.
@@ -269,7 +272,8 @@ def run(
         record: ``packets`` records every packet, ``seconds`` only sums per second.
         changes: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
         jobs: number of repeats to run in parallel; by default one per core.
-        capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace.
+        capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace; a resumed run
+            that began so does it anyway.
         out: directory of runs, in which a new directory is made.
         resume: a run to continue with the same scenario and backend.
         progress: show a progress bar on a terminal or in a notebook.
@@ -307,6 +311,7 @@ def run(
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
     else:
         loaded = Scenario.load(scenario, overrides)
+    capture = capture or (resumed is not None and resumed.manifest.capture)
     made = _backend(backend or DEFAULT_BACKEND, capture=capture)
     return _run(loaded, made, jobs, Path(out), resumed, progress=progress)
 

@@ -18,6 +18,7 @@ class StubBackend:
     name = "stub"
     parallel = True
     deterministic = False
+    capture = False
 
     def __init__(self) -> None:
         self.packets_per_second = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -121,6 +122,17 @@ def test_resuming_a_run_with_another_scenario_is_refused(tmp_path: Path) -> None
     other = Scenario.load("first-call", {"repeats": 3, "duration": "3 s", "seed": 2})
     with pytest.raises(BadInput, match="ran another scenario: duration, seed changed"):
         run_scenario(other, StubBackend(), resume=run)
+
+
+def test_a_run_from_before_a_field_with_a_default_can_be_resumed(tmp_path: Path) -> None:
+    backend = StubBackend()
+    backend.failing = {1}
+    run = run_scenario(THREE, backend, out=tmp_path)
+    about = json.loads((run.path / "run.json").read_text())
+    del about["scenario"]["bottlenecks"], about["scenario"]["video"]["simulcast"]
+    (run.path / "run.json").write_text(json.dumps(about))
+    backend.failing = set()
+    assert outcomes(run_scenario(THREE, backend, resume=Run(run.path))) == [("finished", "")] * 3
 
 
 def test_a_scenario_that_the_backend_cannot_run_leaves_no_directory(tmp_path: Path) -> None:

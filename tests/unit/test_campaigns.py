@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rtclab.backend import turns
 from rtclab.campaigns import (
     MAX_TRIES,
     Campaign,
@@ -25,7 +30,7 @@ from rtclab.campaigns import (
 from rtclab.campaigns.rows import Value
 from rtclab.errors import BackendUnavailable, BadInput, CallFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
+from rtclab.trace import SCHEMA, Trace, only_writer
 
 CALL = Scenario.load("first-call", {"duration": "2 s"})
 ITEMS = items_of([(name, CALL) for name in ("a/one", "a/two", "b/three")], 4)
@@ -37,10 +42,12 @@ def measure(item: Item, trace: Trace) -> list[Value]:
 
 
 class Fake:
-    """A live backend that notes what it runs.
+    """Stands in for the live backend, and notes what it runs.
 
     ``act`` may raise, or say how the machine disturbed the run. The check before a run raises ``refusal``.
     """
+
+    parallel = True  # so that the tests do not wait for live calls of this machine
 
     def __init__(
         self, act: Callable[[int], str] = lambda number: "", refusal: Exception | None = None
@@ -305,6 +312,37 @@ def test_the_trace_of_a_failed_call_is_kept_under_a_name_of_its_own(
     assert [path.name for path in (tmp_path / "traces" / "a" / "one").iterdir()] == ["repeat-0-try-1-failed"]
 
 
+@pytest.mark.parametrize("place", ["rows.csv", "traces"])
+def test_two_campaigns_do_not_write_to_the_same_rows_or_traces(
+    tmp_path: Path, play: Callable[[Fake], Fake], place: str
+) -> None:
+    fake = play(Fake())
+    (tmp_path / "traces").mkdir()
+    one = campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces")
+    refused = rf"{tmp_path / place}: process {os.getpid()} on \S+ is writing here"
+    with only_writer(tmp_path / place), pytest.raises(BadInput, match=refused):
+        one.run()
+    assert not fake.ran
+    assert one.run().outcomes == {"finished": 1}
+
+
+def test_a_live_campaign_takes_a_turn(tmp_path: Path, play: Callable[[Fake], Fake], monkeypatch: Any) -> None:
+    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
+    locked: list[bool] = []
+
+    def note(number: int) -> str:
+        locked.append(turns.LOCK.exists())
+        return ""
+
+    fake = Fake(note)
+    fake.parallel = False
+    play(fake)
+    rows = RowFile(tmp_path / "rows.csv")
+    campaign(rows, ITEMS[:2]).run()
+    assert locked == [True, True]
+    assert not turns.LOCK.exists()
+
+
 def test_a_repeat_without_rows_is_measured_from_its_trace(tmp_path: Path) -> None:
     items, rows, traces = items_of([("call", CALL)], 1), RowFile(tmp_path / "rows.csv"), tmp_path / "traces"
     whole = Campaign(items, "sim", rows, frames_sent, jobs=1, traces=traces)
@@ -318,6 +356,74 @@ def test_a_repeat_without_rows_is_measured_from_its_trace(tmp_path: Path) -> Non
     longer = items_of([("call", Scenario.load(CALL, {"duration": "3 s"}))], 1)
     Campaign(longer, "sim", rows, frames_sent, jobs=1, traces=traces).run()
     assert Trace(kept).manifest.duration_ns == 3 * 10**9
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> tuple[Campaign, Path]:
+    """A campaign of one simulated repeat that has run, and its trace."""
+    whole = Campaign(
+        items_of([("call", CALL)], 1),
+        "sim",
+        RowFile(tmp_path / "rows.csv"),
+        frames_sent,
+        jobs=1,
+        traces=tmp_path / "traces",
+    )
+    whole.run()
+    return whole, tmp_path / "traces" / "call" / "repeat-0-try-1"
+
+
+def alter(manifest: Path, change: Callable[[dict[str, Any]], object]) -> float:
+    """Changes a manifest and returns when it was written."""
+    about = json.loads(manifest.read_text())
+    change(about)
+    manifest.write_text(json.dumps(about))
+    return manifest.stat().st_mtime_ns
+
+
+def test_a_trace_of_an_older_rtclab_is_no_failed_call_and_its_rows_stay(kept: tuple[Campaign, Path]) -> None:
+    whole, trace = kept
+    written = alter(trace / "manifest.json", lambda about: about.update(schema=SCHEMA - 1))
+    rows = whole.rows.path.read_text()
+    remeasured = replace(whole, versions={"call": "of another measure"})
+    tally = remeasured.run()
+    assert (tally.outcomes, tally.failed) == ({}, {})
+    assert [key.condition for key in tally.outdated] == ["call"]
+    assert "written by an older rtclab" in next(iter(tally.outdated.values()))
+    assert whole.rows.path.read_text() == rows
+    assert (trace / "manifest.json").stat().st_mtime_ns == written
+    assert replace(remeasured, retry_failed=True).run().outcomes == {"finished": 1}
+    assert Trace(trace).manifest.duration_ns == 2 * 10**9
+
+
+def test_a_new_field_with_a_default_does_not_repeat_a_call(kept: tuple[Campaign, Path]) -> None:
+    whole, trace = kept
+
+    def before_these_fields(about: dict[str, Any]) -> None:
+        del about["scenario"]["servers"]
+        del about["scenario"]["video"]["simulcast"]
+
+    written = alter(trace / "manifest.json", before_these_fields)
+    whole.rows.path.unlink()
+    assert whole.run().outcomes == {"finished": 1}
+    assert (trace / "manifest.json").stat().st_mtime_ns == written
+
+
+def test_a_field_that_no_longer_exists_does_not_repeat_a_call_either(kept: tuple[Campaign, Path]) -> None:
+    whole, trace = kept
+    written = alter(trace / "manifest.json", lambda about: about["scenario"].update(weather="fine"))
+    whole.rows.path.unlink()
+    tally = whole.run()
+    assert not tally.outcomes
+    assert "weather" in next(iter(tally.outdated.values()))
+    assert (trace / "manifest.json").stat().st_mtime_ns == written
+
+
+def test_a_damaged_trace_is_run_again(kept: tuple[Campaign, Path]) -> None:
+    whole, trace = kept
+    (trace / "manifest.json").write_text("{")
+    whole.rows.path.unlink()
+    assert whole.run().outcomes == {"finished": 1}
 
 
 def test_campaigns_on_the_same_backend_share_a_file_under_labels(

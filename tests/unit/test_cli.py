@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -21,8 +22,9 @@ from stub_backend import StubBackend
 
 from rtclab import _native, lab
 from rtclab import backend as backends
+from rtclab.backend import turns
 from rtclab.backend.live import link
-from rtclab.cli import main, sweeping
+from rtclab.cli import main, sweeping, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
 from rtclab.metrics import METRICS
 from rtclab.metrics.measure import MEASURED
@@ -738,12 +740,14 @@ def test_the_interval_of_the_share_of_failed_calls_is_printed(rtclab: Rtclab, st
 
 
 @pytest.fixture
-def live(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
+def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StubBackend:
     """Replaces live calls by a stub, which runs one call at a time."""
     backend = StubBackend()
     backend.name, backend.parallel = "live", False
     monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
     monkeypatch.setitem(backends._HOME, "live", ("stub_backend", "TheStub"))
+    # Not the lock of this machine: nothing here waits for live calls.
+    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
     return backend
 
 
@@ -770,3 +774,40 @@ def test_a_sweep_is_not_resumed_on_another_backend(rtclab: Rtclab, live: StubBac
     result = rtclab("sweep", "--resume", "first-call-sweep-1", "--backend", "sim")
     assert result.status == 2
     assert result.err.startswith("backend: first-call-sweep-1 was made by backend live, not sim\n  hint: ")
+
+
+@pytest.mark.parametrize(
+    "command", ["rtclab metrics", "rtclab list", "rtclab schema", "rtclab list --controls"]
+)
+def test_a_command_whose_output_nobody_reads_ends_quietly_with_141(command: str) -> None:
+    # The reader has exited before the command writes.
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_what_is_no_number_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.print_json({"error": math.nan, "pairs": [math.inf, (-math.inf, 1.5)], "name": "NaN"})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "error": None,
+        "pairs": [None, [None, 1.5]],
+        "name": "NaN",
+    }
+
+
+@pytest.mark.usefixtures("live")
+def test_arguments_of_browsers_in_a_scenario_from_elsewhere_are_printed(rtclab: Rtclab) -> None:
+    shown = rtclab("show", "first-call")
+    assert shown.status == 0
+    Path("theirs.toml").write_text(
+        'name = "theirs"\nduration = "2 s"\n[participants.alice]\n[participants.bob]\n[video]\n'
+        '[participants.bob.browser]\nargs = ["--renderer-cmd-prefix=rm -r"]\n'
+    )
+    line = "theirs.toml starts the browser of bob with '--renderer-cmd-prefix=rm -r'\n"
+    assert rtclab("run", "theirs.toml", "--backend", "live", "--no-report").err == line
+    assert rtclab("run", "first-call", "--backend", "live", "--duration", "2s", "--no-report").err == ""
+    assert rtclab("run", "theirs.toml", "--no-report").err == ""  # simulated calls start no browser

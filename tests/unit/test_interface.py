@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,3 +205,27 @@ def test_a_metric_that_fails_costs_no_repeat(tmp_path: Path, monkeypatch: pytest
     assert [repeat.status for repeat in made.repeats] == ["finished"] * 3
     with pytest.raises(ZeroDivisionError):
         made.summary()
+
+
+def test_a_resumed_run_captures_as_it_began(tmp_path: Path) -> None:
+    made = rtclab.run("first-call", duration="2 s", repeats=2, capture=True, out=tmp_path, progress=False)
+    file = made.path / "run.json"
+    about = json.loads(file.read_text())
+    about["repeats"] = about["repeats"][:1]  # as if it had been killed
+    file.write_text(json.dumps(about))
+    shutil.rmtree(made.repeat_path(1))
+    resumed = rtclab.run(resume=made.path, out=tmp_path, progress=False)
+    assert [(resumed.repeat_path(one) / "capture.pcapng").is_file() for one in (0, 1)] == [True, True]
+
+
+def test_an_unknown_table_is_refused_also_without_finished_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = StubBackend()
+    backend.failing = {0}
+    monkeypatch.setattr(lab, "_backend", lambda name, capture: backend)
+    run = rtclab.run("first-call", duration="2 s", repeats=1, out=tmp_path, progress=False)
+    with pytest.raises(TraceError, match="nope"):
+        run.table("nope")
+    assert run.table("host").columns[:2] == ["repeat", "at_ns"]
+    assert run.table("host").is_empty()

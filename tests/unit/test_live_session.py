@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from rtclab import _native
+from rtclab.backend.live.browser import Browser
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.session import PARTIAL_CAPTURE, Session, _run_and_write
+from rtclab.backend.live.session import PARTIAL_CAPTURE, Seat, Session, _run_and_write
+from rtclab.backend.live.signalling import PageServer
 from rtclab.errors import CallFailed, LaboratoryFailed
 
 S = 10**9
@@ -177,3 +181,79 @@ def test_a_capture_has_its_name_only_if_it_is_whole(tmp_path: Path, emulator: Cl
     (tmp_path / PARTIAL_CAPTURE).touch()
     asyncio.run(stop())
     assert [file.name for file in tmp_path.iterdir()] == [left]
+
+
+def test_who_would_join_after_the_end_does_not_prolong_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited_s: list[float] = []
+
+    async def note(_: Session, at_ns: int) -> None:
+        waited_s.append(at_ns / S)
+
+    async def attend() -> None:
+        session = Session({**argument(), "calls": []}, [])
+        page = SimpleNamespace(send=lambda *_, **__: asyncio.sleep(0))
+        for join_s in (0, 30):
+            seat = Seat("alice", join_s * S, 2 * S, cast(PageServer, page), cast(Browser, None))
+            seat.left.set()
+            await session._attend(seat)
+
+    monkeypatch.setattr(Session, "_sleep_until", note)
+    asyncio.run(attend())
+    assert waited_s == [0, 2]
+
+
+def test_a_report_that_cannot_be_handled_fails_the_laboratory_and_is_named() -> None:
+    async def report() -> Session:
+        session = Session(argument(), [])
+        server = PageServer(
+            lambda message: session._receive("alice", message),
+            lambda: closed.append(True),
+            lambda error: session._report_failed("alice", error),
+        )
+        async with TestClient(TestServer(server.application())) as client:
+            socket = await client.ws_connect("/report")
+            await socket.receive_json()
+            await socket.send_json({"type": "event", "event": "joined", "number": 99, "at_ms": 0})
+            await socket.receive()
+        return session
+
+    closed: list[bool] = []
+    session = asyncio.run(report())
+    assert reason_of(session) == "a report of alice's page could not be handled: KeyError: 99"
+    assert isinstance(session._failure.exception(), LaboratoryFailed)
+    assert closed == [True]
+
+
+@pytest.mark.parametrize(
+    ("step_s", "notes"),
+    [
+        (0.009, []),
+        (-0.25, ["this machine's clock was set by -0.250 s while the pages loaded: set-up times, frames "]),
+    ],
+)
+def test_a_clock_that_was_set_while_the_pages_loaded_is_noted(
+    step_s: float, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No test can set the clock of the machine.
+    wall_s = iter([1000.0, 1007.0 + step_s])
+    monotonic_s = iter([10.0, 17.0])
+    clocks = {
+        time.CLOCK_REALTIME: lambda: next(wall_s),
+        time.CLOCK_MONOTONIC: lambda: next(monotonic_s),
+        time.CLOCK_BOOTTIME: lambda: 0.0,
+    }
+
+    async def work() -> Session:
+        session = Session(argument(), [])
+        monkeypatch.setattr(session, "_prepare", lambda: asyncio.sleep(0))
+        monkeypatch.setattr(session, "_begin", lambda: None)
+        monkeypatch.setattr(session._traffic, "run", begin_nothing_else)
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: clocks[clock]())
+        with pytest.raises(InterruptedError):
+            await session._work()
+        return session
+
+    def begin_nothing_else(_: object) -> None:
+        raise InterruptedError
+
+    assert [note[: len(start)] for note, start in zip(asyncio.run(work()).notes, notes, strict=True)] == notes

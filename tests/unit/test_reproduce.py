@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from math import inf, nan
@@ -34,6 +35,7 @@ from rtclab.reproduce.trends import Numbers, Trend
 from rtclab.reproduce.variants import split
 from rtclab.scenario import Scenario, shipped
 from rtclab.scenario.units import Duration
+from rtclab.trace import only_writer
 
 CELL = Cell(
     table="I",
@@ -181,6 +183,29 @@ def test_an_interrupted_reproduction_continues_with_unfinished_repeats(
     assert todo(plan, tmp_path) == []
 
 
+def test_two_reproductions_do_not_write_to_the_same_directory(tmp_path: Path, call: Scenario) -> None:
+    plan = Plan("first-call", 1, given=call)
+    with (
+        only_writer(tmp_path),
+        pytest.raises(BadInput, match=rf"process {os.getpid()} on \S+ is writing here"),
+    ):
+        run_plans([plan], tmp_path, jobs=0)
+    assert todo(plan, tmp_path) == [0]
+
+
+def test_the_repeats_of_the_last_three_builds_are_kept(tmp_path: Path, call: Scenario) -> None:
+    # Four builds; the first is used once more before the fourth.
+    builds = [Store(tmp_path, "first-call", f"{number:016x}") for number in range(4)]
+    for at, build in enumerate([*builds[:3], builds[0], builds[3]]):
+        build.delete_unused()
+        build.add(0, {})
+        build.trace_path(0).mkdir(parents=True, exist_ok=True)
+        os.utime(build.path, (at, at))
+    builds[3].delete_unused()
+    assert [bool(build.read()) for build in builds] == [True, False, True, True]
+    assert [build.trace_path(0).exists() for build in builds] == [True, False, True, True]
+
+
 def test_a_repeat_with_a_truncated_file_runs_again(tmp_path: Path, call: Scenario) -> None:
     plan = Plan("first-call", 3, given=call)
     store = plan.store(tmp_path)
@@ -209,9 +234,8 @@ def test_a_changed_scenario_runs_again_but_not_for_a_new_title(tmp_path: Path, c
     changed = replace(plan, given=call.model_copy(update={"seed": 2}), traced=1)
     assert todo(changed, tmp_path) == [0]
     run_plans([changed], tmp_path, jobs=0)
-    assert (todo(changed, tmp_path), todo(plan, tmp_path)) == ([], [0])
-    run_plans([plan], tmp_path, jobs=0)
-    assert not list((tmp_path / "traces").rglob("manifest.json")), "a trace of what is forgotten"
+    # The repeats of both are kept, because another checkout may use them.
+    assert (todo(changed, tmp_path), todo(plan, tmp_path)) == ([], [])
 
 
 def test_parallel_processes_give_the_same_values_as_a_single_one(tmp_path: Path, call: Scenario) -> None:

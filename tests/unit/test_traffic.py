@@ -103,6 +103,12 @@ def test_a_field_of_the_other_protocol_is_an_error(tmp_path: Path, changes: list
     assert message in error(tmp_path, "", *changed, base=UDP)
 
 
+def test_traffic_after_the_end_is_an_error_although_it_says_when_it_stops(tmp_path: Path) -> None:
+    late = ["traffic.download.start=30 s", "traffic.download.stop=50 s", "duration=5 s"]
+    refused = "traffic.download.start: `30 s` is not before the end at `5 s`"
+    assert refused in error(tmp_path, "", *late, base=LONG)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

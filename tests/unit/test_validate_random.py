@@ -11,12 +11,13 @@ import pytest
 from synthetic_run import trace
 
 from rtclab.campaigns.disturbance import SLOWEST_ENCODER_MS
+from rtclab.errors import BadInput
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
-from rtclab.trace import Lateness, Run
+from rtclab.trace import Lateness, Run, only_writer
 from rtclab.validate.campaign import disturbance
 from rtclab.validate.conditions import DURATION_S, draw
-from rtclab.validate.twin import Outcome, Pair, expected, outcome_of, read_rows, write_rows
+from rtclab.validate.twin import Outcome, Pair, expected, outcome_of, outcomes, read_rows, write_rows
 from rtclab.validate.twin_page import drawings, figures, ticks, write_twin
 
 SEEDS = range(1, 401)
@@ -227,3 +228,11 @@ def test_a_live_run_is_disturbed_by_a_late_emulator_a_slow_encoder_or_a_processo
     assert told(6_000_000, "none", 0.3) == "emulator 6.0 ms late (p99)"
     assert told(1, "cpu", 0.3) == "the processor limited the video of alice"
     assert told(1, "none", 100 * (SLOWEST_ENCODER_MS + 1) / 1e3) == "alice took 26 ms to encode a frame"
+
+
+@pytest.mark.parametrize("place", ["data/twin.csv", "live"])
+def test_two_processes_do_not_write_the_same_conditions(tmp_path: Path, place: str) -> None:
+    file, folder = tmp_path / "data" / "twin.csv", tmp_path / "live"
+    assert outcomes([1], file, folder, run_missing=False, say=print) == []
+    with only_writer(tmp_path / place), pytest.raises(BadInput, match=f"{place}: process .* is writing here"):
+        outcomes([1], file, folder, run_missing=False, say=print)

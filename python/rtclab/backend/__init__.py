@@ -34,12 +34,13 @@ class Backend(Protocol):
 
     ``name`` is used on the command line and in names of run directories. ``parallel`` says whether several
     repeats may run at the same time in threads. ``deterministic`` says whether a failed repeat would fail
-    again.
+    again. ``capture`` says whether a capture is written on request; live calls always write one.
     """
 
     name: str
     parallel: bool
     deterministic: bool
+    capture: bool
 
     def check(self, scenario: Scenario) -> None:
         """Checks the scenario and the machine before anything starts.
@@ -87,10 +88,11 @@ def backend(name: str) -> Backend:
     return made
 
 
-def run_manifest(scenario: Scenario, *, backend: str) -> RunManifest:
+def run_manifest(scenario: Scenario, backend: Backend) -> RunManifest:
     """The manifest of a run before its first repeat."""
     return RunManifest(
-        backend=backend,
+        backend=backend.name,
+        capture=backend.capture,
         scenario=scenario.model_dump(mode="json"),
         versions=versions(),
         machine=machine(),

@@ -47,6 +47,7 @@ class SimBackend:
         """
         for participant in scenario.participants:
             _check_video(scenario, participant)
+            _check_nat(scenario, participant)
         for participant in scenario.participants:
             control = scenario.congestion_control_of(participant)
             if control.name not in _native.CONGESTION_CONTROLS:
@@ -126,6 +127,17 @@ def _check_video(scenario: Scenario, participant: str) -> None:
                 f"the simulator has no model of `{toml_text(value)}`; expected `{usual}`",
                 hint="run it live: --backend live",
             )
+
+
+def _check_nat(scenario: Scenario, participant: str) -> None:
+    """Checks that a participant is behind no NAT."""
+    nat = scenario.participants[participant].nat
+    if nat != "none":
+        raise UnsupportedScenario(
+            f"participants.{participant}.nat",
+            f"the simulator has no model of `{nat}`; expected `none`",
+            hint="run it live: --backend live",
+        )
 
 
 def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[str, FlowInfo]:

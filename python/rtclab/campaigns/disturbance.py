@@ -16,10 +16,11 @@ SLOWEST_ENCODER_MS = 25.0
 def disturbances(trace: Trace) -> list[str]:
     """How the machine disturbed a live repeat, in words; empty if it did not.
 
-    It did if the emulator was late, if the CPU limited the video (W3C webrtc-stats,
-    ``qualityLimitationReason``), or if encoding took nearly the time between two frames.
+    It did if the emulator was late, if the machine's clock was set while the pages loaded, if the CPU limited
+    the video (W3C webrtc-stats, ``qualityLimitationReason``), or if encoding took nearly the time between two
+    frames.
     """
-    reasons = []
+    reasons = [*trace.manifest.notes]
     lateness = trace.manifest.lateness
     if lateness is not None and lateness.late:
         reasons.append(f"emulator {lateness.p99_ns / 1e6:.1f} ms late (p99)")

@@ -7,16 +7,28 @@ import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rtclab.backend import Backend, backend
+from rtclab.backend.turns import turn
 from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab.campaigns.order import Item, encoders_at_once, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile, Value
-from rtclab.errors import BackendUnavailable, DiskFull, LaboratoryFailed, UnsupportedScenario, reason_of
+from rtclab.errors import (
+    BackendUnavailable,
+    DiskFull,
+    LaboratoryFailed,
+    OtherSchema,
+    ScenarioError,
+    TraceError,
+    UnsupportedScenario,
+    reason_of,
+)
 from rtclab.processes import cores, process_pool
-from rtclab.trace import Trace
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace, only_writer
 from rtclab.trace.trace import MANIFEST
 
 Measure = Callable[[Item, Trace], Iterable[Value]]
@@ -28,6 +40,17 @@ class Unsupported:
     """The backend cannot run an item. Unlike the error, it can be passed between processes."""
 
     why: str
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """The trace that was kept of an item cannot be measured again, because another rtclab wrote it."""
+
+    why: str
+
+
+Outcome = Record | Unsupported | Outdated
+"""What became of one attempt of an item."""
 
 
 @dataclass
@@ -42,6 +65,8 @@ class Tally:
     """How the machine disturbed repeats, ``MAX_TRIES`` times each."""
     unsupported: dict[str, str] = field(default_factory=dict)
     """Why the backend cannot run conditions."""
+    outdated: dict[Key, str] = field(default_factory=dict)
+    """Why the kept traces of repeats cannot be measured again. Earlier rows of the repeats are unchanged."""
 
     def count(self, record: Record) -> None:
         """Counts a repeat that is not run again."""
@@ -66,7 +91,7 @@ class Campaign:
         traces: directory in which traces are kept, by condition, repeat and try; by default none are kept. A
             repeat without rows whose trace is there is measured again instead of run again.
         versions: identifies, by condition, what else its rows depend on, such as the simulator's code.
-        retry_failed: whether repeats that failed earlier run again.
+        retry_failed: whether repeats run again that failed earlier, or whose kept trace another rtclab wrote.
     """
 
     items: Sequence[Item]
@@ -105,18 +130,36 @@ class Campaign:
         """Runs what is not finished; a repeat's rows are on the disk before the next one is reported.
 
         Args:
-            on_done: called after every item that is not run again, with None if the backend cannot run it.
+            on_done: called after every item that is not run again, with None if it has not been run.
+
+        Live calls wait until no other process of this machine runs any.
 
         Raises:
             BackendUnavailable: this machine lacks what the backend needs.
+            BadInput: another process writes the rows or the traces.
             DiskFull: no space is left.
             KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept.
         """
+        with ExitStack() as locks:
+            self.rows.path.parent.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(only_writer(self.rows.path))
+            if self.traces is not None:
+                self.traces.mkdir(parents=True, exist_ok=True)
+                locks.enter_context(only_writer(self.traces))
+            if self.todo() and not backend(self.backend).parallel:
+                locks.enter_context(turn())
+            return self._run(on_done)
+
+    def _run(self, on_done: Callable[[Item, Record | None], None]) -> Tally:
         self.rows.compact()
         tally, queue = self._begin()
         for item, outcome in self._outcomes(queue):
             if isinstance(outcome, Unsupported):
                 tally.unsupported[item.condition] = outcome.why
+                on_done(item, None)
+                continue
+            if isinstance(outcome, Outdated):
+                tally.outdated[item.key(self.name)] = outcome.why
                 on_done(item, None)
                 continue
             self.rows.append(outcome)
@@ -153,7 +196,7 @@ class Campaign:
             queue.append((item, attempt))
         return tally, queue
 
-    def _outcomes(self, queue: deque[tuple[Item, int]]) -> Iterator[tuple[Item, Record | Unsupported]]:
+    def _outcomes(self, queue: deque[tuple[Item, int]]) -> Iterator[tuple[Item, Outcome]]:
         """Runs the items of the queue, to which the caller may append, and yields each outcome."""
         limit, at_once = self._limits()
         if at_once == 1:
@@ -162,7 +205,7 @@ class Campaign:
                 yield item, self._attempt(item, attempt)
             return
         with process_pool(at_once) as pool:
-            running: dict[Future[Record | Unsupported], Item] = {}
+            running: dict[Future[Outcome], Item] = {}
             while queue or running:
                 self._fill(queue, running, pool, limit, at_once)
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -178,7 +221,7 @@ class Campaign:
     def _fill(
         self,
         queue: deque[tuple[Item, int]],
-        running: dict[Future[Record | Unsupported], Item],
+        running: dict[Future[Outcome], Item],
         pool: ProcessPoolExecutor,
         limit: int | None,
         at_once: int,
@@ -192,18 +235,29 @@ class Campaign:
             queue.popleft()
             running[pool.submit(self._attempt, item, attempt)] = item
 
-    def _attempt(self, item: Item, attempt: int) -> Record | Unsupported:
+    def _attempt(self, item: Item, attempt: int) -> Outcome:
         record = Record(item.key(self.name), attempt, "failed", digest=self._digest(item))
-        return attempt_of(item, record, self.backend, self.measure, self.traces)
+        return attempt_of(
+            item, record, self.backend, self.measure, self.traces, renew_outdated=self.retry_failed
+        )
 
 
 def attempt_of(
-    item: Item, record: Record, backend_name: str, measure: Measure, traces: Path | None
-) -> Record | Unsupported:
+    item: Item,
+    record: Record,
+    backend_name: str,
+    measure: Measure,
+    traces: Path | None,
+    *,
+    renew_outdated: bool = False,
+) -> Outcome:
     """Runs an item once and measures it. A failure is a result.
 
+    With ``renew_outdated`` a kept trace that another rtclab wrote is replaced by that of a new run.
+
     Returns:
-        ``record`` with its outcome and what was measured, or why the backend cannot run the item.
+        ``record`` with its outcome and what was measured, why the backend cannot run the item, or why its
+        kept trace cannot be measured.
 
     Raises:
         BackendUnavailable: this machine lacks what the backend needs.
@@ -214,7 +268,14 @@ def attempt_of(
         folder = Path(temporary) if traces is None else traces / item.condition
         try:
             runs.check(item.scenario)
-            trace = _trace(item, runs, folder, f"repeat-{item.repeat}-try-{record.attempt}")
+            name = f"repeat-{item.repeat}-try-{record.attempt}"
+            try:
+                kept = _kept(folder / name, item)
+            except (OtherSchema, ScenarioError) as error:
+                if not renew_outdated:
+                    return Outdated(str(error))
+                kept = None
+            trace = kept or _run(item, runs, folder, name)
             if trace.manifest.failure is not None:
                 return replace(record, reason=trace.manifest.failure)
             values = tuple(measure(item, trace))
@@ -228,14 +289,30 @@ def attempt_of(
     return replace(record, outcome="disturbed" if reason else "finished", reason=reason, values=values)
 
 
-def _trace(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
-    """The trace of an item: the one in the folder if it is of the same scenario, or else that of a new run.
+def _kept(place: Path, item: Item) -> Trace | None:
+    """The trace in a directory if it can be read and is of the same scenario; otherwise None.
+
+    Raises:
+        OtherSchema: another rtclab wrote the trace.
+        ScenarioError: its scenario has a field that this rtclab does not have.
+    """
+    try:
+        trace = Trace(place)
+    except OtherSchema:
+        raise
+    except TraceError:  # there is none, or its manifest is damaged
+        return None
+    # Read again, so that a field which rtclab did not have then has its default.
+    was = Scenario.read(trace.manifest.scenario, str(place))
+    return trace if replace(item, scenario=was).digest == item.digest else None
+
+
+def _run(item: Item, runs: Backend, folder: Path, name: str) -> Trace:
+    """The trace of a new run of an item.
 
     The directory gets its name when the run has ended; the name of a failed run ends in ``-failed``.
     """
     place, unfinished = folder / name, folder / f".{name}"
-    if place.is_dir() and Trace(place).manifest.scenario == item.scenario.model_dump(mode="json"):
-        return Trace(place)
     for left_behind in (place, unfinished):
         shutil.rmtree(left_behind, ignore_errors=True)
     unfinished.mkdir(parents=True)

@@ -6,10 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from rtclab.cli.app import app
+from rtclab.cli.app import EXIT_BROKEN_PIPE, app
 from rtclab.errors import RtclabError, is_disk_full
-
-EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, which a shell reports when the reader of a pipe has exited
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -20,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         print(error, file=sys.stderr)
         sys.exit(error.exit_status)
     except BrokenPipeError:
-        # The reader of the output has exited. Without this, Python would complain when it flushes at exit.
+        # The reader has exited, and there was no command. Otherwise Python would complain when it flushes.
         sys.stdout = None
         sys.exit(EXIT_BROKEN_PIPE)
     except OSError as error:

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from rtclab.errors import BadInput
 
+EXIT_BROKEN_PIPE = 141
+"""128 + SIGPIPE, which a shell reports when the reader of a pipe has exited."""
+
+
+class Commands(TyperGroup):
+    """The group of all commands. Typer's own exits with 1 when the reader of the output has exited."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command; if nobody reads its output any more, the exit status is ``EXIT_BROKEN_PIPE``."""
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            # Otherwise Python would complain when it flushes at exit.
+            sys.stdout = None
+            raise typer.Exit(EXIT_BROKEN_PIPE) from None
+
+
 app = typer.Typer(
+    cls=Commands,
     name="rtclab",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -591,7 +613,10 @@ def reproduce(
         bool, typer.Option("--page-only", help="With live: run nothing, make the page from its rows.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="With live: run failed calls again.")
+        bool,
+        typer.Option(
+            "--retry-failed", help="With live: run calls again that failed or that another rtclab recorded."
+        ),
     ] = False,
     every_reading: Annotated[
         bool,

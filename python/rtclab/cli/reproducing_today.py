@@ -93,6 +93,7 @@ def _show(request: TodayRequest, page: Path, numbers: Numbers, tallies: dict[str
                         "failed": {_words(key): why for key, why in tally.failed.items()},
                         "disturbed": {_words(key): why for key, why in tally.disturbed.items()},
                         "unsupported": tally.unsupported,
+                        "outdated": {_words(key): why for key, why in tally.outdated.items()},
                     }
                     for name, tally in tallies.items()
                 },
@@ -106,6 +107,11 @@ def _show(request: TodayRequest, page: Path, numbers: Numbers, tallies: dict[str
     if LIVE in tallies:
         for condition, why in tallies[LIVE].unsupported.items():
             _say(f"{condition}: not run: {why}")
+        if outdated := tallies[LIVE].outdated:
+            count = tables.count(len(outdated), "kept call")
+            _say(f"{count} of another rtclab cannot be measured again; earlier rows of them stay")
+            _say(f"  the first: {next(iter(outdated.values()))}")
+            _say("  hint: --retry-failed runs these calls again")
     print(f"page: {page}")
 
 

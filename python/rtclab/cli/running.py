@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from rtclab.cli import tables
 from rtclab.errors import DiskFull
 from rtclab.lab import Run, run
 from rtclab.progress import busy
+from rtclab.scenario import Scenario, shipped
 from rtclab.words import field_trials
 
 EXIT_FAILED = 1
@@ -30,8 +33,22 @@ class Output:
     as_json: bool
 
 
+def print_browser_arguments(backend: str | None, scenario: str | None, changes: Sequence[str]) -> None:
+    """Says on standard error which arguments a scenario from elsewhere gives to the browsers of live calls.
+
+    They can make a browser run any program.
+    """
+    if backend != "live" or scenario is None or scenario in shipped():
+        return
+    loaded = Scenario.load(scenario, changes)
+    for name in loaded.participants:
+        if given := loaded.browser_of(name).args:
+            print(f"{scenario} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
+
+
 def run_and_report(output: Output, **arguments: Any) -> int:
     """Runs with the arguments of :func:`rtclab.lab.run`, measures, reports; returns the exit status."""
+    print_browser_arguments(arguments["backend"], arguments["scenario"], arguments["changes"])
     interrupted = False
     try:
         made = run(**arguments)

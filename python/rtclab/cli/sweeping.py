@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from rtclab.cli import tables
-from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
+from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED, print_browser_arguments
 from rtclab.errors import BadInput, DiskFull
 from rtclab.lab import essential
 from rtclab.processes import cores, process_pool
@@ -37,6 +37,7 @@ def sweep_and_report(
     output: Output, vary: Sequence[str], jobs: int | None, backend: str | None, **arguments: Any
 ) -> int:
     """Runs a sweep with the arguments of :func:`rtclab.sweeps.sweep`; returns the exit status."""
+    print_browser_arguments(backend, arguments["scenario"], arguments["changes"])
     resume, interrupted = arguments["resume"], False
     started = None if resume is None else open_sweep(resume, out=arguments["out"])
     simulated = (backend or (SIM if started is None else started.backend)) == SIM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -374,8 +375,19 @@ def _with_interval(value: float | None, low: float | None, high: float | None) -
 
 
 def print_json(value: object) -> None:
-    """Prints one JSON document."""
-    print(json.dumps(value, indent=1, ensure_ascii=False))
+    """Prints one JSON document. NaN and infinite numbers, which JSON does not have, become null."""
+    print(json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {key: _finite(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_finite(inner) for inner in value]
+    return value
 
 
 def right(*headings: str) -> list[Heading]:
@@ -461,9 +473,16 @@ def count(number_of: int, what: str) -> str:
     return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"
 
 
+class _Output(Console):
+    """Standard output. When its reader has exited, it raises the error; rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
 def _console() -> Console:
     # Not cached, because standard output may be redirected between two tables.
-    console = Console(markup=False, highlight=False)
+    console = _Output(markup=False, highlight=False)
     if not console.is_terminal:
-        console = Console(markup=False, highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+        console = _Output(markup=False, highlight=False, width=WIDTH_WITHOUT_TERMINAL)
     return console

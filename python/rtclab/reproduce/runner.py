@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from rtclab.reproduce.measures import MEASURES, MEDIA, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.reproduce.variants import Draw, Variant, drawn, split
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
+from rtclab.trace import Trace, only_writer
 
 BATCH_S = 1800
 """Simulated time of a batch. Large batches are faster, but an interruption loses unfinished batches."""
@@ -107,10 +108,24 @@ def run(
         on_interrupt: called on Ctrl-C, before waiting for the running batches.
 
     Raises:
+        BadInput: another process writes to the same directory.
         KeyboardInterrupt: Ctrl-C was pressed; the running batches were finished and kept.
     """
-    for store in {batch.store for batch in batches}:
-        store.delete_outdated()
+    with ExitStack() as locks:
+        for out in {batch.store.out for batch in batches}:
+            out.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(only_writer(out))
+        for store in {batch.store for batch in batches}:
+            store.delete_unused()
+        return _run(batches, jobs, on_finished, on_interrupt)
+
+
+def _run(
+    batches: Sequence[Batch],
+    jobs: int | None,
+    on_finished: Callable[[int], None],
+    on_interrupt: Callable[[], None],
+) -> list[Failure]:
     failures = []
     if jobs == 0:
         for batch in batches:

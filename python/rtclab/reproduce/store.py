@@ -1,13 +1,15 @@
 """Finished repeats on disk: a JSON file per repeat, and full traces where figures need them.
 
 A file is written when its repeat is finished and is never changed, so finished repeats survive any crash.
-When the scenario, the code or the measures change, so does the fingerprint, and old repeats are deleted.
+When the scenario, the code or the measures change, so does the fingerprint. The repeats of the fingerprints
+used last are kept, because several checkouts may share a directory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +19,14 @@ from rtclab.fingerprint import PACKAGE, code_digest
 from rtclab.reproduce.measures import Values
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
-from rtclab.trace.files import write_bytes
+from rtclab.trace.files import subdirectories, write_bytes
 from rtclab.trace.trace import MANIFEST
 
 MEASURING = (PACKAGE / "reproduce" / "measures.py",)
 """Source files of this package that affect how a repeat is measured."""
+
+KEPT = 3
+"""Number of fingerprints of a scenario whose repeats are kept: those used last."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,15 @@ class Store:
         content = json.dumps(values, separators=(",", ":")).encode()
         write_bytes(self.path / f"{repeat}.json", content)
 
-    def delete_outdated(self) -> None:
-        """Deletes values and full traces with other fingerprints."""
-        for kept in (self.path, self.trace_path(0).parent):
-            for other in kept.parent.glob("*"):
-                if other != kept:
+    def delete_unused(self) -> None:
+        """Marks this fingerprint as used, and deletes values and full traces of all but the last ``KEPT``."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        os.utime(self.path)
+        known = sorted(subdirectories(self.path.parent), key=lambda one: one.stat().st_mtime_ns)
+        kept = {one.name for one in known[-KEPT:]}
+        for place in (self.path.parent, self.trace_path(0).parent.parent):
+            for other in subdirectories(place):
+                if other.name not in kept:
                     shutil.rmtree(other, ignore_errors=True)
 
     def traces(self, repeats: int) -> list[Trace]:

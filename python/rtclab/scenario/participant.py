@@ -197,7 +197,8 @@ class Browser(Table):
     """Field trials of WebRTC that the browser is forced to use, such as
     ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default the trials of its build."""
     args: list[str] = []
-    """Further arguments of the browser's command line."""
+    """Further arguments of the browser's command line. They can make the browser run any program as you, so
+    read them before you run somebody else's scenario live."""
 
     @model_validator(mode="after")
     def _trials_in_pairs(self) -> Self:
@@ -255,7 +256,7 @@ class Participant(Table):
     nat: Literal["none", "port-restricted", "symmetric", "udp-blocked"] = "none"
     """NAT that the participant's browser sits behind in live calls: ``port-restricted`` shows one port to
     everybody, ``symmetric`` another port to each destination, ``udp-blocked`` lets only TCP out, so that the
-    browser needs a relay, which it reaches over TCP. Simulated calls ignore it."""
+    browser needs a relay, which it reaches over TCP. Live calls only."""
 
 
 class Server(Table):

@@ -51,6 +51,11 @@ class Scenario(ScenarioTables):
         """The JSON Schema of scenario files, and of the profiles that they extend."""
         return json_schema(cls)
 
+    def differences(self, other: Scenario) -> list[str]:
+        """The fields in which two scenarios differ; of a table, such as ``video``, only its name."""
+        own, its = self.model_dump(mode="json"), other.model_dump(mode="json")
+        return [name for name in own if own[name] != its[name]]
+
     def network(self) -> dict[str, object]:
         """The network as the native side reads it: nodes, paths and routes (docs/trace.md)."""
         return native.native_network(self)

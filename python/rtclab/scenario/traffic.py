@@ -140,7 +140,7 @@ class Traffic(Table):
         ]
         if self.sender == self.receiver:
             errors.append(FieldError(f"`{self.receiver}` is the sender", key="receiver"))
-        stop = self.stop or duration
+        stop = min(self.stop or duration, duration)
         if self.start >= stop:
             errors.append(FieldError(f"`{self.start}` is not before the end at `{stop}`", key="start"))
         return errors

@@ -74,8 +74,12 @@ def _number(name: str, stem: str) -> int:
 
 
 def json_bytes(value: object) -> bytes:
-    """The value as the content of a JSON file."""
-    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+    """The value as the content of a JSON file.
+
+    Raises:
+        ValueError: it contains NaN or an infinite number, which JSON does not have.
+    """
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -5,62 +5,89 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from rtclab.errors import BadInput
 
 LOCK_FILE = ".lock"
+CHECK_INTERVAL_S = 0.2
 
 
 @contextmanager
-def only_writer(directory: Path) -> Iterator[None]:
-    """Locks a directory for writing.
+def only_writer(place: Path) -> Iterator[None]:
+    """Locks a directory, or a file that need not exist yet, for writing.
 
     Raises:
         BadInput: another process holds the lock. The message names the process and its machine.
     """
-    with _locked(directory / LOCK_FILE, wait=False):
+
+    def refuse(owner: str) -> None:
+        raise BadInput(f"{place}: {owner} is writing here", hint="wait until it has ended, or end it")
+
+    file = place / LOCK_FILE if place.is_dir() else place.with_name(f".{place.name}{LOCK_FILE}")
+    with _locked(file, 0o644, refuse):
         yield
 
 
 @contextmanager
-def one_after_another(file: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock file, and locks it."""
-    with _locked(file, wait=True):
+def one_after_another(file: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
+    """Waits until no other process holds the lock file, and locks it. Ctrl-C ends the wait.
+
+    Processes of all users may share the file.
+
+    Args:
+        file: the lock file. It is removed in the end.
+        on_wait: called before waiting, with the process to wait for and its machine.
+    """
+    with _locked(file, 0o666, on_wait):
         yield
 
 
 @contextmanager
-def _locked(file: Path, *, wait: bool) -> Iterator[None]:
-    descriptor = _acquired(file, wait=wait)
+def _locked(file: Path, mode: int, on_wait: Callable[[str], None]) -> Iterator[None]:
+    descriptor = _acquired(file, mode, on_wait)
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
     finally:
-        # Removed while it is still locked, so that no other process's lock file is removed.
-        file.unlink(missing_ok=True)
+        # Removed while it is still locked, so that no other process's lock file is removed. What another user
+        # left behind in /tmp cannot be removed; it stays as a lock file.
+        with suppress(PermissionError):
+            file.unlink(missing_ok=True)
         os.close(descriptor)
 
 
-def _acquired(file: Path, *, wait: bool) -> int:
-    """Opens and locks the file, and returns its descriptor."""
+def _acquired(file: Path, mode: int, on_wait: Callable[[str], None]) -> int:
+    """Opens and locks the file, and returns its descriptor. ``on_wait`` may raise instead of waiting."""
+    waited = False
     while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            owner = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
-            os.close(descriptor)
-            raise BadInput(
-                f"{file.parent}: {owner} is writing here", hint="wait until it has ended, or end it"
-            ) from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        # If the previous owner has removed the file meanwhile, this lock is on a file without a name.
-        if file.exists() and os.path.samestat(os.fstat(descriptor), file.stat()):
-            return descriptor
-        os.close(descriptor)
+        with ExitStack() as unless_locked:
+            descriptor = _opened(file, mode)
+            unless_locked.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not waited:
+                    on_wait(os.pread(descriptor, 200, 0).decode(errors="replace") or "another process")
+                waited = True
+            else:
+                # If the previous owner has removed the file meanwhile, this one has no name any more.
+                if file.exists() and os.path.samestat(os.fstat(descriptor), file.stat()):
+                    unless_locked.pop_all()
+                    return descriptor
+        # Not in flock, which Ctrl-C would not interrupt: polars sets SA_RESTART for SIGINT.
+        time.sleep(CHECK_INTERVAL_S)
+
+
+def _opened(file: Path, mode: int) -> int:
+    # First without O_CREAT, which Linux refuses for files of other users in /tmp (fs.protected_regular).
+    with suppress(FileNotFoundError):
+        return os.open(file, os.O_RDWR | os.O_NOFOLLOW)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
+    with suppress(PermissionError):  # another user has created it meanwhile
+        os.fchmod(descriptor, mode)  # whatever the umask
+    return descriptor

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
-from rtclab.errors import TraceError
+from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
 
 SCHEMA: Literal[5] = 5
@@ -210,6 +210,8 @@ class TraceManifest(_Manifest):
     """Counters of the emulator in live calls."""
     capture: CaptureInfo | None = None
     """The captures that the trace was made of."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the figures, such as a step of the machine's clock."""
 
     @property
     def late(self) -> bool:
@@ -230,7 +232,7 @@ class Repeat:
     reason: str = ""
     """Why the call or the laboratory failed."""
     note: str = ""
-    """What a finished one lacks, such as a pair that did not connect."""
+    """What a reader must know of a finished one, such as a pair that did not connect."""
 
     @property
     def about_the_call(self) -> bool:
@@ -245,6 +247,8 @@ class RunManifest(_Manifest):
 
     repeats: tuple[Repeat, ...] = ()
     """What became of each repeat."""
+    capture: bool = False
+    """Whether a capture is written beside each simulated trace, also when the run is resumed."""
 
 
 AnyManifest = TypeVar("AnyManifest", bound=_Manifest)
@@ -254,8 +258,9 @@ def read_manifest(path: Path, model: type[AnyManifest]) -> AnyManifest:
     """Reads a manifest.
 
     Raises:
-        TraceError: the file is missing, was written by another version, or has invalid fields. The message
-            names the file and every invalid field.
+        OtherSchema: the file was written by another version.
+        TraceError: the file is missing or has invalid fields. The message names the file and every invalid
+            field.
     """
     value = read_json(path, model.what)
     _check_schema(path, value)
@@ -272,11 +277,11 @@ def _check_schema(path: Path, value: dict[str, Any]) -> None:
     if not isinstance(number, int) or number == SCHEMA:
         return
     if number < SCHEMA:
-        raise TraceError(
+        raise OtherSchema(
             f"{path}: written by an older rtclab, with schema {number}; this one reads schema {SCHEMA}",
             hint="run the scenario again",
         )
-    raise TraceError(
+    raise OtherSchema(
         f"{path}: written by a newer rtclab, with schema {number}; this one reads schema {SCHEMA}",
         hint="update rtclab",
     )

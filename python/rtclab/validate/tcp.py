@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from rtclab.backend.sim import SimBackend
+from rtclab.backend.turns import turn
 from rtclab.scenario import Scenario
 from rtclab.trace import write_text
 from rtclab.validate import notes_of
@@ -162,7 +163,7 @@ class Compared:
 def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], None]) -> list[Compared]:
     """Measures every condition on both sides and writes the page ``out``; returns what was measured."""
     say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with turn(), ThreadPoolExecutor(AT_ONCE) as pool:
         # Nothing is simulated until all is measured: it would make the emulators late.
         measured = list(pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS))
     compared = [

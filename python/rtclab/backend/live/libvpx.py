@@ -88,7 +88,7 @@ def _library() -> ctypes.CDLL:
             for name in ("vpx_codec_vp8_cx", "vpx_codec_get_cx_data", "vpx_img_wrap"):
                 getattr(library, name).restype = ctypes.c_void_p
             return library
-    raise BackendUnavailable("no libvpx was found", hint="pip install 'rtclab[live]' brings it with PyAV")
+    raise BackendUnavailable("no libvpx was found", hint="`make setup-live` brings it with PyAV")
 
 
 class Vp8Encoder:

@@ -58,6 +58,9 @@ PARTIAL_CAPTURE = f"{CAPTURE}.partial"
 CLOSED_GRACE_S = 0.5
 """How long to wait, after a page's socket has closed, for its browser to end and give a better reason."""
 
+CLOCK_STEP_S = 0.01
+"""A step of the wall clock by more than this, a third of the time between two frames, is noted."""
+
 SUSPENDED_S = 1.0
 """If the machine was suspended for longer than this, the calls were disturbed."""
 
@@ -107,6 +110,7 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
             claimed=session.claimed,
             failure=str(failure) if failure else None,
             not_connected=session.not_connected,
+            notes=session.notes,
             ended_ns=session.ended_ns,
         )
     if failure is not None:
@@ -163,6 +167,8 @@ class Session:
         self._connected: set[int] = set()
         self._signalling_port = 0
         self.not_connected: list[NotConnected] = []
+        self.notes: list[str] = []
+        """What a reader must know of the figures."""
         self.ended_ns = 0
         self.emulator_error: Exception | None = None
         self.capture = Path(argument["out"]) / PARTIAL_CAPTURE
@@ -240,8 +246,10 @@ class Session:
         ]
 
     async def _work(self) -> None:
+        pages_load_s = wall_clock_ahead_s()
         await self._prepare()
         self._begin()
+        self._note_clock_step(wall_clock_ahead_s() - pages_load_s)
         await asyncio.gather(
             *(self._attend(seat) for seat in self._seats.values()),
             self._traffic.run(self._sleep_until),
@@ -282,7 +290,12 @@ class Session:
 
         started = self._argument["browsers"][name]
         files = started["files"]
-        server = PageServer(partial(self._receive, name), partial(self._page_closed, name), files)
+        server = PageServer(
+            partial(self._receive, name),
+            partial(self._page_closed, name),
+            partial(self._report_failed, name),
+            files,
+        )
         of_session = {
             "signalling": signalling,
             "ice": self._servers.ice_of(name),
@@ -328,6 +341,14 @@ class Session:
         self.recorder.run_began_ms = time.time() * 1e3 - emulator.now_ns() / 1e6
         self.recorder.run_began_monotonic_ns = time.monotonic_ns() - emulator.now_ns()
 
+    def _note_clock_step(self, step_s: float) -> None:
+        """Notes that the wall clock was set after the pages had read it, when they loaded."""
+        if abs(step_s) > CLOCK_STEP_S:
+            self.notes.append(
+                f"this machine's clock was set by {step_s:+.3f} s while the pages loaded: set-up times, "
+                "frames and statistics are off by up to as much"
+            )
+
     def _now_ns(self) -> int:
         return self._emulator.now_ns() if self._emulator is not None else 0
 
@@ -335,6 +356,8 @@ class Session:
         await asyncio.sleep(max(0, at_ns - self._now_ns()) / NS_PER_S)
 
     async def _attend(self, seat: Seat) -> None:
+        if seat.join_ns >= self._call["duration_ns"]:
+            return  # whoever would join after the end never does
         mine = {
             number: call
             for number, call in enumerate(self._argument["calls"])
@@ -426,6 +449,10 @@ class Session:
         if not self._seats[name].left.is_set():
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
+    def _report_failed(self, name: str, error: Exception) -> None:
+        what = f"{type(error).__name__}: {error}"
+        self.fail(f"a report of {name}'s page could not be handled: {what}", LaboratoryFailed)
+
     def _receive(self, name: str, message: Message) -> None:
         """Handles a report from a page."""
         match message["type"]:
@@ -472,6 +499,11 @@ def keep_event_logs(folder: Path, flows: Sequence[str], out: Path) -> None:
     for flow, log in zip(flows, logs, strict=False):
         if not (kept := out / log_name(flow)).exists():
             shutil.copyfile(log, kept)
+
+
+def wall_clock_ahead_s() -> float:
+    """How far the wall clock is ahead of the monotonic clock, which nobody can set. Slewing moves both."""
+    return time.clock_gettime(time.CLOCK_REALTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def suspended_s() -> float:

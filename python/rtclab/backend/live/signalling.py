@@ -104,17 +104,20 @@ class PageServer:
         files: paths of the media that the page plays, by name: ``clip`` is served as ``/clip``.
         on_message: called with each message of the page.
         on_closed: called when the report socket closes for any reason.
+        on_error: called with the error if a message cannot be handled. The socket is closed then.
     """
 
     def __init__(
         self,
         on_message: Callable[[Message], None],
         on_closed: Callable[[], None],
+        on_error: Callable[[Exception], None],
         files: Mapping[str, str] | None = None,
     ) -> None:
         self._files = files or {}
         self._on_message = on_message
         self._on_closed = on_closed
+        self._on_error = on_error
         self._connection: web.WebSocketResponse | None = None
         self._configuration: Message = {}
 
@@ -148,11 +151,16 @@ class PageServer:
         connection = web.WebSocketResponse(max_msg_size=MAX_MESSAGE_BYTES)
         await connection.prepare(request)
         self._connection = connection
-        await connection.send_json({"type": "configure", **self._configuration})
-        async for message in connection:
-            if message.type is WSMsgType.TEXT:
-                self._on_message(json.loads(message.data))
-        self._on_closed()
+        try:
+            await connection.send_json({"type": "configure", **self._configuration})
+            async for message in connection:
+                if message.type is WSMsgType.TEXT:
+                    self._on_message(json.loads(message.data))
+        except Exception as error:
+            self._on_error(error)
+            raise
+        finally:
+            self._on_closed()
         return connection
 
 

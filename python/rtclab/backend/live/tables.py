@@ -203,6 +203,7 @@ def write_trace(
     claimed: Mapping[Address, Claim],
     failure: str | None,
     not_connected: Iterable[NotConnected] = (),
+    notes: Iterable[str] = (),
     ended_ns: int,
 ) -> Trace:
     """Writes the trace of a repeat that has ended.
@@ -217,6 +218,7 @@ def write_trace(
         claimed: server ports of programs other than calls; see :class:`Known`.
         failure: why the call failed, None if it did not.
         not_connected: the pairs that should have connected and did not.
+        notes: what a reader must know of the figures.
         ended_ns: when the session ended, which is earlier than planned if the call failed.
     """
     call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
@@ -238,6 +240,7 @@ def write_trace(
         "flows": flows,
         "failure": failure,
         "not_connected": tuple(not_connected),
+        "notes": tuple(notes),
         "lateness": lateness_of(summary),
         "emulator": dict(summary["counters"]),
     }
