@@ -225,14 +225,14 @@ impl<D: Device> Engine<D> {
                 NetworkEvent::Dropped { at, path, cause, packet } => {
                     self.packets.dropped(packet.payload.row, at, path, cause);
                 }
-                NetworkEvent::Delivered { at, to, packet } => {
+                NetworkEvent::Delivered { at, to, queued, packet } => {
                     let Carried { frame, row } = packet.payload;
                     let port = self.ports.iter().position(|port| port.node == to).map(PortId);
                     let written = match port {
                         Some(port) => self.write(port, &frame)?,
                         None => None,
                     };
-                    self.packets.delivered(row, at, written);
+                    self.packets.delivered(row, at, queued, written);
                 }
             }
         }

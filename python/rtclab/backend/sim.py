@@ -154,7 +154,6 @@ NOT_SIMULATED = {
         "qualityLimitationDurationOther",
     },
     "inbound_rtp": {
-        "fecBytesReceived",
         "mimeType",
         "decoderImplementation",
         "powerEfficientDecoder",

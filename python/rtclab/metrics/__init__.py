@@ -8,16 +8,18 @@ the definition that users see.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, audio, setup, host  # isort: skip
 from rtclab.metrics import fairness, tcp  # isort: skip
 from rtclab.metrics.measure import compare_runs, flows_of, measure_repeats, measure_run, prepare
-from rtclab.metrics.registry import ESSENTIAL, METRICS, Metric, metric
+from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 
 __all__ = [
     "ESSENTIAL",
     "METRICS",
+    "SOURCES",
     "Metric",
     "arrivals",
     "audio",
     "compare_runs",
     "delay",
+    "essentials",
     "fairness",
     "flows_of",
     "host",

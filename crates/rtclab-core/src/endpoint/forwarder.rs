@@ -6,7 +6,7 @@ use super::event::Event;
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{
-    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Signal, Transmit, VideoPart,
+    Address, Content, Datagram, Ecn, Kind, Past, Rtcp, Rtp, RtpPayload, Signal, Transmit, VideoPart,
 };
 use crate::rtp::rtcp::{NtpTime, SenderReport};
 use crate::rtp::{RtcpPacket, RtpHeader, SeqUnwrapper};
@@ -220,15 +220,15 @@ impl Forwarder {
         }
     }
 
-    /// Forwards what arrived at another end of this node; `first_sent` is when the original sender sent it.
-    pub fn forward(&mut self, now: Time, first_sent: Time, datagram: &Datagram) {
+    /// Forwards what arrived at another end of this node, with what happened to it since its sender sent it.
+    pub fn forward(&mut self, now: Time, past: Past, datagram: &Datagram) {
         if !self.is_connected() || now >= self.config.session.end {
             return;
         }
         match (self.config.forwarding, &datagram.content) {
-            (Forwarding::Switching, _) => self.outbox.forward(first_sent, datagram.clone()),
+            (Forwarding::Switching, _) => self.outbox.forward(past, datagram.clone()),
             (Forwarding::Terminating, Content::Rtp(packet)) => {
-                self.forward_media(now, first_sent, packet);
+                self.forward_media(now, past, packet);
             }
             (Forwarding::Terminating, _) => {}
         }
@@ -238,14 +238,14 @@ impl Forwarder {
         self.setup.step == Step::DtlsConnected
     }
 
-    fn forward_media(&mut self, now: Time, first_sent: Time, packet: &Rtp) {
+    fn forward_media(&mut self, now: Time, past: Past, packet: &Rtp) {
         if packet.kind == Kind::Padding {
             return;
         }
         let ssrc = packet.header.ssrc;
         let of = |v: &&mut Forwarded| ssrc == v.config.ssrc || ssrc == v.config.repair_ssrc;
         let Some(video) = self.videos.iter_mut().find(of) else {
-            return self.send(first_sent, packet.clone());
+            return self.send(past, packet.clone());
         };
         let packet = match &packet.payload {
             RtpPayload::Rtx { .. } => match video.as_original(packet) {
@@ -265,15 +265,15 @@ impl Forwarder {
             sent.octets = sent.octets.wrapping_add(packet.payload_bytes() as u32);
             video.store.insert(now, packet.header, part);
         }
-        self.send(first_sent, packet);
+        self.send(past, packet);
     }
 
     /// Sends a packet with the next transport-wide sequence number.
-    fn send(&mut self, first_sent: Time, mut packet: Rtp) {
+    fn send(&mut self, past: Past, mut packet: Rtp) {
         packet.header.extensions.transport_sequence = Some(self.next_transport_seq);
         self.next_transport_seq = self.next_transport_seq.wrapping_add(1);
         let datagram = Datagram::new(Ecn::NotCapable, Content::Rtp(packet));
-        self.outbox.forward(first_sent, datagram);
+        self.outbox.forward(past, datagram);
     }
 
     fn on_rtcp(&mut self, now: Time, rtcp: &Rtcp) {
@@ -296,7 +296,7 @@ impl Forwarder {
         let rtt = self.setup.check_rtt.unwrap_or(Time::ZERO);
         let video = self.videos.iter_mut().find(|video| video.config.ssrc == ssrc);
         if let Some(packet) = video.and_then(|video| video.retransmission(now, seq, rtt)) {
-            self.send(now, packet);
+            self.send(Past::new(now), packet);
         }
     }
 
