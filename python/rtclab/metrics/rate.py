@@ -7,7 +7,7 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import EXACT, OF_MODEL, OF_PACKETS, UNKNOWN, exact, metric, sources
+from rtclab.metrics.registry import EXACT, OF_MODEL, OF_PACKETS, OF_REPORTS, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import (
     BITS_PER_BYTE,
     NO_SAMPLES,
@@ -156,7 +156,7 @@ def flows_without_fec(trace: Trace) -> frozenset[str]:
     unit="kbit/s",
     source="W3C webrtc-stats, targetBitrate",
     samples=target_kbps,
-    known=sources(EXACT, EXACT, UNKNOWN, EXACT, EXACT),
+    known=OF_REPORTS,
 )
 def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate (kbit/s) that congestion control asked the flow's encoders for, over the reports."""

@@ -9,7 +9,7 @@ use crate::media::fec::FecDecoder;
 use crate::media::grid::Timers;
 use crate::media::nack::{Arrival, Nack};
 use crate::media::playout::{Playout, Rendered};
-use crate::media::repair::{Repair, Retransmission};
+use crate::media::repair::Retransmission;
 use crate::packet::{FecBlock, Rtp, RtpPayload, VideoPart};
 use crate::rtp::{RtpHeader, TimestampUnwrapper, Unwrapper};
 use crate::stack::StackProfile;
