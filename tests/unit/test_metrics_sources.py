@@ -9,12 +9,15 @@ from typing import Any
 import polars as pl
 import pytest
 from known_metrics import registered, said_to_be_known, with_values
+from scenario_text import TWO_PEOPLE, scenario
 
 import rtclab
+from rtclab.backend.sim import SimBackend
 from rtclab.capture import from_pcap
 from rtclab.lab import essential
 from rtclab.logs import open_log, open_logs
 from rtclab.metrics import METRICS, SOURCES, essentials
+from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
 LOGS = Path(__file__).parent / "event_logs"
@@ -129,3 +132,34 @@ def test_essential_rows_are_those_with_values() -> None:
     rows = pl.DataFrame({"metric": names, "mean": [None, 240.0, 80.0, 200.0, None]})
     assert essential(rows)["metric"].to_list() == ["stats_receiving_rate", "rtt"]
     assert all(name in METRICS for name in names)
+
+
+PASSED_ON = ["alice.up", "bob.down"]
+"""The paths of limited capacity between alice and bob in ``examples/relay`` and ``examples/sfu``."""
+
+
+@pytest.mark.parametrize(("name", "mbps"), [("examples/relay", (1, 4)), ("examples/sfu", (3, 6))])
+def test_what_is_not_queuing_of_a_packet_passed_on_is_serialisation_and_propagation_of_both_legs(
+    name: str, mbps: tuple[int, int]
+) -> None:
+    made = SimBackend().simulate(Scenario.load(name, ["duration=5 s"]), seed=1, repeat=0)
+    assert set(PASSED_ON) <= set(made.manifest.flows["alice->bob"].route)
+    copies = made.table("packets").filter(flow="alice->bob", kind="video").drop_nulls("queued_ns")
+    rest_ns = copies["delivered_ns"] - copies["sent_ns"] - copies["queued_ns"]
+    # 25 ms on each access link, and 8 bits of each byte at each rate; rounded up to a nanosecond.
+    expected_ns = 50e6 + copies["size_bytes"] * 8 * sum(1e3 / rate for rate in mbps)
+    assert copies.height > 200
+    assert copies["queued_ns"].max() > 1e6
+    assert (rest_ns - expected_ns).is_between(-1, 4).all()
+
+
+def test_an_idle_link_has_no_queuing_delay_but_a_variation_of_the_delay(tmp_path: Path) -> None:
+    # Sound alone: one packet of some 150 B every 20 ms takes 1.2 ms at 1 Mbit/s, a STUN message less.
+    text = "[audio]\n[link.both]\ncapacity = '1 Mbit/s'\ndelay = '25 ms'\n"
+    quiet = scenario(tmp_path, text, "duration=5 s", base=TWO_PEOPLE.replace("[video]", ""))
+    made = SimBackend().simulate(quiet, seed=1, repeat=0)
+    for window in (None, (2.0, 4.0)):
+        assert METRICS["queuing_delay_p50"].function(made, "alice->bob", window) == 0
+        # Now and then sound waits for a message of RTCP or STUN.
+        assert METRICS["queuing_delay_p95"].function(made, "alice->bob", window) < 0.6
+        assert METRICS["delay_variation_p50"].function(made, "alice->bob", window) > 0.2
