@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from math import isnan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -18,7 +20,7 @@ from rtclab.lab import essential
 from rtclab.logs import open_log, open_logs
 from rtclab.metrics import METRICS, SOURCES, essentials
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
+from rtclab.trace import Repeat, Trace
 
 LOGS = Path(__file__).parent / "event_logs"
 SCENARIO = """
@@ -107,6 +109,18 @@ def test_a_source_has_values_of_exactly_the_metrics_that_it_is_said_to_know(
 ) -> None:
     expected = said_to_be_known(source) - NOT_HERE.get(source, set())
     assert with_values(traces_of(source, call, tmp_path)) == expected
+
+
+@pytest.mark.parametrize("source", [source for source in SOURCES if source != "live"])
+def test_only_who_planned_the_calls_knows_the_share_of_those_that_failed(
+    source: str, call: Trace, tmp_path: Path
+) -> None:
+    traces = traces_of(source, call, tmp_path)
+    repeats = [Repeat(index, seed=0, status="finished") for index in range(len(traces))]
+    metric = METRICS["call_failures"]
+    share = metric.function(SimpleNamespace(repeats=repeats, traces=traces))
+    assert metric.known is not None
+    assert isnan(share) == (metric.known[source].certainty == "not")
 
 
 def test_every_metric_says_how_each_source_knows_it() -> None:

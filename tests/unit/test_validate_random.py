@@ -7,6 +7,7 @@ from math import nan
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from synthetic_run import trace
 
@@ -16,7 +17,7 @@ from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import Lateness, Run
 from rtclab.validate.campaign import disturbance
 from rtclab.validate.conditions import DURATION_S, draw
-from rtclab.validate.twin import Outcome, Pair, expected, outcome_of, read_rows, write_rows
+from rtclab.validate.twin import COMPARED, Outcome, Pair, expected, outcome_of, read_rows, write_rows
 from rtclab.validate.twin_page import drawings, figures, ticks, write_twin
 
 SEEDS = range(1, 401)
@@ -227,3 +228,15 @@ def test_a_live_run_is_disturbed_by_a_late_emulator_a_slow_encoder_or_a_processo
     assert told(6_000_000, "none", 0.3) == "emulator 6.0 ms late (p99)"
     assert told(1, "cpu", 0.3) == "the processor limited the video of alice"
     assert told(1, "none", 100 * (SLOWEST_ENCODER_MS + 1) / 1e3) == "alice took 26 ms to encode a frame"
+
+
+def test_the_kept_live_values_are_of_the_metrics_that_are_compared_today() -> None:
+    data = Path(__file__).parents[2] / "docs" / "data"
+    columns = pl.read_csv(data / "twin.csv", n_rows=1).columns
+    live = {column.split(" ")[0] for column in columns if column.endswith(" live")}
+    assert set(COMPARED) <= live
+    # What they call queuing delay was never measured in these calls.
+    rows = pl.read_csv(data / "then-and-now.csv", infer_schema=False)
+    for names in (live, set(rows["metric"])):
+        assert not {name for name in names if name.startswith(("queuing_delay", "residual_loss"))}
+        assert {"delay_variation_p50", "delay_variation_p95", "unseen_loss"} <= names
