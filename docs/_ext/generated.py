@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "congestion-controls": congestion_controls.markdown,
     "manifests": trace_tables.manifests,
     "measures": names.measures,
+    "known-metrics": metrics_list.known,
     "metrics": metrics_list.markdown,
     "run-plots": names.run_plots,
     "scenario-fields": scenario_fields.markdown,

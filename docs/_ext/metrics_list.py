@@ -6,10 +6,10 @@ import math
 import sys
 from itertools import groupby
 
-from markdown import one_line, paragraphs
+from markdown import code, one_line, paragraphs, table
 
-from rtclab.metrics import METRICS
-from rtclab.metrics.registry import Bounds, Metric
+from rtclab.metrics import METRICS, SOURCES
+from rtclab.metrics.registry import Bounds, Known, Metric
 
 BETTER = {"lower": "lower is better", "higher": "higher is better", "": "no preferred direction"}
 SCOPE = {
@@ -17,6 +17,19 @@ SCOPE = {
     "trace": "one value per repeat",
     "run": "one value per run",
 }
+
+
+CERTAINTY = {"exactly": "exactly", "within bounds": "within bounds", "not": "–"}
+
+
+def known() -> str:
+    """A table of how well each source knows each metric."""
+    rows = [
+        [code(metric.name), *(CERTAINTY[metric.known[source].certainty] for source in SOURCES)]
+        for metric in METRICS.values()
+        if metric.known is not None
+    ]
+    return table(["metric", *SOURCES], rows)
 
 
 def markdown() -> str:
@@ -46,8 +59,20 @@ def _section(metric: Metric) -> str:
     ]
     return (
         f"### {metric.name}\n\n{one_line(metric.definition)}\n\n"
-        f"{' · '.join(filter(None, facts))}  \nSource: {metric.source}"
+        f"{' · '.join(filter(None, facts))}  \nSource: {metric.source}{_remarks(metric)}"
     )
+
+
+def _remarks(metric: Metric) -> str:
+    """The conditions under which sources know a metric, or the bounds; empty if there are none."""
+    remarks = [
+        f"{source}: {_in_words(known)}" for source, known in (metric.known or {}).items() if known.note
+    ]
+    return f"  \nKnown: {'; '.join(remarks)}" if remarks else ""
+
+
+def _in_words(known: Known) -> str:
+    return known.note if known.certainty == "exactly" else f"{known.certainty} ({known.note})"
 
 
 def _within(bounds: Bounds) -> str:

@@ -20,6 +20,7 @@ from rtclab.trace import (
     TraceManifest,
     delay_histogram_table,
     flow_seconds_table,
+    without_fec,
 )
 from rtclab.trace.sums import FIRST_TRANSMISSIONS, NS_PER_S
 
@@ -107,7 +108,8 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
     arrived = packets.with_columns(delivered_ns="sent_ns", dropped_ns=pl.lit(None, pl.Int64))
     flows = _flows(arrived)
     duration_ns = _duration_ns(flows)
-    seconds = _with_missing(flow_seconds_table(arrived, flows, duration_ns), seen, names, begin_ns)
+    seconds = flow_seconds_table(arrived, flows, duration_ns, without_fec(arrived))
+    seconds = _with_missing(seconds, seen, names, begin_ns)
     about = CaptureInfo(files=(str(capture),), begin_ns=begin_ns, notes=tuple(seen["notes"].to_dicts()))
     return Captured({"packets": packets, "flow_seconds": seconds}, _manifest(flows, duration_ns, about))
 
@@ -156,7 +158,7 @@ def from_two(
     duration_ns = _duration_ns(flows)
     tables = {
         "packets": packets,
-        "flow_seconds": flow_seconds_table(packets, flows, duration_ns),
+        "flow_seconds": flow_seconds_table(packets, flows, duration_ns, without_fec(packets)),
         "delay_histogram": delay_histogram_table(packets, flows),
     }
     about = CaptureInfo(

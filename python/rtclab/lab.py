@@ -16,7 +16,7 @@ from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.campaign import run_scenario
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, TraceError
-from rtclab.metrics import ESSENTIAL, METRICS, compare_runs, measure_repeats, measure_run, prepare
+from rtclab.metrics import METRICS, compare_runs, essentials, measure_repeats, measure_run, prepare
 from rtclab.metrics.series import Window
 from rtclab.processes import cores
 from rtclab.progress import progress as progress_bar
@@ -512,10 +512,14 @@ def list_metrics() -> pl.DataFrame:
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the most important metrics, in their order, without rows that have no value."""
+    """The rows of the most important metrics, in their order, without rows that have no value.
+
+    A metric that the source of the traces does not know is replaced by the nearest that it knows.
+    """
     mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("mean_a", "mean_b")
-    order = {name: index for index, name in enumerate(ESSENTIAL)}
-    chosen = rows.filter(pl.col("metric").is_in(list(ESSENTIAL)) & mean.is_not_null())
+    known = rows.filter(mean.is_not_null())
+    order = {name: index for index, name in enumerate(essentials(known["metric"].unique()))}
+    chosen = known.filter(pl.col("metric").is_in(list(order)))
     place = pl.col("metric").replace_strict(order, return_dtype=pl.Int64)
     return chosen.sort(place, maintain_order=True)
 

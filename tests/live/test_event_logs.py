@@ -6,22 +6,29 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from conftest import undisturbed, was_late
 
-from rtclab import Trace, monitor
+from rtclab import monitor
 from rtclab.backend.live import LiveBackend
+from rtclab.backend.sim import SimBackend
+from rtclab.capture import Trace, from_pcap
 from rtclab.logs import open_logs
 from rtclab.logs.event_log import EventLog, read_event_log
 from rtclab.logs.event_packets import NS_PER_MS, received_packets, sent_packets
 from rtclab.logs.live import log_name
 from rtclab.scenario import Scenario
 
+sys.path.append(str(Path(__file__).parents[1] / "unit"))
+from known_metrics import said_to_be_known, with_values
+
 pytestmark = pytest.mark.live
 
+CHANGES = ["duration=15 s", "link.up.loss=2 %"]
 PACKET = ["ssrc", "seq", "rtp_timestamp"]
 FEWEST = 500
 """Minimum number of packets. The call has more than 1,000; a browser without enough CPU time sends fewer."""
@@ -35,7 +42,7 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     recorded = os.environ.get("RTCLAB_LIVE_TRACE")
     if recorded:
         return Trace(Path(recorded))
-    scenario = Scenario.load("first-call", ["duration=15 s", "link.up.loss=2 %"])
+    scenario = Scenario.load("first-call", CHANGES)
     backend = LiveBackend()
     backend.check(scenario)
 
@@ -147,3 +154,32 @@ def test_the_trace_has_the_target_that_getstats_reports(call: Trace) -> None:
         # Both have the same number; between the two times it may have changed.
         same = (both["available_outgoing_bitrate_bps"] / both["target_bps"] - 1).abs() < 0.001
         assert same.mean() > 0.9
+
+
+BROWSER = {"cpu", "memory"}
+HIDDEN_BY_RED = {"goodput", "fec_share"}
+
+
+def test_a_live_call_its_capture_and_its_logs_have_the_metrics_they_are_said_to_know(
+    call: Trace,
+) -> None:
+    simulated = SimBackend().simulate(Scenario.load("first-call", CHANGES), seed=1, repeat=0)
+    # The call has neither audio nor TCP.
+    possible = (with_values([simulated]) | BROWSER) - HIDDEN_BY_RED
+    logs = open_logs([call.path / log_name("->".join(end)) for end in ENDS])
+    traces = {
+        "live": call,
+        "capture": from_pcap(call.path / "capture.pcapng"),
+        "event log": Trace.in_memory(logs.tables, logs.manifest),
+    }
+    for source, trace in traces.items():
+        assert with_values([trace]) == said_to_be_known(source) & possible, source
+
+
+def test_queuing_delay_is_below_the_variation_of_the_delay_by_serialisation_alone(call: Trace) -> None:
+    # 60 to 1200 B at 1 Mbit/s on the uplink and again on the downlink: at most 2 x 9.6 ms.
+    packets = call.table("packets").drop_nulls("queued_ns")
+    assert packets.height > FEWEST
+    rest_ms = (packets["delivered_ns"] - packets["sent_ns"] - packets["queued_ns"]) / NS_PER_MS
+    exact_ms = 50 + 2 * packets["size_bytes"] * 8 / 1000
+    assert (rest_ms - exact_ms).abs().max() < 0.001

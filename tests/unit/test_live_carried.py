@@ -24,6 +24,7 @@ COLUMNS = {
     "seq": pl.Int64,
     "sent_ns": pl.Int64,
     "delivered_ns": pl.Int64,
+    "queued_ns": pl.Int64,
     "dropped_ns": pl.Int64,
     "drop_path": pl.String,
     "drop_cause": pl.String,
@@ -102,20 +103,21 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
     up, down = (("alice", ALICE), ("core", TURN)), (("core", TURN), ("bob", BOB))
     lost = {"dropped_ns": 45 * MS, "drop_path": "bob.down", "drop_cause": "queue"}
     seen = packets(
-        between(*up, 0, ssrc=7, seq=1),
-        between(*up, 10, ssrc=7, seq=2),
+        between(*up, 0, ssrc=7, seq=1, queued_ns=3 * MS),
+        between(*up, 10, ssrc=7, seq=2, queued_ns=4 * MS),
         between(*up, 20, ssrc=7, seq=3, dropped_ns=21 * MS, drop_path="alice.up", drop_cause="loss"),
-        between(*down, 25, ssrc=7, seq=1),
+        between(*down, 25, ssrc=7, seq=1, queued_ns=5 * MS),
         between(*down, 35, ssrc=7, seq=2, **lost),
         # The relay answers a request of its own client.
         between(*up, 50, protocol="stun", size_bytes=120),
         between(("core", TURN), ("alice", ALICE), 75, protocol="stun", size_bytes=90),
     )
     found = assigned(seen, Known(made, set(), {}, {}, {}))
-    assert found.select("flow", "sent_ns", "delivered_ns", "drop_path").rows() == [
-        ("alice->bob", 0, 45 * MS, None),
-        ("alice->bob", 10 * MS, None, "bob.down"),
-        ("alice->bob", 20 * MS, None, "alice.up"),
+    # Of a packet that arrived, the time in the queues of both legs counts.
+    assert found.select("flow", "sent_ns", "delivered_ns", "queued_ns", "drop_path").rows() == [
+        ("alice->bob", 0, 45 * MS, 8 * MS, None),
+        ("alice->bob", 10 * MS, None, None, "bob.down"),
+        ("alice->bob", 20 * MS, None, None, "alice.up"),
     ]
 
 
@@ -141,9 +143,10 @@ def test_a_packet_that_a_relay_does_not_pass_on_is_a_row_that_was_not_delivered(
     made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
     up, down = (("alice", ALICE), ("core", TURN)), (("core", TURN), ("bob", BOB))
     seen = packets(
-        between(*up, 0, ssrc=7, seq=1),
-        between(*up, 10, ssrc=7, seq=2),
-        between(*down, 35, ssrc=7, seq=2),
+        between(*up, 0, ssrc=7, seq=1, queued_ns=MS),
+        between(*up, 10, ssrc=7, seq=2, queued_ns=MS),
+        between(*down, 35, ssrc=7, seq=2, queued_ns=0),
     )
     found = assigned(seen, Known(made, set(), {}, {}, {}))
-    assert found.select("sent_ns", "delivered_ns").rows() == [(0, None), (10 * MS, 55 * MS)]
+    expected = [(0, None, None), (10 * MS, 55 * MS, MS)]
+    assert found.select("sent_ns", "delivered_ns", "queued_ns").rows() == expected

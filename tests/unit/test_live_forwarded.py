@@ -24,6 +24,7 @@ def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, cou
     rows = {
         "sent_ns": sent_ns,
         "delivered_ns": [at_ns + way_ms * MS for at_ns in sent_ns],
+        "queued_ns": [index * way_ms for index in range(count)],
         "written_ns": [at_ns + (way_ms + NOTED_MS) * MS for at_ns in sent_ns],
         "seq": [(first_seq + index) % SEQ_RANGE for index in range(count)],
         "marker": [index % 4 == 3 for index in range(count)],
@@ -47,6 +48,8 @@ def test_a_copy_counts_from_when_its_sender_sent_the_original(tmp_path: Path, fi
     assert found["sent_ns"].to_list() == originals["sent_ns"].to_list()
     delays_ms = ((found["delivered_ns"] - found["sent_ns"]) / MS).unique().to_list()
     assert delays_ms == [UP_MS + HELD_MS + DOWN_MS]
+    # What the original and the copy waited in queues adds up.
+    assert found["queued_ns"].to_list() == [index * (UP_MS + DOWN_MS) for index in range(40)]
 
 
 def test_packets_that_a_server_sends_by_itself_keep_their_own_time(tmp_path: Path) -> None:
@@ -54,4 +57,5 @@ def test_packets_that_a_server_sends_by_itself_keep_their_own_time(tmp_path: Pat
     originals = stream("alice->core", 7, 1, 0, UP_MS)
     repeated = stream("alice->bob", 9, 1, UP_MS + HELD_MS, DOWN_MS).with_columns(kind=pl.lit("rtx"))
     found = since_originals(pl.concat([originals, repeated]), joined)
-    assert found.filter(flow="alice->bob")["sent_ns"].to_list() == repeated["sent_ns"].to_list()
+    own = found.filter(flow="alice->bob")
+    assert own.select("sent_ns", "queued_ns").equals(repeated.select("sent_ns", "queued_ns"))

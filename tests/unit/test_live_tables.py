@@ -17,13 +17,21 @@ from rtclab.backend.live.tables import (
     CAPTURE,
     Recorder,
     as_seen,
+    hides_fec,
     lateness_of,
     packet_log,
     packets_table,
     write_trace,
 )
 from rtclab.scenario import Scenario
-from rtclab.trace import SCHEMAS, FlowInfo, NotConnected, delay_histogram_table, flow_seconds_table
+from rtclab.trace import (
+    SCHEMAS,
+    FlowInfo,
+    NotConnected,
+    delay_histogram_table,
+    flow_seconds_table,
+    queuing_histogram_table,
+)
 
 MS = 10**6
 SECOND = 10**9
@@ -46,8 +54,18 @@ def there(flows: list[str], begin_ns: int = 0, end_ns: int = 2 * SECOND) -> dict
 
 def summary(**columns: list[int]) -> dict[str, Any]:
     """The emulator's record with the given columns, and -1 in all others."""
-    names = ["sent_ns", "delivered_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path", "from", "to"]
-    names += ["size_bytes", "protocol", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker"]
+    names = ["sent_ns", "delivered_ns", "queued_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"]
+    names += [
+        "from",
+        "to",
+        "size_bytes",
+        "protocol",
+        "ssrc",
+        "payload_type",
+        "seq",
+        "rtp_timestamp",
+        "marker",
+    ]
     rows = len(columns["sent_ns"])
     return {
         "packets": {name: np.array(columns.get(name, [-1] * rows)) for name in names},
@@ -132,7 +150,7 @@ def test_the_kind_of_a_packet_comes_from_the_session_description_of_its_own_conn
 
 def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_dropped() -> None:
     sent = packets((900, 950, None), (990, 1090, None), (1500, None, 1500), (1900, 2100, None))
-    table = flow_seconds_table(sent, there(FLOWS), 2 * SECOND)
+    table = flow_seconds_table(sent, there(FLOWS), 2 * SECOND, ())
     assert table.schema == SCHEMAS["flow_seconds"]
     assert table.filter(flow="alice->bob").drop("flow").rows() == [
         (0, 2, 2000, 1, 1000, 0, None, None, None, None, 50.0, 50.0, 50.0),
@@ -143,12 +161,28 @@ def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_droppe
 def test_first_transmissions_of_media_and_fec_are_counted_separately_if_kinds_are_known() -> None:
     sent = packets((0, 25, None), (1, None, 1), (2, 27, None), (3, None, 3), (4, 29, None))
     sent = sent.with_columns(kind=pl.Series(["video", "audio", "rtx", "fec", None]))
-    table = flow_seconds_table(sent, there(["alice->bob"]), SECOND)
+    table = flow_seconds_table(sent, there(["alice->bob"]), SECOND, ())
     assert table.select(pl.col("^(media|fec)_.*$")).rows() == [(2, 1, 1, 1)]
+    hidden = flow_seconds_table(sent, there(["alice->bob"]), SECOND, {"alice->bob"})
+    assert hidden.select(pl.col("^(media|fec)_.*$")).rows() == [(2, 1, None, None)]
+
+
+def test_fec_may_be_hidden_where_video_travels_in_red_or_its_codec_is_unknown() -> None:
+    recorder = Recorder(CONNECTIONS, 0)
+    codecs = {"96": "VP8", "118": "red", "111": "opus"}
+    kinds = {"96": "video", "118": "video", "111": "audio"}
+    recorder.add_payload_types({"number": 0, "codecs": codecs, "kinds": kinds})
+
+    def hidden(kind: str, payload_type: int) -> set[str]:
+        sent = packets((0, 25, None)).with_columns(kind=pl.lit(kind), payload_type=pl.lit(payload_type))
+        return hides_fec(sent, recorder.payload_kinds, recorder.red)
+
+    assert hidden("video", 96) == hidden("audio", 111) == hidden("rtx", 99) == set()
+    assert hidden("video", 118) == hidden("video", 100) == {"alice->bob"}
 
 
 def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
-    table = flow_seconds_table(packets((0, 25, None)), there(FLOWS), 2 * SECOND)
+    table = flow_seconds_table(packets((0, 25, None)), there(FLOWS), 2 * SECOND, ())
     assert table.filter(flow="bob->alice").drop("flow").rows() == [
         (0, 0, 0, 0, 0, 0, *[None] * 7),
         (SECOND, 0, 0, 0, 0, 0, *[None] * 7),
@@ -157,7 +191,7 @@ def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
 
 def test_packets_after_the_end_of_a_flow_are_left_out() -> None:
     sent = packets((900, 950, None), (990, 1090, None), (1500, None, 1500))
-    table = flow_seconds_table(sent, there(["alice->bob"], end_ns=1_050 * MS), 2 * SECOND)
+    table = flow_seconds_table(sent, there(["alice->bob"], end_ns=1_050 * MS), 2 * SECOND, ())
     counted = table.select("sent_packets", "delivered_packets", "dropped_packets")
     assert counted.rows() == [(2, 1, 0), (0, 0, 0)]
     histogram = delay_histogram_table(sent, there(["alice->bob"], end_ns=1_050 * MS))
@@ -203,6 +237,14 @@ def test_the_delay_histogram_counts_delivered_packets_by_the_lower_edge_of_their
     table = delay_histogram_table(frame, there(FLOWS))
     assert table.schema == SCHEMAS["delay_histogram"]
     assert table.rows() == [("alice->bob", 25.0, 2), ("alice->bob", 25.1, 1)]
+
+
+def test_the_queuing_histogram_counts_delivered_packets_whose_queuing_delay_is_known() -> None:
+    frame = packets((0, 25, None), (0, 26, None), (0, None, 3), (0, 27, None))
+    waited = frame.with_columns(queued_ns=pl.Series([0, 60_000, None, 1_250_000]))
+    table = queuing_histogram_table(waited, there(FLOWS))
+    assert table.schema == SCHEMAS["queuing_histogram"]
+    assert table.rows() == [("alice->bob", 0.0, 2), ("alice->bob", 1.2, 1)]
 
 
 def test_received_streams_belong_to_the_flow_from_the_peer_and_sent_ones_to_the_flow_to_it() -> None:

@@ -44,6 +44,8 @@ def sample(second: int) -> dict[str, dict[str, Any]]:
             "packetsLost": 2 * second,
             "bytesReceived": RECEIVED_PER_S * second,
             "headerBytesReceived": 5_000 * second,
+            "retransmittedBytesReceived": 1_000 * second,
+            "fecBytesReceived": 1_500 * second,
             "jitter": 0.004,
             "framesDecoded": 30 * second,
             "frameWidth": 640,
@@ -173,12 +175,12 @@ def test_a_log_gives_the_metrics_that_getstats_has(name: str, compressed: bool, 
     out, back = made.flows
     assert wire.stats_sending_rate(made, out) == pytest.approx(440.0)
     assert wire.stats_receiving_rate(made, back) == pytest.approx(240.0)
-    assert rate.goodput(made, back) == pytest.approx(200.0)
+    assert rate.goodput(made, back) == pytest.approx(200.0 - 8 - 12)
     assert delay.rtt(made, out) == pytest.approx(80.0)
     assert media.frame_rate(made, back) == pytest.approx(30.0)
     assert (media.frame_width(made, back), media.frame_height(made, back)) == (640, 360)
     assert (media.freeze_count(made, back), media.freeze_duration(made, back)) == (2, 0.5)
-    assert loss.residual_loss(made, back) == pytest.approx(4.0)
+    assert loss.unseen_loss(made, back) == pytest.approx(4.0)
     assert setup.setup_ice(made, back) == pytest.approx(60.0)
     assert setup.setup_dtls(made, back) == pytest.approx(80.0)
     estimate = made.table("controller")

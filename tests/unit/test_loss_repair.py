@@ -47,6 +47,20 @@ def test_packet_loss_unseen_loss_and_residual_loss_differ_for_the_right_reason(t
     assert 0 <= loss.residual_loss(trace, FLOW) < 0.3
 
 
+def test_getstats_counts_the_payload_of_media_retransmissions_and_fec_that_arrived() -> None:
+    changes = ["duration=10 s", "link.up.loss=5 %"]
+    trace = SimBackend().simulate(Scenario.load("first-call", changes), seed=1, repeat=0)
+    last = trace.table("inbound_rtp").filter(flow=FLOW).sort("at_ns").row(-1, named=True)
+    arrived = trace.table("packets").filter(pl.col("delivered_ns") <= last["at_ns"], flow=FLOW)
+    again, fec = last["retransmittedBytesReceived"], last["fecBytesReceived"]
+    payloads = {"video": last["bytesReceived"] - again - fec, "rtx": again, "fec": fec}
+    for kind, payload_bytes in payloads.items():
+        sizes = arrived.filter(kind=kind)["size_bytes"]
+        assert sizes.len() > 10
+        # IP 20 B, UDP 8, RTP 12, its extensions 12 and the tag of SRTP 10.
+        assert payload_bytes == sizes.sum() - 62 * sizes.len(), kind
+
+
 def test_auto_is_the_repair_of_the_time_of_the_congestion_control(tmp_path: Path) -> None:
     types = {}
     for name in ("rrtcc-2013", "gcc-2016"):

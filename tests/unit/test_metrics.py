@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan, nan
+from typing import Any
 
 import pytest
 from synthetic_run import NS_PER_S, event, report, second, trace
@@ -36,26 +37,49 @@ def test_a_window_takes_the_seconds_that_begin_in_it() -> None:
     assert rate.receiving_rate(trace(flow_seconds=rows), FLOW, (29, 31)) == pytest.approx(1500)
 
 
-def test_goodput_excludes_the_share_of_retransmissions() -> None:
-    # 1,250,000 B of payload in 10 s are 1000 kbit/s; 100 of 1000 packets are retransmissions.
-    inbound = [
-        report(0, bytesReceived=0, packetsReceived=0, retransmittedPacketsReceived=0),
-        report(10, bytesReceived=1_250_000, packetsReceived=1000, retransmittedPacketsReceived=100),
+NO_FEC = [second(0, packets=1, fec_sent_packets=0)]
+
+
+def test_goodput_excludes_the_bytes_of_retransmissions_and_fec() -> None:
+    # 1,250,000 B of payload in 10 s are 1000 kbit/s, of which 125,000 B were sent again and 62,500 B are FEC.
+    early = report(0, bytesReceived=0)
+    later = report(10, bytesReceived=1_250_000, retransmittedBytesReceived=125_000, fecBytesReceived=62_500)
+    assert rate.goodput(trace(inbound_rtp=[early, later]), FLOW) == pytest.approx(850)
+
+
+def test_goodput_of_audio_contains_the_fec_inside_its_packets() -> None:
+    # 228 of 2039 packets had FEC inside, which getStats counts as FEC packets.
+    rows = [
+        report(10 * at, 1, "audio", bytesReceived=50_000 * at, packetsReceived=2039, fecPacketsReceived=228)
+        for at in (0, 1)
     ]
-    assert rate.goodput(trace(inbound_rtp=inbound), FLOW) == pytest.approx(900)
+    assert rate.goodput(trace(inbound_rtp=rows), FLOW) == pytest.approx(40)
 
 
-def test_goodput_excludes_fec() -> None:
-    row = report(0, bytesReceived=0, packetsReceived=0, fecPacketsReceived=0)
-    later = report(10, bytesReceived=1_250_000, packetsReceived=1000, fecPacketsReceived=200)
-    assert rate.goodput(trace(inbound_rtp=[row, later]), FLOW) == pytest.approx(800)
+def test_goodput_of_video_is_unknown_while_nobody_counts_its_fec_or_its_retransmissions() -> None:
+    again, fec = {"retransmittedBytesReceived": 0}, {"fecBytesReceived": 0}
+
+    def of(seconds: list[dict[str, Any]], **columns: int) -> float:
+        rows = [report(at, bytesReceived=at * 12_500, **columns) for at in (0, 1)]
+        return rate.goodput(trace(inbound_rtp=rows, flow_seconds=seconds), FLOW)
+
+    assert isnan(of([], **again))
+    assert isnan(of([second(0, packets=1)], **again))
+    assert isnan(of([second(0, packets=1, fec_sent_packets=3)], **again))
+    assert isnan(of(NO_FEC))
+    assert of(NO_FEC, **again) == of([], **again, **fec) == pytest.approx(100)
 
 
-def test_goodput_adds_the_streams_of_a_flow() -> None:
-    inbound = [
-        report(at, ssrc, bytesReceived=at * 12_500, packetsReceived=at) for at in (1, 2) for ssrc in (1, 2)
+def test_goodput_adds_the_streams_of_a_flow_and_is_unknown_if_that_of_one_is() -> None:
+    video = [
+        report(at, ssrc, bytesReceived=at * 12_500, retransmittedBytesReceived=0)
+        for at in (0, 1)
+        for ssrc in (1, 2)
     ]
-    assert rate.goodput(trace(inbound_rtp=inbound), FLOW) == pytest.approx(200)
+    assert rate.goodput(trace(inbound_rtp=video, flow_seconds=NO_FEC), FLOW) == pytest.approx(200)
+    video[1] |= {"retransmittedBytesReceived": None}
+    video[3] |= {"retransmittedBytesReceived": None}
+    assert isnan(rate.goodput(trace(inbound_rtp=video, flow_seconds=NO_FEC), FLOW))
 
 
 def paths(*rows: tuple[float, str, int | None]) -> list[dict[str, object]]:
@@ -104,24 +128,41 @@ def test_one_way_delay_weighs_seconds_by_their_packets() -> None:
     assert delay.one_way_delay(trace(flow_seconds=rows), FLOW) == pytest.approx(40)
 
 
-def test_queuing_delay_percentiles_come_from_the_histogram() -> None:
+def test_delay_variation_is_above_the_smallest_delay_of_the_histogram() -> None:
     # 50 packets at 50.0, 45 at 60.0, 5 at 90.0 ms: the median is the end of the first bin, p95 of the second.
     bins = [{"one_way_delay_ms": low, "packets": count} for low, count in ((50.0, 50), (60.0, 45), (90.0, 5))]
     counted = trace(delay_histogram=bins)
-    assert delay.queuing_delay_p50(counted, FLOW) == pytest.approx(0.1, abs=0.01)
-    assert delay.queuing_delay_p95(counted, FLOW) == pytest.approx(10.1, abs=0.01)
+    assert delay.delay_variation_p50(counted, FLOW) == pytest.approx(0.1, abs=0.01)
+    assert delay.delay_variation_p95(counted, FLOW) == pytest.approx(10.1, abs=0.01)
+    assert isnan(delay.queuing_delay_p95(counted, FLOW))
 
 
-def test_windowed_queuing_delay_is_above_the_smallest_of_the_whole_flow() -> None:
-    delays_ms = [50, 60, 61, 62, 63, 64]  # sent at 0, 1 .. 5 s
+def test_queuing_delay_is_a_percentile_of_the_times_in_queues() -> None:
+    # 51 packets waited less than 0.1 ms, 44 of 100 between 60.0 and 60.1, and 5 for 90 ms.
+    bins = [{"queuing_delay_ms": low, "packets": count} for low, count in ((0.0, 51), (60.0, 44), (90.0, 5))]
+    counted = trace(queuing_histogram=bins)
+    assert delay.queuing_delay_p50(counted, FLOW) == 0
+    assert delay.queuing_delay_p95(counted, FLOW) == 60
+    assert isnan(delay.delay_variation_p95(counted, FLOW))
+
+
+def test_delays_in_a_window_are_those_of_the_packets_sent_in_it() -> None:
+    # Sent at 0, 1 .. 5 s; 50 ms of delay without a queue.
     packets: list[dict[str, int | None]] = [
-        {"sent_ns": at * NS_PER_S, "delivered_ns": at * NS_PER_S + owd * 1_000_000}
-        for at, owd in enumerate(delays_ms)
+        {
+            "sent_ns": at * NS_PER_S,
+            "delivered_ns": at * NS_PER_S + (50 + queued) * 1_000_000,
+            "queued_ns": queued * 1_000_000 + 40_000,
+        }
+        for at, queued in enumerate((0, 10, 11, 12, 13, 14))
     ]
     packets.append({"sent_ns": 2 * NS_PER_S, "delivered_ns": None})
     made = trace(spans_s={FLOW: (0, 6)}, packets=packets)
+    assert delay.delay_variation_p50(made, FLOW, (1, 6)) == pytest.approx(12)
     assert delay.queuing_delay_p50(made, FLOW, (1, 6)) == pytest.approx(12)
+    assert delay.queuing_delay_p95(made, FLOW, (0, 1)) == 0
     assert isnan(delay.queuing_delay_p50(made, FLOW, (7, 9)))
+    assert isnan(delay.delay_variation_p50(made, FLOW, (7, 9)))
 
 
 def test_packet_loss_is_the_share_of_sent_packets_that_were_dropped() -> None:
@@ -129,13 +170,13 @@ def test_packet_loss_is_the_share_of_sent_packets_that_were_dropped() -> None:
     assert loss.packet_loss(trace(flow_seconds=rows), FLOW) == pytest.approx(2)
 
 
-def test_residual_loss_subtracts_repairs_stream_by_stream() -> None:
+def test_unseen_loss_subtracts_repairs_stream_by_stream() -> None:
     # Video: 980 originals and 15 repairs received, 20 lost: 5 of 1000 missing. Audio: 10 of 100.
     rows = [
         report(60, 1, packetsReceived=995, packetsLost=20, retransmittedPacketsReceived=15),
         report(60, 2, "audio", packetsReceived=90, packetsLost=10),
     ]
-    assert loss.residual_loss(trace(inbound_rtp=rows), FLOW) == pytest.approx(100 * 15 / 1100)
+    assert loss.unseen_loss(trace(inbound_rtp=rows), FLOW) == pytest.approx(100 * 15 / 1100)
 
 
 def test_packet_loss_excludes_retransmissions_if_they_are_known() -> None:
@@ -154,17 +195,25 @@ def test_residual_loss_is_media_that_were_dropped_and_not_repaired_in_time() -> 
     assert loss.unseen_loss(both, FLOW) == pytest.approx(100 * 11 / 250)
 
 
-def test_more_repairs_than_losses_leave_no_residual_loss() -> None:
+def test_residual_loss_is_unknown_where_nobody_counts_repairs() -> None:
+    row = second(0, packets=1, media_sent_packets=200, media_dropped_packets=20)
+    told = report(1, packetsReceived=180, packetsLost=20, retransmittedPacketsReceived=0)
+    live = trace(flow_seconds=[row], inbound_rtp=[told])
+    assert isnan(loss.residual_loss(live, FLOW))
+    assert loss.unseen_loss(live, FLOW) == pytest.approx(10)
+
+
+def test_more_repairs_than_losses_leave_no_loss() -> None:
     rows = [report(60, packetsReceived=1030, packetsLost=20, retransmittedPacketsReceived=50)]
-    assert loss.residual_loss(trace(inbound_rtp=rows), FLOW) == 0
+    assert loss.unseen_loss(trace(inbound_rtp=rows), FLOW) == 0
 
 
-def test_residual_loss_in_a_window_counts_the_packets_lost_in_it() -> None:
+def test_unseen_loss_in_a_window_counts_the_packets_lost_in_it() -> None:
     rows = [
         report(at, packetsReceived=at * 90, packetsLost=0 if at <= 30 else (at - 30) * 10)
         for at in range(1, 61)
     ]
-    assert loss.residual_loss(trace(inbound_rtp=rows), FLOW, (30, 60)) == pytest.approx(10)
+    assert loss.unseen_loss(trace(inbound_rtp=rows), FLOW, (30, 60)) == pytest.approx(10)
 
 
 def test_frame_rate_is_decoded_frames_over_the_time_between_reports() -> None:
@@ -287,7 +336,7 @@ def test_a_metric_keeps_its_unit_direction_source_and_definition() -> None:
     entry = METRICS["queuing_delay_p95"]
     assert (entry.unit, entry.better, entry.label) == ("ms", "lower", "Queuing delay p95")
     assert entry.source.startswith("RFC 8868, section 3")
-    assert entry.definition.startswith("95th percentile of the queuing delay (ms)")
+    assert entry.definition.startswith("95th percentile of the time (ms) that the received packets waited")
 
 
 def test_a_second_metric_of_the_same_name_is_refused() -> None:

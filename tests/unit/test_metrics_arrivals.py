@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_run import trace
+from synthetic_run import report, second, trace
 
 import rtclab
+from rtclab.backend.sim import SimBackend
 from rtclab.capture import Trace
 from rtclab.metrics import METRICS
 from rtclab.metrics.arrivals import inter_arrival_cdf
+from rtclab.scenario import Scenario
 
 FLOW = "alice->bob"
 SPAN = {FLOW: (0.0, 10.0)}
@@ -84,14 +87,41 @@ def test_reported_jitter_is_preferred_to_jitter_of_packets() -> None:
     assert METRICS["jitter"].function(of, FLOW, None) == pytest.approx(7)
 
 
-def test_shares_are_those_of_bytes_sent_in_the_window() -> None:
+def test_a_video_packet_without_a_timestamp_has_no_jitter_and_no_warning() -> None:
+    rows = [packet(0), packet(7, rtp_timestamp=None), packet(10, rtp_timestamp=900)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert measured("jitter", rows) == 0
+
+
+def test_the_share_of_fec_is_that_of_the_bytes_sent_in_the_window() -> None:
     rows = [packet(0), packet(1, kind="rtx", size_bytes=500), packet(2, kind="fec", size_bytes=250)]
     rows.append(packet(3, kind="padding", size_bytes=250))
-    assert measured("retransmission_share", rows) == pytest.approx(25)
-    assert measured("fec_share", rows) == pytest.approx(12.5)
+
+    def share(sent: int | None, packets: list[dict[str, Any]], window: Any = None) -> float:
+        of = trace(spans_s=SPAN, packets=packets, flow_seconds=[second(0, fec_sent_packets=sent)])
+        return METRICS["fec_share"].function(of, FLOW, window)
+
+    assert share(1, rows) == pytest.approx(12.5)
     # From 1 ms on there are 1000 bytes.
-    assert measured("retransmission_share", rows, (0.001, 1)) == pytest.approx(50)
-    assert isnan(measured("fec_share", [packet(0, protocol="rtcp", kind=None)]))
+    assert share(1, rows, (0.001, 1)) == pytest.approx(25)
+    assert isnan(share(0, [packet(0, protocol="rtcp", kind=None)]))
+    # FEC that is known not to be there is 0; FEC that RED may hide is unknown.
+    assert share(0, [packet(0)]) == 0
+    assert isnan(share(None, [packet(0)]))
+
+
+def test_the_share_of_retransmissions_is_that_of_the_payload_sent() -> None:
+    reports = [
+        report(at, ssrc, bytesSent=1000 * at, retransmittedBytesSent=10 * at * at)
+        for at in (1, 2, 3)
+        for ssrc in (1, 2)
+    ]
+    of = trace(spans_s=SPAN, outbound_rtp=reports)
+    assert METRICS["retransmission_share"].function(of, FLOW, None) == pytest.approx(3)
+    assert METRICS["retransmission_share"].function(of, FLOW, (2, 3)) == pytest.approx(5)
+    unknown = trace(spans_s=SPAN, outbound_rtp=[report(1, bytesSent=1000)], packets=ARRIVALS)
+    assert isnan(METRICS["retransmission_share"].function(unknown, FLOW, None))
 
 
 def test_requests_are_counted_in_the_receivers_reports() -> None:
@@ -138,8 +168,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Trace]:
         # At 1.5 Mbit/s and 1000 bytes there are about 190 packets a second, and more with FEC and audio.
         ("inter_arrival_time", 2, 10),
         ("inter_arrival_p95", 5, 40),
-        # 2 % of loss are sent again.
-        ("retransmission_share", 0.5, 4),
     ],
 )
 def test_a_call_and_its_capture_agree(
@@ -147,8 +175,21 @@ def test_a_call_and_its_capture_agree(
 ) -> None:
     ours, captured = (METRICS[name].function(one, FLOW, None) for one in both)
     assert smallest < ours < largest
-    # Padding that repeats a packet is a retransmission for the capture.
     assert captured == pytest.approx(ours, rel=0.05)
+
+
+def test_padding_that_repeats_packets_is_no_retransmission(both: tuple[Trace, Trace]) -> None:
+    call, captured = both
+    share = METRICS["retransmission_share"].function(call, FLOW, None)
+    # 2 % of loss are sent again.
+    assert 0.5 < share < 4
+    assert isnan(METRICS["retransmission_share"].function(captured, FLOW, None))
+    lossless = SimBackend().simulate(Scenario.load("first-call", ["duration=5 s"]), seed=1, repeat=0)
+    packets = lossless.table("packets")
+    assert packets["dropped_ns"].null_count() == packets.height
+    # Probes are filled with packets that were sent before.
+    assert packets.filter(kind="rtx").height > 0
+    assert METRICS["retransmission_share"].function(lossless, FLOW, None) == 0
 
 
 def test_a_capture_does_not_know_fec_inside_red(both: tuple[Trace, Trace]) -> None:

@@ -115,9 +115,10 @@ def test_a_participant_who_leaves_a_simulated_call_has_the_metrics_of_a_call_of_
 def test_goodput_of_a_participant_who_leaves_is_below_the_ip_rate() -> None:
     # 900 of 1000 B are payload. The last report of the participant who stays comes after the flow's end.
     inbound = [
-        report(at, bytesReceived=900 * 125 * min(at, 3.4), packetsReceived=1) for at in (1, 2, 3, 4, 5)
+        report(at, bytesReceived=900 * 125 * min(at, 3.4), retransmittedBytesReceived=0)
+        for at in (1, 2, 3, 4, 5)
     ]
-    rows = steady(1, 1, 1, 0.4, 0, 0)
+    rows = [row | {"fec_sent_packets": 0} for row in steady(1, 1, 1, 0.4, 0, 0)]
     gone = trace(spans_s={FLOW: (0, 3.4)}, flow_seconds=rows, inbound_rtp=inbound)
     assert rate.goodput(gone, FLOW) == pytest.approx(900)
     assert rate.receiving_rate(gone, FLOW) == pytest.approx(1000)
@@ -127,6 +128,16 @@ def test_reports_after_the_end_of_a_flow_do_not_count() -> None:
     rtts = [report(at, roundTripTime=0.05 if at <= 3 else 0.5) for at in range(1, 7)]
     gone = trace(spans_s={FLOW: (0, 3.5)}, remote_inbound_rtp=rtts)
     assert METRICS["rtt"].function(gone, FLOW) == pytest.approx(50)
+
+
+def test_a_tcp_flow_that_starts_late_is_measured_from_its_first_packet_on() -> None:
+    # A simulated table has rows of 0 bytes before the flow begins, a live one has none: 1 Mbit/s from 6 s on.
+    rows = [{"at_ns": at * NS_PER_S, "delivered_bytes": 125_000 * max(at - 6, 0)} for at in range(1, 11)]
+    simulated, live = (trace(spans_s={FLOW: (6, 10)}, tcp=given) for given in (rows, rows[6:]))
+    for made in (simulated, live):
+        assert tcp.tcp_throughput(made, FLOW) == pytest.approx(1000)
+        assert tcp.tcp_throughput(made, FLOW, (0, 8)) == pytest.approx(1000)
+    assert isnan(tcp.tcp_throughput(simulated, FLOW, (0, 6)))
 
 
 def test_a_tcp_flow_that_stops_does_not_continue_at_zero() -> None:
@@ -140,12 +151,13 @@ def test_packets_that_arrive_after_the_end_of_their_flow_do_not_count() -> None:
     sent_ns = [at * NS_PER_S // 10 for at in range(30)]
     packets = [
         {"sent_ns": at, "delivered_ns": at + (30 if at < 2.5e9 else 500) * 10**6, "size_bytes": 1000}
-        | {"protocol": "rtp", "kind": "video"}
+        | {"protocol": "rtp", "kind": "video", "queued_ns": (0 if at < 2.5e9 else 470) * 10**6}
         for at in sent_ns
     ]
     gone = trace(spans_s={FLOW: (0, 2.6)}, packets=packets, flow_seconds=steady(1, 1, 1))
     assert wire.wire_received_kbps(gone, FLOW).values.tolist() == pytest.approx([80, 80, 5 * 8 / 0.6])
     assert delay.queuing_delay_p95(gone, FLOW, (0, 3)) == 0
+    assert delay.delay_variation_p95(gone, FLOW, (0, 3)) == 0
 
 
 # --- silence -----------------------------------------------------------------------------------------
@@ -153,9 +165,10 @@ def test_packets_that_arrive_after_the_end_of_their_flow_do_not_count() -> None:
 
 def test_a_stream_that_falls_silent_counts_until_the_end_of_its_flow() -> None:
     # 30 frames and 125 kB a second for 4 s, and nothing in the following 6 s.
-    counted = {"framesDecoded": 30, "bytesReceived": 125_000, "packetsReceived": 1}
+    counted = {"framesDecoded": 30, "bytesReceived": 125_000, "retransmittedBytesReceived": 0}
     inbound = [report(at, **{name: at * each for name, each in counted.items()}) for at in range(5)]
-    silent = trace(spans_s={FLOW: (0, 10)}, inbound_rtp=inbound)
+    sent = [second(0, 1, fec_sent_packets=0)]
+    silent = trace(spans_s={FLOW: (0, 10)}, inbound_rtp=inbound, flow_seconds=sent)
     assert media.frame_rate(silent, FLOW) == pytest.approx(12)
     assert rate.goodput(silent, FLOW) == pytest.approx(400)
     assert media.frame_rate(silent, FLOW, (5, 10)) == 0
@@ -191,6 +204,37 @@ def test_a_window_counts_the_part_of_an_open_freeze_in_it() -> None:
     assert media.freeze_duration(frozen, FLOW, (6, 10)) == pytest.approx(4)
     assert media.freeze_count(frozen, FLOW, (6, 10)) == 1
     assert media.freeze_count(frozen, FLOW, (0, 1.5)) == 0
+
+
+def test_a_window_counts_the_part_of_a_freeze_in_it_before_the_freeze_ends() -> None:
+    # The picture stands still from 59/30 s to 12 s, and moves again until 14 s.
+    frames = shown(*THIRTY, *(12 + at / 30 for at in range(60)))
+    moving = still(14.0, frames, counted=1)
+    assert media.freeze_count(moving, FLOW) == 1
+    spans = ((0.0, 1.0), (1.0, 6.0), (6.0, 10.0), (10.0, 14.0))
+    assert [media.freeze_count(moving, FLOW, span) for span in spans] == [0, 1, 1, 1]
+    expected = [0, 6 - 59 / 30, 4, 2]
+    assert [media.freeze_duration(moving, FLOW, span) for span in spans] == pytest.approx(expected)
+
+
+def test_without_frames_a_window_counts_the_freezes_that_ended_in_it() -> None:
+    rows = [report(at, freezeCount=int(at > 5), totalFreezesDuration=3.0 * (at > 5)) for at in range(1, 10)]
+    dump = trace(spans_s={FLOW: (0, 10)}, inbound_rtp=rows)
+    assert [media.freeze_count(dump, FLOW, span) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 1]
+    assert [media.freeze_duration(dump, FLOW, span) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 3]
+
+
+def test_the_freezes_of_shown_frames_are_those_that_the_receiver_counted() -> None:
+    changes = ["duration=30 s", "link.up.loss=8 %", "link.up.capacity=500 kbit/s"]
+    made = SimBackend().simulate(Scenario.load("first-call", changes), seed=3, repeat=0)
+    for flow in made.flows:
+        whole = media.freeze_count(made, flow), media.freeze_duration(made, flow)
+        spans = [(at, at + 3.0) for at in range(0, 30, 3)]
+        parts = [media.freeze_duration(made, flow, span) for span in spans]
+        assert whole[0] >= 2
+        # Decoded pictures are counted in whole ms, and shown a little later.
+        assert media.freeze_count(made, flow, (0, 30)) == pytest.approx(whole[0], abs=1)
+        assert sum(parts) == pytest.approx(whole[1], rel=0.1, abs=0.3)
 
 
 @pytest.mark.parametrize(("stands_s", "freezes"), [(0.187, 0), (0.190, 1)])
@@ -238,16 +282,24 @@ def test_packets_that_may_be_in_flight_when_a_flow_ends_are_not_lost() -> None:
     assert loss.packet_loss(trace(flow_seconds=slow), FLOW) == 0
 
 
-def test_lost_media_that_leave_no_gap_are_residual_loss() -> None:
+def test_lost_media_that_leave_no_gap_are_lost() -> None:
     # 80 media packets a second. The receiver knows of 240; 2 x 80 more should have arrived before the end.
     told = [report(at, packetsReceived=80 * min(at, 3), packetsLost=0) for at in range(1, 7)]
     dead = trace(flow_seconds=died(media_sent_packets=80, media_dropped_packets=32), inbound_rtp=told)
-    assert loss.residual_loss(dead, FLOW) == pytest.approx(100 * 160 / 400)
+    assert loss.unseen_loss(dead, FLOW) == pytest.approx(100 * 160 / 400)
     assert loss.unseen_loss(dead, FLOW, (3, 5)) == pytest.approx(100)
     # With repairs known: dropped 3 x 32, stuck 2 x 48, of 480 sent.
     repaired = [row | {"packetsRepaired": 0} for row in told]
     dead = trace(flow_seconds=died(media_sent_packets=80, media_dropped_packets=32), inbound_rtp=repaired)
     assert loss.residual_loss(dead, FLOW) == pytest.approx(100 * (96 + 96) / 480)
+
+
+def test_lost_fec_that_leaves_no_gap_is_unseen_like_lost_media() -> None:
+    # 60 media packets a second and 20 of FEC, which share their sequence numbers.
+    told = [report(at, packetsReceived=80 * min(at, 3), packetsLost=0) for at in range(1, 7)]
+    kinds = {"media_sent_packets": 60, "fec_sent_packets": 20}
+    dead = trace(flow_seconds=died(**kinds), inbound_rtp=told)
+    assert loss.unseen_loss(dead, FLOW) == pytest.approx(100 * 160 / 400)
 
 
 def test_a_simulated_call_whose_uplinks_die_shows_it() -> None:
@@ -259,7 +311,7 @@ def test_a_simulated_call_whose_uplinks_die_shows_it() -> None:
         packets = made.table("packets").filter(flow=flow, kind="video")
         unheard = packets.filter(packets["sent_ns"] < 11 * NS_PER_S)["delivered_ns"].null_count()
         expected = packets.height - packets.filter(packets["sent_ns"] >= 11 * NS_PER_S).height
-        assert loss.residual_loss(made, flow) == pytest.approx(100 * unheard / expected, rel=0.01)
+        assert loss.unseen_loss(made, flow) == pytest.approx(100 * unheard / expected, rel=0.01)
         assert loss.packet_loss(made, flow) > 15
         assert media.freeze_count(made, flow) == 1
         assert 6.5 < media.freeze_duration(made, flow) < 7.0

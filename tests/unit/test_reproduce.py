@@ -319,7 +319,8 @@ def test_the_share_of_fec_counts_bytes_not_packets() -> None:
     sent = [("rtp", "video", 500), ("rtp", "rtx", 400), ("rtp", "fec", 100), ("rtp", "fec", 200)]
     rows = [{"protocol": name, "kind": kind, "size_bytes": size} for name, kind, size in sent]
     rows.append({"protocol": "rtcp", "kind": None, "size_bytes": 100})
-    made = synthetic_trace(spans_s={"alice->bob": (0, 1)}, packets=rows)
+    seconds = [{"fec_sent_packets": 2}]
+    made = synthetic_trace(spans_s={"alice->bob": (0, 1)}, packets=rows, flow_seconds=seconds)
     assert measure(made, ["fec_share"]) == {"fec_share": {"alice->bob": (25.0, None)}}
 
 

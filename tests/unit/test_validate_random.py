@@ -7,6 +7,7 @@ from math import nan
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from synthetic_run import trace
 
@@ -17,7 +18,16 @@ from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import Lateness, Run, only_writer
 from rtclab.validate.campaign import disturbance
 from rtclab.validate.conditions import DURATION_S, draw
-from rtclab.validate.twin import Outcome, Pair, expected, outcome_of, outcomes, read_rows, write_rows
+from rtclab.validate.twin import (
+    COMPARED,
+    Outcome,
+    Pair,
+    expected,
+    outcome_of,
+    outcomes,
+    read_rows,
+    write_rows,
+)
 from rtclab.validate.twin_page import drawings, figures, ticks, write_twin
 
 SEEDS = range(1, 401)
@@ -236,3 +246,15 @@ def test_two_processes_do_not_write_the_same_conditions(tmp_path: Path, place: s
     assert outcomes([1], file, folder, run_missing=False, say=print) == []
     with only_writer(tmp_path / place), pytest.raises(BadInput, match=f"{place}: process .* is writing here"):
         outcomes([1], file, folder, run_missing=False, say=print)
+
+
+def test_the_kept_live_values_are_of_the_metrics_that_are_compared() -> None:
+    data = Path(__file__).parents[2] / "docs" / "data"
+    columns = pl.read_csv(data / "twin.csv", n_rows=1).columns
+    live = {column.split(" ")[0] for column in columns if column.endswith(" live")}
+    assert set(COMPARED) <= live
+    # What they call queuing delay was never measured in these calls.
+    rows = pl.read_csv(data / "then-and-now.csv", infer_schema=False)
+    for names in (live, set(rows["metric"])):
+        assert not {name for name in names if name.startswith(("queuing_delay", "residual_loss"))}
+        assert {"delay_variation_p50", "delay_variation_p95", "unseen_loss"} <= names

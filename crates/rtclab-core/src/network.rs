@@ -57,7 +57,16 @@ impl std::error::Error for NetworkError {}
 struct Hop<P> {
     route: u32,
     hop: u32,
+    /// How long it has waited in the queues of the paths behind it.
+    queued: Time,
     payload: P,
+}
+
+/// A packet at its destination.
+struct Ready<P> {
+    at: Time,
+    to: NodeId,
+    packet: Packet<P>,
 }
 
 /// A packet that comes out of the network, with its logical time.
@@ -69,6 +78,8 @@ pub enum NetworkEvent<P> {
         at: Time,
         /// The destination.
         to: NodeId,
+        /// How long it waited in the queues of all paths of its route.
+        queued: Time,
         /// The packet that arrived.
         packet: Packet<P>,
     },
@@ -93,7 +104,7 @@ pub struct Network<P> {
     transparent: Vec<bool>,
     timeouts: Timeouts,
     /// Packets that have crossed only transparent paths, in order of time.
-    ready: VecDeque<(Time, NodeId, Packet<P>)>,
+    ready: VecDeque<Ready<P>>,
     routes: Vec<(NodeId, Vec<PathId>)>,
     /// For each node its destinations, in order, and the routes to them.
     routes_from: Vec<Vec<(NodeId, u32)>>,
@@ -196,9 +207,11 @@ impl<P> Network<P> {
         packet: Packet<P>,
     ) -> Result<(), Packet<P>> {
         let Some(route) = self.route_index(from, to) else { return Err(packet) };
-        let payload = Hop { route: route as u32, hop: 0, payload: packet.payload };
+        let payload =
+            Hop { route: route as u32, hop: 0, queued: Time::ZERO, payload: packet.payload };
         if let Some((to, packet)) = self.enter(now, Packet { size: packet.size, payload }) {
-            self.ready.push_back((now, to, packet));
+            let packet = Packet { size: packet.size, payload: packet.payload.payload };
+            self.ready.push_back(Ready { at: now, to, packet });
         }
         Ok(())
     }
@@ -207,13 +220,13 @@ impl<P> Network<P> {
     pub fn poll(&mut self, now: Time) -> Option<NetworkEvent<P>> {
         loop {
             let (index, at) = self.timeouts.earliest();
-            let ready = self.ready.front().map_or(Time::MAX, |(at, ..)| *at);
+            let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
             if at.min(ready) > now {
                 return None;
             }
             if ready < at {
-                let (at, to, packet) = self.ready.pop_front()?;
-                return Some(NetworkEvent::Delivered { at, to, packet });
+                let Ready { at, to, packet } = self.ready.pop_front()?;
+                return Some(NetworkEvent::Delivered { at, to, queued: Time::ZERO, packet });
             }
             let departure = self.paths[index].poll(at);
             self.update_timeout(index);
@@ -224,10 +237,13 @@ impl<P> Network<P> {
                     let path = PathId(index as u32);
                     return Some(NetworkEvent::Dropped { at, path, cause, packet });
                 }
-                Some(Departure::Delivered { at, mut packet }) => {
+                Some(Departure::Delivered { at, queued, mut packet }) => {
                     packet.payload.hop += 1;
-                    if let Some((to, packet)) = self.enter(at, packet) {
-                        return Some(NetworkEvent::Delivered { at, to, packet });
+                    packet.payload.queued += queued;
+                    if let Some((to, Packet { size, payload })) = self.enter(at, packet) {
+                        let Hop { queued, payload, .. } = payload;
+                        let packet = Packet { size, payload };
+                        return Some(NetworkEvent::Delivered { at, to, queued, packet });
                     }
                 }
             }
@@ -236,7 +252,7 @@ impl<P> Network<P> {
 
     /// When to call [`Network::poll`] again.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let ready = self.ready.front().map_or(Time::MAX, |(at, ..)| *at);
+        let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
         Some(self.timeouts.earliest().1.min(ready)).filter(|at| *at < Time::MAX)
     }
 
@@ -250,7 +266,7 @@ impl<P> Network<P> {
             let least = later.iter().map(|path| self.paths[path.0 as usize].least_transit());
             least.fold(Time::ZERO, Time::saturating_add)
         };
-        let ready = self.ready.front().map_or(Time::MAX, |(at, ..)| *at);
+        let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
         let outputs = self.paths.iter().map(|path| path.earliest_output(ahead));
         Some(outputs.fold(ready, Time::min)).filter(|at| *at < Time::MAX)
     }
@@ -264,7 +280,7 @@ impl<P> Network<P> {
 
     /// Puts a packet on the next path of its route that is not transparent; returns the packet and its
     /// destination if there is none.
-    fn enter(&mut self, now: Time, mut packet: Packet<Hop<P>>) -> Option<(NodeId, Packet<P>)> {
+    fn enter(&mut self, now: Time, mut packet: Packet<Hop<P>>) -> Option<(NodeId, Packet<Hop<P>>)> {
         let (to, hops) = &self.routes[packet.payload.route as usize];
         while let Some(path) = hops.get(packet.payload.hop as usize) {
             let index = path.0 as usize;
@@ -275,7 +291,7 @@ impl<P> Network<P> {
             }
             packet.payload.hop += 1;
         }
-        Some((*to, Packet { size: packet.size, payload: packet.payload.payload }))
+        Some((*to, packet))
     }
 
     fn update_timeout(&mut self, index: usize) {

@@ -131,7 +131,9 @@ fn run(config: PathConfig, arrivals: &[(Time, Bytes)]) -> Vec<(Time, usize, Byte
         while let Some(at) = path.poll_timeout().filter(|at| *at <= until) {
             while let Some(departure) = path.poll(at) {
                 out.push(match departure {
-                    Departure::Delivered { at, packet } => (at, packet.payload, packet.size, true),
+                    Departure::Delivered { at, packet, .. } => {
+                        (at, packet.payload, packet.size, true)
+                    }
                     Departure::Dropped { at, packet, .. } => {
                         (at, packet.payload, packet.size, false)
                     }
@@ -188,7 +190,7 @@ proptest! {
         let mut late = Vec::new();
         while let Some(departure) = path.poll(Time(u64::MAX / 2)) {
             late.push(match departure {
-                Departure::Delivered { at, packet } => (at, packet.payload, packet.size, true),
+                Departure::Delivered { at, packet, .. } => (at, packet.payload, packet.size, true),
                 Departure::Dropped { at, packet, .. } => (at, packet.payload, packet.size, false),
             });
         }
@@ -209,6 +211,41 @@ proptest! {
         // count packets take count serialisation times, each rounded up to a nanosecond
         let exact = (size * 8 * count as u64) as f64 / bps.0 as f64;
         prop_assert!((last.as_secs_f64() - exact).abs() <= count as f64 * 1e-9 + 1e-12);
+    }
+
+    #[test]
+    fn a_packet_is_queued_for_at_most_the_time_that_it_was_inside(
+        config in config(true), arrivals in arrivals()
+    ) {
+        let mut path = Path::new(config, 1);
+        for (id, (at, size)) in arrivals.iter().enumerate() {
+            path.handle_packet(*at, Packet { size: *size, payload: id });
+        }
+        while let Some(departure) = path.poll(Time(u64::MAX / 2)) {
+            if let Departure::Delivered { at, queued, packet } = departure {
+                prop_assert!(arrivals[packet.payload].0 + queued <= at);
+            }
+        }
+    }
+
+    #[test]
+    fn delay_is_queuing_plus_serialisation_plus_propagation(
+        kbps in 10u64..200_000, delay_us in 0u64..100_000, arrivals in arrivals()
+    ) {
+        let (bps, delay) = (Bitrate::from_kbps(kbps), Time::from_micros(delay_us));
+        let mut path = Path::new(PathConfig {
+            capacity: Some(Capacity::Constant { bps }),
+            delay: Delay::Constant { ns: delay },
+            ..PathConfig::default()
+        }, 1);
+        for (id, (at, size)) in arrivals.iter().enumerate() {
+            path.handle_packet(*at, Packet { size: *size, payload: id });
+        }
+        while let Some(departure) = path.poll(Time(u64::MAX / 2)) {
+            let Departure::Delivered { at, queued, packet } = departure else { continue };
+            let serialisation = bps.time_for(packet.size).expect("a rate");
+            prop_assert_eq!(arrivals[packet.payload].0 + queued + serialisation + delay, at);
+        }
     }
 
     #[test]

@@ -251,10 +251,10 @@ impl<D: Device> Engine<D> {
                 NetworkEvent::Dropped { at, path, cause, packet } => {
                     self.packets.dropped(packet.payload.row, at, path, cause);
                 }
-                NetworkEvent::Delivered { at, packet, .. } => {
+                NetworkEvent::Delivered { at, queued, packet, .. } => {
                     let Carried { frame, port, row } = packet.payload;
                     let written = self.write(port, &frame)?;
-                    self.packets.delivered(row, at, written);
+                    self.packets.delivered(row, at, queued, written);
                 }
             }
         }

@@ -13,6 +13,8 @@ pub struct PacketLog {
     pub sent_ns: Vec<i64>,
     /// Logical departure time; -1 if the packet was dropped, or still in the network at the end.
     pub delivered_ns: Vec<i64>,
+    /// Time that a delivered packet waited in queues.
+    pub queued_ns: Vec<i64>,
     /// Time at which the packet was dropped.
     pub dropped_ns: Vec<i64>,
     /// Time at which its frame had really been written.
@@ -70,7 +72,12 @@ impl PacketLog {
         (protocol, rtp): (LoggedProtocol, Option<RtpHeader>),
     ) -> usize {
         self.sent_ns.push(sent.0 as i64);
-        for unknown in [&mut self.delivered_ns, &mut self.dropped_ns, &mut self.written_ns] {
+        for unknown in [
+            &mut self.delivered_ns,
+            &mut self.queued_ns,
+            &mut self.dropped_ns,
+            &mut self.written_ns,
+        ] {
             unknown.push(-1);
         }
         self.drop_cause.push(-1);
@@ -87,8 +94,9 @@ impl PacketLog {
         self.sent_ns.len() - 1
     }
 
-    pub(crate) fn delivered(&mut self, row: usize, at: Time, written: Option<Time>) {
+    pub(crate) fn delivered(&mut self, row: usize, at: Time, queued: Time, written: Option<Time>) {
         self.delivered_ns[row] = at.0 as i64;
+        self.queued_ns[row] = queued.0 as i64;
         self.written_ns[row] = written.map_or(-1, |at| at.0 as i64);
     }
 
@@ -130,7 +138,8 @@ mod tests {
         for i in 1..=200 {
             let nodes = (NodeId(0), NodeId(1));
             let row = log.push(Time::ZERO, nodes, Bytes(100), (LoggedProtocol::Other, None));
-            log.delivered(row, Time::from_secs(1), Some(Time::from_millis(1000 + i)));
+            let written = Some(Time::from_millis(1000 + i));
+            log.delivered(row, Time::from_secs(1), Time::ZERO, written);
         }
         let expected = Lateness {
             count: 200,

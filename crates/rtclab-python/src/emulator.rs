@@ -94,6 +94,7 @@ fn columns(py: Python<'_>, packets: PacketLog) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
     set(&table, "sent_ns", packets.sent_ns)?;
     set(&table, "delivered_ns", packets.delivered_ns)?;
+    set(&table, "queued_ns", packets.queued_ns)?;
     set(&table, "dropped_ns", packets.dropped_ns)?;
     set(&table, "written_ns", packets.written_ns)?;
     set(&table, "drop_cause", packets.drop_cause)?;

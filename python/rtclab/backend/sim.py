@@ -166,7 +166,6 @@ NOT_SIMULATED = {
         "qualityLimitationDurationOther",
     },
     "inbound_rtp": {
-        "fecBytesReceived",
         "mimeType",
         "decoderImplementation",
         "powerEfficientDecoder",

@@ -23,6 +23,7 @@ from rtclab.trace import (
     TraceManifest,
     delay_histogram_table,
     flow_seconds_table,
+    without_fec,
 )
 
 _OUR_NAME = re.compile(r"event-log-(?P<own>[^-]+)-(?P<peer>[^-]+)\.log(\.gz)?$")
@@ -87,7 +88,7 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
             f"{logs[0].path}: its first and last time are {duration_ns / NS_PER_S:.0f} s apart; "
             f"expected at most {MOST_SECONDS} s"
         )
-    seconds = flow_seconds_table(packets, flows, duration_ns)
+    seconds = flow_seconds_table(packets, flows, duration_ns, without_fec(packets))
     tables = {
         "packets": packets.select(name for name in SCHEMAS["packets"] if name in packets.columns),
         "flow_seconds": seconds if len(ends) > 1 else _with_gaps(seconds, packets, ends[0].incoming),

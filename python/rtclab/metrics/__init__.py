@@ -16,16 +16,18 @@ from rtclab.metrics.measure import (
     prepare,
     totals_per_minute,
 )
-from rtclab.metrics.registry import ESSENTIAL, METRICS, Metric, metric
+from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 
 __all__ = [
     "ESSENTIAL",
     "METRICS",
+    "SOURCES",
     "Metric",
     "arrivals",
     "audio",
     "compare_runs",
     "delay",
+    "essentials",
     "fairness",
     "flows_of",
     "host",

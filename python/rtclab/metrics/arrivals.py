@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import EXACT, OF_RTP, metric
 from rtclab.metrics.series import NS_PER_S, Array, Samples, Window, before_end, gauge, window_ns
 from rtclab.trace import Trace, rows_by
 
@@ -22,6 +22,7 @@ VIDEO_CLOCK = 90_000
     unit="ms",
     better="lower",
     source="Abelló Lozano 2013, section 4.2.4; Jansen et al. 2017, figure 19",
+    known=OF_RTP,
 )
 def inter_arrival_time(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean time (ms) between the arrivals of consecutive RTP packets. NaN if packets were not recorded."""
@@ -33,6 +34,7 @@ def inter_arrival_time(trace: Trace, flow: str, window: Window | None = None) ->
     unit="ms",
     better="lower",
     source="Abelló Lozano 2013, section 4.2.4; Jansen et al. 2017, figure 19",
+    known=OF_RTP,
 )
 def inter_arrival_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
     """95th percentile (ms) of the times between arrivals of consecutive RTP packets."""
@@ -44,6 +46,7 @@ def inter_arrival_p95(trace: Trace, flow: str, window: Window | None = None) -> 
     unit="ms",
     better="lower",
     source="RFC 3550, sections 6.4.1 and A.8; W3C webrtc-stats, jitter",
+    known=OF_RTP | {"dump": EXACT},
 )
 def jitter(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean interarrival jitter (ms) over the receiver's reports. In captures, which have no reports, it is
@@ -65,7 +68,7 @@ def inter_arrival_ms(trace: Trace, flow: str, window: Window | None = None) -> S
 
 def jitter_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Interarrival jitter after each packet of the video stream with most packets, in ms (RFC 3550)."""
-    video = _arrivals(trace, flow, window).filter(pl.col("kind") == "video")
+    video = _arrivals(trace, flow, window).filter(pl.col("kind") == "video").drop_nulls("rtp_timestamp")
     if video.height < 2:
         return Samples(np.empty(0), np.empty(0))
     most = video["ssrc"].value_counts(sort=True)["ssrc"][0]

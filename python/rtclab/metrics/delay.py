@@ -1,13 +1,14 @@
-"""Delays: round trip, one way, and the part of the one-way delay spent in queues."""
+"""Delays: round trip, one way, the time spent in queues, and how the one-way delay varies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import ANY, metric
+from rtclab.metrics.registry import ANY, OF_DELAYS, OF_MODEL, OF_REPORTS, metric
 from rtclab.metrics.series import (
     NS_PER_S,
     Array,
@@ -21,6 +22,7 @@ from rtclab.metrics.series import (
 from rtclab.trace import Trace, rows_by
 
 HISTOGRAM_BIN_MS = 0.1
+NS_PER_BIN = 100_000
 NS_PER_MS = 1_000_000
 
 
@@ -55,6 +57,7 @@ def _delay_of_seconds(trace: Trace, flow: str, window: Window | None, column: st
     unit="ms",
     better="lower",
     source="RFC 3550, section 6.4.1; W3C webrtc-stats, roundTripTime",
+    known=OF_REPORTS,
     samples=rtt_ms,
 )
 def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
@@ -66,6 +69,7 @@ def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
     unit="ms",
     better="lower",
     source="RFC 8868, section 3; RFC 7679",
+    known=OF_DELAYS,
     samples=one_way_delay_ms,
     bounds=ANY,  # two captures have two clocks
 )
@@ -83,59 +87,92 @@ def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
     return Samples(rows["at_ns"].to_numpy()[known], delay_ms[known], packets[known]).mean()
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")
+@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL)
 def queuing_delay_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Median queuing delay (ms) of the received packets: one-way delay minus the smallest one of the flow.
+    """Median time (ms) that the received packets waited in queues, summed over the paths of the route.
 
-    The smallest delay stands for the propagation delay; if that falls during the run, the value is too high.
+    A packet waits from when it enters a path until its service begins there; on an idle path that is 0.
+    Service is not queuing: serialisation, all attempts on Wi-Fi, and waiting at the head of the queue for a
+    tick of a testbed, a recorded opportunity or the end of an outage. Known to 0.1 ms, rounded down.
     """
     return _queuing_delay(trace, flow, window, 50)
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3; base delay as in LEDBAT, RFC 6817")
+@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL)
 def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """95th percentile of the queuing delay (ms) of the received packets.
-
-    The queuing delay is the one-way delay minus the smallest one of the flow.
-    """
+    """95th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
     return _queuing_delay(trace, flow, window, 95)
 
 
+@metric(unit="ms", better="lower", source="RFC 5481, section 4.2 (packet delay variation)", known=OF_DELAYS)
+def delay_variation_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Median packet delay variation (ms): one-way delay of the received packets minus the flow's smallest.
+
+    Besides queuing it contains serialisation and jitter of the path, because the smallest delay is that of a
+    small packet. If the propagation delay falls during the run, or packets of a server are in a flow that it
+    forwards, the smallest delay is too small and the value too high.
+    """
+    return _delay_variation(trace, flow, window, 50)
+
+
+@metric(unit="ms", better="lower", source="RFC 5481, section 4.2 (packet delay variation)", known=OF_DELAYS)
+def delay_variation_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """95th percentile of the packet delay variation (ms); see delay_variation_p50."""
+    return _delay_variation(trace, flow, window, 95)
+
+
 def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
+    """The smallest queuing delay that at least ``percent`` of the packets do not exceed, rounded down."""
     if window is not None:
-        return _queuing_delay_of_packets(trace, flow, window, percent)
-    lower_ms, packets = trace.cached(_histogram_of, flow)
+        waited_ns = _in_window(trace, flow, window)["queued_ns"].drop_nulls().to_numpy()
+        if not waited_ns.size:
+            return nan
+        percentile_ns = np.percentile(waited_ns, percent, method="inverted_cdf")
+        return float(percentile_ns // NS_PER_BIN) * HISTOGRAM_BIN_MS
+    lower_ms, packets = _histogram([trace], flow, "queuing_histogram")
     if not packets.size:
-        return float("nan")
+        return nan
+    return float(lower_ms[_bin_of(packets, percent)])
+
+
+def _delay_variation(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
+    if window is not None:
+        delays_ns = _in_window(trace, flow, window)["delay_ns"].to_numpy()
+        if not delays_ns.size:
+            return nan
+        base_ns = float(trace.cached(_packets_of_flows)[flow]["delay_ns"].to_numpy().min())
+        return float((np.percentile(delays_ns, percent) - base_ns) / NS_PER_MS)
+    lower_ms, packets = trace.cached(_delays_of, flow)
+    if not packets.size:
+        return nan
     reached = np.cumsum(packets)
-    wanted = percent * reached[-1] / 100
-    index = int(np.searchsorted(reached, wanted))
-    into_bin = 1 - (reached[index] - wanted) / packets[index]
+    index = _bin_of(packets, percent)
+    into_bin = 1 - (reached[index] - percent * reached[-1] / 100) / packets[index]
     return float(lower_ms[index] - lower_ms[0] + into_bin * HISTOGRAM_BIN_MS)
 
 
-def _queuing_delay_of_packets(trace: Trace, flow: str, window: Window, percent: float) -> float:
-    """A percentile over the packets in a window; NaN if packets were not recorded.
-
-    The histogram has no times. The smallest delay is that of the whole flow.
-    """
-    packets = trace.cached(_delays_of_packets).get(flow)
-    if packets is None:
-        return float("nan")
-    chosen = packets.filter(pl.col("sent_ns").is_between(*window_ns(window), closed="left"))["delay_ns"]
-    if chosen.is_empty():
-        return float("nan")
-    base_ns = float(packets["delay_ns"].to_numpy().min())
-    return float((np.percentile(chosen.to_numpy(), percent) - base_ns) / NS_PER_MS)
+def _bin_of(packets: Array, percent: float) -> int:
+    """Index of the first bin with which at least ``percent`` of all packets are counted."""
+    reached = np.cumsum(packets)
+    return int(np.searchsorted(reached, percent * reached[-1] / 100))
 
 
-def _delays_of_packets(trace: Trace) -> dict[object, pl.DataFrame]:
-    """By flow, ``sent_ns`` and ``delay_ns`` of packets that arrived; empty if packets were not recorded."""
+def _in_window(trace: Trace, flow: str, window: Window) -> pl.DataFrame:
+    """The packets sent in a window that arrived. Histograms have no times."""
+    packets = trace.cached(_packets_of_flows).get(flow, NO_PACKETS)
+    return packets.filter(pl.col("sent_ns").is_between(*window_ns(window), closed="left"))
+
+
+NO_PACKETS = pl.DataFrame(schema=dict.fromkeys(("sent_ns", "delay_ns", "queued_ns"), pl.Int64()))
+
+
+def _packets_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
+    """By flow, the columns of ``NO_PACKETS`` of packets that arrived; empty if packets were not recorded."""
     if "packets" not in trace.tables:
         return {}
     arrived = trace.table("packets").filter(before_end(trace, "delivered_ns"))
     delay_ns = pl.col("delivered_ns") - pl.col("sent_ns")
-    return rows_by(arrived.select("flow", "sent_ns", delay_ns=delay_ns), "flow")
+    return rows_by(arrived.select("flow", "sent_ns", "queued_ns", delay_ns=delay_ns), "flow")
 
 
 def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
@@ -145,7 +182,7 @@ def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
     They come from the 0.1 ms histogram and assume that packets are spread evenly over their bin. Both are
     empty if no packet was received.
     """
-    lower_ms, packets = _histogram(traces, flow)
+    lower_ms, packets = _histogram(traces, flow, "delay_histogram")
     if not packets.size:
         return lower_ms, packets
     reached = np.cumsum(packets) / packets.sum()
@@ -155,14 +192,14 @@ def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
     return delay_ms, share
 
 
-def _histogram_of(trace: Trace, flow: str) -> tuple[Array, Array]:
-    return _histogram([trace], flow)
+def _delays_of(trace: Trace, flow: str) -> tuple[Array, Array]:
+    return _histogram([trace], flow, "delay_histogram")
 
 
-def _histogram(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
+def _histogram(traces: Sequence[Trace], flow: str, name: str) -> tuple[Array, Array]:
     """The occupied bins by delay: lower edges in ms and numbers of packets, each of shape (bins,)."""
-    tables = [trace.rows_of_flow("delay_histogram", flow) for trace in traces]
-    edges_ms = np.concatenate([table["one_way_delay_ms"].to_numpy() for table in tables])
+    tables = [trace.rows_of_flow(name, flow) for trace in traces]
+    edges_ms = np.concatenate([table[:, 1].to_numpy() for table in tables])
     counts = np.concatenate([table["packets"].to_numpy() for table in tables])
     lower_ms, index = np.unique(edges_ms, return_inverse=True)
     packets: Array = np.bincount(index, weights=counts).astype(np.float64)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from rtclab.metrics.rate import receiving_rate
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import OF_MODEL, metric
 from rtclab.metrics.series import Window
 from rtclab.trace import Trace
 
 
-@metric(unit="", better="higher", scope="trace", source="Jain, Chiu, Hawe 1984, DEC-TR-301", bounds=(0, 1))
+@metric(
+    unit="",
+    better="higher",
+    scope="trace",
+    source="Jain, Chiu, Hawe 1984, DEC-TR-301",
+    bounds=(0, 1),
+    known=OF_MODEL,
+)
 def fairness(trace: Trace, window: Window | None = None) -> float:
     """Jain's index of the receiving rates of media flows: 1 if all are equal, 1/n if one of n has all.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import OF_BROWSERS, metric
 from rtclab.metrics.series import NO_SAMPLES, Samples, Window, samples_by, samples_in_window
 from rtclab.trace import Trace
 
@@ -17,13 +17,13 @@ def memory_mb(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     return _host(trace, flow, window, "memory_bytes", 1e-6)
 
 
-@metric(unit="%", better="lower", source="100 % is one core", samples=cpu_percent)
+@metric(unit="%", better="lower", source="100 % is one core", samples=cpu_percent, known=OF_BROWSERS)
 def cpu(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean CPU use (% of one core) of the sender's browser, summed over its processes; in live calls only."""
     return cpu_percent(trace, flow, window).mean()
 
 
-@metric(unit="MB", better="lower", source="1 MB is 10^6 bytes", samples=memory_mb)
+@metric(unit="MB", better="lower", source="1 MB is 10^6 bytes", samples=memory_mb, known=OF_BROWSERS)
 def memory(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean memory (MB) of the sender's browser, summed over its processes; in live calls only."""
     return memory_mb(trace, flow, window).mean()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 
 import polars as pl
 
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SECONDS,
     NS_PER_S,
@@ -27,7 +28,19 @@ _ALL_SENT, _ALL_DROPPED = ("sent_packets",), ("dropped_packets",)
 _FIRST_DROPPED = (*_MEDIA_DROPPED, "fec_dropped_packets")
 
 
-@metric(unit="%", better="lower", source="RFC 8868, section 3; RFC 7680", bounds=(0, 100))
+@metric(
+    unit="%",
+    better="lower",
+    source="RFC 8868, section 3; RFC 7680",
+    bounds=(0, 100),
+    known=sources(
+        EXACT,
+        EXACT,
+        bounded("of all RTP packets; at least: gaps and packets that only the first capture has"),
+        bounded("of all RTP packets; at least: gaps and packets that feedback does not report"),
+        UNKNOWN,
+    ),
+)
 def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Packets that never arrived, in % of the packets sent while the flow was active.
 
@@ -45,18 +58,19 @@ def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
 @metric(
     unit="%",
     better="lower",
-    source="RFC 8868, section 3 (post-repair loss); W3C webrtc-stats, packetsLost",
+    source="RFC 8868, section 3 (post-repair loss)",
     bounds=(0, 100),
+    known=sources(EXACT, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
 )
 def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Media packets that neither arrived nor were repaired in time for the decoder, in % of those sent.
 
-    Repair is by retransmission or FEC. If the number of repaired packets is unknown, as with RTX, this is
-    the same as unseen_loss.
+    Repair is by retransmission or FEC. No browser counts the packets that it repaired, so only simulated
+    calls have a value; unseen_loss is what can be observed in all calls.
     """
     repairs = counter(trace, "inbound_rtp", flow, "packetsRepaired")
     if not repairs.at_s.size:
-        return unseen_loss(trace, flow, window)
+        return nan
     rows = _seconds(trace, flow, window)
     sent = total(rows, *_MEDIA_SENT)
     lost = total(rows, *_MEDIA_DROPPED) + _stuck(rows, _MEDIA_SENT, _MEDIA_DROPPED)
@@ -64,13 +78,19 @@ def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> floa
     return 100 * min(missing / sent, 1.0) if sent else float("nan")
 
 
-@metric(unit="%", better="lower", source="W3C webrtc-stats, packetsLost; RFC 4588", bounds=(0, 100))
+@metric(
+    unit="%",
+    better="lower",
+    source="W3C webrtc-stats, packetsLost; RFC 4588",
+    bounds=(0, 100),
+    known=OF_REPORTS,
+)
 def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Sequence numbers never received, not even by retransmission, in % of those expected.
 
-    This is the residual loss that an observer of packets at the receiver sees: it does not know what FEC
-    recovers, and takes lost FEC packets for lost media. It is a lower bound, because packets that are
-    repeated as padding count as retransmissions.
+    This is what an observer of sequence numbers at the receiver sees, and not the loss of media: the observer
+    does not know what FEC recovers, and takes lost FEC packets for lost media. Packets that are repeated as
+    padding count as retransmissions.
     """
     # By stream: packetsLost does not fall when a repair arrives, so the received retransmissions are
     # subtracted. Lost FEC packets share the sequence numbers of the media in RED and are never sent again.
@@ -102,14 +122,17 @@ def _with_unfinished(trace: Trace) -> pl.DataFrame:
     ``stuck`` packets neither arrived nor were dropped. Packets arrive in the order in which they were sent,
     so the last of those that were not dropped are stuck.
 
-    ``unheard_of`` are media packets sent after the last one that the receiver knows of. They are counted only
-    if nothing arrived at the end, because the receiver's counters stop at the last packet that arrived.
+    ``unheard_of`` are packets of media and FEC sent after the last one that the receiver knows of. They are
+    counted only if nothing arrived at the end, because the receiver's counters stop at the last packet that
+    arrived.
 
     Packets that may still have been in flight when the flow ended count as neither. These are the packets of
     the last second, or of the largest one-way delay if that is longer. In captures both columns are 0,
     because a packet that was not seen at the other point may have passed while that capture was not running.
     """
-    media, delivered = pl.col("media_sent_packets").fill_null(0), pl.col("delivered_packets")
+    # FEC shares the sequence numbers of media.
+    numbered = pl.sum_horizontal(pl.col(_FIRST_SENT).fill_null(0))
+    delivered = pl.col("delivered_packets")
     admitted = pl.col("sent_packets") - pl.col("dropped_packets")
     slowest_ns = pl.col("one_way_delay_max_ms").max().over("flow").fill_null(0) * NS_PER_MS
     in_time = pl.col("at_ns") + SECOND_NS <= pl.col("end_ns") - pl.max_horizontal(slowest_ns, SECOND_NS)
@@ -117,13 +140,13 @@ def _with_unfinished(trace: Trace) -> pl.DataFrame:
         in_time = pl.lit(False)
     died = (in_time & (delivered.cum_sum(reverse=True).over("flow") == 0)).any().over("flow")
     not_arrived = admitted.cum_sum().over("flow") - delivered.sum().over("flow")
-    not_known = media.cum_sum().over("flow") - pl.col("known").fill_null(0)
+    not_known = numbered.cum_sum().over("flow") - pl.col("known").fill_null(0)
     return (
         seconds_there(trace)
         .join(_known_to_receivers(trace), on="flow", how="left", maintain_order="left")
         .with_columns(
             stuck=not_arrived.clip(0, pl.max_horizontal(admitted, 0)) * in_time.cast(pl.Int64),
-            unheard_of=not_known.clip(0, media) * (in_time & died).cast(pl.Int64),
+            unheard_of=not_known.clip(0, numbered) * (in_time & died).cast(pl.Int64),
         )
         .drop("known")
     )

@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
     NS_PER_S,
@@ -37,7 +37,13 @@ def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Sample
     return slopes(_decoded(trace, flow), window)
 
 
-@metric(unit="frame/s", better="higher", source="W3C webrtc-stats, framesDecoded", samples=decoded_fps)
+@metric(
+    unit="frame/s",
+    better="higher",
+    source="W3C webrtc-stats, framesDecoded",
+    samples=decoded_fps,
+    known=OF_REPORTS,
+)
 def frame_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Frames per second that the receiver decoded, from its first report on.
 
@@ -50,35 +56,44 @@ def _decoded(trace: Trace, flow: str) -> Samples:
     return until_end(trace, flow, counter(trace, "inbound_rtp", flow, "framesDecoded"))
 
 
-@metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameWidth")
+@metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameWidth", known=OF_REPORTS)
 def frame_width(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean width (pixels) of the received video, over the receiver's reports of one per second."""
     return gauge(trace, "inbound_rtp", flow, "frameWidth", window).mean()
 
 
-@metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameHeight")
+@metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameHeight", known=OF_REPORTS)
 def frame_height(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean height (pixels) of the received video, over the receiver's reports of one per second."""
     return gauge(trace, "inbound_rtp", flow, "frameHeight", window).mean()
 
 
-@metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount", total=True)
+@metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount", total=True, known=OF_REPORTS)
 def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Number of video freezes while the flow was active.
+    """Number of video freezes while the flow was active; in a window, of those that are partly in it.
 
     A frame freezes if it is shown for at least max(3 x mean, mean + 150 ms), where mean is that of the last
-    30 frame intervals. Video that is frozen by this rule when the flow ends counts too.
+    30 frame intervals. Video that is frozen by this rule when the flow ends counts too. In a window the rule
+    is applied to the frames that were shown. Without them, as in dumps, the receiver's counters tell how many
+    freezes ended in the window.
     """
+    if window is not None and (frozen := trace.cached(_freezes).get(flow)) is not None:
+        return float(np.count_nonzero(_inside_ns(frozen, span_ns(trace, flow, window))))
     counted = increase(counter(trace, "inbound_rtp", flow, "freezeCount"), window)
     return _plus(counted, float(_open_freeze_s(trace, flow, window) > 0))
 
 
-@metric(unit="s", better="lower", source="W3C webrtc-stats, totalFreezesDuration", total=True)
+@metric(
+    unit="s", better="lower", source="W3C webrtc-stats, totalFreezesDuration", total=True, known=OF_REPORTS
+)
 def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Total time (s) for which video was frozen: the sum over all freezes (see freeze_count).
 
-    A freeze that is still open when the flow ends counts until then.
+    A freeze that is still open when the flow ends counts until then. Of a freeze that begins before a window
+    or ends after it, the part in the window counts; without frames, as in dumps, freezes count when they end.
     """
+    if window is not None and (frozen := trace.cached(_freezes).get(flow)) is not None:
+        return float(_inside_ns(frozen, span_ns(trace, flow, window)).sum() / NS_PER_S)
     counted = increase(counter(trace, "inbound_rtp", flow, "totalFreezesDuration"), window)
     return _plus(counted, _open_freeze_s(trace, flow, window))
 
@@ -92,7 +107,13 @@ def jitter_buffer_ms(trace: Trace, flow: str, window: Window | None = None) -> S
     return samples.chosen((samples.at_s >= from_s) & (samples.at_s < to_s))
 
 
-@metric(unit="ms", better="lower", source="W3C webrtc-stats, jitterBufferDelay", samples=jitter_buffer_ms)
+@metric(
+    unit="ms",
+    better="lower",
+    source="W3C webrtc-stats, jitterBufferDelay",
+    samples=jitter_buffer_ms,
+    known=OF_REPORTS,
+)
 def jitter_buffer_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean time (ms) from the first packet of a video frame to the decoder."""
     return jitter_buffer_ms(trace, flow, window).mean()
@@ -123,25 +144,51 @@ def _plus(counted: float, still_open: float) -> float:
 
 def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
     """Time in s, within the window, for which the last frame is frozen at the flow's end; 0 if it is not."""
-    shown_ns = trace.cached(_last_shown_ns).get(flow)
-    if shown_ns is None or shown_ns.size < FREEZE_MIN_INTERVALS:
+    frozen = trace.cached(_freezes).get(flow)
+    if frozen is None or not frozen.size or frozen[-1, 1] < span_ns(trace, flow)[1]:
         return 0.0
-    end_ns = span_ns(trace, flow)[1]
-    intervals_s = np.diff(np.append(shown_ns, end_ns)) / NS_PER_S
-    mean_s = float(intervals_s.mean())
-    if intervals_s[-1] < max(3 * mean_s, mean_s + FREEZE_MARGIN_S):
-        return 0.0
-    begin_ns, until_ns = span_ns(trace, flow, window)
-    return max(0, until_ns - max(begin_ns, int(shown_ns[-1]))) / NS_PER_S
+    return float(_inside_ns(frozen[-1:], span_ns(trace, flow, window)).sum() / NS_PER_S)
 
 
-def _last_shown_ns(trace: Trace) -> dict[str, IntegerArray]:
-    """When the last frames of each flow were shown, in ns, in the stream that showed the latest frame."""
-    shown = trace.table("frames").drop_nulls("rendered_ns").group_by("flow", "ssrc").agg("rendered_ns")
-    last: dict[str, IntegerArray] = {}
-    for flow, times in zip(shown["flow"], shown["rendered_ns"], strict=True):
-        rendered_ns = np.sort(times.to_numpy())
-        in_time = rendered_ns[: np.searchsorted(rendered_ns, span_ns(trace, flow)[1])]
-        if in_time.size and (flow not in last or in_time[-1] > last[flow][-1]):
-            last[flow] = in_time[-FREEZE_WINDOW:]
-    return last
+def _inside_ns(frozen: IntegerArray, span: tuple[int, int]) -> IntegerArray:
+    """For each freeze, its time within a span in ns."""
+    begin_ns, end_ns = span
+    inside_ns: IntegerArray = np.minimum(frozen[:, 1], end_ns) - np.maximum(frozen[:, 0], begin_ns)
+    return inside_ns.clip(min=0)
+
+
+def _freezes(trace: Trace) -> dict[str, IntegerArray]:
+    """Begin and end in ns of the freezes of each flow with frames, in order, of shape (freezes, 2).
+
+    Those of a flow with several streams, such as two cameras, follow each other stream by stream. The last
+    interval lasts from the last frame of any of them to the end of the flow.
+    """
+    shown = trace.table("frames").drop_nulls("rendered_ns").sort("rendered_ns")
+    found: dict[str, list[IntegerArray]] = {}
+    last_of: dict[str, int] = {}
+    streams = shown.group_by("flow", "ssrc", maintain_order=True).agg("rendered_ns")
+    for flow, times in zip(streams["flow"], streams["rendered_ns"], strict=True):
+        times_ns = times.to_numpy()
+        in_time = times_ns[: np.searchsorted(times_ns, span_ns(trace, flow)[1])]
+        if in_time.size:
+            found.setdefault(flow, []).append(in_time)
+            last_of[flow] = max(last_of.get(flow, 0), int(in_time[-1]))
+    freezes = {}
+    for flow, shown_ns in found.items():
+        latest = [np.append(one, span_ns(trace, flow)[1]) for one in shown_ns if one[-1] == last_of[flow]]
+        earlier = [one for one in shown_ns if one[-1] != last_of[flow]]
+        freezes[flow] = np.concatenate([_frozen(one) for one in (*earlier, *latest[:1])])
+    return freezes
+
+
+def _frozen(moments_ns: IntegerArray) -> IntegerArray:
+    """The freezes between moments at which frames were shown, of shape (freezes, 2)."""
+    intervals_s = np.diff(moments_ns) / NS_PER_S
+    elapsed_s = np.append(0.0, np.cumsum(intervals_s))
+    number = np.arange(1, intervals_s.size + 1)
+    first = np.maximum(number - FREEZE_WINDOW, 0)
+    mean_s = (elapsed_s[number] - elapsed_s[first]) / (number - first)
+    frozen = (number >= FREEZE_MIN_INTERVALS) & (
+        intervals_s >= np.maximum(3 * mean_s, mean_s + FREEZE_MARGIN_S)
+    )
+    return np.column_stack([moments_ns[:-1][frozen], moments_ns[1:][frozen]])

@@ -7,7 +7,7 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import EXACT, OF_MODEL, OF_PACKETS, OF_REPORTS, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import (
     BITS_PER_BYTE,
     NO_SAMPLES,
@@ -16,13 +16,12 @@ from rtclab.metrics.series import (
     IntegerArray,
     Samples,
     Window,
-    counter,
     flow_seconds,
     from_begin,
     gauge_of_streams,
-    increase,
     mean_slope,
     per_second,
+    samples_by,
     samples_in_window,
     span_ns,
     total,
@@ -74,7 +73,7 @@ def _targets(trace: Trace) -> dict[str, pl.DataFrame]:
     return rows_by(rows, "flow")
 
 
-@metric(unit="kbit/s", source="RFC 8868, section 3", samples=sent_kbps)
+@metric(unit="kbit/s", source="RFC 8868, section 3", samples=sent_kbps, known=OF_PACKETS)
 def sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate (kbit/s) of IP packets sent, headers and retransmissions included.
 
@@ -83,7 +82,7 @@ def sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float
     return sent_kbps(trace, flow, window).mean()
 
 
-@metric(unit="kbit/s", better="higher", source="RFC 8868, section 3", samples=received_kbps)
+@metric(unit="kbit/s", better="higher", source="RFC 8868, section 3", samples=received_kbps, known=OF_PACKETS)
 def receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate (kbit/s) of IP packets that reached the receiver, headers and retransmissions included.
 
@@ -92,36 +91,89 @@ def receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> flo
     return received_kbps(trace, flow, window).mean()
 
 
-@metric(unit="kbit/s", better="higher", source="RFC 8868, section 3; W3C webrtc-stats, bytesReceived")
+NO_FEC = "unless RED may hide FEC"
+
+_OF_GOODPUT = sources(
+    EXACT,
+    exact(NO_FEC),
+    UNKNOWN,
+    UNKNOWN,
+    exact("without video, or if the browser counts FEC"),
+)
+
+
+@metric(
+    unit="kbit/s",
+    better="higher",
+    source="RFC 8868, section 3; W3C webrtc-stats, bytesReceived",
+    known=_OF_GOODPUT,
+)
 def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate (kbit/s) of media payload received, without headers, padding, retransmissions and FEC.
 
-    The time is from the flow's first packet to the receiver's last report on it. W3C's bytesReceived includes
-    retransmissions and FEC, which are subtracted by their share of the packets.
+    It is bytesReceived of every stream, less retransmittedBytesReceived and, of video, fecBytesReceived. FEC
+    of audio is inside media packets and is not subtracted. The time is from the flow's first packet to the
+    receiver's last report on it. There is no value if video may contain FEC that nobody counted.
     """
-    received = from_begin(trace, flow, counter(trace, "inbound_rtp", flow, "bytesReceived"))
-    bytes_per_s = mean_slope(received, window)
-    packets = increase(counter(trace, "inbound_rtp", flow, "packetsReceived"), window)
-    repairs = [
-        increase(counter(trace, "inbound_rtp", flow, name), window)
-        for name in ("retransmittedPacketsReceived", "fecPacketsReceived")
+    received = from_begin(trace, flow, trace.cached(_media_bytes).get(flow, NO_SAMPLES))
+    return mean_slope(received, window) * KBIT_PER_BYTE
+
+
+def _media_bytes(trace: Trace) -> dict[str, Samples]:
+    """By flow, payload bytes of media received so far, at every report in which all streams tell them.
+
+    Counters begin at 0, and browsers leave them out until then: a browser counts retransmissions from the
+    first packet on the stream of repairs.
+    """
+    repair = ("retransmittedBytesReceived", "fecBytesReceived")
+    rows = trace.table("inbound_rtp").sort("at_ns", maintain_order=True)
+    known = [
+        pl.when(pl.col(name).is_not_null().any().over("flow", "ssrc"))
+        .then(pl.col(name).forward_fill().over("flow", "ssrc").fill_null(0))
+        .alias(name)
+        for name in repair
     ]
-    repair = sum(count for count in repairs if count > 0)
-    original_share = 1 - repair / packets if packets > 0 else 1.0
-    return bytes_per_s * KBIT_PER_BYTE * original_share
+    rows = rows.with_columns(known)
+    again, fec = (pl.col(name) for name in repair)
+    is_audio = pl.col("kind") == "audio"
+    has_no_fec = pl.col("flow").is_in(list(trace.cached(flows_without_fec)))
+    again = pl.when(is_audio).then(again.fill_null(0)).otherwise(again)
+    fec = pl.when(is_audio).then(0).when(has_no_fec).then(fec.fill_null(0)).otherwise(fec)
+    rows = rows.with_columns(media=pl.col("bytesReceived") - again - fec)
+    whole = pl.when(pl.col("media").is_not_null().all()).then(pl.col("media").sum())
+    return samples_by(rows.group_by("flow", "at_ns").agg(whole.alias("media")), "flow", "media")
 
 
-@metric(unit="kbit/s", source="W3C webrtc-stats, targetBitrate", samples=target_kbps)
+def flows_without_fec(trace: Trace) -> frozenset[str]:
+    """The flows that are known to carry no FEC packets."""
+    sent = pl.col("fec_sent_packets")
+    none = (sent.is_not_null() & (sent == 0)).all().alias("none")
+    counted = trace.table("flow_seconds").group_by("flow").agg(none)
+    return frozenset(counted.filter("none")["flow"])
+
+
+@metric(
+    unit="kbit/s",
+    source="W3C webrtc-stats, targetBitrate",
+    samples=target_kbps,
+    known=OF_REPORTS,
+)
 def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate (kbit/s) that congestion control asked the flow's encoders for, over the reports."""
     return target_kbps(trace, flow, window).mean()
 
 
-@metric(unit="%", better="higher", source="RFC 8868, section 3")
+@metric(
+    unit="%",
+    better="higher",
+    source="receiving_rate and `paths`; RFC 8868, section 3, divides the sending rate instead",
+    known=OF_MODEL,
+)
 def utilisation(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Bits received while the flow was active, in % of what the narrowest path of its route could carry.
 
-    There is no value if the route is unlimited for any part of that time.
+    What was sent and lost does not count, unlike in RFC 8868, where a sender above the capacity has more than
+    100 %. There is no value if the route is unlimited for any part of that time.
     """
     carried_bits = total(flow_seconds(trace, flow, window), "delivered_bytes") * BITS_PER_BYTE
     room_bits = _capacity_bits(trace, flow, *span_ns(trace, flow, window))
@@ -172,7 +224,7 @@ def _capacities(trace: Trace) -> dict[object, tuple[IntegerArray, Array]]:
     }
 
 
-@metric(unit="s", better="lower", source="Jansen et al. 2017, sections 4.1 and 4.2")
+@metric(unit="s", better="lower", source="Jansen et al. 2017, sections 4.1 and 4.2", known=OF_PACKETS)
 def time_to_full_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Time (s) from the flow's first packet to the end of the first second in which its receiving rate is at
     least 90 % of the mean over the second half of the flow."""

@@ -3,19 +3,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from rtclab.metrics.series import Samples
 
 Better = Literal["lower", "higher", ""]
+Certainty = Literal["exactly", "within bounds", "not"]
 Scope = Literal["flow", "trace", "run"]
 Bounds = tuple[float, float]
 """The smallest and the largest possible value of a metric."""
 NOT_NEGATIVE: Bounds = (0.0, math.inf)
 ANY: Bounds = (-math.inf, math.inf)
 Function = TypeVar("Function", bound=Callable[..., float])
+
+SOURCES = ("simulated", "live", "capture", "event log", "dump")
+"""What a trace can be made of: a simulated or live call, one or two captures, RTC event logs, or a dump of
+getStats (webrtc-internals, rtcstats)."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """How well a source knows a metric, and under which conditions or within which bounds."""
+
+    certainty: Certainty
+    note: str = ""
+
+
+EXACT, UNKNOWN = Known("exactly"), Known("not")
+
+
+def exact(note: str) -> Known:
+    """Known exactly, with a remark such as a condition."""
+    return Known("exactly", note)
+
+
+def bounded(note: str) -> Known:
+    """Known within the bounds that the note names."""
+    return Known("within bounds", note)
+
+
+Sources = dict[str, Known]
+"""How each of ``SOURCES`` knows a metric."""
+
+
+def sources(simulated: Known, live: Known, capture: Known, event_log: Known, dump: Known) -> Sources:
+    """What each source knows."""
+    return dict(zip(SOURCES, (simulated, live, capture, event_log, dump), strict=True))
+
+
+OF_PACKETS = sources(EXACT, EXACT, EXACT, bounded("at least: RTP packets only"), UNKNOWN)
+"""Counts of packets and bytes on the wire."""
+OF_RTP = sources(EXACT, EXACT, EXACT, EXACT, UNKNOWN)
+"""Quantities of single RTP packets."""
+OF_DELAYS = sources(
+    EXACT,
+    EXACT,
+    exact("with two captures, or one with packets that enter and leave; to the error of their clocks"),
+    bounded("to 1 ms; if the clocks differ, the smallest delay is taken as half of the smallest round trip"),
+    UNKNOWN,
+)
+"""Delays from one end to the other."""
+OF_MODEL = sources(EXACT, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
+"""Quantities of the emulated or simulated network, and events of the laboratory."""
+OF_REPORTS = sources(EXACT, EXACT, UNKNOWN, UNKNOWN, EXACT)
+"""Counters and values that browsers report in getStats."""
+OF_BROWSERS = sources(UNKNOWN, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
+"""Quantities of processes, which only live calls have."""
 
 ACRONYMS = {name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp")} | {
     "p50": "p50",
@@ -31,7 +86,8 @@ class Metric:
     ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or all repeats together ``(run)``.
     ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
     confidence intervals. ``total`` says that the value grows with the measured time. ``trials``, if present,
-    gives the number of independent trials behind a value of a whole run that is a share in %.
+    gives the number of independent trials behind a value of a whole run that is a share in %. ``known`` says
+    how well each source knows the metric.
     """
 
     name: str
@@ -44,6 +100,7 @@ class Metric:
     bounds: Bounds
     total: bool
     trials: Callable[..., int] | None
+    known: Sources | None
 
     @property
     def compared_unit(self) -> str:
@@ -85,6 +142,23 @@ ESSENTIAL = (
 )
 """The metrics to look at first, in the order in which they are shown."""
 
+INSTEAD = {
+    "receiving_rate": "stats_receiving_rate",
+    "queuing_delay_p95": "delay_variation_p95",
+    "packet_loss": "unseen_loss",
+}
+"""What is shown in place of an essential metric that the source of a trace does not know."""
+
+
+def essentials(known: Collection[str]) -> list[str]:
+    """The metrics to look at first, in order, of a trace of which the metrics ``known`` have values.
+
+    A dump has no packets, but getStats counted bytes and gaps in sequence numbers. Captures do not tell how
+    long packets were queued, but how their delay varied.
+    """
+    chosen = (name if name in known else INSTEAD.get(name, name) for name in ESSENTIAL)
+    return [name for name in chosen if name in known]
+
 
 def metric(
     *,
@@ -96,6 +170,7 @@ def metric(
     bounds: Bounds = NOT_NEGATIVE,
     total: bool = False,
     trials: Callable[..., int] | None = None,
+    known: Sources | None = None,
 ) -> Callable[[Function], Function]:
     """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
 
@@ -109,7 +184,9 @@ def metric(
             raise ValueError(f"metric `{name}` is defined twice\n  hint: choose another function name")
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
-        METRICS[name] = Metric(name, unit, better, source, scope, function, samples, bounds, total, trials)
+        METRICS[name] = Metric(
+            name, unit, better, source, scope, function, samples, bounds, total, trials, known
+        )
         return function
 
     return register

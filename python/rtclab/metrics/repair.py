@@ -6,39 +6,76 @@ from math import nan
 
 import polars as pl
 
-from rtclab.metrics.registry import metric
+from rtclab.metrics.rate import NO_FEC
+from rtclab.metrics.registry import OF_REPORTS, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import Window, counter, increase, span_ns
 from rtclab.trace import Trace, rows_by
 
-RETRANSMISSIONS, FEC = ("rtx",), ("fec",)
+
+@metric(
+    unit="%",
+    better="lower",
+    source="W3C webrtc-stats, retransmittedBytesSent and bytesSent",
+    bounds=(0, 100),
+    known=OF_REPORTS,
+)
+def retransmission_share(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Payload bytes that were sent again because they were lost, in % of all payload bytes sent.
+
+    The sender counts both in its reports. Padding that repeats packets on the stream of retransmissions is in
+    the latter only (libwebrtc, `rtp_sender_egress.cc`). In captures the two look the same.
+    """
+    again = increase(counter(trace, "outbound_rtp", flow, "retransmittedBytesSent"), window)
+    sent = increase(counter(trace, "outbound_rtp", flow, "bytesSent"), window)
+    return 100 * again / sent if sent > 0 else nan
 
 
 @metric(
-    unit="%", better="lower", source="RFC 4588; W3C webrtc-stats, retransmittedBytesSent", bounds=(0, 100)
+    unit="%",
+    better="lower",
+    source="RFC 5109; Singh et al. 2013, slides",
+    bounds=(0, 100),
+    known=sources(
+        exact("if packets were recorded"),
+        exact(NO_FEC),
+        exact("if the session descriptions give FEC a payload type of its own"),
+        UNKNOWN,
+        UNKNOWN,
+    ),
 )
-def retransmission_share(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """IP bytes of retransmissions in % of the IP bytes of all RTP packets sent. NaN without packets."""
-    return _share(trace, flow, window, RETRANSMISSIONS)
-
-
-@metric(unit="%", better="lower", source="RFC 5109; Singh et al. 2013, slides", bounds=(0, 100))
 def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     """IP bytes of FEC in % of the IP bytes of all RTP packets sent. NaN without packets.
 
-    In a capture FEC inside RED cannot be told from media, because the header of RED is encrypted. So a
-    capture in which no packet is known to be FEC has no value.
+    FEC inside RED cannot be told from media, because the header of RED is encrypted. So live calls that use
+    RED have no value, nor has a capture or log in which no packet is known to be FEC.
     """
-    share = _share(trace, flow, window, FEC)
-    return nan if trace.manifest.capture is not None and share == 0 else share
+    packets = trace.cached(_sent_rtp).get(flow)
+    if packets is None or flow not in trace.cached(_flows_with_known_fec):
+        return nan
+    sent = packets.filter(pl.col("sent_ns").is_between(*span_ns(trace, flow, window), closed="left"))
+    fec = int(sent.filter(pl.col("kind") == "fec")["size_bytes"].sum())
+    return 100 * fec / (int(sent["size_bytes"].sum()) or nan)
 
 
-@metric(unit="", better="lower", source="RFC 4585, section 6.2.1; W3C webrtc-stats, nackCount", total=True)
+@metric(
+    unit="",
+    better="lower",
+    source="RFC 4585, section 6.2.1; W3C webrtc-stats, nackCount",
+    total=True,
+    known=OF_REPORTS,
+)
 def nacks(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Number of NACK messages in which the receiver asked for packets again. NaN without reports."""
     return _requests(trace, flow, window, "nackCount")
 
 
-@metric(unit="", better="lower", source="RFC 4585, section 6.3.1; W3C webrtc-stats, pliCount", total=True)
+@metric(
+    unit="",
+    better="lower",
+    source="RFC 4585, section 6.3.1; W3C webrtc-stats, pliCount",
+    total=True,
+    known=OF_REPORTS,
+)
 def key_frame_requests(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Number of PLI messages in which the receiver asked for a key frame. NaN without reports."""
     return _requests(trace, flow, window, "pliCount")
@@ -49,13 +86,10 @@ def _requests(trace: Trace, flow: str, window: Window | None, name: str) -> floa
     return increase(counted, window) if counted.at_s.size else nan
 
 
-def _share(trace: Trace, flow: str, window: Window | None, kinds: tuple[str, ...]) -> float:
-    packets = trace.cached(_sent_rtp).get(flow)
-    if packets is None:
-        return nan
-    sent = packets.filter(pl.col("sent_ns").is_between(*span_ns(trace, flow, window), closed="left"))
-    counted = int(sent.filter(pl.col("kind").is_in(kinds))["size_bytes"].sum())
-    return 100 * counted / (int(sent["size_bytes"].sum()) or nan)
+def _flows_with_known_fec(trace: Trace) -> frozenset[str]:
+    """The flows of which the number of FEC packets is known, even if it is 0."""
+    seconds = trace.table("flow_seconds")
+    return frozenset(seconds.drop_nulls("fec_sent_packets")["flow"].unique())
 
 
 def _sent_rtp(trace: Trace) -> dict[object, pl.DataFrame]:

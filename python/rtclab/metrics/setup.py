@@ -8,38 +8,44 @@ from __future__ import annotations
 
 import polars as pl
 
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import OF_MODEL, exact, metric
 from rtclab.metrics.series import Window, window_ns
 from rtclab.trace import Run, Trace
 
 NS_PER_MS = 1_000_000
+AT_PAGE = exact("of the flow that the end with the log receives")
 
 
-@metric(unit="ms", better="lower", source="events `joined` and `first_frame`")
+@metric(unit="ms", better="lower", source="events `joined` and `first_frame`", known=OF_MODEL)
 def setup_time(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Time (ms) from when both participants have joined the call to the first frame at the receiver."""
     return _between(trace, flow, "joined", "first_frame", window)
 
 
-@metric(unit="ms", better="lower", source="part of setup_time")
+@metric(unit="ms", better="lower", source="part of setup_time", known=OF_MODEL)
 def setup_signalling(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Part of the set-up time (ms): from joining until offer and answer have been exchanged."""
     return _between(trace, flow, "joined", "signalling_done", window)
 
 
-@metric(unit="ms", better="lower", source="part of setup_time; RFC 8445")
+@metric(unit="ms", better="lower", source="part of setup_time; RFC 8445", known=OF_MODEL | {"dump": AT_PAGE})
 def setup_ice(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Part of the set-up time (ms): from the exchange of offer and answer to a working ICE candidate pair."""
     return _between(trace, flow, "signalling_done", "ice_connected", window)
 
 
-@metric(unit="ms", better="lower", source="part of setup_time; RFC 5764")
+@metric(
+    unit="ms",
+    better="lower",
+    source="part of setup_time; RFC 5764",
+    known=OF_MODEL | {"event log": AT_PAGE, "dump": AT_PAGE},
+)
 def setup_dtls(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Part of the set-up time (ms): from the working ICE candidate pair to the end of the DTLS handshake."""
     return _between(trace, flow, "ice_connected", "dtls_connected", window)
 
 
-@metric(unit="ms", better="lower", source="part of setup_time")
+@metric(unit="ms", better="lower", source="part of setup_time", known=OF_MODEL)
 def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Part of the set-up time (ms): from the end of the DTLS handshake to the first video frame."""
     return _between(trace, flow, "dtls_connected", "first_frame", window)
@@ -55,6 +61,7 @@ def calls_made(run: Run) -> int:
     better="lower",
     scope="run",
     source="status of each repeat; events `dtls_connected`",
+    known=OF_MODEL,
     bounds=(0, 100),
     trials=calls_made,
 )
@@ -65,6 +72,8 @@ def call_failures(run: Run) -> float:
     one, the pairs that never connected do. Repeats that were interrupted, or in which the laboratory failed,
     do not count. The interval is Wilson's over repeats, because connections of one call fail together.
     """
+    if any(trace.manifest.capture is not None for trace in run.traces):
+        return float("nan")  # captures and logs are of calls that somebody else planned
     calls, failed = calls_made(run), float(sum(repeat.status == "failed" for repeat in run.repeats))
     for trace in run.traces:
         failed += len(trace.manifest.not_connected) / max(trace.manifest.connections, 1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rtclab.metrics.rate import KBIT_PER_BYTE
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import OF_MODEL, metric
 from rtclab.metrics.series import (
+    NS_PER_S,
     Samples,
     Window,
     counter,
@@ -12,6 +15,7 @@ from rtclab.metrics.series import (
     gauge,
     increase,
     slopes,
+    span_ns,
     total,
     until_end,
 )
@@ -19,9 +23,15 @@ from rtclab.trace import Trace
 
 
 def tcp_throughput_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """Bytes that reached the receiving application in each second, in kbit/s."""
+    """Bytes that reached the receiving application between consecutive reports, in kbit/s."""
     delivered = until_end(trace, flow, counter(trace, "tcp", flow, "delivered_bytes"))
-    return slopes(delivered, window).scaled(KBIT_PER_BYTE)
+    if not delivered.at_s.size:
+        return delivered
+    # Simulated flows are reported before they begin, too.
+    begin_s = span_ns(trace, flow)[0] / NS_PER_S
+    later = delivered.chosen(delivered.at_s > begin_s)
+    since = Samples(np.append(begin_s, later.at_s), np.append(0.0, later.values))
+    return slopes(since, window).scaled(KBIT_PER_BYTE)
 
 
 def tcp_cwnd_segments(trace: Trace, flow: str, window: Window | None = None) -> Samples:
@@ -34,16 +44,24 @@ def tcp_rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples
     return gauge(trace, "tcp", flow, "srtt_ms", window)
 
 
-@metric(unit="kbit/s", better="higher", source="RFC 8867, section 5.6", samples=tcp_throughput_kbps)
+@metric(
+    unit="kbit/s",
+    better="higher",
+    source="RFC 8867, section 5.6",
+    samples=tcp_throughput_kbps,
+    known=OF_MODEL,
+)
 def tcp_throughput(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate (kbit/s) of bytes delivered in order to the receiving application, without headers.
 
-    The time begins with the first whole second of the flow.
+    The time is from the flow's first packet to the end of its connection.
     """
     return tcp_throughput_kbps(trace, flow, window).mean()
 
 
-@metric(unit="%", better="lower", source="RFC 4898, tcpEStatsPerfSegsRetrans", bounds=(0, 100))
+@metric(
+    unit="%", better="lower", source="RFC 4898, tcpEStatsPerfSegsRetrans", bounds=(0, 100), known=OF_MODEL
+)
 def tcp_retransmissions(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Retransmitted segments, in % of all segments that carry data or set up a connection."""
     repeated = increase(counter(trace, "tcp", flow, "retransmitted_segments"), window)
@@ -51,13 +69,13 @@ def tcp_retransmissions(trace: Trace, flow: str, window: Window | None = None) -
     return 100 * repeated / sent if sent else float("nan")
 
 
-@metric(unit="ms", better="lower", source="RFC 6298, SRTT", samples=tcp_rtt_ms)
+@metric(unit="ms", better="lower", source="RFC 6298, SRTT", samples=tcp_rtt_ms, known=OF_MODEL)
 def tcp_rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean of the sender's smoothed round-trip time (ms), read once a second while a connection is open."""
     return tcp_rtt_ms(trace, flow, window).mean()
 
 
-@metric(unit="segments", source="RFC 5681, cwnd", samples=tcp_cwnd_segments)
+@metric(unit="segments", source="RFC 5681, cwnd", samples=tcp_cwnd_segments, known=OF_MODEL)
 def tcp_cwnd(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean congestion window (segments) summed over the flow's open connections, read once a second."""
     return tcp_cwnd_segments(trace, flow, window).mean()

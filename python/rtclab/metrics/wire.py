@@ -13,7 +13,7 @@ from math import nan
 import polars as pl
 
 from rtclab.metrics.rate import KBIT_PER_BYTE
-from rtclab.metrics.registry import metric
+from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
     NS_PER_S,
@@ -73,6 +73,7 @@ def wire_received_kbps(
     unit="kbit/s",
     source="W3C webrtc-stats, bytesSent and headerBytesSent",
     samples=stats_sent_kbps,
+    known=OF_REPORTS,
 )
 def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate (kbit/s) of RTP headers and payload sent, as the sender's getStats counts them.
@@ -89,6 +90,7 @@ def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) ->
     better="higher",
     source="W3C webrtc-stats, bytesReceived and headerBytesReceived",
     samples=stats_received_kbps,
+    known=OF_REPORTS,
 )
 def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean rate (kbit/s) of RTP headers and payload received, as the receiver's getStats counts them.

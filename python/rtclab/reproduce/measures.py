@@ -216,7 +216,7 @@ MEASURES = {
     "rise_s": Measure(at=tools.rise_s),
     # Quantities of a single paper.
     "fec_share": _metric(OTHER, "FEC (%)", "fec_share", packets=True),
-    "retransmission_share": _metric(OTHER, "Retransmissions (%)", "retransmission_share", packets=True),
+    "retransmission_share": _metric(OTHER, "Retransmissions (%)", "retransmission_share"),
     "retransmitted_pct": Measure(value=_retransmitted),
     "below_25ms_pct": Measure(value=_soon_there),
     "largest_owd_ms": Measure(value=_largest_delay),

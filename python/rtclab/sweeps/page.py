@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.metrics import ESSENTIAL, METRICS, Metric
+from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.report import Plot
 from rtclab.report.page import render
 from rtclab.report.words import flow_in_words
@@ -45,8 +45,9 @@ def page_of(
     failures: pl.DataFrame,
 ) -> str:
     """The HTML text of the report."""
-    essential = summary.filter(pl.col("metric").is_in(ESSENTIAL) & (pl.col("flow") != ""))
-    metrics = [METRICS[metric] for metric in ESSENTIAL if metric in essential["metric"]]
+    names = essentials(summary.drop_nulls("mean")["metric"].unique())
+    essential = summary.filter(pl.col("metric").is_in(names) & (pl.col("flow") != ""))
+    metrics = [METRICS[metric] for metric in names if metric in essential["metric"]]
     lines = _lines(essential, plan.fields, metrics)
     failed = failures.head(MAX_FAILURES).iter_rows(named=True)
     return render(

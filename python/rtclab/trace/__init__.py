@@ -26,7 +26,12 @@ from rtclab.trace.manifest import (
 )
 from rtclab.trace.run import RUN_FILE, Run
 from rtclab.trace.schema import NULLABLE, OPTIONAL_TABLES, SCHEMAS, conform
-from rtclab.trace.sums import delay_histogram_table, flow_seconds_table
+from rtclab.trace.sums import (
+    delay_histogram_table,
+    flow_seconds_table,
+    queuing_histogram_table,
+    without_fec,
+)
 from rtclab.trace.trace import MANIFEST, Trace, rows_by
 
 __all__ = [
@@ -55,10 +60,12 @@ __all__ = [
     "new_directory",
     "one_after_another",
     "only_writer",
+    "queuing_histogram_table",
     "read_json",
     "replace_file",
     "rows_by",
     "subdirectories",
+    "without_fec",
     "write_bytes",
     "write_json",
     "write_text",

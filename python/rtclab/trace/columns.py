@@ -62,6 +62,12 @@ TABLES: dict[str, Table] = {
             "sent_ns": _integer("When the sender sent it"),
             "delivered_ns": _maybe(_integer("When the model delivered it")),
             "written_ns": _maybe(_integer("Live: when its frame was actually written")),
+            "queued_ns": _maybe(
+                _integer(
+                    "How long a delivered packet waited in the queues of its route, all legs behind a relay "
+                    "or server included; null in captures and logs"
+                )
+            ),
             "dropped_ns": _maybe(_integer("When it was dropped")),
             "drop_cause": _maybe(_text("`queue` or `loss`")),
             "drop_path": _maybe(_text("Path that dropped it")),
@@ -86,10 +92,12 @@ TABLES: dict[str, Table] = {
             "delivered_packets": _integer("Packets delivered"),
             "delivered_bytes": _integer("Bytes delivered, IP total length"),
             "dropped_packets": _integer("Packets dropped"),
-            "media_sent_packets": _maybe(_integer("First transmissions of media sent")),
-            "media_dropped_packets": _maybe(_integer("First transmissions of media dropped")),
-            "fec_sent_packets": _maybe(_integer("FEC packets sent")),
-            "fec_dropped_packets": _maybe(_integer("FEC packets dropped")),
+            "media_sent_packets": _maybe(
+                _integer("First transmissions of media sent; FEC is among them if it cannot be told apart")
+            ),
+            "media_dropped_packets": _maybe(_integer("Those of them that were dropped")),
+            "fec_sent_packets": _maybe(_integer("FEC packets sent; null if RED may hide FEC among media")),
+            "fec_dropped_packets": _maybe(_integer("FEC packets dropped; null like `fec_sent_packets`")),
             "one_way_delay_min_ms": _maybe(_number("Smallest one-way delay of the delivered packets")),
             "one_way_delay_mean_ms": _maybe(_number("Mean one-way delay")),
             "one_way_delay_max_ms": _maybe(_number("Largest one-way delay")),
@@ -103,6 +111,14 @@ TABLES: dict[str, Table] = {
             "packets": _integer("Packets delivered with this delay"),
         },
     ),
+    "queuing_histogram": Table(
+        "the packets of a flow whose queuing delay is in a bin of 0.1 ms; none in captures and logs",
+        {
+            "flow": _text("The flow"),
+            "queuing_delay_ms": _number("Lower edge of the bin"),
+            "packets": _integer("Packets delivered with this queuing delay"),
+        },
+    ),
     "outbound_rtp": Table(
         "a report of a sender on one of its streams, once a second",
         _OF_STREAM
@@ -110,8 +126,8 @@ TABLES: dict[str, Table] = {
             "packetsSent": _integer("RTP packets sent, retransmissions included"),
             "bytesSent": _integer("Payload bytes sent, retransmissions included"),
             "headerBytesSent": _maybe(_integer("Bytes of RTP headers and padding sent")),
-            "retransmittedPacketsSent": _maybe(_integer("Packets sent again")),
-            "retransmittedBytesSent": _maybe(_integer("Payload bytes sent again")),
+            "retransmittedPacketsSent": _maybe(_integer("Packets sent again because they were lost")),
+            "retransmittedBytesSent": _maybe(_integer("Payload bytes of these packets")),
             "targetBitrate": _maybe(_number("Target rate of the encoder, in bit/s")),
             "framesEncoded": _maybe(_integer("Frames encoded")),
             "keyFramesEncoded": _maybe(_integer("Key frames encoded")),
@@ -202,13 +218,19 @@ TABLES: dict[str, Table] = {
             "concealmentEvents": _maybe(_integer("Beginnings of concealment")),
             "insertedSamplesForDeceleration": _maybe(_integer("Samples inserted to slow audio down")),
             "removedSamplesForAcceleration": _maybe(_integer("Samples removed to speed audio up")),
-            "retransmittedPacketsReceived": _maybe(_integer("Retransmissions received; known with RTX")),
+            "retransmittedPacketsReceived": _maybe(
+                _integer("Retransmissions received, with padding that repeats packets; known with RTX")
+            ),
+            "retransmittedBytesReceived": _maybe(_integer("Payload bytes of these retransmissions")),
             "packetsRepaired": _maybe(
                 _integer(
-                    "Packets repaired in time by retransmission or FEC (provisional in W3C); null with RTX"
+                    "Packets repaired in time by retransmission or FEC (provisional in W3C); "
+                    "simulated only, no browser counts them"
                 )
             ),
-            "fecPacketsReceived": _maybe(_integer("FEC packets received")),
+            "fecPacketsReceived": _maybe(
+                _integer("FEC packets received; of audio, media packets with FEC inside")
+            ),
             "fecBytesReceived": _maybe(_integer("Payload bytes of FEC packets received")),
             "fecPacketsDiscarded": _maybe(_integer("FEC packets that were not needed")),
         },

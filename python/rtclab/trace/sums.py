@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -12,7 +12,7 @@ from rtclab.trace.schema import SCHEMAS
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 BINS_PER_MS = 10
-"""The delay histogram has bins of 0.1 ms."""
+"""The histograms of delays have bins of 0.1 ms."""
 
 
 FIRST_TRANSMISSIONS = {
@@ -25,13 +25,17 @@ FIRST_TRANSMISSIONS = {
 
 
 def flow_seconds_table(
-    packets: pl.DataFrame, flows: Mapping[str, FlowInfo], duration_ns: int
+    packets: pl.DataFrame,
+    flows: Mapping[str, FlowInfo],
+    duration_ns: int,
+    hides_fec: Collection[str],
 ) -> pl.DataFrame:
     """The table ``flow_seconds``: one row for each flow and second of the run, even if nothing was sent.
 
     A packet counts as sent, delivered or dropped in the second in which that happened, unless this was after
     the end of its flow or of the run. First transmissions of media and FEC are counted separately if the kind
-    of any packet is known; otherwise their columns are null.
+    of any packet is known; otherwise their columns are null. So are those of FEC in the flows of
+    ``hides_fec``, whose FEC cannot be told from media because it is encrypted.
     """
     seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
     of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
@@ -58,20 +62,42 @@ def flow_seconds_table(
     table = table.with_columns(pl.col("^.*_(packets|bytes)$").fill_null(0))
     if packets["kind"].is_null().all():
         table = table.with_columns(pl.lit(None).alias(name) for name in FIRST_TRANSMISSIONS)
+    hidden = pl.col("flow").is_in(list(hides_fec))
+    table = table.with_columns(
+        pl.when(~hidden).then(name).alias(name) for name in FIRST_TRANSMISSIONS if name.startswith("fec")
+    )
     return table.select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["flow_seconds"].items())
+
+
+def without_fec(packets: pl.DataFrame) -> set[str]:
+    """The flows of which no packet is known to be FEC. In captures and logs, RED may hide it among media."""
+    return set(packets["flow"]) - set(packets.filter(kind="fec")["flow"])
 
 
 def delay_histogram_table(packets: pl.DataFrame, flows: Mapping[str, FlowInfo]) -> pl.DataFrame:
     """The table ``delay_histogram``: packets by flow and 0.1 ms of one-way delay, until the flow's end."""
+    return _histogram(packets, flows, pl.col("delivered_ns") - pl.col("sent_ns"), "delay_histogram")
+
+
+def queuing_histogram_table(packets: pl.DataFrame, flows: Mapping[str, FlowInfo]) -> pl.DataFrame:
+    """The table ``queuing_histogram``: packets by flow and 0.1 ms of queuing delay, until the flow's end."""
+    return _histogram(packets.drop_nulls("queued_ns"), flows, pl.col("queued_ns"), "queuing_histogram")
+
+
+def _histogram(
+    packets: pl.DataFrame, flows: Mapping[str, FlowInfo], delay_ns: pl.Expr, table: str
+) -> pl.DataFrame:
     ns_per_bin = NS_PER_MS // BINS_PER_MS
-    edge_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) // ns_per_bin / BINS_PER_MS
+    _, edge, _ = SCHEMAS[table]
+    # Rounded, because polars multiplies by the reciprocal of 10.
+    lower_ms = (delay_ns // ns_per_bin / BINS_PER_MS).round(1)
     return (
         packets.join(_ends(flows), on="flow")
         .filter(pl.col("delivered_ns") < pl.col("end_ns"))
-        .group_by("flow", edge_ms.alias("one_way_delay_ms"))
+        .group_by("flow", lower_ms.alias(edge))
         .agg(pl.len().alias("packets"))
-        .sort("flow", "one_way_delay_ms")
-        .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["delay_histogram"].items())
+        .sort("flow", edge)
+        .select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS[table].items())
     )
 
 

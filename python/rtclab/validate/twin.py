@@ -26,8 +26,8 @@ SIMULATED_REPEATS = 10
 COMPARED = (
     "receiving_rate",
     "rtt",
-    "queuing_delay_p50",
-    "queuing_delay_p95",
+    "delay_variation_p50",
+    "delay_variation_p95",
     "packet_loss",
     "frame_rate",
     "frame_height",

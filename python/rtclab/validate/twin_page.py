@@ -23,7 +23,7 @@ from rtclab.validate.twin import COMPARED, SIMULATED_REPEATS, Outcome, Pair
 HALVES = {"odd": "odd seeds", "even": "even seeds"}
 SCATTERED = tuple(name for name in COMPARED if not name.startswith("setup_") or name == "setup_time")
 LOGARITHMIC = frozenset(
-    {"receiving_rate", "rtt", "queuing_delay_p50", "queuing_delay_p95", "setup_time", "packet_loss"}
+    {"receiving_rate", "rtt", "delay_variation_p50", "delay_variation_p95", "setup_time", "packet_loss"}
 )
 WORST = 10
 FREEZES_APART = 1.0
@@ -135,8 +135,8 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
         within = _percent(_share([error <= 0.1 for error in apart]))
         yield f"mean rate {words}, median error; within 10 %", f"{_percent(_median(apart))}; {within}"
     yield "round trip, median error", center("rtt")
-    yield "queuing delay p50, median error", center("queuing_delay_p50")
-    yield "queuing delay p95, median error", center("queuing_delay_p95")
+    yield "delay variation p50, median error", center("delay_variation_p50")
+    yield "delay variation p95, median error", center("delay_variation_p95")
     yield "frame rate, median error", center("frame_rate")
     heights = [_same_step(pair) for pair in pairs if pair.metric == "frame_height"]
     yield "same step of resolution", _percent(_share(heights))
@@ -282,8 +282,8 @@ def _distributions(pairs: Sequence[Pair]) -> Drawing:
     shown = (
         "receiving_rate",
         "rtt",
-        "queuing_delay_p50",
-        "queuing_delay_p95",
+        "delay_variation_p50",
+        "delay_variation_p95",
         "frame_rate",
         "frame_height",
         "setup_time",

@@ -6,7 +6,7 @@ use super::event::Event;
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{
-    Address, Content, Datagram, Ecn, Kind, Rtcp, Rtp, RtpPayload, Signal, Transmit, VideoPart,
+    Address, Content, Datagram, Ecn, Kind, Past, Rtcp, Rtp, RtpPayload, Signal, Transmit, VideoPart,
 };
 use crate::rtp::rtcp::{NtpTime, SenderReport};
 use crate::rtp::{AbsSendTime, RtcpPacket, RtpHeader, SeqUnwrapper};
@@ -220,15 +220,15 @@ impl Forwarder {
         }
     }
 
-    /// Forwards what arrived at another end of this node; `first_sent` is when the original sender sent it.
-    pub fn forward(&mut self, now: Time, first_sent: Time, datagram: &Datagram) {
+    /// Forwards what arrived at another end of this node, with what happened to it since its sender sent it.
+    pub fn forward(&mut self, now: Time, past: Past, datagram: &Datagram) {
         if !self.is_connected() || now >= self.config.session.end {
             return;
         }
         match (self.config.forwarding, &datagram.content) {
-            (Forwarding::Switching, _) => self.outbox.forward(first_sent, datagram.clone()),
+            (Forwarding::Switching, _) => self.outbox.forward(past, datagram.clone()),
             (Forwarding::Terminating, Content::Rtp(packet)) => {
-                self.forward_media(now, first_sent, packet);
+                self.forward_media(now, past, packet);
             }
             (Forwarding::Terminating, _) => {}
         }
@@ -238,7 +238,7 @@ impl Forwarder {
         self.setup.step == Step::DtlsConnected
     }
 
-    fn forward_media(&mut self, now: Time, first_sent: Time, packet: &Rtp) {
+    fn forward_media(&mut self, now: Time, past: Past, packet: &Rtp) {
         if packet.kind == Kind::Padding {
             return;
         }
@@ -248,7 +248,7 @@ impl Forwarder {
             ssrc == media || stream.config.is_video() && ssrc == repair_ssrc
         };
         let Some(stream) = self.streams.iter_mut().find(of) else {
-            return self.send(now, first_sent, packet.clone());
+            return self.send(now, past, packet.clone());
         };
         let packet = match &packet.payload {
             RtpPayload::Rtx { .. } => match stream.as_original(packet) {
@@ -270,7 +270,7 @@ impl Forwarder {
         {
             stream.store.insert(now, packet.header, part);
         }
-        self.send(now, first_sent, packet);
+        self.send(now, past, packet);
     }
 
     /// Sends a packet with what belongs to this transport and not to the one that it came over: the next
@@ -281,7 +281,7 @@ impl Forwarder {
     /// RFC 9331, section 4.3), and a forwarder without congestion control has none. Marks of the other leg end here:
     /// its receiver reports them to its sender. Only a translator that leaves packets as they are copies the codepoint
     /// (RFC 6679, section 8.1).
-    fn send(&mut self, now: Time, first_sent: Time, mut packet: Rtp) {
+    fn send(&mut self, now: Time, past: Past, mut packet: Rtp) {
         let extensions = &mut packet.header.extensions;
         extensions.transport_sequence = Some(self.next_transport_seq);
         if extensions.abs_send_time.is_some() {
@@ -289,7 +289,7 @@ impl Forwarder {
         }
         self.next_transport_seq = self.next_transport_seq.wrapping_add(1);
         let datagram = Datagram::new(Ecn::NotCapable, Content::Rtp(packet));
-        self.outbox.forward(first_sent, datagram);
+        self.outbox.forward(past, datagram);
     }
 
     fn on_rtcp(&mut self, now: Time, rtcp: &Rtcp) {
@@ -312,7 +312,7 @@ impl Forwarder {
         let rtt = self.setup.check_rtt.unwrap_or(Time::ZERO);
         let stream = self.streams.iter_mut().find(|stream| stream.config.ssrc == ssrc);
         if let Some(packet) = stream.and_then(|stream| stream.retransmission(now, seq, rtt)) {
-            self.send(now, now, packet);
+            self.send(now, Past::new(now), packet);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::config::Addresses;
 use crate::packet::{
-    Allocation, Content, Datagram, Dtls13, DtlsFlight, Ecn, Rtcp, Rtp, Signal, SignalKind,
+    Allocation, Content, Datagram, Dtls13, DtlsFlight, Ecn, Past, Rtcp, Rtp, Signal, SignalKind,
     Signalling, Stun, Transmit, Via,
 };
 use crate::rtp::RtcpPacket;
@@ -38,7 +38,7 @@ impl Outbox {
     pub(super) fn send_rtp(&mut self, now: Time, ecn: Ecn, packet: Rtp) -> Bytes {
         let datagram = Datagram::new(ecn, Content::Rtp(packet));
         let size = datagram.size;
-        self.forward(now, datagram);
+        self.forward(Past::new(now), datagram);
         size
     }
 
@@ -49,20 +49,20 @@ impl Outbox {
         packets: impl Into<std::sync::Arc<[RtcpPacket]>>,
     ) {
         if let Some(rtcp) = Rtcp::new(packets) {
-            self.forward(now, Datagram::new(Ecn::NotCapable, Content::Rtcp(rtcp)));
+            self.forward(Past::new(now), Datagram::new(Ecn::NotCapable, Content::Rtcp(rtcp)));
         }
     }
 
     pub(super) fn send_stun(&mut self, now: Time, stun: Stun) {
-        self.forward(now, Datagram::new(Ecn::NotCapable, Content::Stun(stun)));
+        self.forward(Past::new(now), Datagram::new(Ecn::NotCapable, Content::Stun(stun)));
     }
 
     pub(super) fn send_dtls(&mut self, now: Time, flight: DtlsFlight) {
-        self.forward(now, Datagram::new(Ecn::NotCapable, Content::Dtls(flight)));
+        self.forward(Past::new(now), Datagram::new(Ecn::NotCapable, Content::Dtls(flight)));
     }
 
     pub(super) fn send_dtls13(&mut self, now: Time, datagram: Dtls13) {
-        self.forward(now, Datagram::new(Ecn::NotCapable, Content::Dtls13(datagram)));
+        self.forward(Past::new(now), Datagram::new(Ecn::NotCapable, Content::Dtls13(datagram)));
     }
 
     pub(super) fn send_signal(&mut self, kind: SignalKind) {
@@ -70,11 +70,11 @@ impl Outbox {
         self.signals.push_back(Signal { from: local.port, to: remote.port, kind });
     }
 
-    /// Sends a datagram whose content was first sent at `first_sent`, possibly by another node.
-    pub(super) fn forward(&mut self, first_sent: Time, datagram: Datagram) {
+    /// Sends a datagram whose content another node may have sent first.
+    pub(super) fn forward(&mut self, past: Past, datagram: Datagram) {
         let Addresses { remote, relay, .. } = self.addresses;
         let via = relay.map_or(Via::Direct, Via::Relay);
-        self.queue.push_back(Transmit { to: remote, via, first_sent, datagram });
+        self.queue.push_back(Transmit { to: remote, via, past, datagram });
     }
 
     /// Sends a segment of signalling via the signalling server.
@@ -83,7 +83,7 @@ impl Outbox {
         // A server at the core talks to the signalling server without a network.
         let via = if local.node == core { Via::Direct } else { Via::Server(core) };
         let datagram = Datagram::new(Ecn::NotCapable, Content::Signalling(segment));
-        self.queue.push_back(Transmit { to: remote, via, first_sent: now, datagram });
+        self.queue.push_back(Transmit { to: remote, via, past: Past::new(now), datagram });
     }
 
     /// Sends a request to the relay; the request comes back as its own answer.
@@ -92,6 +92,6 @@ impl Outbox {
         let Some(relay) = relay else { return };
         let datagram = Datagram::new(Ecn::NotCapable, Content::Allocation(allocation));
         let via = Via::Server(relay);
-        self.queue.push_back(Transmit { to: local, via, first_sent: now, datagram });
+        self.queue.push_back(Transmit { to: local, via, past: Past::new(now), datagram });
     }
 }

@@ -126,10 +126,14 @@ row! {
         jitter_buffer_emitted_count: Option<u64> = "jitterBufferEmittedCount",
         /// Retransmissions received.
         retransmitted_packets_received: Option<u64> = "retransmittedPacketsReceived",
-        /// Packets repaired in time; `None` with RTX.
+        /// Payload bytes of retransmissions received.
+        retransmitted_bytes_received: Option<u64> = "retransmittedBytesReceived",
+        /// Packets repaired in time.
         packets_repaired: Option<u64> = "packetsRepaired",
         /// FEC packets received.
         fec_packets_received: Option<u64> = "fecPacketsReceived",
+        /// Payload bytes of FEC packets received.
+        fec_bytes_received: Option<u64> = "fecBytesReceived",
         /// FEC packets that repaired nothing.
         fec_packets_discarded: Option<u64> = "fecPacketsDiscarded",
         /// Target delay of the jitter buffer in seconds, summed over frames or samples.

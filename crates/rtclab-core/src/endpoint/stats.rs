@@ -238,8 +238,10 @@ fn inbound(
         jitter_buffer_target_delay: None,
         jitter_buffer_minimum_delay: None,
         retransmitted_packets_received: None,
+        retransmitted_bytes_received: None,
         packets_repaired: None,
         fec_packets_received: None,
+        fec_bytes_received: None,
         fec_packets_discarded: None,
         total_samples_received: None,
         concealed_samples: None,
@@ -276,14 +278,16 @@ fn inbound_video(
     frames_shown: &mut Vec<(u32, u64)>,
 ) -> InboundRtp {
     let ssrc = video.config.ssrc;
-    let [packets_repaired, fec_packets_received, fec_packets_discarded] = video.repair_counters();
+    let fec = video.fec_counters();
     let row = InboundRtp {
         nack_count: Some(video.nack_count),
         pli_count: Some(video.pli_count),
         retransmitted_packets_received: Some(video.retransmitted.packets),
-        packets_repaired,
-        fec_packets_received,
-        fec_packets_discarded,
+        retransmitted_bytes_received: Some(video.retransmitted.payload_bytes),
+        packets_repaired: Some(video.repaired),
+        fec_packets_received: fec.map(|(packets, _, _)| packets),
+        fec_bytes_received: fec.map(|(_, bytes, _)| bytes),
+        fec_packets_discarded: fec.map(|(_, _, discarded)| discarded),
         ..inbound(ssrc, Kind::Video, &video.reception, video.retransmitted, VIDEO_CLOCK)
     };
     if !video.plays {

@@ -20,7 +20,7 @@ fn packet(payload: u32) -> Packet<u32> {
 fn delivered(network: &mut Network<u32>, until: Time) -> Vec<(Time, NodeId, u32)> {
     let events = std::iter::from_fn(|| network.poll(until));
     let delivered = events.filter_map(|event| match event {
-        NetworkEvent::Delivered { at, to, packet } => Some((at, to, packet.payload)),
+        NetworkEvent::Delivered { at, to, packet, .. } => Some((at, to, packet.payload)),
         NetworkEvent::Dropped { .. } => None,
     });
     delivered.collect()
@@ -72,6 +72,31 @@ fn of_two_routes_between_the_same_nodes_the_last_one_is_used() {
     assert_eq!(network.route(NodeId(0), NodeId(1)), Some([PathId(1), PathId(0)].as_slice()));
 }
 
+#[test]
+fn the_queuing_delay_of_a_packet_is_the_sum_over_the_paths_of_its_route() {
+    // 100 B take 1 µs on path 1 and 2 µs on path 3. Of three packets sent at once the last waits 4 µs on
+    // path 3. They reach path 1 2 µs apart, and wait there only behind two others of 1 µs each that are
+    // sent when the first of them arrives, at 3 µs.
+    let nodes = ["a", "b", "c"].map(str::to_owned).into();
+    let routes = vec![route("a", "c", &["3", "1"]), route("b", "c", &["1"])];
+    let config = NetworkConfig { nodes, paths: four_paths(), routes };
+    let mut network = Network::new(config, 1).expect("valid");
+    let send = |network: &mut Network<u32>, at, from, id| {
+        network.handle_packet(Time(at), NodeId(from), NodeId(2), packet(id)).expect("a route");
+    };
+    (0..3).for_each(|id| send(&mut network, 0, 0, id));
+    assert!(network.poll(Time(2_999)).is_none());
+    (3..5).for_each(|id| send(&mut network, 2_999, 1, id));
+    let mut queued = [Time::MAX; 5];
+    while let Some(event) = network.poll(Time::from_secs(1)) {
+        let NetworkEvent::Delivered { queued: waited, packet, .. } = event else { continue };
+        queued[packet.payload as usize] = waited;
+    }
+    // 3 and 4 occupy path 1 from 2,999 to 4,999 ns; 0 enters it at 3,000 and 1 at 5,000 ns.
+    let expected = [1_999, 2_000 + 999, 4_000, 0, 1_000].map(Time);
+    assert_eq!(queued, expected);
+}
+
 /// Paths that delay packets in different ways: 100 bytes take 1 µs at 800 Mbit/s.
 fn four_paths() -> Vec<PathConfig> {
     let paths = r#"[
@@ -112,7 +137,7 @@ impl LinearSearch {
                 Some(Departure::Dropped { at, packet, .. }) => {
                     return Some((at, packet.payload.2, true));
                 }
-                Some(Departure::Delivered { at, mut packet }) => {
+                Some(Departure::Delivered { at, mut packet, .. }) => {
                     packet.payload.1 += 1;
                     let (route, hop, id) = packet.payload;
                     if hop == ROUTES[route].len() {

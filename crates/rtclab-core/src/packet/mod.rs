@@ -62,6 +62,22 @@ pub enum Via {
     Relay(NodeId),
 }
 
+/// What happened to a datagram's content before a node sends it. A node that forwards it keeps its past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// When the content was first sent, possibly by another node.
+    pub first_sent: Time,
+    /// How long it has waited in queues since then.
+    pub queued: Time,
+}
+
+impl Past {
+    /// Content that is sent for the first time, now.
+    pub const fn new(now: Time) -> Self {
+        Past { first_sent: now, queued: Time::ZERO }
+    }
+}
+
 /// A datagram that an endpoint wants to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transmit {
@@ -69,8 +85,8 @@ pub struct Transmit {
     pub to: Address,
     /// How it gets there.
     pub via: Via,
-    /// When the content was first sent. Earlier than now if it is forwarded.
-    pub first_sent: Time,
+    /// What happened to the content before.
+    pub past: Past,
     /// The datagram.
     pub datagram: Datagram,
 }
@@ -79,7 +95,7 @@ impl Transmit {
     /// Sends `content` for the first time, now, along the route between the two nodes.
     pub fn direct(now: Time, to: Address, content: Content) -> Self {
         let datagram = Datagram::new(Ecn::NotCapable, content);
-        Transmit { to, via: Via::Direct, first_sent: now, datagram }
+        Transmit { to, via: Via::Direct, past: Past::new(now), datagram }
     }
 
     /// IP total length on the wire.

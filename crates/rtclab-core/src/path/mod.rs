@@ -2,6 +2,10 @@
 //!
 //! A packet is waiting in the queue, being serialised, or in flight. The queue limit counts waiting
 //! packets only, so packets in flight on a long link do not use up its buffer.
+//!
+//! The queuing delay of a packet is the time that it waits behind others. When it is at the head, its
+//! service begins. Service contains whatever the path then waits for: the end of a tick, an opportunity of
+//! a recorded capacity, back-off and further attempts on Wi-Fi, or the end of an outage.
 
 mod capacity;
 mod clock;
@@ -193,6 +197,8 @@ pub enum Departure<P> {
     Delivered {
         /// Time of arrival.
         at: Time,
+        /// How long it waited in the queue: from its entry until its service began.
+        queued: Time,
         /// The packet that arrived.
         packet: Packet<P>,
     },
@@ -207,8 +213,22 @@ pub enum Departure<P> {
     },
 }
 
+/// A packet that waits to be served, and when it entered.
+struct Waiting<P> {
+    entered: Time,
+    packet: Packet<P>,
+}
+
+/// A packet in flight: when it arrives, and how long it waited in the queue.
+struct OnWire<P> {
+    at: Time,
+    queued: Time,
+    packet: Packet<P>,
+}
+
 struct InService<P> {
     packet: Packet<P>,
+    queued: Time,
     finish: Time,
     lost: bool,
 }
@@ -218,10 +238,10 @@ pub struct Path<P> {
     config: PathConfig,
     server: Server,
     channel: Option<Channel>,
-    queue: VecDeque<Packet<P>>,
+    queue: VecDeque<Waiting<P>>,
     queued: Bytes,
     in_service: Option<InService<P>>,
-    wire: VecDeque<(Time, Packet<P>)>,
+    wire: VecDeque<OnWire<P>>,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
     /// Propagation delay if it is constant and nothing else happens on the wire.
@@ -318,12 +338,12 @@ impl<P> Path<P> {
         if self.loses(now, LossPosition::Queue) {
             self.dropped.push_back((now, DropCause::Loss, packet));
         } else if self.in_service.is_none() {
-            self.serve(now, packet);
+            self.serve(now, Waiting { entered: now, packet });
             // Without a capacity, serialising takes no time, so the packet passes at once.
             self.advance(now);
         } else if self.fits(now, packet.size) {
             self.queued += packet.size;
-            self.queue.push_back(packet);
+            self.queue.push_back(Waiting { entered: now, packet });
         } else {
             self.dropped.push_back((now, DropCause::Queue, packet));
         }
@@ -332,15 +352,15 @@ impl<P> Path<P> {
     /// Returns the next packet that has left by `now`, earliest first.
     pub fn poll(&mut self, now: Time) -> Option<Departure<P>> {
         self.advance(now);
-        let arrival = self.wire.front().map_or(Time::MAX, |(at, _)| *at);
+        let arrival = self.wire.front().map_or(Time::MAX, |next| next.at);
         let drop = self.dropped.front().map_or(Time::MAX, |(at, ..)| *at);
         if drop <= arrival && drop <= now {
             let (at, cause, packet) = self.dropped.pop_front()?;
             return Some(Departure::Dropped { at, cause, packet });
         }
         if arrival <= now {
-            let (at, packet) = self.wire.pop_front()?;
-            return Some(Departure::Delivered { at, packet });
+            let OnWire { at, queued, packet } = self.wire.pop_front()?;
+            return Some(Departure::Delivered { at, queued, packet });
         }
         None
     }
@@ -350,7 +370,7 @@ impl<P> Path<P> {
         let next = self
             .wire
             .front()
-            .map_or(Time::MAX, |(at, _)| *at)
+            .map_or(Time::MAX, |next| next.at)
             .min(self.dropped.front().map_or(Time::MAX, |(at, ..)| *at))
             .min(
                 self.in_service
@@ -369,7 +389,7 @@ impl<P> Path<P> {
     /// nothing will. `ahead` is the minimum time that a packet needs after this path. Drops do not come out.
     pub(crate) fn earliest_output(&self, ahead: impl Fn(&P) -> Time) -> Time {
         let on_wire =
-            self.wire.iter().map(|(at, packet)| at.saturating_add(ahead(&packet.payload)));
+            self.wire.iter().map(|next| next.at.saturating_add(ahead(&next.packet.payload)));
         let serving = self.in_service.iter().map(|service| {
             // Those that wait behind it may have less ahead of them.
             let behind =
@@ -414,7 +434,7 @@ impl<P> Path<P> {
         }
     }
 
-    fn serve(&mut self, now: Time, packet: Packet<P>) {
+    fn serve(&mut self, now: Time, Waiting { entered, packet }: Waiting<P>) {
         let Service { finish, lost } = match &mut self.channel {
             Some(channel) => channel.serve(now, packet.size),
             None => {
@@ -422,7 +442,8 @@ impl<P> Path<P> {
                 Service { finish: self.server.finish().max(now), lost: false }
             }
         };
-        self.in_service = Some(InService { packet, finish, lost });
+        let queued = now.saturating_sub(entered);
+        self.in_service = Some(InService { packet, queued, finish, lost });
     }
 
     /// Advances the serialiser to `now`.
@@ -434,31 +455,31 @@ impl<P> Path<P> {
     }
 
     fn finish_service(&mut self) {
-        if let Some(InService { packet, finish, lost }) = self.in_service.take() {
+        if let Some(InService { packet, queued, finish, lost }) = self.in_service.take() {
             if lost {
                 self.dropped.push_back((finish, DropCause::Loss, packet));
             } else {
-                self.put_on_wire(finish, packet);
+                self.put_on_wire(finish, queued, packet);
             }
             if let Some(next) = self.queue.pop_front() {
-                self.queued -= next.size;
+                self.queued -= next.packet.size;
                 self.serve(finish, next);
             }
         }
     }
 
     #[inline]
-    fn put_on_wire(&mut self, now: Time, packet: Packet<P>) {
+    fn put_on_wire(&mut self, now: Time, queued: Time, packet: Packet<P>) {
         match self.plain_delay {
             Some(delay) => {
                 self.last_arrival = self.last_arrival.max(now + delay);
-                self.wire.push_back((self.last_arrival, packet));
+                self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
             }
-            None => self.put_on_varied_wire(now, packet),
+            None => self.put_on_varied_wire(now, queued, packet),
         }
     }
 
-    fn put_on_varied_wire(&mut self, now: Time, packet: Packet<P>) {
+    fn put_on_varied_wire(&mut self, now: Time, queued: Time, packet: Packet<P>) {
         if self.loses(now, LossPosition::Wire) {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;
@@ -472,8 +493,8 @@ impl<P> Path<P> {
             }
         };
         if self.config.jitter.is_some_and(|j| j.reorder) {
-            let index = self.wire.partition_point(|(at, _)| *at <= due);
-            self.wire.insert(index, (due, packet));
+            let index = self.wire.partition_point(|earlier| earlier.at <= due);
+            self.wire.insert(index, OnWire { at: due, queued, packet });
             return;
         }
         // RFC 8868, section 4.4: without reordering, packets with jitter stay one serialisation time
@@ -488,7 +509,7 @@ impl<P> Path<P> {
             last => last.saturating_add(spacing),
         };
         self.last_arrival = due.max(earliest);
-        self.wire.push_back((self.last_arrival, packet));
+        self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
     }
 }
 

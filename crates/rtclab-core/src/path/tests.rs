@@ -18,7 +18,7 @@ fn drain(path: &mut Path<u32>) -> Vec<(Time, u32, Option<DropCause>)> {
     while let Some(at) = path.poll_timeout() {
         while let Some(departure) = path.poll(at) {
             out.push(match departure {
-                Departure::Delivered { at, packet } => (at, packet.payload, None),
+                Departure::Delivered { at, packet, .. } => (at, packet.payload, None),
                 Departure::Dropped { at, cause, packet } => (at, packet.payload, Some(cause)),
             });
         }
@@ -39,6 +39,102 @@ fn back_to_back_packets_leave_one_serialisation_time_apart() {
     }
     let at: Vec<_> = drain(&mut path).iter().map(|d| d.0.as_millis()).collect();
     assert_eq!(at, [26, 27, 28]);
+}
+
+/// How long each packet that comes out had waited in the queue, by its number.
+fn queued(path: &mut Path<u32>) -> Vec<(u32, Time)> {
+    let mut out = Vec::new();
+    while let Some(at) = path.poll_timeout() {
+        while let Some(departure) = path.poll(at) {
+            if let Departure::Delivered { queued, packet, .. } = departure {
+                out.push((packet.payload, queued));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn of_back_to_back_packets_each_waits_for_those_before_it_and_not_for_itself() {
+    // 1250 B at 10 Mbit/s = 1 ms; the fourth comes when the link is idle, the fifth 0.4 ms after it
+    let mut path = path(PathConfig {
+        capacity: constant(10),
+        delay: Delay::Constant { ns: Time::from_millis(25) },
+        ..PathConfig::default()
+    });
+    for (id, at_us) in (0..).zip([0, 0, 0, 3_000, 3_400]) {
+        path.handle_packet(Time::from_micros(at_us), packet(id));
+    }
+    let expected = [0, 1_000, 2_000, 0, 600].map(Time::from_micros);
+    assert_eq!(queued(&mut path).iter().map(|one| one.1).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn jitter_loss_and_reordering_on_the_wire_change_no_queuing_delay() {
+    // One packet every 2 ms on a link that takes 1 ms for each: nothing ever waits.
+    for reorder in [false, true] {
+        let mut path = path(PathConfig {
+            capacity: constant(10),
+            delay: Delay::Constant { ns: Time::from_millis(25) },
+            jitter: Some(Jitter { sd_ns: Time::from_millis(20), reorder }),
+            loss: Some(Loss { p: 0.0, r: 1.0, h: 0.5, k: 0.5 }),
+            ..PathConfig::default()
+        });
+        for id in 0..200 {
+            path.handle_packet(Time::from_millis(2 * u64::from(id)), packet(id));
+        }
+        let waited = queued(&mut path);
+        assert!(waited.len() > 50 && waited.iter().all(|(_, queued)| *queued == Time::ZERO));
+    }
+}
+
+#[test]
+fn a_packet_at_the_head_of_the_queue_is_served_while_it_waits_for_a_tick_or_an_opportunity() {
+    // Sent at 0.3 ms to an idle box with a tick of 1 ms: 0.1 ms of work, released at the tick at 1 ms, so
+    // that the second one waits 0.7 ms behind it.
+    let ticking = PathConfig {
+        capacity: constant(100),
+        tick_ns: Some(Time::from_millis(1)),
+        ..PathConfig::default()
+    };
+    // One opportunity every 10 ms, for one packet.
+    let times = vec![Time::from_millis(10)];
+    let recorded =
+        Capacity::Opportunities { times, period: Time::from_millis(10), bytes: Bytes(1250) };
+    let recorded = PathConfig { capacity: Some(recorded), ..PathConfig::default() };
+    for (config, second_us) in [(ticking, 700), (recorded, 9_700)] {
+        let mut path = path(config);
+        for id in 0..2 {
+            path.handle_packet(Time::from_micros(300), packet(id));
+        }
+        let expected = [(0, Time::ZERO), (1, Time::from_micros(second_us))];
+        assert_eq!(queued(&mut path), expected);
+    }
+}
+
+#[test]
+fn on_wifi_a_packet_queues_until_all_attempts_of_those_before_it_are_over() {
+    let good = Radio { bps: Bitrate::from_mbps(6), error: 0.5 };
+    let none = Time::ZERO;
+    let wifi = Wifi { attempts: 7, good, fade: good, mean_good_ns: none, mean_fade_ns: none };
+    let mut path = path(PathConfig { wifi: Some(wifi), ..PathConfig::default() });
+    for id in 0..20 {
+        path.handle_packet(Time::ZERO, packet(id));
+    }
+    // Without propagation, a packet begins to be served when the one before it has arrived or is given up.
+    let mut before = Time::ZERO;
+    while let Some(at) = path.poll_timeout() {
+        while let Some(departure) = path.poll(at) {
+            match departure {
+                Departure::Delivered { at, queued, .. } => {
+                    assert_eq!(queued, before);
+                    before = at;
+                }
+                Departure::Dropped { at, .. } => before = at,
+            }
+        }
+    }
+    assert!(before > Time::from_millis(20));
 }
 
 #[test]

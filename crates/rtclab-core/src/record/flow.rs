@@ -1,14 +1,15 @@
-//! Counts per flow: when it existed, packets per second, and a histogram of delays.
+//! Counts per flow: when it existed, packets per second, and histograms of delays.
 
 use super::Nothing;
 use crate::packet::Kind;
 use crate::table::{Row, Rows, Table, Text, row};
 use crate::units::{Bytes, Time};
+use std::collections::BTreeMap;
 
-/// Width of a bin of the delay histogram.
+/// Width of a bin of a histogram of delays.
 const DELAY_BIN: Time = Time::from_micros(100);
-/// Delays above this share the last bin.
-const MAX_DELAY_BINS: usize = 600_000;
+/// Number of bins that are kept as an array: 1 s. Longer delays are rare.
+const NEAR_BINS: u64 = 10_000;
 
 row! {
     /// When a flow existed: from its first packet to the end of its connection or of the run.
@@ -46,11 +47,57 @@ row! {
 }
 
 row! {
-    /// A bin of a flow's delay histogram.
-    pub(super) struct Bin / BinColumns {
+    /// A bin of a flow's histogram of one-way delays.
+    pub(super) struct DelayBin / DelayBinColumns {
         flow: Text = "flow",
         lower_ms: f64 = "one_way_delay_ms",
         packets: u32 = "packets",
+    }
+}
+
+row! {
+    /// A bin of a flow's histogram of queuing delays.
+    pub(super) struct QueuingBin / QueuingBinColumns {
+        flow: Text = "flow",
+        lower_ms: f64 = "queuing_delay_ms",
+        packets: u32 = "packets",
+    }
+}
+
+/// Number of packets by delay. Its size depends on the number of different delays and not on the longest.
+#[derive(Default)]
+pub(super) struct Histogram {
+    /// Packets with a delay of less than [`NEAR_BINS`] bins.
+    near: Vec<u32>,
+    /// Packets with longer delays, by bin.
+    far: BTreeMap<u64, u32>,
+}
+
+impl Histogram {
+    pub(super) fn add(&mut self, delay: Time) {
+        let bin = delay.0 / DELAY_BIN.0;
+        if bin >= NEAR_BINS {
+            *self.far.entry(bin).or_default() += 1;
+            return;
+        }
+        let index = bin as usize;
+        if self.near.len() <= index {
+            self.near.resize(index + 1, 0);
+        }
+        self.near[index] += 1;
+    }
+
+    /// Number of bins in memory.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.near.len() + self.far.len()
+    }
+
+    /// The occupied bins in order: lower edge in ms, and number of packets.
+    pub(super) fn bins(&self) -> impl Iterator<Item = (f64, u32)> {
+        let near = (0..).zip(&self.near).filter(|(_, packets)| **packets > 0);
+        let far = self.far.iter().map(|(bin, packets)| (*bin, packets));
+        near.chain(far).map(|(bin, packets)| (bin as f64 / 10.0, *packets))
     }
 }
 
@@ -124,13 +171,14 @@ pub(super) struct Flow {
     /// When the connection ends. Packets that arrive later are received by nobody.
     end: Time,
     seconds: Vec<Second>,
-    /// Number of packets per bin of the delay histogram.
-    delays: Vec<u32>,
+    delays: Histogram,
+    queuing_delays: Histogram,
 }
 
 impl Flow {
     pub(super) fn new(text: Text, end: Time) -> Self {
-        Flow { text, begin: None, end, seconds: Vec::new(), delays: Vec::new() }
+        let (delays, queuing_delays) = (Histogram::default(), Histogram::default());
+        Flow { text, begin: None, end, seconds: Vec::new(), delays, queuing_delays }
     }
 
     pub(super) fn sent(&mut self, at: Time, size: Bytes, first: First) {
@@ -143,15 +191,12 @@ impl Flow {
         }
     }
 
-    pub(super) fn delivered(&mut self, at: Time, delay: Time, size: Bytes) {
+    pub(super) fn delivered(&mut self, at: Time, delay: Time, queued: Time, size: Bytes) {
         if at >= self.end {
             return;
         }
-        let bin = ((delay.0 / DELAY_BIN.0) as usize).min(MAX_DELAY_BINS - 1);
-        if self.delays.len() <= bin {
-            self.delays.resize(bin + 1, 0);
-        }
-        self.delays[bin] += 1;
+        self.delays.add(delay);
+        self.queuing_delays.add(queued);
         let second = self.second(at);
         second.delivered.0 += 1;
         second.delivered.1 += size.0;
@@ -176,11 +221,13 @@ impl Flow {
     }
 }
 
-/// The tables `flows`, `flow_seconds` and `delay_histogram`. Every second up to `end` has a row.
-pub(super) fn tables(flows: &mut [Flow], end: Time) -> [Table; 3] {
+/// The tables `flows`, `flow_seconds`, `delay_histogram` and `queuing_histogram`. Every second up to `end` has
+/// a row.
+pub(super) fn tables(flows: &mut [Flow], end: Time) -> [Table; 4] {
     let mut spans = rows::<Span>("flows");
     let mut seconds = Rows::<SecondKey, SecondCounts>::new("flow_seconds");
-    let mut histogram = rows::<Bin>("delay_histogram");
+    let mut delays = rows::<DelayBin>("delay_histogram");
+    let mut queuing_delays = rows::<QueuingBin>("queuing_histogram");
     for flow in flows {
         flow.second(Time(end.0.saturating_sub(1)));
         let Flow { text, begin, .. } = *flow;
@@ -189,12 +236,14 @@ pub(super) fn tables(flows: &mut [Flow], end: Time) -> [Table; 3] {
             let at = Time::from_secs(index as u64);
             seconds.push(SecondKey { at, flow: text }, second.row());
         }
-        for (index, &packets) in flow.delays.iter().enumerate().filter(|(_, n)| **n > 0) {
-            let lower_ms = index as f64 / 10.0;
-            histogram.push(Bin { flow: text, lower_ms, packets }, Nothing {});
+        for (lower_ms, packets) in flow.delays.bins() {
+            delays.push(DelayBin { flow: text, lower_ms, packets }, Nothing {});
+        }
+        for (lower_ms, packets) in flow.queuing_delays.bins() {
+            queuing_delays.push(QueuingBin { flow: text, lower_ms, packets }, Nothing {});
         }
     }
-    [spans.finish(), seconds.finish(), histogram.finish()]
+    [spans.finish(), seconds.finish(), delays.finish(), queuing_delays.finish()]
 }
 
 fn rows<A: Row>(name: &'static str) -> Rows<A, Nothing> {

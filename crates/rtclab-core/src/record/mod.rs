@@ -223,7 +223,7 @@ impl Recorder {
             }),
             _ => None,
         };
-        let (sent, size) = (transmit.first_sent, transmit.wire_size());
+        let (sent, size) = (transmit.past.first_sent, transmit.wire_size());
         let first = First::of(rtp.map(|rtp| rtp.kind));
         let of = &mut self.flows[flow.0 as usize];
         of.sent(sent, size, first);
@@ -236,12 +236,12 @@ impl Recorder {
         Some(PacketRecord { row, flow, first, sent })
     }
 
-    /// Records that a packet reached the other end.
-    pub fn delivered(&mut self, at: Time, record: PacketRecord, size: Bytes) {
+    /// Records that a packet reached the other end, after waiting in queues for a total of `queued`.
+    pub fn delivered(&mut self, at: Time, record: PacketRecord, size: Bytes, queued: Time) {
         let delay = at.saturating_sub(record.sent);
-        self.flows[record.flow.0 as usize].delivered(at, delay, size);
+        self.flows[record.flow.0 as usize].delivered(at, delay, queued, size);
         if self.detail == Detail::Packets {
-            self.packets.delivered(record.row, at);
+            self.packets.delivered(record.row, at, queued);
         }
     }
 

@@ -25,6 +25,7 @@ row! {
 pub(super) struct Packets {
     rows: PacketColumns,
     delivered: Vec<i64>,
+    queued: Vec<i64>,
     dropped: Vec<i64>,
     cause: Vec<u32>,
     path: Vec<u32>,
@@ -67,14 +68,16 @@ impl Packets {
             marker: rtp.map(|rtp| rtp.marker.into()),
         });
         self.delivered.push(NO_INT);
+        self.queued.push(NO_INT);
         self.dropped.push(NO_INT);
         self.cause.push(NO_TEXT);
         self.path.push(NO_TEXT);
         row
     }
 
-    pub(super) fn delivered(&mut self, row: u32, at: Time) {
+    pub(super) fn delivered(&mut self, row: u32, at: Time, queued: Time) {
         self.delivered[row as usize] = at.0 as i64;
+        self.queued[row as usize] = queued.0 as i64;
     }
 
     pub(super) fn dropped(&mut self, row: u32, at: Time, cause: Text, path: Text) {
@@ -87,6 +90,7 @@ impl Packets {
         let mut columns = self.rows.finish();
         columns.extend([
             ("delivered_ns", Column::Int(self.delivered)),
+            ("queued_ns", Column::Int(self.queued)),
             ("dropped_ns", Column::Int(self.dropped)),
             ("drop_cause", Column::Text(self.cause)),
             ("drop_path", Column::Text(self.path)),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::network::NodeId;
-use crate::packet::{Address, Datagram, Ecn, Rtp, RtpPayload, Stun, StunForm, Via};
+use crate::packet::{Address, Datagram, Ecn, Past, Rtp, RtpPayload, Stun, StunForm, Via};
 use crate::rtp::RtpHeader;
 
 /// The only flow.
@@ -18,7 +18,7 @@ fn recorder(detail: Detail) -> Recorder {
 fn transmit(first_sent: Time, content: Content) -> Transmit {
     let to = Address { node: NodeId(1), port: 1 };
     let datagram = Datagram::new(Ecn::NotCapable, content);
-    Transmit { to, via: Via::Direct, first_sent, datagram }
+    Transmit { to, via: Via::Direct, past: Past::new(first_sent), datagram }
 }
 
 /// A packet of `kind` with the size of an audio packet.
@@ -56,7 +56,7 @@ fn floats(tables: &[Table], name: &str, column: &str) -> Vec<f64> {
 #[test]
 fn tables_have_the_columns_of_the_contract() {
     const WHOSE: [&str; 3] = ["at_ns", "participant", "flow"];
-    let expected: [(&str, &[&str], &[&str]); 12] = [
+    let expected: [(&str, &[&str], &[&str]); 13] = [
         ("flows", &["flow", "begin_ns", "end_ns"], &[]),
         (
             "flow_seconds",
@@ -77,10 +77,19 @@ fn tables_have_the_columns_of_the_contract() {
             ],
         ),
         ("delay_histogram", &["flow", "one_way_delay_ms", "packets"], &[]),
+        ("queuing_histogram", &["flow", "queuing_delay_ms", "packets"], &[]),
         (
             "packets",
             &["sent_ns", "flow", "size_bytes", "protocol", "kind", "ssrc", "payload_type", "seq"],
-            &["rtp_timestamp", "marker", "delivered_ns", "dropped_ns", "drop_cause", "drop_path"],
+            &[
+                "rtp_timestamp",
+                "marker",
+                "delivered_ns",
+                "queued_ns",
+                "dropped_ns",
+                "drop_cause",
+                "drop_path",
+            ],
         ),
         (
             "outbound_rtp",
@@ -142,8 +151,10 @@ fn tables_have_the_columns_of_the_contract() {
                 "jitterBufferDelay",
                 "jitterBufferEmittedCount",
                 "retransmittedPacketsReceived",
+                "retransmittedBytesReceived",
                 "packetsRepaired",
                 "fecPacketsReceived",
+                "fecBytesReceived",
                 "fecPacketsDiscarded",
                 "jitterBufferTargetDelay",
                 "jitterBufferMinimumDelay",
@@ -215,7 +226,7 @@ fn a_sent_packet_is_delivered_dropped_or_in_flight() {
         let mut recorder = recorder(detail);
         let records = [10, 20, 990].map(|at| recorder.sent(FLOW, &rtp(at, Kind::Audio)));
         let [first, second, _] = records.map(|record| record.expect("a packet of a flow"));
-        recorder.delivered(ms(40), first, Bytes(AUDIO_BYTES as u64));
+        recorder.delivered(ms(40), first, Bytes(AUDIO_BYTES as u64), ms(12));
         recorder.dropped(ms(50), second, PathId(0), DropCause::Queue);
         let (texts, tables) = recorder.finish(Time::from_secs(1));
         let of = |column| ints(&tables, "flow_seconds", column);
@@ -226,12 +237,15 @@ fn a_sent_packet_is_delivered_dropped_or_in_flight() {
         assert_eq!(floats(&tables, "flow_seconds", "one_way_delay_mean_ms"), [30.0]);
         assert_eq!(ints(&tables, "delay_histogram", "packets"), [1]);
         assert_eq!(floats(&tables, "delay_histogram", "one_way_delay_ms"), [30.0]);
+        assert_eq!(floats(&tables, "queuing_histogram", "queuing_delay_ms"), [12.0]);
+        assert_eq!(ints(&tables, "queuing_histogram", "packets"), [1]);
         if detail == Detail::Seconds {
             continue;
         }
         let of = |column| ints(&tables, "packets", column);
         assert_eq!(of("sent_ns"), [10_000_000, 20_000_000, 990_000_000]);
         assert_eq!(of("delivered_ns"), [40_000_000, NO_INT, NO_INT]);
+        assert_eq!(of("queued_ns"), [12_000_000, NO_INT, NO_INT]);
         assert_eq!(of("dropped_ns"), [NO_INT, 50_000_000, NO_INT]);
         let texts_of = |name: &str| -> Vec<Option<String>> {
             let columns = &table(&tables, "packets").columns;
@@ -255,12 +269,25 @@ fn packets_that_arrive_after_the_end_of_the_connection_are_not_delivered() {
     let mut recorder = recorder(Detail::Seconds);
     for (sent, arrives) in [(990, ms(1_010)), (2_400, FLOW_END - Time(1)), (2_400, FLOW_END)] {
         let record = recorder.sent(FLOW, &rtp(sent, Kind::Audio)).expect("a packet of a flow");
-        recorder.delivered(arrives, record, Bytes(AUDIO_BYTES as u64));
+        recorder.delivered(arrives, record, Bytes(AUDIO_BYTES as u64), ms(12));
     }
     let (_, tables) = recorder.finish(Time::from_secs(4));
     assert_eq!(ints(&tables, "flow_seconds", "sent_packets"), [1, 0, 2, 0]);
     assert_eq!(ints(&tables, "flow_seconds", "delivered_packets"), [0, 1, 1, 0]);
     assert_eq!(ints(&tables, "delay_histogram", "packets").iter().sum::<i64>(), 2);
+}
+
+/// Bins of 0.1 ms: 60 s is bin 600,000, which as the end of an array would take 2.4 MB.
+#[test]
+fn one_very_late_packet_costs_a_flow_one_bin_and_keeps_its_delay() {
+    let mut histogram = flow::Histogram::default();
+    for ms in [0, 999, 999, 60_000, 3_600_000, 1_000] {
+        histogram.add(Time::from_millis(ms));
+    }
+    let bins: Vec<_> = histogram.bins().collect();
+    let expected = [(0.0, 1), (999.0, 2), (1_000.0, 1), (60_000.0, 1), (3_600_000.0, 1)];
+    assert_eq!(bins, expected);
+    assert!(histogram.len() <= 9_991 + 3, "{} bins", histogram.len());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::capture::Passing;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
-use crate::packet::{Address, Datagram, Transmit, Via};
+use crate::packet::{Address, Datagram, Past, Transmit, Via};
 use crate::path::{DropCause, Packet};
 use crate::record::PacketRecord;
 use crate::units::{Bytes, Time};
@@ -15,7 +15,8 @@ pub(super) struct Flight {
     pub(super) from: Address,
     pub(super) to: Address,
     pub(super) datagram: Datagram,
-    pub(super) first_sent: Time,
+    /// What happened to it before, with the queues that it has passed on the way so far.
+    pub(super) past: Past,
     /// IP total length on the wire.
     pub(super) wire_size: Bytes,
     /// Whether a server or relay passes it on.
@@ -60,7 +61,7 @@ impl Links {
         record: Option<PacketRecord>,
     ) {
         let wire_size = transmit.wire_size();
-        let Transmit { to, via, first_sent, datagram } = transmit;
+        let Transmit { to, via, past, datagram } = transmit;
         let next = match via {
             Via::Direct => to.node,
             Via::Server(node) | Via::Relay(node) => node,
@@ -70,7 +71,7 @@ impl Links {
             self.flights.push(None);
         }
         self.flights[id as usize] =
-            Some(Flight { from, to, datagram, first_sent, wire_size, via, record });
+            Some(Flight { from, to, datagram, past, wire_size, via, record });
         self.enter(now, from.node, next, Packet { size: wire_size, payload: id });
     }
 
@@ -88,8 +89,11 @@ impl Links {
     /// The next datagram that has come out by `now`. Delivered and dropped ones stay until [`Links::end`].
     pub(super) fn poll(&mut self, now: Time) -> Option<Arrival> {
         match self.network.poll(now)? {
-            NetworkEvent::Delivered { at, to, packet } => {
+            NetworkEvent::Delivered { at, to, queued, packet } => {
                 let id = packet.payload;
+                if let Some(flight) = &mut self.flights[id as usize] {
+                    flight.past.queued += queued;
+                }
                 match self.flight(id).map(|flight| flight.to.node) {
                     Some(last) if last != to => {
                         self.enter(at, to, last, packet);

@@ -174,7 +174,7 @@ impl Simulation<'_> {
     fn receive(&mut self, now: Time, id: FlightId) {
         let Some(flight) = self.links.flight(id) else { return };
         if let Some(record) = flight.record {
-            self.recorder.delivered(now, record, flight.wire_size);
+            self.recorder.delivered(now, record, flight.wire_size, flight.past.queued);
         }
         if let Some(capture) = &mut self.capture {
             capture.delivered(now, flight.passing());
@@ -203,7 +203,7 @@ impl Simulation<'_> {
         if let End::Forwarder(forwarder) = &mut self.ends[index]
             && let Some(flight) = self.links.flight(id)
         {
-            forwarder.forward(now, flight.first_sent, &flight.datagram);
+            forwarder.forward(now, flight.past, &flight.datagram);
             self.drain(now, index);
         }
     }

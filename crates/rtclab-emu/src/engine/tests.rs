@@ -116,15 +116,16 @@ fn run_on<D: Device>(
     (finished, written.try_iter().collect())
 }
 
-/// Delivery and drop times (or -1) of packets from alice to bob in virtual time.
-fn in_virtual_time(packets: &[(Time, u64)]) -> (Vec<i64>, Vec<i64>) {
+/// Delivery times, queuing delays and drop times (or -1) of packets from alice to bob in virtual time.
+fn in_virtual_time(packets: &[(Time, u64)]) -> [Vec<i64>; 3] {
     let mut network = Network::new(network(), SEED).expect("a valid network");
-    let (mut delivered, mut dropped) = (vec![-1; packets.len()], vec![-1; packets.len()]);
+    let [mut delivered, mut queued_for, mut dropped] = [(); 3].map(|()| vec![-1; packets.len()]);
     let mut drain = |network: &mut Network<usize>, now| {
         while let Some(event) = network.poll(now) {
             match event {
-                NetworkEvent::Delivered { at, packet, .. } => {
-                    delivered[packet.payload] = at.0 as i64
+                NetworkEvent::Delivered { at, queued, packet, .. } => {
+                    delivered[packet.payload] = at.0 as i64;
+                    queued_for[packet.payload] = queued.0 as i64;
                 }
                 NetworkEvent::Dropped { at, packet, .. } => dropped[packet.payload] = at.0 as i64,
             }
@@ -136,7 +137,7 @@ fn in_virtual_time(packets: &[(Time, u64)]) -> (Vec<i64>, Vec<i64>) {
         network.handle_packet(*at, NodeId(0), NodeId(1), packet).expect("alice reaches bob");
     }
     drain(&mut network, Time::from_secs(10));
-    (delivered, dropped)
+    [delivered, queued_for, dropped]
 }
 
 /// Bursts of different sizes: some packets are queued, some dropped at a full queue, some lost.
@@ -150,8 +151,10 @@ fn a_late_clock_gives_the_same_logical_times_as_virtual_time() {
     let script =
         packets.iter().map(|(at, size)| (*at, PortId(0), frame(BOB, *size as u16))).collect();
     let (finished, written) = run(script);
-    let (delivered, dropped) = in_virtual_time(&packets);
+    let [delivered, queued, dropped] = in_virtual_time(&packets);
     assert_eq!(finished.packets.delivered_ns, delivered);
+    assert_eq!(finished.packets.queued_ns, queued);
+    assert!(queued.iter().any(|waited| *waited > 1_000_000), "the test needs a queue");
     assert_eq!(finished.packets.dropped_ns, dropped);
     assert_eq!(written.len(), delivered.iter().filter(|at| **at >= 0).count());
     assert!(dropped.iter().filter(|at| **at >= 0).count() > 5, "the test needs drops");
@@ -229,7 +232,7 @@ fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
     let packets: Vec<_> = (log.sent_ns.iter().map(|at| Time(*at as u64)))
         .zip(log.size_bytes.iter().map(|s| u64::from(*s)))
         .collect();
-    let (delivered, dropped) = in_virtual_time(&packets);
+    let [delivered, _, dropped] = in_virtual_time(&packets);
     assert_eq!(packets.len(), 60);
     assert_eq!(log.delivered_ns, delivered);
     assert_eq!(log.dropped_ns, dropped);

@@ -161,7 +161,7 @@ def _votes(packets: pl.DataFrame, known: Known) -> defaultdict[frozenset[Address
     return ordered
 
 
-OUTCOME = ["delivered_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"]
+OUTCOME = ["delivered_ns", "queued_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"]
 """Columns that say what became of a packet."""
 ALIKE = ["flow", "protocol", "ssrc", "payload_type", "seq", "size_bytes"]
 """Columns that a relay leaves as they are."""
@@ -200,13 +200,14 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
         )
         .drop_nulls("nth")
         .unique("nth", keep="first", maintain_order=True)
+        .with_columns(queued_ns_behind=pl.col("queued_ns") + pl.col("queued_ns_behind"))
         .with_columns(pl.col(f"{name}_behind").alias(name) for name in OUTCOME)
     )
     lost = first.filter(pl.col("delivered_ns").is_null())
     # Packets of the handshake differ in size between the legs, because TURN frames them differently.
     swallowed = arrived.join(passed, on="nth", how="anti").filter(pl.col("protocol").is_in(["rtp", "rtcp"]))
     kept_by_relay = swallowed.with_columns(
-        pl.lit(None, pl.Int64).alias(name) for name in ("delivered_ns", "written_ns")
+        pl.lit(None, pl.Int64).alias(name) for name in ("delivered_ns", "queued_ns", "written_ns")
     )
     rows = [direct, lost, *(part.select(packets.columns) for part in (passed, kept_by_relay))]
     return pl.concat(rows).sort("sent_ns", maintain_order=True)

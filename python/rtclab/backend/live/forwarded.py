@@ -21,7 +21,8 @@ LONGEST_WAY_NS = 1_000_000_000
 def since_originals(packets: pl.DataFrame, connections: Iterable[LiveConnection]) -> pl.DataFrame:
     """The table ``packets``, where ``sent_ns`` of a copy is when its sender sent the original.
 
-    A packet whose original is not found, such as a retransmission by the server, keeps its own time.
+    ``queued_ns`` of a copy contains the queues that the original waited in. A packet whose original is not
+    found, such as a retransmission by the server, keeps its own times.
     """
     joined = {one.number: one for one in connections}
     pairs = {
@@ -40,17 +41,28 @@ def since_originals(packets: pl.DataFrame, connections: Iterable[LiveConnection]
     sent = pl.concat(found).unique("row", keep="first")
     return (
         numbered.join(sent, on="row", how="left", maintain_order="left")
-        .with_columns(sent_ns=pl.coalesce("original_ns", "sent_ns"))
-        .drop("row", "original_ns")
+        .with_columns(
+            sent_ns=pl.coalesce("original_ns", "sent_ns"),
+            queued_ns=pl.col("queued_ns") + pl.col("queued_before_ns").fill_null(0),
+        )
+        .drop("row", "original_ns", "queued_before_ns")
         .sort("sent_ns", maintain_order=True)
     )
 
 
 def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
-    """``row`` of the copies whose original was found, and ``original_ns``, when that was sent."""
+    """``row`` of the copies whose original was found, when that was sent, and how long it was queued.
+
+    These are in ``original_ns`` and ``queued_before_ns``.
+    """
     # A copy may leave before the emulator has noted that the original was written, but not before it was due.
     came = originals.filter(pl.col("delivered_ns").is_not_null()).select(
-        "kind", "seq", came_ns="delivered_ns", original_ns="sent_ns", stream="ssrc", ends="marker"
+        *("kind", "seq"),
+        came_ns="delivered_ns",
+        original_ns="sent_ns",
+        queued_before_ns="queued_ns",
+        stream="ssrc",
+        ends="marker",
     )
     offsets = _offsets(copies, came)
     return (
@@ -61,7 +73,7 @@ def _originals(copies: pl.DataFrame, originals: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("held_ns").is_between(0, LONGEST_WAY_NS))
         .sort("held_ns")
         .unique("row", keep="first")
-        .select("row", "original_ns")
+        .select("row", "original_ns", "queued_before_ns")
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from rtclab.trace import (
     delay_histogram_table,
     flattened,
     flow_seconds_table,
+    queuing_histogram_table,
 )
 
 CAPTURE = "capture.pcapng"
@@ -54,6 +55,9 @@ class Recorder:
     rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
     payload_kinds: dict[tuple[str, int], str] = field(default_factory=dict)
     """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
+
+    red: set[tuple[str, int]] = field(default_factory=set)
+    """Flow and payload type of RED, in which media and FEC look alike."""
 
     ends: set[End] = field(default_factory=set)
     """Addresses that the pages use."""
@@ -98,6 +102,8 @@ class Recorder:
             kind = "rtx" if codec.lower() == "rtx" else message["kinds"][payload_type]
             for flow in self.connections[message["number"]].flows:
                 self.payload_kinds[flow, int(payload_type)] = kind
+                if codec.lower() == "red":
+                    self.red.add((flow, int(payload_type)))
 
     def add_stats(self, participant: str, message: Mapping[str, Any]) -> None:
         """Adds the rows of one ``getStats`` report, and of the frames since the last report."""
@@ -231,8 +237,10 @@ def write_trace(
     tables = {name: recorder.table(name) for name in recorder.rows}
     logged = controller_rows(out, flows, recorder.run_began_monotonic_ns, planned.duration_ns)
     tables["controller"] = pl.concat([tables["controller"], logged]).sort("at_ns", maintain_order=True)
-    tables["flow_seconds"] = flow_seconds_table(packets, flows, planned.duration_ns)
+    hidden = hides_fec(packets, recorder.payload_kinds, recorder.red)
+    tables["flow_seconds"] = flow_seconds_table(packets, flows, planned.duration_ns, hidden)
     tables["delay_histogram"] = delay_histogram_table(packets, flows)
+    tables["queuing_histogram"] = queuing_histogram_table(packets, flows)
     tables["paths"] = pl.DataFrame(argument["paths"], schema=SCHEMAS["paths"])
     if call["record"] == "packets":
         tables["packets"] = packets
@@ -245,6 +253,20 @@ def write_trace(
         "emulator": dict(summary["counters"]),
     }
     return Trace.write(out, tables, planned.model_copy(update=outcome))
+
+
+def hides_fec(
+    packets: pl.DataFrame, payload_kinds: Mapping[tuple[str, int], str], red: Collection[tuple[str, int]]
+) -> set[str]:
+    """The flows in which FEC may be hidden: their video travels in RED, or its codec is not known.
+
+    Args:
+        packets: the table ``packets``.
+        payload_kinds: see :class:`Recorder`.
+        red: see :class:`Recorder`.
+    """
+    video = packets.filter(kind="video").select("flow", "payload_type").unique()
+    return {of[0] for of in video.iter_rows() if of in red or of not in payload_kinds}
 
 
 def as_seen(

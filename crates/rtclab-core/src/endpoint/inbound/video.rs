@@ -9,7 +9,7 @@ use crate::media::fec::FecDecoder;
 use crate::media::grid::Timers;
 use crate::media::nack::{Arrival, Nack};
 use crate::media::playout::{Playout, Rendered};
-use crate::media::repair::{Repair, Retransmission};
+use crate::media::repair::Retransmission;
 use crate::packet::{FecBlock, Rtp, RtpPayload, VideoPart};
 use crate::rtp::{RtpHeader, TimestampUnwrapper, Unwrapper};
 use crate::stack::StackProfile;
@@ -44,12 +44,14 @@ pub(in crate::endpoint) struct InboundVideo {
     pictures: Unwrapper<15>,
     nack: Nack,
     fec: Option<FecDecoder>,
+    /// Payload bytes of the FEC packets received.
+    fec_bytes: u64,
     /// Whether packets before the newest continuous frame are forgotten.
     forgets: bool,
     pub(in crate::endpoint) playout: Box<dyn Playout>,
     pub(in crate::endpoint) retransmitted: Retransmitted,
     /// Packets that were missing and then repaired in time.
-    repaired: u64,
+    pub(in crate::endpoint) repaired: u64,
     pub(in crate::endpoint) nack_count: u64,
     pub(in crate::endpoint) pli_count: u64,
 }
@@ -74,6 +76,7 @@ impl InboundVideo {
             pictures: Unwrapper::default(),
             nack: Nack::new(config.repair.nack_rules(stack.retransmission), timers),
             fec: config.repair.uses_red().then(FecDecoder::default),
+            fec_bytes: 0,
             forgets: stack.retransmission == Retransmission::Today,
             playout: stack.playout.start(VIDEO_CLOCK as f64, timers),
             retransmitted: Retransmitted::default(),
@@ -83,12 +86,9 @@ impl InboundVideo {
         }
     }
 
-    /// Packets repaired in time (`None` with RTX), and FEC packets received and discarded (`None` without
-    /// FEC).
-    pub(in crate::endpoint) fn repair_counters(&self) -> [Option<u64>; 3] {
-        let fec = |count: fn(&FecDecoder) -> u64| self.fec.as_ref().map(count);
-        let repaired = (self.config.repair != Repair::Rtx).then_some(self.repaired);
-        [repaired, fec(|fec| fec.received), fec(|fec| fec.discarded)]
+    /// FEC packets received, their payload bytes, and FEC packets that repaired nothing; `None` without FEC.
+    pub(in crate::endpoint) fn fec_counters(&self) -> Option<(u64, u64, u64)> {
+        self.fec.as_ref().map(|fec| (fec.received, self.fec_bytes, fec.discarded))
     }
 
     /// Handles a packet of the stream itself: media, a retransmission of it, or FEC. Packets that FEC
@@ -106,7 +106,10 @@ impl InboundVideo {
                 }
                 self.on_media(now, &packet.header, part, seq, again);
             }
-            RtpPayload::Fec(block) => self.on_fec(now, seq, block),
+            RtpPayload::Fec(block) => {
+                self.fec_bytes += packet.payload_bytes();
+                self.on_fec(now, seq, block);
+            }
             RtpPayload::Audio(_) | RtpPayload::Rtx { .. } | RtpPayload::Padding(_) => return,
         }
         while let Some(packet) = self.fec.as_mut().and_then(FecDecoder::poll) {

@@ -534,7 +534,7 @@ impl Sender {
         let transport_seq = self.history.next_seq() as u16;
         let Some(rtp) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
         let ecn = self.decision.ecn;
-        self.count(&rtp, &packet);
+        self.count(&rtp, &packet, &release);
         // Today padding that repeats a packet is not a retransmission of it.
         let is_padding =
             release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
@@ -597,8 +597,11 @@ impl Sender {
         }
     }
 
-    fn count(&mut self, rtp: &Rtp, packet: &MediaPacket) {
-        let totals = &mut self.streams[usize::from(packet.stream)].totals[packet.kind as usize];
+    /// Counts a packet in the totals of its kind. Padding that repeats a packet is payload on the repair stream, but
+    /// no retransmission (libwebrtc, `rtp_sender_egress.cc`: only packets of the type kRetransmission are).
+    fn count(&mut self, rtp: &Rtp, packet: &MediaPacket, release: &Release) {
+        let kind = if *release == Release::Repeat { Kind::Padding } else { packet.kind };
+        let totals = &mut self.streams[usize::from(packet.stream)].totals[kind as usize];
         totals.packets += 1;
         totals.header_bytes += RTP_HEADER_BYTES;
         if packet.kind != Kind::Padding {

@@ -1,7 +1,7 @@
 //! An end that forwards what another end at its node receives.
 
 use super::*;
-use crate::packet::{Ecn, Rtcp, RtpPayload, VideoPart, payload_type};
+use crate::packet::{Ecn, Past, Rtcp, RtpPayload, VideoPart, payload_type};
 use crate::rtp::rtcp::{FullIntraRequest, Nack, PictureLossIndication, SenderReport};
 use crate::rtp::{AbsSendTime, Extensions, RtpHeader};
 
@@ -29,7 +29,7 @@ impl Pair<Forwarder, Peer> {
     /// A datagram from carol arrives at the forwarder's node.
     fn forward(&mut self, at: Time, datagram: &Datagram) {
         self.run(at);
-        self.alice.forward(at, at, datagram);
+        self.alice.forward(at, Past::new(at), datagram);
         self.drain(at, ALICE);
     }
 
@@ -121,12 +121,12 @@ fn media_is_forwarded_with_the_forwarders_own_transport_wide_sequence_numbers() 
 }
 
 #[test]
-fn a_forwarded_packet_keeps_the_time_when_it_was_first_sent() {
+fn a_forwarded_packet_keeps_when_it_was_first_sent_and_how_long_it_was_queued() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
-    let first_sent = Time::from_millis(470);
-    pair.alice.forward(CONNECTED, first_sent, &datagram(picture(10)));
+    let past = Past { first_sent: Time::from_millis(470), queued: Time::from_millis(3) };
+    pair.alice.forward(CONNECTED, past, &datagram(picture(10)));
     let transmit = pair.alice.poll_transmit(CONNECTED).expect("a packet");
-    assert_eq!((transmit.first_sent, transmit.to), (first_sent, addresses(ALICE).remote));
+    assert_eq!((transmit.past, transmit.to), (past, addresses(ALICE).remote));
     assert_eq!(pair.alice.poll_transmit(CONNECTED), None);
 }
 
