@@ -114,10 +114,15 @@ def may_limit() -> bool:
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
-    """What there was before the calls but after a first one, which starts the threads of libraries."""
+    """What there was before the calls but after a first one, which starts the threads of libraries.
+
+    Temporary directories are made in one of their own, because other calls may run beside these.
+    """
     name, _, value = MARK.partition("=")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as temporary:
         patch.setenv(name, value)
+        patch.setenv("TMPDIR", temporary)
+        patch.setattr(tempfile, "tempdir", None)
         seen("two", tmp_path_factory.mktemp("first") / "call")
         yield left()
 
