@@ -11,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent / "live"))
 
-from side_by_side import TURNS  # noqa: E402
+from side_by_side import TURNS
 
 
 @pytest.fixture(autouse=True, scope="session")

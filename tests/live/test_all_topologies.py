@@ -17,6 +17,7 @@ import polars as pl
 import psutil
 import pytest
 from conftest import cannot_tell
+from side_by_side import TURNS
 from small_call import SFU, small_call
 
 from rtclab.backend.live import LiveBackend
@@ -123,7 +124,8 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
         patch.setenv(name, value)
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", None)
-        seen("two", tmp_path_factory.mktemp("first") / "call")
+        with TURNS.beside_others():
+            seen("two", tmp_path_factory.mktemp("first") / "call")
         yield left()
 
 
