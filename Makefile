@@ -44,10 +44,10 @@ test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set
 
 check: $(VENV)/built-dev          ## formatting, lints and types
 	cargo fmt --check
-	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	cargo clippy --workspace --all-targets -- -D warnings
 
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python
