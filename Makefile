@@ -38,7 +38,8 @@ setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Pyth
 setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check need
 
 test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
-	cargo test --workspace --exclude rtclab-python
+	cargo test --workspace --exclude rtclab-python --exclude rtclab-sfu
+	cargo test --release -p rtclab-sfu
 	$(BIN)/pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
 	$(MAKE) fuzz FUZZ_SECONDS=5
 
@@ -47,7 +48,7 @@ check: $(VENV)/built-dev          ## formatting, lints and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --release -- -D warnings
 
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python
