@@ -10,10 +10,11 @@ NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' 
 LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables iperf3 tshark iputils-ping iproute2 util-linux
 # Packages that start a service of the same name for everybody when they are installed. Live calls start their own.
 SERVICES := coturn janus
+FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run reproduce then-and-now setup setup-live setup-dev test check bench fuzz cargo-fuzz docs clean
+.PHONY: run reproduce then-and-now setup setup-live setup-dev test check bench fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
@@ -37,16 +38,17 @@ setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Pyth
 setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check need
 
 test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
-	cargo test --workspace --exclude rtclab-python
-	$(BIN)/pytest
+	cargo test --workspace --exclude rtclab-python --exclude rtclab-sfu
+	cargo test --release -p rtclab-sfu
+	$(BIN)/pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
 	$(MAKE) fuzz FUZZ_SECONDS=5
 
 check: $(VENV)/built-dev          ## formatting, lints and types
 	cargo fmt --check
-	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	cargo clippy --workspace --all-targets --release -- -D warnings
 
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python
@@ -59,17 +61,17 @@ target/bench/%/built:
 	cp $(@D)/target/release/lib_native.so $(@D)/python/rtclab/_native.abi3.so
 	touch $@
 
-fuzz: cargo-fuzz                  ## every parser for FUZZ_SECONDS, on the stable toolchain
-	for target in $$(cargo fuzz list); do \
-	  dict=fuzz/$$target.dict; \
-	  mkdir -p fuzz/corpus/$$target fuzz/regressions/$$target; \
-	  cargo fuzz run -s none $$target fuzz/corpus/$$target fuzz/regressions/$$target -- \
-	    -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
-	    $$(test -f $$dict && echo -dict=$$dict) || exit 1; \
-	done
+fuzz: fuzz-build                  ## every parser for FUZZ_SECONDS, as many at a time as there are cores
+	$(MAKE) --jobs=$$(nproc) --output-sync=target $(FUZZ_TARGETS:%=fuzz-%)
 
-cargo-fuzz:
-	command -v cargo-fuzz >/dev/null || cargo install --quiet --locked cargo-fuzz
+fuzz-build:
+	cd fuzz && cargo build --quiet --locked --release --target $$(rustc --print host-tuple) --target-dir target
+
+$(FUZZ_TARGETS:%=fuzz-%): fuzz-%: fuzz-build
+	mkdir -p fuzz/corpus/$* fuzz/regressions/$* fuzz/artifacts/$*
+	fuzz/target/*/release/$* fuzz/corpus/$* fuzz/regressions/$* -artifact_prefix=fuzz/artifacts/$*/ \
+	  -verbosity=0 -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
+	  $(patsubst %,-dict=%,$(wildcard fuzz/$*.dict))
 
 docs: $(VENV)/built-docs          ## the site in target/doc/site, the Rust documentation, and the JSON Schema of scenarios
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

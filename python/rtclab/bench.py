@@ -24,6 +24,8 @@ from typing import Any
 
 ROUNDS = 9
 """Runs per figure; the median is shown."""
+WIDTHS = (48, 12, 20, 20, 12, 6)
+"""Characters of each column."""
 HERE = Path(__file__).resolve()
 TREE = HERE.parents[1]
 
@@ -111,9 +113,6 @@ SWEEPS = [
 
 def main() -> None:
     """Prints all figures; figures of the emulator only if this machine can run live calls."""
-    from rich.console import Console
-    from rich.table import Table
-
     parser = argparse.ArgumentParser()
     parser.add_argument("--base", type=Path, help="checkout of another commit with its native module built")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -121,15 +120,20 @@ def main() -> None:
     if options.worker:
         print(json.dumps(WORKERS[options.worker]()))
         return
-    columns = ["figure", "median", "smallest … largest", "unit"] + (["base", "ratio"] if options.base else [])
-    table = Table(*columns, box=None)
+    _print_row("figure", "median", "smallest … largest", "unit", *(["base", "ratio"] if options.base else []))
     for figure in FIGURES:
-        table.add_row(*_measured(figure, options.base))
+        _print_row(*_measured(figure, options.base))
     for figure in SWEEPS:
-        table.add_row(*_measured(figure, None))
-    for name, value, unit in [*_emulator(), *_live_call()]:
-        table.add_row(name, value, "", unit)
-    Console(width=150).print(table)
+        _print_row(*_measured(figure, None))
+    for measure in (_emulator, _live_call):
+        for name, value, unit in measure():
+            _print_row(name, value, "", unit)
+
+
+def _print_row(*cells: str) -> None:
+    """Prints one line of the table at once, because the next one may take minutes."""
+    padded = [cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=False)]
+    print("  ".join(padded).rstrip(), flush=True)
 
 
 def _measured(figure: Figure, base: Path | None) -> list[str]:

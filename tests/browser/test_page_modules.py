@@ -56,7 +56,7 @@ def browser(address: str) -> Iterator[Any]:
     ):
         options.add_argument(argument)
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which(PROGRAMS[1])))
-    driver.set_script_timeout(20)
+    driver.set_script_timeout(60)
     driver.get(address + "codecs.js")
     yield driver
     driver.quit()
@@ -241,6 +241,9 @@ def test_the_adapter_changes_only_the_camera_of_its_sender_and_reports_it(browse
         await adapter.onStats(0.01);
         await adapter.onStats(0.5);
         const size = (track) => [track.getSettings().width, track.getSettings().height];
+        // A camera has new settings with its next picture.
+        for (let tries = 0; tries < 150 && size(sender.track)[0] === video.width; tries += 1)
+            await new Promise((resolve) => setTimeout(resolve, 100));
         const sizes = [size(sender.track), size(camera.getTracks()[0])];
         adapter.close();
         camera.getTracks()[0].stop();

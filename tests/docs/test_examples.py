@@ -98,6 +98,7 @@ def test_commands_that_are_only_for_reading_could_be_typed() -> None:
         ("first\n…\nlast", "first\nsecond\nthird\nlast\n", True),
         ("first\nlast", "first\nsecond\nlast\n", False),
         ("", "anything", True),
+        ("last", "last\nrun-live-1: The emulator was late in 1 of 1 repeats: 99th percentile 9 ms.\n", True),
     ],
 )
 def test_an_output_may_differ_in_its_figures_alone(shown: str, printed: str, alike: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import pytest
+from side_by_side import TURNS
 
 from rtclab.backend.live.namespaces import check_lab, run_in_lab
 from rtclab.errors import BackendUnavailable
@@ -64,10 +65,12 @@ def cannot_tell(reason: str) -> NoReturn:
 def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool]) -> T:
     """The first of up to ``TRIES`` measurements that the machine did not disturb.
 
-    If all were disturbed, the test is skipped or fails, because it cannot be decided.
+    No live test runs beside a measurement. If all were disturbed, the test is skipped or fails, because it
+    cannot be decided.
     """
     for _ in range(TRIES):
-        result = measure()
+        with TURNS.alone():
+            result = measure()
         if not disturbed(result):
             return result
     cannot_tell(f"this machine disturbed each of {TRIES} measurements; a quiet one is needed")

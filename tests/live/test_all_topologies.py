@@ -17,6 +17,7 @@ import polars as pl
 import psutil
 import pytest
 from conftest import cannot_tell
+from side_by_side import TURNS
 from small_call import SFU, small_call
 
 from rtclab.backend.live import LiveBackend
@@ -114,11 +115,17 @@ def may_limit() -> bool:
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
-    """What there was before the calls but after a first one, which starts the threads of libraries."""
+    """What there was before the calls but after a first one, which starts the threads of libraries.
+
+    Temporary directories are made in one of their own, because other calls may run beside these.
+    """
     name, _, value = MARK.partition("=")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as temporary:
         patch.setenv(name, value)
-        seen("two", tmp_path_factory.mktemp("first") / "call")
+        patch.setenv("TMPDIR", temporary)
+        patch.setattr(tempfile, "tempdir", None)
+        with TURNS.beside_others():
+            seen("two", tmp_path_factory.mktemp("first") / "call")
         yield left()
 
 

@@ -27,6 +27,8 @@ from rtclab.trace import SCHEMAS, Trace
 pytestmark = pytest.mark.live
 
 SECOND = 10**9
+START_S = 60
+"""Longer than a call takes to begin on a busy machine."""
 DEATH_S = 20
 """Longer than dozens of processes take to end on a busy machine, and shorter than their calls."""
 page_configurations = pages.pages
@@ -159,7 +161,7 @@ def test_at_500_kbits_the_browsers_settle_between_300_and_500_kbits(
 def test_a_browser_that_dies_fails_the_call_and_is_named_with_its_signal(tmp_path: Path) -> None:
     def kill_bob() -> None:
         # The capture appears when the call begins.
-        wait_for((tmp_path / PARTIAL_CAPTURE).exists, 30)
+        wait_for((tmp_path / PARTIAL_CAPTURE).exists, START_S)
         browsers_below(psutil.Process())["bob"].kill()
 
     killer = threading.Thread(target=kill_bob)
@@ -174,7 +176,7 @@ def test_a_browser_that_dies_fails_the_call_and_is_named_with_its_signal(tmp_pat
 
 def test_a_renderer_that_crashes_fails_the_call_and_its_page_is_named(tmp_path: Path) -> None:
     def crash_bobs_page() -> None:
-        wait_for((tmp_path / PARTIAL_CAPTURE).exists, 30)
+        wait_for((tmp_path / PARTIAL_CAPTURE).exists, START_S)
         for renderer in renderers_of(browsers_below(psutil.Process())["bob"]):
             with contextlib.suppress(psutil.NoSuchProcess):  # it may already have ended
                 renderer.send_signal(signal.SIGSEGV)
@@ -224,7 +226,7 @@ def test_participants_who_never_connect_fail_the_call_and_are_named(tmp_path: Pa
 def test_nothing_remains_when_a_process_of_the_lab_is_killed(tmp_path: Path, depth: int) -> None:
     with subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], stderr=subprocess.DEVNULL) as run:
         ours = [psutil.Process(run.pid)]
-        assert wait_for((tmp_path / PARTIAL_CAPTURE).exists, 30)
+        assert wait_for((tmp_path / PARTIAL_CAPTURE).exists, START_S)
         descendants = ours[0].children(recursive=True)
         for _ in range(depth):
             ours += ours[-1].children()
@@ -237,7 +239,7 @@ def test_nothing_remains_when_a_process_of_the_lab_is_killed(tmp_path: Path, dep
 
 def test_control_c_ends_a_call_at_once_and_leaves_nothing(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], stderr=subprocess.PIPE) as run:
-        assert wait_for((tmp_path / PARTIAL_CAPTURE).exists, 30)
+        assert wait_for((tmp_path / PARTIAL_CAPTURE).exists, START_S)
         descendants = psutil.Process(run.pid).children(recursive=True)
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=STOP_GRACE_S + DEATH_S)

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from side_by_side import TURNS
 
 from rtclab.backend.live.carried import Address, Claim, owner_by_claim
 from rtclab.backend.live.namespaces import run_in_lab
@@ -79,7 +80,8 @@ class Seen:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     pcap = tmp_path_factory.mktemp("traffic") / "capture.pcapng"
-    result = run([UPLOAD, NOISE, WEB], pcap)
+    with TURNS.alone():
+        result = run([UPLOAD, NOISE, WEB], pcap)
     nodes = {f"10.77.0.{index + 1}": name for index, name in enumerate(NETWORK["nodes"])}
     claimed: dict[Address, Claim] = {(node, port): Claim(**claim) for node, port, claim in result["claimed"]}
 

@@ -21,6 +21,7 @@ from rtclab.backend.live.signalling import PAGE, isolate
 pytestmark = pytest.mark.live
 
 TIMEOUT_S = 60
+"""How long a test waits for what must happen, even on a busy machine."""
 OPEN_CAMERA = """<!doctype html><body><script type="module">
 import { openCamera } from "./media.js";
 const tell = (said) => fetch("/said", { method: "POST", body: JSON.stringify(said) });
@@ -89,12 +90,12 @@ def in_firefox(
 def test_the_camera_is_the_clip_with_the_configured_size_and_rate(tmp_path: Path) -> None:
     async def measure(browser: Firefox, said: asyncio.Future[Any], exits: list[str]) -> None:
         camera = await asyncio.wait_for(said, TIMEOUT_S)
-        assert camera.pop("frames") in range(20, 70), "4 s at 15 frames/s, or fewer on a busy machine"
+        assert camera.pop("frames") in range(5, 70), "4 s at 15 frames/s, or fewer on a busy machine"
         assert camera == {"kinds": ["audio", "video"], "width": 320, "height": 240}
         processes = browser.processes()
         assert len(processes) > 1
         await browser.stop()
-        _, alive = psutil.wait_procs(processes, timeout=5)
+        _, alive = psutil.wait_procs(processes, timeout=TIMEOUT_S)
         assert (alive, exits) == ([], [])
 
     in_firefox(tmp_path, measure)
@@ -103,7 +104,7 @@ def test_the_camera_is_the_clip_with_the_configured_size_and_rate(tmp_path: Path
 def test_a_firefox_that_is_killed_is_noticed(tmp_path: Path) -> None:
     async def kill(browser: Firefox, said: asyncio.Future[Any], exits: list[str]) -> None:
         browser.processes()[0].kill()
-        for _ in range(100):
+        for _ in range(20 * TIMEOUT_S):
             await asyncio.sleep(0.05)
             if exits:
                 break

@@ -17,7 +17,7 @@ from rtclab.errors import CallFailed
 pytestmark = pytest.mark.live
 
 ADDRESS = "127.0.0.1"
-WAIT_S = 10
+WAIT_S = 30
 
 
 class Spawned:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from rtclab.campaigns import MAX_TRIES, Campaign, RowFile
 from rtclab.reproduce.today.conditions import read_plan
 from rtclab.reproduce.today.measured import BROWSER, ENCODER
 from rtclab.reproduce.today.numbers import Numbers
 from rtclab.reproduce.today.page import NOT_RUN, number_of
 from rtclab.reproduce.today.run import LIVE, How, campaigns
+
+pytestmark = pytest.mark.live
 
 CONDITIONS = """
 duration = "6 s"

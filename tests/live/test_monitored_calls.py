@@ -203,7 +203,7 @@ sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for seq in range(100):
     packet = struct.pack("!BBHII", 0x80, 0, seq, 160 * seq, 7) + bytes(160)
     sender.sendto(packet, (os.environ["RTCLAB_SERVER"], 5004))
-    time.sleep(0.01)
+    time.sleep(0.005)
 """
 
 
@@ -231,7 +231,7 @@ with open(sys.argv[2], "w") as out:
     watching = subprocess.Popen(watch, stdout=out)
     subprocess.run([sys.executable, sys.argv[1]], check=True)
     watching.send_signal(signal.SIGINT)
-    sys.exit(watching.wait(10))
+    sys.exit(watching.wait(60))
 """
 
 

@@ -37,7 +37,7 @@ PORTS = {"turn": 3478, "janus": 8188}
 ELSEWHERE = ("/var/tmp", "/var/log", "/var/lib")
 """Where the programs write by default, beside /run."""
 CLIENT_TIMEOUT_S = 30
-ENDED_TIMEOUT_S = 5
+ENDED_TIMEOUT_S = 30
 
 
 # --- run inside the lab ------------------------------------------------------------------------------

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import conftest
 import pytest
 from conftest import TRIES, undisturbed
+from side_by_side import Turns
 
 pytestmark = pytest.mark.live
+
+
+@pytest.fixture(autouse=True)
+def _own_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Measures nothing, so it waits for nobody."""
+    monkeypatch.setattr(conftest, "TURNS", Turns(tmp_path / "room", tmp_path / "door"))
 
 
 def measurements() -> Iterator[int]:

@@ -405,7 +405,7 @@ def _replace(draw: st.DrawFn, value: Any) -> None:
 
 @settings(
     max_examples=300,
-    deadline=3000,
+    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
 )

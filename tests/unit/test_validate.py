@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 from stub_backend import StubBackend
 
+from rtclab import validate
 from rtclab.campaign import run_scenario
 from rtclab.scenario import Scenario
-from rtclab.validate import NOTES, Pair, notes_of, page, tcp
+from rtclab.validate import NOTES, Pair, notes_of, page, tcp, write_validation
 from rtclab.validate.twin_page import introduction
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -70,6 +71,22 @@ def test_a_page_says_how_many_repeats_finished(tmp_path: Path) -> None:
 )
 def test_the_page_in_docs_begins_as_its_command_writes_it(file: str, introduction: str) -> None:
     assert (DOCS / file).read_text().startswith(introduction.rstrip())
+
+
+def test_each_scenario_is_followed_by_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [compared("receiving_rate", 800.0, 679.0), compared("rtt", None, 100.0)]
+
+    def run_pair(scenario: Scenario, *_: object) -> Pair:
+        run = run_scenario(scenario.model_copy(), StubBackend(), out=tmp_path, repeats=1)
+        return Pair(scenario, run, run, pl.DataFrame(rows))
+
+    monkeypatch.setattr(validate, "_run_pair", run_pair)
+    said: list[str] = []
+    pairs = write_validation(tmp_path / "p.md", runs=tmp_path, repeats=1, keep_live=True, say=said.append)
+    rate = "  receiving_rate (kbit/s), alice->bob: live 800 [798.5, 801.5], simulated 679, -15.1 %"
+    one = [f"{rate}; within bound: no (15 %)", "  rtt (kbit/s), alice->bob: not measured"]
+    assert len(said) == 3 * len(pairs) > 3
+    assert [said[at + 1 : at + 3] for at in range(0, len(said), 3)] == [one] * len(pairs)
 
 
 def test_notes_below_the_line_are_kept_in_the_next_page(tmp_path: Path) -> None:

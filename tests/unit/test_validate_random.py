@@ -16,6 +16,7 @@ from rtclab.errors import BadInput
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import Lateness, Run, only_writer
+from rtclab.validate import twin
 from rtclab.validate.campaign import disturbance
 from rtclab.validate.conditions import DURATION_S, draw
 from rtclab.validate.twin import (
@@ -55,6 +56,20 @@ def mean_loss(path: PathSpec) -> float:
 def test_the_same_seed_draws_the_same_condition_and_another_one_another() -> None:
     assert draw(7).scenario == draw(7).scenario
     assert draw(7).words != draw(9).words
+
+
+def test_each_condition_is_followed_by_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [Pair(1, "odd", "receiving_rate", flow, 800.0, 840.0, 700.0, 820.0) for flow in twin.FLOWS]
+    pairs.append(Pair(1, "odd", "rtt", "alice->bob", 80.0, 81.0, 81.0, 82.0))
+    monkeypatch.setattr(twin, "_live_values", lambda *_: {"seed": 1})
+    monkeypatch.setattr(twin, "_simulated_values", lambda *_: {})
+    monkeypatch.setattr(twin, "outcome_of", lambda *_: Outcome(draw(1), 1, "", True, 10, tuple(pairs)))
+    said: list[str] = []
+    twin.outcomes([1], tmp_path / "twin.csv", tmp_path, run_missing=True, say=said.append)
+    assert said == [
+        "  simulated rate against live: alice->bob +5.0%, bob->alice +5.0%; "
+        "2 of 3 live values in the simulated interval"
+    ]
 
 
 def test_the_half_of_a_condition_follows_from_its_seed() -> None:

@@ -84,12 +84,15 @@ fn a_late_subscriber_makes_the_server_ask_for_a_key_frame() {
         call.run_for(Duration::from_millis(5));
     }
     assert_eq!(call.clients[publisher].keyframe_requests, []);
+    let start = Instant::now();
     let late = subscribe(&mut call, publisher);
     call.run_until("the server asks", |call| !call.clients[publisher].keyframe_requests.is_empty());
     call.clients[publisher].write(true, None, 20, 60_000, &keyframe(20));
     call.run_until("the subscriber gets it", |call| call.clients[late].packets.len() == 1);
     assert_eq!(numbers(&mut call, late, true), [(20, 60_000)]);
-    assert_eq!(call.clients[publisher].keyframe_requests.len(), 1);
+    // It asks again only if a busy machine takes another half a second.
+    let most = 1 + start.elapsed().as_millis() / 500;
+    assert!((1..=most).contains(&(call.clients[publisher].keyframe_requests.len() as u128)));
 }
 
 #[test]

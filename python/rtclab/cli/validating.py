@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -56,3 +57,4 @@ def validate_random_and_show(
 
 def _say(text: str) -> None:
     typer.echo(text, err=True)
+    sys.stderr.flush()

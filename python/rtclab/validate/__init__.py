@@ -35,6 +35,10 @@ class Pair:
     sim: Run
     compared: pl.DataFrame
 
+    def bounded(self) -> list[dict[str, object]]:
+        """The rows of metrics that have a bound."""
+        return self.compared.filter(pl.col("metric").is_in([*BOUNDS_PERCENT])).to_dicts()
+
     def as_dict(self) -> dict[str, object]:
         """Names of scenario and runs, and the rows of the page, as JSON values."""
         shown = self.compared.filter(pl.col("metric").is_in([*BOUNDS_PERCENT, *SHOWN_TOO]))
@@ -56,6 +60,8 @@ def write_validation(
         if name.startswith(FOLDER):
             say(f"{name}: simulated, then live")
             pairs.append(_run_pair(Scenario.load(name), runs, repeats, keep_live))
+            for row in pairs[-1].bounded():
+                say(f"  {_words(row)}")
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, page(pairs) + notes_of(out))
     return pairs
@@ -114,20 +120,33 @@ def _page(pairs: list[Pair]) -> Iterator[str]:
 
 
 def _line(row: dict[str, object]) -> str:
+    return f"| {' | '.join(_cells(row))} |"
+
+
+def _cells(row: dict[str, object]) -> list[str]:
+    """Metric, flow, live figure, simulated figure, their difference, and whether it is within the bound."""
     bound = BOUNDS_PERCENT.get(str(row["metric"]))
     percent = row["difference_percent"]
     within = ""
     if bound is not None:
         within = "not measured" if not isinstance(percent, float) else _verdict(percent, bound)
-    cells = [
-        f"{row['metric']} ({row['unit']})" if row["unit"] else row["metric"],
-        row["flow"],
+    return [
+        f"{row['metric']} ({row['unit']})" if row["unit"] else str(row["metric"]),
+        str(row["flow"]),
         _figure(row["mean_a"], row["ci95_low_a"], row["ci95_high_a"]),
         _figure(row["mean_b"], row["ci95_low_b"], row["ci95_high_b"]),
         f"{percent:+.1f} %" if isinstance(percent, float) else "",
         within,
     ]
-    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _words(row: dict[str, object]) -> str:
+    """One row of the page as a line for terminals."""
+    metric, flow, live, sim, difference, within = _cells(row)
+    if not difference:
+        return f"{metric}, {flow}: not measured"
+    verdict = within.replace("*", "")
+    return f"{metric}, {flow}: live {live}, simulated {sim}, {difference}; within bound: {verdict}"
 
 
 def _verdict(percent: float, bound: float) -> str:

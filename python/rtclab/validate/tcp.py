@@ -165,11 +165,16 @@ def write_tcp_validation(out: Path, *, duration_s: int, say: Callable[[str], Non
     say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
     with turn(), ThreadPoolExecutor(AT_ONCE) as pool:
         # Nothing is simulated until all is measured: it would make the emulators late.
-        measured = list(pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS))
-    compared = [
-        Compared(condition, kernel, simulated(condition, duration_s), late)
-        for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True)
-    ]
+        measured = []
+        for condition, seen in zip(
+            CONDITIONS, pool.map(partial(of_kernel, duration_s=duration_s), CONDITIONS), strict=True
+        ):
+            measured.append(seen)
+            say(f"  kernel, {condition.congestion_control}: {100 * seen[0].rate:.1f} % of the capacity")
+    compared = []
+    for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True):
+        compared.append(Compared(condition, kernel, simulated(condition, duration_s), late))
+        say(_line(compared[-1]))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, page(compared, duration_s) + "\n" + notes_of(out))
     return compared

@@ -117,7 +117,18 @@ def outcomes(
             rows[seed] = live | _simulated_values(condition)
             write_rows(file, [rows[known] for known in sorted(rows)])
             found.append(outcome_of(condition, rows[seed]))
+            say(f"  {_words(found[-1])}")
     return found
+
+
+def _words(outcome: Outcome) -> str:
+    """The rates of a condition, and how many live values lie in the simulated intervals, as one line."""
+    if not outcome.pairs:
+        return "nothing to compare"
+    rates = [f"{pair.flow} {pair.error:+.1%}" for pair in outcome.pairs if pair.metric == "receiving_rate"]
+    covered = sum(pair.covered for pair in outcome.pairs)
+    told = f"{covered} of {len(outcome.pairs)} live values in the simulated interval"
+    return f"simulated rate against live: {', '.join(rates)}; {told}" if rates else told
 
 
 def _live_values(

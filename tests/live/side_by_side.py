@@ -1,0 +1,79 @@
+"""Live tests run side by side, in the processes of pytest-xdist and of other checkouts on this machine.
+
+A test that measures times or rates has the browsers and emulators of all the others out of its way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TextIO
+
+ROOM = Path(tempfile.gettempdir()) / f"live-tests-of-rtclab-{os.geteuid()}.lock"
+"""Whoever runs a live test shares this lock, and whoever measures has it alone."""
+DOOR = ROOM.with_suffix(".door")
+"""Held while waiting for the room. Without it, tests that share the room could keep a measurement waiting."""
+
+
+class Turns:
+    """The place of this process among those that run live tests."""
+
+    def __init__(self, room: Path = ROOM, door: Path = DOOR) -> None:
+        self._paths = (room, door)
+        self._guard = threading.Lock()
+        self._measurements = 0
+        self._shared = False
+
+    @contextmanager
+    def beside_others(self) -> Iterator[None]:
+        """Waits until nobody measures. Until the end, nobody begins to."""
+        self._enter(fcntl.LOCK_SH)
+        self._shared = True
+        try:
+            yield
+        finally:
+            self._shared = False
+            self._leave()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Waits until no other process runs a live test. Threads of this process may measure together."""
+        with self._guard:
+            if self._measurements == 0:
+                self._leave()
+                self._enter(fcntl.LOCK_EX)
+            self._measurements += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._measurements -= 1
+                if self._measurements == 0:
+                    self._leave()
+                    if self._shared:
+                        self._enter(fcntl.LOCK_SH)
+
+    @cached_property
+    def _files(self) -> tuple[TextIO, TextIO]:
+        room, door = self._paths
+        return room.open("w"), door.open("w")
+
+    def _enter(self, how: int) -> None:
+        room, door = self._files
+        fcntl.flock(door, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(room, how)
+        finally:
+            fcntl.flock(door, fcntl.LOCK_UN)
+
+    def _leave(self) -> None:
+        fcntl.flock(self._files[0], fcntl.LOCK_UN)
+
+
+TURNS = Turns()
