@@ -103,6 +103,23 @@ def test_why_the_emulator_ended_is_the_reason_of_the_failure(
     assert written == ["the emulator ended during the call: [Errno 5] Input/output error"], "what it carried"
 
 
+def test_datagrams_that_an_sfu_was_too_slow_for_are_an_event() -> None:
+    async def hear() -> dict[str, Any]:
+        session = Session(argument(), [])
+        at_ms = session.recorder.run_began_ms + 2500
+        session._servers._receive("sfu", {"overload": {"at_ms": at_ms, "dropped": 120}})
+        return session.recorder.rows["events"][0]
+
+    row = asyncio.run(hear())
+    assert row.pop("at_ns") == pytest.approx(2.5 * S)
+    assert row == {
+        "participant": "sfu",
+        "flow": None,
+        "event": "overloaded",
+        "detail": "120 datagrams dropped",
+    }
+
+
 def reason_of(session: Session) -> str:
     """Why the session failed; empty if it did not."""
     if not session._failure.done():

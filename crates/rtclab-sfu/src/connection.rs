@@ -83,20 +83,20 @@ impl Connection {
             .map_err(|error| format!("cannot accept the offer: {error}"))
     }
 
-    /// Handles a datagram if it belongs to this connection, and says whether it does.
+    /// Whether a datagram belongs to this connection.
+    pub(crate) fn accepts(&self, datagram: &Input) -> bool {
+        self.rtc.accepts(datagram)
+    }
+
+    /// Handles a datagram that arrived at `at`.
     pub(crate) fn receive(
         &mut self,
         at: Instant,
-        receive: Receive,
+        datagram: Input,
         outbox: &mut Outbox,
-    ) -> Result<bool, RtcError> {
-        let input = Input::Receive(at, receive);
-        if !self.rtc.accepts(&input) {
-            return Ok(false);
-        }
-        self.rtc.handle_input(input)?;
-        self.drive(at, outbox)?;
-        Ok(true)
+    ) -> Result<(), RtcError> {
+        self.rtc.handle_input(datagram)?;
+        self.drive(at, outbox)
     }
 
     /// When [`Connection::drive`] must be called.

@@ -53,6 +53,11 @@ impl KeyframeRequests {
         self.wanted = true;
     }
 
+    /// Whether somebody needs a key frame that has not been asked for.
+    pub(crate) fn wanted(&self) -> bool {
+        self.wanted
+    }
+
     /// A key frame came.
     pub(crate) fn arrived(&mut self) {
         self.wanted = false;

@@ -8,6 +8,7 @@
 //! in   {"connection": 3, "close": true}
 //! out  {"connection": 7, "description": {"type": "answer", "sdp": "…"}}
 //! out  {"statistics": {"at_ms": 1764000000000, "connection": 7, "estimate_bps": 500000, …}}
+//! out  {"overload": {"at_ms": 1764000000000, "dropped": 120}}
 //! out  {"error": "…", "connection": 7}
 //! ```
 //!
@@ -68,6 +69,11 @@ pub(crate) fn statistics(of: &Statistics) -> Value {
         "layer": of.layer,
         "rtt_s": of.rtt_s,
     }})
+}
+
+/// The server was too slow for this many datagrams since it last said so.
+pub(crate) fn overload(at_ms: u64, dropped: u64) -> Value {
+    json!({"overload": {"at_ms": at_ms, "dropped": dropped}})
 }
 
 pub(crate) fn error(connection: Option<u64>, reason: &str) -> Value {

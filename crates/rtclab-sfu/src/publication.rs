@@ -88,6 +88,11 @@ impl Publication {
             .sum()
     }
 
+    /// Whether a stream waits for a key frame that its sender has not been asked for.
+    pub(crate) fn wants_keyframes(&self) -> bool {
+        self.streams.iter().any(|stream| stream.keyframes.wanted())
+    }
+
     /// A subscriber needs a key frame of the video, or of a layer of it.
     pub(crate) fn want_keyframe(&mut self, rid: Option<Rid>) {
         for stream in &mut self.streams {

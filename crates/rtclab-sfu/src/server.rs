@@ -4,9 +4,13 @@ use crate::connection::{Connection, Happened, datagram};
 use crate::layers::TICKS_PER_S;
 use crate::message::{self, Description, Request};
 use crate::outbox::Outbox;
-use std::collections::{BTreeMap, VecDeque};
+use crate::sources::Sources;
+use crate::timeouts::Timeouts;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use str0m::{Input, RtcError};
 
 const TICK: Duration = Duration::from_millis(1000 / TICKS_PER_S);
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
@@ -15,18 +19,30 @@ const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Server {
     address: SocketAddr,
     connections: BTreeMap<u64, Connection>,
+    sources: Sources,
+    timeouts: Timeouts,
+    /// Subscriptions by the publication that they forward.
+    subscriptions: BTreeMap<u64, BTreeSet<u64>>,
+    /// Publications whose sender is still to be asked for a key frame.
+    wanting: BTreeSet<u64>,
     next_tick: Instant,
     next_statistics: Instant,
+    /// Number of datagrams dropped since the last statistics.
+    dropped: u64,
 }
 
 impl Server {
     pub(crate) fn new(address: SocketAddr, now: Instant) -> Self {
-        let connections = BTreeMap::new();
         Self {
             address,
-            connections,
+            connections: BTreeMap::new(),
+            sources: Sources::default(),
+            timeouts: Timeouts::default(),
+            subscriptions: BTreeMap::new(),
+            wanting: BTreeSet::new(),
             next_tick: now + TICK,
             next_statistics: now + STATISTICS_INTERVAL,
+            dropped: 0,
         }
     }
 
@@ -42,11 +58,10 @@ impl Server {
         };
         let id = request.connection;
         if request.close {
-            self.connections.remove(&id);
+            self.remove(id);
         } else if let Some(description) = request.description {
             let result = self.describe(id, &description, request.forwards, now, outbox);
-            self.end_if_failed(id, result, outbox);
-            self.pass_on(id, now, outbox);
+            self.settle(id, result, now, outbox);
         }
     }
 
@@ -64,13 +79,17 @@ impl Server {
                 description.kind
             ));
         }
-        let connection = match self.connections.remove(&id) {
-            Some(connection) => connection,
-            None => {
-                Connection::new(self.address, forwards, now).map_err(|error| error.to_string())?
+        let connection = match self.connections.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let connection = Connection::new(self.address, forwards, now);
+                let connection = connection.map_err(|error| error.to_string())?;
+                if let Some(publication) = forwards {
+                    self.subscriptions.entry(publication).or_default().insert(id);
+                }
+                new.insert(connection)
             }
         };
-        let connection = self.connections.entry(id).or_insert(connection);
         let answer = connection.accept(&description.sdp)?;
         outbox.messages.push(message::answer(id, &answer));
         connection.drive(now, outbox).map_err(|error| error.to_string())
@@ -84,38 +103,50 @@ impl Server {
         bytes: &[u8],
         outbox: &mut Outbox,
     ) {
-        let mut found = None;
-        for (&id, connection) in &mut self.connections {
-            let Some(receive) = datagram(source, self.address, bytes) else { return };
-            let result = connection.receive(at, receive, outbox);
-            if !matches!(result, Ok(false)) {
-                found = Some((id, result.map(|_| ()).map_err(|error| error.to_string())));
-                break;
-            }
+        let Some(receive) = datagram(source, self.address, bytes) else { return };
+        let input = Input::Receive(at, receive);
+        let Self { sources, connections, .. } = self;
+        let found = sources.find(source, connections.keys().copied(), |id| {
+            connections.get(&id).is_some_and(|connection| connection.accepts(&input))
+        });
+        if let Some(id) = found {
+            self.act(id, at, outbox, |connection, outbox| connection.receive(at, input, outbox));
         }
-        let Some((id, result)) = found else { return };
-        self.end_if_failed(id, result, outbox);
-        self.pass_on(id, at, outbox);
+    }
+
+    /// Notes that datagrams were dropped before the server saw them.
+    pub(crate) fn count_dropped(&mut self, datagrams: u64) {
+        self.dropped += datagrams;
     }
 
     /// When [`Server::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&self) -> Instant {
-        let timeouts = self.connections.values().map(Connection::poll_timeout);
-        timeouts.fold(self.next_tick.min(self.next_statistics), Instant::min)
+        let own = self.next_tick.min(self.next_statistics);
+        self.timeouts.earliest().map_or(own, |at| at.min(own))
     }
 
     /// Does what is due at `now`, which is `unix_ms` in Unix time.
     pub(crate) fn handle_timeout(&mut self, now: Instant, unix_ms: u64, outbox: &mut Outbox) {
-        self.for_each(now, outbox, |connection, outbox| {
-            if connection.poll_timeout() <= now { connection.drive(now, outbox) } else { Ok(()) }
-        });
+        while let Some(id) = self.timeouts.pop_due(now) {
+            self.act(id, now, outbox, |connection, outbox| connection.drive(now, outbox));
+        }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             self.choose_layers();
         }
-        self.for_each(now, outbox, |connection, outbox| connection.request_keyframes(now, outbox));
+        for id in self.wanting.clone() {
+            self.act(id, now, outbox, |connection, outbox| {
+                connection.request_keyframes(now, outbox)
+            });
+        }
+        self.wanting.retain(|id| {
+            self.connections.get(id).is_some_and(|it| it.publication.wants_keyframes())
+        });
         if now >= self.next_statistics {
             self.next_statistics += STATISTICS_INTERVAL;
+            if self.dropped > 0 {
+                outbox.messages.push(message::overload(unix_ms, std::mem::take(&mut self.dropped)));
+            }
             for (&id, connection) in self.connections.iter().filter(|(_, it)| it.forwards.is_some())
             {
                 outbox.messages.push(message::statistics(&connection.statistics(id, unix_ms)));
@@ -123,19 +154,17 @@ impl Server {
         }
     }
 
-    fn for_each(
+    /// Does something on a connection, and everything that follows from it.
+    fn act(
         &mut self,
+        id: u64,
         now: Instant,
         outbox: &mut Outbox,
-        mut act: impl FnMut(&mut Connection, &mut Outbox) -> Result<(), str0m::RtcError>,
+        act: impl FnOnce(&mut Connection, &mut Outbox) -> Result<(), RtcError>,
     ) {
-        let ids: Vec<u64> = self.connections.keys().copied().collect();
-        for id in ids {
-            let Some(connection) = self.connections.get_mut(&id) else { continue };
-            let result = act(connection, outbox).map_err(|error| error.to_string());
-            self.end_if_failed(id, result, outbox);
-            self.pass_on(id, now, outbox);
-        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let result = act(connection, outbox).map_err(|error| error.to_string());
+        self.settle(id, result, now, outbox);
     }
 
     fn choose_layers(&mut self) {
@@ -163,13 +192,15 @@ impl Server {
     fn want_keyframe(&mut self, publisher: u64, rid: Option<str0m::media::Rid>) {
         if let Some(connection) = self.connections.get_mut(&publisher) {
             connection.publication.want_keyframe(rid);
+            self.wanting.insert(publisher);
         }
     }
 
-    /// Passes on what happened on a connection: packets to subscribers, requests to the publisher.
-    fn pass_on(&mut self, id: u64, now: Instant, outbox: &mut Outbox) {
+    /// Passes on what happened on a connection: packets to subscribers, requests to the publisher. Ends it if it
+    /// failed.
+    fn settle(&mut self, id: u64, result: Result<(), String>, now: Instant, outbox: &mut Outbox) {
         let mut happened: VecDeque<(u64, Happened)> = VecDeque::new();
-        self.collect(id, &mut happened);
+        self.collect(id, result, &mut happened, outbox);
         while let Some((id, event)) = happened.pop_front() {
             match event {
                 Happened::NeedsKeyframe => {
@@ -178,37 +209,45 @@ impl Server {
                     self.want_keyframe(publisher, connection.wanted_layer());
                 }
                 Happened::Received(received) => {
-                    let subscribers =
-                        self.connections.iter().filter(|(_, it)| it.forwards == Some(id));
-                    let subscribers: Vec<u64> = subscribers.map(|(&id, _)| id).collect();
-                    for subscriber in subscribers {
-                        let Some(connection) = self.connections.get_mut(&subscriber) else {
+                    for subscription in self.subscriptions.get(&id).cloned().unwrap_or_default() {
+                        let Some(connection) = self.connections.get_mut(&subscription) else {
                             continue;
                         };
                         let result = connection.forward(&received, now, outbox);
-                        self.end_if_failed(
-                            subscriber,
-                            result.map_err(|error| error.to_string()),
-                            outbox,
-                        );
-                        self.collect(subscriber, &mut happened);
+                        let result = result.map_err(|error| error.to_string());
+                        self.collect(subscription, result, &mut happened, outbox);
                     }
                 }
             }
         }
     }
 
-    fn collect(&mut self, id: u64, into: &mut VecDeque<(u64, Happened)>) {
-        if let Some(connection) = self.connections.get_mut(&id) {
+    /// Takes what happened on a connection and its next timeout. Ends it if it failed.
+    fn collect(
+        &mut self,
+        id: u64,
+        result: Result<(), String>,
+        into: &mut VecDeque<(u64, Happened)>,
+        outbox: &mut Outbox,
+    ) {
+        if let Err(reason) = result {
+            self.remove(id);
+            outbox.messages.push(message::error(Some(id), &reason));
+        } else if let Some(connection) = self.connections.get_mut(&id) {
+            self.timeouts.set(id, Some(connection.poll_timeout()));
             into.extend(connection.take_happened().into_iter().map(|event| (id, event)));
         }
     }
 
-    fn end_if_failed(&mut self, id: u64, result: Result<(), String>, outbox: &mut Outbox) {
-        if let Err(reason) = result {
-            self.connections.remove(&id);
-            outbox.messages.push(message::error(Some(id), &reason));
+    fn remove(&mut self, id: u64) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        if let Some(publication) = connection.forwards
+            && let Some(subscriptions) = self.subscriptions.get_mut(&publication)
+        {
+            subscriptions.remove(&id);
         }
+        self.sources.forget(id);
+        self.timeouts.set(id, None);
     }
 }
 

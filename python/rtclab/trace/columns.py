@@ -320,8 +320,8 @@ TABLES: dict[str, Table] = {
             ),
             "event": _text(
                 "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, `adapted`, "
-                "`page_error`, `interface_failed`, `failed` or `left`; of event logs also `route_changed` "
-                "and `probe`"
+                "`page_error`, `interface_failed`, `overloaded` (an SFU that dropped datagrams), `failed` or "
+                "`left`; of event logs also `route_changed` and `probe`"
             ),
             "detail": _text("Details, or empty"),
         },

@@ -317,3 +317,118 @@ fn what_a_subscriber_misses_is_sent_again() {
 fn what_the_server_misses_is_sent_again_and_forwarded() {
     assert_eq!(missing(|lab| lab.up[PUBLISHER as usize].loses_one_of = Some(20)), 0);
 }
+
+/// Everybody publishes and subscribes to everybody else; datagrams take no time.
+struct Meeting {
+    now: Instant,
+    server: Server,
+    /// Publications, then subscriptions.
+    clients: Vec<Client>,
+    messages: Vec<Value>,
+}
+
+const PEOPLE: u64 = 12;
+
+impl Meeting {
+    fn new() -> Self {
+        let now = Instant::now();
+        let server = Server::new(port(1), now);
+        let mut meeting = Self { now, server, clients: Vec::new(), messages: Vec::new() };
+        (0..PEOPLE).for_each(|_| meeting.add(None));
+        for from in 0..PEOPLE {
+            (1..PEOPLE).for_each(|_| meeting.add(Some(from)));
+        }
+        meeting
+    }
+
+    fn add(&mut self, forwards: Option<u64>) {
+        let id = self.clients.len();
+        let direction = if forwards.is_none() { Direction::SendOnly } else { Direction::RecvOnly };
+        let (mut client, sdp) = Client::offer(direction, &[], port(2 + id as u16), self.now);
+        let description = json!({"type": "offer", "sdp": sdp});
+        let line = json!({"connection": id, "description": description, "forwards": forwards});
+        let mut outbox = Outbox::default();
+        self.server.handle_line(self.now, &line.to_string(), &mut outbox);
+        let answer = &outbox.messages[0]["description"]["sdp"];
+        client.accept(answer.as_str().expect("an answer"));
+        self.clients.push(client);
+    }
+
+    /// Lets everybody do what is due in `duration`.
+    fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.now < end {
+            self.now += Duration::from_millis(5);
+            for client in self.clients.iter_mut().filter(|client| client.timeout <= self.now) {
+                client.input(Input::Timeout(self.now));
+            }
+            let mut outbox = Outbox::default();
+            self.server.handle_timeout(self.now, 0, &mut outbox);
+            loop {
+                for client in &mut self.clients {
+                    for bytes in client.sent.drain(..) {
+                        let (source, now) = (client.address, self.now);
+                        self.server.handle_datagram(now, source, &bytes, &mut outbox);
+                    }
+                }
+                if outbox.datagrams.is_empty() {
+                    break;
+                }
+                for (destination, bytes) in outbox.datagrams.drain(..) {
+                    let client = &mut self.clients[usize::from(destination.port()) - 2];
+                    let contents = bytes.as_slice().try_into().expect("a datagram of WebRTC");
+                    let receive =
+                        Receive { proto: Protocol::Udp, source: port(1), destination, contents };
+                    client.input(Input::Receive(self.now, receive));
+                }
+            }
+            self.messages.extend(outbox.messages);
+        }
+    }
+
+    /// Sends a packet that names the publisher.
+    fn publish(&mut self, publisher: u64, seq: u64) {
+        let client = &mut self.clients[publisher as usize];
+        let params =
+            client.rtc.codec_config().find(|it| it.spec().codec == Codec::Vp8).expect("VP8");
+        let payload = [0x10, 0, publisher as u8, seq as u8];
+        let write = RtpWrite::new(params.pt(), seq.into(), 3000 * seq as u32, self.now, payload);
+        let mut direct = client.rtc.direct_api();
+        direct.stream_tx_by_mid(client.mid, None).expect("it was offered").write_rtp(write);
+        client.drain();
+        client.input(Input::Timeout(self.now));
+    }
+}
+
+#[test]
+fn everybody_of_12_people_gets_every_packet_of_everybody_else() {
+    let mut meeting = Meeting::new();
+    meeting.run(Duration::from_millis(500));
+    assert!(meeting.clients.iter().all(|client| client.rtc.is_connected()));
+    for seq in 0..3 {
+        (0..PEOPLE).for_each(|publisher| meeting.publish(publisher, seq));
+        meeting.run(Duration::from_millis(30));
+    }
+    let subscriptions = meeting.clients[PEOPLE as usize..].chunks(PEOPLE as usize - 1);
+    for (publisher, subscriptions) in subscriptions.enumerate() {
+        for client in subscriptions {
+            let got: Vec<_> =
+                client.packets.iter().map(|it| (it.payload[2], it.payload[3])).collect();
+            assert_eq!(got, [0, 1, 2].map(|seq| (publisher as u8, seq)));
+        }
+    }
+    assert_eq!(meeting.messages, Vec::<Value>::new(), "no error");
+}
+
+#[test]
+fn datagrams_that_were_dropped_are_reported_once() {
+    let start = Instant::now();
+    let mut server = Server::new(port(1), start);
+    let mut outbox = Outbox::default();
+    server.count_dropped(3);
+    server.count_dropped(4);
+    for s in 1..=2 {
+        server.handle_timeout(start + Duration::from_secs(s), 1000 * s, &mut outbox);
+    }
+    assert_eq!(outbox.messages, [json!({"overload": {"at_ms": 1000, "dropped": 7}})]);
+}

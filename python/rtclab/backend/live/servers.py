@@ -34,6 +34,8 @@ class Servers:
         nats: kind of NAT by participant. If anybody is behind one, ``core`` has a STUN server.
         fail: called with the reason if a server ends by itself.
         on_statistics: called with each connection's statistics of a ``str0m`` server.
+        on_overload: called with the node of a ``str0m`` server, the wall-clock time in ms since 1970, and how
+            many datagrams the server was too slow for.
     """
 
     def __init__(
@@ -45,9 +47,11 @@ class Servers:
         nats: Mapping[str, str],
         fail: Fail,
         on_statistics: Callable[[Message], None],
+        on_overload: Callable[[str, float, int], None],
     ) -> None:
         self._connections = connections
         self._on_statistics = on_statistics
+        self._on_overload = on_overload
         relays = {one.relay for one in connections.values() if one.relay is not None}
         self._turn = {
             node: TurnServer(partial(spawn, node), addresses[node], home / f"turn-{node}", fail)
@@ -146,6 +150,8 @@ class Servers:
     def _receive(self, node: str, message: Message) -> None:
         if "statistics" in message:
             self._on_statistics(message["statistics"])
+        elif "overload" in message:
+            self._on_overload(node, message["overload"]["at_ms"], message["overload"]["dropped"])
         elif "connection" in message:
             asyncio.get_running_loop().create_task(self._answer(node, message))
 

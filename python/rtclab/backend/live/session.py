@@ -152,6 +152,9 @@ class Session:
             nats=argument["nat"],
             fail=self.fail,
             on_statistics=lambda message: self.recorder.add_server_statistics(message),
+            on_overload=lambda node, at_ms, dropped: self.recorder.add_event(
+                self.recorder.at_ns(at_ms), node, "overloaded", detail=f"{dropped} datagrams dropped"
+            ),
         )
         self._traffic = Traffic(
             self._call["traffic"],
