@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,11 +14,9 @@ sys.path.append(str(Path(__file__).parent / "live"))
 
 from side_by_side import TURNS
 
-
-@pytest.fixture(autouse=True, scope="session")
-def _own_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Lets calls of this process run beside those of others, as far as :mod:`side_by_side` allows."""
-    os.environ["RTCLAB_LOCK_DIR"] = str(tmp_path_factory.getbasetemp())
+# Calls of this process may run beside others, as far as side_by_side allows. Set before rtclab is imported.
+LOCKS = tempfile.TemporaryDirectory(prefix="rtclab-test-locks-")
+os.environ["RTCLAB_LOCK_DIR"] = LOCKS.name
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -10,8 +11,11 @@ from pathlib import Path
 
 from rtclab.trace import one_after_another
 
-LOCK = Path(tempfile.gettempdir()) / "rtclab-live-calls.lock"
-"""The lock file of this machine, in the directory that all its processes use for temporary files."""
+LOCK = Path(os.environ.get("RTCLAB_LOCK_DIR") or tempfile.gettempdir()) / "rtclab-live-calls.lock"
+"""The lock file of this machine, in the directory that all its processes use for temporary files.
+
+Processes with another ``RTCLAB_LOCK_DIR`` do not wait for each other.
+"""
 
 
 @contextmanager

@@ -144,8 +144,10 @@ def subject(
     from rtclab.report import words
 
     what = f"{run.scenario['name']}, {BACKENDS.get(run.backend, run.backend)}, {over}"
-    repeats = f"{words.finished(run)} repeat{'' if run.planned == 1 else 's'}"
-    return f"{what}: mean of {repeats}" if run.finished > 1 else f"{what}, {repeats}"
+    if repeats is not None:
+        return f"{what}: mean of {repeats} repeats"
+    finished = f"{words.finished(run)} repeat{'' if run.planned == 1 else 's'}"
+    return f"{what}: mean of {finished}" if run.finished > 1 else f"{what}, {finished}"
 
 
 def print_incomplete(run: trace.Run) -> bool:
