@@ -245,6 +245,39 @@ def test_control_c_ends_a_live_table_with_the_summary(tmp_path: Path) -> None:
     assert "only RTP headers are read" in said
 
 
+WATCH_TOO_LONG = """
+import os, signal, sys, threading
+from rtclab.monitor import LiveMonitor
+signal.signal(signal.SIGINT, signal.default_int_handler)
+live = LiveMonitor(sys.argv[1])
+try:
+    live.poll(1e19)
+except ValueError as error:
+    print(error)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    live.poll(1000)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_poll_that_is_too_long_is_refused_and_control_c_ends_a_long_one() -> None:
+    link = [
+        sys.executable,
+        "-m",
+        "rtclab",
+        "link",
+        "--",
+        sys.executable,
+        "-c",
+        WATCH_TOO_LONG,
+        NODE_INTERFACE,
+    ]
+    said = subprocess.run(link, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert said.splitlines() == ["timeout_s: got 1e19; expected 0 to 1e9", "interrupted"]
+
+
 def test_without_the_permission_to_read_packets_it_says_how_to_get_it(tmp_path: Path) -> None:
     code = "from rtclab.monitor import LiveMonitor; LiveMonitor('lo')"
     allowed = as_ordinary_user([sys.executable, "-c", code])

@@ -202,7 +202,7 @@ impl Bitrate {
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// 0 bit/s.
+    /// 0 bytes.
     pub const ZERO: Bytes = Bytes(0);
 
     /// Number of bits: eight per byte.

@@ -40,8 +40,8 @@ impl Listener {
     ///
     /// The interface was removed.
     pub fn listen(&mut self, time: Duration, sink: &mut dyn FnMut(&Frame<'_>)) -> io::Result<()> {
-        let end = Instant::now() + time;
-        while let Some(left) = end.checked_duration_since(Instant::now()) {
+        let start = Instant::now();
+        while let Some(left) = time.checked_sub(start.elapsed()) {
             let Some(info) = self.receive()? else {
                 self.wait(left)?;
                 continue;

@@ -109,6 +109,11 @@ fn to_dict(py: Python<'_>, tables: Tables) -> PyResult<Bound<'_, PyDict>> {
     Ok(out)
 }
 
+/// The longest time to watch in one call, the longest duration of a scenario.
+const LONGEST_POLL_S: f64 = 1e9;
+/// How long Ctrl-C may wait while an interface is watched.
+const SIGNALS_INTERVAL: Duration = Duration::from_millis(100);
+
 /// A monitor of an interface.
 #[pyclass(module = "rtclab._native")]
 pub(crate) struct LiveMonitor {
@@ -141,18 +146,26 @@ impl LiveMonitor {
     /// since the last call.
     #[pyo3(signature = (timeout_s=1.0))]
     fn poll<'py>(&mut self, py: Python<'py>, timeout_s: f64) -> PyResult<Bound<'py, PyDict>> {
-        let time = Duration::try_from_secs_f64(timeout_s).map_err(|_| {
-            PyValueError::new_err(format!("timeout_s: got {timeout_s}; expected 0 or more"))
-        })?;
+        if !(0.0..=LONGEST_POLL_S).contains(&timeout_s) {
+            let expected = format!("expected 0 to {LONGEST_POLL_S:e}");
+            return Err(PyValueError::new_err(format!("timeout_s: got {timeout_s:e}; {expected}")));
+        }
+        let mut left = Duration::from_secs_f64(timeout_s);
+        while !left.is_zero() {
+            let part = left.min(SIGNALS_INTERVAL);
+            let heard = py.detach(|| {
+                self.listener.listen(part, &mut |frame| self.monitor.handle_frame(frame))
+            });
+            let name = self.interface.name.as_deref().unwrap_or_default();
+            heard.map_err(|error| to_python(name, error.into()))?;
+            py.check_signals()?;
+            left -= part;
+        }
         let tables = py.detach(|| {
-            self.listener.listen(time, &mut |frame| self.monitor.handle_frame(frame))?;
             let dropped = self.listener.dropped();
             let faults = CaptureFaults { dropped, ..CaptureFaults::default() };
-            Ok::<_, CaptureError>(
-                self.monitor.tables(std::slice::from_ref(&self.interface), &faults),
-            )
+            self.monitor.tables(std::slice::from_ref(&self.interface), &faults)
         });
-        let name = self.interface.name.as_deref().unwrap_or_default();
-        to_dict(py, tables.map_err(|error| to_python(name, error))?)
+        to_dict(py, tables)
     }
 }
