@@ -66,8 +66,8 @@ def cannot_tell(reason: str) -> NoReturn:
 def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool], *, alone: bool = True) -> T:
     """The first of up to ``TRIES`` measurements that the machine did not disturb.
 
-    No live test runs beside a measurement unless ``alone`` is false. If all were disturbed, the test is skipped or fails, because it
-    cannot be decided.
+    No live test runs beside a measurement unless ``alone`` is false. If all were disturbed, the test is
+    skipped or fails, because it cannot be decided.
     """
     for _ in range(TRIES):
         with TURNS.alone() if alone else nullcontext():
