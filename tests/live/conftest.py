@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -62,14 +63,14 @@ def cannot_tell(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool]) -> T:
+def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool], *, alone: bool = True) -> T:
     """The first of up to ``TRIES`` measurements that the machine did not disturb.
 
-    No live test runs beside a measurement. If all were disturbed, the test is skipped or fails, because it
-    cannot be decided.
+    No live test runs beside a measurement unless ``alone`` is false. If all were disturbed, the test is
+    skipped or fails, because it cannot be decided.
     """
     for _ in range(TRIES):
-        with TURNS.alone():
+        with TURNS.alone() if alone else nullcontext():
             result = measure()
         if not disturbed(result):
             return result
