@@ -18,7 +18,7 @@ S = 10**9
 
 
 @cache
-def frames(codec: str) -> pl.DataFrame:
+def frames(codec: str, seed: int = 1) -> pl.DataFrame:
     """The pictures of alice that bob shows, with the second in which each was taken."""
     with TemporaryDirectory() as directory:
         file = Path(directory) / "codecs.toml"
@@ -31,7 +31,7 @@ def frames(codec: str) -> pl.DataFrame:
             [participants.bob]
             """
         )
-        trace = SimBackend().run(Scenario.load(file), seed=1, repeat=0, out=Path(directory) / "trace")
+        trace = SimBackend().run(Scenario.load(file), seed=seed, repeat=0, out=Path(directory) / "trace")
         table = trace.table("frames").filter(pl.col("flow") == "alice->bob")
         return table.with_columns(second=pl.col("captured_ns") // S)
 
@@ -51,11 +51,16 @@ def test_without_congestion_every_codec_shows_the_whole_file(codec: str) -> None
 
 
 def test_h264_of_2016_shows_few_pictures_at_2_30_each_with_the_bits_it_needs_and_keeps_their_size() -> None:
-    table = frames("h264-2016").filter(pl.col("second").is_between(140, 150, closed="left"))
-    assert frames("h264-2016")["height"].unique().to_list() == [720]
-    # 0.03 bit for each of 1280x720 pixels are 3456 bytes. The paper's single run went down to 1 per second.
-    assert 1 <= table.height / 10 <= 25
-    assert 2800 <= table["size_bytes"].mean() <= 4200  # type: ignore[operator]
+    for seed in (1, 2, 3):
+        assert frames("h264-2016", seed)["height"].unique().to_list() == [720]
+        table = frames("h264-2016", seed).filter(pl.col("second").is_between(140, 150, closed="left"))
+        # The paper's single run went down to 1 per second.
+        rate: Any = table.height / 10
+        assert 1 <= rate <= 25
+        # media/codec.rs: 6200 bit with none of 50 pictures a second skipped, and n^0.45 times as much after
+        # n - 1 skipped ones. Gaps are not equally long, and a picture may overshoot.
+        size: Any = table["size_bytes"].mean()
+        assert 0.75 <= size / (775 * (50 / rate) ** 0.45) <= 1.15
 
 
 def height_at(codec: str, kbps: int) -> float:
