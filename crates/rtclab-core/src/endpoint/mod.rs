@@ -144,7 +144,7 @@ impl Peer {
                 statistics: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
-            audio_rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x6175_6469_6f),
+            audio_rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x0061_7564_696f),
             counters: stats::Counters::default(),
             outbox: Outbox::new(addresses),
             events: VecDeque::new(),
