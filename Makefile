@@ -39,7 +39,7 @@ setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check n
 
 test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
 	cargo test --workspace --exclude rtclab-python --exclude rtclab-sfu
-	cargo test --release -p rtclab-sfu
+	cargo test --profile server -p rtclab-sfu
 	$(BIN)/pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
 	$(MAKE) fuzz FUZZ_SECONDS=5
 
@@ -48,7 +48,7 @@ check: $(VENV)/built-dev          ## formatting, lints and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	cargo clippy --workspace --all-targets --release -- -D warnings
+	cargo clippy --workspace --all-targets --profile server -- -D warnings
 
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python
@@ -90,8 +90,8 @@ $(VENV)/built: $(BIN)/maturin $(NATIVE)
 	touch $@
 
 $(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src -name '*.rs') crates/rtclab-sfu/Cargo.toml
-	cargo build --quiet --locked --release -p rtclab-sfu
-	install target/release/rtclab-sfu $@
+	cargo build --quiet --locked --profile server -p rtclab-sfu
+	install target/server/rtclab-sfu $@
 
 $(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
 	$(MATURIN) --extras live
