@@ -219,6 +219,8 @@ def test_the_page_names_the_worst_with_their_reasons_and_keeps_notes(tmp_path: P
     write_twin(page, outcomes, reasons)
     text = page.read_text()
     assert "+12%" in text
+    # The simulated value is too large by its seed, and its interval is 10 below and above it.
+    assert "8 of these 10 live values lie in the simulated interval." in text
     assert "| +5% | the queue |" in text
     assert "| +2% |" not in text
     assert text.endswith("A note.\n")

@@ -196,16 +196,20 @@ def _coverage(outcomes: Sequence[Outcome]) -> Iterator[str]:
 def _worst(outcomes: Sequence[Outcome], reasons: dict[int, str]) -> Iterator[str]:
     yield f"## The {WORST} largest errors of the rate"
     yield ""
-    yield "| seed | condition | direction | live, kbit/s | simulated | error | reason |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| seed | condition | direction | live, kbit/s | simulated | interval | error | reason |"
+    yield "|---|---|---|---|---|---|---|---|"
     by_seed = {one.condition.seed: one for one in outcomes}
     rates = [pair for one in outcomes for pair in one.pairs if pair.metric == "receiving_rate"]
     worst = sorted((pair for pair in rates if pair.live > 0), key=lambda pair: -abs(pair.error))
     for pair in worst[:WORST]:
         yield (
             f"| {pair.seed} | {by_seed[pair.seed].condition.words} | {pair.flow.replace('->', ' → ')} "
-            f"| {pair.live:.0f} | {pair.simulated:.0f} | {pair.error:+.0%} | {reasons.get(pair.seed, '')} |"
+            f"| {pair.live:.0f} | {pair.simulated:.0f} | {pair.low:.0f} to {pair.high:.0f} | {pair.error:+.0%} "
+            f"| {reasons.get(pair.seed, '')} |"
         )
+    yield ""
+    covered = sum(pair.covered for pair in worst[:WORST])
+    yield f"{covered} of these {len(worst[:WORST])} live values lie in the simulated interval."
     yield ""
 
 
