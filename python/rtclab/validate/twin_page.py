@@ -204,8 +204,8 @@ def _worst(outcomes: Sequence[Outcome], reasons: dict[int, str]) -> Iterator[str
     for pair in worst[:WORST]:
         yield (
             f"| {pair.seed} | {by_seed[pair.seed].condition.words} | {pair.flow.replace('->', ' → ')} "
-            f"| {pair.live:.0f} | {pair.simulated:.0f} | {pair.low:.0f} to {pair.high:.0f} | {pair.error:+.0%} "
-            f"| {reasons.get(pair.seed, '')} |"
+            f"| {pair.live:.0f} | {pair.simulated:.0f} | {pair.low:.0f} to {pair.high:.0f} "
+            f"| {pair.error:+.0%} | {reasons.get(pair.seed, '')} |"
         )
     yield ""
     covered = sum(pair.covered for pair in worst[:WORST])
