@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "units",
     "limits",
     "timeouts",
+    "normal",
     "ipv4",
     "pcapng",
     "path",
