@@ -82,7 +82,7 @@ fn twenty_percent_loss_leaves_a_call_with_pictures() {
     let link = format!(r#"{LINK}, "loss": {{"p": 0.0, "r": 1.0, "h": 0.8, "k": 0.8}}"#);
     let tables = run(&call(&link, 60, 1));
     let pictures = ints(&tables, "frames", "rendered_ns").len();
-    // A packet is retransmitted up to ten times, all of which are lost in 1e-7 of the cases: no picture is
+    // A packet is retransmitted up to ten times, and all ten are lost in 1e-7 of the cases: no picture is
     // missing. An encoder sends 5 to 30 pictures a second, in two flows, for 60 s minus set-up of at most 3
     // s.
     assert!((5 * 2 * 57..=30 * 2 * 60).contains(&pictures), "{pictures}");

@@ -16,7 +16,7 @@ const PROBE_SLACK: Time = Time::from_millis(2);
 /// Linux, `tcp_rmem[2]`: maximum receive window, 6 MiB. It ends slow start where nothing is lost.
 const RECEIVE_WINDOW_SEGMENTS: u32 = (6 << 20) / MAX_SEGMENT_BYTES as u32;
 
-/// Linux, `tcp_syn_linear_timeouts` (since 6.5): so many timeouts of an opening do not double the next one.
+/// Linux, `tcp_syn_linear_timeouts` (since 6.5): how many timeouts of an opening do not double the next one.
 const LINEAR_OPENINGS: u32 = 4;
 
 /// Configuration of a sender.
