@@ -258,8 +258,8 @@ impl<P> Network<P> {
 
     /// Lower bound of when a packet that is in the network now reaches its destination; `None` if none will.
     ///
-    /// Who only writes what comes out need not call [`Network::poll`] earlier: what happens on the way, and
-    /// drops, keep their logical times.
+    /// A caller that only needs deliveries may sleep until then. Drops and everything else on the way keep their
+    /// logical times.
     pub fn output_timeout(&self) -> Option<Time> {
         let ahead = |hop: &Hop<P>| {
             let later = &self.routes[hop.route as usize].1[hop.hop as usize + 1..];

@@ -36,7 +36,7 @@ pub struct StackProfile {
     pub encoder_model: EncoderModel,
     /// How calls are set up.
     pub setup: SetupProfile,
-    /// Whether the receiver of its audio has a jitter buffer, of which statistics exist.
+    /// Whether the receiver of its audio has a jitter buffer, and statistics of it.
     pub plays_audio: bool,
     /// Time between the socket and libwebrtc's network thread, which is in another process. A round trip that a
     /// browser reports contains it four times.
@@ -88,7 +88,7 @@ pub enum RtcpSchedule {
     /// sends REMB and alone observes bandwidth), `vie_remb.cc`, `rtcp_sender.cc`.
     PerStream,
     /// Since 2018. Sender reports have no report blocks. Receiver reports on video, and on its retransmissions,
-    /// are sent once a second, and those on audio every five seconds. The side that sent the offer puts a receiver
+    /// are sent once a second, and receiver reports on audio every five seconds. The side that sent the offer puts a receiver
     /// report on video before every request (RFC 4585, section 3.1); the other one sends requests alone (RFC 5506).
     /// All blocks of a packet count together as one report of loss.
     ///
@@ -102,7 +102,7 @@ pub enum RtcpSchedule {
 pub enum RateAccounting {
     /// Whole packets of all streams, including headers.
     Packets,
-    /// Payloads of video packets: until 2019, and today without transport-wide feedback, headers and audio come on
+    /// Payloads of video packets: until 2019, and since then without transport-wide feedback, headers and audio come on
     /// top of the controlled rate.
     Payloads,
 }
@@ -114,8 +114,8 @@ const PACING_FACTOR_2016: f64 = 2.5;
 /// little more: measured, 5.09 ms (median of 400). So two checks are never within the 5 ms of one group of packets
 /// (`inter_arrival.cc`), and not in step with the milliseconds of an emulator.
 const PACING_TICK_2016: Time = Time::from_micros(5_090);
-/// The same today for a camera, unless the congestion control sets a pacing rate (`video_send_stream_impl.cc`,
-/// kDefaultPacingFactor).
+/// libwebrtc in 2026: a camera's packets leave at this multiple of the target, unless the congestion control sets
+/// a pacing rate (`video_send_stream_impl.cc`, kDefaultPacingFactor).
 const PACING_FACTOR: f64 = 1.1;
 
 /// Measured as a quarter of what 50 live calls of Chromium 156 (the odd half of docs/data/twin.csv) report beyond the

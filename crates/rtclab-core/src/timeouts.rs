@@ -8,7 +8,8 @@ const BLOCK: usize = 8;
 /// The next timeout of each of a fixed number of parties; ties go to the lower index.
 ///
 /// A tournament: parties form blocks, and the earliest timeout of each block belongs to a block above, up to a single
-/// block. The earliest party is searched only when it has become later.
+/// block. A block is searched for a new earliest party only when its
+/// earliest one gets a later timeout.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
     /// Blocks of the parties, blocks of their earliest timeouts, and so on up to the single block, which is `top`;

@@ -22,7 +22,7 @@ struct Figures {
     residual_loss: f64,
     /// FEC packets as a share of all first transmissions.
     fec_share: f64,
-    /// Sequence numbers of which no packet arrived, as a share of all: what an observer at the receiver sees.
+    /// Sequence numbers without any packet that arrived, as a share of all: what an observer at the receiver sees.
     never_seen: f64,
     retransmitted: f64,
     sent_kbps: f64,
@@ -116,8 +116,8 @@ fn near(value: f64, expected: f64, tolerance: f64) -> bool {
 }
 
 /// Each packet is sent until it arrives: p / (1 - p) retransmissions for each. Packets lost before the first
-/// one or after the last one, a handful among 6000, are never requested. The stack is that of 2013: today's pacer
-/// holds retransmissions back for longer than a receiver of 2013 waits until it asks again.
+/// one or after the last one, a handful among 6000, are never requested. The stack is the one of 2013: the pacer
+/// of Chromium 156 holds retransmissions back for longer than a receiver of 2013 waits until it asks again.
 #[test]
 fn retransmission_alone_repairs_everything_at_a_short_round_trip() {
     for repair in [Repair::Nack2013, Repair::Hybrid2013] {
@@ -211,7 +211,7 @@ fn without_loss_there_is_no_fec() {
     assert_eq!((figures.fec_received, figures.fec_discarded), (0, 0));
 }
 
-/// Without repair, a frame of which a packet is lost is never shown, and neither are the frames behind it until the
+/// Without repair, a frame that has lost a packet is never shown, and neither are the frames behind it until the
 /// next key frame. It is requested after 3 s, and sent at most every 300 ms. It has 3 to 7 mean frames of 2.1 kB, some
 /// 9 packets, and the frame after it is as large: each arrives in 0.81^9 = 0.15 of the cases. So a round takes
 /// 3 + 0.3 / 0.15 = 5 s and shows 1 + 0.15 * 2.9 = 1.4 frames, which makes 34 in 120 s. A round's number and

@@ -354,7 +354,7 @@ fn a_packet_of_cross_traffic_over_udp_has_its_size_at_both_ends() {
     assert!(seen.len() > sent, "some packets arrive");
     for packet in &seen {
         assert_eq!(packet.wire_bytes, 1_250);
-        // IPv4 with UDP (17), whose length is that of the packet without 20 B.
+        // IPv4 with UDP (17). Its length is the packet's without 20 B.
         assert_eq!(
             (packet.bytes[0], packet.bytes[9], &packet.bytes[24..26]),
             (0x45, 17, &[4, 206][..])

@@ -235,7 +235,7 @@ impl Connection {
         video.is_switching()
     }
 
-    /// The layer of which a key frame is needed; `None` without simulcast.
+    /// The layer that needs a key frame; `None` without simulcast.
     pub(crate) fn wanted_layer(&self) -> Option<Rid> {
         self.video().and_then(Forwarded::target)
     }

@@ -111,7 +111,7 @@ impl Numbering {
         patch.build().ok()
     }
 
-    /// Timestamp for the first packet of another layer: that of its capture, on the clock of what was
+    /// Timestamp for the first packet of another layer: the time of its capture, on the clock of what was
     /// forwarded last. Sender reports relate the clocks of the layers to each other. Before there are any,
     /// the time since the last packet came replaces them.
     fn next_time(&self, packet: &RtpPacket) -> u32 {

@@ -53,7 +53,7 @@ class Traffic(Table):
     A connection over TCP is an endless transfer or objects. A connection over UDP sends packets at a constant
     rate, whatever happens to them.
 
-    The round trip of TCP needs a capacity or a delay. Without either, only the receiver's window of 6 MiB
+    The round trip of TCP needs a capacity or a delay. Without either, only the receiver's window of 4 MB
     would limit the rate, and virtual time would not advance.
     """
 

@@ -25,7 +25,7 @@ pub struct Description {
     pub feedback: FeedbackKind,
 }
 
-/// Writes one session description for each end that sends media. `sockets` are those of all ends.
+/// Writes one session description for each end that sends media. `sockets` has the sockets of all ends.
 pub(super) fn write(descriptions: &[Description], sockets: &[SocketAddrV4]) -> String {
     let mut text = String::new();
     for description in descriptions.iter().filter(|description| !description.streams.is_empty()) {

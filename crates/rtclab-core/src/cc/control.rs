@@ -291,7 +291,7 @@ pub struct ReceivedPacket {
     pub size: Bytes,
     /// RTP payload and padding, without headers.
     pub payload: Bytes,
-    /// RTP timestamp; for a retransmission, that of the original packet.
+    /// RTP timestamp; for a retransmission, the timestamp of the original packet.
     pub rtp_timestamp: u32,
     /// Send time from its header.
     pub abs_send_time: Option<AbsSendTime>,

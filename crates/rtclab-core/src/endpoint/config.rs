@@ -147,7 +147,7 @@ pub struct Addresses {
 pub enum Negotiation {
     /// Descriptions in bursts through the signalling server, and DTLS 1.2.
     Bursts,
-    /// As a page in today's Chromium: messages over the page's WebSocket, and DTLS 1.3. The side that comes
+    /// As a page in Chromium 156: messages over the page's WebSocket, and DTLS 1.3. The side that comes
     /// to the signalling server later calls.
     Page {
         /// Seed of the times that page and browser work.

@@ -31,7 +31,7 @@ pub enum Forwarding {
 /// Configuration of a forwarder.
 #[derive(Clone, Debug)]
 pub struct ForwarderConfig {
-    /// Its own address and that of the far end.
+    /// Its own address and the address of the far end.
     pub addresses: Addresses,
     /// When the connection starts and ends.
     pub session: Session,

@@ -55,7 +55,7 @@ pub enum Observe {
 /// Configuration of one side of a connection.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// Its own address and that of the far end.
+    /// Its own address and the address of the far end.
     pub addresses: Addresses,
     /// When the connection starts and ends.
     pub session: Session,

@@ -32,7 +32,7 @@ impl Columns<'_> {
 pub(super) struct Budget(pub(super) usize);
 
 impl Budget {
-    /// Takes `count` events; false if so many are not left.
+    /// Takes `count` events; false if fewer are left.
     pub(super) fn take(&mut self, count: usize) -> bool {
         self.0.checked_sub(count).map(|left| self.0 = left).is_some()
     }

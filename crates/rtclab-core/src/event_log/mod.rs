@@ -156,7 +156,7 @@ fn check_beginning(file: &[u8]) -> Result<(), EventLogError> {
     }
 }
 
-/// The tables in order of time, with those of RTCP.
+/// The tables in order of time, with the tables of RTCP.
 fn finish(columns: Vec<Columns<'_>>, budget: &mut Budget, mut faults: Faults) -> EventLog {
     let mut texts = Texts::default();
     let mut tables = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! Source: libwebrtc, logging/rtc_event_log/rtc_event_log2.proto (August 2026), and the encoder beside it.
 
-/// A kind of event. Its name is that of its table.
+/// A kind of event. Its table has the same name.
 pub(super) struct Kind {
     pub(super) number: u32,
     pub(super) name: &'static str,
@@ -129,7 +129,7 @@ pub(super) const KINDS: &[Kind] = &[
     kind(3, "outgoing_rtp", 11, RTP),
     kind(4, INCOMING_RTCP, 3, RTCP),
     kind(5, OUTGOING_RTCP, 3, RTCP),
-    // The log calls this SSRC local, but it is that of the received stream.
+    // The log calls this SSRC local, but it belongs to the received stream.
     kind(6, "audio_playout", 3, &[time(), batched(2, "remote_ssrc", Plain)]),
     kind(
         7,

@@ -18,7 +18,7 @@ const H264_LEAST_BITS: f64 = 6_200.0;
 /// 13.2, 17.4, 21.9, 29.5 and 36.8 kbit for n = 1, 2, 4, 8, 16, 32 and 64.
 const H264_GAP_EXPONENT: f64 = 0.45;
 
-/// An encoder. The year names the browsers that it models, if today's encoder differs.
+/// An encoder. The year names the browsers that it models, if the encoder of Chromium 156 differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Codec {

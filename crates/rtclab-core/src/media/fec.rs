@@ -1,7 +1,7 @@
 //! FEC over blocks of frames: generates FEC packets at the sender, and recovers packets at the receiver.
 //!
 //! Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/{producer_fec,forward_error_correction}.cc`; the
-//! rules for blocks are the same today (`ulpfec_generator.cc`). In 2013 a frame's first partition was
+//! rules for blocks are the same in Chromium 156 (`ulpfec_generator.cc`). In 2013 a frame's first partition was
 //! protected more, which is not modelled, and whose masks are interleaved here.
 
 mod masks;

@@ -36,7 +36,7 @@ pub struct LipSync {
 
 impl LipSync {
     /// Compares the streams, once a second. `behind_ms` is how much longer the latest packet of video took than
-    /// that of audio; the others are the delays of both from arrival to output.
+    /// the latest packet of audio; the others are the delays of both from arrival to output.
     ///
     /// Returns the least delays of audio and video from now on, in ms; `None` if they stay.
     pub fn update(&mut self, behind_ms: i64, audio_ms: i64, video_ms: i64) -> Option<(i64, i64)> {
@@ -49,7 +49,7 @@ impl LipSync {
         }
         let change_ms = (self.mean_ms / 2).clamp(-MAX_CHANGE_MS, MAX_CHANGE_MS);
         self.mean_ms = 0;
-        // A medium that was delayed before is delayed less first.
+        // If the late medium has been delayed before, that delay is shortened first.
         let (early, late) = match change_ms > 0 {
             true => (&mut self.audio, &mut self.video),
             false => (&mut self.video, &mut self.audio),

@@ -33,7 +33,7 @@ pub enum Checks {
 }
 
 impl NackRules {
-    /// libwebrtc today, `modules/video_coding/nack_requester.cc`; 100 requests since July 2024.
+    /// libwebrtc in 2026, `modules/video_coding/nack_requester.cc`; 100 requests since July 2024.
     pub const TODAY: NackRules =
         NackRules { max_requests: 100, checks: Checks::OnGrid, ..NackRules::UNTIL_2024 };
     /// libwebrtc until 2024, as far as it is modelled for earlier browsers.
@@ -102,7 +102,7 @@ pub struct Nack {
 }
 
 impl Nack {
-    /// Starts with nothing missing. The timers are those of the receiving browser.
+    /// Starts with nothing missing. The timers belong to the receiving browser.
     pub fn new(rules: NackRules, timers: Timers) -> Self {
         Nack {
             rules,

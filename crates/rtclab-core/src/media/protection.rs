@@ -1,4 +1,4 @@
-//! How much FEC a stream needs, as decided by the hybrid of NACK and FEC in Chrome 27 and today.
+//! How much FEC a stream needs, as decided by the hybrid of NACK and FEC in Chrome 27 and in Chromium 156.
 //!
 //! Source: libwebrtc 4d06db557a (2013), `video_coding/main/source/media_opt_util.cc`, and f3ae3eb62e (2026),
 //! `modules/video_coding/media_opt_util.cc`. As there, rates of protection are FEC / (FEC + media) in 1/255.
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const LOW_RTT: Time = Time::from_millis(20);
 /// Small frames are not protected below this round-trip time.
 const SMALL_FRAMES_RTT: Time = Time::from_millis(200);
-/// Minimum protection if a frame has several packets: that of the first partition.
+/// Minimum protection if a frame has several packets: the protection of the first partition.
 const FLOOR: f64 = 51.0;
 /// Maximum protection: half of all packets.
 const CEILING: f64 = 127.0;
@@ -47,13 +47,13 @@ const SAMPLED_PIXELS: f64 = 640.0 * 480.0;
 /// Exponent by which other picture sizes are scaled.
 const PIXELS_EXPONENT: f64 = 0.3;
 
-/// Kilobits per frame in a row of today's table.
+/// Kilobits per frame in a row of the table of Chromium 156.
 const ROW_KBIT: f64 = 5.0;
-/// Picture size of today's table.
+/// Picture size of the table of Chromium 156.
 const TABLE_PIXELS: f64 = 704.0 * 576.0;
-/// Bits per packet by which today's rules count the packets of a frame.
+/// Kilobits per packet from which Chromium 156 computes the number of packets of a frame.
 const PACKET_KBIT: f64 = 8.0 * PACKET_BYTES / 1_000.0;
-/// Maximum of today's protection.
+/// Maximum protection in Chromium 156.
 const CEILING_TODAY: f64 = 128.0;
 
 /// What the decision depends on.
@@ -63,7 +63,7 @@ pub struct Conditions {
     pub loss: f64,
     /// Round-trip time.
     pub rtt: Time,
-    /// Rate that may be sent; today that of the stream, without headers, repair included.
+    /// Rate that may be sent. In Chromium 156 it is the rate of the stream without headers, with repair.
     pub bitrate: Bitrate,
     /// Frames per second.
     pub frame_rate: f64,
@@ -83,7 +83,7 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Protection under these conditions in today's libwebrtc.
+    /// Protection under these conditions in the libwebrtc of Chromium 156.
     ///
     /// Key frames are looked up at twice the rate. libwebrtc takes the ratio of key frames to others where it
     /// is larger.

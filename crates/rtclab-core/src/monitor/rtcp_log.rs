@@ -185,7 +185,7 @@ impl RtcpLog {
     }
 }
 
-/// Whether this is RTCP in clear of which only SRTCP index and tag are missing, as in captures of simulated
+/// Whether this is RTCP in clear that only lacks SRTCP index and tag, as in captures of simulated
 /// calls.
 ///
 /// An encrypted datagram that the capture cut at this length looks the same if it holds a single packet.

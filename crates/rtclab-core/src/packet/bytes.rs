@@ -192,7 +192,7 @@ impl VideoPart {
 }
 
 impl Stun {
-    /// Appends the message. `requester` distinguishes the checks of one end from those of all others, and
+    /// Appends the message. `requester` distinguishes the checks of one end from the checks of all others, and
     /// `mapped` is the address that the check came from.
     pub(crate) fn write(self, requester: [u8; 8], mapped: SocketAddrV4, out: &mut Vec<u8>) {
         let mut id = [0; 12];

@@ -110,5 +110,5 @@ const HEADER_BYTES: u64 = 13;
 const SHORT_HEADER: u8 = 0b0010_1110;
 /// Length of the short header with these fields.
 const SHORT_HEADER_BYTES: u64 = 5;
-/// Distinguishes these records from those of DTLS 1.2 in captures: upper half of the sequence number.
+/// Distinguishes these records from records of DTLS 1.2 in captures: upper half of the sequence number.
 const MARK: u8 = 13;

@@ -23,7 +23,7 @@ use std::borrow::Cow;
 
 pub use crate::table::{Column, NO_INT, NO_TEXT, Table};
 
-/// Names of protocols in a trace: the variants of [`crate::rtp::Protocol`] in order, then those of cross traffic.
+/// Names of protocols in a trace: the variants of [`crate::rtp::Protocol`] in order, then the names of cross traffic.
 const PROTOCOLS: [&str; 8] = ["stun", "dtls", "turn", "rtp", "rtcp", "other", "tcp", "udp"];
 /// Index of TCP in [`PROTOCOLS`].
 const TCP: usize = 6;

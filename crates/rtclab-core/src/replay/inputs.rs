@@ -327,7 +327,7 @@ impl<'a> Source<'a> {
         packets
     }
 
-    /// The clock of abs-send-time: that of the log plus the difference to the wall clock when it began.
+    /// The clock of abs-send-time: the clock of the log plus the difference to the wall clock when it began.
     fn abs_send_clock(&self) -> AbsSendClock {
         let begin = self.ints("begin", "at_ms").first().zip(self.ints("begin", "utc_ms").first());
         AbsSendClock { ahead_ms: begin.map(|(at, utc)| (*utc - *at) as f64 + NTP_TO_UNIX_MS) }

@@ -111,7 +111,7 @@ pub struct Replayed {
 
 /// Feeds the packets and the feedback of a log to a congestion control.
 ///
-/// The control starts with that of the browser, and again at each change of route in the log. It
+/// The control starts together with the browser's, and again at each change of route in the log. It
 /// sees whole milliseconds, as libwebrtc's does. Packets belong to the probes that the browser made; the
 /// control knows such a probe as its own if it wanted one like it at that time.
 ///

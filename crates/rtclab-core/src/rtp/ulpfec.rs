@@ -40,7 +40,7 @@ pub struct FecPacket {
     header: [u8; 8],
     /// XOR of the lengths after the fixed header.
     length: u16,
-    /// Number of protected bytes after the fixed header: that of the longest packet.
+    /// Number of protected bytes after the fixed header: as many as in the longest packet.
     pub protection_length: u16,
     /// XOR of the bytes after the fixed header, as far as they exist.
     pub payload: Vec<u8>,

@@ -76,7 +76,7 @@ impl Descriptor {
 /// Header of a frame, in the packet that [begins it](Descriptor::begins_frame).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameHeader {
-    /// A key frame, with its size in pixels: 14 bits each, of which higher ones are not written.
+    /// A key frame, with its size in pixels: 14 bits each; higher bits are not written.
     Key {
         /// Width in pixels.
         width: u16,

@@ -22,7 +22,7 @@ use crate::udp::{self, ConstantRate};
 use crate::units::Time;
 use std::collections::HashMap;
 
-/// Index of the random stream of cross traffic, far from those of the connections.
+/// Index of the random stream of cross traffic, far from the indices of the connections.
 const TRAFFIC_STREAM: u64 = 1 << 32;
 /// Index of the random stream of the work during set-up.
 const SETUP_STREAM: u64 = 1 << 33;
@@ -405,7 +405,7 @@ enum Sender {
     Udp(ConstantRate, [Time; 2]),
 }
 
-/// The ends of cross traffic, whose indices follow those of the calls.
+/// The ends of cross traffic. Their indices follow the indices of the calls.
 struct Traffic {
     senders: Vec<(Sender, [Address; 2], [FlowId; 2])>,
 }

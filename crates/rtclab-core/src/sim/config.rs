@@ -36,7 +36,7 @@ pub struct ParticipantConfig {
     /// How lost packets of its video are repaired.
     #[serde(default)]
     pub repair: Repair,
-    /// Name of its stack profile; if left out, that of the congestion control's era.
+    /// Name of its stack profile; if left out, the profile of the congestion control's era.
     #[serde(default)]
     pub stack: Option<String>,
 }

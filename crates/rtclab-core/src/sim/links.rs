@@ -108,7 +108,7 @@ impl Links {
         }
     }
 
-    /// Puts a packet into the network. Without a route it vanishes, as on a host without one; the scenario
+    /// Puts a packet into the network. A packet to a node without a route vanishes, as on a real host; the scenario
     /// checks routes.
     fn enter(&mut self, now: Time, from: NodeId, to: NodeId, packet: Packet<FlightId>) {
         if let Err(packet) = self.network.handle_packet(now, from, to, packet) {

@@ -1,7 +1,7 @@
 //! TCP: sender, receiver, congestion controls, the ends of cross traffic, and a stream of messages.
 //!
 //! Sequence numbers count segments, not bytes. All segments are full except the last of an object or message.
-//! Sizes on the wire are those of real segments with timestamps and SACK. The sender behaves like Linux: SACK
+//! Segments have the size of real ones with timestamps and SACK. The sender behaves like Linux: SACK
 //! scoreboard, RACK-TLP (RFC 8985), proportional rate reduction (RFC 6937), a retransmission timeout of at
 //! least 200 ms, and undo of spurious retransmissions by timestamps.
 

@@ -41,7 +41,7 @@ impl Rack {
         self.newest
     }
 
-    /// Records a delivery. The round trip is that of the last arrival, even if it was not sent last (RFC
+    /// Records a delivery. The round trip comes from the last arrival, even if it was not sent last (RFC
     /// 8985, 6.2 step 2).
     pub(super) fn on_delivered(&mut self, sent: Time, rtt: Time) {
         let newest = self.newest.map_or(sent, |(at, _)| at.max(sent));

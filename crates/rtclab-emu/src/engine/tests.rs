@@ -290,7 +290,7 @@ fn a_frame_leaves_at_the_port_of_its_address_if_a_node_has_two() {
     assert_eq!(written, [(2, &mac.0[..]), (1, &BOB_MAC.0[..])]);
 }
 
-/// A device of which something fails after 10 ms.
+/// A device that fails in part after 10 ms.
 struct Failing {
     device: ScriptedDevice,
     /// What fails: a port, or waiting for all of them.
@@ -354,7 +354,7 @@ fn a_port_that_fails_is_named_and_the_others_go_on() {
 fn an_error_that_ends_the_loop_leaves_the_log_and_the_counters() {
     let (finished, written) = run_failing(None);
     assert!(matches!(finished.failure, Some(EngineError::Device(_))), "{:?}", finished.failure);
-    // The packet of 0 ms left after 6 ms, that of 10 ms entered at the moment of the error.
+    // The packet of 0 ms left after 6 ms, the packet of 10 ms entered at the moment of the error.
     assert_eq!((finished.packets.sent_ns.len(), written), (2, 1));
     assert_eq!(finished.counters.receive_overflows, 3);
 }

@@ -126,7 +126,7 @@ struct Link {
     bps: Option<u64>,
     free_at: Option<Instant>,
     flying: VecDeque<(Instant, Vec<u8>)>,
-    /// Of so many datagrams one is lost.
+    /// Every how many datagrams one is lost.
     loses_one_of: Option<usize>,
     count: usize,
 }

@@ -130,7 +130,7 @@ pub(crate) struct Client {
     pub(crate) video: Mid,
     /// Received packets with the time of their arrival.
     pub(crate) packets: Vec<RtpPacket>,
-    /// Layers of which the server asked for a key frame.
+    /// Layers for which the server asked for a key frame.
     pub(crate) keyframe_requests: Vec<Option<Rid>>,
 }
 

@@ -1,4 +1,4 @@
-//! `goog-cc`: the send-side control of today's Chromium.
+//! `goog-cc`: the send-side control of Chromium 156.
 //!
 //! Source: libwebrtc of August 2026 (`modules/congestion_controller/goog_cc`). One file per part; this one
 //! has their order of events (`goog_cc_network_control.cc`).
@@ -95,7 +95,7 @@ struct Notified {
     in_alr: bool,
 }
 
-/// Send-side congestion control of today's Chromium.
+/// Send-side congestion control of Chromium 156.
 pub struct GoogCc {
     config: GoogCcConfig,
     streams: Streams,

@@ -23,7 +23,7 @@ const PROCESS_INTERVAL: Time = Time::from_millis(25);
 /// Added to all times, because the algorithm sometimes takes zero to mean "not set".
 const EPOCH: Time = Time::from_secs(1);
 
-/// Send-side congestion control of today's Chromium.
+/// Send-side congestion control of Chromium 156.
 pub(super) struct Port {
     /// The crate's type is not `Send`, but a run starts and ends on one thread.
     inner: SendWrapper<GoogCcNetworkController>,

@@ -1,15 +1,15 @@
-//! `remb`: today's Chromium in a call whose descriptions do not offer transport-wide feedback.
+//! `remb`: Chromium 156 in a call whose descriptions do not offer transport-wide feedback.
 //!
 //! The receiver estimates the rate from send times (abs-send-time) and arrivals, and reports it as REMB. The
 //! sender's target is the lower one of REMB and its own loss-based rate, which is the classic one: the
-//! estimator of today needs feedback on packets.
+//! loss-based estimator of 2026 needs feedback on packets.
 //!
 //! Source: libwebrtc f3ae3eb62e (August 2026): `remote_bitrate_estimator_abs_send_time.cc`,
 //! `overuse_estimator.cc`, `overuse_detector.cc`, `aimd_rate_control.cc` and `remb_throttler.cc` at the
 //! receiver; `goog_cc_network_control.cc` and `send_side_bandwidth_estimation.cc` at the sender.
 //!
-//! The filter is the Kalman filter of 2016, not the trend line of the send side. The rate control is that of the
-//! send side. Not modelled: a jump of the sender's clock, and arrivals out of order at the estimator.
+//! The filter is the Kalman filter of 2016, not the trend line of the send side. The rate control is the same
+//! as on the send side. Not modelled: a jump of the sender's clock, and arrivals out of order at the estimator.
 
 use super::GoogCc;
 use super::arithmetic::{MS, bitrate, bps, micros};

@@ -423,7 +423,7 @@ mod tests {
         report(&mut send_side, (0, 1_200), 0);
         assert!(send_side.loss_based.is_ready());
         assert_eq!(send_side.target(), 500 * KBPS);
-        // A probe raises the limit, but the loss-based estimate is that of the last observation.
+        // A probe raises the limit, but the loss-based estimate still is the one of the last observation.
         send_side.set_rate(1_000 * KBPS);
         send_side.set_delay_limit(1_000 * KBPS);
         send_side.update(1_300 * MS);

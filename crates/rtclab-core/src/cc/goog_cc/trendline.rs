@@ -198,7 +198,7 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Groups sent every 20 ms that arrive so many ms apart. Returns (trend, threshold, usage) after each
+    /// Groups sent every 20 ms that arrive `arrival_ms` apart. Returns (trend, threshold, usage) after each
     /// delta.
     fn run(arrival_ms: i64, deltas: i64) -> Vec<(f64, f64, Usage)> {
         let mut trendline = Trendline::new(TrendlineConfig::default());

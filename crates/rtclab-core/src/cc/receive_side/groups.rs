@@ -48,7 +48,7 @@ pub(crate) struct Deltas {
     pub(crate) send_ms: f64,
     /// Time between their last packets at the receiver.
     pub(crate) arrival_ms: f64,
-    /// Size of the later group minus that of the earlier one, in bytes.
+    /// Size of the later group minus size of the earlier one, in bytes.
     pub(crate) size: f64,
 }
 

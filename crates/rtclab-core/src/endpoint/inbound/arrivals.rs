@@ -26,7 +26,7 @@ const MAX_KEPT: usize = 1 << 15;
 
 #[derive(Default)]
 pub(super) struct Arrivals {
-    /// When a browser's timers run; those of a server are exact.
+    /// When a browser's timers run; a server's timers are exact.
     grid: Option<Grid>,
     unwrapper: SeqUnwrapper,
     /// First sequence number of the next report.

@@ -48,7 +48,7 @@ pub(super) struct Receiver {
     pub(super) videos: Vec<InboundVideo>,
     pub(super) audios: Vec<InboundAudio>,
     sync: Synchronizer,
-    /// The longest recent round trip, which today's browsers use in place of the last one.
+    /// The longest recent round trip, which Chromium 156 uses in place of the last one.
     recent_rtt: Option<RecentRtt>,
     /// Whether report blocks on video include its retransmissions.
     reports_repair: bool,
@@ -225,7 +225,7 @@ impl Receiver {
         }
     }
 
-    /// The round trip by which requests are repeated; `last` is that of the last report block.
+    /// The round trip by which requests are repeated; `last` comes from the last report block.
     fn repeat_rtt(&mut self, now: Time, last: Option<Time>) -> Time {
         let videos = &mut self.videos;
         let Some(recent) = &mut self.recent_rtt else { return last.unwrap_or(DEFAULT_RTT) };
@@ -340,8 +340,8 @@ impl Receiver {
     }
 }
 
-/// Report blocks of the streams of which anything was received, each with what it says about the last sender
-/// report. Each starts a new interval.
+/// Report blocks of the streams that have received anything, each with its answer to the last sender report. Each
+/// starts a new interval.
 fn blocks_of<'a>(
     streams: impl Iterator<Item = (&'a mut Reception, u32, (u32, u32))>,
 ) -> Vec<ReportBlock> {

@@ -123,7 +123,7 @@ impl Reception {
             (self.expected() - self.reported.0, self.packets - self.reported.1);
         self.reported = (self.expected(), self.packets);
         let lost = (expected - received as i64).max(0);
-        // In libwebrtc, from 2013 (`rtp_receiver.cc`) until today, 255 means all; in RFC 3550, 256 would.
+        // In libwebrtc, from 2013 (`rtp_receiver.cc`) to 2026, 255 means all; in RFC 3550, 256 would.
         let fraction_lost = if expected > 0 { lost * 255 / expected } else { 0 };
         ReportBlock {
             ssrc,

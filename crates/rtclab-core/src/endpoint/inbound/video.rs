@@ -206,7 +206,7 @@ impl InboundVideo {
         let forgets = repair.on_original_ssrc() || repair.uses_red();
         if let Some(last) = self.playout.settled_seq().filter(|_| forgets) {
             // Nothing is requested before the last decoded frame, least of all FEC, which is never sent again:
-            // the jitter buffer of 2013; today `rtp_video_stream_receiver2.cc`.
+            // the jitter buffer of 2013; in 2026 `rtp_video_stream_receiver2.cc`.
             self.nack.forget_before(last);
         }
         Some(frame)

@@ -34,7 +34,7 @@ const MAX_REPAIR_SHARE: f64 = 0.5;
 const KEY_REQUEST_INTERVAL: Time = Time::from_millis(300);
 /// Times of departure and arrival are known in these units (libwebrtc, `transport_feedback_adapter.cc`).
 const RESOLUTION: Time = Time::from_millis(1);
-/// Today a reported loss is that of at least this many packets (libwebrtc, `send_side_bandwidth_estimation.cc`,
+/// Least packets in a reported loss in 2026 (libwebrtc, `send_side_bandwidth_estimation.cc`,
 /// kLimitNumPackets).
 const MIN_REPORTED: u64 = 20;
 /// Encoders stop while the pacer's queue is expected to last longer (libwebrtc, `control_handler.cc`).

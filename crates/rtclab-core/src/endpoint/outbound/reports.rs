@@ -1,4 +1,4 @@
-//! What today's senders do with a report besides congestion control.
+//! What Chromium 156 does with a report besides congestion control.
 
 use super::Sender;
 use crate::endpoint::format::packet_size;

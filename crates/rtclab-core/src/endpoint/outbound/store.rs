@@ -6,14 +6,14 @@ use crate::packet::Kind;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Number of packets kept for retransmission, today at least (libwebrtc, `rtp_packet_history.h`).
+/// Number of packets kept for retransmission; in Chromium 156 the least number (libwebrtc, `rtp_packet_history.h`).
 const STORED: usize = 600;
-/// Number of packets kept at most, today.
+/// Most packets kept in Chromium 156.
 const MAX_STORED: usize = 9_600;
 /// A packet is kept for at least this long, and for this many round trips.
 const MIN_AGE: Time = Time::from_secs(1);
 const MIN_AGE_RTTS: u64 = 3;
-/// Older packets than this many times that go in any case.
+/// A packet is removed in any case when it is older than its least age times this factor.
 const MAX_AGE_FACTOR: u64 = 3;
 /// Added to the round trip for which a resent packet is not sent again (libwebrtc, `rtp_sender.cc`).
 const RESEND_EXTRA: Time = Time::from_millis(5);
@@ -33,7 +33,7 @@ struct Stored {
 pub(super) struct PacketStore {
     rules: Retransmission,
     stored: VecDeque<Stored>,
-    /// The packet that is repeated as padding, today.
+    /// The packet that is repeated as padding since 2024.
     large: Option<MediaPacket>,
 }
 
@@ -61,7 +61,7 @@ impl PacketStore {
         self.stored.range(before..).map(|stored| &stored.packet)
     }
 
-    /// The packet to repeat as padding: until 2024 the newest that has been sent, today the last large one.
+    /// The packet to repeat as padding: until 2024 the newest that has been sent, since then the last large one.
     pub(super) fn for_padding(&self) -> Option<MediaPacket> {
         match self.rules {
             Retransmission::Today => self.large,

@@ -56,8 +56,8 @@ impl Fec {
         }
     }
 
-    /// Sets the protection. `conditions` have the rate of the connection and the frame rate of the camera, in
-    /// place of which today's rules take the rate of the stream and the frames sent in the last second.
+    /// Sets the protection. `conditions` have the rate of the connection and the frame rate of the camera, but
+    /// Chromium 156 uses the rate of the stream and the frames sent in the last second instead.
     pub(super) fn adapt(&mut self, now: Time, conditions: &Conditions) {
         self.forget_frames(now);
         self.protection = match self.repair {

@@ -1,4 +1,4 @@
-//! Connectivity checks of today's libwebrtc on the one pair of candidates of a call.
+//! Connectivity checks of libwebrtc in 2026 on the one pair of candidates of a call.
 //!
 //! Source: libwebrtc, `p2p/base/p2p_constants.h`, `basic_ice_controller.cc`, `connection.cc` (2026); Chromium,
 //! `timer_based_tick_provider.h`.
@@ -123,7 +123,7 @@ impl Checks {
 mod tests {
     use super::*;
 
-    /// When checks leave in milliseconds, if each is answered after `rtt`, for so many seconds.
+    /// When checks leave in milliseconds, if each is answered after `rtt`, during `seconds`.
     fn sent(phase: f64, begin: Time, rtt: Time, seconds: u64) -> Vec<f64> {
         let mut checks = Checks::new(phase);
         checks.begin(begin);

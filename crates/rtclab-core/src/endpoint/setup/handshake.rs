@@ -81,7 +81,7 @@ impl Handshake {
         }
     }
 
-    /// Begins; `rtt` is that of the checks.
+    /// Begins; `rtt` was measured by the checks.
     pub(super) fn begin(&mut self, now: Time, rtt: Option<Time>, work: &Work) {
         if self.begun {
             return;

@@ -77,8 +77,8 @@ impl Setup {
         }
     }
 
-    /// Whether media from the far end can be decrypted. A page's browser drops what arrives before its own end
-    /// of the handshake.
+    /// Whether media from the far end can be decrypted. A page's browser drops what arrives before it has
+    /// finished its handshake.
     pub(super) fn decrypts(&self) -> bool {
         matches!(self.kind, Kind::Bursts(_)) || self.step == Step::DtlsConnected
     }

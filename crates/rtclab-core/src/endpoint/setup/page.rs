@@ -1,4 +1,4 @@
-//! Set-up as a plain page and today's Chromium do it: offer, answer and candidates through a signalling
+//! Set-up as a plain page and Chromium 156 do it: offer, answer and candidates through a signalling
 //! server, connectivity checks as soon as a candidate is known, and DTLS 1.3.
 //!
 //! The side that comes to the signalling server later calls. The other one answers, and is the DTLS client

@@ -35,7 +35,7 @@ const ANSWER_HELLO: Range = (1.2, 8.4);
 /// From the server's flight to the client's (0.5, 0.8, 1.9 ms).
 const FINISH: Range = (0.3, 3.7);
 /// From the handshake to when the encoder takes pictures. The first packet leaves 19, 27 and 36 ms after the
-/// handshake (quartiles), of which the camera has 0 to 33 ms and the encoder about 5 ms.
+/// handshake (quartiles), with 0 to 33 ms for the camera and about 5 ms for the encoder.
 const START: Range = (3.5, 8.0);
 
 /// The work of one end.
@@ -55,7 +55,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Draws the work of a browser. `seed` is the end's own, `pace` that of all ends of a run.
+    /// Draws the work of a browser. `seed` is the end's own, `pace` is common to all ends of a run.
     pub(super) fn of_browser(seed: u64, pace: u64) -> Self {
         let mut durations = Durations::new(seed, pace);
         let mut draw = |range: Range| durations.draw(range);

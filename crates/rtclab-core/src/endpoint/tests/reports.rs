@@ -241,7 +241,7 @@ fn chrome_156_sends_transport_wide_feedback_every_62_to_266_ms_and_receiver_repo
     let late = Time::from_secs(1);
     let receiver: Vec<Time> = times(&pair, "RR1+SDES").into_iter().filter(|t| *t > late).collect();
     assert_varied(&receiver, late);
-    // On a grid of 15.625 ms, of which 250 ms are a multiple, so that the timer fires one point later.
+    // On a grid of 15.625 ms (250 ms are a multiple of it), so that the timer fires one point later.
     for (kbps, interval_us) in [(1_000, 62_500), (30, 265_625)] {
         let mut pair = Pair::call("chrome-156", kbps, Repair::Rtx);
         pair.run(Time::from_secs(5));

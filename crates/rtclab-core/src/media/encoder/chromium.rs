@@ -1,4 +1,4 @@
-//! The camera's encoder in today's Chromium: libvpx's VP8 under libwebrtc's adaptation.
+//! The camera's encoder in Chromium 156: libvpx's VP8 under libwebrtc's adaptation.
 //!
 //! A camera has no degradation preference: the resolution adapts, the frame rate does not. Source: libwebrtc
 //! f3ae3eb62e, `video/video_stream_encoder.cc`.
@@ -20,13 +20,13 @@ use std::collections::VecDeque;
 /// (`libvpx_vp8_encoder.cc`).
 const LONGEST_GAP: Time = Time::from_secs(2);
 /// A camera's picture that is too large for the start rate is made smaller at most this many times, before media
-/// may flow: in 12 live calls with a camera of 1280x720 the first frame had 640x360, and came as soon as those of
+/// may flow: in 12 live calls with a camera of 1280x720 the first frame had 640x360, and came as soon as with
 /// other cameras.
 const INITIAL_STEPS: u32 = 4;
-/// Start rate below which more than so many pixels are too large (`DropDueToSize`).
+/// Start rates, and the most pixels that a picture may have below each (`DropDueToSize`).
 const INITIAL_LIMITS: [(Bitrate, u32); 2] =
     [(Bitrate::from_kbps(300), 320 * 240), (Bitrate::from_kbps(500), 640 * 480)];
-/// The quality scaler starts so many seconds before the first picture can be sent, because the encoder is
+/// Seconds from the start of the quality scaler until the first picture can be sent, because the encoder is
 /// configured when both descriptions are known. In 40 live calls with too low a rate the first step came 3 to
 /// 4 s after the first frame: its first check finds too few frames, and the next comes 2 s later.
 const SCALER_LEAD: std::ops::Range<f64> = 0.05..0.75;
@@ -173,7 +173,7 @@ impl ChromiumEncoder {
         self.camera.capture()
     }
 
-    /// One of so many pictures is dropped while the congestion window is full.
+    /// Every how many pictures one is dropped while the congestion window is full.
     fn push_back_interval(&self) -> Option<u64> {
         let (rate, min) = (self.available.0, self.config.min_bps.0);
         if self.drop_ratio <= DEAD_BAND || rate <= min {

@@ -14,8 +14,8 @@ use std::sync::LazyLock;
 
 /// Frames per second of the clip's source: faster cameras play it faster, slower ones leave pictures out.
 const SOURCE_RATE: f64 = 25.0;
-/// The clip begins so many seconds before or after the run: 21 live streams whose frames tell the position to
-/// a tenth of a second lay between -0.7 and 1.0 s, most of them in this range.
+/// Seconds from the beginning of the run to the beginning of the clip: 21 live streams whose frames tell the
+/// position to a tenth of a second lay between -0.7 and 1.0 s, most of them in this range.
 const CLIP_BEGINS: std::ops::Range<f64> = -0.6..0.3;
 /// A finer quantiser than the reference's also codes what the reference lacks: exponent of the ratio of
 /// steps. This and the next four are means over encodings of the clip at 33 constant bitrates.

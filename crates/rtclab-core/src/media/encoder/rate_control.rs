@@ -111,7 +111,7 @@ pub(super) struct RateControl {
 }
 
 impl RateControl {
-    /// Creates the rate control of a picture of so many pixels.
+    /// Creates the rate control for pictures of this width and height.
     pub(super) fn new(width: u16, height: u16, rate: Bitrate, frame_rate: f64) -> Self {
         let blocks = |pixels: u16| f64::from(pixels.div_ceil(16));
         RateControl {

@@ -4,7 +4,7 @@ use crate::packet::Kind;
 use crate::table::{Cell, Column, NO_TEXT};
 use crate::units::{Bytes, Time};
 
-/// A frame of so many times its share of the rate is a huge one: libwebrtc, `video_codec.h`,
+/// A frame counts as huge if it has this many times its share of the rate: libwebrtc, `video_codec.h`,
 /// `timing_frame_thresholds` (500 %).
 const HUGE: f64 = 5.0;
 

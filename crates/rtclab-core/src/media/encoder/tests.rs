@@ -1,4 +1,4 @@
-//! The encoder of today's Chromium, against libvpx and against what live calls showed.
+//! The encoder of Chromium 156, against libvpx and against what live calls showed.
 
 use super::picture::Content;
 use super::rate_control::RateControl;

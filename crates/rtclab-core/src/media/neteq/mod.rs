@@ -2,7 +2,7 @@
 //! concealed, and how playout is sped up and slowed down.
 //!
 //! It runs every 10 ms and has no effect on the network, so it needs no timer: it catches up when a packet
-//! arrives and when statistics are read. Without sound, some lengths are assumed: those of a pitch period and
+//! arrives and when statistics are read. Without sound, some lengths are assumed, of a pitch period and
 //! of the fading of concealment. Comfort noise and silence suppression are not modelled.
 //!
 //! Source: libwebrtc f3ae3eb62e (2026), `modules/audio_coding/neteq/{neteq_impl,decision_logic}.cc`.
@@ -395,7 +395,7 @@ impl NetEq {
 
     fn output(&mut self) {
         if self.left < OUTPUT {
-            // Frames of less than 10 ms, of which too few are there.
+            // Frames shorter than 10 ms, and too few of them are there.
             self.conceal();
         }
         self.left -= OUTPUT;

@@ -1,4 +1,4 @@
-//! The pacer of today: bursts, debts of media and padding, probes.
+//! The pacer of Chromium 156: bursts, debts of media and padding, probes.
 //!
 //! Source: libwebrtc 1e2bd46a33 (July 2026), `modules/pacing/pacing_controller.cc` and
 //! `task_queue_paced_sender.cc`.
@@ -20,7 +20,7 @@ const MAX_DEBT: Time = Time::from_millis(500);
 const MAX_ELAPSED: Time = Time::from_secs(2);
 /// The rate is raised so that packets wait no longer than this (libwebrtc, camera).
 const QUEUE_LIMIT: Time = Time::from_secs(2);
-/// Least time that the queue is given to empty.
+/// Shortest time in which the queue is planned to drain. It limits how far the rate is raised.
 const MIN_QUEUE_TIME: Time = Time::from_millis(1);
 /// Amount of padding at once, as time at the padding rate (kTargetPaddingDuration).
 const PADDING_TIME: Time = Time::from_millis(5);
@@ -201,7 +201,7 @@ impl BurstPacer {
         self.leaving.iter().filter(is_fec).count()
     }
 
-    /// The next packet that the pacer releases; those of a burst all at once.
+    /// The next packet that the pacer releases. The packets of a burst come all at once.
     fn next(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
         loop {
             let Some(batch) = self.batch.take() else {

@@ -13,11 +13,11 @@ use ticks::TickPacer;
 
 /// A packet of pure padding carries this many bytes (libwebrtc until 2024, kMaxPaddingLength).
 const PADDING_BYTES: u64 = 224;
-/// The same today: all padding in 70 event logs of Chromium 156 has this length.
+/// A packet of pure padding carries this many bytes in all of 70 event logs of Chromium 156.
 const PADDING_BYTES_TODAY: u64 = 255;
-/// Padding repeats a packet until one comes that is less than this much smaller, in bytes …
+/// A new packet becomes the one that padding repeats unless it is this many bytes smaller, or more.
 const REPEAT_HYSTERESIS: u16 = 100;
-/// … or until as many packets have followed it.
+/// After this many further packets, a new packet becomes the one that padding repeats, whatever its size.
 const REPEAT_MAX_AGE: u16 = 1 << 13;
 /// Pacing rate without a pacer, as in libwebrtc in 2013: so fast that nothing waits.
 const UNPACED: Bitrate = Bitrate::from_mbps(100_000);
@@ -29,7 +29,7 @@ const UNPACED_BURST: Time = Time::from_millis(40);
 pub enum Pacing {
     /// Packets leave at once (libjingle in 2013).
     None,
-    /// Packets leave at a multiple of the target, all those of a tick at once; audio does not count.
+    /// Packets leave at a multiple of the target, all packets of a tick at once; audio does not count.
     ///
     /// Source: libwebrtc 524ecc29dd, `paced_sender.cc`, kMinPacketLimitMs.
     Ticks {
@@ -87,7 +87,7 @@ pub struct MediaPacket {
     pub stream: u8,
     /// What it carries.
     pub kind: Kind,
-    /// RTP sequence number; for a retransmission that of the original.
+    /// RTP sequence number; for a retransmission the number of the original.
     pub seq: u16,
     /// RTP timestamp.
     pub timestamp: u32,
@@ -111,7 +111,7 @@ impl MediaPacket {
 pub enum Release {
     /// A packet from the queue.
     Media(MediaPacket),
-    /// A video packet once more, as padding: the last one, today the last large one.
+    /// A video packet once more, as padding: until 2024 the last one, since then the last large one.
     Repeat,
     /// A packet of pure padding.
     Padding,

@@ -3,7 +3,7 @@
 use crate::packet::VideoPart;
 use crate::units::Time;
 
-/// A frame of which at least one packet has arrived.
+/// A frame with at least one packet that has arrived.
 pub(super) struct Assembly {
     pub(super) frame: i64,
     /// RTP timestamp, unwrapped.

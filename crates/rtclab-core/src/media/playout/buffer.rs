@@ -1,4 +1,4 @@
-//! The de-jitter buffer of today's Chromium.
+//! The de-jitter buffer of Chromium 156.
 
 use super::assembly::Assembly;
 use super::freezes::Freezes;
@@ -37,7 +37,7 @@ struct Scheduled {
     render: Time,
 }
 
-/// Receiving end of one video stream in today's Chromium.
+/// Receiving end of one video stream in Chromium 156.
 ///
 /// Frames go to the decoder in order, released by a timer of 64 Hz that is early rather than late, so that
 /// they can be shown at their capture time plus the current delay. That follows an estimate of jitter, which

@@ -1,4 +1,4 @@
-//! Freezes and pauses, as today's browsers count them.
+//! Freezes and pauses, as Chromium 156 counts them.
 
 use crate::units::Time;
 use std::collections::VecDeque;

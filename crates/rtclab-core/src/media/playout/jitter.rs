@@ -54,8 +54,8 @@ const FPS_WINDOW: usize = 30;
 
 /// Estimates the de-jitter delay that the network makes necessary.
 ///
-/// A Kalman filter fits a line through delay variation over size variation. What remains is noise, of which
-/// the estimate covers the largest part. Frames with requested packets do not enter; from the third on,
+/// A Kalman filter fits a line through delay variation over size variation. What remains is noise; the estimate
+/// covers the largest part of it. Frames with requested packets do not enter; from the third on,
 /// most of a round trip is added instead.
 ///
 /// Source: libwebrtc, `video/timing/jitter_estimator.cc`, with its default configuration.
@@ -101,7 +101,7 @@ impl JitterEstimator {
         }
     }
 
-    /// A frame arrived of which a packet had been requested.
+    /// A frame arrived, and one of its packets had been requested.
     pub(super) fn on_requested_frame(&mut self, now: Time) {
         self.requested = (self.requested + 1).min(REQUESTED_FRAMES);
         self.last_requested = now;
@@ -157,7 +157,7 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Takes a size; returns that of the frame before.
+    /// Takes the size of a frame; returns the size of the frame before.
     fn on_frame(&mut self, size: f64) -> Option<f64> {
         let (sum, count) = &mut self.startup;
         if *count < SIZE_STARTUP {

@@ -22,14 +22,14 @@ use crate::units::{Bytes, Time};
 pub enum PlayoutRule {
     /// As long as the latest picture was late, halved every 5 s: see [`PeakPlayout`].
     Peak,
-    /// As libwebrtc does today: see [`JitterBuffer`].
+    /// As in Chromium 156: see [`JitterBuffer`].
     JitterEstimate,
 }
 
 impl PlayoutRule {
     /// The receiving end of a stream whose RTP clock has `clock_rate` ticks a second.
     ///
-    /// The timers are those of the browser that plays it.
+    /// The timers belong to the browser that plays it.
     pub fn start(self, clock_rate: f64, timers: Timers) -> Box<dyn Playout> {
         match self {
             PlayoutRule::Peak => Box::new(PeakPlayout::new(clock_rate)),
@@ -70,11 +70,11 @@ pub struct PlayoutStats {
     pub jitter_buffer_delay: f64,
     /// Pictures that have left the de-jitter buffer.
     pub jitter_buffer_emitted_count: u64,
-    /// Totals that only today's browsers report.
+    /// Totals that Chromium 156 reports and browsers until 2016 did not.
     pub details: Option<PlayoutDetails>,
 }
 
-/// Totals that only today's browsers report, under the names of W3C webrtc-stats.
+/// Totals that Chromium 156 reports and browsers until 2016 did not, under the names of W3C webrtc-stats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PlayoutDetails {
     /// Key frames decoded.

@@ -25,7 +25,7 @@ pub struct RecentRtt {
 }
 
 impl RecentRtt {
-    /// Starts without samples. The phases are those of the two timers.
+    /// Starts without samples, with the phases of the two timers.
     pub fn new(phases: [Time; 2]) -> Self {
         RecentRtt {
             phases,

@@ -211,7 +211,7 @@ impl Matcher {
         true
     }
 
-    /// Removes the entries of matched packets once they outnumber those of waiting packets.
+    /// Removes the entries of matched packets once they outnumber the waiting packets.
     fn sweep(&mut self) {
         const FEW: usize = 1024;
         let places = self.order[0].len() + self.order[1].len();

@@ -34,7 +34,7 @@ impl RelativeDelay {
         }
     }
 
-    /// Adds a packet. Returns its delay relative to that of the first packet, in ms.
+    /// Adds a packet. Returns its delay relative to the first packet's, in ms.
     pub(crate) fn update(&mut self, at_ns: i64, sent: AbsSendTime) -> f64 {
         let units = ((i128::from(at_ns - self.first_at_ns) << UNIT_BITS) / 1_000_000_000) as i64;
         let elapsed = units - self.last_units;

@@ -81,7 +81,7 @@ pub enum RtcpPacket {
     },
 }
 
-/// The header common to all RTCP packets. In SRTCP, that of the first packet is in clear.
+/// The header common to all RTCP packets. In SRTCP, the header of the first packet is in clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtcpHeader {
     /// Whether the packet ends with padding.

@@ -75,7 +75,7 @@ impl SdesChunk {
         out.extend_from_slice(&self.ssrc.to_be_bytes());
         out.extend_from_slice(&[CNAME, self.cname.len() as u8]);
         out.extend_from_slice(self.cname.as_bytes());
-        // One to four zeros, of which the first ends the list.
+        // One to four zeros; the first ends the list.
         let len = out.len() - begin + 1;
         out.resize(begin + len.next_multiple_of(4), END);
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::super::arithmetic::{KBPS, MS, SECOND};
 
-/// Parameters of the loss-based estimator; the default is that of 2025 and later.
+/// Parameters of the loss-based estimator; the default holds since 2025.
 ///
 /// Source: libwebrtc 068e6ba696 (May 2025), `loss_based_bwe_v2.cc`. Times are in microseconds, rates in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -232,7 +232,7 @@ impl LossBased {
         }));
     }
 
-    /// The candidate of maximum likelihood; of equal ones that of the highest rate.
+    /// The candidate of maximum likelihood; of equal ones the one with the highest rate.
     fn most_likely(&self, best: Candidate, in_alr: bool) -> Candidate {
         let config = &self.config;
         let acked_counts = config.acked_candidate > 0.0

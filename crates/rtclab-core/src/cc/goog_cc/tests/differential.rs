@@ -84,7 +84,7 @@ fn without_loss_the_ports_defaults_give_the_targets_of_the_port() {
     }
 }
 
-/// Loss of which nothing follows at first, of congestion, and of an upper bound. Once the controls have taken
+/// Loss without consequences at first, loss by congestion, and loss with an upper bound. Once the controls have taken
 /// different candidates of nearly equal likelihood, they differ until the next bound.
 #[test]
 fn with_loss_the_ports_defaults_give_the_targets_of_the_port_but_for_ties() {
@@ -99,7 +99,7 @@ fn with_loss_the_ports_defaults_give_the_targets_of_the_port_but_for_ties() {
 }
 
 /// Without loss only the first two seconds differ, and the moments in which the acknowledged rate, a lower bound
-/// today, is above the delay-based estimate of the last observation.
+/// in 2026, is above the delay-based estimate of the last observation.
 #[test]
 fn without_loss_todays_defaults_give_nearly_the_targets_of_the_port() {
     for kbps in [300, 1_000, 2_500] {
