@@ -253,7 +253,7 @@ def attempt_of(
 ) -> Outcome:
     """Runs an item once and measures it. A failure is a result.
 
-    With ``renew_outdated`` a kept trace that another rtclab wrote is replaced by that of a new run.
+    With ``renew_outdated`` a kept trace that another rtclab wrote is replaced by the trace of a new run.
 
     Returns:
         ``record`` with its outcome and what was measured, why the backend cannot run the item, or why its

@@ -66,7 +66,7 @@ def _print(scenarios: pl.DataFrame) -> None:
 def _count_papers(scenarios: pl.DataFrame) -> None:
     """Says how many conditions each paper has, and how to list them."""
     counts = dict(scenarios.group_by("folder").len().iter_rows())
-    print("conditions of published papers, each of which is a scenario too:")
+    print("conditions of published papers; each is a scenario too:")
     for name in PAPERS:
         tables.print_text(f"{name}: {counts[name]}, {paper(name).title}", indent=2, hanging=2)
     tables.print_text(f"`rtclab list {PAPERS[0]}` lists one paper's, `rtclab list --all` lists everything")

@@ -352,7 +352,7 @@ def print_text(text: str, *, indent: int = 0, hanging: int = 0) -> None:
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; for files and pipes, so many that a row of a table is one line."""
+    """Columns of the terminal; for files and pipes, enough that a row of a table is one line."""
     return _console().width
 
 

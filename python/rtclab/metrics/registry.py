@@ -151,7 +151,7 @@ INSTEAD = {
 
 
 def essentials(known: Collection[str]) -> list[str]:
-    """The metrics to look at first, in order, of a trace of which the metrics ``known`` have values.
+    """The metrics to look at first, in order, for a trace in which the metrics ``known`` have values.
 
     A dump has no packets, but getStats counted bytes and gaps in sequence numbers. Captures do not tell how
     long packets were queued, but how their delay varied.

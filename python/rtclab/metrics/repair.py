@@ -87,7 +87,7 @@ def _requests(trace: Trace, flow: str, window: Window | None, name: str) -> floa
 
 
 def _flows_with_known_fec(trace: Trace) -> frozenset[str]:
-    """The flows of which the number of FEC packets is known, even if it is 0."""
+    """The flows whose number of FEC packets is known, even if it is 0."""
     seconds = trace.table("flow_seconds")
     return frozenset(seconds.drop_nulls("fec_sent_packets")["flow"].unique())
 

@@ -160,7 +160,7 @@ def _rate(panels: Panels, condition: str = "") -> Plot:
     title, caption = "Receiving rate", "IP bytes delivered in each second, mean over repeats."
     if any(panel.limit is not None and not np.isnan(panel.limit.values).all() for panel in drawn):
         title += " against the capacity"
-        caption += f" The capacity is that of the narrowest path of the route{condition}."
+        caption += f" The capacity is the capacity of the narrowest path of the route{condition}."
     if any(panel.guides for panel in drawn):
         caption += " Dotted: the target of the sender's congestion control."
     return forms.over_time("rate", title, caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
@@ -202,7 +202,7 @@ def _targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
 
 
 def _stats_rate(panels: Panels) -> Plot | None:
-    """Rates of flows of which only getStats is known, as in a log of a browser; None if there are none."""
+    """Rates of flows that only getStats describes, as in a log of a browser; None if there are none."""
     drawn = [Panel(_title(lines), _stats_curves(lines), guides=_targets(lines)) for lines in panels]
     drawn = [panel for panel in drawn if panel.curves]
     if not drawn:

@@ -101,7 +101,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
 def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) -> Path:
     """Writes the page ``out``, which compares two runs; returns ``out``.
 
-    Verdicts and metrics are those of the window; the charts show the whole runs.
+    Verdicts and metrics describe the window; the charts show the whole runs.
     """
     compared = compare_runs(a, b, window)
     pairs = paired_repeats(a, b)

@@ -170,7 +170,7 @@ def _subject(flows: Sequence[str], kind: str = "flow") -> str:
 def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[str]:
     """The share of the capacity that was used or, if capacities differ, the rates; then the delay.
 
-    Flows of which the trace has another rate have a part of their own.
+    Flows with a rate of another kind have a part of their own.
     """
     rtt, one_way = (_values(found, metric, flows) for metric in ("rtt", "one_way_delay"))
     delay = _span(" with a round-trip time of {}", _ms, rtt, named=False)

@@ -51,7 +51,7 @@ class Averaged:
     """Of how many repeats, over all values of the other fields, an average is made.
 
     Attributes:
-        repeats: those of which every average is made.
+        repeats: the repeats behind every average.
         of: those that have a value in some combination.
     """
 

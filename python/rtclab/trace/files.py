@@ -28,7 +28,7 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
     Args:
         path: the file to write.
-        write: called with the path to write to, that of a temporary file beside it.
+        write: called with the path of a temporary file beside it.
 
     Raises:
         DiskFull: no space is left. The old file is unchanged.

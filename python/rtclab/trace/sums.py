@@ -34,7 +34,7 @@ def flow_seconds_table(
 
     A packet counts as sent, delivered or dropped in the second in which that happened, unless this was after
     the end of its flow or of the run. First transmissions of media and FEC are counted separately if the kind
-    of any packet is known; otherwise their columns are null. So are those of FEC in the flows of
+    of any packet is known; otherwise their columns are null. So are the columns of FEC in the flows of
     ``hides_fec``, whose FEC cannot be told from media because it is encrypted.
     """
     seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
@@ -70,7 +70,7 @@ def flow_seconds_table(
 
 
 def without_fec(packets: pl.DataFrame) -> set[str]:
-    """The flows of which no packet is known to be FEC. In captures and logs, RED may hide it among media."""
+    """The flows without a packet that is known to be FEC. In captures and logs, RED may hide it."""
     return set(packets["flow"]) - set(packets.filter(kind="fec")["flow"])
 
 

@@ -130,7 +130,7 @@ impl Decision {
 
 /// Largest rate of padding and probes, beyond all links that carry calls. Each packet of padding is an event.
 const MAX_PADDING: Bitrate = Bitrate::from_mbps(100_000);
-/// Largest burst of a probe, all of which leaves at once: a second at 100 Mbit/s.
+/// Largest burst of a probe; it leaves at once: a second at 100 Mbit/s.
 const MAX_PROBE_BURST: Bytes = Bytes(12_500_000);
 /// A control may want this many probes at once. libwebrtc runs at most five and drops older ones.
 const MAX_PROBES: usize = 100;

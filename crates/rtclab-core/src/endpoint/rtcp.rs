@@ -203,7 +203,7 @@ impl Peer {
         self.timers.audio_sender_report = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
     }
 
-    /// A sender report for each stream of one medium, the first of which has the blocks; a receiver report with
+    /// A sender report for each stream of one medium; the first one has the blocks; a receiver report with
     /// the blocks if there is no such stream.
     fn sender_reports(
         &self,

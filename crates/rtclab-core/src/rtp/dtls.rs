@@ -50,7 +50,7 @@ enum Length {
     Cut,
 }
 
-/// Length of the record at the beginning of `bytes`, of which `wire_bytes` are left in the datagram. `None`
+/// Length of the record at the beginning of `bytes`, when `wire_bytes` are left in the datagram. `None`
 /// if it is no record.
 fn record_bytes(bytes: &[u8], wire_bytes: usize, first: bool) -> Option<Length> {
     let cut = bytes.len() < wire_bytes;

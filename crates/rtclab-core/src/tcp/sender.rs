@@ -13,7 +13,7 @@ use crate::units::{Bytes, Time};
 const PROBE_DELAY: Time = Time::from_millis(200);
 /// Additional wait before a probe otherwise: two ticks of Linux.
 const PROBE_SLACK: Time = Time::from_millis(2);
-/// Linux until 6.15, `tcp_rmem[2]`: maximum receive buffer, 6 MiB. It ends slow start where nothing is lost.
+/// Linux, `tcp_rmem[2]`: maximum receive buffer, by default 6 MiB on a machine with enough memory. It ends slow start where nothing is lost.
 const RECEIVE_BUFFER: u32 = 6 << 20;
 /// Linux: memory that a full segment occupies in the receive buffer. Linux advertises as much window as fits with
 /// this overhead: 3.98 MB, measured on Linux 6.18 with a buffer of 6 MiB between network namespaces.

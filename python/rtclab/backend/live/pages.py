@@ -16,7 +16,7 @@ BROWSER_START_BPS = 300_000
 SIMULCAST_CODECS = ("vp8", "h264")
 """Of several encodings of VP9 or AV1 Chromium sends one, unless the page sets their scalability modes."""
 THREE_SIZES_PIXELS, TWO_SIZES_PIXELS = 960 * 540, 480 * 270
-"""Cameras of so many pixels are sent in three and in two sizes. Of more encodings Chromium drops the largest.
+"""Pixels from which a camera is sent in three and in two sizes. Of more encodings Chromium drops the largest.
 
 Source: libwebrtc, video/config/simulcast.cc (``LimitSimulcastLayerCount``), which is lenient by 10 %.
 """
@@ -34,7 +34,7 @@ def pages(scenario: Scenario) -> dict[str, Any]:
 
 
 def layers_of(video: Video) -> tuple[str, ...]:
-    """RIDs of the layers that Chromium sends of a camera of this size, the last of which has full size."""
+    """RIDs of the layers that Chromium sends of a camera of this size; the last one has full size."""
     pixels = video.width * video.height
     sizes = 3 if pixels >= THREE_SIZES_PIXELS else 2 if pixels >= TWO_SIZES_PIXELS else 1
     return tuple(LAYERS)[-sizes:]

@@ -46,7 +46,7 @@ export function pictureAt(step, { width, height, frameRate }) {
   return { width: even(width), height: even(height), frameRate: frameRate * STEPS[step].rate };
 }
 
-// Adapts one sender's camera. `video` is the configured picture, `report` that of report.js.
+// Adapts one sender's camera. `video` is the configured picture, `report` the report of report.js.
 export class Adapter {
   constructor(sender, video, report) {
     this.sender = sender;
