@@ -72,8 +72,8 @@ def frame_height(trace: Trace, flow: str, window: Window | None = None) -> float
 def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Number of video freezes while the flow was active; in a window, of those that are partly in it.
 
-    A frame freezes if it is shown for at least max(3 x mean, mean + 150 ms), with the mean of the last 30 frame
-    intervals. Video that is frozen by this rule when the flow ends counts too. In a window the rule
+    A frame freezes if it is shown for at least max(3 x mean, mean + 150 ms), with the mean of the last 30
+    frame intervals. Video that is frozen by this rule when the flow ends counts too. In a window the rule
     is applied to the frames that were shown. Without them, as in dumps, the receiver's counters tell how many
     freezes ended in the window.
     """
