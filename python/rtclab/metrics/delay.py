@@ -109,8 +109,8 @@ def delay_variation_p50(trace: Trace, flow: str, window: Window | None = None) -
     """Median packet delay variation (ms): one-way delay of the received packets minus the flow's smallest.
 
     Besides queuing it contains serialisation and jitter of the path, because the smallest delay is the delay
-    of a small packet. If the propagation delay falls during the run, or packets of a server are in a flow that
-    it forwards, the smallest delay is too small and the value too high.
+    of a small packet. If the propagation delay falls during the run, or packets of a server are in a flow
+    that it forwards, the smallest delay is too small and the value too high.
     """
     return _delay_variation(trace, flow, window, 50)
 
