@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ sys.path.append(str(Path(__file__).parent / "live"))
 
 from side_by_side import TURNS
 
+# Children of a shell that started tests in the background ignore Ctrl-C, which some tests press.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Calls of this process may run beside others, as far as side_by_side allows. Set before rtclab is imported.
 LOCKS = tempfile.TemporaryDirectory(prefix="rtclab-test-locks-")
 os.environ["RTCLAB_LOCK_DIR"] = LOCKS.name

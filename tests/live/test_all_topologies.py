@@ -41,7 +41,9 @@ KINDS = {
     "star": CAROL + "[[calls]]\nkind = 'star'\n",
     "hub": CAROL + "[[calls]]\nkind = 'hub-and-spoke'\n",
     "tree": CAROL + "[[calls]]\nkind = 'tree'\nfan_out = 1\n",
-    "janus": CAROL + "[participants.carol.video]\nsimulcast = true\n" + SFU.format(kind="janus"),
+    "janus": CAROL
+    + "[participants.carol.video]\nsimulcast = true\nwidth = 480\nheight = 270\n"
+    + SFU.format(kind="janus"),
     "str0m": CAROL + SFU.format(kind="str0m"),
     "nat": CAROL + "nat = 'port-restricted'\n",
     "relay over TCP": CAROL + "nat = 'udp-blocked'\n[[calls]]\nrelay = 'core'\n",

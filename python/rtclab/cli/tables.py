@@ -336,11 +336,15 @@ def _more(flows: Sequence[str]) -> str:
 
 
 def show_definitions(metrics: pl.DataFrame) -> None:
-    """Prints name, unit, definition and source of metrics."""
+    """Prints name, unit, definition and source of metrics, and which sources of traces know them."""
+    from rtclab.metrics import METRICS
+
     for row in metrics.iter_rows(named=True):
         print(f"{row['metric']} ({row['unit']})" if row["unit"] else row["metric"])
-        for text in (row["definition"], f"source: {row['source']}"):
-            print_text(text, indent=2)
+        known = METRICS[row["metric"]].known_in_words
+        for text in (row["definition"], f"source: {row['source']}", f"known: {known}" if known else ""):
+            if text:
+                print_text(text, indent=2)
         print()
 
 

@@ -119,6 +119,15 @@ class Metric:
         return words[0][0].upper() + words[0][1:] + "".join(f" {word}" for word in words[1:])
 
     @property
+    def known_in_words(self) -> str:
+        """The sources that know the metric: ``simulated, live, dump``, with their conditions or bounds."""
+        return ", ".join(
+            f"{source} ({known.note})" if known.note else source
+            for source, known in (self.known or {}).items()
+            if known.certainty != "not"
+        )
+
+    @property
     def definition(self) -> str:
         """The function's docstring on one line."""
         return " ".join((self.function.__doc__ or "").split())
