@@ -226,8 +226,11 @@ def _capacities(trace: Trace) -> dict[object, tuple[IntegerArray, Array]]:
 
 @metric(unit="s", better="lower", source="Jansen et al. 2017, sections 4.1 and 4.2", known=OF_PACKETS)
 def time_to_full_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Time (s) from the flow's first packet to the end of the first second in which its receiving rate is at
-    least 90 % of the mean over the second half of the flow."""
+    """Time (s) until the receiving rate is full: at least 90 % of its mean over the second half of the flow.
+
+    It is counted from the flow's first packet to the end of the first such second. In a window, the flow
+    begins and ends with the window.
+    """
     received = received_kbps(trace, flow, window)
     if not received.values.size:
         return nan
