@@ -6,7 +6,7 @@ use rtclab_core::rtp::{ExtensionIds, RtpHeader, RtpPacket, classify, header};
 
 fuzz_target!(|datagram: &[u8]| {
     let ids = ExtensionIds::CHROMIUM;
-    classify(datagram);
+    classify(datagram, datagram.len());
     if let Ok((_, elements, len)) = header::parse_raw(datagram) {
         assert!(len <= datagram.len());
         assert!(elements.map(|(_, data)| data.len()).sum::<usize>() < len);
