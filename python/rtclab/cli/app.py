@@ -704,11 +704,27 @@ def validate(
         Literal["odd", "even", "both"],
         typer.Option(help="With --random: only conditions with odd seeds, or only those with even seeds."),
     ] = "both",
+    again: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0,
+            metavar="SEED",
+            help="Run the random condition with this seed ten times live and 39 times simulated, and compare "
+            "the distributions. May be given several times.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
     if tcp and (repeats is not None or keep_live):
         raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
+    if again:
+        if tcp or repeats is not None or random is not None:
+            raise BadInput("--again takes neither --tcp, --repeats nor --random")
+        from rtclab.cli.validating import validate_again_and_show
+
+        validate_again_and_show(out, runs, again, keep_live=keep_live, as_json=as_json)
+        return
     if random is not None:
         if tcp or repeats is not None:
             raise BadInput("--random takes neither --tcp nor --repeats")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from rtclab.cli import tables
+
+if TYPE_CHECKING:
+    from rtclab.validate.outcomes import Outcome
 
 
 def validate_and_show(
@@ -40,19 +45,60 @@ def validate_random_and_show(
 
     With ``keep_live`` conditions without a live run are left out instead of run.
     """
+    from rtclab.validate.conditions import draw
     from rtclab.validate.twin import outcomes
-    from rtclab.validate.twin_page import figures, write_twin
 
-    page = out or Path("docs/twin.md")
-    data = page.parent / "data"
-    folder = runs / "twin"
-    found = outcomes(seeds, data / f"{page.stem}.csv", folder, run_missing=not keep_live, say=_say)
-    write_twin(page, found, data / f"{page.stem}-reasons.csv")
-    if as_json:
-        pairs = [asdict(pair) for one in found for pair in one.pairs]
-        tables.print_json({"page": str(page), "figures": dict(figures(found)), "compared": pairs})
-    else:
+    page = _twin_page(out)
+    conditions = [draw(seed) for seed in seeds]
+    found = outcomes(conditions, _data(page, ""), runs / "twin", run_missing=not keep_live, say=_say)
+    _write_twin(page, found, as_json=as_json)
+
+
+def validate_again_and_show(
+    out: Path | None, runs: Path, seeds: list[int], *, keep_live: bool, as_json: bool
+) -> None:
+    """Runs random conditions several times on both backends and writes the page with what is kept of all.
+
+    With ``keep_live`` only missing simulations are run.
+    """
+    from rtclab.validate.again import run_again
+    from rtclab.validate.conditions import draw
+    from rtclab.validate.kept import read_kept
+    from rtclab.validate.twin import stored
+
+    page = _twin_page(out)
+    chosen = [draw(seed) for seed in seeds]
+    run_again(chosen, _data(page, "-repeats"), runs / "twin" / "again", run_live=not keep_live, say=_say)
+    rows = _data(page, "")
+    _write_twin(page, stored([draw(int(name)) for name in read_kept(rows)], rows), as_json=as_json)
+
+
+def _twin_page(out: Path | None) -> Path:
+    return out or Path("docs/twin.md")
+
+
+def _data(page: Path, what: str) -> Path:
+    """A CSV file of a page."""
+    return page.parent / "data" / f"{page.stem}{what}.csv"
+
+
+def _write_twin(page: Path, found: Sequence[Outcome], *, as_json: bool) -> None:
+    """Writes the page of random conditions, and prints its path or all numbers as JSON."""
+    from rtclab.validate.conditions import GROUPS
+    from rtclab.validate.outcomes import COMPARED
+    from rtclab.validate.tables import score
+    from rtclab.validate.twin_page import write_twin
+
+    write_twin(page, found, page.parent / "data")
+    if not as_json:
         print(page)
+        return
+    by_group = {name: [one for one in found if one.condition.group == name] for name in GROUPS}
+    scores = {
+        name: [asdict(score(metric, own)) for metric in COMPARED] for name, own in by_group.items() if own
+    }
+    pairs = [asdict(pair) for one in found for pair in one.pairs]
+    tables.print_json({"page": str(page), "scores": scores, "compared": pairs})
 
 
 def _say(text: str) -> None:

@@ -1,0 +1,169 @@
+"""The table of errors and coverage of any conditions, and its goals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from statistics import fmean, median
+
+from rtclab.metrics import METRICS
+from rtclab.validate.outcomes import COMPARED, Outcome, Pair
+
+CLOSE = 0.1
+"""Error, as a share, up to which a value is close."""
+
+GOALS = {
+    "receiving_rate": 0.02,
+    "rtt": 0.02,
+    "queuing_delay_p95": 0.06,
+    "nacks": 0.1,
+    "retransmission_share": 0.15,
+    "freeze_count": 0.3,
+    "freeze_duration": 0.3,
+    "jitter_buffer_delay": 0.1,
+    "audio_concealed": 0.15,
+    "setup_time": 0.08,
+}
+"""The largest median error that is aimed at, as a share of live."""
+COVERAGE_GOAL = 0.85
+"""The smallest coverage that is aimed at, for every metric."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a metric is predicted in some conditions.
+
+    Attributes:
+        metric: the metric.
+        conditions: number of conditions in which both sides know it.
+        values: number of live values there: one per flow and live call.
+        errors: number of these values that are large enough for a relative error.
+        error: median of the errors, without sign, as a share of live.
+        close: share of the errors that are at most ``CLOSE``.
+        coverage: share of the live values that lie in the interval of the simulated repeats.
+        level: the mean probability of these intervals, which the coverage would have without any error.
+    """
+
+    metric: str
+    conditions: int
+    values: int
+    errors: int
+    error: float
+    close: float
+    coverage: float
+    level: float
+
+    @property
+    def reaches_error(self) -> bool | None:
+        """Whether the median error is at most its goal; None without a goal or without errors."""
+        goal = GOALS.get(self.metric)
+        return None if goal is None or isnan(self.error) else self.error <= goal
+
+    @property
+    def reaches_coverage(self) -> bool | None:
+        """Whether the coverage is at least its goal; None without values."""
+        return None if isnan(self.coverage) else self.coverage >= COVERAGE_GOAL
+
+
+def score(metric: str, outcomes: Sequence[Outcome]) -> Score:
+    """How well a metric is predicted in these conditions."""
+    pairs = [pair for one in outcomes for pair in one.pairs if pair.metric == metric]
+    errors = errors_of(pairs)
+    return Score(
+        metric,
+        len({pair.condition for pair in pairs}),
+        len(pairs),
+        len(errors),
+        median_of(errors),
+        share([error <= CLOSE for error in errors]),
+        share([pair.covered for pair in pairs]),
+        fmean(pair.expected.level for pair in pairs) if pairs else nan,
+    )
+
+
+def table(
+    outcomes: Sequence[Outcome],
+    groups: Mapping[str, str],
+    *,
+    goals: str = "",
+    metrics: Sequence[str] = COMPARED,
+) -> Iterator[str]:
+    """Lines of a Markdown table: a row per metric, and four columns per group of conditions.
+
+    Args:
+        outcomes: the conditions.
+        groups: the heading of each group, by its name. Groups without conditions have no columns.
+        goals: name of the group in whose columns goals are compared.
+        metrics: the metrics; those which no condition knows are left out.
+    """
+    by_group = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
+    shown = {name: own for name, own in by_group.items() if own}
+    heads = [f"{groups[name]}: values" for name in shown]
+    columns = [f" {head} | error | within {CLOSE:.0%} | coverage " for head in heads]
+    yield f"| metric |{'|'.join(columns)}|"
+    yield "|---|" + "---:|---:|---:|---:|" * len(shown)
+    for metric in metrics:
+        scores = {name: score(metric, own) for name, own in shown.items()}
+        if any(one.values for one in scores.values()):
+            cells = [_cells(one, goals=name == goals) for name, one in scores.items()]
+            yield f"| {METRICS[metric].label} | {' | '.join(cells)} |"
+
+
+def table_words() -> Iterator[str]:
+    """What the columns of the table mean, for the page above it."""
+    yield "Errors are the median of simulated minus live, in per cent of live, without sign. They are of"
+    yield "live values above zero, and of shares of retransmissions above 1 %. The simulated value is the"
+    yield "median of the repeats. Coverage is the share of all live values, zeros included, between the"
+    yield "smallest and the largest simulated one. Values are counted per direction, those with an error of"
+    yield "all, with the number of conditions in parentheses. Sound is compared where there is any."
+
+
+def goal_words(outcomes: Sequence[Outcome], words: str, metrics: Sequence[str] = COMPARED) -> Iterator[str]:
+    """How many goals are reached in these conditions, which ``words`` names."""
+    scores = [score(metric, outcomes) for metric in metrics]
+    errors = [one.reaches_error for one in scores if one.reaches_error is not None]
+    coverages = [one.reaches_coverage for one in scores if one.reaches_coverage is not None]
+    yield f"Goals for {words} stand beside their figures, in bold if they are missed. Reached:"
+    yield f"{sum(errors)} of {len(errors)} median errors, {sum(coverages)} of {len(coverages)} coverages."
+    levels = [one.level for one in scores if one.values]
+    if levels and min(levels) < max(levels):
+        yield "Some repeats do not know every metric, so the probability of the intervals is between"
+        yield f"{percent(min(levels))} and {percent(max(levels))} on average over the values of a metric."
+
+
+def _cells(one: Score, *, goals: bool) -> str:
+    """The four cells of a metric in a group."""
+    if not one.values:
+        return "– | – | – | –"
+    values = f"{one.values}" if one.errors == one.values else f"{one.errors} of {one.values}"
+    error, coverage = percent(one.error), percent(one.coverage)
+    if goals and one.reaches_error is not None:
+        goal = f"{100 * GOALS[one.metric]:g} %"
+        error = f"{error} ≤ {goal}" if one.reaches_error else f"**{error} > {goal}**"
+    if goals and one.reaches_coverage is not None:
+        goal = f"{100 * COVERAGE_GOAL:g} %"
+        coverage = f"{coverage} ≥ {goal}" if one.reaches_coverage else f"**{coverage} < {goal}**"
+    return f"{values} ({one.conditions}) | {error} | {percent(one.close)} | {coverage}"
+
+
+def errors_of(pairs: Sequence[Pair]) -> list[float]:
+    """The relative errors without sign, of the pairs that have one."""
+    return [abs(pair.error) for pair in pairs if not isnan(pair.error)]
+
+
+def median_of(values: Sequence[float]) -> float:
+    """The median; NaN without values."""
+    return median(values) if values else nan
+
+
+def share(good: Sequence[bool]) -> float:
+    """The share that is true; NaN without values."""
+    return sum(good) / len(good) if good else nan
+
+
+def percent(ratio: float) -> str:
+    """A ratio in per cent: ``2.9 %``, ``124 %``; a dash for NaN."""
+    if isnan(ratio):
+        return "–"
+    return f"{100 * ratio:.0f} %" if ratio >= 1 else f"{100 * ratio:.1f} %"
