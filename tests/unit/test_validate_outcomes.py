@@ -273,7 +273,9 @@ def test_dots_and_bars_stay_inside_the_axes_and_zeros_are_counted() -> None:
         outcome(3, 0, 10, "nacks"),
         outcome(5, 10, 10, "nacks"),
     ]
-    [scatter, _] = drawings(found, GROUPS)
+    [rates, scatter, _] = drawings([*found, outcome(2, 100, 100)], GROUPS)
+    assert [axes.title for axes in rates.axes] == ["even seeds of 1 to 100"]
+    assert (rates.x.label, rates.y.label) == ("Receiving rate, live (kbit/s)", "simulated (kbit/s)")
     [axes] = scatter.axes
     _, dots = axes.marks
     for values in (dots.x, dots.y, dots.low, dots.high):  # type: ignore[union-attr]
@@ -326,13 +328,21 @@ def test_the_page_names_the_worst_with_their_reasons_and_keeps_notes(tmp_path: P
     assert "+12%" in text
     # The simulated value is too large by its seed, and its interval is 10 below and above it.
     assert "8 of these 10 live values lie in the simulated interval." in text
-    assert "| +5% | the queue |" in text
+    assert f"| 5 | {draw(5).words}. **the queue** | alice → bob | 100 | 105 [95, 115] | +5% |" in text
     assert "| +2% |" not in text
     assert "## The same conditions again" not in text
     assert text.endswith("A note.\n")
     for drawing in drawings(outcomes, GROUPS):
         assert f"(twin-{drawing.name}.svg)" in text
         assert page.with_name(f"twin-{drawing.name}.svg").is_file()
+
+
+def test_a_page_of_no_conditions_can_be_written(tmp_path: Path) -> None:
+    write_twin(tmp_path / "twin.md", [], tmp_path)
+    text = (tmp_path / "twin.md").read_text()
+    assert text.startswith("# The twin")
+    assert "![" not in text
+    assert not list(tmp_path.glob("*.svg"))
 
 
 def test_a_damaged_file_of_rows_is_an_error(tmp_path: Path) -> None:

@@ -127,13 +127,16 @@ def errors(outcomes: Sequence[Outcome], groups: Mapping[str, str], *, goals: str
 
 def plots(stem: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
     """The section with the plots that ``twin_plots.drawings`` gives, whose names begin with ``stem``."""
+    known = {pair.metric for one in outcomes for pair in one.pairs}
+    if not known:
+        return
     yield "## Simulated against live"
     yield ""
     yield "Each dot is one direction of a condition. Its bar reaches from the smallest to the largest"
     yield "simulated value. On the line, both values are equal."
     yield ""
     for name in SCATTERED:
-        if any(pair.metric == name for one in outcomes for pair in one.pairs):
+        if name in known:
             yield f"![{METRICS[name].label}: simulated against live]({stem}-{name}.svg)"
             yield ""
     yield f"![Errors of the metrics]({stem}-errors.svg)"
@@ -234,17 +237,19 @@ def same_step(pair: Pair) -> bool:
 def _worst(outcomes: Sequence[Outcome], reasons: dict[str, str]) -> Iterator[str]:
     yield f"## The {WORST} largest errors of the rate"
     yield ""
-    yield "| seed | condition | direction | live, kbit/s | simulated | interval | error | reason |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "The simulated value is the median, with the interval in brackets."
+    yield ""
+    yield "| seed | condition, and the reason if it is known | direction | live, kbit/s | simulated | error |"
+    yield "|---|---|---|---:|---:|---:|"
     words = {one.condition.name: one.condition.words for one in outcomes}
     rates = [pair for one in outcomes for pair in one.pairs if pair.metric == "receiving_rate"]
     worst = sorted((pair for pair in rates if pair.live > 0), key=lambda pair: -abs(pair.error))[:WORST]
     for pair in worst:
-        said = pair.expected
+        said, reason = pair.expected, reasons.get(pair.condition)
+        about = f"{words[pair.condition]}. **{reason}**" if reason else words[pair.condition]
         yield (
-            f"| {pair.condition} | {words[pair.condition]} | {pair.flow.replace('->', ' → ')} "
-            f"| {pair.live:.0f} | {said.middle:.0f} | {said.low:.0f} to {said.high:.0f} "
-            f"| {pair.error:+.0%} | {reasons.get(pair.condition, '')} |"
+            f"| {pair.condition} | {about} | {pair.flow.replace('->', ' → ')} | {pair.live:.0f} "
+            f"| {said.middle:.0f} [{said.low:.0f}, {said.high:.0f}] | {pair.error:+.0%} |"
         )
     yield ""
     covered = sum(pair.covered for pair in worst)

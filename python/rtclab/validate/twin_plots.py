@@ -47,9 +47,11 @@ LARGEST_ERROR_PERCENT = 50
 def drawings(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> list[Drawing]:
     """A scatter per metric, with the groups side by side, and the distributions of the errors.
 
-    Groups without conditions, and metrics that no condition knows, are left out.
+    Groups without conditions, and metrics that no condition knows, are left out. Nothing is drawn of nothing.
     """
     pairs = [pair for one in outcomes for pair in one.pairs]
+    if not pairs:
+        return []
     shown = {name: words for name, words in groups.items() if any(pair.group == name for pair in pairs)}
     by_metric = {name: [pair for pair in pairs if pair.metric == name] for name in SCATTERED}
     scatters = [_scatter(name, own, shown) for name, own in by_metric.items() if own]
@@ -60,7 +62,8 @@ def _scatter(name: str, pairs: Sequence[Pair], groups: Mapping[str, str]) -> Dra
     metric = METRICS[name]
     unit = f" ({metric.unit})" if metric.unit else ""
     logarithmic = name in LOGARITHMIC
-    x, y = (_axis(f"{side}{unit}", pairs, logarithmic=logarithmic) for side in ("live", "simulated"))
+    labels = (f"{metric.label}, live{unit}", f"simulated{unit}")
+    x, y = (_axis(label, pairs, logarithmic=logarithmic) for label in labels)
 
     def placed(values: Sequence[float]) -> Array:
         array = np.asarray(values, dtype=np.float64)
@@ -71,6 +74,8 @@ def _scatter(name: str, pairs: Sequence[Pair], groups: Mapping[str, str]) -> Dra
     axes = []
     for index, (group, words) in enumerate(groups.items()):
         own = [pair for pair in pairs if pair.group == group]
+        if not own:
+            continue
         shown = [pair for pair in own if not logarithmic or min(pair.live, pair.expected.middle) > 0]
         dots = Dots(
             Look.numbered(index, words),
