@@ -125,7 +125,7 @@ def test_only_distributions_that_differ_more_than_chance_are_marked(tmp_path: Pa
     assert found["9", "freeze_count"].p == 1.0
     lines = list(section([], file, "twin"))
     [rate] = [line for line in lines if line.startswith("| 41 | Receiving rate (kbit/s) |")]
-    assert rate.endswith("| 1118 [1100, 1136] | 119 [100, 138] | 2.4e-10 | differs |")
+    assert rate.endswith("| 1118 [1100,\u00a01136] | 119 [100,\u00a0138] | **2.4e-10** |")
     assert any("Of 4 tests, 1 have p up to 0.05" in line for line in lines)
     assert sum(line.startswith("![") for line in lines) == len(again.drawings(file)) == 4
 

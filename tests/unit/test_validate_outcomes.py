@@ -328,7 +328,7 @@ def test_the_page_names_the_worst_with_their_reasons_and_keeps_notes(tmp_path: P
     assert "+12%" in text
     # The simulated value is too large by its seed, and its interval is 10 below and above it.
     assert "8 of these 10 live values lie in the simulated interval." in text
-    assert f"| 5 | {draw(5).words}. **the queue** | alice → bob | 100 | 105 [95, 115] | +5% |" in text
+    assert f"| 5 | {draw(5).words}. **the queue** | alice → bob | 100 | 105 [95,\u00a0115] | +5% |" in text
     assert "| +2% |" not in text
     assert "## The same conditions again" not in text
     assert text.endswith("A note.\n")

@@ -178,14 +178,14 @@ def section(conditions: Sequence[Condition], file: Path, stem: str) -> Iterator[
     yield ""
     yield from _agreement(tests)
     yield ""
-    yield "| condition | metric | direction | live | simulated | p | |"
-    yield "|---|---|---|---|---|---:|---|"
+    yield "| condition | metric | direction | live | simulated | p |"
+    yield "|---|---|---|---|---|---:|"
     for one in tests:
         if one.differs or one.metric in SHOWN:
-            mark = "differs" if one.differs else ""
+            chance = f"**{one.p:.2g}**" if one.differs else f"{one.p:.2g}"
             yield (
                 f"| {one.condition} | {_metric(one.metric)} | {one.flow.replace('->', ' → ')} "
-                f"| {_sample(one.live)} | {_sample(one.simulated)} | {one.p:.2g} | {mark} |"
+                f"| {_sample(one.live)} | {_sample(one.simulated)} | {chance} |"
             )
     yield ""
     if without := left_out(file):
@@ -216,7 +216,8 @@ def _agreement(tests: Sequence[Comparison]) -> Iterator[str]:
     yield "For each metric and direction, p is the probability that two samples of one distribution differ"
     yield "at least as much (Kolmogorov and Smirnov, exact). The two directions of a call are not"
     yield f"independent, so they are tested apart. Of {count} tests, {low} have p up to {LEVEL:g}; by chance"
-    yield f"alone at most {LEVEL * count:.0f} are expected. Significant over all tests (Holm, 5 %): {differ}."
+    yield f"alone at most {LEVEL * count:.0f} are expected. Over all tests (Holm, 5 %) {differ} are significant,"
+    yield "in bold."
     yield ""
     alone, corrected = (visible_shift(live, sim, level) for level in (LEVEL, LEVEL / count))
     yield f"{live} calls see only large differences. With {100 * POWER:g} % probability, a single test sees a"
@@ -232,7 +233,7 @@ def _metric(name: str) -> str:
 
 def _sample(values: Sequence[float]) -> str:
     middle, low, high = (_digits(value) for value in (median(values), min(values), max(values)))
-    return f"{middle} [{low}, {high}]"
+    return f"{middle} [{low},\u00a0{high}]"
 
 
 def _digits(value: float) -> str:

@@ -249,7 +249,7 @@ def _worst(outcomes: Sequence[Outcome], reasons: dict[str, str]) -> Iterator[str
         about = f"{words[pair.condition]}. **{reason}**" if reason else words[pair.condition]
         yield (
             f"| {pair.condition} | {about} | {pair.flow.replace('->', ' → ')} | {pair.live:.0f} "
-            f"| {said.middle:.0f} [{said.low:.0f}, {said.high:.0f}] | {pair.error:+.0%} |"
+            f"| {said.middle:.0f} [{said.low:.0f},\u00a0{said.high:.0f}] | {pair.error:+.0%} |"
         )
     yield ""
     covered = sum(pair.covered for pair in worst)
