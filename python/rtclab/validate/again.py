@@ -216,8 +216,8 @@ def _agreement(tests: Sequence[Comparison]) -> Iterator[str]:
     yield "For each metric and direction, p is the probability that two samples of one distribution differ"
     yield "at least as much (Kolmogorov and Smirnov, exact). The two directions of a call are not"
     yield f"independent, so they are tested apart. Of {count} tests, {low} have p up to {LEVEL:g}; by chance"
-    yield f"alone at most {LEVEL * count:.0f} are expected. Over all tests (Holm, 5 %) {differ} are significant,"
-    yield "in bold."
+    yield f"alone at most {LEVEL * count:.0f} are expected. Over all tests (Holm, 5 %) {differ} are"
+    yield "significant, in bold."
     yield ""
     alone, corrected = (visible_shift(live, sim, level) for level in (LEVEL, LEVEL / count))
     yield f"{live} calls see only large differences. With {100 * POWER:g} % probability, a single test sees a"
