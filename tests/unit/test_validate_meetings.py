@@ -1,0 +1,108 @@
+"""Meetings: who is connected with whom, over which links, and which live calls are taken."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from rtclab.backend.sim import SimBackend
+from rtclab.scenario.path import PathSpec
+from rtclab.scenario.units import Bitrate
+from rtclab.validate import meetings
+from rtclab.validate.campaign import LiveRun
+from rtclab.validate.conditions import Condition
+from rtclab.validate.meetings import (
+    LIVE_CALLS,
+    PEOPLE,
+    SERVER,
+    SIZES,
+    TOPOLOGIES,
+    WORSE,
+    conditions,
+    introduction,
+    live_runs,
+    meeting,
+)
+
+
+def names(condition: Condition) -> set[str]:
+    """The names of the flows."""
+    return {flow.name for flow in condition.scenario.flows()}
+
+
+def pairs(people: int) -> set[str]:
+    """Everybody to everybody else."""
+    return {f"{a}->{b}" for a, b in permutations(PEOPLE[:people], 2)}
+
+
+def rate(path: PathSpec) -> int:
+    """The constant capacity of a path in bit/s."""
+    assert isinstance(path.capacity, Bitrate)
+    return path.capacity.bps
+
+
+def test_there_are_three_and_four_people_in_each_topology() -> None:
+    assert len({one.name for one in conditions()}) == len(SIZES) * len(TOPOLOGIES) == 6
+    assert {one.group for one in conditions()} == {"meetings"}
+
+
+@pytest.mark.parametrize("people", SIZES)
+def test_a_mesh_has_a_flow_from_everybody_to_everybody(people: int) -> None:
+    assert names(meeting(people, "mesh")) == pairs(people)
+
+
+@pytest.mark.parametrize("kind", ["str0m", "janus"])
+@pytest.mark.parametrize("people", SIZES)
+def test_over_an_sfu_the_flows_to_and_from_the_server_come_in_addition(people: int, kind: str) -> None:
+    condition = meeting(people, kind)
+    legs = {f"{one}->{SERVER}" for one in PEOPLE[:people]} | {f"{SERVER}->{one}" for one in PEOPLE[:people]}
+    assert names(condition) == pairs(people) | legs
+    assert condition.scenario.servers[SERVER].kind == kind
+
+
+@pytest.mark.parametrize("condition", conditions(), ids=lambda condition: condition.name)
+def test_only_the_worse_uplink_is_narrower_than_the_streams_on_it(condition: Condition) -> None:
+    scenario = condition.scenario
+    others = len(scenario.participants) - 1
+    assert scenario.video is not None
+    assert scenario.audio is not None
+    stream = scenario.video.max_bitrate.bps + scenario.audio.bitrate.bps
+    sent = others if condition.name.endswith("mesh") else 1
+    for name in scenario.participants:
+        link = scenario.link_of(name)
+        assert (rate(link.up) < sent * stream) is (name == WORSE)
+        assert rate(link.down) > others * stream
+
+
+def test_the_two_sfus_have_the_same_simulated_call() -> None:
+    ends = {}
+    for kind in ("str0m", "janus"):
+        scenario = meeting(3, kind).scenario
+        short = type(scenario).read(
+            scenario.model_dump(mode="json", by_alias=True, exclude_none=True) | {"duration": "2 s"}, kind
+        )
+        ends[kind] = SimBackend().simulate(short, seed=1, repeat=0).table("flow_seconds")
+    assert ends["str0m"].equals(ends["janus"])
+    assert ends["janus"]["delivered_bytes"].sum() > 0
+
+
+def test_each_live_call_has_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def found(condition: Condition, folder: Path, **_: object) -> LiveRun | None:
+        asked.append((folder.name, condition.words))
+        return None if folder.name == "call-2" else LiveRun.__new__(LiveRun)
+
+    monkeypatch.setattr(meetings, "live_run", found)
+    runs = live_runs(meeting(3, "mesh"), tmp_path, run_missing=False, say=print)
+    assert asked == [(f"call-{n}", f"3 people in a mesh, call {n}") for n in range(1, LIVE_CALLS + 1)]
+    assert len(runs) == LIVE_CALLS - 1
+
+
+def test_the_page_states_the_links_and_the_camera() -> None:
+    text = " ".join(introduction())
+    assert "up 3 Mbit/s, 25 ms, queue 100 ms" in text
+    assert "up 500 kbit/s, 60 ms, queue 200 ms, loss 1 %" in text
+    assert f"{meetings.VIDEO['width']}x{meetings.VIDEO['height']}" in text
