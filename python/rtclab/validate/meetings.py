@@ -104,7 +104,7 @@ def introduction() -> Iterator[str]:
     yield f"{_words(LINK)}, except {WORSE}:"
     yield f"{_words(WORSE_LINK)}."
     yield f"Cameras of {size}, up to {VIDEO['max_bitrate']}, with audio."
-    yield f"Each meeting has {LIVE_CALLS} live calls of {DURATION_S} s. Values are per flow. Over an SFU the flows"
+    yield f"Each meeting has {LIVE_CALLS} live calls of {DURATION_S} s. Values are per flow. Over an SFU these"
     yield f"are what each person sends to the server (`alice->{SERVER}`) and receives of each other person"
     yield "(`alice->bob`)."
     yield ""
