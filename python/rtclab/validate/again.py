@@ -132,7 +132,7 @@ def comparisons(file: Path) -> list[Comparison]:
 def _samples(rows: RowFile) -> dict[tuple[str, str, str], tuple[list[float], list[float]]]:
     """The live and simulated values by condition, metric and flow. Disturbed and failed repeats have none."""
     found: dict[tuple[str, str, str], tuple[list[float], list[float]]] = {}
-    records = sorted(rows.read().values(), key=lambda record: (record.key.condition, record.key.repeat))
+    records = sorted(rows.read().values(), key=lambda record: (_order(record.key.condition), record.key))
     for condition in dict.fromkeys(record.key.condition for record in records):
         own = [one for one in records if one.key.condition == condition and one.outcome == "finished"]
         flows = sorted({flow for one in own for flow, _, _ in one.values if flow})
@@ -145,6 +145,22 @@ def _samples(rows: RowFile) -> dict[tuple[str, str, str], tuple[list[float], lis
                         sides[one.key.backend == SIM].append(value)
                 found[condition, metric, flow] = sides
     return found
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Sorts names that are numbers by number."""
+    return len(name), name
+
+
+def left_out(file: Path) -> list[str]:
+    """The repeats that failed or that the machine disturbed, in words; they have no values."""
+    records = sorted(RowFile(file).read().values(), key=lambda record: record.key)
+    return [
+        f"{one.key.condition}, {'simulated' if one.key.backend == SIM else LIVE} repeat {one.key.repeat}: "
+        f"{one.outcome} ({one.reason})"
+        for one in records
+        if one.outcome != "finished"
+    ]
 
 
 def section(conditions: Sequence[Condition], file: Path, stem: str) -> Iterator[str]:
@@ -168,13 +184,19 @@ def section(conditions: Sequence[Condition], file: Path, stem: str) -> Iterator[
         if one.differs or one.metric in SHOWN:
             mark = "differs" if one.differs else ""
             yield (
-                f"| {one.condition} | {METRICS[one.metric].label} | {one.flow.replace('->', ' → ')} "
+                f"| {one.condition} | {_metric(one.metric)} | {one.flow.replace('->', ' → ')} "
                 f"| {_sample(one.live)} | {_sample(one.simulated)} | {one.p:.2g} | {mark} |"
             )
     yield ""
+    if without := left_out(file):
+        yield f"Without values: {'; '.join(without)}."
+        yield ""
     known = {one.name: one.words for one in conditions}
     for name in dict.fromkeys(one.condition for one in tests):
-        yield f"**{name}:** {known.get(name, 'not on this page')}"
+        own = [one for one in tests if one.condition == name]
+        differ = sum(one.differs for one in own)
+        yield f"**{name}**: {known.get(name, 'not on this page')}."
+        yield f"{differ} of {len(own)} tests are significant."
         yield ""
         for metric in DRAWN:
             if any((one.condition, one.metric) == (name, metric) for one in tests):
@@ -197,13 +219,25 @@ def _agreement(tests: Sequence[Comparison]) -> Iterator[str]:
     yield f"alone at most {LEVEL * count:.0f} are expected. Significant over all tests (Holm, 5 %): {differ}."
     yield ""
     alone, corrected = (visible_shift(live, sim, level) for level in (LEVEL, LEVEL / count))
-    yield f"{live} calls see only large differences. With {POWER:.0%} probability, a single test sees a shift"
-    yield f"of a normal variable by {alone:g} standard deviations; with Holm's correction, by {corrected:g}."
+    yield f"{live} calls see only large differences. With {100 * POWER:g} % probability, a single test sees a"
+    yield f"shift of a normal variable by {alone:g} standard deviations; with Holm, by {corrected:g}."
     yield "A test that finds nothing does not show that the distributions are equal."
 
 
+def _metric(name: str) -> str:
+    """The label of a metric with its unit, in parentheses."""
+    metric = METRICS[name]
+    return f"{metric.label} ({metric.unit})" if metric.unit else metric.label
+
+
 def _sample(values: Sequence[float]) -> str:
-    return f"{median(values):.3g} [{min(values):.3g}, {max(values):.3g}]"
+    middle, low, high = (_digits(value) for value in (median(values), min(values), max(values)))
+    return f"{middle} [{low}, {high}]"
+
+
+def _digits(value: float) -> str:
+    """Three digits, or all before the point: ``0.123``, ``12.3``, ``1450``."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _title(condition: str, metric: str) -> str:
@@ -230,6 +264,5 @@ def _distributions(tests: Sequence[Comparison]) -> Drawing:
             lines.append(Line(look, np.append(places, 1.05 * largest), np.append(shares, 100.0), steps=True))
         axes.append(Axes(f"{one.flow.replace('->', ' → ')}, p = {one.p:.2g}", lines))
     title = _title(condition, metric)
-    unit = f" ({METRICS[metric].unit})" if METRICS[metric].unit else ""
-    x = Axis.from_zero(f"{METRICS[metric].label}{unit}", largest)
+    x = Axis.from_zero(_metric(metric), largest)
     return Drawing(f"again-{condition}-{metric}", title, title, x, Axis("share of calls (%)", 0, 100), axes)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rtclab.errors import BadInput
 from rtclab.trace import write_text
 from rtclab.validate.conditions import Condition
 from rtclab.validate.outcomes import Expected, Key, Live, Outcome, Simulated
@@ -67,14 +68,29 @@ def values_file(file: Path) -> Path:
 
 
 def read_kept(file: Path) -> dict[str, Kept]:
-    """What is kept, by the name of the condition; empty if there is no such file."""
+    """What is kept, by the name of the condition; empty if there is no such file.
+
+    Raises:
+        BadInput: the file or the one of its values has other columns, or is missing.
+    """
     if not file.is_file():
         return {}
     by_name: dict[str, list[dict[str, object]]] = {}
-    for row in pl.read_csv(values_file(file), schema=VALUES).iter_rows(named=True):
+    for row in _read(values_file(file), VALUES).iter_rows(named=True):
         by_name.setdefault(row["name"], []).append(row)
-    rows = pl.read_csv(file, schema=CONDITIONS).iter_rows(named=True)
+    rows = _read(file, CONDITIONS).iter_rows(named=True)
     return {row["name"]: _kept(row, by_name.get(row["name"], [])) for row in rows}
+
+
+def _read(file: Path, schema: pl.Schema) -> pl.DataFrame:
+    try:
+        with file.open(encoding="utf-8") as text:
+            columns = text.readline().strip().split(",")
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}") from None
+    if columns != [*schema]:
+        raise BadInput(f"{file}: columns {', '.join(columns)}; expected {', '.join(schema)}")
+    return pl.read_csv(file, schema=schema)
 
 
 def _kept(row: Mapping[str, object], values: Sequence[Mapping[str, object]]) -> Kept:

@@ -12,6 +12,7 @@ from rtclab.validate.outcomes import COMPARED, Outcome, Pair
 
 CLOSE = 0.1
 """Error, as a share, up to which a value is close."""
+CLOSE_WORDS = f"{100 * CLOSE:g} %"
 
 GOALS = {
     "receiving_rate": 0.02,
@@ -100,7 +101,7 @@ def table(
     by_group = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
     shown = {name: own for name, own in by_group.items() if own}
     heads = [f"{groups[name]}: values" for name in shown]
-    columns = [f" {head} | error | within {CLOSE:.0%} | coverage " for head in heads]
+    columns = [f" {head} | error | within {CLOSE_WORDS} | coverage " for head in heads]
     yield f"| metric |{'|'.join(columns)}|"
     yield "|---|" + "---:|---:|---:|---:|" * len(shown)
     for metric in metrics:
@@ -112,11 +113,11 @@ def table(
 
 def table_words() -> Iterator[str]:
     """What the columns of the table mean, for the page above it."""
-    yield "Errors are the median of simulated minus live, in per cent of live, without sign. They are of"
-    yield "live values above zero, and of shares of retransmissions above 1 %. The simulated value is the"
-    yield "median of the repeats. Coverage is the share of all live values, zeros included, between the"
-    yield "smallest and the largest simulated one. Values are counted per direction, those with an error of"
-    yield "all, with the number of conditions in parentheses. Sound is compared where there is any."
+    yield "Values are counted per direction, with the number of conditions in parentheses. The error is the"
+    yield "median of simulated minus live, in per cent of live, without sign; the simulated value is the"
+    yield "median of the repeats. A live value of zero has no error, nor has a share of retransmissions up to"
+    yield "1 %: “8 of 12” values have one. Coverage is the share of all live values, zeros included, between"
+    yield "the smallest and the largest simulated one. Sound is compared where there is any."
 
 
 def goal_words(outcomes: Sequence[Outcome], words: str, metrics: Sequence[str] = COMPARED) -> Iterator[str]:
@@ -127,9 +128,10 @@ def goal_words(outcomes: Sequence[Outcome], words: str, metrics: Sequence[str] =
     yield f"Goals for {words} stand beside their figures, in bold if they are missed. Reached:"
     yield f"{sum(errors)} of {len(errors)} median errors, {sum(coverages)} of {len(coverages)} coverages."
     levels = [one.level for one in scores if one.values]
-    if levels and min(levels) < max(levels):
-        yield "Some repeats do not know every metric, so the probability of the intervals is between"
-        yield f"{percent(min(levels))} and {percent(max(levels))} on average over the values of a metric."
+    lowest, highest = (percent(end(levels, default=nan)) for end in (min, max))
+    if lowest != highest:
+        yield "Some repeats do not know every metric, so the mean probability of the intervals of a metric is"
+        yield f"between {lowest} and {highest}."
 
 
 def _cells(one: Score, *, goals: bool) -> str:

@@ -14,9 +14,10 @@ from rtclab.report.picture import as_svg
 from rtclab.trace import write_text
 from rtclab.validate import again, notes_of
 from rtclab.validate.conditions import DISTRIBUTION, DURATION_S, GROUPS
-from rtclab.validate.outcomes import SIMULATED_REPEATS, Outcome, Pair
+from rtclab.validate.outcomes import COMPARED, SIMULATED_REPEATS, Outcome, Pair
 from rtclab.validate.tables import (
     CLOSE,
+    CLOSE_WORDS,
     errors_of,
     goal_words,
     median_of,
@@ -98,11 +99,12 @@ def introduction() -> Iterator[str]:
     yield "How well does a simulation predict a live call in a network that is drawn at random? Each live"
     yield "call here has a twin, which is simulated in the same condition."
     yield ""
-    count, level = SIMULATED_REPEATS, (SIMULATED_REPEATS - 1) / (SIMULATED_REPEATS + 1)
+    count = SIMULATED_REPEATS
+    level = 100 * (count - 1) / (count + 1)
     yield "Made by `rtclab validate --random`. Each condition is a call of two people, drawn from the"
     yield f"distribution below, run once with two real Chromiums for {DURATION_S} s and simulated"
     yield f"{count} times. Values are over the whole call, per direction. A further simulated call lies"
-    yield f"between the smallest and the largest of {count} with a probability of {level:.0%}, whatever the"
+    yield f"between the smallest and the largest of {count} with a probability of {level:g} %, whatever the"
     yield "distribution."
     yield ""
     yield "There are three sets of conditions:"
@@ -151,7 +153,7 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
         own = [pair for pair in pairs if pair.metric == "receiving_rate" and pair.condition in names]
         apart = errors_of(own)
         within = percent(share([error <= CLOSE for error in apart]))
-        yield f"rate {words}, median error; within {CLOSE:.0%}", f"{percent(median_of(apart))}; {within}"
+        yield f"rate {words}, median error; within {CLOSE_WORDS}", f"{percent(median_of(apart))}; {within}"
     heights = [same_step(pair) for pair in pairs if pair.metric == "frame_height"]
     yield "same step of resolution", percent(share(heights))
     for name, label, unit in (("freeze_count", "freezes", ""), ("freeze_duration", "time frozen", " s")):
@@ -172,9 +174,24 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
     ]
     known = [abs(simulated - live) / live for live, simulated in stages if live > 0]
     yield "set-up until DTLS, median error", percent(median_of(known))
+    yield "values that only one side knows", str(sum(map(known_on_one_side, outcomes)))
     one_side = sum(one.connects_on_one_side_only for one in outcomes)
     yield "calls that connect on one side only", f"{one_side} of {len(outcomes)}"
     yield "disturbed by the machine three times", str(sum(bool(one.live.disturbed) for one in outcomes))
+
+
+def known_on_one_side(outcome: Outcome) -> int:
+    """Number of values that only the live call has, or that it lacks and most simulated calls have.
+
+    Only metrics that the live call has for some flow count: a trace of an older rtclab lacks newer ones.
+    """
+    live, simulated = outcome.live.values, outcome.simulated.values
+    measured = {metric for metric, _ in live if metric in COMPARED}
+    usual = {key for key, said in simulated.items() if 2 * said.known > outcome.simulated.calls}
+    return sum(
+        metric in measured and ((metric, flow) in live) != ((metric, flow) in simulated)
+        for metric, flow in {*live, *usual}
+    )
 
 
 def _measured(outcomes: Sequence[Outcome]) -> str:

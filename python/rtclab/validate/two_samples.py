@@ -54,10 +54,11 @@ def _p(m: int, n: int, distance: int, ends: tuple[int, ...]) -> float:
     close = [0] * (n + 1)  # by j, the paths to (i, j) that were never that far away
     for i in range(m + 1):
         for j in range(n + 1):
-            paths = 1 if i == j == 0 else (close[j] if i else 0) + (close[j - 1] if j else 0)
+            here = 1 if i == j == 0 else (close[j] if i else 0) + (close[j - 1] if j else 0)
             far = i + j in compared and abs(i * n - j * m) >= distance
-            close[j] = 0 if far else paths
-    return 1 - close[n] / comb(m + n, m)
+            close[j] = 0 if far else here
+    paths = comb(m + n, m)
+    return (paths - close[n]) / paths
 
 
 def visible_shift(m: int, n: int, level: float) -> float:
