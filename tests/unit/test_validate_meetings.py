@@ -10,11 +10,10 @@ import pytest
 from rtclab.backend.sim import SimBackend
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate
-from rtclab.validate import meetings
-from rtclab.validate.campaign import LiveRun
+from rtclab.validate import campaign, meetings
+from rtclab.validate.campaign import LiveRun, live_runs
 from rtclab.validate.conditions import Condition
 from rtclab.validate.meetings import (
-    LIVE_CALLS,
     PEOPLE,
     SERVER,
     SIZES,
@@ -22,7 +21,6 @@ from rtclab.validate.meetings import (
     WORSE,
     conditions,
     introduction,
-    live_runs,
     meeting,
 )
 
@@ -91,14 +89,17 @@ def test_the_two_sfus_have_the_same_simulated_call() -> None:
 def test_each_live_call_has_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def found(condition: Condition, folder: Path, **_: object) -> LiveRun | None:
-        asked.append((folder.name, condition.words))
+    def found(_: Condition, folder: Path, **__: object) -> LiveRun | None:
+        asked.append(folder)
         return None if folder.name == "call-2" else LiveRun.__new__(LiveRun)
 
-    monkeypatch.setattr(meetings, "live_run", found)
-    runs = live_runs(meeting(3, "mesh"), tmp_path, run_missing=False, say=print)
-    assert asked == [(f"call-{n}", f"3 people in a mesh, call {n}") for n in range(1, LIVE_CALLS + 1)]
-    assert len(runs) == LIVE_CALLS - 1
+    monkeypatch.setattr(campaign, "live_run", found)
+    condition = meeting(3, "mesh")
+    assert len(live_runs(condition, tmp_path, 3, run_missing=False, say=print)) == 2
+    assert asked == [tmp_path / f"call-{number}" for number in (1, 2, 3)]
+    asked.clear()
+    assert len(live_runs(condition, tmp_path, 1, run_missing=False, say=print)) == 1
+    assert asked == [tmp_path]
 
 
 def test_the_page_states_the_links_and_the_camera() -> None:

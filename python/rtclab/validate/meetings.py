@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from rtclab.scenario import Scenario
-from rtclab.validate.campaign import LiveRun, live_run
 from rtclab.validate.conditions import Condition
 
 GROUP = "meetings"
@@ -72,29 +69,6 @@ def meeting(people: int, topology: str) -> Condition:
     return Condition(name, words, Scenario.read(data, name), GROUP)
 
 
-def live_runs(
-    condition: Condition, folder: Path, *, run_missing: bool, say: Callable[[str], None]
-) -> list[LiveRun]:
-    """The live calls of a meeting, from ``folder`` if they are there: each in a directory of its own.
-
-    Args:
-        condition: the meeting.
-        folder: directory of the live runs.
-        run_missing: run the calls that are not there; otherwise they are left out.
-        say: called with a line on what happens.
-    """
-    found = [
-        live_run(
-            replace(condition, words=f"{condition.words}, call {call}"),
-            folder / f"call-{call}",
-            run_missing=run_missing,
-            say=say,
-        )
-        for call in range(1, LIVE_CALLS + 1)
-    ]
-    return [one for one in found if one is not None]
-
-
 def introduction() -> Iterator[str]:
     """The lines of the page above the figures."""
     size = f"{VIDEO['width']}x{VIDEO['height']} at {VIDEO['frame_rate']} frames/s"
@@ -104,9 +78,9 @@ def introduction() -> Iterator[str]:
     yield f"{_words(LINK)}, except {WORSE}:"
     yield f"{_words(WORSE_LINK)}."
     yield f"Cameras of {size}, up to {VIDEO['max_bitrate']}, with audio."
-    yield f"Each meeting has {LIVE_CALLS} live calls of {DURATION_S} s. Values are per flow. Over an SFU these"
-    yield f"are what each person sends to the server (`alice->{SERVER}`) and receives of each other person"
-    yield "(`alice->bob`)."
+    yield f"Each meeting has {LIVE_CALLS} live calls of {DURATION_S} s. Values are per flow."
+    yield f"Over an SFU these are what each person sends to the server (`alice->{SERVER}`) and receives of"
+    yield "each other person (`alice->bob`)."
     yield ""
     yield "The simulated SFU forwards everything to everybody, answers NACKs itself and ignores the"
     yield "receivers' estimates, as Janus does by default. rtclab's SFU estimates the bandwidth towards each"
