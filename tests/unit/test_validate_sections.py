@@ -1,4 +1,4 @@
-"""The sections on recorded networks and meetings: which conditions they have, and which calls they tell apart."""
+"""The sections on recorded networks and meetings: which conditions they have, and which calls they mark."""
 
 from __future__ import annotations
 
