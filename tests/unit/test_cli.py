@@ -194,6 +194,10 @@ def test_backends_other_than_the_simulator_ignore_capture(rtclab: Rtclab, stub: 
             "--json and --csv: expected one of them\n",
         ),
         (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls, so it takes neither --repeats nor"),
+        (
+            ["validate", "--again", "41", "--random", "2"],
+            "--again takes neither --tcp, --repeats nor --random",
+        ),
         (["validate", "--tcp", "--keep-live"], "--tcp makes no calls, so it takes neither --repeats nor"),
         (["monitor", "no.pcap"], "no.pcap: No such file or directory\n"),
         (["monitor", "."], ".: Is a directory\n"),

@@ -110,7 +110,7 @@ class Live:
         values: by metric and flow one value per call in which it could be measured.
         tries: how often the condition was run, because the machine disturbed the earlier tries.
         disturbed: how the machine disturbed the last try; empty if it did not.
-        measured: the day, as ``2026-11-23``.
+        measured: the day on which the run was written, as ``2026-11-23`` (UTC).
         schema: number of the trace schema of that time. Metrics that are newer are missing.
     """
 
@@ -224,7 +224,12 @@ def live_of(traces: Sequence[Trace], *, failed: int = 0) -> Live:
 
 
 def simulated_of(scenario: Scenario, executor: Executor, repeats: int = SIMULATED_REPEATS) -> Simulated:
-    """Simulates the repeats of a scenario in the processes of ``executor``; keeps only what is compared."""
+    """Simulates the repeats of a scenario in the processes of ``executor``; keeps only what is compared.
+
+    Raises:
+        UnsupportedScenario: the simulator cannot run the scenario.
+    """
+    SimBackend().check(scenario)
     calls = [*executor.map(partial(_simulated_call, scenario), range(repeats))]
     values = {key: expected(found) for key, found in gathered(calls).items()}
     return Simulated(repeats, sum(call.connected for call in calls), values)

@@ -12,7 +12,6 @@ from rtclab.validate.outcomes import COMPARED, Outcome, Pair
 
 CLOSE = 0.1
 """Error, as a share, up to which a value is close."""
-CLOSE_WORDS = f"{100 * CLOSE:g} %"
 
 GOALS = {
     "receiving_rate": 0.02,
@@ -100,8 +99,7 @@ def table(
     """
     by_group = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
     shown = {name: own for name, own in by_group.items() if own}
-    heads = [f"{groups[name]}: values" for name in shown]
-    columns = [f" {head} | error | within {CLOSE_WORDS} | coverage " for head in heads]
+    columns = [f" {groups[name]}: n | error | ≤ {100 * CLOSE:g} | coverage " for name in shown]
     yield f"| metric |{'|'.join(columns)}|"
     yield "|---|" + "---:|---:|---:|---:|" * len(shown)
     for metric in metrics:
@@ -113,11 +111,16 @@ def table(
 
 def table_words() -> Iterator[str]:
     """What the columns of the table mean, for the page above it."""
-    yield "Values are counted per direction, with the number of conditions in parentheses. The error is the"
-    yield "median of simulated minus live, in per cent of live, without sign; the simulated value is the"
-    yield "median of the repeats. A live value of zero has no error, nor has a share of retransmissions up to"
-    yield "1 %: “8 of 12” values have one. Coverage is the share of all live values, zeros included, between"
-    yield "the smallest and the largest simulated one. Sound is compared where there is any."
+    yield "All columns but n are in per cent:"
+    yield ""
+    yield "- **n**: the number of live values, one per direction, and of conditions in parentheses. Of"
+    yield "  “37/64” values, 37 are large enough for a relative error: above zero, or above 1 % for the share"
+    yield "  of retransmissions. Sound is compared where there is any."
+    yield "- **error**: the median of simulated minus live, of live, without sign. The simulated value is the"
+    yield "  median of the repeats."
+    yield f"- **≤ {100 * CLOSE:g}**: the share of the errors up to {100 * CLOSE:g} %."
+    yield "- **coverage**: the share of all live values, zeros included, between the smallest and the largest"
+    yield "  simulated one."
 
 
 def goal_words(outcomes: Sequence[Outcome], words: str, metrics: Sequence[str] = COMPARED) -> Iterator[str]:
@@ -135,18 +138,19 @@ def goal_words(outcomes: Sequence[Outcome], words: str, metrics: Sequence[str] =
 
 
 def _cells(one: Score, *, goals: bool) -> str:
-    """The four cells of a metric in a group."""
+    """The four cells of a metric in a group. Spaces in them do not break."""
     if not one.values:
         return "– | – | – | –"
-    values = f"{one.values}" if one.errors == one.values else f"{one.errors} of {one.values}"
-    error, coverage = percent(one.error), percent(one.coverage)
+    values = f"{one.values}" if one.errors == one.values else f"{one.errors}/{one.values}"
+    error, coverage = _percent(one.error), _percent(one.coverage)
     if goals and one.reaches_error is not None:
-        goal = f"{100 * GOALS[one.metric]:g} %"
-        error = f"{error} ≤ {goal}" if one.reaches_error else f"**{error} > {goal}**"
+        goal = f"{100 * GOALS[one.metric]:g}"
+        error = f"{error}\u00a0≤\u00a0{goal}" if one.reaches_error else f"**{error}\u00a0>\u00a0{goal}**"
     if goals and one.reaches_coverage is not None:
-        goal = f"{100 * COVERAGE_GOAL:g} %"
-        coverage = f"{coverage} ≥ {goal}" if one.reaches_coverage else f"**{coverage} < {goal}**"
-    return f"{values} ({one.conditions}) | {error} | {percent(one.close)} | {coverage}"
+        goal = f"{100 * COVERAGE_GOAL:g}"
+        reached = one.reaches_coverage
+        coverage = f"{coverage}\u00a0≥\u00a0{goal}" if reached else f"**{coverage}\u00a0<\u00a0{goal}**"
+    return f"{values}\u00a0({one.conditions}) | {error} | {_percent(one.close)} | {coverage}"
 
 
 def errors_of(pairs: Sequence[Pair]) -> list[float]:
@@ -166,6 +170,11 @@ def share(good: Sequence[bool]) -> float:
 
 def percent(ratio: float) -> str:
     """A ratio in per cent: ``2.9 %``, ``124 %``; a dash for NaN."""
+    return "–" if isnan(ratio) else f"{_percent(ratio)} %"
+
+
+def _percent(ratio: float) -> str:
+    """A ratio in per cent without its sign."""
     if isnan(ratio):
         return "–"
-    return f"{100 * ratio:.0f} %" if ratio >= 1 else f"{100 * ratio:.1f} %"
+    return f"{100 * ratio:.0f}" if ratio >= 1 else f"{100 * ratio:.1f}"

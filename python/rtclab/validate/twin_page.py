@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from rtclab.validate.conditions import DISTRIBUTION, DURATION_S, GROUPS
 from rtclab.validate.outcomes import COMPARED, SIMULATED_REPEATS, Outcome, Pair
 from rtclab.validate.tables import (
     CLOSE,
-    CLOSE_WORDS,
     errors_of,
     goal_words,
     median_of,
@@ -67,19 +66,9 @@ def read_reasons(file: Path) -> dict[str, str]:
 
 def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[str, str], repeats: Path) -> Iterator[str]:
     yield from introduction()
-    yield from errors(outcomes)
+    yield from errors(outcomes, HEADINGS, goals=HELD_OUT)
     yield from _figures(outcomes)
-    yield "## Simulated against live"
-    yield ""
-    yield "Each dot is one direction of a condition. Its bar reaches from the smallest to the largest"
-    yield "simulated value. On the line, both values are equal."
-    yield ""
-    for name in SCATTERED:
-        if any(pair.metric == name for one in outcomes for pair in one.pairs):
-            yield f"![{METRICS[name].label}: simulated against live]({stem}-{name}.svg)"
-            yield ""
-    yield f"![Errors of the metrics]({stem}-errors.svg)"
-    yield ""
+    yield from plots(stem, outcomes)
     yield from _worst(outcomes, reasons)
     yield from again.section([one.condition for one in outcomes], repeats, stem)
     yield from _failures(outcomes)
@@ -116,18 +105,39 @@ def introduction() -> Iterator[str]:
     yield ""
 
 
-def errors(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """The section with the table of all metrics."""
+def errors(outcomes: Sequence[Outcome], groups: Mapping[str, str], *, goals: str = "") -> Iterator[str]:
+    """The section with the table of all metrics, of any conditions.
+
+    Args:
+        outcomes: the conditions.
+        groups: the heading of each group, by its name.
+        goals: name of the group that is compared with the goals, if any.
+    """
     yield "## Errors and coverage"
     yield ""
     yield from table_words()
     yield ""
-    yield from table(outcomes, HEADINGS, goals=HELD_OUT)
+    yield from table(outcomes, groups, goals=goals)
     yield ""
-    held_out = [one for one in outcomes if one.condition.group == HELD_OUT]
-    if held_out:
-        yield from goal_words(held_out, GROUPS[HELD_OUT])
+    aimed = [one for one in outcomes if goals and one.condition.group == goals]
+    if aimed:
+        yield from goal_words(aimed, GROUPS.get(goals, groups[goals]))
         yield ""
+
+
+def plots(stem: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The section with the plots that ``twin_plots.drawings`` gives, whose names begin with ``stem``."""
+    yield "## Simulated against live"
+    yield ""
+    yield "Each dot is one direction of a condition. Its bar reaches from the smallest to the largest"
+    yield "simulated value. On the line, both values are equal."
+    yield ""
+    for name in SCATTERED:
+        if any(pair.metric == name for one in outcomes for pair in one.pairs):
+            yield f"![{METRICS[name].label}: simulated against live]({stem}-{name}.svg)"
+            yield ""
+    yield f"![Errors of the metrics]({stem}-errors.svg)"
+    yield ""
 
 
 def _figures(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -153,7 +163,10 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
         own = [pair for pair in pairs if pair.metric == "receiving_rate" and pair.condition in names]
         apart = errors_of(own)
         within = percent(share([error <= CLOSE for error in apart]))
-        yield f"rate {words}, median error; within {CLOSE_WORDS}", f"{percent(median_of(apart))}; {within}"
+        yield (
+            f"rate {words}, median error; within {100 * CLOSE:g} %",
+            f"{percent(median_of(apart))}; {within}",
+        )
     heights = [same_step(pair) for pair in pairs if pair.metric == "frame_height"]
     yield "same step of resolution", percent(share(heights))
     for name, label, unit in (("freeze_count", "freezes", ""), ("freeze_duration", "time frozen", " s")):
