@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 from rtclab.backend.sim import SimBackend
+from rtclab.campaign import run_scenario
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate
 from rtclab.validate import campaign, meetings
@@ -23,6 +26,7 @@ from rtclab.validate.meetings import (
     introduction,
     meeting,
 )
+from rtclab.validate.twin import outcomes
 
 
 def names(condition: Condition) -> set[str]:
@@ -74,16 +78,39 @@ def test_only_the_worse_uplink_is_narrower_than_the_streams_on_it(condition: Con
         assert rate(link.down) > others * stream
 
 
+def shortened(condition: Condition) -> Condition:
+    """The condition with a call of two seconds."""
+    data = condition.scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
+    scenario = type(condition.scenario).read(data | {"duration": "2 s"}, condition.name)
+    return replace(condition, scenario=scenario)
+
+
 def test_the_two_sfus_have_the_same_simulated_call() -> None:
-    ends = {}
-    for kind in ("str0m", "janus"):
-        scenario = meeting(3, kind).scenario
-        short = type(scenario).read(
-            scenario.model_dump(mode="json", by_alias=True, exclude_none=True) | {"duration": "2 s"}, kind
-        )
-        ends[kind] = SimBackend().simulate(short, seed=1, repeat=0).table("flow_seconds")
-    assert ends["str0m"].equals(ends["janus"])
-    assert ends["janus"]["delivered_bytes"].sum() > 0
+    ends = [
+        SimBackend().simulate(shortened(meeting(3, kind)).scenario, seed=1, repeat=0).table("flow_seconds")
+        for kind in ("str0m", "janus")
+    ]
+    assert ends[0].equals(ends[1])
+    assert ends[1]["delivered_bytes"].sum() > 0
+
+
+def test_every_flow_of_a_meeting_has_a_value_of_each_live_call(tmp_path: Path) -> None:
+    """The live calls here are simulated. A call whose run is gone stays in the rows."""
+    one, file, live = shortened(meeting(3, "janus")), tmp_path / "rows.csv", tmp_path / "live"
+    for call in ("call-1", "call-2"):
+        made = run_scenario(one.scenario, SimBackend(), out=live / call, repeats=1)
+        made.path.rename(made.path.with_name(f"{one.name}-live-1"))
+    [found] = outcomes([one], file, live, run_missing=False, say=print, repeats=3, calls=2)
+    assert (found.live.calls, found.live.connected) == (2, 2)
+    rates = {
+        flow: values for (metric, flow), values in found.live.values.items() if metric == "receiving_rate"
+    }
+    assert rates.keys() >= pairs(3) | {f"{name}->{SERVER}" for name in PEOPLE[:3]}
+    assert {len(values) for values in rates.values()} == {2}
+    assert all(pair.covered for pair in found.pairs)
+
+    shutil.rmtree(live / "call-2")
+    assert outcomes([one], file, live, run_missing=False, say=print, repeats=3, calls=2) == [found]
 
 
 def test_each_live_call_has_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,14 +16,13 @@ from rtclab.validate import recorded
 from rtclab.validate.recorded import (
     NETWORKS,
     USED_MS,
-    VARIABLE,
     Network,
     condition,
     conditions,
-    directory,
     introduction,
     opportunities_of,
     rates_kbps,
+    without_recordings,
 )
 
 
@@ -77,10 +76,10 @@ def test_networks_without_files_are_left_out_with_a_sentence_each(tmp_path: Path
     assert said[-1].count("5G-production-dataset.zip") == 1
 
 
-def test_without_a_directory_the_sentence_names_the_variable() -> None:
-    said: list[str] = []
-    assert conditions(None, said.append) == []
-    assert all(f"into a directory, and set {VARIABLE} to it." in sentence for sentence in said)
+def test_what_is_kept_can_be_shown_without_the_files() -> None:
+    shown = without_recordings()
+    assert [one.name for one in shown] == [f"recorded-{network.name}" for network in NETWORKS]
+    assert all(one.scenario.link_of("alice").up.capacity is None for one in shown)
 
 
 def test_another_file_of_the_same_name_is_refused_with_both_digests(tmp_path: Path) -> None:
@@ -91,16 +90,6 @@ def test_another_file_of_the_same_name_is_refused_with_both_digests(tmp_path: Pa
         condition(network, tmp_path)
     assert hashlib.sha256(b"1\n").hexdigest() in str(caught.value)
     assert network.up.sha256 in str(caught.value)
-
-
-def test_the_chosen_directory_comes_before_that_of_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert directory() is None
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    assert directory() == tmp_path
-    assert directory(Path("here")) == Path("here")
 
 
 def test_rates_become_opportunities_at_an_even_distance() -> None:

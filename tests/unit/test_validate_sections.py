@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rtclab.metrics import METRICS
-from rtclab.validate import meetings, recorded
+from rtclab.validate import meetings
+from rtclab.validate.kept import Kept, write_kept
 from rtclab.validate.outcomes import Live, Outcome, Simulated, expected
-from rtclab.validate.sections import SHOWN, section
+from rtclab.validate.sections import SHOWN, chosen, section
 
 RATE = ("receiving_rate", "alice->bob")
 
@@ -43,9 +45,14 @@ def test_calls_that_did_not_connect_or_were_disturbed_are_told() -> None:
     assert row(outcome([100.0], 110.0, connected=2, disturbed="late"))[1] == "2 (disturbed)"
 
 
-def test_a_section_leaves_out_conditions_of_other_groups() -> None:
-    lines = [*section(recorded.introduction(), [outcome([100.0], 110.0, connected=2)], recorded.GROUP)]
-    assert lines == [*recorded.introduction(), ""]
+def test_only_what_is_kept_has_a_section(tmp_path: Path) -> None:
+    assert [*chosen(tmp_path, "twin")] == []
+    one = outcome([100.0], 110.0, connected=2)
+    kept = Kept(one.condition.words, one.condition.group, one.live, one.simulated)
+    write_kept(tmp_path / "twin-meetings.csv", {one.condition.name: kept})
+    lines = [*chosen(tmp_path, "twin")]
+    assert [line for line in lines if line.startswith("#")] == ["## Meetings"]
+    assert lines == [*section(meetings.introduction(), [one], meetings.GROUP)]
 
 
 def test_the_shown_metrics_exist() -> None:

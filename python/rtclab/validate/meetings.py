@@ -10,8 +10,6 @@ from rtclab.validate.conditions import Condition
 
 GROUP = "meetings"
 """The group of these conditions in tables."""
-DATA = "twin-meetings.csv"
-"""Name of the file with the rows."""
 
 DURATION_S = 45
 LIVE_CALLS = 2

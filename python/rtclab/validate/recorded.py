@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import os
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,10 +22,6 @@ from rtclab.validate.conditions import Condition
 
 GROUP = "recorded"
 """The group of these conditions in tables."""
-DATA = "twin-recorded.csv"
-"""Name of the file with the rows."""
-VARIABLE = "RTCLAB_RECORDED"
-"""The environment variable with the directory of the files."""
 
 DURATION_S = 45
 USED_MS = 60_000
@@ -165,17 +160,11 @@ The tables of ``uccmisl/5Gdataset`` have two such seconds after every file, in s
 """
 
 
-def directory(chosen: Path | None = None) -> Path | None:
-    """The directory of the files: the chosen one, or else that of the environment; None if neither is set."""
-    named = os.environ.get(VARIABLE)
-    return chosen or (Path(named) if named else None)
-
-
-def conditions(folder: Path | None, say: Callable[[str], None]) -> list[Condition]:
+def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
     """The conditions whose files are there.
 
     Args:
-        folder: the directory of the files; None if there is none.
+        folder: the directory of the files.
         say: called with a sentence for each network that is left out.
 
     Raises:
@@ -183,14 +172,17 @@ def conditions(folder: Path | None, say: Callable[[str], None]) -> list[Conditio
     """
     found = []
     for network in NETWORKS:
-        lacking = [
-            file.name for file in _files(network) if folder is None or not (folder / file.name).is_file()
-        ]
-        if folder is None or lacking:
+        lacking = [file.name for file in _files(network) if not (folder / file.name).is_file()]
+        if lacking:
             say(f"recorded-{network.name}: left out. {where(network, lacking, folder)}")
         else:
             found.append(condition(network, folder))
     return found
+
+
+def without_recordings() -> list[Condition]:
+    """The conditions, with no capacity on their links: to show what is kept of their calls, not to run them."""
+    return [condition(network, None) for network in NETWORKS]
 
 
 def _files(network: Network) -> list[File]:
@@ -198,19 +190,20 @@ def _files(network: Network) -> list[File]:
     return list(dict.fromkeys((network.up, network.down)))
 
 
-def where(network: Network, lacking: list[str], folder: Path | None) -> str:
+def where(network: Network, lacking: list[str], folder: Path) -> str:
     """The sentence that says which files are missing, and where to get and put them."""
     source = network.up.source
-    place = f"into {folder}" if folder else f"into a directory, and set {VARIABLE} to it"
     origin = f"{source.folder}/ of " if source.folder != "." else ""
     return (
         f"Put {' and '.join(lacking)} from {origin}github.com/{source.repository} "
-        f"(commit {source.revision[:12]}, {source.licence}) {place}."
+        f"(commit {source.revision[:12]}, {source.licence}) into {folder}."
     )
 
 
-def condition(network: Network, folder: Path) -> Condition:
+def condition(network: Network, folder: Path | None) -> Condition:
     """The condition of a network: alice's phone is in it, bob has a good link.
+
+    Without a folder the phone's link has no capacity.
 
     Raises:
         BadInput: a file is not the one that was used.
@@ -243,10 +236,13 @@ def condition(network: Network, folder: Path) -> Condition:
     return Condition(name, network.words, Scenario.read(data, name), GROUP)
 
 
-def _path(network: Network, file: File, folder: Path) -> dict[str, Any]:
+def _path(network: Network, file: File, folder: Path | None) -> dict[str, Any]:
     """One direction of the phone's link. The recording is in the scenario, so that its run needs no file."""
+    delay = f"{DELAY_MS} ms"
+    if folder is None:
+        return {"delay": delay}
     capacity = {"trace": file.name, "opportunities_ms": opportunities(network, file, folder)}
-    return {"capacity": capacity, "delay": f"{DELAY_MS} ms", "queue": QUEUE}
+    return {"capacity": capacity, "delay": delay, "queue": QUEUE}
 
 
 def opportunities(network: Network, file: File, folder: Path) -> list[int]:
@@ -319,8 +315,7 @@ def introduction() -> Iterator[str]:
             f"| {source.repository}, {source.revision[:12]} | {source.licence} |"
         )
     yield ""
-    yield "The files are not part of rtclab. With the files in one directory, named in the environment"
-    yield f"variable `{VARIABLE}`, the conditions can be run again. The 5G table has a rate per second of a"
-    yield f"download; seconds below {PAUSE_KBPS} kbit/s, between two files, are left out, and the others are"
-    yield "opportunities at an even distance. Its uplink was not loaded, so both directions have the rate of"
-    yield "the downlink."
+    yield "The files are not part of rtclab. `rtclab validate --recorded DIR` runs the conditions whose files"
+    yield "are in a directory. The 5G table has a rate per second of a download. Seconds below"
+    yield f"{PAUSE_KBPS} kbit/s, between two files, are left out; the others become opportunities at an even"
+    yield "distance. The uplink was not loaded, so both directions have the rate of the downlink."

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from rtclab.metrics import METRICS
+from rtclab.validate import meetings, recorded
 from rtclab.validate.outcomes import Outcome
 from rtclab.validate.tables import percent, score, table
+from rtclab.validate.twin import stored
 
 SHOWN = (
     "receiving_rate",
@@ -20,6 +23,23 @@ SHOWN = (
 """The metrics whose errors are shown for each condition."""
 
 
+def chosen(data: Path, stem: str) -> Iterator[str]:
+    """The lines of the sections on what is kept of recorded networks and of meetings; none without rows.
+
+    Args:
+        data: directory of ``STEM-recorded.csv`` and ``STEM-meetings.csv``, either of which may be missing.
+        stem: name of the page.
+    """
+    sets = (
+        (recorded.GROUP, recorded.without_recordings(), recorded.introduction()),
+        (meetings.GROUP, meetings.conditions(), meetings.introduction()),
+    )
+    for group, conditions, introduction in sets:
+        found = stored(conditions, data / f"{stem}-{group}.csv")
+        if found:
+            yield from section(introduction, found, group)
+
+
 def section(introduction: Iterable[str], outcomes: Sequence[Outcome], group: str) -> Iterator[str]:
     """The lines of a section: its introduction, the table of all metrics, and a row for each condition.
 
@@ -31,8 +51,6 @@ def section(introduction: Iterable[str], outcomes: Sequence[Outcome], group: str
     own = [one for one in outcomes if one.condition.group == group]
     yield from introduction
     yield ""
-    if not own:
-        return
     yield from table(own, {group: group})
     yield ""
     yield "Median errors over the flows of each condition:"
