@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rtclab.cli.validating import validate_chosen_and_show
 from rtclab.errors import BadInput
 from rtclab.scenario.path import CapacityTrace
 from rtclab.validate import recorded
@@ -74,6 +75,18 @@ def test_networks_without_files_are_left_out_with_a_sentence_each(tmp_path: Path
         f"github.com/ravinet/mahimahi (commit {source.revision[:12]}, GPL-3.0-or-later) into {tmp_path}."
     )
     assert said[-1].count("5G-production-dataset.zip") == 1
+
+
+def test_the_command_names_the_missing_files_and_makes_the_page_of_what_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "docs" / "twin.md"
+    validate_chosen_and_show(page, tmp_path, tmp_path, meet=False, keep_live=True, as_json=False)
+    told = capsys.readouterr()
+    assert told.out == f"{page}\n"
+    assert told.err.count("left out. Put ") == len(NETWORKS)
+    assert "## Recorded networks" not in page.read_text()
+    assert "## Distribution of the conditions" in page.read_text()
 
 
 def test_what_is_kept_can_be_shown_without_the_files() -> None:

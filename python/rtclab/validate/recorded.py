@@ -181,7 +181,7 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
 
 
 def without_recordings() -> list[Condition]:
-    """The conditions, with no capacity on their links: to show what is kept of their calls, not to run them."""
+    """The conditions, without capacity on their links: to show what is kept of them, not to run them."""
     return [condition(network, None) for network in NETWORKS]
 
 

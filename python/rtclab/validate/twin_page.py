@@ -52,7 +52,8 @@ def write_twin(page: Path, outcomes: Sequence[Outcome], data: Path) -> None:
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     repeats = data / f"{page.stem}-repeats.csv"
-    for drawing in [*drawings(outcomes, GROUPS), *again.drawings(repeats)]:
+    random = drawings(outcomes, GROUPS) if outcomes else []
+    for drawing in [*random, *again.drawings(repeats)]:
         write_text(page.with_name(f"{page.stem}-{drawing.name}.svg"), as_svg(drawing))
     reasons = read_reasons(data / f"{page.stem}-reasons.csv")
     write_text(page, "\n".join(_page(page.stem, outcomes, reasons, repeats)) + "\n" + notes_of(page))
@@ -67,10 +68,11 @@ def read_reasons(file: Path) -> dict[str, str]:
 
 def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[str, str], repeats: Path) -> Iterator[str]:
     yield from introduction()
-    yield from errors(outcomes, HEADINGS, goals=HELD_OUT)
-    yield from _figures(outcomes)
-    yield from plots(stem, outcomes)
-    yield from _worst(outcomes, reasons)
+    if outcomes:
+        yield from errors(outcomes, HEADINGS, goals=HELD_OUT)
+        yield from _figures(outcomes)
+        yield from plots(stem, outcomes)
+        yield from _worst(outcomes, reasons)
     yield from again.section([one.condition for one in outcomes], repeats, stem)
     yield from _failures(outcomes)
     yield from sections.chosen(repeats.parent, stem)
