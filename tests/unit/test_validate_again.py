@@ -166,3 +166,19 @@ def test_simulated_repeats_are_run_once(tmp_path: Path, monkeypatch: pytest.Monk
     known = RowFile(file).read()
     assert {key.repeat for key in known} == {11, 12, 13}
     assert all(record.number("receiving_rate", "alice->bob") > 0 for record in known.values())
+
+
+def test_live_repeats_come_first_and_keep_their_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both sides are simulated here."""
+    monkeypatch.setattr(again, "LIVE", "sim")
+    monkeypatch.setattr(again, "LIVE_REPEATS", 2)
+    monkeypatch.setattr(again, "SIMULATED_REPEATS", 2)
+    one = Condition("7", "", Scenario.load("first-call", ["duration=2 s"]), "odd")
+    said: list[str] = []
+    run_again([one], tmp_path / "again.csv", tmp_path / "traces", run_live=True, say=said.append)
+    numbers = [int(line.partition("repeat ")[2].partition(":")[0]) for line in said]
+    assert [sorted(numbers[:2]), sorted(numbers[2:])] == [[1, 2], [11, 12]]
+    kept = {path.name for path in (tmp_path / "traces" / "7").iterdir()}
+    assert kept == {"repeat-1-try-1", "repeat-2-try-1"}

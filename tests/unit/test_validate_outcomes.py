@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
+from rtclab.scenario import Scenario
 from rtclab.validate.conditions import GROUPS, Condition, draw
 from rtclab.validate.kept import Kept, read_kept, write_kept
 from rtclab.validate.outcomes import (
@@ -23,9 +26,11 @@ from rtclab.validate.outcomes import (
     Simulated,
     expected,
     gathered,
+    live_of,
+    simulated_of,
 )
 from rtclab.validate.tables import GOALS, goal_words, score, table
-from rtclab.validate.twin_page import figures, known_on_one_side, write_twin
+from rtclab.validate.twin_page import errors, figures, known_on_one_side, write_twin
 from rtclab.validate.twin_plots import drawings, steps, ticks
 
 FLOWS = ("alice->bob", "bob->alice")
@@ -275,6 +280,39 @@ def test_dots_and_bars_stay_inside_the_axes_and_zeros_are_counted() -> None:
         assert len(values) == 2
         assert all(scatter.y.begin <= value <= scatter.y.end for value in values)
     assert axes.note == "1 with a zero are not drawn"
+
+
+def test_meetings_are_compared_by_the_same_functions() -> None:
+    """A call of three over an SFU has six flows of media and six of transport; both sides know the same."""
+    scenario = Scenario.read(
+        {
+            "name": "meeting",
+            "duration": "3 s",
+            "participants": {"alice": {}, "bob": {}, "carol": {}},
+            "calls": [{"kind": "sfu", "participants": ["alice", "bob", "carol"]}],
+            "video": {"width": 320, "height": 180},
+        },
+        "meeting",
+    )
+    with ThreadPoolExecutor(2) as pool:
+        simulated = simulated_of(scenario, pool, repeats=3)
+    live = live_of([SimBackend().simulate(scenario, seed=scenario.seed_of(1), repeat=1)])
+    one = Outcome(Condition("three", "three over an SFU", scenario, "meetings"), live, simulated)
+    assert (live.connected, simulated.connected) == (1, 3)
+    assert {pair.expected.known for pair in one.pairs} == {3}
+    rates = [pair for pair in one.pairs if pair.metric == "receiving_rate"]
+    frames = [pair for pair in one.pairs if pair.metric == "frame_rate"]
+    ends = ("alice", "bob", "carol")
+    between = {f"{a}->{b}" for a in ends for b in ends if a != b}
+    assert {pair.flow for pair in frames} == between
+    assert {pair.flow for pair in rates} - between == {f"{a}->core" for a in ends} | {
+        f"core->{a}" for a in ends
+    }
+    # The live call is repeat 1 of the simulated ones.
+    assert all(pair.covered for pair in one.pairs)
+    lines = list(errors([one], {"meetings": "meetings"}))
+    assert "| metric | meetings: n | error | ≤ 10 | coverage |" in lines
+    assert drawings([one], {"meetings": "meetings"})[0].axes[0].title == "meetings"
 
 
 def test_the_page_names_the_worst_with_their_reasons_and_keeps_notes(tmp_path: Path) -> None:
