@@ -77,7 +77,7 @@ def introduction() -> Iterator[str]:
     yield f"{_words(WORSE_LINK)}."
     yield f"Cameras of {size}, up to {VIDEO['max_bitrate']}, with audio."
     yield f"Each meeting has {LIVE_CALLS} live calls of {DURATION_S} s. Values are per flow."
-    yield f"Over an SFU these are what each person sends to the server (`alice->{SERVER}`), the feedback on it"
+    yield f"Over an SFU these are what each person sends to the server (`alice->{SERVER}`), its feedback"
     yield f"(`{SERVER}->alice`), and what each person receives of each other one (`alice->bob`)."
     yield ""
     yield "The simulated SFU forwards everything to everybody, answers NACKs itself and ignores the"
