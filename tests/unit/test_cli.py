@@ -196,7 +196,11 @@ def test_backends_other_than_the_simulator_ignore_capture(rtclab: Rtclab, stub: 
         (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls, so it takes neither --repeats nor"),
         (
             ["validate", "--again", "41", "--random", "2"],
-            "--again takes neither --tcp, --repeats nor --random",
+            "--again takes neither --tcp, --repeats, --random, --recorded nor --meetings",
+        ),
+        (
+            ["validate", "--meetings", "--random", "2"],
+            "--recorded and --meetings take neither --tcp, --repeats nor --random",
         ),
         (["validate", "--tcp", "--keep-live"], "--tcp makes no calls, so it takes neither --repeats nor"),
         (["monitor", "no.pcap"], "no.pcap: No such file or directory\n"),

@@ -713,17 +713,35 @@ def validate(
             "the distributions. May be given several times.",
         ),
     ] = None,
+    recorded: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Compare calls over recorded cellular networks whose files are in DIR instead.",
+        ),
+    ] = None,
+    meetings: Annotated[
+        bool,
+        typer.Option("--meetings", help="Compare meetings of three and four people instead."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
     if tcp and (repeats is not None or keep_live):
         raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
     if again:
-        if tcp or repeats is not None or random is not None:
-            raise BadInput("--again takes neither --tcp, --repeats nor --random")
+        if tcp or repeats is not None or random is not None or recorded is not None or meetings:
+            raise BadInput("--again takes neither --tcp, --repeats, --random, --recorded nor --meetings")
         from rtclab.cli.validating import validate_again_and_show
 
         validate_again_and_show(out, runs, again, keep_live=keep_live, as_json=as_json)
+        return
+    if recorded is not None or meetings:
+        if tcp or repeats is not None or random is not None:
+            raise BadInput("--recorded and --meetings take neither --tcp, --repeats nor --random")
+        from rtclab.cli.validating import validate_chosen_and_show
+
+        validate_chosen_and_show(out, runs, recorded, meet=meetings, keep_live=keep_live, as_json=as_json)
         return
     if random is not None:
         if tcp or repeats is not None:

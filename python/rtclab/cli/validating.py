@@ -63,14 +63,51 @@ def validate_again_and_show(
     """
     from rtclab.validate.again import run_again
     from rtclab.validate.conditions import draw
-    from rtclab.validate.kept import read_kept
-    from rtclab.validate.twin import stored
 
     page = _twin_page(out)
     chosen = [draw(seed) for seed in seeds]
     run_again(chosen, _data(page, "-repeats"), runs / "twin" / "again", run_live=not keep_live, say=_say)
+    _write_twin(page, _stored(page), as_json=as_json)
+
+
+def validate_chosen_and_show(
+    out: Path | None, runs: Path, recordings: Path | None, *, meet: bool, keep_live: bool, as_json: bool
+) -> None:
+    """Compares recorded networks, meetings or both, and writes the page with what is kept of all conditions.
+
+    With ``keep_live`` conditions without a live run are left out instead of run.
+
+    Args:
+        out: the page.
+        runs: directory of runs.
+        recordings: directory of the recorded networks' files, if they are wanted.
+        meet: whether meetings are wanted.
+        keep_live: run no live calls.
+        as_json: print numbers instead of the page's path.
+    """
+    from rtclab.validate import meetings, recorded
+    from rtclab.validate.twin import outcomes
+
+    page = _twin_page(out)
+    wanted = []
+    if recordings is not None:
+        wanted.append((recorded.GROUP, recorded.conditions(recordings, _say), 1))
+    if meet:
+        wanted.append((meetings.GROUP, meetings.conditions(), meetings.LIVE_CALLS))
+    for group, conditions, calls in wanted:
+        rows, folder = _data(page, f"-{group}"), runs / "twin" / group
+        outcomes(conditions, rows, folder, run_missing=not keep_live, say=_say, calls=calls)
+    _write_twin(page, _stored(page), as_json=as_json)
+
+
+def _stored(page: Path) -> list[Outcome]:
+    """What is kept of the random conditions of a page."""
+    from rtclab.validate.conditions import draw
+    from rtclab.validate.kept import read_kept
+    from rtclab.validate.twin import stored
+
     rows = _data(page, "")
-    _write_twin(page, stored([draw(int(name)) for name in read_kept(rows)], rows), as_json=as_json)
+    return stored([draw(int(name)) for name in read_kept(rows)], rows)
 
 
 def _twin_page(out: Path | None) -> Path:

@@ -12,7 +12,7 @@ import polars as pl
 from rtclab.metrics import METRICS
 from rtclab.report.picture import as_svg
 from rtclab.trace import write_text
-from rtclab.validate import again, notes_of
+from rtclab.validate import again, notes_of, sections
 from rtclab.validate.conditions import DISTRIBUTION, DURATION_S, GROUPS
 from rtclab.validate.outcomes import COMPARED, SIMULATED_REPEATS, Outcome, Pair
 from rtclab.validate.tables import (
@@ -47,11 +47,13 @@ def write_twin(page: Path, outcomes: Sequence[Outcome], data: Path) -> None:
         page: the Markdown file. Text below its line ``NOTES`` is kept.
         outcomes: the conditions.
         data: directory of ``NAME-reasons.csv``, with columns ``name`` and ``reason``, written by hand, and of
-            ``NAME-repeats.csv``, the conditions that were run again. Both may be missing.
+            the rows ``NAME-repeats.csv`` (conditions that were run again), ``NAME-recorded.csv`` (recorded
+            networks) and ``NAME-meetings.csv``. Each may be missing.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     repeats = data / f"{page.stem}-repeats.csv"
-    for drawing in [*drawings(outcomes, GROUPS), *again.drawings(repeats)]:
+    random = drawings(outcomes, GROUPS) if outcomes else []
+    for drawing in [*random, *again.drawings(repeats)]:
         write_text(page.with_name(f"{page.stem}-{drawing.name}.svg"), as_svg(drawing))
     reasons = read_reasons(data / f"{page.stem}-reasons.csv")
     write_text(page, "\n".join(_page(page.stem, outcomes, reasons, repeats)) + "\n" + notes_of(page))
@@ -66,12 +68,14 @@ def read_reasons(file: Path) -> dict[str, str]:
 
 def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[str, str], repeats: Path) -> Iterator[str]:
     yield from introduction()
-    yield from errors(outcomes, HEADINGS, goals=HELD_OUT)
-    yield from _figures(outcomes)
-    yield from plots(stem, outcomes)
-    yield from _worst(outcomes, reasons)
+    if outcomes:
+        yield from errors(outcomes, HEADINGS, goals=HELD_OUT)
+        yield from _figures(outcomes)
+        yield from plots(stem, outcomes)
+        yield from _worst(outcomes, reasons)
     yield from again.section([one.condition for one in outcomes], repeats, stem)
     yield from _failures(outcomes)
+    yield from sections.chosen(repeats.parent, stem)
     yield "## Distribution of the conditions"
     yield ""
     yield "| property | distribution |"
