@@ -53,9 +53,6 @@ impl Synchronizer {
     ) {
         let Some(due) = self.next.filter(|due| *due <= now) else { return };
         self.next = Some(due + INTERVAL);
-        if self.reports < REPORTS {
-            return;
-        }
         let (Some(heard), Some(seen)) = (audio.transit.latest(), video.transit.latest()) else {
             return;
         };
@@ -65,11 +62,48 @@ impl Synchronizer {
         }
         let video_ms = video.playout.target_delay().as_millis() as i64;
         let Some(audio_ms) = audio.delay_ms(now) else { return };
-        let audio_ms = audio_ms + OUTPUT_MS;
-        if let Some((audio_ms, video_ms)) = self.sync.update(seen.1 - heard.1, audio_ms, video_ms) {
+        if let Some((audio_ms, video_ms)) = self.compare(seen.1 - heard.1, audio_ms, video_ms) {
             let delay = |ms: i64| Time::from_millis(ms.max(0) as u64);
             audio.set_min_delay(now, delay(audio_ms));
             video.playout.set_min_delay(delay(video_ms));
         }
+    }
+
+    /// Least delays of audio and video from now on, as [`LipSync::update`] gives them; `audio_ms` ends where audio leaves
+    /// its buffer.
+    fn compare(&mut self, behind_ms: i64, audio_ms: i64, video_ms: i64) -> Option<(i64, i64)> {
+        if self.reports < REPORTS {
+            return None;
+        }
+        self.sync.update(behind_ms, audio_ms + OUTPUT_MS, video_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after_reports(count: u32) -> Synchronizer {
+        let mut sync = Synchronizer::default();
+        (0..count).for_each(|_| sync.on_audio_report());
+        sync
+    }
+
+    /// The filter starts at 0, so that a difference of 120 ms counts as 30 ms at first, half of which is made up.
+    #[test]
+    fn sound_is_heard_thirty_milliseconds_after_it_left_its_buffer() {
+        assert_eq!(after_reports(2).compare(0, 40, 40 + 30 + 120), Some((15, 0)));
+        assert_eq!(after_reports(2).compare(0, 40, 40 + 30 + 119), None);
+        assert_eq!(after_reports(2).compare(0, 40 + 90, 40), Some((0, 15)));
+        assert_eq!(after_reports(2).compare(0, 40 + 89, 40), None);
+    }
+
+    #[test]
+    fn nothing_is_compared_before_the_second_report_about_audio() {
+        for count in [0, 1] {
+            let mut sync = after_reports(count);
+            assert!((0..100).all(|_| sync.compare(0, 40, 1_000).is_none()), "{count}");
+        }
+        assert!(after_reports(2).compare(0, 40, 1_000).is_some());
     }
 }
