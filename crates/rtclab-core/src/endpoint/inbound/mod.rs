@@ -162,6 +162,9 @@ impl Receiver {
 
     /// Takes the NTP time of a sender report, as its middle 32 bits, for the report blocks on its stream.
     pub(super) fn on_sender_report(&mut self, now: Time, ssrc: u32, middle: u32) {
+        if self.audios.first().is_some_and(|audio| audio.config.ssrc == ssrc) {
+            self.sync.on_audio_report();
+        }
         let videos = self.videos.iter_mut().map(|video| (video.config.ssrc, &mut video.reception));
         let audios = self.audios.iter_mut().map(|audio| (audio.config.ssrc, &mut audio.reception));
         if let Some((_, reception)) = videos.chain(audios).find(|(of, _)| *of == ssrc) {
