@@ -30,6 +30,8 @@ enum Task {
     Apply,
     /// Answer a check that arrived during other work.
     Reply(Stun),
+    /// Tell the page that a check was answered.
+    Report,
 }
 
 pub(super) struct Page {
@@ -50,6 +52,8 @@ pub(super) struct Page {
     applied: bool,
     /// Whether a candidate of the far end is known.
     located: bool,
+    /// Whether the page knows that a check was answered.
+    reported: bool,
     /// The network thread works until then.
     busy: Time,
     allocating: Option<Allocating>,
@@ -79,6 +83,7 @@ impl Page {
             signalled: false,
             applied: false,
             located: false,
+            reported: false,
             busy: Time::ZERO,
             allocating: relayed.then(|| Allocating::new(ADDRESS_STEPS)),
             checks: Checks::new(grid),
@@ -93,7 +98,7 @@ impl Page {
 
     pub(super) fn step(&self) -> Step {
         let connected = self.handshake.as_ref().is_some_and(|handshake| handshake.is_connected);
-        match (self.signalled, self.checks.is_answered(), connected) {
+        match (self.signalled, self.reported || connected, connected) {
             (true, true, true) => Step::DtlsConnected,
             (true, true, false) => Step::IceConnected,
             (true, false, _) => Step::Signalled,
@@ -108,6 +113,11 @@ impl Page {
     /// A camera that was opened before the call has its pictures at its own times.
     pub(super) fn first_picture(&self, interval: Time) -> Time {
         self.work.start + Time::from_secs_f64(interval.as_secs_f64() * self.camera_phase)
+    }
+
+    /// How long after it was decoded the page hears of the first picture.
+    pub(super) fn show_delay(&self) -> Time {
+        self.work.show
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
@@ -165,6 +175,7 @@ impl Page {
     pub(super) fn on_stun(&mut self, now: Time, stun: Stun, outbox: &mut Outbox) {
         if stun.success {
             if self.checks.on_answer(now, stun.check) {
+                self.tasks.push((now + self.work.report, Task::Report));
                 self.secure(now);
             }
             return;
@@ -243,6 +254,7 @@ impl Page {
                 self.secure(now);
             }
             Task::Reply(answer) => outbox.send_stun(now, answer),
+            Task::Report => self.reported = true,
         }
     }
 
