@@ -235,7 +235,7 @@ fn media_checks_and_handshakes_read_back_as_what_was_sent() {
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 
-/// A page opens a connection to the core and asks for a WebSocket: SYN, acknowledgement, and a request of 514 B.
+/// A page opens a connection to the core and asks for a WebSocket: SYN, acknowledgement, and a request of 522 B.
 /// The core accepts, acknowledges, and answers with 248 B and with a list.
 #[test]
 fn the_signalling_of_a_page_is_tcp_with_the_core() {
@@ -243,7 +243,7 @@ fn the_signalling_of_a_page_is_tcp_with_the_core() {
     let sizes = |node, direction| -> Vec<i64> {
         times(&seen, node, direction, TCP).into_iter().map(|(_, size)| size).collect()
     };
-    assert_eq!(sizes("alice", Direction::Inbound)[..3], [60, 52, 566]);
+    assert_eq!(sizes("alice", Direction::Inbound)[..3], [60, 52, 574]);
     assert_eq!(sizes("alice", Direction::Outbound)[..3], [60, 52, 300]);
     // Every byte of the data has its own sequence number, and all are acknowledged.
     let of_alice = |direction| {

@@ -105,6 +105,7 @@ struct Timers {
     audio_report: Time,
     audio_sender_report: Time,
     statistics: Time,
+    first_frame: Time,
 }
 
 impl Timers {
@@ -112,7 +113,8 @@ impl Timers {
         let media = self.setup.min(self.sender).min(self.receiver);
         let reports = self.report.min(self.receiver_report);
         let audio_reports = self.audio_report.min(self.audio_sender_report);
-        media.min(reports).min(audio_reports).min(self.statistics)
+        let events = self.statistics.min(self.first_frame);
+        media.min(reports).min(audio_reports).min(events)
     }
 }
 
@@ -142,6 +144,7 @@ impl Peer {
                 audio_report: Time::MAX,
                 audio_sender_report: Time::MAX,
                 statistics: Time::MAX,
+                first_frame: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
             audio_rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x0061_7564_696f),
@@ -286,6 +289,10 @@ impl Peer {
         if self.timers.audio_sender_report <= now {
             self.send_audio_sender_report(now);
         }
+        if self.timers.first_frame <= now {
+            self.timers.first_frame = Time::MAX;
+            self.events.push_back(Event::FirstFrame);
+        }
         if self.timers.statistics <= now {
             self.report_statistics(now);
         }
@@ -361,7 +368,10 @@ impl Peer {
         self.receiver.show_frames(now, &mut self.events);
         if self.events.len() > before && !self.has_shown {
             self.has_shown = true;
-            self.events.insert(before, Event::FirstFrame);
+            match self.setup.show_delay() {
+                Time::ZERO => self.events.insert(before, Event::FirstFrame),
+                delay => self.timers.first_frame = now + delay,
+            }
         }
     }
 

@@ -7,11 +7,11 @@ use crate::tcp::Stream;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// From the moment when the page joins to the SYN. Measured as in `endpoint/setup/work.rs` (quartiles 3.0, 5.9
-/// and 11.5 ms).
-const OPEN: Range = (1.5, 23.0);
-/// From the server's SYN to the request for a WebSocket (0.4, 1.5, 2.9 ms).
-const REQUEST: Range = (0.2, 7.5);
+/// From the moment when the page joins to the SYN. Measured as in `endpoint/setup/work.rs` (quartiles 4.2, 7.6
+/// and 13 ms).
+const OPEN: Range = (2.4, 24.0);
+/// From the server's SYN to the request for a WebSocket (0.4, 1.2, 3.4 ms).
+const REQUEST: Range = (0.14, 10.8);
 
 /// Configuration of a page's WebSocket.
 #[derive(Clone, Copy, Debug)]

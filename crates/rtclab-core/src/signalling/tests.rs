@@ -174,8 +174,8 @@ fn the_segments_of_an_opening_are_those_of_a_capture() {
         own.map(|(.., datagram)| (kind(datagram), datagram.size.0)).collect()
     };
     use SegmentKind::{Ack, Data, Syn, SynAck};
-    assert_eq!(of(2), [(Syn, 60), (Ack, 52), (Data, 566), (Ack, 52), (Ack, 52)]);
-    assert_eq!(of(SERVER), [(SynAck, 60), (Ack, 52), (Data, 300), (Data, 93)]);
+    assert_eq!(of(2), [(Syn, 60), (Ack, 52), (Data, 574), (Ack, 52), (Ack, 52)]);
+    assert_eq!(of(SERVER), [(SynAck, 60), (Ack, 52), (Data, 300), (Data, 103)]);
 }
 
 proptest! {

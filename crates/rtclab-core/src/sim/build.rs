@@ -6,6 +6,7 @@ use super::links::Links;
 use super::{CreateControl, Place, Simulation};
 use crate::capture::Description;
 use crate::cc::{self, CongestionControlConfig};
+use crate::endpoint::setup::work::join_delay;
 use crate::endpoint::{
     Addresses, Direction, Forwarder, ForwarderConfig, Forwarding, Media, Negotiation, Observe,
     Peer, PeerConfig, Session, StreamConfig,
@@ -30,6 +31,8 @@ const SETUP_STREAM: u64 = 1 << 33;
 const PAGE_STREAM: u64 = 1 << 34;
 /// The pace of the machine that pages and browsers work on.
 const PACE_STREAM: u64 = 1 << 35;
+/// Index of the first random stream of the times until pages join, one for each node.
+const JOIN_STREAM: u64 = 1 << 37;
 /// Index of the first random stream of the machines of participants.
 const HOST_STREAM: u64 = 1 << 36;
 /// Name of the node where servers are.
@@ -195,10 +198,13 @@ impl<'a> Builder<'a> {
         let addresses = Addresses { local, remote, relay, core: self.core };
         let origin = self.origin(index / 2)?;
         let sender = self.participant(&self.config.connections[origin].a)?;
-        let session = Session {
+        let mut session = Session {
             negotiation: self.negotiation(index, [own, other, Some(sender)])?,
             ..session(connection, offerer, [own, other])
         };
+        if own.is_some() && matches!(session.negotiation, Negotiation::Page { .. }) {
+            session.start = session.start + joins_after(self.config, local.node);
+        }
         let passes_on = match offerer {
             true => connection.forwards.is_some(),
             false => connection.switching && own.is_none(),
@@ -337,6 +343,11 @@ fn described(participants: [Option<&ParticipantConfig>; 3]) -> Described {
         (true, false) => Described::Audio,
         (false, _) => Described::Video,
     }
+}
+
+/// How long the page at a node takes to join.
+fn joins_after(config: &SimConfig, node: NodeId) -> Time {
+    join_delay(derive_seed(config.seed, JOIN_STREAM + u64::from(node.0)))
 }
 
 /// The time when both participants are present.
@@ -538,7 +549,10 @@ fn add_signalling(
         let participant = config.participants.iter().find(|participant| participant.name == *name);
         let client = signalling::ClientConfig {
             server: address(server, core),
-            open: participant.map(|own| own.join_ns).or(open).unwrap_or(Time::ZERO),
+            open: participant
+                .map(|own| own.join_ns + joins_after(config, node))
+                .or(open)
+                .unwrap_or(Time::ZERO),
             close: close.unwrap_or(Time::ZERO),
             browser: participant.is_some(),
             seed: derive_seed(config.seed, PAGE_STREAM + u64::from(node.0)),

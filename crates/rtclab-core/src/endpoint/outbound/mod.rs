@@ -3,6 +3,7 @@
 mod history;
 mod packets;
 mod reports;
+mod share;
 mod store;
 mod video;
 
@@ -22,13 +23,9 @@ use crate::rtp::rtcp::TransportFeedback;
 use crate::stack::{FeedbackKind, RateAccounting, RtcpSchedule, StackProfile};
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
 use history::{Departure, TransportHistory, VideoPacket};
+use share::RepairShare;
 use std::collections::VecDeque;
 use video::VideoStream;
-
-/// The encoder's rate is reduced by the share that repair took over this time, as in libwebrtc.
-const REPAIR_WINDOW: Time = Time::from_secs(1);
-/// Largest share that repair takes from the encoder (libwebrtc, `fec_controller_default.cc`).
-const MAX_REPAIR_SHARE: f64 = 0.5;
 
 /// Today requests for key frames are followed at most this often (libwebrtc, `encoder_rtcp_feedback.cc`).
 const KEY_REQUEST_INTERVAL: Time = Time::from_millis(300);
@@ -123,15 +120,6 @@ impl OutboundStream {
     }
 }
 
-/// Bytes sent in the current window, bytes of repair among them, and the share of repair in the last window.
-#[derive(Default)]
-struct RepairShare {
-    since: Time,
-    total: u64,
-    repair: u64,
-    share: f64,
-}
-
 pub(super) struct Sender {
     stack: &'static StackProfile,
     direction: Direction,
@@ -185,7 +173,7 @@ impl Sender {
             decision,
             calls: CallsAtOnce::default(),
             history: TransportHistory::default(),
-            repair: RepairShare::default(),
+            repair: RepairShare::new(config.sends.stack.retransmission),
             applied: None,
             media_rate: Bitrate::ZERO,
             waited: false,
@@ -202,7 +190,7 @@ impl Sender {
     /// Starts media when the connection is established; the first picture is taken at `first_picture`.
     pub(super) fn start(&mut self, now: Time, first_picture: Time) -> Result<(), ControlError> {
         self.started = true;
-        self.repair.since = now;
+        self.repair.start(now);
         let streams = self.direction.streams.iter().enumerate();
         let seed = |index: usize| self.seed.wrapping_add((index as u64) << 32);
         self.streams = streams
@@ -295,6 +283,13 @@ impl Sender {
         feedback: Feedback<'_>,
     ) -> Result<(), ControlError> {
         self.controller.on_feedback(now, feedback)?;
+        if self.stack.retransmission == Retransmission::Today
+            && matches!(feedback, Feedback::ReceiverReport { .. })
+        {
+            // A new round trip is an update of the control, even if its decision stays the same (libwebrtc,
+            // `goog_cc_network_control.cc`, MaybeTriggerOnNetworkChanged).
+            self.applied = None;
+        }
         self.apply_decision(now)?;
         if let Feedback::ReceiverReport { lost, expected, fraction, .. } = feedback
             && expected > 0
@@ -417,26 +412,30 @@ impl Sender {
         decision.check()?;
         self.decision = decision;
         self.follow_window_and_probes(now)?;
-        let applied = Some((decision, self.repair.share));
-        if self.applied == applied {
+        let share = match (self.stack.retransmission, self.applied) {
+            // Today the share waits for the control's next update.
+            (Retransmission::Today, Some((applied, share))) if applied == decision => share,
+            _ => self.repair.at(now),
+        };
+        if self.applied == Some((decision, share)) {
             return Ok(());
         }
-        self.applied = applied;
+        self.applied = Some((decision, share));
         let pacing_rate = decision.pacing_rate.unwrap_or(self.stack.pacing.rate(decision.target));
         self.pacer.set_rates(now, pacing_rate, decision.padding_rate);
         self.pacer.set_burst(decision.pacing_burst);
-        self.allocate(&decision);
+        self.allocate(&decision, share);
         Ok(())
     }
 
     /// Splits the target evenly among the video streams; what a stream cannot use goes to the others.
-    fn allocate(&mut self, decision: &Decision) {
+    fn allocate(&mut self, decision: &Decision, repair_share: f64) {
         let audio: u64 = self.direction.streams.iter().filter_map(audio_rate).sum();
         let (mut left, accounting) = (decision.target.0, self.stack.rate_accounting);
         if accounting == RateAccounting::Packets {
             left = left.saturating_sub(audio);
         }
-        let for_media = 1.0 - self.repair.share;
+        let for_media = 1.0 - repair_share;
         self.media_rate = Bitrate::ZERO;
         let streams = &self.streams;
         let most = |index: &usize| streams[*index].video().map_or(0, |v| v.encoder.max_rate().0);
@@ -570,7 +569,8 @@ impl Sender {
         self.controller.on_sent(&sent)?;
         self.apply_if_changed(now)?;
         if self.counts_for_repair(&release, packet.kind) {
-            self.update_repair_share(now, packet.kind, size);
+            let is_repair = matches!(packet.kind, Kind::Rtx | Kind::Fec);
+            self.repair.count(now, size.0, is_repair);
         }
         Ok(())
     }
@@ -614,17 +614,6 @@ impl Sender {
     fn counts_for_repair(&self, release: &Release, kind: Kind) -> bool {
         self.stack.rate_accounting == RateAccounting::Payloads
             || matches!(release, Release::Media(_)) && kind != Kind::Audio
-    }
-
-    fn update_repair_share(&mut self, now: Time, kind: Kind, size: Bytes) {
-        let repair = &mut self.repair;
-        repair.total += size.0;
-        repair.repair += if matches!(kind, Kind::Rtx | Kind::Fec) { size.0 } else { 0 };
-        if now >= repair.since + REPAIR_WINDOW {
-            let share = repair.repair as f64 / repair.total.max(1) as f64;
-            let share = share.min(MAX_REPAIR_SHARE);
-            *repair = RepairShare { since: now, share, ..RepairShare::default() };
-        }
     }
 }
 

@@ -92,6 +92,14 @@ impl Setup {
         }
     }
 
+    /// How long after it was decoded the page hears of the first picture.
+    pub(super) fn show_delay(&self) -> Time {
+        match &self.kind {
+            Kind::Bursts(_) => Time::ZERO,
+            Kind::Page(page) => page.show_delay(),
+        }
+    }
+
     pub(super) fn handle_timeout(&mut self, now: Time, outbox: &mut Outbox) {
         match &mut self.kind {
             Kind::Bursts(bursts) => bursts.handle_timeout(now, outbox),

@@ -28,8 +28,12 @@ enum Task {
     TcpCandidate,
     /// Both descriptions are in effect.
     Apply,
-    /// Answer a check that arrived during other work.
+    /// Answer the far end's first check.
     Reply(Stun),
+    /// Begin to check.
+    Check,
+    /// Tell the page that a check was answered.
+    Report,
 }
 
 pub(super) struct Page {
@@ -50,8 +54,10 @@ pub(super) struct Page {
     applied: bool,
     /// Whether a candidate of the far end is known.
     located: bool,
-    /// The network thread works until then.
-    busy: Time,
+    /// Whether the page knows that a check was answered.
+    reported: bool,
+    /// When the first check of the far end is answered; `None` before it arrives.
+    replies: Option<Time>,
     allocating: Option<Allocating>,
     checks: Checks,
     handshake: Option<Handshake>,
@@ -79,7 +85,8 @@ impl Page {
             signalled: false,
             applied: false,
             located: false,
-            busy: Time::ZERO,
+            reported: false,
+            replies: None,
             allocating: relayed.then(|| Allocating::new(ADDRESS_STEPS)),
             checks: Checks::new(grid),
             handshake: None,
@@ -93,7 +100,7 @@ impl Page {
 
     pub(super) fn step(&self) -> Step {
         let connected = self.handshake.as_ref().is_some_and(|handshake| handshake.is_connected);
-        match (self.signalled, self.checks.is_answered(), connected) {
+        match (self.signalled, self.reported || connected, connected) {
             (true, true, true) => Step::DtlsConnected,
             (true, true, false) => Step::IceConnected,
             (true, false, _) => Step::Signalled,
@@ -108,6 +115,11 @@ impl Page {
     /// A camera that was opened before the call has its pictures at its own times.
     pub(super) fn first_picture(&self, interval: Time) -> Time {
         self.work.start + Time::from_secs_f64(interval.as_secs_f64() * self.camera_phase)
+    }
+
+    /// How long after it was decoded the page hears of the first picture.
+    pub(super) fn show_delay(&self) -> Time {
+        self.work.show
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
@@ -152,11 +164,11 @@ impl Page {
             }
             SignalKind::Answer(_) if self.calls == Some(true) && !self.signalled => {
                 self.signalled = true;
-                self.work_until(now + self.work.apply_answer);
+                self.tasks.push((now + self.work.apply_answer, Task::Apply));
             }
             SignalKind::Candidate => {
                 self.located = true;
-                self.check(now, outbox);
+                self.check(now, self.work.apply_answer, outbox);
             }
             _ => {}
         }
@@ -165,6 +177,7 @@ impl Page {
     pub(super) fn on_stun(&mut self, now: Time, stun: Stun, outbox: &mut Outbox) {
         if stun.success {
             if self.checks.on_answer(now, stun.check) {
+                self.tasks.push((now + self.work.report, Task::Report));
                 self.secure(now);
             }
             return;
@@ -175,13 +188,14 @@ impl Page {
             return;
         }
         let answer = Stun { success: true, form: StunForm::Full, ..stun };
-        match now < self.busy {
-            true => self.tasks.push((self.busy, Task::Reply(answer))),
+        let replies = *self.replies.get_or_insert(now + self.work.reply);
+        match now < replies {
+            true => self.tasks.push((replies, Task::Reply(answer))),
             false => outbox.send_stun(now, answer),
         }
         // RFC 8445, 7.3.1.3: the check tells where the far end is.
         self.located = true;
-        self.check(now, outbox);
+        self.check(now, self.work.apply_answer, outbox);
     }
 
     pub(super) fn on_dtls(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
@@ -200,7 +214,7 @@ impl Page {
             self.checks.begin(now);
         } else {
             self.tasks.push((now, Task::Candidate));
-            self.check(now, outbox);
+            self.check(now, Time::ZERO, outbox);
         }
     }
 
@@ -229,7 +243,7 @@ impl Page {
                 outbox.send_signal(SignalKind::Answer(self.described));
                 self.signalled = true;
                 self.gather(now, self.work.own_candidate, outbox);
-                self.work_until(now + self.work.apply_own);
+                self.tasks.push((now + self.work.apply_own, Task::Apply));
             }
             Task::Candidate => outbox.send_signal(SignalKind::Candidate),
             // Gathering ends when the checks have succeeded.
@@ -239,10 +253,12 @@ impl Page {
             Task::TcpCandidate => {}
             Task::Apply => {
                 self.applied = true;
-                self.check(now, outbox);
+                self.check(now, Time::ZERO, outbox);
                 self.secure(now);
             }
             Task::Reply(answer) => outbox.send_stun(now, answer),
+            Task::Check => self.checks.begin(now),
+            Task::Report => self.reported = true,
         }
     }
 
@@ -258,19 +274,18 @@ impl Page {
         }
     }
 
-    fn work_until(&mut self, done: Time) {
-        self.busy = done;
-        self.tasks.push((done, Task::Apply));
-    }
-
-    /// Begins to check when both descriptions and a candidate of the far end are known.
-    fn check(&mut self, now: Time, outbox: &mut Outbox) {
+    /// Begins to check when both descriptions and a candidate of the far end are known, after this much work, and not
+    /// before the far end's first check was answered.
+    fn check(&mut self, now: Time, work: Time, outbox: &mut Outbox) {
         if !(self.applied && self.located) {
             return;
         }
         match &mut self.allocating {
             Some(allocating) => allocating.extend(now, ALLOCATION_STEPS, outbox),
-            None => self.checks.begin(now),
+            None => match (now + work).max(self.replies.unwrap_or(now)) {
+                at if at > now => self.tasks.push((at, Task::Check)),
+                _ => self.checks.begin(now),
+            },
         }
     }
 
