@@ -259,7 +259,7 @@ impl Forwarder {
         };
         // A retransmission with the original sequence number may be a copy of a stored packet.
         let is_copy = packet.kind == Kind::Rtx && stream.store.find(packet.header.seq).is_some();
-        if matches!(packet.payload, RtpPayload::Video(_) | RtpPayload::Audio(_)) && !is_copy {
+        if matches!(packet.payload, RtpPayload::Video(_) | RtpPayload::Audio { .. }) && !is_copy {
             let sent = stream.sent.get_or_insert_default();
             sent.timestamp = packet.header.timestamp;
             sent.packets = sent.packets.wrapping_add(1);

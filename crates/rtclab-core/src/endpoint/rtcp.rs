@@ -68,6 +68,11 @@ impl Peer {
         reporter: u32,
         blocks: &[ReportBlock],
     ) -> Result<(), ControlError> {
+        for block in blocks {
+            if let Some(stream) = self.sender.stream(block.ssrc) {
+                stream.on_loss(now, block.fraction_lost);
+            }
+        }
         if self.config.sends.stack.rtcp == RtcpSchedule::PerMedia {
             return self.on_joint_blocks(now, reporter, blocks);
         }

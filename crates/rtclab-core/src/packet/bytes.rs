@@ -118,7 +118,7 @@ impl Rtp {
                     fec.write(out);
                 }
             }
-            RtpPayload::Audio(_) | RtpPayload::Padding(_) => {}
+            RtpPayload::Audio { .. } | RtpPayload::Padding(_) => {}
         }
     }
 
@@ -127,7 +127,9 @@ impl Rtp {
         let rest = &bytes[len..];
         let payload_bytes = udp_bytes.checked_sub(SRTP_BYTES + len as u64)?;
         let (kind, payload) = match header.payload_type {
-            payload_type::AUDIO => (Kind::Audio, RtpPayload::Audio(payload_bytes as u16)),
+            payload_type::AUDIO => {
+                (Kind::Audio, RtpPayload::Audio { bytes: payload_bytes as u16, has_fec: false })
+            }
             payload_type::VIDEO => {
                 (Kind::Video, RtpPayload::Video(VideoPart::read(rest, payload_bytes)?))
             }

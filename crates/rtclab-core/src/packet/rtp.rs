@@ -74,8 +74,13 @@ pub struct Rtp {
 pub enum RtpPayload {
     /// A piece of a frame, plain or in RED.
     Video(VideoPart),
-    /// Opus, as a number of bytes.
-    Audio(u16),
+    /// Opus.
+    Audio {
+        /// Number of bytes.
+        bytes: u16,
+        /// Whether it carries a copy of the frame before (in-band FEC). Encrypted bytes do not tell.
+        has_fec: bool,
+    },
     /// A piece of a frame, sent again on the retransmission stream.
     Rtx {
         /// Sequence number of the original.
@@ -161,7 +166,7 @@ impl Rtp {
                 RtpPayload::Rtx { part, .. } => {
                     rtx::OSN_BYTES as u64 + descriptor + u64::from(part.bytes)
                 }
-                RtpPayload::Audio(bytes) | RtpPayload::Padding(bytes) => u64::from(*bytes),
+                RtpPayload::Audio { bytes, .. } | RtpPayload::Padding(bytes) => u64::from(*bytes),
                 RtpPayload::Fec(block) => block.wire_bytes(),
             }
     }

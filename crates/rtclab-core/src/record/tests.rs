@@ -23,7 +23,11 @@ fn transmit(first_sent: Time, content: Content) -> Transmit {
 
 /// A packet of `kind` with the size of an audio packet.
 fn rtp(at_ms: u64, kind: Kind) -> Transmit {
-    let packet = Rtp { header: RtpHeader::default(), payload: RtpPayload::Audio(80), kind };
+    let packet = Rtp {
+        header: RtpHeader::default(),
+        payload: RtpPayload::Audio { bytes: 80, has_fec: false },
+        kind,
+    };
     transmit(Time::from_millis(at_ms), Content::Rtp(packet))
 }
 

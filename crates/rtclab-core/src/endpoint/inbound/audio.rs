@@ -5,7 +5,7 @@ use super::transit::Transit;
 use crate::endpoint::config::{Media, StreamConfig};
 use crate::endpoint::format::AUDIO_CLOCK;
 use crate::media::neteq::{NetEq, NetEqStats};
-use crate::packet::Rtp;
+use crate::packet::{Rtp, RtpPayload};
 use crate::rtp::TimestampUnwrapper;
 use crate::units::Time;
 
@@ -40,7 +40,8 @@ impl InboundAudio {
         if let Some(playout) = &mut self.playout {
             let timestamp = self.timestamps.unwrap(packet.header.timestamp);
             self.transit.note(now, timestamp, AUDIO_CLOCK);
-            playout.on_packet(now, timestamp);
+            let has_fec = matches!(packet.payload, RtpPayload::Audio { has_fec: true, .. });
+            playout.on_packet(now, timestamp, has_fec);
         }
     }
 

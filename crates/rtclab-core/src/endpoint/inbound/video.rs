@@ -110,7 +110,7 @@ impl InboundVideo {
                 self.fec_bytes += packet.payload_bytes();
                 self.on_fec(now, seq, block);
             }
-            RtpPayload::Audio(_) | RtpPayload::Rtx { .. } | RtpPayload::Padding(_) => return,
+            RtpPayload::Audio { .. } | RtpPayload::Rtx { .. } | RtpPayload::Padding(_) => return,
         }
         while let Some(packet) = self.fec.as_mut().and_then(FecDecoder::poll) {
             recovered(&packet);

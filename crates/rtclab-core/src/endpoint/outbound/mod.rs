@@ -1,6 +1,7 @@
 //! Sending half of a peer: streams, pacer, history and congestion control.
 
 mod history;
+mod opus;
 mod packets;
 mod reports;
 mod share;
@@ -23,6 +24,7 @@ use crate::rtp::rtcp::TransportFeedback;
 use crate::stack::{FeedbackKind, RateAccounting, RtcpSchedule, StackProfile};
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
 use history::{Departure, TransportHistory, VideoPacket};
+use opus::InBandFec;
 use share::RepairShare;
 use std::collections::VecDeque;
 use video::VideoStream;
@@ -63,7 +65,7 @@ pub(super) struct OutboundStream {
 /// Where a stream's media comes from.
 pub(super) enum Source {
     Video(Box<VideoStream>),
-    Audio { config: AudioConfig, next: Time },
+    Audio { config: AudioConfig, next: Time, fec: InBandFec },
 }
 
 impl OutboundStream {
@@ -81,7 +83,9 @@ impl OutboundStream {
                     let repair = config.repair;
                     Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
                 }
-                Media::Audio(config) => Source::Audio { config, next: start },
+                Media::Audio(config) => {
+                    Source::Audio { config, next: start, fec: InBandFec::default() }
+                }
             },
         }
     }
@@ -104,6 +108,21 @@ impl OutboundStream {
         match &self.source {
             Source::Video(video) => video.poll_timeout(),
             Source::Audio { next, .. } => *next,
+        }
+    }
+
+    /// Takes the share of lost packets, in 256ths, that a report on this stream tells.
+    pub(super) fn on_loss(&mut self, now: Time, fraction: u8) {
+        if let Source::Audio { fec, .. } = &mut self.source {
+            fec.on_report(now, fraction);
+        }
+    }
+
+    /// Whether the audio packet with this RTP timestamp carries a copy of the frame before it.
+    fn has_fec(&self, timestamp: u32) -> bool {
+        match &self.source {
+            Source::Audio { config, fec, .. } => fec.is_in(timestamp, config.frame_ns),
+            Source::Video(_) => false,
         }
     }
 
@@ -503,7 +522,7 @@ impl Sender {
     fn sample_audio(&mut self, now: Time, index: usize) {
         loop {
             let stream = &mut self.streams[index];
-            let Source::Audio { config, next } = &mut stream.source else { return };
+            let Source::Audio { config, next, .. } = &mut stream.source else { return };
             let (config, at) = (*config, *next);
             if at > now {
                 return;

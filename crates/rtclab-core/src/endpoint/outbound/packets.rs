@@ -120,7 +120,10 @@ impl Sender {
             Kind::Video | Kind::Audio | Kind::Fec => false,
         };
         let payload = match packet.kind {
-            Kind::Audio => RtpPayload::Audio(packet.part.bytes),
+            Kind::Audio => RtpPayload::Audio {
+                bytes: packet.part.bytes,
+                has_fec: stream.has_fec(packet.timestamp),
+            },
             Kind::Padding => RtpPayload::Padding(packet.part.bytes),
             Kind::Rtx if on_repair_stream => {
                 RtpPayload::Rtx { original_seq: packet.seq, part: packet.part }

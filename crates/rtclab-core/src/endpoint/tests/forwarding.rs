@@ -246,7 +246,11 @@ fn audio_that_is_forwarded_has_sender_reports_of_its_own() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     for seq in [10, 11] {
         let header = header(payload_type::AUDIO, ALICE_AUDIO, seq);
-        let sound = Rtp { header, payload: RtpPayload::Audio(80), kind: Kind::Audio };
+        let sound = Rtp {
+            header,
+            payload: RtpPayload::Audio { bytes: 80, has_fec: false },
+            kind: Kind::Audio,
+        };
         pair.forward(CONNECTED, &datagram(sound));
     }
     pair.run(Time::from_secs(2));
@@ -285,7 +289,8 @@ fn padding_is_not_forwarded_and_takes_no_sequence_number() {
 fn a_stream_that_the_forwarder_does_not_store_is_forwarded_too() {
     let mut pair = pair(Forwarding::Terminating, Repair::Rtx);
     let header = header(payload_type::AUDIO, 1_003, 10);
-    let sound = Rtp { header, payload: RtpPayload::Audio(80), kind: Kind::Audio };
+    let sound =
+        Rtp { header, payload: RtpPayload::Audio { bytes: 80, has_fec: false }, kind: Kind::Audio };
     pair.forward(CONNECTED, &datagram(sound.clone()));
     assert_eq!(forwarded(&pair), [numbered(sound, 0)]);
 }

@@ -10,10 +10,12 @@
 mod arrivals;
 mod delay;
 mod histogram;
+mod sound;
 
 use crate::units::Time;
 use arrivals::Arrivals;
 use delay::DelayManager;
+use sound::Sound;
 use std::collections::BTreeMap;
 
 /// Samples in a millisecond: Opus is decoded at 48 kHz.
@@ -43,12 +45,6 @@ const INSERTED: i64 = 56;
 const ABOVE_TARGET_MS: i64 = 50;
 /// Maximum number of packets in the buffer.
 const MAX_PACKETS: usize = 200;
-/// After this much concealment, decoding waits for half of the target. A steady sound with pitch periods of
-/// 10 ms has faded to half: by 8 % a period after three of them, by 16 % after seven (`expand.cc`).
-const HALF_FADED: i64 = 100 * PER_MS;
-/// After this much concealment, the sound has faded to silence.
-const SILENT: i64 = 550 * PER_MS;
-
 /// Totals, under the names of W3C webrtc-stats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NetEqStats {
@@ -74,6 +70,15 @@ pub struct NetEqStats {
     pub jitter_buffer_minimum_delay: f64,
 }
 
+/// A frame of sound in the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waiting {
+    /// Tick of its arrival.
+    since: u64,
+    /// Whether it is a copy of lower quality from the packet behind it.
+    is_copy: bool,
+}
+
 /// What happened in the last tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -96,8 +101,8 @@ enum Operation {
 pub struct NetEq {
     /// Samples in a packet.
     frame: i64,
-    /// Packets that wait, by RTP timestamp: the tick of their arrival.
-    buffer: BTreeMap<i64, u64>,
+    /// Packets that wait, by RTP timestamp.
+    buffer: BTreeMap<i64, Waiting>,
     arrivals: Arrivals,
     delays: DelayManager,
     /// Lower bound of the target, such as for lip synchronisation, in ms.
@@ -114,6 +119,10 @@ pub struct NetEq {
     concealing_since: Option<u64>,
     /// Samples concealed since the last packet.
     concealed: i64,
+    /// What concealment repeats.
+    sound: Sound,
+    /// Samples that merging took back, which the next concealed samples do not count.
+    taken_back: i64,
     /// Tick from which time scaling is allowed again.
     scaling_from: u64,
     /// Filtered samples in the buffer.
@@ -137,6 +146,8 @@ impl NetEq {
             mode: Mode::Normal,
             concealing_since: None,
             concealed: 0,
+            sound: Sound::Silence,
+            taken_back: 0,
             scaling_from: SCALING_TICKS + 1,
             level: 0.0,
             stats: NetEqStats::default(),
@@ -161,8 +172,9 @@ impl NetEq {
         self.min_delay_ms = min_delay.as_millis() as i64;
     }
 
-    /// Takes a packet with an unwrapped RTP timestamp.
-    pub fn on_packet(&mut self, now: Time, timestamp: i64) {
+    /// Takes a packet with an unwrapped RTP timestamp. With `has_fec` it also carries a copy of the frame before
+    /// it, which is played if the original is missing (`audio_decoder_opus.cc`, ParsePayload).
+    pub fn on_packet(&mut self, now: Time, timestamp: i64, has_fec: bool) {
         self.advance(now);
         // The sound card's first call comes at any time within an interval; here in its middle.
         self.next.get_or_insert(now + Time(TICK.0 / 2));
@@ -175,8 +187,21 @@ impl NetEq {
         if self.buffer.len() >= MAX_PACKETS {
             self.buffer.clear();
         }
-        if self.end.is_none_or(|end| timestamp >= end) {
-            self.buffer.entry(timestamp).or_insert(self.ticks);
+        if has_fec {
+            self.insert(timestamp - self.frame, true);
+        }
+        self.insert(timestamp, false);
+    }
+
+    /// Puts a frame into the buffer; an original replaces a copy, and nothing else is replaced.
+    fn insert(&mut self, timestamp: i64, is_copy: bool) {
+        if self.end.is_some_and(|end| timestamp < end) {
+            return;
+        }
+        let new = Waiting { since: self.ticks, is_copy };
+        let kept = self.buffer.entry(timestamp).or_insert(new);
+        if kept.is_copy && !is_copy {
+            *kept = new;
         }
     }
 
@@ -253,15 +278,15 @@ impl NetEq {
     /// Whether more should be buffered first, so that playout does not stop again at once.
     fn must_wait(&self) -> bool {
         self.mode == Mode::Expand
-            && self.concealed > HALF_FADED
+            && self.concealed >= self.sound.half_faded()
             && self.waiting() < self.target_ms() * PER_MS / 2
     }
 
     /// Samples from the first packet to the last, and for how long the last has waited.
     fn waiting(&self) -> i64 {
         match (self.buffer.first_key_value(), self.buffer.last_key_value()) {
-            (Some((first, _)), Some((last, arrival))) => {
-                last - first + (self.ticks - arrival) as i64 * OUTPUT
+            (Some((first, _)), Some((last, waiting))) => {
+                last - first + (self.ticks - waiting.since) as i64 * OUTPUT
             }
             _ => 0,
         }
@@ -317,7 +342,7 @@ impl NetEq {
                     self.level = self.waiting() as f64;
                 }
                 self.end = Some(next);
-                self.play(OUTPUT, Mode::Merge);
+                self.merge();
             }
             Operation::Accelerate => self.accelerate(),
             Operation::Decelerate => {
@@ -365,10 +390,10 @@ impl NetEq {
         let mut extracted = 0;
         while extracted < required
             && let Some(end) = self.end
-            && let Some(arrival) = self.buffer.remove(&end)
+            && let Some(waiting) = self.buffer.remove(&end)
         {
             let sum_s = |ms: i64| ms as f64 * 1e-3 * self.frame as f64;
-            let waited_ms = (self.ticks - arrival) as i64 * TICK_MS;
+            let waited_ms = (self.ticks - waiting.since) as i64 * TICK_MS;
             let (minimum_ms, target_ms) = (self.delays.target_ms(), self.target_ms());
             self.stats.jitter_buffer_emitted_count += self.frame as u64;
             self.stats.jitter_buffer_delay += sum_s(waited_ms);
@@ -380,17 +405,45 @@ impl NetEq {
         }
     }
 
-    /// Makes up 10 ms.
+    /// Joins what is left of concealment with the next packet. The packet begins somewhere in the first pitch
+    /// period of what is left; what lies behind is dropped (`merge.cc`).
+    fn merge(&mut self) {
+        let old = self.left + OVERLAP;
+        let before = self.left;
+        self.play(OUTPUT, Mode::Merge);
+        // What is left then has at least 10 ms.
+        let earliest = (old.max(OUTPUT + OVERLAP) - (self.left - before)).max(0);
+        let index = earliest + self.sound.merge_index();
+        self.left += index - old;
+        self.correct(index - old);
+    }
+
+    /// Makes up whole pitch periods until there are 10 ms (`neteq_impl.cc`, DoExpand).
     fn conceal(&mut self) {
-        self.stats.concealed_samples += OUTPUT as u64;
-        if self.concealed >= SILENT {
-            self.stats.silent_concealed_samples += OUTPUT as u64;
+        if self.mode != Mode::Expand {
+            self.stats.concealment_events += 1;
+            self.sound = Sound::before(self.end.unwrap_or(0));
         }
-        self.stats.concealment_events += u64::from(self.mode != Mode::Expand);
         self.concealing_since.get_or_insert(self.ticks);
-        self.concealed += OUTPUT;
-        self.left += OUTPUT;
+        while self.left < OUTPUT {
+            let lag = self.sound.lag();
+            self.concealed += lag;
+            self.left += lag;
+            self.correct(lag);
+        }
         self.mode = Mode::Expand;
+    }
+
+    /// Counts concealed samples. What is taken back reduces what is counted next: the counter never falls
+    /// (`statistics_calculator.cc`).
+    fn correct(&mut self, samples: i64) {
+        let cancelled = samples.min(self.taken_back);
+        self.taken_back -= cancelled;
+        let counted = (samples - cancelled).max(0) as u64;
+        self.stats.concealed_samples += counted;
+        if self.concealed > self.sound.faded() {
+            self.stats.silent_concealed_samples += counted;
+        }
     }
 
     fn output(&mut self) {

@@ -63,7 +63,7 @@ fn rtp() -> impl Strategy<Value = (Rtp, u64)> {
             (payload_type, Kind::Video, RtpPayload::Video(part), absent(&part))
         }),
         (0u16..1_400).prop_map(|bytes| {
-            (payload_type::AUDIO, Kind::Audio, RtpPayload::Audio(bytes), bytes)
+            (payload_type::AUDIO, Kind::Audio, RtpPayload::Audio { bytes, has_fec: false }, bytes)
         }),
         (any::<u16>(), part()).prop_map(|(original_seq, part)| {
             let payload = RtpPayload::Rtx { original_seq, part };
@@ -251,7 +251,7 @@ fn packets_that_no_endpoint_sends_are_not_read() {
     // The length on the wire is shorter than the packet.
     let audio = Rtp {
         header: RtpHeader { payload_type: payload_type::AUDIO, ..RtpHeader::default() },
-        payload: RtpPayload::Audio(0),
+        payload: RtpPayload::Audio { bytes: 0, has_fec: false },
         kind: Kind::Audio,
     };
     let bytes = written(&Content::Rtp(audio));
