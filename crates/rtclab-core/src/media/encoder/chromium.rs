@@ -214,10 +214,10 @@ impl ChromiumEncoder {
     /// first one is configured before media may flow, with the rate at which the connection starts, although audio and
     /// headers take a part of that later. Its buffer is then fuller than it needs to be, so that its first key frame
     /// has a finer quantiser than the largest one: the first key frame at 640x480 has 6.7 kB (6.5 to 6.8 kB in 5 calls
-    /// without audio) or 8.1 kB (7.8 to 8.4 kB in 7 calls with audio), and 6.1 kB at the largest quantiser.
+    /// without audio) or 8.1 kB (7.5 to 8.4 kB in 8 calls with audio), and 6.1 kB at the largest quantiser.
     ///
-    /// Source: libwebrtc f3ae3eb62e2a, `video/video_stream_encoder.cc` (`ReconfigureEncoder`); libvpx 0cfc6da392,
-    /// `vp8/encoder/onyx_if.c` (`init_config`, `vp8_change_config`).
+    /// That the first rate is the start rate of the connection follows from these sizes; how the buffer acts on the
+    /// quantiser is in libvpx 0cfc6da392, `vp8/encoder/onyx_if.c`.
     fn initial_rate(&self) -> Bitrate {
         match self.has_encoded {
             true => self.available.min(self.max_rate()),

@@ -143,7 +143,7 @@ fn the_first_key_frame_is_a_quarter_of_a_second_at_the_start_rate() {
 
 /// Of a start rate of 300 kbit/s, headers leave 286 kbit/s without audio and 232 kbit/s with audio. The buffer of 0.5 s at
 /// the start rate is then fuller than the 0.6 s aimed at by 7 and 33 kbit of the 92 and 77 kbit above that, which lowers
-/// the largest quantiser from 106 to 104 and 94. Live, these frames had 6.5 to 6.8 kB and 7.8 to 8.4 kB.
+/// the largest quantiser from 106 to 104 and 94. Live, these frames had 6.5 to 6.8 kB and 7.5 to 8.4 kB.
 #[test]
 fn the_first_key_frame_is_larger_when_audio_takes_a_part_of_the_start_rate() {
     let first = |kbps: u64| {
