@@ -51,9 +51,11 @@ def test_chromium_plays_the_files_of_its_devices(tmp_path: Path) -> None:
 
 def test_chromium_is_told_not_to_encrypt(tmp_path: Path) -> None:
     def command(name: str, encryption: bool) -> list[str]:
-        return Browser(name, lambda *_, **__: None, tmp_path, lambda _: None)._command(
-            "/bin/it", None, None, {**OPTIONS, "encryption": encryption}
-        )
+        def spawn(*_: Any, **__: Any) -> subprocess.Popen[bytes]:
+            raise AssertionError("nothing is started")
+
+        options: BrowserOptions = {**OPTIONS, "encryption": encryption}
+        return Browser(name, spawn, tmp_path, lambda _: None)._command("/bin/it", None, None, options)
 
     assert "--disable-webrtc-encryption" in command("plain", encryption=False)
     assert "--disable-webrtc-encryption" not in command("usual", encryption=True)

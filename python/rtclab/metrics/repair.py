@@ -45,9 +45,9 @@ def retransmission_share(trace: Trace, flow: str, window: Window | None = None) 
 def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     """IP bytes of FEC in % of the IP bytes of all RTP packets sent. NaN without packets.
 
-    In live calls, where the header of RED is encrypted, FEC is told from media by the headers of RTP: it comes
-    after the last packet of a frame and has the frame's timestamp. That needs every packet that was sent, so
-    a capture or log in which no packet is known to be FEC has no value.
+    In live calls, where the header of RED is encrypted, FEC is told from media by the headers of RTP: it
+    comes after the last packet of a frame and has the frame's timestamp. That needs every packet that was
+    sent, so a capture or log in which no packet is known to be FEC has no value.
     """
     packets = trace.cached(_sent_rtp).get(flow)
     if packets is None or flow not in trace.cached(_flows_with_known_fec):

@@ -197,8 +197,8 @@ class Browser(Table):
     """Field trials of WebRTC that the browser is forced to use, such as
     ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default the trials of its build."""
     encryption: bool = True
-    """Whether media and feedback are encrypted. Without encryption there is no DTLS handshake, packets of media
-    are 10 bytes smaller and those of feedback 14, and captures show what is inside them, FEC for example.
+    """Whether media and feedback are encrypted. Without encryption there is no DTLS handshake, packets of
+    media are 10 bytes smaller and those of feedback 14, and captures show what is inside, FEC for example.
     Chromium only, and for both ends of every connection; SFUs have no unencrypted connections."""
     args: list[str] = []
     """Further arguments of the browser's command line. They can make the browser run any program as you, so
