@@ -12,10 +12,10 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live import media, speed
-from rtclab.backend.live.browser import BrowserOptions
+from rtclab.backend.live.browser import Browser, BrowserOptions
 from rtclab.backend.live.firefox import BROWSERS
 
-OPTIONS: BrowserOptions = {"name": "", "field_trials": "", "args": ["--own"]}
+OPTIONS: BrowserOptions = {"name": "", "field_trials": "", "encryption": True, "args": ["--own"]}
 
 
 def started(
@@ -47,6 +47,18 @@ def test_chromium_plays_the_files_of_its_devices(tmp_path: Path) -> None:
     ]
     command, _ = started("chromium", tmp_path / "other", None, None)
     assert not [argument for argument in command if "use-file" in argument]
+
+
+def test_chromium_is_told_not_to_encrypt(tmp_path: Path) -> None:
+    def command(name: str, encryption: bool) -> list[str]:
+        def spawn(*_: Any, **__: Any) -> subprocess.Popen[bytes]:
+            raise AssertionError("nothing is started")
+
+        options: BrowserOptions = {**OPTIONS, "encryption": encryption}
+        return Browser(name, spawn, tmp_path, lambda _: None)._command("/bin/it", None, None, options)
+
+    assert "--disable-webrtc-encryption" in command("plain", encryption=False)
+    assert "--disable-webrtc-encryption" not in command("usual", encryption=True)
 
 
 def test_firefox_has_its_preferences_and_all_its_files_below_its_home(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scenario_text import scenario
+from scenario_text import error, scenario
 
 from rtclab.backend.live import LiveBackend, check_calls, check_participant
 from rtclab.backend.live.connections import live_connections
@@ -105,6 +105,22 @@ def test_a_field_that_no_browser_supports_is_refused(change: str, field: str) ->
     with pytest.raises(UnsupportedScenario) as refused:
         LiveBackend().check(Scenario.load("first-call", [change]))
     assert refused.value.field == field
+
+
+def test_ends_with_and_without_encryption_cannot_connect(tmp_path: Path) -> None:
+    check_calls(scenario(tmp_path, "", "browser.encryption=false"))
+    one = scenario(tmp_path, "", "participants.bob.browser.encryption=false")
+    with pytest.raises(UnsupportedScenario) as refused:
+        check_calls(one)
+    assert refused.value.field == "participants.bob.browser.encryption"
+    with pytest.raises(UnsupportedScenario) as refused:
+        check_calls(scenario(tmp_path, "[[calls]]\nkind = 'sfu'", "browser.encryption=false"))
+    assert refused.value.field == "browser.encryption"
+
+
+def test_firefox_always_encrypts(tmp_path: Path) -> None:
+    said = error(tmp_path, "", "browser.name=firefox", "browser.encryption=false")
+    assert "Firefox always encrypts media" in said
 
 
 def test_a_server_that_passes_on_feedback_unchanged_has_no_program(tmp_path: Path) -> None:

@@ -91,11 +91,9 @@ def receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> flo
     return received_kbps(trace, flow, window).mean()
 
 
-NO_FEC = "unless RED may hide FEC"
-
 _OF_GOODPUT = sources(
     EXACT,
-    exact(NO_FEC),
+    exact("unless video came with FEC, whose bytes Chromium does not count"),
     UNKNOWN,
     UNKNOWN,
     exact("without video, or if the browser counts FEC"),

@@ -6,7 +6,6 @@ from math import nan
 
 import polars as pl
 
-from rtclab.metrics.rate import NO_FEC
 from rtclab.metrics.registry import OF_REPORTS, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import Window, counter, increase, span_ns
 from rtclab.trace import Trace, rows_by
@@ -37,7 +36,7 @@ def retransmission_share(trace: Trace, flow: str, window: Window | None = None) 
     bounds=(0, 100),
     known=sources(
         exact("if packets were recorded"),
-        exact(NO_FEC),
+        exact("if packets were recorded"),
         exact("if the session descriptions give FEC a payload type of its own"),
         UNKNOWN,
         UNKNOWN,
@@ -46,8 +45,9 @@ def retransmission_share(trace: Trace, flow: str, window: Window | None = None) 
 def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     """IP bytes of FEC in % of the IP bytes of all RTP packets sent. NaN without packets.
 
-    FEC inside RED cannot be told from media, because the header of RED is encrypted. So live calls that use
-    RED have no value, nor has a capture or log in which no packet is known to be FEC.
+    In live calls, where the header of RED is encrypted, FEC is told from media by the headers of RTP: it
+    comes after the last packet of a frame and has the frame's timestamp. That needs every packet that was
+    sent, so a capture or log in which no packet is known to be FEC has no value.
     """
     packets = trace.cached(_sent_rtp).get(flow)
     if packets is None or flow not in trace.cached(_flows_with_known_fec):

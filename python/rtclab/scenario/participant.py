@@ -196,6 +196,10 @@ class Browser(Table):
     field_trials: str = ""
     """Field trials of WebRTC that the browser is forced to use, such as
     ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default the trials of its build."""
+    encryption: bool = True
+    """Whether media and feedback are encrypted. Without encryption there is no DTLS handshake, packets of
+    media are 10 bytes smaller and those of feedback 14, and captures show what is inside, FEC for example.
+    Chromium only, and for both ends of every connection; SFUs have no unencrypted connections."""
     args: list[str] = []
     """Further arguments of the browser's command line. They can make the browser run any program as you, so
     read them before you run somebody else's scenario live."""
@@ -208,6 +212,8 @@ class Browser(Table):
             )
         if self.field_trials and self.name == "firefox":
             raise FieldError("Firefox takes no field trials; expected none", key="field_trials")
+        if not self.encryption and self.name == "firefox":
+            raise FieldError("Firefox always encrypts media; expected `true`", key="encryption")
         return self
 
 

@@ -30,6 +30,7 @@ from rtclab.trace.sums import (
     delay_histogram_table,
     flow_seconds_table,
     queuing_histogram_table,
+    with_fec,
     without_fec,
 )
 from rtclab.trace.trace import MANIFEST, Trace, rows_by
@@ -65,6 +66,7 @@ __all__ = [
     "replace_file",
     "rows_by",
     "subdirectories",
+    "with_fec",
     "without_fec",
     "write_bytes",
     "write_json",

@@ -74,6 +74,33 @@ def without_fec(packets: pl.DataFrame) -> set[str]:
     return set(packets["flow"]) - set(packets.filter(kind="fec")["flow"])
 
 
+def with_fec(packets: pl.DataFrame, red: Collection[tuple[str, int]]) -> pl.DataFrame:
+    """The table ``packets``, where packets of FEC inside RED have the kind ``fec``.
+
+    Headers tell FEC from media, so it may be encrypted: FEC has a later sequence number than the packet with
+    the marker of a frame, which is the frame's last one, and the same timestamp and no marker. In calls of
+    Chromium 156 without encryption, where RED says what it carries, this was right for every packet.
+
+    Source: libwebrtc f3ae3eb62e, ``modules/rtp_rtcp/source/ulpfec_generator.cc``: FEC is made after the last
+    packet of a frame, with a copy of its header. Padding and retransmissions have an SSRC of their own.
+
+    Args:
+        packets: all packets that were sent, in order.
+        red: flow and payload type of RED.
+    """
+    is_red = pl.struct("flow", "payload_type").is_in(
+        pl.Series(
+            [{"flow": flow, "payload_type": payload_type} for flow, payload_type in sorted(red)],
+            dtype=pl.Struct({name: SCHEMAS["packets"][name] for name in ("flow", "payload_type")}),
+        ).implode()
+    )
+    of_frame = ["flow", "ssrc", "rtp_timestamp"]
+    last = pl.when("marker").then("seq").forward_fill().over(of_frame)
+    behind = (pl.col("seq") - last) & 0xFFFF
+    is_fec = is_red & ~pl.col("marker") & behind.is_between(1, 0x7FFF)
+    return packets.with_columns(kind=pl.when(is_fec).then(pl.lit("fec")).otherwise("kind"))
+
+
 def delay_histogram_table(packets: pl.DataFrame, flows: Mapping[str, FlowInfo]) -> pl.DataFrame:
     """The table ``delay_histogram``: packets by flow and 0.1 ms of one-way delay, until the flow's end."""
     return _histogram(packets, flows, pl.col("delivered_ns") - pl.col("sent_ns"), "delay_histogram")

@@ -1,7 +1,7 @@
 //! FEC over blocks of frames: generates FEC packets at the sender, and recovers packets at the receiver.
 //!
-//! Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/{producer_fec,forward_error_correction}.cc`; the
-//! rules for blocks are the same in Chromium 156 (`ulpfec_generator.cc`). In 2013 a frame's first partition was
+//! Source: libwebrtc 4d06db557a (2013), `rtp_rtcp/source/{producer_fec,forward_error_correction}.cc`, and
+//! f3ae3eb62e (Chromium 156), `rtp_rtcp/source/ulpfec_generator.cc`. In 2013 a frame's first partition was
 //! protected more, which is not modelled, and whose masks are interleaved here.
 
 mod masks;
@@ -27,22 +27,34 @@ const MAX_KNOWN: usize = 64;
 /// FEC is outdated when media is this far ahead of the first packet it can name.
 const OUTDATED: i16 = (MAX_KNOWN + MAX_PACKETS) as i16;
 
+/// Which protection a block has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rates {
+    /// The protection of its first frame, when the block started: in 2013.
+    #[default]
+    AtStart,
+    /// The newest protection, that of key frames if the block has a key frame: in Chromium 156.
+    Newest,
+}
+
 /// Generates FEC packets, block by block.
 #[derive(Default)]
 pub struct FecGenerator {
     block: Vec<Rtp>,
     frames: u32,
+    has_key: bool,
     /// FEC packets per media packet in the current block, in 1/256.
     rate: u8,
     /// Maximum number of frames in the current block.
     max_frames: u32,
     masks: Masks,
+    rates: Rates,
 }
 
 impl FecGenerator {
-    /// A generator that chooses protected packets in this way.
-    pub fn new(masks: Masks) -> Self {
-        FecGenerator { masks, ..FecGenerator::default() }
+    /// A generator that chooses protected packets and the protection of a block in this way.
+    pub fn new(masks: Masks, rates: Rates) -> Self {
+        FecGenerator { masks, rates, ..FecGenerator::default() }
     }
 
     /// Whether a frame's packets are needed, because a block is open or one starts.
@@ -57,14 +69,19 @@ impl FecGenerator {
         key: bool,
         packets: impl Iterator<Item = Rtp>,
     ) -> Vec<FecBlock> {
-        let rate = rate_of(protection, key);
-        if self.block.is_empty() {
+        let newest = self.rates == Rates::Newest;
+        // Today the minimum size of a block depends on its frames before this one.
+        let threshold = rate_of(protection, if newest { self.has_key } else { key });
+        self.has_key |= key;
+        if newest || self.block.is_empty() {
+            let rate = rate_of(protection, if newest { self.has_key } else { key });
             (self.rate, self.max_frames) = (rate, protection.max_frames);
         }
         let free = MAX_PACKETS - self.block.len();
         self.block.extend(packets.take(free));
         self.frames += 1;
-        if self.block.is_empty() || self.frames < self.max_frames && !self.is_full_enough(rate) {
+        if self.block.is_empty() || self.frames < self.max_frames && !self.is_full_enough(threshold)
+        {
             return Vec::new();
         }
         let count = self.fec_packets();
@@ -78,7 +95,7 @@ impl FecGenerator {
         });
         let fec = fec.collect();
         self.block.clear();
-        self.frames = 0;
+        (self.frames, self.has_key) = (0, false);
         fec
     }
 
@@ -87,10 +104,10 @@ impl FecGenerator {
         count.max(usize::from(self.rate > 0))
     }
 
-    fn is_full_enough(&self, newest_rate: u8) -> bool {
+    fn is_full_enough(&self, threshold: u8) -> bool {
         let packets = self.block.len();
         let overhead = (self.fec_packets() << 8) / packets.max(1);
-        let min = if newest_rate > HIGH_RATE { MIN_PACKETS } else { 1 };
+        let min = if threshold > HIGH_RATE { MIN_PACKETS } else { 1 };
         let several = packets >= 2 * self.frames as usize;
         (overhead as u32) < u32::from(self.rate) + MAX_EXCESS
             && packets >= min + usize::from(several)
@@ -225,6 +242,36 @@ mod tests {
         assert_eq!(blocks(Protection { delta: 10, ..QUARTER }, false, 1, 12), [(5, 1); 2]);
         let short = Protection { delta: 10, max_frames: 2, ..QUARTER };
         assert_eq!(blocks(short, false, 1, 4), [(2, 1); 2]);
+    }
+
+    fn protected(delta: u8) -> Protection {
+        Protection { key: 255, delta, max_frames: 6 }
+    }
+
+    /// Three packets with 128/256 of protection are no full block, because 4 + 1 packets are the minimum above
+    /// 80/256. Then the protection falls: 6 x 64 / 256 = 1.5, of which libwebrtc makes 2. Or it rises:
+    /// 6 x 240 / 256 = 5.6. Or a key frame comes: 6 x 255 / 256 = 6.
+    #[test]
+    fn today_a_block_has_the_newest_protection_and_that_of_its_key_frame() {
+        let fec = |rates, before, (after, key)| {
+            let mut generator = FecGenerator::new(Masks::Listed, rates);
+            let first = generator.add_frame(&protected(before), false, (0..3).map(packet));
+            assert!(first.is_empty());
+            generator.add_frame(&protected(after), key, (3..6).map(packet)).len()
+        };
+        let today = |after, key| fec(Rates::Newest, 128, (after, key));
+        assert_eq!([today(64, false), today(240, false), today(64, true)], [2, 6, 6]);
+        assert_eq!(fec(Rates::AtStart, 128, (240, false)), 3);
+    }
+
+    /// A block that is open when the protection ends gets no FEC.
+    #[test]
+    fn today_a_block_without_protection_is_dropped() {
+        let mut generator = FecGenerator::new(Masks::Listed, Rates::Newest);
+        assert!(generator.add_frame(&protected(128), false, (0..3).map(packet)).is_empty());
+        let none = Protection { key: 0, delta: 0, max_frames: 6 };
+        assert!(generator.add_frame(&none, false, (3..4).map(packet)).is_empty());
+        assert!(!generator.wants(&none, false));
     }
 
     #[test]

@@ -163,29 +163,39 @@ fn per_media(share: f64) -> u8 {
     (255.0 * share / (255.0 - share)).round() as u8
 }
 
-/// The highest loss of the last ten seconds.
+/// The highest loss of recent windows of one second.
+///
+/// A window ends with the first loss that is added a second after the one before has ended. Its maximum counts
+/// for ten seconds from its end, unless ten windows have ended since. So a loss that is added again and again
+/// until the next report comes, a second later, counts for 11 to 12 s.
+///
+/// Source: libwebrtc f3ae3eb62e, `media_opt_util.cc`, VCMLossProtectionLogic; the same in 4d06db557a.
 #[derive(Debug, Default)]
 pub struct LossFilter {
-    /// Start and maximum of each window, the newest last.
+    /// End and maximum of each window, the newest first.
     windows: VecDeque<(Time, f64)>,
+    /// Maximum of the window that has not ended.
+    current: f64,
 }
 
 impl LossFilter {
-    /// Adds the fraction lost from a report.
+    /// Adds the fraction lost of the latest report, also when it has not changed.
     pub fn add(&mut self, now: Time, loss: f64) {
-        match self.windows.back_mut() {
-            Some((since, max)) if now < *since + WINDOW => *max = max.max(loss),
-            _ => self.windows.push_back((now, loss)),
+        if self.windows.front().is_some_and(|(end, _)| now < *end + WINDOW) {
+            self.current = self.current.max(loss);
+            return;
         }
-        let oldest = now.saturating_sub(WINDOW * WINDOWS as u64);
-        while self.windows.front().is_some_and(|(since, _)| *since < oldest) {
-            self.windows.pop_front();
-        }
+        // The loss at the end of a window belongs to the next one, unless this window had none.
+        let of_window = std::mem::take(&mut self.current);
+        self.windows.push_front((now, if of_window > 0.0 { of_window } else { loss }));
+        self.windows.truncate(WINDOWS);
     }
 
     /// The highest fraction lost.
-    pub fn max(&self) -> f64 {
-        self.windows.iter().map(|(_, max)| *max).fold(0.0, f64::max)
+    pub fn max(&self, now: Time) -> f64 {
+        let recent = |end: Time| now <= end + WINDOW * WINDOWS as u64;
+        let ended = self.windows.iter().take_while(|(end, _)| recent(*end));
+        ended.map(|(_, max)| *max).fold(self.current, f64::max)
     }
 }
 
@@ -284,16 +294,62 @@ mod tests {
         assert_eq!(at(20).delta, 100);
     }
 
+    /// Blocks of FEC that Chromium 156 sent in four calls without encryption, whose ULPFEC headers say which
+    /// packets they protect: the random conditions 9, 13, 35 and 41, every 60th block without a key frame from
+    /// the 41st on. Loss and target are from the event log, the round-trip time from getStats, and the rate is
+    /// the target less audio and headers. Of all 3583 blocks, more than 98 % have at most one packet more or
+    /// less than the table has.
+    const LIVE: &str = include_str!("protection/live.csv");
+
     #[test]
-    fn the_highest_loss_of_ten_seconds_counts() {
+    fn today_protection_is_that_of_live_calls() {
+        let (mut blocks, mut equal, mut live, mut model) = (0, 0, 0, 0);
+        for line in LIVE.lines().skip(1) {
+            let fields: Vec<u64> = line.split(',').map(|field| field.parse().unwrap()).collect();
+            let [loss, rtt, bitrate, frame_rate, width, height, media, fec] = fields[..] else {
+                panic!("{line}")
+            };
+            let protection = Protection::today(&Conditions {
+                loss: loss as f64 / 255.0,
+                rtt: Time::from_millis(rtt),
+                bitrate: Bitrate(bitrate),
+                frame_rate: frame_rate as f64,
+                resolution: (width as u16, height as u16),
+            });
+            let rate = u64::from(protection.delta);
+            let expected = ((media * rate + 128) >> 8).max(u64::from(rate > 0));
+            assert!(expected.abs_diff(fec) <= 1, "{line}: {expected}");
+            blocks += 1;
+            equal += u32::from(expected == fec);
+            (live, model) = (live + fec, model + expected);
+        }
+        assert_eq!(blocks, 59);
+        assert!((45..=55).contains(&equal), "{equal}");
+        assert!((95..=105).contains(&(100 * model / live)), "{model} of {live}");
+    }
+
+    /// The loss is repeated ten times a second, as it is when the target changes. It is reported at 5 s and
+    /// gone at 6 s; the window in which it was seen last ends at 6.0 s, and ten seconds later it is outdated.
+    #[test]
+    fn a_loss_counts_for_ten_seconds_after_the_window_in_which_it_was_last_seen() {
+        let mut filter = LossFilter::default();
+        let at = |tenths: u64| Time::from_millis(100 * tenths);
+        let loss = |tenths| if (50..60).contains(&tenths) { 0.3 } else { 0.0 };
+        for tenths in 0..160 {
+            filter.add(at(tenths), loss(tenths));
+            let expected = if tenths < 50 { 0.0 } else { 0.3 };
+            assert_eq!(filter.max(at(tenths)), expected, "at {tenths}");
+        }
+        filter.add(at(160), 0.0);
+        assert_eq!(filter.max(at(160)), 0.0);
+    }
+
+    #[test]
+    fn without_newer_windows_a_loss_counts_for_ten_seconds() {
         let mut filter = LossFilter::default();
         filter.add(Time::from_secs(5), 0.3);
-        filter.add(Time::from_secs(10), 0.1);
-        assert_eq!(filter.max(), 0.3);
-        filter.add(Time::from_secs(15), 0.0);
-        assert_eq!(filter.max(), 0.3);
-        filter.add(Time::from_secs(16), 0.0);
-        assert_eq!(filter.max(), 0.1);
+        assert_eq!(filter.max(Time::from_secs(15)), 0.3);
+        assert_eq!(filter.max(Time::from_millis(15_001)), 0.0);
     }
 
     proptest! {

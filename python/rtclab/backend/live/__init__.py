@@ -119,7 +119,30 @@ def check_calls(scenario: Scenario) -> None:
                 "no server of live calls forwards feedback unchanged; got `mcu`, expected another kind",
                 hint='use kind = "sfu", or run it simulated: --backend sim',
             )
+        check_encryption(scenario, index)
     check_traffic(scenario)
+
+
+def check_encryption(scenario: Scenario, index: int) -> None:
+    """Checks that both ends of every connection of a call encrypt, or neither.
+
+    Raises:
+        UnsupportedScenario: one end would encrypt. The message names the field.
+    """
+    call = scenario.calls[index]
+    plain = [name for name in call.participants if not scenario.browser_of(name).encryption]
+    if not plain:
+        return
+    own = scenario.participants[plain[0]].browser is not None
+    field = f"participants.{plain[0]}.browser.encryption" if own else "browser.encryption"
+    if call.kind == "sfu":
+        raise UnsupportedScenario(field, "SFUs have no unencrypted connections; got `false`, expected `true`")
+    if len(plain) < len(call.participants):
+        raise UnsupportedScenario(
+            field,
+            "browsers with and without encryption cannot connect; expected the same value for all "
+            f"participants of `calls.{index}`",
+        )
 
 
 def check_participant(scenario: Scenario, participant: str) -> None:

@@ -41,12 +41,19 @@ CHROMIUM_FLAGS = (
     "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess",
 )
 
+NO_ENCRYPTION = "--disable-webrtc-encryption"
+"""Switches off DTLS-SRTP. Release builds of Google Chrome ignore it; other builds of Chromium obey.
+
+Source: Chromium, chrome/browser/chrome_content_browser_client.cc, which hands it to renderers in channels up
+to ``dev`` and in builds without a channel."""
+
 
 class BrowserOptions(TypedDict):
     """The table ``[browser]`` of a scenario."""
 
     name: str
     field_trials: str
+    encryption: bool
     args: list[str]
 
 
@@ -84,6 +91,8 @@ class Browser:
         command.append(f"--webrtc-event-logging={self.event_logs}")
         if options["field_trials"]:
             command.append(f"--force-fieldtrials={options['field_trials']}")
+        if not options["encryption"]:
+            command.append(NO_ENCRYPTION)
         command += options["args"]
         if clip is not None:
             command.append(f"--use-file-for-fake-video-capture={clip}")

@@ -476,10 +476,15 @@ class Session:
         event, number, detail = message["event"], message.get("number"), message.get("detail", "")
         flow = None if number is None else self._connections[number].received_by(name)
         self.recorder.add_event(self.recorder.at_ns(message["at_ms"]), name, event, flow=flow, detail=detail)
-        if event == "dtls_connected":
+        if event == self._proof_of_connection(name):
             self._connected.add(message["number"])
         if event == "page_error":
             self.fail(f"the page of {name} reported an error: {detail}")
+
+    def _proof_of_connection(self, name: str) -> str:
+        """The event after which media can pass. There is no DTLS handshake without encryption."""
+        encrypted = self._argument["browsers"][name]["start"]["options"]["encryption"]
+        return "dtls_connected" if encrypted else "ice_connected"
 
 
 def _name_of(traffic: Json) -> str:

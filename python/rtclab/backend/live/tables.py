@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from rtclab.trace import (
     flattened,
     flow_seconds_table,
     queuing_histogram_table,
+    with_fec,
 )
 
 CAPTURE = "capture.pcapng"
@@ -57,7 +58,7 @@ class Recorder:
     """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
 
     red: set[tuple[str, int]] = field(default_factory=set)
-    """Flow and payload type of RED, in which media and FEC look alike."""
+    """Flow and payload type of RED, which carries media and FEC; see :func:`rtclab.trace.with_fec`."""
 
     ends: set[End] = field(default_factory=set)
     """Addresses that the pages use."""
@@ -232,12 +233,12 @@ def write_trace(
     over_tcp = {name for name, kind in argument["nat"].items() if kind == UDP_BLOCKED}
     known = Known(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed, over_tcp)
     carried = packets_table(assigned(log, known), planned.flows, recorder.payload_kinds, planned.duration_ns)
-    packets = since_originals(carried, recorder.connections.values())
+    packets = since_originals(with_fec(carried, recorder.red), recorder.connections.values())
     flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)
     tables = {name: recorder.table(name) for name in recorder.rows}
     logged = controller_rows(out, flows, recorder.run_began_monotonic_ns, planned.duration_ns)
     tables["controller"] = pl.concat([tables["controller"], logged]).sort("at_ns", maintain_order=True)
-    hidden = hides_fec(packets, recorder.payload_kinds, recorder.red)
+    hidden = hides_fec(packets, recorder.payload_kinds)
     tables["flow_seconds"] = flow_seconds_table(packets, flows, planned.duration_ns, hidden)
     tables["delay_histogram"] = delay_histogram_table(packets, flows)
     tables["queuing_histogram"] = queuing_histogram_table(packets, flows)
@@ -255,18 +256,15 @@ def write_trace(
     return Trace.write(out, tables, planned.model_copy(update=outcome))
 
 
-def hides_fec(
-    packets: pl.DataFrame, payload_kinds: Mapping[tuple[str, int], str], red: Collection[tuple[str, int]]
-) -> set[str]:
-    """The flows in which FEC may be hidden: their video travels in RED, or its codec is not known.
+def hides_fec(packets: pl.DataFrame, payload_kinds: Mapping[tuple[str, int], str]) -> set[str]:
+    """The flows in which FEC may be hidden, because the codec of their video is not known.
 
     Args:
         packets: the table ``packets``.
         payload_kinds: see :class:`Recorder`.
-        red: see :class:`Recorder`.
     """
     video = packets.filter(kind="video").select("flow", "payload_type").unique()
-    return {of[0] for of in video.iter_rows() if of in red or of not in payload_kinds}
+    return {of[0] for of in video.iter_rows() if of not in payload_kinds}
 
 
 def as_seen(

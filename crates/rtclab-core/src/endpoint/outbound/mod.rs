@@ -171,6 +171,8 @@ pub(super) struct Sender {
     media_limit: Bitrate,
     /// Packets lost and expected in receiver reports that have not changed the protection yet.
     unreported: (u64, u64),
+    /// Fraction lost in the reports that changed the protection last.
+    reported_loss: f64,
 }
 
 impl Sender {
@@ -203,6 +205,7 @@ impl Sender {
             reports: Vec::new(),
             media_limit: config.sends.bounds().max,
             unreported: (0, 0),
+            reported_loss: 0.0,
         }
     }
 
@@ -319,25 +322,28 @@ impl Sender {
                     self.unreported = (so_far + lost, of + expected);
                     if self.unreported.1 >= MIN_REPORTED {
                         let (lost, expected) = std::mem::take(&mut self.unreported);
-                        self.protect(now, lost as f64 / expected as f64);
+                        self.reported_loss = in_256ths(lost, expected);
+                        self.protect(now);
                     }
                 }
                 RtcpSchedule::Joint | RtcpSchedule::PerStream => {
-                    self.protect(now, f64::from(fraction) / 255.0);
+                    self.reported_loss = f64::from(fraction) / 255.0;
+                    self.protect(now);
                 }
             }
         }
         Ok(())
     }
 
-    /// Adapts the FEC of every stream that uses it to a reported loss.
-    fn protect(&mut self, now: Time, loss: f64) {
+    /// Adapts the FEC of every stream that uses it to the loss that was reported last.
+    fn protect(&mut self, now: Time) {
         let (rtt, bitrate) = (self.rtt.unwrap_or(Time::ZERO), self.target());
+        let loss = self.reported_loss;
         for stream in self.streams.iter_mut().filter(|stream| stream.config.repair.uses_red()) {
             let Some(video) = stream.video_mut() else { continue };
             video.fec.loss.add(now, loss);
             let conditions = Conditions {
-                loss: video.fec.loss.max(),
+                loss: video.fec.loss.max(now),
                 rtt,
                 bitrate,
                 frame_rate: video.encoder.frame_rate(),
@@ -444,6 +450,10 @@ impl Sender {
         self.pacer.set_rates(now, pacing_rate, decision.padding_rate);
         self.pacer.set_burst(decision.pacing_burst);
         self.allocate(&decision, share);
+        // libwebrtc f3ae3eb62e, `rtp_video_sender.cc`, OnBitrateUpdated: every new rate changes the protection.
+        if self.stack.rtcp == RtcpSchedule::PerMedia {
+            self.protect(now);
+        }
         Ok(())
     }
 
@@ -634,6 +644,12 @@ impl Sender {
         self.stack.rate_accounting == RateAccounting::Payloads
             || matches!(release, Release::Media(_)) && kind != Kind::Audio
     }
+}
+
+/// The fraction lost as libwebrtc passes it on: whole 256ths, at most 255 of them, which then count as 255ths.
+/// Source: f3ae3eb62e, `goog_cc/send_side_bandwidth_estimation.cc`, UpdatePacketsLost.
+fn in_256ths(lost: u64, expected: u64) -> f64 {
+    (256 * lost / expected.max(1)).min(255) as f64 / 255.0
 }
 
 fn audio_rate(stream: &StreamConfig) -> Option<u64> {

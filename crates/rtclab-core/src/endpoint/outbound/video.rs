@@ -2,7 +2,7 @@
 
 use super::store::PacketStore;
 use crate::media::encoder::{Encoder, Frame, VideoConfig};
-use crate::media::fec::{FecGenerator, Masks};
+use crate::media::fec::{FecGenerator, Masks, Rates};
 use crate::media::protection::{Conditions, LossFilter, Protection};
 use crate::media::repair::Repair;
 use crate::packet::FecBlock;
@@ -29,15 +29,15 @@ const FRAMES_WINDOW: Time = Time::from_secs(1);
 
 impl Fec {
     fn new(repair: Repair) -> Self {
-        let masks = match repair {
-            Repair::RtxAndUlpfec => Masks::Listed,
-            _ => Masks::Interleaved,
+        let (masks, rates) = match repair {
+            Repair::RtxAndUlpfec => (Masks::Listed, Rates::Newest),
+            _ => (Masks::Interleaved, Rates::AtStart),
         };
         Fec {
             repair,
             loss: LossFilter::default(),
             protection: Protection::default(),
-            generator: FecGenerator::new(masks),
+            generator: FecGenerator::new(masks, rates),
             queue: VecDeque::new(),
             rate: Bitrate::ZERO,
             frames: VecDeque::new(),
