@@ -63,7 +63,8 @@ fn a_lost_packet_is_concealed_for_its_20_ms_or_less() {
         play(&mut neteq(), 800, |n| (n != first && n != second).then_some(40))
     }) {
         assert!((1_000..=2 * 1_470).contains(&lost.concealed_samples), "{lost:?}");
-        assert!((1..=2).contains(&lost.concealment_events), "{lost:?}");
+        // A merger shortens the delay by up to 10 ms, so that the buffer may run dry once more.
+        assert!((1..=4).contains(&lost.concealment_events), "{lost:?}");
         assert_eq!(lost.jitter_buffer_emitted_count % 960, 0);
     }
 }
@@ -81,7 +82,9 @@ fn a_copy_in_the_next_packet_replaces_a_lost_one() {
     };
     let (copied, lost) = (with(true), with(false));
     assert_eq!((copied.concealment_events, lost.concealment_events), (0, 1));
-    assert_eq!(copied.jitter_buffer_emitted_count, lost.jitter_buffer_emitted_count + 960);
+    // The copy itself, and at most one packet more that is due at the end.
+    let more = copied.jitter_buffer_emitted_count - lost.jitter_buffer_emitted_count;
+    assert!([960, 1_920].contains(&more), "{more}");
 }
 
 /// 10 packets are 200 ms.
@@ -92,12 +95,17 @@ fn a_burst_of_losses_is_one_concealment_of_its_length() {
     assert!((200.0..230.0).contains(&(stats.concealed_samples as f64 / 48.0)), "{stats:?}");
 }
 
-/// Packet 300 comes 6 s after the first, in a beep, whose sound fades in 27 periods of 719 samples, 404 ms.
+/// An outage of 2 s. A beep comes every 25 packets and sounds for 16 of them. Packet 310 is in one, whose sound fades in
+/// 27 periods of 719 samples, 404 ms. Before packet 300 there is silence, which fades in 13 periods of 120 samples.
 #[test]
 fn a_long_outage_ends_in_silence() {
-    let stats = play(&mut neteq(), 1_000, |n| (!(300..400).contains(&n)).then_some(40));
-    let silent_ms = stats.silent_concealed_samples as f64 / 48.0;
-    assert!((1_560.0..1_640.0).contains(&silent_ms), "{stats:?}");
+    let outage = |first: u64| {
+        play(&mut neteq(), 1_000, |n| (!(first..first + 100).contains(&n)).then_some(40))
+    };
+    let (beep, silence) = (outage(310), outage(300));
+    let silent_ms = beep.silent_concealed_samples as f64 / 48.0;
+    assert!((1_560.0..1_640.0).contains(&silent_ms), "{beep:?}");
+    assert_eq!(silence.concealed_samples - silence.silent_concealed_samples, 13 * 120);
 }
 
 /// Twice a second a queue of 100 ms builds up and empties: bucket 5, so the target is 120 ms.
