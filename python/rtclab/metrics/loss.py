@@ -89,8 +89,8 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Sequence numbers never received, not even by retransmission, in % of those expected.
 
     This is what an observer of sequence numbers at the receiver sees, and not the loss of media: the observer
-    does not know what FEC recovers, and takes lost FEC packets for lost media. Packets that are repeated as
-    padding count as retransmissions.
+    does not know what FEC recovers, and takes lost FEC packets for lost media. Padding on the stream of
+    retransmissions counts as retransmission, as in a browser's counters.
     """
     # By stream: packetsLost does not fall when a repair arrives, so the received retransmissions are
     # subtracted. Lost FEC packets share the sequence numbers of the media in RED and are never sent again.

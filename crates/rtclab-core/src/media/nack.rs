@@ -5,6 +5,7 @@
 use super::grid::{RepeatingTask, Timers};
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// When a receiver repeats a request, and when it gives up.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +29,8 @@ pub struct NackRules {
 pub enum Checks {
     /// At each new gap, and every 20 ms from then on.
     FromGap,
-    /// By a task of 20 ms on the browser's timer grid. A new gap only causes requests for its own packets.
+    /// By a task of 20 ms on the browser's timer grid. A new gap only causes requests for its own packets. They leave
+    /// before FEC recovers any of them, or a complete frame makes them useless.
     OnGrid,
 }
 
@@ -65,6 +67,7 @@ const INTERVAL: Time = Time::from_millis(20);
 /// An abandoned packet that arrives this far behind the newest counts as a duplicate.
 const HISTORY: i64 = 4_096;
 
+#[derive(Clone, Copy, Default)]
 struct Missing {
     requests: u32,
     asked: Time,
@@ -98,6 +101,8 @@ pub struct Nack {
     next_check: Option<Time>,
     /// When a gap was noticed whose packets have not been requested.
     new_gap: Option<Time>,
+    /// Packets of new gaps, which are requested even if they are recovered or forgotten before the next poll.
+    gap: Vec<i64>,
     overflow: bool,
 }
 
@@ -114,6 +119,7 @@ impl Nack {
             task: timers.task(INTERVAL),
             next_check: None,
             new_gap: None,
+            gap: Vec::new(),
             overflow: false,
         }
     }
@@ -131,20 +137,19 @@ impl Nack {
         self.highest = Some(seq);
         if seq - highest > self.rules.max_missing as i64 {
             self.missing.clear();
+            self.gap.clear();
             self.overflow = true;
             return Arrival::New;
         }
-        for lost in highest + 1..seq {
-            self.missing.insert(lost, Missing { requests: 0, asked: Time::ZERO });
-        }
         if seq > highest + 1 {
-            self.on_gap(now);
+            self.on_gap(now, highest + 1..seq);
         }
         if self.missing.first_key_value().is_some_and(|(&old, _)| old < seq - self.rules.max_age) {
             self.forget_before(seq - self.rules.max_age);
         }
         if self.missing.len() > self.rules.max_missing {
             self.missing.clear();
+            self.gap.clear();
             self.overflow = true;
         }
         Arrival::New
@@ -167,10 +172,16 @@ impl Nack {
         }
     }
 
-    fn on_gap(&mut self, now: Time) {
+    fn on_gap(&mut self, now: Time, lost: Range<i64>) {
         match self.rules.checks {
-            Checks::FromGap => self.next_check = Some(now),
+            Checks::FromGap => {
+                self.missing.extend(lost.map(|lost| (lost, Missing::default())));
+                self.next_check = Some(now);
+            }
             Checks::OnGrid => {
+                let requested = Missing { requests: 1, asked: now };
+                self.missing.extend(lost.clone().map(|lost| (lost, requested)));
+                self.gap.extend(lost);
                 self.new_gap = Some(now);
                 if self.next_check.is_none_or(|at| at <= now) {
                     self.next_check = Some(self.task.after(now));
@@ -181,10 +192,8 @@ impl Nack {
 
     /// When to call [`Nack::poll`] again.
     pub fn poll_timeout(&self) -> Option<Time> {
-        if self.missing.is_empty() {
-            return None;
-        }
-        match (self.next_check, self.new_gap) {
+        let check = self.next_check.filter(|_| !self.missing.is_empty());
+        match (check, self.new_gap) {
             (Some(check), Some(gap)) => Some(check.min(gap)),
             (check, gap) => check.or(gap),
         }
@@ -203,6 +212,7 @@ impl Nack {
             });
         }
         self.new_gap = None;
+        out.append(&mut self.gap);
         let NackRules { repeat_round_trips, repeat_extra, max_requests, .. } = self.rules;
         let pause = Time((rtt.0 as f64 * repeat_round_trips) as u64) + repeat_extra;
         let abandoned = &mut self.abandoned;
@@ -314,6 +324,20 @@ mod tests {
         for pair in asked.iter().filter(|(seq, _)| *seq == 2).collect::<Vec<_>>().windows(2) {
             assert!((100_000..=131_250).contains(&(pair[1].1 - pair[0].1)), "{pair:?}");
         }
+    }
+
+    /// Packet 2 is of use no longer when the requests are collected: FEC recovered it, or it was FEC.
+    #[test]
+    fn today_a_new_gap_is_requested_even_if_it_is_closed_at_once() {
+        let mut nack = Nack::new(NackRules::TODAY, Timers::default());
+        nack.on_packet(Time::ZERO, 1);
+        nack.on_packet(Time::ZERO, 3);
+        assert_eq!(nack.on_packet(Time::ZERO, 2), Arrival::Filled { requested: true });
+        assert_eq!(ask(&mut nack, Time::ZERO), [2]);
+        nack.on_packet(Time::ZERO, 5);
+        nack.forget_before(6);
+        assert_eq!(ask(&mut nack, Time::ZERO), [4]);
+        assert_eq!(nack.poll_timeout(), None);
     }
 
     /// The first packets overtook others, which are not requested, but of use.

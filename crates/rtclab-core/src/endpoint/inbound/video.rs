@@ -16,7 +16,8 @@ use crate::stack::StackProfile;
 use crate::units::Time;
 use std::sync::Arc;
 
-/// Totals of retransmissions, without padding.
+/// Totals of retransmissions. Padding on their stream counts, but not as payload (libwebrtc f3ae3eb62e,
+/// `video_receive_stream2.cc`: what the receiver counts is the whole stream).
 #[derive(Clone, Copy, Default)]
 pub(in crate::endpoint) struct Retransmitted {
     pub(in crate::endpoint) packets: u64,
@@ -27,8 +28,10 @@ pub(in crate::endpoint) struct Retransmitted {
 impl Retransmitted {
     fn count(&mut self, packet: &Rtp) {
         self.packets += 1;
-        self.payload_bytes += packet.payload_bytes();
         self.header_bytes += packet.header_bytes();
+        if !matches!(packet.payload, RtpPayload::Padding(_)) {
+            self.payload_bytes += packet.payload_bytes();
+        }
     }
 }
 
@@ -120,12 +123,12 @@ impl InboundVideo {
         }
     }
 
-    /// Handles a packet of the retransmission stream; padding only counts in its reception.
+    /// Handles a packet of the retransmission stream; padding only counts.
     pub(super) fn on_retransmission(&mut self, now: Time, packet: &Rtp) {
         let (seq, _) = self.of_repair.identify(now, &packet.header, VIDEO_CLOCK);
         self.of_repair.count(now, packet, seq, VIDEO_CLOCK);
-        let RtpPayload::Rtx { original_seq, part } = &packet.payload else { return };
         self.retransmitted.count(packet);
+        let RtpPayload::Rtx { original_seq, part } = &packet.payload else { return };
         let seq = self.reception.unwrapper.peek(*original_seq);
         self.on_media(now, &packet.header, part, seq, true);
     }
