@@ -203,7 +203,7 @@ impl<'a> Builder<'a> {
             ..session(connection, offerer, [own, other])
         };
         if own.is_some() && matches!(session.negotiation, Negotiation::Page { .. }) {
-            session.start = session.start + joins_after(self.config, local.node);
+            session.start += joins_after(self.config, local.node);
         }
         let passes_on = match offerer {
             true => connection.forwards.is_some(),

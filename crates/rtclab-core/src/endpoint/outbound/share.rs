@@ -86,7 +86,8 @@ fn add(sent: &mut Sent, packet: Sent) {
 }
 
 fn forget(packets: &mut VecDeque<(Time, Sent)>, sent: &mut Sent, now: Time) {
-    while let Some((_, old)) = packets.pop_front_if(|(at, _)| *at + WINDOW <= now) {
+    while let Some(&(_, old)) = packets.front().filter(|(at, _)| *at + WINDOW <= now) {
+        packets.pop_front();
         sent.total -= old.total;
         sent.repair -= old.repair;
     }
