@@ -13,8 +13,7 @@ from rtclab.backend.sim import SimBackend
 from rtclab.campaign import run_scenario
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate
-from rtclab.validate import campaign, meetings
-from rtclab.validate.campaign import LiveRun, live_runs
+from rtclab.validate import meetings
 from rtclab.validate.conditions import Condition
 from rtclab.validate.meetings import (
     PEOPLE,
@@ -94,39 +93,22 @@ def test_the_two_sfus_have_the_same_simulated_call() -> None:
     assert ends[1]["delivered_bytes"].sum() > 0
 
 
-def test_every_flow_of_a_meeting_has_a_value_of_each_live_call(tmp_path: Path) -> None:
-    """The live calls here are simulated. A call whose run is gone stays in the rows."""
+def test_every_flow_of_a_meeting_has_a_value(tmp_path: Path) -> None:
+    """The live call here is simulated. If its run is gone, it stays in the rows."""
     one, file, live = shortened(meeting(3, "janus")), tmp_path / "rows.csv", tmp_path / "live"
-    for call in ("call-1", "call-2"):
-        made = run_scenario(one.scenario, SimBackend(), out=live / call, repeats=1)
-        made.path.rename(made.path.with_name(f"{one.name}-live-1"))
-    [found] = outcomes([one], file, live, run_missing=False, say=print, repeats=3, calls=2)
-    assert (found.live.calls, found.live.connected) == (2, 2)
+    made = run_scenario(one.scenario, SimBackend(), out=live, repeats=1)
+    made.path.rename(made.path.with_name(f"{one.name}-live-1"))
+    [found] = outcomes([one], file, live, run_missing=False, say=print, repeats=3)
+    assert (found.live.calls, found.live.connected) == (1, 1)
     rates = {
         flow: values for (metric, flow), values in found.live.values.items() if metric == "receiving_rate"
     }
     assert rates.keys() >= pairs(3) | {f"{name}->{SERVER}" for name in PEOPLE[:3]}
-    assert {len(values) for values in rates.values()} == {2}
+    assert {len(values) for values in rates.values()} == {1}
     assert all(pair.covered for pair in found.pairs)
 
-    shutil.rmtree(live / "call-2")
-    assert outcomes([one], file, live, run_missing=False, say=print, repeats=3, calls=2) == [found]
-
-
-def test_each_live_call_has_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def found(_: Condition, folder: Path, **__: object) -> LiveRun | None:
-        asked.append(folder)
-        return None if folder.name == "call-2" else LiveRun.__new__(LiveRun)
-
-    monkeypatch.setattr(campaign, "live_run", found)
-    condition = meeting(3, "mesh")
-    assert len(live_runs(condition, tmp_path, 3, run_missing=False, say=print)) == 2
-    assert asked == [tmp_path / f"call-{number}" for number in (1, 2, 3)]
-    asked.clear()
-    assert len(live_runs(condition, tmp_path, 1, run_missing=False, say=print)) == 1
-    assert asked == [tmp_path]
+    shutil.rmtree(live)
+    assert outcomes([one], file, live, run_missing=False, say=print, repeats=3) == [found]
 
 
 def test_the_page_states_the_links_and_the_camera() -> None:

@@ -91,12 +91,12 @@ def validate_chosen_and_show(
     page = _twin_page(out)
     wanted = []
     if recordings is not None:
-        wanted.append((recorded.GROUP, recorded.conditions(recordings, _say), 1))
+        wanted.append((recorded.GROUP, recorded.conditions(recordings, _say)))
     if meet:
-        wanted.append((meetings.GROUP, meetings.conditions(), meetings.LIVE_CALLS))
-    for group, conditions, calls in wanted:
+        wanted.append((meetings.GROUP, meetings.conditions()))
+    for group, conditions in wanted:
         rows, folder = _data(page, f"-{group}"), runs / "twin" / group
-        outcomes(conditions, rows, folder, run_missing=not keep_live, say=_say, calls=calls)
+        outcomes(conditions, rows, folder, run_missing=not keep_live, say=_say)
     _write_twin(page, _stored(page), as_json=as_json)
 
 

@@ -24,23 +24,6 @@ class LiveRun:
     """How the machine disturbed it; empty if it did not."""
 
 
-def live_runs(
-    condition: Condition, folder: Path, calls: int, *, run_missing: bool, say: Callable[[str], None]
-) -> list[LiveRun]:
-    """The live calls of a condition, from ``folder`` if they are there; see :func:`live_run`.
-
-    Args:
-        condition: the condition.
-        folder: directory of the live runs. If there are several calls, each has a directory ``call-N`` in it.
-        calls: how many calls are wanted.
-        run_missing: run the calls that are not there; otherwise they are left out.
-        say: called with a line on what happens.
-    """
-    places = [folder] if calls == 1 else [folder / f"call-{number}" for number in range(1, calls + 1)]
-    found = [live_run(condition, place, run_missing=run_missing, say=say) for place in places]
-    return [one for one in found if one is not None]
-
-
 def live_run(
     condition: Condition, folder: Path, *, run_missing: bool, say: Callable[[str], None]
 ) -> LiveRun | None:

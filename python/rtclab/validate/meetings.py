@@ -12,8 +12,6 @@ GROUP = "meetings"
 """The group of these conditions in tables."""
 
 DURATION_S = 45
-LIVE_CALLS = 2
-"""Live calls of each meeting."""
 PEOPLE = ("alice", "bob", "carol", "dave")
 SIZES = (3, 4)
 TOPOLOGIES = {"mesh": "in a mesh", "str0m": "over rtclab's SFU", "janus": "over Janus"}
@@ -76,7 +74,7 @@ def introduction() -> Iterator[str]:
     yield f"{_words(LINK)}, except {WORSE}:"
     yield f"{_words(WORSE_LINK)}."
     yield f"Cameras of {size}, up to {VIDEO['max_bitrate']}, with audio."
-    yield f"Each meeting has {LIVE_CALLS} live calls of {DURATION_S} s. Values are per flow."
+    yield f"Each meeting has one live call of {DURATION_S} s. Values are per flow."
     yield f"Over an SFU these are what each person sends to the server (`alice->{SERVER}`), its feedback"
     yield f"(`{SERVER}->alice`), and what each person receives of each other one (`alice->bob`)."
     yield ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from rtclab.errors import OtherSchema
 from rtclab.processes import cores, process_pool
 from rtclab.trace import only_writer
-from rtclab.validate.campaign import LiveRun, live_runs
+from rtclab.validate.campaign import LiveRun, live_run
 from rtclab.validate.conditions import Condition
 from rtclab.validate.kept import Kept, read_kept, write_kept
 from rtclab.validate.outcomes import SIMULATED_REPEATS, Live, Outcome, live_of, simulated_of
@@ -26,7 +26,6 @@ def outcomes(
     run_missing: bool,
     say: Say,
     repeats: int = SIMULATED_REPEATS,
-    calls: int = 1,
 ) -> list[Outcome]:
     """Runs conditions on both backends and writes their rows to ``file`` as they come.
 
@@ -41,7 +40,6 @@ def outcomes(
         run_missing: run live calls that are missing.
         say: called with a line on each condition.
         repeats: simulated calls of each condition.
-        calls: live calls of each condition.
 
     Raises:
         BadInput: another process writes the file or the live runs.
@@ -52,7 +50,7 @@ def outcomes(
         kept = read_kept(file)
         for condition in conditions:
             place = folder / condition.folder
-            _keep_live(condition, kept, place, calls, run_missing=run_missing, say=say)
+            _keep_live(condition, kept, place, run_missing=run_missing, say=say)
             write_kept(file, kept)
         known = [condition for condition in conditions if condition.name in kept]
         _simulate(known, kept, file, repeats, say)
@@ -67,35 +65,33 @@ def stored(conditions: Sequence[Condition], file: Path) -> list[Outcome]:
 
 
 def _keep_live(
-    condition: Condition, kept: dict[str, Kept], folder: Path, calls: int, *, run_missing: bool, say: Say
+    condition: Condition, kept: dict[str, Kept], folder: Path, *, run_missing: bool, say: Say
 ) -> None:
-    """Puts the live side of a condition into ``kept``: of its runs, which may be newer than what is there."""
+    """Puts the live side of a condition into ``kept``: of its run, which may be newer than what is there."""
     known = kept.get(condition.name)
     try:
-        missing = run_missing and (known is None or known.live.calls < calls)
-        runs = live_runs(condition, folder, calls, run_missing=missing, say=say)
+        run = live_run(condition, folder, run_missing=run_missing and known is None, say=say)
     except OtherSchema:  # the file still has what was measured
         if known is None:
             raise
-        runs = []
-    if runs and (known is None or len(runs) >= known.live.calls):
-        kept[condition.name] = Kept(condition.words, condition.group, _live(runs))
+        run = None
+    if run is not None:
+        kept[condition.name] = Kept(condition.words, condition.group, _live(run))
     elif known is not None:
         kept[condition.name] = replace(known, condition=condition.words, group=condition.group)
 
 
-def _live(found: Sequence[LiveRun]) -> Live:
-    """The live side of a condition, from the runs of its calls."""
-    runs = [one.run for one in found]
-    traces = [trace for run in runs for trace in run.traces]
-    live = live_of(traces, failed=sum(len(run.repeats) for run in runs) - len(traces))
-    written = max((run.path / "run.json").stat().st_mtime for run in runs)
+def _live(found: LiveRun) -> Live:
+    """The live side of a condition, from its run."""
+    run, traces = found.run, found.run.traces
+    live = live_of(traces, failed=len(run.repeats) - len(traces))
+    written = (run.path / "run.json").stat().st_mtime
     return replace(
         live,
-        tries=max(one.tries for one in found),
-        disturbed="; ".join(one.disturbed for one in found if one.disturbed),
+        tries=found.tries,
+        disturbed=found.disturbed,
         measured=datetime.fromtimestamp(written, UTC).date().isoformat(),
-        schema=runs[0].manifest.schema_number,
+        schema=run.manifest.schema_number,
     )
 
 
