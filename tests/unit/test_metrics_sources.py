@@ -176,6 +176,6 @@ def test_an_idle_link_has_no_queuing_delay_but_a_variation_of_the_delay(tmp_path
     made = SimBackend().simulate(quiet, seed=1, repeat=0)
     for window in (None, (2.0, 4.0)):
         assert METRICS["queuing_delay_p50"].function(made, "alice->bob", window) == 0
-        # Now and then sound waits for a message of RTCP or STUN.
-        assert METRICS["queuing_delay_p95"].function(made, "alice->bob", window) < 0.6
+        # Now and then sound waits for a message of RTCP or STUN, which is no longer than sound.
+        assert METRICS["queuing_delay_p95"].function(made, "alice->bob", window) < 1.2
         assert METRICS["delay_variation_p50"].function(made, "alice->bob", window) > 0.2

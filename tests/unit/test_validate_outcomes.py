@@ -289,7 +289,7 @@ def test_meetings_are_compared_by_the_same_functions() -> None:
     scenario = Scenario.read(
         {
             "name": "meeting",
-            "duration": "3 s",
+            "duration": "5 s",
             "participants": {"alice": {}, "bob": {}, "carol": {}},
             "calls": [{"kind": "sfu", "participants": ["alice", "bob", "carol"]}],
             "video": {"width": 320, "height": 180},
