@@ -203,7 +203,11 @@ impl<'a> Builder<'a> {
             ..session(connection, offerer, [own, other])
         };
         if own.is_some() && matches!(session.negotiation, Negotiation::Page { .. }) {
-            session.start += joins_after(self.config, local.node);
+            let own_join = joins_after(self.config, local.node);
+            // What somebody else sends cannot come before that page has joined.
+            let of_origin = joins_after(self.config, self.end_configs[2 * origin].local.node);
+            session.start +=
+                if connection.forwards.is_some() { own_join.max(of_origin) } else { own_join };
         }
         let passes_on = match offerer {
             true => connection.forwards.is_some(),
