@@ -33,14 +33,6 @@ const OVERLAP: i64 = 30;
 const SCALING_TICKS: u64 = 5;
 /// Margin of the upper limit of the delay: the step of time scaling, rounded up.
 const SCALING_MARGIN_MS: i64 = 20;
-/// Samples that a step of time scaling removes: the shortest pitch period, 2.5 ms, which is found in silence.
-///
-/// Browsers under test hear Chromium's fake microphone, which is silent between beeps. Measured: at most 2,126
-/// samples a second, 120 in each of 17.7 steps.
-const REMOVED: i64 = 120;
-/// Samples that a step inserts on average with the same sound. Measured: 986 a second in 298 s in which the
-/// delay was 25 ms and more below its target, mostly 703 at once during a beep.
-const INSERTED: i64 = 56;
 /// A packet behind a gap is played at once if the buffer exceeds the target by this.
 const ABOVE_TARGET_MS: i64 = 50;
 /// Maximum number of packets in the buffer.
@@ -146,7 +138,7 @@ impl NetEq {
             mode: Mode::Normal,
             concealing_since: None,
             concealed: 0,
-            sound: Sound::Silence,
+            sound: Sound::Other,
             taken_back: 0,
             scaling_from: SCALING_TICKS + 1,
             level: 0.0,
@@ -348,12 +340,15 @@ impl NetEq {
             Operation::Decelerate => {
                 let short = self.left < 2 * OUTPUT && self.frame < SCALING;
                 if self.left < SCALING && (self.left < OUTPUT || self.frame < SCALING) {
-                    self.play(if short { 2 * OUTPUT } else { OUTPUT }, Mode::Scaled);
+                    self.play(if short { 2 * OUTPUT } else { OUTPUT }, Mode::Normal);
                 }
-                self.mode = Mode::Scaled;
-                self.left += INSERTED;
-                self.level += INSERTED as f64;
-                self.stats.inserted_samples_for_deceleration += INSERTED as u64;
+                self.mode = Mode::Normal;
+                if let Some(period) = self.scaled_by() {
+                    self.mode = Mode::Scaled;
+                    self.left += period;
+                    self.level += period as f64;
+                    self.stats.inserted_samples_for_deceleration += period as u64;
+                }
             }
         }
     }
@@ -370,12 +365,19 @@ impl NetEq {
             }
             self.play(OUTPUT, Mode::Normal);
         }
-        if self.left >= SCALING {
+        if self.left >= SCALING
+            && let Some(period) = self.scaled_by()
+        {
             self.mode = Mode::Scaled;
-            self.left -= REMOVED;
-            self.level = (self.level - REMOVED as f64).max(0.0);
-            self.stats.removed_samples_for_acceleration += REMOVED as u64;
+            self.left -= period;
+            self.level = (self.level - period as f64).max(0.0);
+            self.stats.removed_samples_for_acceleration += period as u64;
         }
+    }
+
+    /// Samples that a step of time scaling removes or inserts now; `None` if the sound does not allow it.
+    fn scaled_by(&self) -> Option<i64> {
+        sound::scaled_by(self.end?)
     }
 
     fn play(&mut self, required: i64, mode: Mode) {
@@ -405,15 +407,15 @@ impl NetEq {
         }
     }
 
-    /// Joins what is left of concealment with the next packet. The packet begins somewhere in the first pitch
-    /// period of what is left; what lies behind is dropped (`merge.cc`).
+    /// Joins what is left of concealment with the next packet. What lies behind the place where the packet begins
+    /// is dropped (`merge.cc`).
     fn merge(&mut self) {
         let old = self.left + OVERLAP;
         let before = self.left;
         self.play(OUTPUT, Mode::Merge);
         // What is left then has at least 10 ms.
         let earliest = (old.max(OUTPUT + OVERLAP) - (self.left - before)).max(0);
-        let index = earliest + self.sound.merge_index();
+        let index = earliest.max(self.sound.merge_index(old));
         self.left += index - old;
         self.correct(index - old);
     }
