@@ -12,10 +12,11 @@ use super::config::{AudioConfig, Direction, Media, StreamConfig};
 use super::event::Event;
 use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
-use super::{PeerConfig, or_never};
+use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{
     self, CallsAtOnce, ControlError, Controller, Decision, Feedback, PacketReport, SenderState,
 };
+use crate::media::microphone::Microphone;
 use crate::media::pacer::{MediaPacket, Pacer, Release};
 use crate::media::protection::Conditions;
 use crate::media::repair::{Repair, Retransmission};
@@ -65,11 +66,17 @@ pub(super) struct OutboundStream {
 /// Where a stream's media comes from.
 pub(super) enum Source {
     Video(Box<VideoStream>),
-    Audio { config: AudioConfig, next: Time, fec: InBandFec },
+    Audio { config: AudioConfig, microphone: Microphone, fec: InBandFec },
 }
 
 impl OutboundStream {
-    fn new(config: &StreamConfig, stack: &StackProfile, start: Time, seed: u64) -> Self {
+    fn new(
+        config: &StreamConfig,
+        stack: &StackProfile,
+        start: Time,
+        seed: u64,
+        in_browser: bool,
+    ) -> Self {
         OutboundStream {
             config: *config,
             next_seq: 1,
@@ -84,7 +91,9 @@ impl OutboundStream {
                     Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
                 }
                 Media::Audio(config) => {
-                    Source::Audio { config, next: start, fec: InBandFec::default() }
+                    let microphone =
+                        Microphone::new(start, config.frame_ns, in_browser.then_some(!seed));
+                    Source::Audio { config, microphone, fec: InBandFec::default() }
                 }
             },
         }
@@ -107,7 +116,7 @@ impl OutboundStream {
     fn poll_timeout(&self) -> Time {
         match &self.source {
             Source::Video(video) => video.poll_timeout(),
-            Source::Audio { next, .. } => *next,
+            Source::Audio { microphone, .. } => microphone.poll_timeout(),
         }
     }
 
@@ -163,6 +172,8 @@ pub(super) struct Sender {
     /// Whether anything has waited in the pacer since the controller's last timeout.
     waited: bool,
     seed: u64,
+    /// Whether this is a browser of the years of [`Negotiation::Page`], whose packets of audio are measured.
+    in_browser: bool,
     timestamp_offset: u32,
     pub(super) rtt: Option<Time>,
     started: bool,
@@ -199,6 +210,10 @@ impl Sender {
             media_rate: Bitrate::ZERO,
             waited: false,
             seed: config.seed,
+            in_browser: matches!(
+                config.session.negotiation,
+                Negotiation::Page { browser: true, .. }
+            ),
             timestamp_offset: config.seed as u32,
             rtt: None,
             started: false,
@@ -217,7 +232,7 @@ impl Sender {
         let seed = |index: usize| self.seed.wrapping_add((index as u64) << 32);
         self.streams = streams
             .map(|(index, config)| {
-                OutboundStream::new(config, self.stack, first_picture, seed(index))
+                OutboundStream::new(config, self.stack, first_picture, seed(index), self.in_browser)
             })
             .collect();
         self.controller.on_timeout(now, &SenderState::default())?;
@@ -532,12 +547,8 @@ impl Sender {
     fn sample_audio(&mut self, now: Time, index: usize) {
         loop {
             let stream = &mut self.streams[index];
-            let Source::Audio { config, next, .. } = &mut stream.source else { return };
-            let (config, at) = (*config, *next);
-            if at > now {
-                return;
-            }
-            *next = at + config.frame_ns;
+            let Source::Audio { config, microphone, .. } = &mut stream.source else { return };
+            let (config, Some(at)) = (*config, microphone.poll(now)) else { return };
             let (seq, payload) = (stream.take_seq(), config.payload());
             let packet = MediaPacket {
                 stream: index as u8,
