@@ -15,6 +15,7 @@ import pytest
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
 from rtclab.scenario import Scenario
+from rtclab.validate.chance import Chance, chance_file, chances, read_chances, write_chances
 from rtclab.validate.conditions import GROUPS, Condition, draw
 from rtclab.validate.kept import Kept, read_kept, write_kept
 from rtclab.validate.outcomes import (
@@ -24,6 +25,7 @@ from rtclab.validate.outcomes import (
     Live,
     Outcome,
     Simulated,
+    errors_by_chance,
     expected,
     gathered,
     live_of,
@@ -190,7 +192,7 @@ def test_a_live_zero_counts_for_the_coverage_and_not_for_the_error() -> None:
 
 def held_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The same outcomes as if their seeds were held out."""
-    return [replace(one, condition=replace(one.condition, group="101-150")) for one in outcomes]
+    return [replace(one, condition=replace(one.condition, group="151-200")) for one in outcomes]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_goals_stand_beside_the_figures_of_the_conditions_that_are_held_out(
     simulated: float, slack: float, cells: str
 ) -> None:
     lines = list(
-        table(held_out([outcome(1, 100, simulated, slack=slack)]), {"101-150": "new"}, goals="101-150")
+        table(held_out([outcome(1, 100, simulated, slack=slack)]), {"151-200": "new"}, goals="151-200")
     )
     assert lines[0] == "| metric | new: n | error | ≤ 10 | coverage |"
     assert [line.replace("\u00a0", " ") for line in lines[2:]] == [f"| Receiving rate | 1 (1) | {cells} |"]
@@ -213,7 +215,7 @@ def test_goals_stand_beside_the_figures_of_the_conditions_that_are_held_out(
 
 def test_the_table_has_a_row_per_known_metric_and_columns_per_group_with_conditions() -> None:
     found = [outcome(1, 100, 103), outcome(3, 0, 1, "nacks"), outcome(2, 100, 105)]
-    lines = list(table(found, {"101-150": "new", "odd": "odd", "even": "even"}, goals="101-150"))
+    lines = list(table(found, {"151-200": "new", "odd": "odd", "even": "even"}, goals="151-200"))
     columns = "n | error | ≤ 10 | coverage"
     assert lines[0] == f"| metric | odd: {columns} | even: {columns} |"
     assert [line.replace("\u00a0", " ") for line in lines[2:]] == [
@@ -221,6 +223,63 @@ def test_the_table_has_a_row_per_known_metric_and_columns_per_group_with_conditi
         "| NACKs | 0/1 (1) | – | – | 100 | – | – | – | – |",
     ]
     assert {line.count("|") for line in lines} == {10}
+
+
+def test_the_error_by_chance_compares_each_repeat_with_the_median_of_the_others() -> None:
+    # The others' medians are 4, 3, nothing, 2 and 2.
+    found = errors_by_chance("nacks", [1.0, 2.0, nan, 4.0, 0.0])
+    assert found[:2] == pytest.approx((1.0, 0.5))
+    assert math.isnan(found[2])
+    assert found[3] == pytest.approx(0.75)
+    assert math.isnan(found[4])  # a value of zero has no relative error
+    assert all(map(math.isnan, errors_by_chance("rtt", [1.0, nan])))
+
+
+def test_chance_is_the_median_and_the_range_over_the_repeats_of_the_median_error_of_a_group() -> None:
+    def lucky(seed: int, *by_chance: float) -> Outcome:
+        one = outcome(seed, 100, 100)
+        values = {key: replace(said, by_chance=by_chance) for key, said in one.simulated.values.items()}
+        return replace(one, simulated=replace(one.simulated, values=values))
+
+    # By repeat, the medians of seeds 1, 3 and 5 are 0.3, 0.2 and 0.25.
+    found = chances(
+        [lucky(1, 0.1, 0.2, 0.1), lucky(3, 0.3, 0.1, nan), lucky(5, 0.5, 0.9, 0.4), outcome(7, 1, 1)]
+    )
+    assert found == {("odd", "receiving_rate"): Chance(0.25, 0.2, 0.3)}
+
+
+def test_a_simulation_says_what_chance_makes_of_its_own_repeats(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        said = simulated_of(draw(1).scenario, executor, 3)
+    rate = said.values["receiving_rate", FLOWS[0]]
+    assert len(rate.by_chance) == 3
+    # The repeat in the middle has a smaller error than the farther one of the others.
+    assert 0 < sorted(rate.by_chance)[0] < max(rate.by_chance) < 1
+
+
+def test_chances_survive_the_file_with_four_digits(tmp_path: Path) -> None:
+    file = chance_file(tmp_path / "twin.csv")
+    assert file.name == "twin-chance.csv"
+    write_chances(file, {("odd", "rtt"): Chance(0.123456, 0.1, 0.2), ("odd", "nacks"): Chance(1.0, 0.0, 2.0)})
+    assert read_chances(file) == {
+        ("odd", "rtt"): Chance(0.1235, 0.1, 0.2),
+        ("odd", "nacks"): Chance(1.0, 0.0, 2.0),
+    }
+    assert read_chances(tmp_path / "none.csv") == {}
+
+
+def test_chance_has_a_column_in_the_groups_that_have_some_and_is_told() -> None:
+    known = {("odd", "rtt"): Chance(0.04, 0.01, 0.1)}
+    found = [outcome(1, 100, 115, "rtt"), outcome(2, 100, 101, "rtt")]
+    lines = list(table(found, {"odd": "odd", "even": "even"}, chances=known))
+    assert lines[0] == (
+        "| metric | odd: n | error | chance | ≤ 10 | coverage | even: n | error | ≤ 10 | coverage |"
+    )
+    assert {line.count("|") for line in lines} == {11}
+    assert "| 15.0 | 4.0 [1.0, 10.0] | 0.0 | 0.0 |" in lines[2].replace("\u00a0", " ")
+    told = "\n".join(goal_words(found[:1], "these", chances={"rtt": Chance(0.04, 0.01, 0.1)}))
+    assert "Of 1 median errors, 1 are larger than any of chance (RTT)." in told
+    assert "By chance alone, 1 of the 1 median errors miss their goal." in told
 
 
 def test_the_number_of_goals_reached_is_told() -> None:

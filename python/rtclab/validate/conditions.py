@@ -43,6 +43,7 @@ DISTRIBUTION = (
 
 
 GROUPS = {
+    "151-200": "seeds 151 to 200",
     "101-150": "seeds 101 to 150",
     "odd": "odd seeds of 1 to 100",
     "even": "even seeds of 1 to 100",
@@ -78,12 +79,13 @@ class Condition:
 def group_of(seed: int) -> str:
     """The group of a seed.
 
-    The models were improved on the odd seeds up to 100. The even ones were held out once; the models have
-    changed since they were first compared. Seeds from 101 to 150 were drawn later and are held out.
+    The models were improved on the odd seeds up to 100. The even ones and those up to 150 were held out until
+    they were first compared; the models have changed since. Seeds from 151 to 200 are held out.
     """
     if 1 <= seed <= 100:
         return parity(seed)
-    return "101-150" if 101 <= seed <= 150 else "later"
+    ranges = {"101-150": range(101, 151), "151-200": range(151, 201)}
+    return next((name for name, seeds in ranges.items() if seed in seeds), "later")
 
 
 def parity(seed: int) -> str:

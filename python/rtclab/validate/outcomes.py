@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import isnan, nan
 
@@ -66,12 +66,15 @@ class Expected:
         low: smallest value, the lower end of the interval in which a further repeat is expected.
         high: largest value, the upper end of that interval.
         known: number of repeats in which the metric could be measured.
+        by_chance: error of each repeat if it were the live call, against the median of the other repeats, as
+            a share of it; NaN where it has none. Files do not keep these.
     """
 
     middle: float
     low: float
     high: float
     known: int
+    by_chance: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def level(self) -> float:
@@ -98,6 +101,27 @@ def expected(values: Sequence[float]) -> Expected:
     if not array.size:
         raise ValueError("no values")
     return Expected(float(np.median(array)), float(array.min()), float(array.max()), array.size)
+
+
+def relative_error(metric: str, simulated: float, live: float) -> float:
+    """Simulated minus live, as a share of live; NaN if live is too small for that to say something."""
+    return (simulated - live) / live if live > MEANINGFUL_ABOVE.get(metric, 0.0) else nan
+
+
+def errors_by_chance(metric: str, values: Sequence[float]) -> tuple[float, ...]:
+    """The error of each repeat if it were the live call, without sign, against the median of the others.
+
+    ``values`` has NaN where a repeat does not know the metric; such a repeat has no error.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(array)
+    if known.sum() < 2:
+        return (nan,) * len(array)
+    others = (np.delete(array, index) for index in range(len(array)))
+    return tuple(
+        abs(relative_error(metric, float(np.nanmedian(rest)), value))
+        for value, rest in zip(array.tolist(), others, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -146,9 +170,7 @@ class Pair:
     @property
     def error(self) -> float:
         """Simulated minus live, as a share of live; NaN if live is too small for that to say something."""
-        if self.live <= MEANINGFUL_ABOVE.get(self.metric, 0.0):
-            return nan
-        return (self.expected.middle - self.live) / self.live
+        return relative_error(self.metric, self.expected.middle, self.live)
 
     @property
     def covered(self) -> bool:
@@ -231,8 +253,16 @@ def simulated_of(scenario: Scenario, executor: Executor, repeats: int = SIMULATE
     """
     SimBackend().check(scenario)
     calls = [*executor.map(partial(_simulated_call, scenario), range(repeats))]
-    values = {key: expected(found) for key, found in gathered(calls).items()}
+    values = {
+        key: replace(expected(found), by_chance=errors_by_chance(key[0], _by_repeat(calls, key)))
+        for key, found in gathered(calls).items()
+    }
     return Simulated(repeats, sum(call.connected for call in calls), values)
+
+
+def _by_repeat(calls: Iterable[Call], key: Key) -> list[float]:
+    """The value of each call, NaN if it is unknown."""
+    return [call.values.get(key, nan) for call in calls]
 
 
 def _simulated_call(scenario: Scenario, repeat: int) -> Call:

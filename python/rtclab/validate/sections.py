@@ -7,8 +7,9 @@ from pathlib import Path
 
 from rtclab.metrics import METRICS
 from rtclab.validate import meetings, recorded
+from rtclab.validate.chance import Chances, chance_file, read_chances
 from rtclab.validate.outcomes import Outcome
-from rtclab.validate.tables import percent, score, table
+from rtclab.validate.tables import NO_CHANCES, percent, score, table
 from rtclab.validate.twin import stored
 
 SHOWN = (
@@ -35,23 +36,27 @@ def chosen(data: Path, stem: str) -> Iterator[str]:
         (meetings.GROUP, meetings.conditions(), meetings.introduction()),
     )
     for group, conditions, introduction in sets:
-        found = stored(conditions, data / f"{stem}-{group}.csv")
+        rows = data / f"{stem}-{group}.csv"
+        found = stored(conditions, rows)
         if found:
-            yield from section(introduction, found, group)
+            yield from section(introduction, found, group, read_chances(chance_file(rows)))
 
 
-def section(introduction: Iterable[str], outcomes: Sequence[Outcome], group: str) -> Iterator[str]:
+def section(
+    introduction: Iterable[str], outcomes: Sequence[Outcome], group: str, chances: Chances = NO_CHANCES
+) -> Iterator[str]:
     """The lines of a section: its introduction, the table of all metrics, and a row for each condition.
 
     Args:
         introduction: the lines above the tables, with the heading.
         outcomes: the conditions; others than those of the group are left out.
         group: the group of the conditions, which is also the heading of their columns.
+        chances: the errors by chance.
     """
     own = [one for one in outcomes if one.condition.group == group]
     yield from introduction
     yield ""
-    yield from table(own, {group: group})
+    yield from table(own, {group: group}, chances=chances)
     yield ""
     yield "Median errors over the flows of each condition:"
     yield ""

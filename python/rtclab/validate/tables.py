@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import fmean, median
+from types import MappingProxyType
 
 from rtclab.metrics import METRICS
+from rtclab.validate.chance import Chance, Chances
 from rtclab.validate.outcomes import COMPARED, Outcome, Pair
 
+NO_CHANCES: Chances = MappingProxyType({})
 CLOSE = 0.1
 """Error, as a share, up to which a value is close."""
 
@@ -87,25 +90,35 @@ def table(
     groups: Mapping[str, str],
     *,
     goals: str = "",
+    chances: Chances = NO_CHANCES,
     metrics: Sequence[str] = COMPARED,
 ) -> Iterator[str]:
-    """Lines of a Markdown table: a row per metric, and four columns per group of conditions.
+    """Lines of a Markdown table: a row per metric, and four or five columns per group of conditions.
 
     Args:
         outcomes: the conditions.
         groups: the heading of each group, by its name. Groups without conditions have no columns.
         goals: name of the group in whose columns goals are compared.
+        chances: the errors by chance. Groups that have some show them in a fifth column.
         metrics: the metrics; those which no condition knows are left out.
     """
     by_group = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
     shown = {name: own for name, own in by_group.items() if own}
-    columns = [f" {groups[name]}: n | error | ≤ {100 * CLOSE:g} | coverage " for name in shown]
+    lucky = {group for group, _ in chances}
+    columns = [
+        f" {groups[name]}: n | error |{' chance |' * (name in lucky)} ≤ {100 * CLOSE:g} | coverage "
+        for name in shown
+    ]
     yield f"| metric |{'|'.join(columns)}|"
-    yield "|---|" + "---:|---:|---:|---:|" * len(shown)
+    yield "|---|" + "".join("---:|" * (5 if name in lucky else 4) for name in shown)
     for metric in metrics:
         scores = {name: score(metric, own) for name, own in shown.items()}
         if any(one.values for one in scores.values()):
-            cells = [_cells(one, goals=name == goals) for name, one in scores.items()]
+            cells = []
+            for name, one in scores.items():
+                values, error, close, coverage = _cells(one, goals=name == goals)
+                chance = [_chance(chances.get((name, metric)))] * (name in lucky)
+                cells += [values, error, *chance, close, coverage]
             yield f"| {METRICS[metric].label} | {' | '.join(cells)} |"
 
 
@@ -118,18 +131,40 @@ def table_words() -> Iterator[str]:
     yield "  of retransmissions. Sound is compared where there is any."
     yield "- **error**: the median of simulated minus live, of live, without sign. The simulated value is the"
     yield "  median of the repeats."
+    yield "- **chance**: what the error would be if live calls were simulated ones: each repeat in turn is"
+    yield "  the live call, with the others as its simulation. The median of these errors, and the smallest"
+    yield "  and the largest in brackets."
     yield f"- **≤ {100 * CLOSE:g}**: the share of the errors up to {100 * CLOSE:g} %."
     yield "- **coverage**: the share of all live values, zeros included, between the smallest and the largest"
     yield "  simulated one."
 
 
-def goal_words(outcomes: Sequence[Outcome], words: str, metrics: Sequence[str] = COMPARED) -> Iterator[str]:
-    """How many goals are reached in these conditions, which ``words`` names."""
+def goal_words(
+    outcomes: Sequence[Outcome],
+    words: str,
+    metrics: Sequence[str] = COMPARED,
+    chances: Mapping[str, Chance] | None = None,
+) -> Iterator[str]:
+    """How many goals are reached in these conditions, and which errors are larger than chance makes them.
+
+    Args:
+        outcomes: the conditions.
+        words: what names them in a sentence.
+        metrics: the metrics.
+        chances: the errors by chance of these conditions, by metric.
+    """
     scores = [score(metric, outcomes) for metric in metrics]
     errors = [one.reaches_error for one in scores if one.reaches_error is not None]
     coverages = [one.reaches_coverage for one in scores if one.reaches_coverage is not None]
     yield f"Goals for {words} stand beside their figures, in bold if they are missed. Reached:"
     yield f"{sum(errors)} of {len(errors)} median errors, {sum(coverages)} of {len(coverages)} coverages."
+    if chances:
+        compared = [one for one in scores if one.metric in chances and not isnan(one.error)]
+        worse = [METRICS[one.metric].label for one in compared if one.error > chances[one.metric].high]
+        luckier = sum(chances[metric].error > GOALS[metric] for metric in GOALS if metric in chances)
+        larger = f" ({', '.join(worse)})" if worse else ""
+        yield f"Of {len(compared)} median errors, {len(worse)} are larger than any of chance{larger}."
+        yield f"By chance alone, {luckier} of the {len(errors)} median errors miss their goal."
     levels = [one.level for one in scores if one.values]
     lowest, highest = (percent(end(levels, default=nan)) for end in (min, max))
     if lowest != highest:
@@ -137,10 +172,18 @@ def goal_words(outcomes: Sequence[Outcome], words: str, metrics: Sequence[str] =
         yield f"between {lowest} and {highest}."
 
 
-def _cells(one: Score, *, goals: bool) -> str:
+def _chance(one: Chance | None) -> str:
+    """The cell of an error by chance. Spaces in it do not break."""
+    if one is None:
+        return "–"
+    error, low, high = map(_percent, (one.error, one.low, one.high))
+    return f"{error}\u00a0[{low},\u00a0{high}]"
+
+
+def _cells(one: Score, *, goals: bool) -> tuple[str, str, str, str]:
     """The four cells of a metric in a group. Spaces in them do not break."""
     if not one.values:
-        return "– | – | – | –"
+        return "–", "–", "–", "–"
     values = f"{one.values}" if one.errors == one.values else f"{one.errors}/{one.values}"
     error, coverage = _percent(one.error), _percent(one.coverage)
     if goals and one.reaches_error is not None:
@@ -150,7 +193,7 @@ def _cells(one: Score, *, goals: bool) -> str:
         goal = f"{100 * COVERAGE_GOAL:g}"
         reached = one.reaches_coverage
         coverage = f"{coverage}\u00a0≥\u00a0{goal}" if reached else f"**{coverage}\u00a0<\u00a0{goal}**"
-    return f"{values}\u00a0({one.conditions}) | {error} | {_percent(one.close)} | {coverage}"
+    return f"{values}\u00a0({one.conditions})", error, _percent(one.close), coverage
 
 
 def errors_of(pairs: Sequence[Pair]) -> list[float]:

@@ -11,6 +11,7 @@ from rtclab.errors import OtherSchema
 from rtclab.processes import cores, process_pool
 from rtclab.trace import only_writer
 from rtclab.validate.campaign import LiveRun, live_run
+from rtclab.validate.chance import chance_file, chances, read_chances, write_chances
 from rtclab.validate.conditions import Condition
 from rtclab.validate.kept import Kept, read_kept, write_kept
 from rtclab.validate.outcomes import SIMULATED_REPEATS, Live, Outcome, live_of, simulated_of
@@ -53,7 +54,8 @@ def outcomes(
             _keep_live(condition, kept, place, run_missing=run_missing, say=say)
             write_kept(file, kept)
         known = [condition for condition in conditions if condition.name in kept]
-        _simulate(known, kept, file, repeats, say)
+        simulated = _simulate(known, kept, file, repeats, say)
+        write_chances(chance_file(file), read_chances(chance_file(file)) | chances(simulated))
     return stored(known, file)
 
 
@@ -97,17 +99,20 @@ def _live(found: LiveRun) -> Live:
 
 def _simulate(
     conditions: Sequence[Condition], kept: dict[str, Kept], file: Path, repeats: int, say: Say
-) -> None:
-    """Simulates the conditions and adds what that gives to ``kept`` and the file."""
+) -> list[Outcome]:
+    """Simulates the conditions, adds what that gives to ``kept`` and the file, and returns it."""
+    found: list[Outcome] = []
     if not conditions:
-        return
+        return found
     with process_pool(cores()) as pool:
         for condition in conditions:
             simulated = simulated_of(condition.scenario, pool, repeats)
             kept[condition.name] = replace(kept[condition.name], simulated=simulated)
             write_kept(file, kept)
             outcome = Outcome(condition, kept[condition.name].live, simulated)
+            found.append(outcome)
             say(f"{condition.scenario.name}: {words(outcome)}")
+    return found
 
 
 def words(outcome: Outcome) -> str:

@@ -13,10 +13,12 @@ from rtclab.metrics import METRICS
 from rtclab.report.picture import as_svg
 from rtclab.trace import write_text
 from rtclab.validate import again, notes_of, sections
+from rtclab.validate.chance import Chances, chance_file, read_chances
 from rtclab.validate.conditions import DISTRIBUTION, DURATION_S, GROUPS
 from rtclab.validate.outcomes import COMPARED, SIMULATED_REPEATS, Outcome, Pair
 from rtclab.validate.tables import (
     CLOSE,
+    NO_CHANCES,
     errors_of,
     goal_words,
     median_of,
@@ -27,9 +29,9 @@ from rtclab.validate.tables import (
 )
 from rtclab.validate.twin_plots import SCATTERED, drawings
 
-HELD_OUT = "101-150"
-"""The group whose figures are compared with the goals."""
-HEADINGS = {"101-150": "101–150", "odd": "odd", "even": "even", "later": "other"}
+HELD_OUT = "151-200"
+"""The group whose figures are compared with the goals, and with chance."""
+HEADINGS = {"151-200": "151–200", "101-150": "101–150", "odd": "odd", "even": "even", "later": "other"}
 """The short name of each group, for columns."""
 WORST = 10
 FREEZES_APART = 1.0
@@ -56,7 +58,8 @@ def write_twin(page: Path, outcomes: Sequence[Outcome], data: Path) -> None:
     for drawing in [*random, *again.drawings(repeats)]:
         write_text(page.with_name(f"{page.stem}-{drawing.name}.svg"), as_svg(drawing))
     reasons = read_reasons(data / f"{page.stem}-reasons.csv")
-    write_text(page, "\n".join(_page(page.stem, outcomes, reasons, repeats)) + "\n" + notes_of(page))
+    lines = _page(page.stem, outcomes, reasons, repeats)
+    write_text(page, "\n".join(lines) + "\n" + notes_of(page))
 
 
 def read_reasons(file: Path) -> dict[str, str]:
@@ -69,7 +72,9 @@ def read_reasons(file: Path) -> dict[str, str]:
 def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[str, str], repeats: Path) -> Iterator[str]:
     yield from introduction()
     if outcomes:
-        yield from errors(outcomes, HEADINGS, goals=HELD_OUT)
+        known = read_chances(chance_file(repeats.with_name(f"{stem}.csv")))
+        lucky = {key: one for key, one in known.items() if key[0] == HELD_OUT}
+        yield from errors(outcomes, HEADINGS, goals=HELD_OUT, chances=lucky)
         yield from _figures(outcomes)
         yield from plots(stem, outcomes)
         yield from _worst(outcomes, reasons)
@@ -100,32 +105,41 @@ def introduction() -> Iterator[str]:
     yield f"between the smallest and the largest of {count} with a probability of {level:g} %, whatever the"
     yield "distribution."
     yield ""
-    yield "There are three sets of conditions:"
+    yield "There are four sets of conditions:"
     yield ""
-    yield "- **Seeds 101 to 150** are held out: the models were frozen before they were compared, once."
-    yield "- **Odd seeds of 1 to 100**: the models were improved on these."
-    yield "- **Even seeds of 1 to 100** were held out until they were first compared. The models have changed"
+    yield "- **Seeds 151 to 200** are held out: the models were frozen before they were compared, once."
+    yield "- **Seeds 101 to 150** were held out until they were first compared. The models have changed"
     yield "  since, so they are not any more."
+    yield "- **Odd seeds of 1 to 100**: the models were improved on these."
+    yield "- **Even seeds of 1 to 100** were the first that were held out."
     yield ""
 
 
-def errors(outcomes: Sequence[Outcome], groups: Mapping[str, str], *, goals: str = "") -> Iterator[str]:
+def errors(
+    outcomes: Sequence[Outcome],
+    groups: Mapping[str, str],
+    *,
+    goals: str = "",
+    chances: Chances = NO_CHANCES,
+) -> Iterator[str]:
     """The section with the table of all metrics, of any conditions.
 
     Args:
         outcomes: the conditions.
         groups: the heading of each group, by its name.
         goals: name of the group that is compared with the goals, if any.
+        chances: the errors by chance that are shown.
     """
     yield "## Errors and coverage"
     yield ""
     yield from table_words()
     yield ""
-    yield from table(outcomes, groups, goals=goals)
+    yield from table(outcomes, groups, goals=goals, chances=chances)
     yield ""
     aimed = [one for one in outcomes if goals and one.condition.group == goals]
     if aimed:
-        yield from goal_words(aimed, GROUPS.get(goals, groups[goals]))
+        own = {metric: one for (group, metric), one in chances.items() if group == goals}
+        yield from goal_words(aimed, GROUPS.get(goals, groups[goals]), chances=own)
         yield ""
 
 
