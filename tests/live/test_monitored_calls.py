@@ -167,7 +167,7 @@ def test_every_packet_of_the_trace_is_described_by_the_monitor(call: Trace) -> N
     packets = call.table("packets")
     rtp = packets.filter(protocol="rtp")
     assert rtp["kind"].null_count() == 0
-    assert set(rtp["kind"]) <= {"video", "rtx"}
+    assert set(rtp["kind"]) <= {"video", "rtx", "fec"}
     assert set(packets["protocol"]) == {"rtp", "rtcp", "stun", "dtls"}
     late_ns = (packets["written_ns"] - packets["delivered_ns"]).drop_nulls()
     assert late_ns.filter(late_ns < 0).is_empty()
