@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BeforeValidator
 
 from rtclab.errors import FieldError
 from rtclab.reproduce.equations import EQUATIONS
-from rtclab.reproduce.measures import DELAY, LOSS, MEASURES, OTHER
+from rtclab.reproduce.estimate import Estimate
+from rtclab.reproduce.measures import DELAY, EQUATION, LOSS, MEASURES
 from rtclab.scenario.table import Table, closest
 
 OVERALL = "overall"
@@ -74,8 +75,8 @@ class Cell(Table):
 
     @property
     def kind(self) -> str:
-        """Kind of number, for counting: rate, delay, loss or other (such as frame rate or set-up time)."""
-        return MEASURES[self.metric].kind if self.metric in MEASURES else OTHER
+        """Kind of number, for counting: rate, delay, loss, other (such as frame rate), or equation."""
+        return MEASURES[self.metric].kind if self.metric in MEASURES else EQUATION
 
     def tolerance(self, configured: float = 0.0) -> float:
         """Largest allowed difference between our number and the published one, in the unit of the cell.
@@ -96,26 +97,32 @@ class Cell(Table):
         """Whether a number is within the tolerance of the published one."""
         return abs(ours - self.mean) <= self.tolerance(configured)
 
+    def bounds(self, configured: float = 0.0) -> tuple[float, float]:
+        """The smallest and the largest number within the tolerance."""
+        tolerance = self.tolerance(configured)
+        return self.mean - tolerance, self.mean + tolerance
+
 
 class Verdict(StrEnum):
     """Result of comparing a cell with our number.
 
-    ``MISSING`` means that we have no number, ``UNPUBLISHED`` that the paper has none.
+    ``KEPT`` means that the whole 95 % interval of our mean is within the tolerance, ``CONTRADICTED`` that all
+    of it is outside, and ``UNDECIDED`` that it crosses a bound. ``MISSING`` means that we have no number,
+    ``UNPUBLISHED`` that the paper has none, and ``UNUSABLE`` that the paper contradicts its own number.
     """
 
-    WITHIN = "within"
-    OUTSIDE = "outside"
+    KEPT = "kept"
+    CONTRADICTED = "contradicted"
+    UNDECIDED = "undecided"
     UNUSABLE = "unusable"
-    MISSING = "missing"
+    MISSING = "not measured"
     UNPUBLISHED = "not published"
 
 
-def verdict(cell: Cell, ours: float, configured: float = 0.0) -> Verdict:
-    """The verdict on our mean; ``configured`` is the delay that the authors set, for delays."""
+def verdict(cell: Cell, ours: Estimate, configured: float = 0.0) -> Verdict:
+    """The verdict on our number; ``configured`` is the delay that the authors set, for delays."""
     if isnan(cell.mean):
         return Verdict.UNPUBLISHED
     if cell.status == UNUSABLE:
         return Verdict.UNUSABLE
-    if isnan(ours):
-        return Verdict.MISSING
-    return Verdict.WITHIN if cell.accepts(ours, configured) else Verdict.OUTSIDE
+    return Verdict(ours.within(*cell.bounds(configured)))

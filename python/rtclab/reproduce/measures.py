@@ -27,6 +27,8 @@ Values = dict[str, dict[str, Value]]
 
 RATE, DELAY, LOSS, OTHER = KINDS = ("rate", "delay", "loss", "other")
 """Kinds of quantities, which are counted separately."""
+EQUATION = "equation"
+"""Kind of a number that follows from an equation, without a simulation."""
 WINDOW_S = 10
 """Length of the window of a value with the name ``name@begin``."""
 MEDIA = "media"
@@ -50,6 +52,7 @@ class Measure:
         at: computes the value from a given second on; by default the mean of the series over the next 10 s.
         packets: whether every packet must be recorded.
         distribution: computes values and shares of a cumulative distribution over several repeats.
+        is_share: whether the value of a repeat is 0 or 100 %, so that the mean is a share of all repeats.
     """
 
     kind: str = OTHER
@@ -59,6 +62,7 @@ class Measure:
     at: Callable[[Trace, str, int], float] | None = None
     packets: bool = False
     distribution: Callable[[Sequence[Trace], str], tuple[Array, Array]] | None = None
+    is_share: bool = False
 
     def over_repeat(self, trace: Trace, flow: str) -> Value:
         """The value over the repeat, and the standard deviation of its one-second samples."""
@@ -230,10 +234,10 @@ MEASURES = {
     "converges_s": Measure(at=related.converges_s),
     "dip_pct": Measure(at=related.dip),
     "first_call_share": Measure(value=_first_call_share, at=_first_call_share),
-    "recovered_pct": Measure(value=_recovered_in_time),
-    "established_pct": Measure(value=_established),
+    "recovered_pct": Measure(value=_recovered_in_time, is_share=True),
+    "established_pct": Measure(value=_established, is_share=True),
     "freezes": Measure(value=METRICS["freeze_count"].function),
     "freeze_s": Measure(value=_mean_freeze_s),
-    OVER_USE: Measure(value=_over_use),
+    OVER_USE: Measure(value=_over_use, is_share=True),
     MEDIA: Measure(value=_is_media),
 }

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from rtclab.metrics.statistics import Summary, summarise
+from rtclab.reproduce.estimate import Statistic
 from rtclab.reproduce.measures import MEDIA, Value, Values, none_if_nan
 from rtclab.trace import Trace
 
@@ -77,6 +78,10 @@ class Results:
     def mean(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> float:
         """Mean of a metric over flows and repeats; NaN if nothing was measured."""
         return self.measured(scenario, metric, flows).mean
+
+    def statistic(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Statistic:
+        """Mean of a metric over flows and repeats, with its values without each repeat."""
+        return Statistic.mean([nan if value is None else value for value, _ in self.per_repeat(scenario, metric, flows)])
 
     def per_repeat(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> list[Value]:
         """Mean value and mean standard deviation of the flows that match the pattern, for each repeat."""

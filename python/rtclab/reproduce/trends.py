@@ -6,23 +6,24 @@ Trends are written in ``published/<paper>.toml``; docs/add-a-paper.md shows how.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from math import nan
+from math import inf, nan
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.report.words import number
+from rtclab.metrics.series import Array
 from rtclab.reproduce.cells import RELATIVE, Metric
-from rtclab.reproduce.measures import WINDOW_S
+from rtclab.reproduce.estimate import Estimate, Outcome, Statistic, combine, mean_of, proportion
+from rtclab.reproduce.measures import MEASURES, WINDOW_S
 from rtclab.reproduce.results import EVERY_FLOW, Results, mean_of_known
 from rtclab.scenario.table import Table
 
-RELATIONS: dict[str, Callable[[float, float], float]] = {
+RELATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "percent_of": lambda ours, other: 100 * ours / other,
     "percent_below": lambda ours, other: 100 - 100 * ours / other,
     "ratio_to": lambda ours, other: ours / other,
@@ -31,26 +32,56 @@ RELATIONS: dict[str, Callable[[float, float], float]] = {
 """Relations of a quantity to another one, by key in TOML."""
 SHARED = ("metric", "scenario", "flows", "window_s", "combine")
 """Keys that a nested quantity inherits from the outer one, unless it has its own."""
-KEPT, BROKEN, UNTESTABLE = OUTCOMES = ("kept", "broken", "untestable here")
-"""The possible outcomes of a statement."""
 Need = tuple[str, str]
 """A scenario, and the name of a value to measure in it."""
+BELOW_ZERO = -np.finfo(float).tiny
+"""The upper bound of a difference that must be negative."""
+MOST_REPEATS = 10_000
+"""If more repeats than this would be needed to decide a check, the number is on its bound."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a statement is kept, and the numbers that show it; or why it cannot be tested here."""
+    """The outcome of a check or a statement, and the numbers that show it or the reason why there are none.
 
-    holds: bool
+    ``repeats_to_decide`` is about how many repeats would decide it if it is undecided.
+    """
+
+    outcome: Outcome
     figures: str
-    testable: bool = True
+    repeats_to_decide: float = 0
 
     @property
-    def outcome(self) -> str:
-        """The finding in words."""
-        if not self.testable:
-            return UNTESTABLE
-        return KEPT if self.holds else BROKEN
+    def holds(self) -> bool:
+        """Whether the statement is kept."""
+        return self.outcome == Outcome.KEPT
+
+    @property
+    def testable(self) -> bool:
+        """Whether the simulator can test the statement at all."""
+        return self.outcome != Outcome.UNTESTABLE
+
+    @property
+    def would_decide(self) -> str:
+        """How many repeats would decide an undecided check, as text; empty for other outcomes."""
+        if self.outcome != Outcome.UNDECIDED:
+            return ""
+        if self.repeats_to_decide > MOST_REPEATS:
+            return "our number is on the bound"
+        return f"about {self.repeats_to_decide:.0f} calls would decide"
+
+
+def both(findings: Iterable[tuple[Outcome, float]]) -> tuple[Outcome, float]:
+    """The outcome of several checks together, and how many repeats would decide it.
+
+    They are kept together if each is kept, and contradicted if one is contradicted.
+    """
+    found = list(findings)
+    outcomes = [outcome for outcome, _ in found]
+    for worst in (Outcome.MISSING, Outcome.CONTRADICTED, Outcome.UNDECIDED):
+        if worst in outcomes:
+            return worst, max(repeats for outcome, repeats in found if outcome == worst)
+    return Outcome.KEPT, 0
 
 
 class Quantity(Table):
@@ -115,28 +146,47 @@ class Quantity(Table):
 
     def of(self, results: Results) -> float:
         """The number; NaN if nothing was measured."""
+        return self.statistic(results).whole
+
+    def estimate(self, results: Results) -> Estimate:
+        """The number with its 95 % interval."""
+        plain = self.value is None and not self.mean_of and not self._related and self.combine == "mean"
+        if plain and len(self._names) == len(self.flows) == 1 and MEASURES[self._names[0].partition("@")[0]].is_share:
+            values = results.per_repeat(self.scenario, self._names[0], self.flows[0])
+            return proportion(nan if value is None else value for value, _ in values)
+        return self.statistic(results).estimate()
+
+    def statistic(self, results: Results) -> Statistic:
+        """The number, also without each repeat."""
         ours = self._unrelated(results)
-        for key, related in RELATIONS.items():
-            other: Quantity | None = getattr(self, key)
-            if other is not None:
-                ours = related(ours, other.of(results) or nan)
+        for key, other in self._related.items():
+            relation = RELATIONS[key]
+            against = other.statistic(results)
+            ours = combine(lambda table, of=relation: of(table[0], np.where(table[1] == 0, nan, table[1])), [ours, against])
         return ours
 
-    def _unrelated(self, results: Results) -> float:
+    @property
+    def _related(self) -> dict[str, Quantity]:
+        """The quantities that this one is related to, by the key of the relation."""
+        return {key: other for key in RELATIONS if (other := getattr(self, key)) is not None}
+
+    def _unrelated(self, results: Results) -> Statistic:
         """The number before it is related to another one."""
         if self.value is not None:
-            return self.value
+            return Statistic.constant(self.value)
         if self.mean_of:
-            return float(np.mean([one.of(results) for one in self.mean_of]))
+            return combine(lambda table: table.mean(axis=0), [one.statistic(results) for one in self.mean_of])
         if self.combine == "jain":
             return self._jain(results)
         if self.combine == "sum":
             flows = results.flows(self.scenario, self.flows)
-            sums = [[results.mean(self.scenario, name, flow) for flow in flows] for name in self._names]
-            return mean_of_known(float(np.nansum(of_flows)) for of_flows in sums)
-        return mean_of_known(
-            results.mean(self.scenario, name, flows) for name in self._names for flows in self.flows
-        )
+            return mean_of([
+                combine(lambda table: np.nansum(table, axis=0), [results.statistic(self.scenario, name, flow) for flow in flows])
+                for name in self._names
+            ])
+        return mean_of([
+            results.statistic(self.scenario, name, flows) for name in self._names for flows in self.flows
+        ])
 
     @property
     def _names(self) -> list[str]:
@@ -145,14 +195,14 @@ class Quantity(Table):
             return [self.metric or ""]
         return [f"{self.metric}@{begin_s}" for begin_s in range(*self.window_s, WINDOW_S)]
 
-    def _jain(self, results: Results) -> float:
+    def _jain(self, results: Results) -> Statistic:
         """Mean over repeats of Jain's index, (Σ x)² / (n Σ x²), of the flows that have values."""
         rates = []
         for flow in results.flows(self.scenario, self.flows):
             windows = [results.per_repeat(self.scenario, name, flow) for name in self._names]
             rates.append([mean_of_known(mean for mean, _ in of) for of in zip(*windows, strict=True)])
         known = np.array([of_flow for of_flow in rates if not np.isnan(of_flow).all()])
-        return float((known.sum(axis=0) ** 2 / (len(known) * (known**2).sum(axis=0))).mean())
+        return Statistic.mean(known.sum(axis=0) ** 2 / (len(known) * (known**2).sum(axis=0)))
 
 
 class Check(Table):
@@ -215,25 +265,33 @@ class Numbers(Quantity, Check):
         return [need for one in self.each for need in one.needs] if self.each else super().needs
 
     def check(self, results: Results) -> Finding:
-        """Whether all quantities meet the condition, and their values."""
-        values = [one.of(results) for one in self.each or [self]]
-        figures = f"{', '.join(map(number, values))} {self.unit}".strip()
-        if self.bounds is None:
-            return Finding(all(later < earlier for earlier, later in pairwise(values)), figures)
-        low, high = self.bounds
-        return Finding(all(low <= value <= high for value in values), figures)
+        """Whether all quantities meet the condition, and their values with their intervals."""
+        quantities = self.each or (self,)
+        shown = [one.estimate(results) for one in quantities]
+        figures = f"{', '.join(map(str, shown))} {self.unit}".strip()
+        if self.bounds is not None:
+            judged, (low, high) = shown, self.bounds
+        else:
+            # Each minus the one before it.
+            found = [one.statistic(results) for one in quantities]
+            steps = [combine(lambda table: table[1] - table[0], pair) for pair in pairwise(found)]
+            judged, (low, high) = [step.estimate() for step in steps], (-inf, BELOW_ZERO)
+        outcome, repeats = both((one.within(low, high), one.repeats_to_decide(low, high)) for one in judged)
+        return Finding(outcome, figures, repeats)
 
 
 class Trend(Table):
     """A statement of a paper in our words. It is kept if our results meet all ``checks``.
 
-    ``how`` describes the checks in words. ``reason`` says why the statement is broken, if that is known.
-    ``untestable`` says why it cannot be tested here; then there are no checks.
+    ``how`` describes the checks in words. ``reason`` says why the statement is not kept, if that is known.
+    ``fitted`` says which choice in the model was made by the statement, or puts it in. ``untestable`` says why
+    it cannot be tested here; then there are no checks.
     """
 
     statement: str
     source: str
     how: str = ""
+    fitted: str = ""
     checks: tuple[InstanceOf[Check], ...] = ()
     reason: str = ""
     untestable: str = ""
@@ -254,11 +312,12 @@ class Trend(Table):
     def check(self, results: Results) -> Finding:
         """Whether the statement is kept, and the numbers that show it."""
         if self.untestable:
-            return Finding(False, self.untestable, testable=False)
+            return Finding(Outcome.UNTESTABLE, self.untestable)
         if not all(results.repeats_of(scenario) for scenario, _ in self.needs):
-            return Finding(False, "not measured")
+            return Finding(Outcome.MISSING, "not measured")
         findings = [one.check(results) for one in self.checks]
-        return Finding(all(one.holds for one in findings), "; ".join(one.figures for one in findings))
+        outcome, repeats = both((one.outcome, one.repeats_to_decide) for one in findings)
+        return Finding(outcome, "; ".join(one.figures for one in findings), repeats)
 
 
 def _inherit(shared: dict[str, Any], inner: Any) -> Any:
